@@ -77,9 +77,10 @@ void add_export(CLI::App& app, std::function<int()>& chosen) {
       ->required()
       ->transform(with_environment());
   command
-      ->add_option("--format", a->format,
-                   "safetensors: a folder for Hugging Face's transformers; hdf5: one file; adapters "
-                   "are merged into the weights, but with peft: a folder with them alone")
+      ->add_option(
+          "--format", a->format,
+          "safetensors: a folder for Hugging Face's transformers; hdf5: one file; adapters "
+          "are merged into the weights, but with peft: a folder with them alone")
       ->check(CLI::IsMember({"safetensors", "hdf5", adapters_format}))
       ->capture_default_str();
   command->add_option("--dtype", a->type, "type of the elements (default: the checkpoint's)")
@@ -91,9 +92,10 @@ void add_export(CLI::App& app, std::function<int()>& chosen) {
                    "of adapters: the checkpoint that they stand beside (default: their deck's "
                    "model.init_from)")
       ->transform(with_environment());
-  command->add_option("--base-name", a->base_name,
-                      "with peft: what its files call that model, such as Qwen/Qwen3-0.6B (default: "
-                      "the path of --base)");
+  command->add_option(
+      "--base-name", a->base_name,
+      "with peft: what its files call that model, such as Qwen/Qwen3-0.6B (default: "
+      "the path of --base)");
   command->callback([&chosen, a] { chosen = [a] { return export_checkpoint(*a); }; });
 }
 

@@ -9,6 +9,7 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/io/checkpoint_list.hpp"
 #include "lib/model/spec.hpp"
 
 namespace trireme {
@@ -16,11 +17,25 @@ namespace trireme {
 namespace {
 
 struct ImportArguments {
-  std::string folder, checkpoint, type;
+  std::string folder, checkpoint, type, base;
   std::int64_t context = 0;
 };
 
+int import_beside(const ImportArguments& a) {
+  require(!a.base.empty(),
+          "{} holds adapters: name the checkpoint that they stand beside with --base", a.folder);
+  require(a.type.empty() && a.context == 0,
+          "--dtype and --context are of whole models: adapters take what --base has");
+  const CheckpointReader base(find_checkpoint(a.base));
+  const auto s = import_adapters(a.folder, a.checkpoint, base);
+  say("{}: adapters of rank {} beside {}, from {} tensors\n", a.checkpoint, s.model.adapter.rank,
+      base.directory().string(), s.tensors);
+  return 0;
+}
+
 int import_model(const ImportArguments& a) {
+  if (is_adapter_folder(a.folder)) return import_beside(a);
+  require(a.base.empty(), "--base is for adapters, and {} has no adapter_config.json", a.folder);
   ImportOptions options;
   if (!a.type.empty()) options.master = a.type == "f64" ? DType::f64 : DType::f32;
   if (a.context > 0) options.context = a.context;
@@ -40,7 +55,8 @@ int import_model(const ImportArguments& a) {
 }  // namespace
 
 void add_import(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("import", "a model of Hugging Face's as a checkpoint");
+  auto* command = app.add_subcommand(
+      "import", "a model of Hugging Face's, or peft's adapters, as a checkpoint");
   auto a = std::make_shared<ImportArguments>();
   command->add_option("folder", a->folder, "with config.json and safetensors")
       ->required()
@@ -57,6 +73,10 @@ void add_import(CLI::App& app, std::function<int()>& chosen) {
       ->add_option("--context", a->context,
                    "tokens of a sample, where the model has more positions (default: all)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  command
+      ->add_option("--base", a->base,
+                   "of a folder of adapters: the checkpoint of the model that they stand beside")
+      ->transform(with_environment());
   command->callback([&chosen, a] { chosen = [a] { return import_model(*a); }; });
 }
 

@@ -97,8 +97,7 @@ void compare_order_with_checkpoint(Inputs& in) {
 void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
                           const std::string& name) {
   require_base(initial, in.deck.model);
-  const auto differences =
-      model_differences(model_of(initial), without_adapters(in.deck.model));
+  const auto differences = model_differences(model_of(initial), without_adapters(in.deck.model));
   if (!differences.empty())
     log_warning("model.init_from: {} is a model that computes otherwise: {}", name,
                 fmt::join(differences, "; "));

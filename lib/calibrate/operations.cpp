@@ -201,9 +201,7 @@ void add_flat(Table& table, DType t) {
     return kernel::ActivateGrad{
         .activation = Activation::gelu, .dx_N = dy, .dy_N = dy, .x_N = m.take(t, {r.T})};
   });
-  table.add(sizes, [=](O m, Rows r) {
-    return kernel::Scale{.x_N = m.take(t, {r.T})};
-  });
+  table.add(sizes, [=](O m, Rows r) { return kernel::Scale{.x_N = m.take(t, {r.T})}; });
   table.add(sizes, [=](O m, Rows r) {
     kernel::Update u{.rule = rule::AdamW{}, .shards = {}};
     u.shards.push_back({.master_N = flat(m.take(s, {r.T})),

@@ -20,8 +20,7 @@ const TensorDifference* first_differing(const TensorDifferences& all) {
 
 void require_comparable(const ModelSpec& spec, const CheckpointReader& a,
                         const CheckpointReader& b) {
-  std::vector<std::pair<std::string, Shape>> model;
-  for (const auto& p : spec.params) model.emplace_back(p.name, p.shape);
+  const auto model = saved_params(spec);
   a.require_model(model);
   const auto differences = b.model_differences(model);
   require(differences.empty(),
@@ -80,6 +79,7 @@ static void each_difference(const ModelSpec& spec, CheckpointReader& a, Checkpoi
   for (const auto& array : arrays_of_both(a, b))
     for (std::size_t i = 0; i < spec.params.size(); ++i) {
       const auto& p = spec.params[i];
+      if (!is_saved(p)) continue;
       const bool in_a = has(a, p.name, array), in_b = has(b, p.name, array);
       if (!in_a && !in_b) continue;
       TensorDifference d{{array, ParamId::at(i)}, {}, in_a && in_b ? "" : in_a ? "A" : "B"};

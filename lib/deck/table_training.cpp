@@ -157,24 +157,25 @@ KeySection adapter_section() {
     return deck.model.adapter;
   };
   const RowMaker<Deck, decltype(reach)> row(reach);
-  return {.name = "adapter",
-          .meaning =
-              "Low-rank adapters beside frozen weights, which alone are trained and saved (LoRA: Hu "
-              "et al. 2021).",
-          .keys = {
-              row("rank", &A::rank, "rank of an adapter; 0: there are none, the whole model trains")
-                  .in(0, 65536),
-              row("alpha", &A::alpha, "what adapters add is multiplied with alpha / rank")
-                  .above(0, 1e9)
-                  .automatically("twice the rank"),
-              row("rank_stabilized", &A::rank_stabilized,
-                  "it is multiplied with alpha / sqrt(rank) (rsLoRA: Kalajdzievski 2023)"),
-              row("dropout", &A::dropout, "probability, of an adapter's input").below(0, 1).in_f32(),
-              row("patterns", &A::patterns,
-                  "products of blocks that get one, by name (* and ?): qkv.q, qkv.k, qkv.v, "
-                  "projection, ffn_in.gate, ffn_in.up, ffn_out behind blocks.0.; with learned "
-                  "positions qkv is one, with gelu ffn_in; routers and experts have none"),
-          }};
+  return {
+      .name = "adapter",
+      .meaning =
+          "Low-rank adapters beside frozen weights, which alone are trained and saved (LoRA: Hu "
+          "et al. 2021).",
+      .keys = {
+          row("rank", &A::rank, "rank of an adapter; 0: there are none, the whole model trains")
+              .in(0, 65536),
+          row("alpha", &A::alpha, "what adapters add is multiplied with alpha / rank")
+              .above(0, 1e9)
+              .automatically("twice the rank"),
+          row("rank_stabilized", &A::rank_stabilized,
+              "it is multiplied with alpha / sqrt(rank) (rsLoRA: Kalajdzievski 2023)"),
+          row("dropout", &A::dropout, "probability, of an adapter's input").below(0, 1).in_f32(),
+          row("patterns", &A::patterns,
+              "products of blocks that get one, by name (* and ?): qkv.q, qkv.k, qkv.v, "
+              "projection, ffn_in.gate, ffn_in.up, ffn_out behind blocks.0.; with learned "
+              "positions qkv is one, with gelu ffn_in; routers and experts have none"),
+      }};
 }
 
 KeySection data_section() {

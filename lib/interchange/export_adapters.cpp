@@ -8,6 +8,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
+#include "lib/interchange/adapter_names.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_names.hpp"
@@ -20,23 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Rows [begin, end) of a parameter.
-struct Part {
-  std::string name;  // in the file
-  ParamId param;
-  std::int64_t begin, rows, columns;
-};
-
-// The module with the weight's channels from `channel` on, "model.layers.0.self_attn.q_proj".
-std::string module_of(const std::vector<HfTensor>& tensors, const ParamSpec& weight,
-                      std::int64_t channel) {
-  for (const auto& t : tensors)
-    if (t.param == weight.name && t.begin == channel * weight.shape[1])
-      return t.name.substr(0, t.name.rfind(".weight"));
-  fail("no module of transformers has the channels of {} from {} on", weight.name, channel);
-}
-
-std::vector<double> rows_of(const std::vector<double>& all, const Part& p) {
+std::vector<double> rows_of(const std::vector<double>& all, const AdapterTensor& p) {
   const auto at = all.begin() + p.begin * p.columns;
   return {at, at + p.rows * p.columns};
 }
@@ -60,25 +45,14 @@ std::vector<std::string> target_modules(const std::vector<std::string>& modules,
 ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model,
                               const std::string& base, const fs::path& folder) {
   const auto spec = make_spec(model);
-  const auto base_spec = make_spec(without_adapters(model));
-  const auto tensors = hf_tensors(base_spec);
+  const auto tensors = hf_tensors(make_spec(without_adapters(model)));
   ExportSummary summary;
-  summary.architecture = architecture_of(base_spec.config);
+  summary.architecture = architecture_of(without_adapters(model));
   summary.type = ElementType::f32;
 
-  std::vector<Part> parts;
+  const auto parts = adapter_tensors(spec);
   std::vector<std::string> modules;
-  for (const auto& adapter : spec.adapters) {
-    const auto& weight = spec.params[adapter.weight.index()];
-    for (std::size_t i = 0; i < adapter.products.size(); ++i) {
-      const auto& p = adapter.products[i];
-      modules.push_back(module_of(tensors, weight, p.channel));
-      const auto name = "base_model.model." + modules.back();
-      parts.push_back({name + ".lora_A.weight", adapter.a,
-                       static_cast<std::int64_t>(i) * adapter.rank, adapter.rank, weight.shape[1]});
-      parts.push_back({name + ".lora_B.weight", adapter.b, p.row, p.channels, adapter.rank});
-    }
-  }
+  for (std::size_t i = 0; i < parts.size(); i += 2) modules.push_back(parts[i].module);
   std::vector<SafeTensor> entries;
   for (const auto& p : parts)
     entries.push_back({p.name, "F32", {p.rows, p.columns}, 0, p.rows * p.columns * 4});

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lib/base/dtype.hpp"
+#include "lib/io/checkpoint_reader.hpp"
 #include "lib/model/config.hpp"
 
 namespace trireme {
@@ -27,5 +28,14 @@ struct ImportSummary {
 // unknown or of another shape, and damaged files; then there is no checkpoint.
 ImportSummary import_folder(const std::filesystem::path& folder,
                             const std::filesystem::path& checkpoint, const ImportOptions&);
+
+// Does the folder hold peft's adapters?
+bool is_adapter_folder(const std::filesystem::path&);
+// Such a folder as a checkpoint of adapters beside `base`, whose shape, type, deck and tokenizer it
+// takes. Error naming what is not known in adapter_config.json, and tensors that are missing,
+// unknown or of another shape.
+ImportSummary import_adapters(const std::filesystem::path& folder,
+                              const std::filesystem::path& checkpoint,
+                              const CheckpointReader& base);
 
 }  // namespace trireme

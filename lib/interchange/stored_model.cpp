@@ -8,14 +8,6 @@
 
 namespace trireme {
 
-static void require_params(const CheckpointReader& reader, const ModelSpec& spec,
-                           bool (*which)(const ParamSpec&)) {
-  std::vector<std::pair<std::string, Shape>> params;
-  for (const auto& p : spec.params)
-    if (which(p)) params.emplace_back(p.name, p.shape);
-  reader.require_model(params);
-}
-
 static DType stored_type(const CheckpointReader& reader) {
   const auto& params = reader.params();
   require(!params.empty(), "{} holds no parameters", reader.directory().string());
@@ -44,11 +36,10 @@ StoredModel::StoredModel(CheckpointReader& reader, const ModelConfig& model, Che
       spec_(make_spec(without_adapters(model))),
       dtype_(stored_type(weights_)) {
   expect((base != nullptr) == (model.adapter.rank > 0), "adapters stand beside a base");
-  const auto everything = [](const ParamSpec&) { return true; };
-  require_params(weights_, spec_, everything);
+  weights_.require_model(saved_params(spec_));
   if (!base) return;
   const auto adapted = make_spec(model);
-  require_params(reader, adapted, is_saved);
+  reader.require_model(saved_params(adapted));
   scale_ = scale_of(model.adapter);
   for (const auto& adapter : adapted.adapters) {
     const auto& weight = adapted.params[adapter.weight.index()];

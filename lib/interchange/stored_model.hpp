@@ -16,10 +16,10 @@ class StoredModel {
   // added in f64 and rounded once. What is given outlives it.
   StoredModel(CheckpointReader&, const ModelConfig&, CheckpointReader* base = nullptr);
 
-  const ModelSpec& spec() const { return spec_; }          // without adapters
-  const CheckpointMeta& meta() const { return meta_; }     // of the newer checkpoint
-  std::string where() const { return where_; }             // for messages
-  DType dtype() const { return dtype_; }                   // of all its parameters: f32 or f64
+  const ModelSpec& spec() const { return spec_; }       // without adapters
+  const CheckpointMeta& meta() const { return meta_; }  // of the newer checkpoint
+  std::string where() const { return where_; }          // for messages
+  DType dtype() const { return dtype_; }                // of all its parameters: f32 or f64
   // Elements as CheckpointReader::read hands them over.
   void read(const std::string& param, std::int64_t begin, std::int64_t count,
             const CheckpointReader::Sink&);

@@ -31,8 +31,8 @@ constexpr std::string_view positions =
 constexpr std::string_view no_attention_dropout =
     "has no counterpart: model.dropout is that of residual branches and the embedding";
 
-constexpr std::string_view all_or_some =
-    "is not supported: all weights are trained, or, with [[freeze]], some of them";
+constexpr std::string_view in_four_bits =
+    "is not supported: what adapters stand beside is kept in precision.compute";
 constexpr std::string_view mixtures =
     "is of mixtures of experts: model.experts says how many MLPs a block has here";
 constexpr std::string_view dense_layers =
@@ -222,6 +222,16 @@ constexpr std::array names = {
     FamiliarName{"mixed_precision_reduce", "precision.reduce", ""},
     FamiliarName{"reduce_dtype", "precision.reduce", ""},
     FamiliarName{"allow_tf32", "precision.tf32", ""},
+    // adapters
+    FamiliarName{"lora", "adapter.rank", "is [adapter] here: adapter.rank and what follows it"},
+    FamiliarName{"peft", "adapter.rank", "is [adapter] here: adapter.rank and what follows it"},
+    FamiliarName{"lora_rank", "adapter.rank", ""},
+    FamiliarName{"lora_r", "adapter.rank", ""},
+    FamiliarName{"lora_alpha", "adapter.alpha", ""},
+    FamiliarName{"lora_dropout", "adapter.dropout", ""},
+    FamiliarName{"use_rslora", "adapter.rank_stabilized", ""},
+    FamiliarName{"target_modules", "adapter.patterns", ""},
+    FamiliarName{"lora_target_modules", "adapter.patterns", ""},
     // ranks
     FamiliarName{"tensor_parallel_size", "zero.stage", no_tensor_axis},
     FamiliarName{"tensor_model_parallel_size", "zero.stage", no_tensor_axis},
@@ -269,11 +279,9 @@ constexpr std::array names = {
     FamiliarName{"resume", "", restart},
     FamiliarName{"resume_from_checkpoint", "", restart},
     // what there is not: also found as one word of several
-    FamiliarName{"lora", "", all_or_some},
-    FamiliarName{"qlora", "", all_or_some},
-    FamiliarName{"peft", "", all_or_some},
-    FamiliarName{"adapter", "", all_or_some},
-    FamiliarName{"adapters", "", all_or_some},
+    FamiliarName{"qlora", "", in_four_bits},
+    FamiliarName{"dora", "",
+                 "is not supported: [adapter] has the low-rank adapters of Hu et al. 2021"},
     FamiliarName{"moe", "", mixtures},
     FamiliarName{"ema", "", "is not supported: no average of the weights is kept"},
     FamiliarName{"dpo", "", next_token},

@@ -11,10 +11,10 @@ namespace trireme {
 struct ModelConfig;
 
 struct AdapterConfig {
-  std::int64_t rank = 0;         // R; 0: there are none, and the whole model trains
-  double alpha = 0;              // s = alpha / R, ...; 0: twice the rank
-  bool rank_stabilized = false;  // ... or alpha / sqrt(R) (rsLoRA: Kalajdzievski 2023)
-  double dropout = 0;            // probability, of what goes through a
+  std::int64_t rank = 0;                      // R; 0: there are none, and the whole model trains
+  double alpha = 0;                           // s = alpha / R, ...; 0: twice the rank
+  bool rank_stabilized = false;               // ... or alpha / sqrt(R) (rsLoRA: Kalajdzievski 2023)
+  double dropout = 0;                         // probability, of what goes through a
   std::vector<std::string> patterns = {"*"};  // names of products (below) that get one
 
   bool operator==(const AdapterConfig&) const = default;

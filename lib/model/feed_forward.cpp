@@ -83,8 +83,7 @@ class Mixture final : public FeedForward {
         experts_(p.expert_in, p.expert_out, s.config.expert_width),
         over_ranks_(p.expert_in, p.expert_out, s.config.expert_width) {
     if (s.config.shared_expert_width > 0)
-      shared_.emplace(make_product(s, p.shared_in), make_product(s, p.shared_out),
-                      p.shared_gate);
+      shared_.emplace(make_product(s, p.shared_in), make_product(s, p.shared_out), p.shared_gate);
   }
   Value forward(Tape& tape, const Run& run, Value h) const override {
     std::vector<Value> in = {h};
@@ -111,8 +110,7 @@ std::unique_ptr<FeedForward> make_feed_forward(const ModelSpec& s, std::int64_t 
   if (s.config.activation != ActivationKind::gelu)
     return std::make_unique<GatedMlp>(make_product(s, p.ffn_in, p.ffn_in_bias),
                                       make_product(s, p.ffn_out, p.ffn_out_bias));
-  if (s.adapter_of(p.ffn_in) || s.adapter_of(p.ffn_out))
-    return std::make_unique<AdaptedGelu>(s, p);
+  if (s.adapter_of(p.ffn_in) || s.adapter_of(p.ffn_out)) return std::make_unique<AdaptedGelu>(s, p);
   return std::make_unique<Gelu>(s, p);
 }
 

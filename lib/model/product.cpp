@@ -17,8 +17,7 @@ std::unique_ptr<Op> make_product(const ModelSpec& s, ParamId weight, ParamId bia
                    .scale = scale_of(config),
                    .products = {},
                    .dropout = {adapter->site, config.dropout}};
-  for (const auto& p : adapter->products)
-    low.products.push_back({p.channel, p.channels, p.row});
+  for (const auto& p : adapter->products) low.products.push_back({p.channel, p.channels, p.row});
   return std::make_unique<ops::AdaptedLinear>(std::move(linear), std::move(low));
 }
 

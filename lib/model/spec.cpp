@@ -73,10 +73,11 @@ class Builder {
     const auto& c = spec_.config;
     if (c.adapter.rank == 0) return;
     for (std::size_t i = 0; i < matched_.size(); ++i)
-      require(matched_[i],
-              "adapter.patterns: \"{}\" matches no product that has adapters; their names look like "
-              "\"{}\"",
-              c.adapter.patterns[i], products_of(c, "blocks.0.qkv", 0)[0].name);
+      require(
+          matched_[i],
+          "adapter.patterns: \"{}\" matches no product that has adapters; their names look like "
+          "\"{}\"",
+          c.adapter.patterns[i], products_of(c, "blocks.0.qkv", 0)[0].name);
     for (auto& p : spec_.params)
       if (p.learns_from == LearnsFrom::gradients) p.learns_from = LearnsFrom::nothing;
     for (const auto& a : spec_.adapters)
@@ -202,6 +203,13 @@ ModelSpec make_spec(const ModelConfig& c) {
 
 bool is_of_adapter(const ParamSpec& p) {
   return p.name.ends_with(".lora_a") || p.name.ends_with(".lora_b");
+}
+
+std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec& spec) {
+  std::vector<std::pair<std::string, Shape>> saved;
+  for (const auto& p : spec.params)
+    if (is_saved(p)) saved.emplace_back(p.name, p.shape);
+  return saved;
 }
 
 const AdapterParams* ModelSpec::adapter_of(ParamId weight) const {

@@ -3,6 +3,7 @@
 // for plans of any size.
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/ids.hpp"
@@ -73,6 +74,9 @@ struct ModelSpec {
   // Without the experts that a token does not choose.
   std::int64_t active_parameter_count() const;
 };
+
+// Names and shapes of what its checkpoints have.
+std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec&);
 
 // Throws Error for a config that is not completed or whose vocab is 0, and for patterns of adapters
 // that match no product.

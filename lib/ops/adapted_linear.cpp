@@ -72,8 +72,7 @@ std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<T
     dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
     frozen_.multiply_grad(run, dx, dy);
     const bool drops = low_.dropout.key(run.place).p > 0;
-    Tensor back =
-        drops ? Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient) : dx;
+    Tensor back = drops ? Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient) : dx;
     multiply_rows(run, {.c_MN = as_rows(back),
                         .a_MK = as_rows(u),
                         .b_KN = run.weights[low_.a],

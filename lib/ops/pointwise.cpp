@@ -50,10 +50,9 @@ std::vector<Tensor> Activate::input_gradients(const Run& run, std::vector<Tensor
   Tensor dy = std::move(grad_out[0]);
   const Tensor dx =
       dy.unique() ? dy : Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
-  run.backend.put(Queue::compute, kernel::ActivateGrad{.activation = f_,
-                                                       .dx_N = dx.view(),
-                                                       .dy_N = dy.view(),
-                                                       .x_N = x.view()});
+  run.backend.put(Queue::compute,
+                  kernel::ActivateGrad{
+                      .activation = f_, .dx_N = dx.view(), .dy_N = dy.view(), .x_N = x.view()});
   return {dx};
 }
 

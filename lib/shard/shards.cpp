@@ -24,8 +24,8 @@ Shards::Shards(Backend& b, const ModelSpec& spec, const Layout& layout, const Sh
     const auto n = sharding_.own(segment).count();
     const bool keeps_master = segment.learns_from != LearnsFrom::nothing;
     if (keeps_master) s.master = zeros(n, master(), Kind::weights);
-    s.copy = keeps_master && type_of(segment) == master() ? s.master
-                                                          : zeros(n, compute, Kind::weights);
+    s.copy =
+        keeps_master && type_of(segment) == master() ? s.master : zeros(n, compute, Kind::weights);
   }
 }
 
@@ -50,8 +50,7 @@ ConstView Shards::weight(ParamId p) const {
   return copy(where.segment).slice(where.slot.begin, spec_.params[p.index()].shape).view();
 }
 
-View Shards::view_of(ParamId p, std::string_view array, std::int64_t first,
-                     std::int64_t n) const {
+View Shards::view_of(ParamId p, std::string_view array, std::int64_t first, std::int64_t n) const {
   const auto& name = spec_.params[p.index()].name;
   const auto& where = layout_.of_param[p.index()];
   const auto mine = own(p);
@@ -166,7 +165,8 @@ void Shards::make_arrays(std::size_t segment) {
   auto& s = shards_[segment];
   if (!s.arrays.empty() || names_.empty()) return;
   const auto n = sharding_.own(layout_.segments[segment]).count();
-  for (std::size_t k = 0; k < names_.size(); ++k) s.arrays.push_back(zeros(n, master(), Kind::optimizer));
+  for (std::size_t k = 0; k < names_.size(); ++k)
+    s.arrays.push_back(zeros(n, master(), Kind::optimizer));
 }
 
 void Shards::drop_arrays(std::size_t segment) {

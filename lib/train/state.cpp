@@ -73,21 +73,8 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
   for (const auto& array : saved) wanted.push_back({p, array});
 }
 
-static bool is_everything(const ParamSpec&) {
-  return true;
-}
-
-using Choose = bool (*)(const ParamSpec&);
-
-static void require_model(const CheckpointReader& reader, const ModelSpec& spec, Choose which) {
-  std::vector<std::pair<std::string, Shape>> model;
-  for (const auto& p : spec.params)
-    if (which(p)) model.emplace_back(p.name, p.shape);
-  reader.require_model(model);
-}
-
 void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
-  require_model(reader, spec, is_saved);
+  reader.require_model(saved_params(spec));
 }
 
 // Of all its parameters.
@@ -104,7 +91,8 @@ static void require_master(const CheckpointReader& reader, DType master, bool ma
             reader.directory().string(), p.name, name_of(p.dtype), name_of(master));
 }
 
-static void load_weights(Store& store, CheckpointReader& reader, bool may_widen, Choose which) {
+static void load_weights(Store& store, CheckpointReader& reader, bool may_widen,
+                         bool (*which)(const ParamSpec&)) {
   require_master(reader, store.master(), may_widen);
   std::vector<Wanted> wanted;
   for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
@@ -117,7 +105,7 @@ static void load_weights(Store& store, CheckpointReader& reader, bool may_widen,
 }
 
 void require_base(const CheckpointReader& reader, const ModelConfig& model) {
-  require_model(reader, make_spec(without_adapters(model)), is_everything);
+  require_model(reader, make_spec(without_adapters(model)));
 }
 
 void load_base(Store& store, CheckpointReader& reader) {
@@ -137,7 +125,8 @@ void load_state(Store& store, CheckpointReader& reader,
   std::vector<Wanted> wanted;
   for (std::size_t i = 0; i < freeze_states.size(); ++i) {
     const auto id = ParamId::at(i);
-    if (store.holds(id) && freeze_states[i].resumes && is_saved(store.spec().params[i])) resume(store, reader, id, wanted);
+    if (store.holds(id) && freeze_states[i].resumes && is_saved(store.spec().params[i]))
+      resume(store, reader, id, wanted);
   }
   load(store, reader, wanted);
 }

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// Error, naming the first differences, when the checkpoint is of another model. Of one with adapters
-// a checkpoint has those alone.
+// Error, naming the first differences, when the checkpoint is of another model. Of one with
+// adapters a checkpoint has those alone.
 void require_model(const CheckpointReader&, const ModelSpec&);
 // The same unless it is of the model that adapters stand beside.
 void require_base(const CheckpointReader&, const ModelConfig&);

@@ -74,7 +74,9 @@ const Known known[] = {
     {"zero_stage", "zero_stage is zero.stage here"},
     {"gradient_accumulation_steps", "train.batch is the whole step's, train.microbatch"},
     {"tensor_parallel_size", "zero.stage = 3 divides weights between ranks"},
-    {"lora_rank", "lora is not supported"},
+    {"lora_rank", "lora_rank is adapter.rank here"},
+    {"lora", "is [adapter] here"},
+    {"target_modules", "target_modules is adapter.patterns here"},
     {"num_experts", "num_experts is model.experts here"},
     {"num_experts_per_tok", "num_experts_per_tok is model.experts_per_token here"},
     {"top_k", "top_k is model.experts_per_token here"},
@@ -136,7 +138,7 @@ TEST(Familiar, ValuesInOtherWords) {
 }
 
 TEST(Familiar, WhatThereIsNotIsSaidSo) {
-  for (const std::string name : {"lora", "adapter", "ema", "dpo", "muon"}) {
+  for (const std::string name : {"qlora", "dora", "ema", "dpo", "muon"}) {
     EXPECT_THAT(describe_key(name), HasSubstr(name + " is not supported: "));
     EXPECT_THAT(refusal_of_overrides({name + ".rank=8"}), HasSubstr(name + " is not supported: "));
     const auto section = refusal_of_addition("[" + name + "]\nrank = 8\n");

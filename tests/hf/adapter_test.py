@@ -117,6 +117,13 @@ def opens(program, shape, w, adapters, scale):
         by_peft = difference(model.eval()(ids).logits.double(), want)
     whole = difference(transformers_logits(program.work / "whole", ids).double(), want)
     assert max(by_peft, whole) <= AGREES, f"peft's logits differ by {by_peft:.1e}, those of merged weights by {whole:.1e}"
+    # Saved again by peft, and imported: the adapters as they were, in f32.
+    model.save_pretrained(program.work / "again")
+    program("import", "again", "adapters-again", "--base", "imported")
+    want = weights_of(program.newest("grid"))
+    back = weights_of(program.work / "adapters-again")
+    assert sorted(back) == sorted(want), f"parameters are {sorted(back)}"
+    assert all(torch.equal(back[name].float(), x.float()) for name, x in want.items()), "another number came back"
     return f"logits of peft differ by {by_peft:.1e}, of merged weights by {whole:.1e}"
 
 

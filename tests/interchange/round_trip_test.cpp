@@ -39,7 +39,8 @@ TEST(RoundTrip, TakesAnyLayoutAndShards) {
       CheckpointReader from(save_model(folder.path() / "checkpoints", config, cut));
       constexpr std::int64_t most = 30000;
 
-      const auto made = export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {}, most);
+      const auto made =
+          export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {}, most);
 
       EXPECT_GT(made.files, 2U);
       for (const auto& entry : std::filesystem::directory_iterator(folder / "hf")) {

@@ -1,5 +1,5 @@
-#include "lib/base/pattern.hpp"
 #include "lib/shard/trainability.hpp"
+#include "lib/base/pattern.hpp"
 
 #include <gtest/gtest.h>
 

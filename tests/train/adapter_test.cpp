@@ -162,15 +162,15 @@ TEST_P(Adapters, AreThoseOfMergedWeights) {
   for (const auto& p : adapted(c, got.before)) {
     auto& w = merged.at(p.weight + ".weight");
     const auto &a = got.before.at(p.weight + ".lora_a"), &b = got.before.at(p.weight + ".lora_b");
-    const Place at{p, a_row[p.weight], b_row[p.weight],
-                   w.size() / static_cast<std::size_t>(
-                                  p.weight.ends_with(".qkv") ? (c.heads + 2 * c.kv_heads) * c.head_dim
-                                  : p.weight.ends_with(".ffn_in")
-                                      ? (c.activation == ActivationKind::swiglu ? 2 : 1) *
-                                            (p.weight.ends_with("shared_expert.ffn_in")
-                                                 ? c.shared_expert_width
-                                                 : c.ffn_width)
-                                      : c.width)};
+    const Place at{
+        p, a_row[p.weight], b_row[p.weight],
+        w.size() / static_cast<std::size_t>(
+                       p.weight.ends_with(".qkv") ? (c.heads + 2 * c.kv_heads) * c.head_dim
+                       : p.weight.ends_with(".ffn_in")
+                           ? (c.activation == ActivationKind::swiglu ? 2 : 1) *
+                                 (p.weight.ends_with("shared_expert.ffn_in") ? c.shared_expert_width
+                                                                             : c.ffn_width)
+                           : c.width)};
     a_row[p.weight] += R;
     b_row[p.weight] += static_cast<std::size_t>(p.count);
     places.push_back(at);

@@ -1,6 +1,6 @@
 // What a stage runs, and what it borrows for it.
-#include "lib/base/pattern.hpp"
 #include "lib/train/stage.hpp"
+#include "lib/base/pattern.hpp"
 
 #include <gtest/gtest.h>
 
