@@ -1,12 +1,24 @@
 """Mutants of models and tokenizers in the forms of others: name, file, right, wrong, suite."""
-from suites import program
+from suites import program, rows
 
 FILES = program("interchange_test", "-Interchange.*")
 SHAPES = program("interchange_test", "Hf*")
 ROUND = program("interchange_test", "RoundTrip.*:HfNames.*")
 TEXTS = program("tokenizer_test", "*")
+ADAPTED = program("train_test", "*Adapters.*")
+ADAPTERS = rows("adapters beside a base")
 
 MUTANTS = [
+    # adapters
+    ("an adapter's gradient is not scaled", "lib/ops/adapted_linear.cpp", "  scale(run, u, low_.scale);\n", "", ADAPTED),
+    ("an adapter's products share the first one's rows", "lib/ops/adapted_linear.cpp", "run.weights[low_.b].slice(0, p.row, p.channels)});",
+     "run.weights[low_.b].slice(0, 0 * p.row, p.channels)});", ADAPTED),
+    ("an adapter's gradients are of what dropout took, too", "lib/ops/adapted_linear.cpp", "if (run.wants(low_.a)) saved[0] = dropped(run, x);", "", ADAPTED),
+    ("all products are adapted", "lib/model/spec.cpp", "if (!named) continue;", "if (false) continue;", ADAPTED),
+    ("what adapters stand beside trains", "lib/model/spec.cpp", "if (p.learns_from == LearnsFrom::gradients) p.learns_from = LearnsFrom::nothing;", "(void)p;", ADAPTED),
+    ("any weights will do beside adapters", "app/adapter_base.cpp", "!adapters || adapters->extra.base == here", "true", ADAPTERS),
+    ("a checkpoint of adapters has all weights", "lib/train/snapshot.cpp", " || !is_saved(params[i])", "", ADAPTERS),
+    ("merged weights are those without adapters", "lib/interchange/stored_model.cpp", "x + scale_ * added(", "x + 0 * scale_ * added(", ADAPTERS),
     # weights
     ("keys are values", "lib/interchange/hf_names.cpp", "      return {q, kv};\n    case Share::values:\n      return {q + kv, kv};",
      "      return {q + kv, kv};\n    case Share::values:\n      return {q, kv};", ROUND),
