@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "app/adapter_base.hpp"
 #include "app/commands.hpp"
+#include "app/initial_weights.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
@@ -90,11 +90,10 @@ int check(const CheckArguments& a) {
     if (validation) verify(validation->ranges());
   }
   const auto choice = backend_choice(deck, {});
-  if (deck.model.adapter.rank > 0) open_adapter_base(deck, nullptr);
-  if (const auto& model = deck.model.init_from; !model.empty()) {
-    const CheckpointReader reader(find_checkpoint(model));
-    require_base(reader, deck.model);
-    require_tokens_of(reader.meta(), model, tokenizer);
+  if (deck.model.adapter.rank > 0 || !deck.model.init_from.empty()) {
+    const auto reader =
+        deck.model.adapter.rank > 0 ? open_adapter_base({}, deck, nullptr) : open_initial({}, deck);
+    require_tokens_of(reader.meta(), reader.directory().string(), tokenizer);
   }
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);

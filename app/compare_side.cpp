@@ -94,6 +94,7 @@ static std::map<std::string, std::string> making(const Side& side) {
   const auto& extra = side.meta->extra;
   if (!extra.machine.empty()) all["machine"] = extra.machine;
   if (!extra.order_of_few.empty()) all["order_of_few"] = extra.order_of_few;
+  if (!extra.base.empty()) all["base"] = extra.base;
   if (!extra.token_files.empty()) all["token_files"] = extra.token_files;
   return all;
 }

@@ -6,11 +6,12 @@
 #include <map>
 #include <memory>
 
-#include "app/adapter_base.hpp"
 #include "app/commands.hpp"
+#include "app/initial_weights.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/base/log.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/keys/quantity.hpp"
@@ -42,14 +43,20 @@ int export_checkpoint(const ExportArguments& a) {
           reader.directory().string());
   require(adapts || (a.base.empty() && a.base_name.empty()),
           "--base and --base-name are for adapters, and {} has none", reader.directory().string());
+  std::optional<CheckpointReader> base;
+  if (adapts) base.emplace(open_adapter_base({}, deck, &reader.meta()));
   ExportSummary s;
   if (a.format == adapters_format) {
     require(a.type.empty() || a.type == "f32", "--format peft writes f32");
-    s = export_adapters(reader, deck.model,
-                        a.base_name.empty() ? deck.model.init_from : a.base_name, a.out);
+    require(!a.base_name.empty(),
+            "--format peft needs --base-name: what its files call the model that peft loads, such "
+            "as Qwen/Qwen3-0.6B or a folder");
+    s = export_adapters(reader, deck.model, a.base_name, a.out);
+    const auto others = model_differences(model_of(*base), without_adapters(deck.model));
+    if (!others.empty())
+      log_warning("{} computes otherwise than what these adapters were trained with: {}",
+                  base->directory().string(), fmt::join(others, "; "));
   } else {
-    std::optional<CheckpointReader> base;
-    if (adapts) base.emplace(open_adapter_base(deck, &reader.meta()));
     StoredModel model(reader, deck.model, base ? &*base : nullptr);
     if (a.format == "hdf5") {
       s = export_hdf5(std::move(model), a.out, type);
@@ -92,10 +99,8 @@ void add_export(CLI::App& app, std::function<int()>& chosen) {
                    "of adapters: the checkpoint that they stand beside (default: their deck's "
                    "model.init_from)")
       ->transform(with_environment());
-  command->add_option(
-      "--base-name", a->base_name,
-      "with peft: what its files call that model, such as Qwen/Qwen3-0.6B (default: "
-      "the path of --base)");
+  command->add_option("--base-name", a->base_name,
+                      "with peft: what its files call that model, such as Qwen/Qwen3-0.6B");
   command->callback([&chosen, a] { chosen = [a] { return export_checkpoint(*a); }; });
 }
 

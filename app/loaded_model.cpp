@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "app/adapter_base.hpp"
+#include "app/initial_weights.hpp"
 #include "app/launch.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
@@ -73,9 +73,11 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
     reader_ = std::make_unique<CheckpointReader>(checkpoint);
     deck_ = deck_for(*reader_, a, losses, world.size());
     require_model(*reader_, make_spec(deck_.model));
-    if (deck_.model.adapter.rank > 0)
-      base_ = std::make_unique<CheckpointReader>(open_adapter_base(deck_, &reader_->meta()));
+    require(a.base.empty() || deck_.model.adapter.rank > 0,
+            "--base is for adapters, and {} has none: it is a whole model", checkpoint.string());
   });
+  if (deck_.model.adapter.rank > 0)
+    base_ = std::make_unique<CheckpointReader>(open_adapter_base(world, deck_, &reader_->meta()));
   deck_ = resolve_here(std::move(deck_), world, 0);
   world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});
   machine_ = choose_machine(world, deck_);

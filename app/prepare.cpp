@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/adapter_base.hpp"
+#include "app/initial_weights.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
@@ -54,8 +54,13 @@ Inputs inputs_of(Deck deck, const std::string& from) {
   auto meta =
       meta_of(deck, tokenizer_of_run(deck, tokenizer_of_files(training, validation), begin), begin);
   const auto total = steps_of_run(deck.train, m.context, meta);
-  return {std::move(deck),   std::move(training), std::move(validation),
-          std::move(reader), std::move(meta),     total};
+  return {std::move(deck),
+          std::move(training),
+          std::move(validation),
+          std::move(reader),
+          {},
+          std::move(meta),
+          total};
 }
 
 std::vector<TokenFile> files_of(const Inputs& in) {
@@ -94,13 +99,27 @@ void compare_order_with_checkpoint(Inputs& in) {
 }
 
 // What the model that the first weights are of has to do with the one that is trained.
-void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
-                          const std::string& name) {
-  require_base(initial, in.deck.model);
-  const auto differences = model_differences(model_of(initial), without_adapters(in.deck.model));
+void compare_with_initial(const Deck& deck, const CheckpointReader& initial) {
+  const auto differences = model_differences(model_of(initial), without_adapters(deck.model));
   if (!differences.empty())
-    log_warning("model.init_from: {} is a model that computes otherwise: {}", name,
-                fmt::join(differences, "; "));
+    log_warning("model.init_from: {} is a model that computes otherwise: {}",
+                initial.directory().string(), fmt::join(differences, "; "));
+}
+
+// Of adapters what they stand beside, of a new run what it begins with. Null: nothing.
+std::unique_ptr<CheckpointReader> initial_of(const Communicator& world, Deck& deck,
+                                             const std::string& from) {
+  if (deck.model.adapter.rank > 0) {
+    std::optional<CheckpointMeta> adapters;
+    together(world, Pace::slow, [&] {
+      if (!from.empty()) adapters = CheckpointReader(from).meta();
+    });
+    return std::make_unique<CheckpointReader>(
+        open_adapter_base(world, deck, adapters ? &*adapters : nullptr));
+  }
+  if (deck.model.init_from.empty() || !from.empty()) return nullptr;
+  auto as_given = deck;  // what a run began with is remembered as it was named
+  return std::make_unique<CheckpointReader>(open_initial(world, as_given));
 }
 
 // Ranks of several kinds have no bits of one run. A restart elsewhere goes on, with other bits.
@@ -132,19 +151,16 @@ void load(Machine& machine, Inputs& in) {
   auto& store = machine.trainer->store();
   const bool adapts = in.deck.model.adapter.rank > 0;
   if (adapts) {
-    auto base = open_adapter_base(in.deck, in.from ? &in.meta : nullptr);
-    in.meta.extra.base = to_string(base.identity_of_weights());
-    load_base(store, base);
-    log_info("adapters beside the weights of {}", base.directory().string());
+    load_base(store, *in.initial);
+    log_info("adapters beside the weights of {}", in.initial->directory().string());
   }
   if (in.from) {
     load_state(store, *in.from, machine.trainer->freeze_states());
   } else if (adapts) {
     store.initialize_saved(in.meta.seed, machine.choice.threads);
-  } else if (const auto& init_from = in.deck.model.init_from; !init_from.empty()) {
-    CheckpointReader weights(find_checkpoint(init_from));
-    load_weights(store, weights);
-    log_info("weights from {}", weights.directory().string());
+  } else if (in.initial) {
+    load_weights(store, *in.initial);
+    log_info("weights from {}", in.initial->directory().string());
   } else {
     store.initialize(in.meta.seed, machine.choice.threads);
   }
@@ -153,17 +169,17 @@ void load(Machine& machine, Inputs& in) {
 }  // namespace
 
 Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from) {
+  auto initial = initial_of(world, deck, from);
   std::optional<Inputs> in;
   together(world, Pace::slow, [&] { in.emplace(inputs_of(std::move(deck), from)); });
+  in->initial = std::move(initial);
   require_same_files(world, files_of(*in));
   together(world, Pace::slow, [&] {
     compare_tokens_with_checkpoint(*in);
     compare_order_with_checkpoint(*in);
-    const auto& model = in->deck.model;
-    if (model.adapter.rank > 0) open_adapter_base(in->deck, in->from ? &in->meta : nullptr);
-    if (!model.init_from.empty() && (!in->from || model.adapter.rank > 0))
-      compare_with_initial(*in, CheckpointReader(find_checkpoint(model.init_from)),
-                           model.init_from);
+    if (in->initial) compare_with_initial(in->deck, *in->initial);
+    if (in->deck.model.adapter.rank > 0)
+      in->meta.extra.base = to_string(in->initial->identity_of_weights());
   });
   if (world.size() > 1) world.broadcast(in->meta.run);  // a new run's identity is rank 0's
   return std::move(*in);

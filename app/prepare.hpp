@@ -1,6 +1,7 @@
 #pragma once
 // From a deck to all that a run needs: its inputs, then the machine with the model on it. Nothing
 // of an earlier run is touched yet.
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,8 @@ struct Inputs {
   Dataset training;
   std::optional<Dataset> validation;
   std::optional<CheckpointReader> from;
+  // What model.init_from comes to, where weights are taken from it.
+  std::unique_ptr<CheckpointReader> initial;
   CheckpointMeta meta;
   std::int64_t total_steps;
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "app/commands.hpp"
+#include "app/initial_weights.hpp"
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
 #include "app/restart.hpp"
@@ -271,6 +272,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
 
   // 2. All that it reads.
   auto in = open_inputs(world, std::move(deck), start.from);
+  if (start.mode.existing == Existing::overwrite)
+    together(world, [&] { require_base_elsewhere(in.deck, start.run); });
   compare_models(world, in, a.other_model);
   together(world, [&] { require_countable(in.deck.train, in.deck.model.context, in.meta); });
   const bool goes_on = start.directory && start.mode.existing == Existing::restart &&

@@ -360,6 +360,13 @@ class Checker {
   }
 
   void adapter() {
+    rule(deck_.model.adapter.rank <= deck_.model.width, {"adapter.rank", "model.width"},
+         "adapter.rank = {} is more than model.width = {}", deck_.model.adapter.rank,
+         deck_.model.width);
+    rule(deck_.model.adapter.rank == 0 || !deck_.model.adapter.patterns.empty(),
+         {"adapter.patterns", "adapter.rank"},
+         "adapter.patterns = [] names no product: nothing would train; adapter.rank = 0 trains the "
+         "whole model");
     rule(deck_.model.adapter.rank == 0 || deck_.train.balance != Balance::bias,
          {"train.balance", "adapter.rank"},
          "train.balance = \"bias\" moves biases of routers, which adapters leave as they are; use "

@@ -68,12 +68,11 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
   }
   file.finish();
   const auto& a = model.adapter;
-  const double alpha = a.alpha > 0 ? a.alpha : 2 * static_cast<double>(a.rank);
   const Json config = {{"peft_type", "LORA"},
                        {"task_type", "CAUSAL_LM"},
                        {"base_model_name_or_path", base},
                        {"r", a.rank},
-                       {"lora_alpha", alpha},
+                       {"lora_alpha", alpha_of(a)},
                        {"lora_dropout", a.dropout},
                        {"use_rslora", a.rank_stabilized},
                        {"target_modules", target_modules(modules, tensors)},

@@ -28,21 +28,16 @@ namespace fs = std::filesystem;
 
 // Of adapter_config.json: what is read, and what has no part in the numbers, or shows in which
 // tensors there are.
-constexpr std::string_view read_or_idle[] = {"alora_invocation_tokens",
-                                             "arrow_config",
-                                             "auto_mapping",
+constexpr std::string_view read_or_idle[] = {"auto_mapping",
                                              "base_model_name_or_path",
                                              "bias",
-                                             "corda_config",
                                              "ensure_weight_tying",
-                                             "eva_config",
                                              "exclude_modules",
                                              "fan_in_fan_out",
                                              "inference_mode",
                                              "init_lora_weights",
                                              "layers_pattern",
                                              "layers_to_transform",
-                                             "loftq_config",
                                              "lora_alpha",
                                              "lora_dropout",
                                              "megatron_config",
@@ -71,6 +66,10 @@ AdapterConfig config_of(const Json& json, const std::string& where) {
     require(std::ranges::find(read_or_idle, key) != std::end(read_or_idle) || says_nothing(value),
             "{}: {} = {} changes what adapters are, and is not known here", where, key,
             value.dump());
+  // Others change the weights that they stand beside when they are loaded.
+  const auto begin = json.value("init_lora_weights", Json(true));
+  fields.refuse_if(!begin.is_boolean() && begin != "gaussian" && !begin.is_null(),
+                   "init_lora_weights", "it changes the weights that adapters stand beside");
   AdapterConfig a;
   a.rank = fields.integer("r");
   a.alpha = fields.real("lora_alpha");

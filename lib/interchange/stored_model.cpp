@@ -34,7 +34,8 @@ StoredModel::StoredModel(CheckpointReader& reader, const ModelConfig& model, Che
       meta_(reader.meta()),
       where_(reader.directory().string()),
       spec_(make_spec(without_adapters(model))),
-      dtype_(stored_type(weights_)) {
+      stored_(stored_type(weights_)),
+      dtype_(base && stored_type(reader) == DType::f64 ? DType::f64 : stored_) {
   expect((base != nullptr) == (model.adapter.rank > 0), "adapters stand beside a base");
   weights_.require_model(saved_params(spec_));
   if (!base) return;
@@ -84,13 +85,26 @@ void StoredModel::add(const Merged& m, std::int64_t first, std::span<const std::
     as(float{});
 }
 
+static std::span<const std::byte> widened(std::span<const std::byte> f32,
+                                          std::vector<double>& room) {
+  room.resize(f32.size() / sizeof(float));
+  for (std::size_t i = 0; i < room.size(); ++i) {
+    float x = 0;
+    std::memcpy(&x, f32.data() + i * sizeof x, sizeof x);
+    room[i] = x;
+  }
+  return std::as_bytes(std::span(room));
+}
+
 void StoredModel::read(const std::string& param, std::int64_t begin, std::int64_t count,
                        const CheckpointReader::Sink& sink) {
   const auto found = merged_.find(param);
-  if (found == merged_.end()) return weights_.read(param, weights_array, begin, count, sink);
+  std::vector<double> wide;
   std::vector<std::byte> sums;
   weights_.read(param, weights_array, begin, count,
                 [&](std::int64_t first, std::span<const std::byte> elements) {
+                  if (stored_ != dtype_) elements = widened(elements, wide);
+                  if (found == merged_.end()) return sink(first, elements);
                   sums.resize(elements.size());
                   add(found->second, first, elements, sums);
                   sink(first, sums);

@@ -13,7 +13,7 @@ class StoredModel {
  public:
   // Error naming the first differences unless the checkpoint's parameters are the model's. Adapters
   // need `base`, the checkpoint that they stand beside, and are merged into its weights: w + s b a,
-  // added in f64 and rounded once. What is given outlives it.
+  // added in f64 and rounded once to the wider of both types. What is given outlives it.
   StoredModel(CheckpointReader&, const ModelConfig&, CheckpointReader* base = nullptr);
 
   const ModelSpec& spec() const { return spec_; }       // without adapters
@@ -37,7 +37,7 @@ class StoredModel {
   const CheckpointMeta& meta_;
   std::string where_;
   ModelSpec spec_;
-  DType dtype_;
+  DType stored_, dtype_;  // of weights_; of what is read
   double scale_ = 0;
   std::map<std::string, Merged> merged_;  // by weight
 };

@@ -6,10 +6,22 @@
 
 namespace trireme {
 
+AdapterConfig canonical(AdapterConfig a) {
+  const AdapterConfig plain;
+  if (a.rank == 0) return plain;
+  a.alpha = alpha_of(a);
+  a.dropout = plain.dropout;
+  a.patterns = plain.patterns;
+  return a;
+}
+
+double alpha_of(const AdapterConfig& a) {
+  return a.alpha > 0 ? a.alpha : 2 * static_cast<double>(a.rank);
+}
+
 double scale_of(const AdapterConfig& a) {
   const auto rank = static_cast<double>(a.rank);
-  const double alpha = a.alpha > 0 ? a.alpha : 2 * rank;
-  return alpha / (a.rank_stabilized ? std::sqrt(rank) : rank);
+  return alpha_of(a) / (a.rank_stabilized ? std::sqrt(rank) : rank);
 }
 
 std::vector<AdaptedProduct> products_of(const ModelConfig& c, const std::string& weight,

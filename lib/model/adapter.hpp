@@ -20,7 +20,12 @@ struct AdapterConfig {
   bool operator==(const AdapterConfig&) const = default;
 };
 
-// s.
+// The same adapters where other keys are given: what changes no value is at its default, and so are
+// patterns, since the parameters show which products there are.
+AdapterConfig canonical(AdapterConfig);
+
+// Of alpha that is decided, and s.
+double alpha_of(const AdapterConfig&);
 double scale_of(const AdapterConfig&);
 
 // A product with channels [channel, channel + channels) of a weight's outputs: of "qkv" of rotary

@@ -193,7 +193,7 @@ ModelConfig canonical(ModelConfig c) {
   c.chunk_tokens = plain.chunk_tokens;
   c.offload = plain.offload;
   c.init_from = plain.init_from;
-  c.adapter.dropout = plain.adapter.dropout;
+  c.adapter = canonical(c.adapter);
   if (c.bias) c.qkv_bias = plain.qkv_bias;
   if (!c.qk_norm) c.qk_norm_over = plain.qk_norm_over;
   c.context = plain.context;

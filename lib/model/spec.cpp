@@ -68,7 +68,7 @@ class Builder {
     adapter.b = add({name + ".lora_b", {rows, adapter.rank}, of.unit, true, 0, 0});
     spec_.adapters.push_back(std::move(adapter));
   }
-  // Error naming a pattern that matched nothing. What gradients move is frozen, but for adapters.
+  // Error naming a pattern that matched nothing. All but adapters is frozen.
   void finish_adapters() {
     const auto& c = spec_.config;
     if (c.adapter.rank == 0) return;
@@ -78,13 +78,15 @@ class Builder {
           "adapter.patterns: \"{}\" matches no product that has adapters; their names look like "
           "\"{}\"",
           c.adapter.patterns[i], products_of(c, "blocks.0.qkv", 0)[0].name);
-    for (auto& p : spec_.params)
-      if (p.learns_from == LearnsFrom::gradients) p.learns_from = LearnsFrom::nothing;
+    require(!spec_.adapters.empty(),
+            "adapter.rank = {}, and adapter.patterns names no product: nothing would train",
+            c.adapter.rank);
+    for (auto& p : spec_.params) p.learns_from = LearnsFrom::nothing;
     for (const auto& a : spec_.adapters)
       for (const auto p : {a.a, a.b}) spec_.params[p.index()].learns_from = LearnsFrom::gradients;
   }
   ParamId router_bias(UnitId u, const std::string& name, std::int64_t n) {
-    return add({name + ".bias", {n}, u, false, 0, 0, LearnsFrom::loads});
+    return add({name + ".bias", {n}, u, false, 0, 0, LearnsFrom::loads, true});
   }
   ParamId norm_bias(UnitId u, const std::string& name) {
     return spec_.config.norm == NormKind::layer ? bias(u, name, spec_.config.width) : ParamId{};

@@ -24,6 +24,7 @@ struct ParamSpec {
   double init_std;   // normal(0, init_std) ...
   double init_mean;  // ... around this: constants have init_std 0
   LearnsFrom learns_from = LearnsFrom::gradients;
+  bool wide = false;         // computed with in the wide type
   std::int64_t expert = -1;  // that it is of
 };
 

@@ -64,7 +64,7 @@ static std::vector<std::vector<std::size_t>> held(const ModelSpec& spec, const L
 struct Signature {
   std::vector<std::uint8_t> frozen_by;  // by pattern
   LearnsFrom learns_from = LearnsFrom::gradients;
-  bool of_experts = false;  // of a share of them
+  bool wide = false, of_experts = false;  // of a share of them
   bool operator==(const Signature&) const = default;
 };
 
@@ -76,6 +76,7 @@ static std::vector<Signature> signatures(const ModelSpec& spec, const LayoutInpu
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].learns_from = spec.params[i].learns_from;
+    all[i].wide = spec.params[i].wide;
     all[i].of_experts = over_ranks(spec, i, in);
   }
   return all;
@@ -97,6 +98,7 @@ Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
     s.unit = u;
     s.name = spec.units[u.index()];
     s.learns_from = group.learns_from;
+    s.wide = group.wide;
     s.of_experts = group.of_experts;
     for (const bool decayed : {true, false}) {
       for (const auto i : params[u.index()]) {

@@ -26,12 +26,12 @@ Range intersection(Range, Range);
 struct Segment {
   UnitId unit;
   std::vector<Slot> slots;
-  std::int64_t decayed = 0;   // weight decay applies to [0, decayed)
-  std::int64_t elements = 0;  // with padding; a multiple of LayoutInput::ranks
-  // Of loads weights stay in the wide type; of nothing they are kept in the compute type alone.
-  LearnsFrom learns_from = LearnsFrom::gradients;
-  bool of_experts = false;  // of a share of them: other ranks hold the rest
-  std::string name;         // its unit's, and which part of it where there are several
+  std::int64_t decayed = 0;                        // weight decay applies to [0, decayed)
+  std::int64_t elements = 0;                       // with padding; a multiple of LayoutInput::ranks
+  LearnsFrom learns_from = LearnsFrom::gradients;  // nothing: there is no master weight
+  bool wide = false;                               // weights are computed with in the wide type
+  bool of_experts = false;                         // of a share of them: other ranks hold the rest
+  std::string name;  // its unit's, and which part of it where there are several
 };
 
 struct Layout {

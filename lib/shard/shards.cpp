@@ -24,8 +24,9 @@ Shards::Shards(Backend& b, const ModelSpec& spec, const Layout& layout, const Sh
     const auto n = sharding_.own(segment).count();
     const bool keeps_master = segment.learns_from != LearnsFrom::nothing;
     if (keeps_master) s.master = zeros(n, master(), Kind::weights);
-    s.copy =
-        keeps_master && type_of(segment) == master() ? s.master : zeros(n, compute, Kind::weights);
+    s.copy = keeps_master && type_of(segment) == master()
+                 ? s.master
+                 : zeros(n, type_of(segment), Kind::weights);
   }
 }
 

@@ -33,9 +33,7 @@ class Shards {
   DType compute() const { return compute_; }
   DType master() const { return wide(compute_); }
   // That a segment's weights are computed with.
-  DType type_of(const Segment& s) const {
-    return s.learns_from == LearnsFrom::loads ? master() : compute_;
-  }
+  DType type_of(const Segment& s) const { return s.wide ? master() : compute_; }
 
   // normal(mean, std) by (seed, parameter name, element), on `threads` threads; the same numbers
   // for every layout, and none but this rank's are made. Arrays and counts start afresh.

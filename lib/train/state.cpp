@@ -79,6 +79,7 @@ void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
 
 // Of all its parameters.
 static DType saved_type(const CheckpointReader& reader) {
+  require(!reader.params().empty(), "{} holds no parameters", reader.directory().string());
   return reader.params().front().dtype;
 }
 

@@ -312,7 +312,8 @@ void Trainer::update(double lr, double scale, const Routing& routing) {
 void Trainer::move_router_biases(const Routing& routing) {
   for (std::size_t i = 0; i < routing.layers.size(); ++i) {
     const auto p = model_.spec().blocks[static_cast<std::size_t>(routing.layers[i])].router_bias;
-    if (freeze_states_[p.index()].trained)
+    const bool moves = model_.spec().params[p.index()].learns_from == LearnsFrom::loads;
+    if (moves && freeze_states_[p.index()].trained)
       store_.add(p, bias_change(routing.loads[i], setup_.balance_rate));
   }
 }

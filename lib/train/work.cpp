@@ -7,15 +7,20 @@
 
 namespace trireme {
 
-// Weights of a block's products that a token is multiplied with, over all blocks: norms and biases
-// have one dim.
-static std::int64_t block_weights_of_token(const ModelSpec& spec) {
+// Forward, its input's gradient, and its own unless it stands beside adapters.
+static double flops_of_weight(const ParamSpec& p) {
+  return p.learns_from == LearnsFrom::nothing ? 4 : 6;
+}
+
+// Of the weights of blocks' products that a token is multiplied with: norms and biases have one
+// dim.
+static double block_products_of_token(const ModelSpec& spec) {
   std::vector<std::uint8_t> of_block(spec.units.size());
   for (const auto& b : spec.blocks) of_block[b.unit.index()] = 1;
-  std::int64_t all = 0;
+  double all = 0;
   for (const auto& p : spec.params)
     if (of_block[p.unit.index()] && p.shape.dims() == 2 && p.expert < spec.config.experts_per_token)
-      all += p.shape.count();
+      all += flops_of_weight(p) * static_cast<double>(p.shape.count());
   return all;
 }
 
@@ -35,15 +40,15 @@ static double keys_of_token(const ModelConfig& c, std::int64_t layer) {
 // by their mean.
 static PartCosts part_costs(const ModelSpec& spec) {
   const auto& c = spec.config;
-  const double weights =
-      static_cast<double>(block_weights_of_token(spec)) / static_cast<double>(c.layers);
+  const double products = block_products_of_token(spec) / static_cast<double>(c.layers);
   double keys = 0;
   for (std::int64_t l = 0; l < c.layers; ++l) keys += keys_of_token(c, l);
   keys /= static_cast<double>(c.layers);
   PartCosts costs;
-  costs.block = 6.0 * (weights + static_cast<double>(c.heads * c.head_dim) * keys);
+  costs.block = products + 6.0 * static_cast<double>(c.heads * c.head_dim) * keys;
   costs.embedding = static_cast<double>(c.width);  // a row copied, another added to
-  costs.head = 6.0 * static_cast<double>(c.vocab * c.width);
+  costs.head =
+      flops_of_weight(spec.params[spec.head.index()]) * static_cast<double>(c.vocab * c.width);
   return costs;
 }
 

@@ -4,8 +4,9 @@
 
 namespace trireme {
 
-// FLOPs of a token, forward and backward, if all of the model is trained: six a weight that a
-// product of blocks or head multiplies with (Kaplan et al. 2020), and attention's, causal. Norms,
+// FLOPs of a token, forward and backward, if no rule freezes anything: six a weight that a product
+// of blocks or head multiplies with (Kaplan et al. 2020), four where adapters stand beside it, and
+// attention's, causal. Norms,
 // biases and tables that rows are looked up in count for nothing.
 double flops_of_token(const ModelSpec&);
 

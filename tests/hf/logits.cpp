@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "app/adapter_base.hpp"
+#include "app/initial_weights.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
@@ -39,8 +39,8 @@ static void write_logits(const Communicator& world, const std::string& checkpoin
                          const std::string& ids_path, const std::string& out,
                          std::span<const std::string> overrides) {
   CheckpointReader reader(find_checkpoint(checkpoint));
-  const auto deck = resolve(parse_deck(reader.meta().deck, checkpoint, overrides),
-                            {.ranks = world.size(), .vocab = reader.meta().vocab});
+  auto deck = resolve(parse_deck(reader.meta().deck, checkpoint, overrides),
+                      {.ranks = world.size(), .vocab = reader.meta().vocab});
   const auto backend = open_backend(backend_choice(deck, world));
   const Workspace workspace(*backend);
   auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host);
@@ -48,7 +48,7 @@ static void write_logits(const Communicator& world, const std::string& checkpoin
   Trainer trainer(*backend, make_axes(world, input.grid, shard_ranks(deck.zero, input.grid)),
                   input.setup);
   if (deck.model.adapter.rank > 0) {
-    auto base = open_adapter_base(deck, &reader.meta());
+    auto base = open_adapter_base(world, deck, &reader.meta());
     load_base(trainer.store(), base);
   }
   load_weights(trainer.store(), reader);

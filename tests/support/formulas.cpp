@@ -66,7 +66,7 @@ bool trains(const RankStep& s, const Segment& g) {
 
 // That weights are computed with.
 DType type_of(const RankStep& s, const Segment& g) {
-  return g.learns_from == LearnsFrom::loads ? s.master : s.compute;
+  return g.wide ? s.master : s.compute;
 }
 
 std::int64_t shard_traffic(const RankStep& s) {
@@ -216,7 +216,7 @@ StateBytes state_bytes(const RankStep& s) {
     const auto n = g.elements / s.of(g).ranks;
     const bool learns = g.learns_from != LearnsFrom::nothing;
     if (learns) most.weights += block(n, s.master);
-    if (!learns || type_of(s, g) != s.master) most.weights += block(n, s.compute);
+    if (!learns || type_of(s, g) != s.master) most.weights += block(n, type_of(s, g));
     if (!trains(s, g)) continue;
     most.optimizer += static_cast<std::size_t>(s.state_arrays) * block(n, s.master);
     most.gradients += (is_tied(s, g.unit) ? 2 : 1) * block(n, s.master);

@@ -52,7 +52,7 @@ std::vector<Product> products_of_block(const ModelConfig& c, std::int64_t layer)
 
 TrainerSetup setup_of(const ModelConfig& c) {
   auto s = test::setup_of(c, test::plain_sgd(), DType::f64);
-  s.balance = c.experts > 0 ? Balance::sample : Balance::none;
+  s.balance = c.experts > 0 ? Balance::sample : Balance::none;  // bias would move it
   s.balance_weight = 0.1;
   return s;
 }
@@ -82,8 +82,8 @@ Outcome outcome_of(const ModelConfig& c, Weights begin, const Batch& batch) {
   trainer.store().initialize(3, 1);
   if (begin.empty()) {
     begin = weights_of(trainer.store());
-    for (auto& [name, values] : begin)  // b begins at zero, which would hide da
-      if (name.ends_with(".lora_b"))
+    for (auto& [name, values] : begin)  // they begin at zero, which would hide da
+      if (name.ends_with(".lora_b") || name.ends_with(".router.bias"))
         for (std::size_t i = 0; i < values.size(); ++i)
           values[i] = 0.3 * std::sin(static_cast<double>(i + name.size()));
   }
@@ -109,7 +109,8 @@ std::vector<Case> cases() {
   std::vector<Case> all = {{"gpt2", test::tiny_gpt2()},
                            {"llama", test::tiny_llama()},
                            {"qwen", test::tiny_qwen()},
-                           {"mixture", test::tiny_mixture()}};
+                           {"mixture", test::tiny_mixture()},
+                           {"sigmoid", test::tiny_sigmoid_mixture()}};
   for (auto& c : all) c.model.adapter.rank = 3;
   auto some = all[1];
   some.name = "llama_some";
@@ -213,6 +214,11 @@ TEST_P(Adapters, AreThoseOfMergedWeights) {
         EXPECT_NEAR(db[(b_begin + n) * R + k], sum, 1e-13) << p.name;
       }
   }
+}
+
+TEST_P(Adapters, AloneAreInCheckpoints) {
+  for (const auto& p : make_spec(GetParam().model).params)
+    EXPECT_EQ(is_saved(p), p.name.find(".lora_") != std::string::npos) << p.name;
 }
 
 // b is zero at first: nothing is added.

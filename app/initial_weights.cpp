@@ -1,0 +1,90 @@
+#include "app/initial_weights.hpp"
+
+#include <optional>
+#include <string>
+
+#include "lib/comm/agree.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
+#include "lib/io/checkpoint_list.hpp"
+#include "lib/train/state.hpp"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+static std::string identity_of(const CheckpointReader& reader) {
+  return to_string(reader.identity_of_weights());
+}
+
+// On one rank. Another checkpoint of the same run will do where it has these weights.
+static fs::path find_base(const fs::path& given, const std::string& wanted) {
+  const auto newest = find_checkpoint(given);
+  if (wanted.empty()) return newest;
+  const auto here = identity_of(CheckpointReader(newest));
+  if (here == wanted) return newest;
+  const bool of_run = fs::is_directory(given / "checkpoints");
+  for (const auto& other : list_checkpoints(of_run ? given / "checkpoints" : given.parent_path()))
+    if (!damage_of(other.directory, Check::sizes) &&
+        identity_of(CheckpointReader(other.directory)) == wanted)
+      return other.directory;
+  fail(
+      "{} is not what these adapters were trained beside: its weights are {}, theirs {}; name the "
+      "right checkpoint with model.init_from or, of a trained model, --base",
+      newest.string(), here, wanted);
+}
+
+static CheckpointReader open_found(const Communicator& world, Deck& deck,
+                                   const std::string& wanted) {
+  std::string path;
+  at_root(world, Pace::slow, [&] {
+    path = fs::absolute(find_base(deck.model.init_from, wanted)).lexically_normal().string();
+  });
+  world.broadcast(path);
+  deck.model.init_from = path;
+  std::optional<CheckpointReader> reader;
+  std::string identity;
+  together(world, Pace::slow, [&] {
+    reader.emplace(path);
+    const auto adapters = model_of(*reader).adapter.rank > 0;
+    require(!adapters,
+            "model.init_from: {} is a checkpoint of adapters, which stand beside other weights; "
+            "merge them with `trireme export` and take that in with `trireme import`",
+            path);
+    require_base(*reader, deck.model);
+    identity = identity_of(*reader);
+  });
+  const auto all = world.all_gather(identity);
+  for (std::size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0])
+      throw SharedError(fmt::format(
+          "rank {} sees other weights in {} than rank 0: all need the same checkpoint there", r,
+          path));
+  return std::move(*reader);
+}
+
+CheckpointReader open_initial(const Communicator& world, Deck& deck) {
+  return open_found(world, deck, "");
+}
+
+CheckpointReader open_adapter_base(const Communicator& world, Deck& deck,
+                                   const CheckpointMeta* adapters) {
+  require(!deck.model.init_from.empty(),
+          "adapter.rank = {}: adapters stand beside weights that are there; name their checkpoint "
+          "with model.init_from",
+          deck.model.adapter.rank);
+  return open_found(world, deck, adapters ? adapters->extra.base : "");
+}
+
+void require_base_elsewhere(const Deck& deck, const fs::path& run) {
+  if (deck.model.adapter.rank == 0) return;
+  std::error_code e;
+  const auto base = fs::weakly_canonical(deck.model.init_from, e),
+             inside = fs::weakly_canonical(run, e);
+  const auto rest = base.lexically_relative(inside);
+  require(rest.empty() || *rest.begin() == "..",
+          "--overwrite would remove {}, which the adapters of this run stand beside: give another "
+          "--run-dir",
+          base.string());
+}
+
+}  // namespace trireme

@@ -1,0 +1,24 @@
+#pragma once
+// The checkpoint that model.init_from names: what a run begins with, or what adapters stand beside.
+#include <filesystem>
+
+#include "lib/comm/communicator.hpp"
+#include "lib/deck/deck.hpp"
+#include "lib/io/checkpoint_reader.hpp"
+
+namespace trireme {
+
+// Collective: rank 0 finds it, and SharedError where ranks see other weights, or another model's.
+// model.init_from becomes that checkpoint itself, of a run its newest.
+CheckpointReader open_initial(const Communicator& world, Deck&);
+
+// The same of adapters, where a checkpoint of them says beside which weights they were trained
+// (CheckpointMeta::extra.base; null: they are new). Of a run the checkpoint with these weights is
+// taken. SharedError where there is none.
+CheckpointReader open_adapter_base(const Communicator& world, Deck&,
+                                   const CheckpointMeta* adapters);
+
+// Error when the run directory, which is about to be overwritten, holds the base of its adapters.
+void require_base_elsewhere(const Deck&, const std::filesystem::path& run);
+
+}  // namespace trireme
