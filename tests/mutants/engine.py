@@ -89,7 +89,7 @@ MUTANTS = [
      "  for (const auto& g : borrowed.held_) arrive(*g);\n"
      "  for (const auto& g : borrowed.held_) if (g->uses == 0) g->flat.clear();\n", ranks(2, FEW)),
     ("bf16 weights stay those of the step before", "lib/shard/shards.cpp",
-     "s.copy.dtype() == s.master.dtype() ? View{} : cut(s.copy)", "View{}",
+     "alone ? View{} : cut(s.copy)", "View{}",
      ranks(2, "Precision.GridsAgreeInBf16AsFarAsOrdersDo")),
     ("frozen segments are still sent", "lib/shard/session.cpp",
      "      if (!store_.trainability().trains(layout_.segments[i])) continue;\n",
@@ -99,7 +99,7 @@ MUTANTS = [
      "flows = true;", program("train_test", "StageParts.*")),
     ("of rules that overlap the last one decides", "lib/shard/freeze.cpp", "std::max(spans.back().end, end_of(r));",
      "std::max(spans.back().end, end_of(r)), spans.back().moments = r.moments;", program("shard_test", "Freeze.*")),
-    ("moments that a rule drops come back with a restart", "lib/train/state.cpp", "&& freeze_states[i].resumes)", ")",
+    ("moments that a rule drops come back with a restart", "lib/train/state.cpp", "&& freeze_states[i].resumes &&", "&&",
      ranks(2, "Restart.*")),
     ("what thaws is not planned", "lib/plan/plan.cpp",
      "  for (const auto border : borders_of(in, freeze)) steps.all.push_back(border);\n", "",

@@ -78,7 +78,7 @@ MUTANTS = [
     ("padding has a gradient", "kernels/host/routing.cpp", "    if (counted_as(o.counted_T, t) < 0) return;\n    if (o.dweight_TK && o.normalize)",
      "    if (o.dweight_TK && o.normalize)", program("kernels_test", "*RoutingContract.RouteGradient*")),
     ("a bias falls where a load is low", "lib/train/routing.cpp", "above < 0 ? rate : -rate", "above < 0 ? -rate : rate", ROUTING),
-    ("a frozen bias moves", "lib/train/trainer.cpp", "    if (freeze_states_[p.index()].trained)\n      store_.add", "    store_.add", ROUTING),
-    ("a bias is rounded to the compute type", "lib/shard/shards.hpp", "return s.learns_from == LearnsFrom::loads ? master() : compute_;",
+    ("a frozen bias moves", "lib/train/trainer.cpp", "    if (moves && freeze_states_[p.index()].trained)\n      store_.add", "    if (moves)\n      store_.add", ROUTING),
+    ("a bias is rounded to the compute type", "lib/shard/shards.hpp", "return s.wide ? master() : compute_;",
      "return compute_;", ranks(2, "Exactness.InvariantHasTheBitsOfOneRankInBf16")),
 ]
