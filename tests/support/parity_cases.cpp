@@ -349,7 +349,10 @@ std::vector<ParityCase> fenced_cases(int ranks) {
     c.steps = 2;
     cases.push_back(c);
   }
-  for (auto& c : cases) c.backend = "fenced";
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    cases[i].backend = "fenced";
+    if (i % 3 == 1) cases[i].adapter_rank = 2;
+  }
   return cases;
 }
 
