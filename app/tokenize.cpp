@@ -72,6 +72,8 @@ int run(Arguments a) {
   if (!a.tokenizer.empty()) tokenizer = tokenizer_at(a.tokenizer, a.tiktoken);
   o.output = a.output;
   o.tokenizer = tokenizer.get();
+  require(!o.preference || !imports,
+          "--preference reads JSON lines, not ids of other programs: leave --from out");
   require(!a.chat || !imports,
           "--chat reads JSON lines, not ids of other programs: leave --from out");
   std::optional<ChatTemplate> chat;
@@ -135,6 +137,11 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       "--chat", a->chat,
       "JSON lines: each is a conversation; only what its assistant says is trained on");
   chat->excludes(field)->excludes(prompt);
+  auto* preference = command->add_flag(
+      "--preference", o.preference,
+      "JSON lines: each has a prompt with a chosen and a rejected answer, texts or, with --chat, "
+      "lists of messages; for train.objective = \"dpo\"");
+  preference->excludes(field)->excludes(prompt);
   add_template_option(*command, a->chat_template)->needs(chat);
   command
       ->add_option_function<std::string>(
@@ -157,7 +164,7 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--threads", o.threads, "threads (default: all that this process may use)")
       ->check(CLI::Range(1, 4096));
   command->callback([a, from, field, prompt, &chosen] {
-    const bool json = a->chat || !field->empty() || !prompt->empty();
+    const bool json = a->chat || a->options.preference || !field->empty() || !prompt->empty();
     if (json && from->empty()) a->options.format = InputFormat::jsonl;
     chosen = [a] { return run(*a); };
   });

@@ -229,7 +229,8 @@ class Places {
 }  // namespace
 
 // All but what ends the conversation.
-static Writer written(const ChatTemplate& t, const Conversation& conversation) {
+static Writer written(const ChatTemplate& t, const Conversation& conversation,
+                      std::size_t learnt_from) {
   check(t, conversation);
   const bool has_system = conversation[0].role == "system" || !t.default_system.empty();
   const auto turns = prepared(t, conversation);
@@ -250,14 +251,16 @@ static Writer written(const ChatTemplate& t, const Conversation& conversation) {
     write_calls(t, message, writer);
     if (!message.tools.empty()) write_tools(t, message.tools, has_system, writer);
     const auto end = writer.write(turn.after);
-    if (role == "assistant") writer.learn(begin, end);
+    const auto message_number = i + conversation.size() - turns.size();  // a system's may differ
+    if (role == "assistant" && message_number >= learnt_from) writer.learn(begin, end);
     if (ends || turns[i + 1].role != role) writer.write(turn.group_after);
   }
   return writer;
 }
 
-ChatText write_chat(const ChatTemplate& t, const Conversation& conversation) {
-  auto writer = written(t, conversation);
+ChatText write_chat(const ChatTemplate& t, const Conversation& conversation,
+                    std::size_t learnt_from) {
+  auto writer = written(t, conversation, learnt_from);
   writer.write(t.end);
   return writer.take();
 }
@@ -265,7 +268,7 @@ ChatText write_chat(const ChatTemplate& t, const Conversation& conversation) {
 ChatText write_question(const ChatTemplate& t, const Conversation& conversation) {
   require(conversation.empty() || conversation.back().role != "assistant",
           "the conversation ends with an answer: end it with what is to be answered");
-  auto writer = written(t, conversation);
+  auto writer = written(t, conversation, 0);
   writer.write(begin_of_answer(t));
   auto chat = writer.take();
   chat.targets.clear();

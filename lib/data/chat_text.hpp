@@ -19,8 +19,9 @@ struct ChatText {
 };
 
 // Throws Error (without a place) for a role that the template does not have, or a conversation that
-// it cannot write. The template is with_tokens_of.
-ChatText write_chat(const ChatTemplate&, const Conversation&);
+// it cannot write. The template is with_tokens_of. What comes before message `learnt_from` is not
+// learnt.
+ChatText write_chat(const ChatTemplate&, const Conversation&, std::size_t learnt_from = 0);
 
 // The same up to where the assistant's next answer begins, as it does in what write_chat makes; but
 // spaces there are left out, as they are part of the answer's first token. Nothing is learnt.

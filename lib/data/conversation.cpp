@@ -1,5 +1,6 @@
 #include "lib/data/conversation.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -109,7 +110,61 @@ std::string role_of(const std::string& from) {
   return found == roles.end() ? from : found->second;
 }
 
+void add_messages(const Json& list, const char* name, bool shared, Texts& texts,
+                  Conversation& all) {
+  std::size_t i = 0;
+  for (const auto& message : list) {
+    const auto number = i + 1;
+    require(message.is_object(), "message {} is no object", number);
+    auto calls = calls_in(message, {name, std::to_string(i)}, texts);
+    auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
+    auto role = text_in(message, shared ? "from" : "role", number);
+    all.push_back({shared ? role_of(role) : role, std::move(content), std::move(calls)});
+    ++i;
+  }
+}
+
+void add_tools(const Json& object, Texts& texts, Conversation& all) {
+  auto tools = tools_in(object, texts);
+  require(tools.empty() || !all.empty(), "the conversation has tools and no message");
+  if (!tools.empty()) all[0].tools = std::move(tools);
+}
+
+// The messages of "prompt" and of the answer.
+Conversation answered(const Json& object, const char* answer, Texts& texts) {
+  Conversation all;
+  for (const char* name : {"prompt", answer}) {
+    const auto found = object.find(name);
+    if (found == object.end() && name != answer) continue;
+    require(found != object.end() && found->is_array(),
+            "there is no list \"{}\": with --chat a line of --preference is {{\"chosen\": "
+            "[{{\"role\": \"user\", \"content\": ..}}, ..], \"rejected\": [..]}}",
+            name);
+    add_messages(*found, name, false, texts, all);
+  }
+  add_tools(object, texts, all);
+  return all;
+}
+
+std::size_t last_answer(const Conversation& c, const char* name) {
+  for (auto i = c.size(); i-- > 0;)
+    if (c[i].role == "assistant") return i;
+  fail("\"{}\" has no answer of an assistant", name);
+}
+
 }  // namespace
+
+ConversationPair conversation_pair_of(const Json& object, std::string_view text) {
+  require(object.is_object(), "this JSON is not an object: each line must be one");
+  Texts texts(text);
+  ConversationPair pair{answered(object, "chosen", texts), answered(object, "rejected", texts), 0};
+  require(pair.chosen != pair.rejected, "\"chosen\" and \"rejected\" are the same");
+  const auto differ = std::ranges::mismatch(pair.chosen, pair.rejected).in1;
+  pair.learnt_from =
+      std::min({static_cast<std::size_t>(differ - pair.chosen.begin()),
+                last_answer(pair.chosen, "chosen"), last_answer(pair.rejected, "rejected")});
+  return pair;
+}
 
 Conversation conversation_of(const Json& object, std::string_view text) {
   require(object.is_object(), "this JSON is not an object: each line must be one");
@@ -122,17 +177,8 @@ Conversation conversation_of(const Json& object, std::string_view text) {
       "\"content\": ..}}, ..]}}");
   Conversation all;
   Texts texts(text);
-  for (const auto& message : *found) {
-    const auto number = all.size() + 1;
-    require(message.is_object(), "message {} is no object", number);
-    auto calls = calls_in(message, {list, std::to_string(all.size())}, texts);
-    auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
-    auto role = text_in(message, shared ? "from" : "role", number);
-    all.push_back({shared ? role_of(role) : role, std::move(content), std::move(calls)});
-  }
-  auto tools = tools_in(object, texts);
-  require(tools.empty() || !all.empty(), "the conversation has tools and no message");
-  if (!tools.empty()) all[0].tools = std::move(tools);
+  add_messages(*found, list, shared, texts, all);
+  add_tools(object, texts, all);
   return all;
 }
 

@@ -29,4 +29,14 @@ using Conversation = std::vector<Message>;
 // as pictures.
 Conversation conversation_of(const nlohmann::json&, std::string_view text);
 
+// {"chosen": [message, ..], "rejected": [message, ..]}, behind the messages of "prompt", where that
+// is there.
+struct ConversationPair {
+  Conversation chosen, rejected;
+  // The first message that the two do not share, or the last answer of the one that has it first.
+  std::size_t learnt_from = 0;
+};
+// Throws likewise, and where the two are the same or one has no answer.
+ConversationPair conversation_pair_of(const nlohmann::json&, std::string_view text);
+
 }  // namespace trireme

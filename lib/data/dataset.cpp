@@ -43,10 +43,20 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
           "data.packing is \"documents\", but {} names no separator id, behind which a document "
           "begins: tokenize again with --separator, or give \"windows\"",
           name);
+  require(
+      !header.pairs || (s.packing == Packing::documents && s.attention == AttentionSpan::document),
+      "{} is of pairs of documents (trireme tokenize --preference), which stand whole and apart: "
+      "give data.packing = \"documents\" and data.attention = \"document\"",
+      name);
 }
 
 void check_samples(const TokenRange& range, const Dataset::Settings& s, std::int64_t samples) {
   const char* const use = range.begin > 0 ? "held out by data.validation" : "for this use";
+  require(
+      samples > 0 || !range.file.header().pairs,
+      "{} has no pair of documents {} that a sample of {} tokens holds: give more data, hold out "
+      "another share, or raise model.context",
+      range.file.path().string(), use, s.T);
   require(samples > 0 || s.packing == Packing::windows,
           "{} has no document {} with a target that counts in its first {} tokens: give more data, "
           "hold out another share, or raise model.context",
@@ -80,6 +90,11 @@ std::vector<TokenRange> checked(std::vector<TokenRange> ranges, const Dataset::S
   require(!ranges.empty(), "no token files are named: set data.path");
   require(s.T > 0, "a sample has {} tokens: set model.context above zero", s.T);
   for (const auto& range : ranges) check_range(range, s);
+  for (const auto& range : ranges)
+    require(
+        range.file.header().pairs == ranges[0].file.header().pairs,
+        "{} and {}: one is of pairs of documents (trireme tokenize --preference), the other not",
+        ranges[0].file.path().string(), range.file.path().string());
   check_same_tokenizer(ranges);
   return ranges;
 }

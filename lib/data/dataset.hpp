@@ -43,7 +43,8 @@ class Dataset {
 
   // Throws Error, naming the file, when a range holds no whole sample, when a vocabulary exceeds
   // the model's, when files were made with different tokenizers, or when separators are to mask
-  // targets, to keep attention within documents or to end them, and a file names none.
+  // targets, to keep attention within documents or to end them, and a file names none; when some
+  // files are of pairs and others not, or pairs are not to stand whole and apart.
   Dataset(std::vector<TokenRange>, Settings);
 
   std::int64_t sample_length() const { return settings_.T; }
@@ -53,6 +54,8 @@ class Dataset {
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
   bool shuffles_few() const { return sequence_.shuffles_few(); }
   const std::vector<TokenRange>& ranges() const { return ranges_; }
+  // Are its samples of pairs of documents, chosen and rejected, as its files are?
+  bool pairs() const { return ranges_[0].file.header().pairs; }
   // Of samples of whole documents, what is in those of a range.
   const PackingTotals* packed(std::size_t range) const {
     return packings_.empty() ? nullptr : &packings_[range]->totals();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -51,6 +52,33 @@ std::vector<PackedDocument> documents_of(const TokenFile& file, std::int64_t beg
   return all;
 }
 
+// Pairs that begin in [begin, end), of a file that has nothing else. Which documents are of one is
+// known from the file's begin on.
+std::vector<std::pair<PackedDocument, PackedDocument>> pairs_of(const TokenFile& file,
+                                                                std::int64_t begin,
+                                                                std::int64_t end) {
+  std::vector<std::pair<PackedDocument, PackedDocument>> all;
+  std::optional<PackedDocument> chosen;
+  std::int64_t from = 0;
+  const auto name = file.path().string();
+  each_separator(file, 0, [&](std::int64_t separator) {
+    const PackedDocument d{from, separator - from};
+    require(d.count > 0, "{}: the document at token {}, one of a pair, is empty", name, from);
+    from = separator + 1;
+    if (!chosen) {
+      chosen = d;
+      return d.begin < end;
+    }
+    if (chosen->begin >= begin && chosen->begin < end) all.emplace_back(*chosen, d);
+    chosen.reset();
+    return true;
+  });
+  const bool whole = !chosen || chosen->begin >= end;
+  require(whole && (chosen || from == file.count()),
+          "{}: its documents are said to be pairs, and the last one stands alone", name);
+  return all;
+}
+
 // The most inputs up to T such that their last target is the last one of an answer; T where none
 // ends there.
 std::int64_t cut_length(const TokenFile& file, const PackedDocument& d, std::int64_t T) {
@@ -61,21 +89,20 @@ std::int64_t cut_length(const TokenFile& file, const PackedDocument& d, std::int
   return T;
 }
 
-// The sample of each document, and how many samples there are.
-std::pair<std::vector<std::int64_t>, std::int64_t> best_fit(
-    std::span<const PackedDocument> documents, const DocumentPacking::Settings& s) {
-  std::vector<std::int64_t> order(documents.size()), sample_of(documents.size());
+// The sample of each item of so many inputs, and how many samples there are.
+std::pair<std::vector<std::int64_t>, std::int64_t> best_fit(std::span<const std::int64_t> inputs,
+                                                            const DocumentPacking::Settings& s) {
+  std::vector<std::int64_t> order(inputs.size()), sample_of(inputs.size());
   std::iota(order.begin(), order.end(), 0);
   if (s.order == SampleOrder::random && !order.empty()) {
     const Permutation shuffled(std::ssize(order), hash64(s.seed, "packing"));
     for (auto& d : order) d = shuffled(d);
-    std::ranges::stable_sort(order, std::greater(),
-                             [&](std::int64_t d) { return documents[at(d)].count; });
+    std::ranges::stable_sort(order, std::greater(), [&](std::int64_t d) { return inputs[at(d)]; });
   }
   std::map<std::int64_t, std::vector<std::int64_t>> with_room;  // samples, by what is left in them
   std::int64_t samples = 0;
   for (const auto d : order) {
-    const auto count = documents[at(d)].count;
+    const auto count = inputs[at(d)];
     const auto room = with_room.lower_bound(count);
     std::int64_t left = s.T, sample = samples;
     if (room == with_room.end()) {
@@ -100,8 +127,32 @@ std::int64_t targets_in(const TokenFile& file, std::int64_t input, std::int64_t 
 
 }  // namespace
 
+// Documents of which `in_item` in a row share a sample.
+void DocumentPacking::pack(std::span<const PackedDocument> documents, std::size_t in_item,
+                           const Settings& s) {
+  std::vector<std::int64_t> inputs;
+  for (std::size_t d = 0; d < documents.size(); ++d) {
+    if (d % in_item == 0) inputs.push_back(0);
+    inputs.back() += documents[d].count;
+    totals_.inputs += documents[d].count;
+  }
+  const auto [sample_of, samples] = best_fit(inputs, s);
+  totals_.samples = samples;
+  first_.assign(at(samples) + 1, 0);
+  for (const auto sample : sample_of) first_[at(sample) + 1] += static_cast<std::int64_t>(in_item);
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  documents_.resize(documents.size());
+  auto next = first_;
+  for (std::size_t d = 0; d < documents.size(); ++d)
+    documents_[at(next[at(sample_of[d / in_item])]++)] = documents[d];
+}
+
 DocumentPacking::DocumentPacking(const TokenFile& file, std::int64_t begin, std::int64_t end,
                                  const Settings& s) {
+  if (file.header().pairs) {
+    pack(whole_pairs(file, begin, end, s), 2, s);
+    return;
+  }
   std::vector<PackedDocument> documents;
   for (auto d : documents_of(file, begin, end)) {
     ++totals_.documents;
@@ -122,18 +173,39 @@ DocumentPacking::DocumentPacking(const TokenFile& file, std::int64_t begin, std:
       ++totals_.left_out;
       continue;
     }
-    totals_.inputs += d.count;
     documents.push_back(d);
   }
-  const auto [sample_of, samples] = best_fit(documents, s);
-  totals_.samples = samples;
-  first_.assign(at(samples) + 1, 0);
-  for (const auto sample : sample_of) ++first_[at(sample) + 1];
-  std::partial_sum(first_.begin(), first_.end(), first_.begin());
-  documents_.resize(documents.size());
-  auto next = first_;
-  for (std::size_t d = 0; d < documents.size(); ++d)
-    documents_[at(next[at(sample_of[d])]++)] = documents[d];
+  pack(documents, 1, s);
+}
+
+std::vector<PackedDocument> DocumentPacking::whole_pairs(const TokenFile& file, std::int64_t begin,
+                                                         std::int64_t end, const Settings& s) {
+  std::vector<PackedDocument> kept;
+  for (const auto& [chosen, rejected] : pairs_of(file, begin, end)) {
+    ++totals_.pairs;
+    totals_.documents += 2;
+    const auto inputs = chosen.count + rejected.count;
+    if (inputs > s.T) {
+      require(
+          s.too_long == LongDocuments::cut,
+          "{}: the pair of documents from token {} on has {} inputs, which are more than the {} "
+          "of a sample: raise model.context, or give data.long_documents = \"cut\", which "
+          "leaves it out",
+          file.path().string(), chosen.begin, inputs, s.T);
+      ++totals_.long_pairs;
+      continue;
+    }
+    const auto of_chosen = targets_in(file, chosen.begin, chosen.count),
+               of_rejected = targets_in(file, rejected.begin, rejected.count);
+    if (of_chosen == 0 || of_rejected == 0) {
+      totals_.left_out += 2;
+      continue;
+    }
+    totals_.targets += of_chosen + of_rejected;
+    kept.push_back(chosen);
+    kept.push_back(rejected);
+  }
+  return kept;
 }
 
 BegunBefore begun_before(const TokenFile& file, std::int64_t begin, std::int64_t end,

@@ -25,6 +25,7 @@ struct PackingTotals {
   std::int64_t targets = 0;                // that count, of all documents
   std::int64_t cut = 0, targets_lost = 0;  // documents longer than a sample; what they lose
   std::int64_t left_out = 0;               // documents in which no target is left
+  std::int64_t pairs = 0, long_pairs = 0;  // of files of pairs; those longer than a sample
 };
 
 class DocumentPacking {
@@ -39,7 +40,9 @@ class DocumentPacking {
   // Of the documents that begin at tokens [begin, end) of the file, which has a separator. Reads
   // them all once. Throws Error, naming the file, when a document is longer than a sample and that
   // is refused. What is cut ends with an answer that is learnt, where one ends in a sample's
-  // length; documents without a target that counts are left out.
+  // length; documents without a target that counts are left out. Of a file of pairs each stands in
+  // one sample, in order, the chosen document first; pairs that are longer, or of which a document
+  // has no target, are left out. Throws Error where documents are not in pairs.
   DocumentPacking(const TokenFile&, std::int64_t begin, std::int64_t end, const Settings&);
 
   std::int64_t samples() const { return totals_.samples; }
@@ -48,6 +51,10 @@ class DocumentPacking {
   const PackingTotals& totals() const { return totals_; }
 
  private:
+  std::vector<PackedDocument> whole_pairs(const TokenFile&, std::int64_t begin, std::int64_t end,
+                                          const Settings&);
+  void pack(std::span<const PackedDocument>, std::size_t in_item, const Settings&);
+
   std::vector<PackedDocument> documents_;  // by sample
   std::vector<std::int64_t> first_;        // of each sample's, and the end
   PackingTotals totals_;

@@ -19,7 +19,7 @@ namespace trireme {
 
 struct TokenFileHeader {
   static constexpr std::size_t bytes = 256;
-  static constexpr std::uint32_t version = 1, version_with_chat = 2;
+  static constexpr std::uint32_t version = 1, version_with_chat = 2, version_of_pairs = 3;
 
   std::int32_t token_bytes = 2;  // 2 or 4
   std::int64_t count = 0;        // tokens
@@ -31,6 +31,7 @@ struct TokenFileHeader {
   TokenizerKind tokenizer = TokenizerKind::none;
   std::int64_t tokenizer_bytes = 0;
   std::int64_t chat_bytes = 0;  // of the chat template; 0: there is none
+  bool pairs = false;           // of documents: each one chosen, the next one rejected
   Hash128 payload_hash;         // of everything behind the header; zero: not hashed
 
   std::int64_t mask_bytes() const { return has_mask ? (count + 7) / 8 : 0; }

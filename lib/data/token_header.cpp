@@ -2,7 +2,8 @@
 //   0 magic "TRITOKEN"   8 u32 version     12 u32 bytes a token  16 u64 count   24 u64 vocabulary
 //  32 u64 largest id    40 i64 separator or -1                   48 u64 documents
 //  56 u32 has mask      60 u32 tokenizer   64 u64 tokenizer bytes
-//  72 u128 payload hash 88 u64 chat template bytes, with which the version is 2; 96 zeros
+//  72 u128 payload hash 88 u64 chat template bytes, with which the version is 2
+//  96 u32 1 where documents are pairs, with which the version is 3; 100 zeros
 // 240 u128 hash of bytes [0, 240)
 #include <bit>
 #include <cstring>
@@ -21,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr std::string_view magic = "TRITOKEN";
 constexpr std::size_t hashed_bytes = 240;
-constexpr std::size_t reserved_begin = 96;
+constexpr std::size_t reserved_begin = 100;
 constexpr std::uint32_t llmc_magics[] = {20240520, 20240801};
 
 template <class T>
@@ -74,8 +75,14 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
         "the kind of tokenizer is unknown");
   sound((h.tokenizer_bytes > 0) == has_contents(h.tokenizer),
         "kind and size of the tokenizer disagree");
-  sound((h.chat_bytes > 0) == (get<std::uint32_t>(first, 8) == TokenFileHeader::version_with_chat),
+  const auto version = get<std::uint32_t>(first, 8);
+  sound(version == TokenFileHeader::version_of_pairs ||
+            (h.chat_bytes > 0) == (version == TokenFileHeader::version_with_chat),
         "its version and the size of the chat template disagree");
+  sound(get<std::uint32_t>(first, 96) == (version == TokenFileHeader::version_of_pairs ? 1 : 0),
+        "its version and whether documents are pairs disagree");
+  sound(!h.pairs || (h.has_mask && separator >= 0 && h.documents % 2 == 0),
+        "its documents are pairs, without a mask, a separator or an even number");
   for (std::size_t i = reserved_begin; i < hashed_bytes; ++i) {
     sound(first[i] == std::byte{0}, "reserved bytes are not zero");
   }
@@ -86,7 +93,8 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
 std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   std::array<std::byte, bytes> out{};
   std::memcpy(out.data(), magic.data(), magic.size());
-  put(out, 8, chat_bytes > 0 ? version_with_chat : version);  // older programs read the first
+  // Older programs read the first.
+  put(out, 8, pairs ? version_of_pairs : chat_bytes > 0 ? version_with_chat : version);
   put(out, 12, static_cast<std::uint32_t>(token_bytes));
   put(out, 16, count);
   put(out, 24, vocab);
@@ -99,6 +107,7 @@ std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   put(out, 72, payload_hash.low);
   put(out, 80, payload_hash.high);
   put(out, 88, chat_bytes);
+  put(out, 96, std::uint32_t{pairs});
   const Hash128 own = hash128(std::span(out).first(hashed_bytes));
   put(out, 240, own.low);
   put(out, 248, own.high);
@@ -129,10 +138,10 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
           "{} is truncated: {} bytes are less than its header; copy or tokenize it again", name,
           size);
   const auto found = get<std::uint32_t>(first, 8);
-  require(found == version || found == version_with_chat,
-          "{} has version {} of the token file's format, this build reads versions {} and {}: "
+  require(version <= found && found <= version_of_pairs,
+          "{} has version {} of the token file's format, this build reads versions {} to {}: "
           "tokenize again with this build",
-          name, found, version, version_with_chat);
+          name, found, version, version_of_pairs);
   const Hash128 stored = get_hash(first, 240);
   require(stored == Hash128{} || stored == hash128(first.first(hashed_bytes)),
           "{}: the header of this token file is damaged (its hash differs): tokenize again or copy "
@@ -151,6 +160,7 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
   h.tokenizer_bytes = get<std::int64_t>(first, 64);
   h.payload_hash = get_hash(first, 72);
   h.chat_bytes = get<std::int64_t>(first, 88);
+  h.pairs = get<std::uint32_t>(first, 96) != 0;
   check_fields(h, first, name);
 
   // Bounded one by one before they are added, so that no sum wraps.

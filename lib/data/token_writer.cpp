@@ -145,7 +145,7 @@ void TokenWriter::publish() {
 }
 
 void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separator,
-                         std::int64_t documents, const TokenizerSpec& tokenizer) {
+                         std::int64_t documents, const TokenizerSpec& tokenizer, Documents kind) {
   expect(part_ != nullptr, "a token file is finished once");
   expect(header_.largest < vocab, "the vocabulary is above every id");
   if (header_.has_mask) write_mask();
@@ -154,6 +154,7 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
   header_.vocab = vocab;
   header_.separator = separator;
   header_.documents = documents;
+  header_.pairs = kind == Documents::pairs;
   header_.tokenizer = tokenizer.kind;
   header_.tokenizer_bytes = static_cast<std::int64_t>(tokenizer.bytes.size());
   header_.chat_bytes = static_cast<std::int64_t>(tokenizer.chat.size());

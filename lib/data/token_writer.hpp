@@ -18,6 +18,9 @@ namespace trireme {
 
 enum class TargetMask : std::uint8_t { absent, present };
 
+// Do two documents in a row, chosen and rejected, belong together?
+enum class Documents : std::uint8_t { single, pairs };
+
 // A file that has the name of the one to be written already: it stays, and nothing is written; or
 // it is replaced if it is a token file. Others stay always.
 enum class ExistingFile : std::uint8_t { stays, replaced };
@@ -50,7 +53,7 @@ class TokenWriter {
   // appended, `separator` below it. Throws Error when the disk fails, and when another file has got
   // the name meanwhile, which stays.
   void finish(std::int64_t vocab, std::optional<std::int32_t> separator, std::int64_t documents,
-              const TokenizerSpec&);
+              const TokenizerSpec&, Documents = Documents::single);
 
  private:
   // Written from front to back, and removed unless it was published.

@@ -25,7 +25,7 @@
 namespace trireme {
 
 static bool has_mask(const TokenizeOptions& o) {
-  return o.chat || !o.prompt.empty();
+  return o.chat || !o.prompt.empty() || o.preference;
 }
 
 namespace {
@@ -81,10 +81,10 @@ class Encoder {
     if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
   }
 
-  void add_chat(const Json& object, std::string_view line, Encoded& out) const {
+  void add_chat(const Conversation& conversation, std::size_t learnt_from, Encoded& out) const {
     std::vector<std::int32_t> ids;
     std::vector<std::uint8_t> targets;
-    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation_of(object, line)), ids,
+    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation, learnt_from), ids,
                 targets);
     if (options_.separator && std::ranges::find(ids, *options_.separator) != ids.end())
       fail(
@@ -94,6 +94,53 @@ class Encoder {
           other_separator());
     out.packed.append(ids, token_bytes_);
     out.packed.targets.insert(out.packed.targets.end(), targets.begin(), targets.end());
+  }
+
+  void add_conversations(const Json& object, std::string_view line, Encoded& out) const {
+    if (!options_.preference) return add_chat(conversation_of(object, line), 0, out);
+    const auto pair = conversation_pair_of(object, line);
+    add_chat(pair.chosen, pair.learnt_from, out);
+    end_document(out);
+    add_chat(pair.rejected, pair.learnt_from, out);
+  }
+
+  // One document of a pair of texts.
+  void add_answer(const std::string& prompt, const std::string& answer, Encoded& out) const {
+    std::vector<std::int32_t> ids;
+    if (!prompt.empty() || !answer.empty()) ids = prefix_;
+    encode_in_pieces(*options_.tokenizer, prompt, TextPlace::start, ids);
+    const auto context = ids.size();
+    encode_in_pieces(*options_.tokenizer, answer,
+                     prompt.empty() ? TextPlace::start : TextPlace::continuation, ids);
+    if (std::ranges::find(ids, *options_.separator) != ids.end())
+      fail(
+          "the separator {} stands inside of a document, of which two are a pair: give another id "
+          "with --separator",
+          *options_.separator);
+    out.packed.append(ids, token_bytes_);
+    out.packed.targets.resize(out.packed.targets.size() + context, 0);
+    out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), 1);
+  }
+
+  void add_answers(const Json& object, Encoded& out) const {
+    require(object.is_object(), "this JSON is not an object: each line must be one");
+    const auto field = [&](const char* name) -> const std::string& {
+      const auto found = object.find(name);
+      require(found != object.end(),
+              "there is no field \"{}\": a line of --preference has \"prompt\", \"chosen\" and "
+              "\"rejected\"",
+              name);
+      require(found->is_string(), "field \"{}\" is not a string: for lists of messages add --chat",
+              name);
+      return found->get_ref<const std::string&>();
+    };
+    const auto &prompt = field("prompt"), &chosen = field("chosen"), &rejected = field("rejected");
+    require(chosen != rejected, "\"chosen\" and \"rejected\" are the same");
+    require(!prompt.empty() || (!chosen.empty() && !rejected.empty()),
+            "a document of the pair is empty");
+    add_answer(prompt, chosen, out);
+    end_document(out);
+    add_answer(prompt, rejected, out);
   }
 
   // A special token that no conversation has.
@@ -133,9 +180,12 @@ class Encoder {
       return found->get_ref<const std::string&>();
     };
     const std::int64_t before = out.packed.count;
-    if (options_.chat) {
+    if (options_.chat || options_.preference) {
       try {
-        add_chat(object, line, out);
+        if (options_.chat)
+          add_conversations(object, line, out);
+        else
+          add_answers(object, out);
       } catch (const Error& e) {
         fail("{}:{}: {}", file, number, e.what());
       } catch (const Json::exception& e) {
@@ -200,6 +250,9 @@ void check(const TokenizeOptions& o, bool ids) {
   const auto vocab = o.vocab       ? *o.vocab
                      : o.tokenizer ? o.tokenizer->vocab()
                                    : std::int64_t{1} << 30;
+  require(!o.preference || o.separator,
+          "pairs of documents need a separator behind each: give --separator an id or a token's "
+          "text, not none");
   require(!o.separator || (*o.separator >= 0 && *o.separator < vocab),
           "separator {} is not in the vocabulary of {}: choose an id below it, or none",
           o.separator.value_or(-1), vocab);
@@ -281,7 +334,8 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
           "not written",
           options.output.string());
   if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
-  writer.finish(*vocab, options.separator, sum.documents, spec_of(options));
+  writer.finish(*vocab, options.separator, sum.documents, spec_of(options),
+                options.preference ? Documents::pairs : Documents::single);
   sum.tokens = writer.count();
   sum.vocab = *vocab;
   sum.seconds = seconds_since(begin);

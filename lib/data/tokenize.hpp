@@ -36,6 +36,10 @@ struct TokenizeOptions {
   // JSON lines: each is a conversation, written as this says; only what its assistant says is a
   // target. Not owned; with_tokens_of(tokenizer).
   const ChatTemplate* chat = nullptr;
+  // JSON lines: each is a pair of answers to one prompt, chosen and rejected, which become two
+  // documents: {"prompt": .., "chosen": .., "rejected": ..}, texts, or with `chat` lists of
+  // messages. Only what the two do not share is a target.
+  bool preference = false;
   std::string chat_file{};                // what the output keeps of it: chat_template_text
   const Tokenizer* tokenizer = nullptr;   // not owned; required for text, stored beside ids
   std::optional<std::int32_t> separator;  // written after each document; none: nothing is

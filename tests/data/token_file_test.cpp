@@ -222,8 +222,8 @@ TEST(TokenFile, NamesWhatIsWrongWithAFile) {
   put(llmc, 0, std::int32_t{20240520});
   EXPECT_THAT(refused(llmc), HasSubstr("--from llmc"));
   std::string later = good;
-  put(later, 8, std::uint32_t{3});
-  EXPECT_THAT(refused(later), AllOf(HasSubstr("version 3"), HasSubstr("versions 1 and 2")));
+  put(later, 8, std::uint32_t{4});
+  EXPECT_THAT(refused(later), AllOf(HasSubstr("version 4"), HasSubstr("versions 1 to 3")));
 }
 
 TEST(TokenFile, FindsEveryDamagedByteOfTheHeader) {

@@ -1,0 +1,235 @@
+// Pairs of documents: from JSON lines to a token file to samples.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lib/data/chat_template_file.hpp"
+#include "lib/data/dataset.hpp"
+#include "lib/data/tokenize.hpp"
+#include "tests/data/token_files.hpp"
+#include "tests/support/message_of.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Pairs : public testing::Test {
+ protected:
+  TokenizeOptions options(const std::string& lines) const {
+    TokenizeOptions o;
+    o.inputs = {scratch_.write("in.jsonl", lines)};
+    o.output = output_;
+    o.existing = ExistingFile::replaced;
+    o.format = InputFormat::jsonl;
+    o.tokenizer = bytes_.get();
+    o.separator = 0;
+    o.preference = true;
+    return o;
+  }
+  // What is learnt in capitals, the separator as '|' or, learnt, '!'.
+  std::string text() const {
+    const auto ids = all_ids(output_);
+    const TokenFile file(output_);
+    std::string t;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const bool learnt = is_target(file, static_cast<std::int64_t>(i));
+      const char c = static_cast<char>(ids[i]);
+      t += c == 0 ? (learnt ? '!' : '|') : learnt ? static_cast<char>(std::toupper(c)) : c;
+    }
+    return t;
+  }
+  std::string refusal(const std::string& lines) const {
+    return message_of<Error>([&] { tokenize(options(lines)); });
+  }
+
+  const ScratchFolder scratch_;
+  const std::string output_ = scratch_ / "out.tokens";
+  const std::unique_ptr<Tokenizer> bytes_ = bytes_tokenizer();
+};
+
+TEST_F(Pairs, OfTexts) {
+  const auto s = tokenize(options(R"({"prompt": "why ", "chosen": "so", "rejected": "no!"}
+{"prompt": "", "chosen": "a", "rejected": "b"}
+{"prompt": "p", "chosen": "", "rejected": "c"})"));
+  EXPECT_EQ(text(), "why SO!why NO!!A!B!p!pC!");
+  EXPECT_EQ(s.documents, 6);
+  const TokenFile file(output_);
+  EXPECT_TRUE(file.header().pairs);
+  EXPECT_EQ(file.header().documents, 6);
+}
+
+TEST_F(Pairs, OfConversations) {
+  const auto chat = parse_chat_template(R"(special = []
+plain = []
+begin = ""
+end = ""
+default_system = ""
+trim = false
+alternating = false
+refused = ""
+[system]
+before = "s:"
+after = ";"
+[user]
+before = "u:"
+after = ";"
+[assistant]
+before = "a:"
+after = ";"
+)",
+                                        "turns.toml");
+  const auto plain = with_tokens_of(chat, *bytes_);
+  const auto as_text = [&](const std::string& line) {
+    auto o = options(line);
+    o.chat = &plain;
+    tokenize(o);
+    return text();
+  };
+  const std::string user = R"({"role": "user", "content": "x"})",
+                    yes = R"({"role": "assistant", "content": "yes"})",
+                    no = R"({"role": "assistant", "content": "no"})";
+  const std::string want = "u:x;a:yes;u:x;a:YES;|u:x;a:yes;u:x;a:NO;|";
+  EXPECT_EQ(as_text(R"({"chosen": [)" + user + "," + yes + "," + user + "," + yes +
+                    R"(], "rejected": [)" + user + "," + yes + "," + user + "," + no + "]}"),
+            want);
+  EXPECT_EQ(as_text(R"({"prompt": [)" + user + "," + yes + "," + user + R"(], "chosen": [)" + yes +
+                    R"(], "rejected": [)" + no + "]}"),
+            want);
+  // One is the other's begin: at least its own last answer is learnt.
+  EXPECT_EQ(as_text(R"({"chosen": [)" + user + "," + yes + R"(], "rejected": [)" + user + "," +
+                    yes + "," + user + "," + no + "]}"),
+            "u:x;a:YES;|u:x;a:YES;u:x;a:NO;|");
+  auto o = options(R"({"chosen": [)" + user + R"(], "rejected": [)" + user + "," + yes + "]}");
+  o.chat = &plain;
+  EXPECT_THAT(message_of<Error>([&] { tokenize(o); }),
+              HasSubstr("\"chosen\" has no answer of an assistant"));
+}
+
+TEST_F(Pairs, AreRefusedByLine) {
+  EXPECT_THAT(refusal(R"({"prompt": "a", "chosen": "b", "rejected": "b"})"),
+              HasSubstr("in.jsonl:1: \"chosen\" and \"rejected\" are the same"));
+  EXPECT_THAT(refusal("\n"
+                      R"({"prompt": "a", "chosen": "b"})"),
+              HasSubstr("in.jsonl:2: there is no field \"rejected\""));
+  EXPECT_THAT(refusal(R"({"prompt": "", "chosen": "b", "rejected": ""})"),
+              HasSubstr("a document of the pair is empty"));
+  EXPECT_THAT(refusal(R"({"prompt": "", "chosen": [], "rejected": ""})"), HasSubstr("add --chat"));
+  EXPECT_THAT(refusal(R"({"prompt": "a\u0000", "chosen": "b", "rejected": "c"})"),
+              HasSubstr("the separator 0 stands inside"));
+  auto o = options(R"({"prompt": "a", "chosen": "b", "rejected": "c"})");
+  o.separator = std::nullopt;
+  EXPECT_THAT(message_of<Error>([&] { tokenize(o); }), HasSubstr("need a separator"));
+}
+
+DataConfig packed(const std::string& path) {
+  DataConfig c;
+  c.path = {path};
+  c.packing = Packing::documents;
+  c.attention = AttentionSpan::document;
+  return c;
+}
+
+// A line of a pair with answers of these lengths behind a prompt of two bytes.
+std::string line(int chosen, int rejected) {
+  return R"({"prompt": "pp", "chosen": ")" + std::string(static_cast<std::size_t>(chosen), 'c') +
+         R"(", "rejected": ")" + std::string(static_cast<std::size_t>(rejected), 'r') + "\"}\n";
+}
+
+TEST_F(Pairs, StandWholeInASample) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += line(1 + i % 5, 1 + i % 3);
+  tokenize(options(lines + line(9, 10)));  // 23 inputs
+  for (const auto order : {SampleOrder::random, SampleOrder::sequential}) {
+    auto config = packed(output_);
+    config.order = order;
+    const auto data = training_data(config, 22, 256, 1);
+    EXPECT_TRUE(data.pairs());
+    const auto& totals = *data.packed(0);
+    EXPECT_EQ(totals.pairs, 41);
+    EXPECT_EQ(totals.long_pairs, 1);
+    int found = 0;
+    std::vector<std::int64_t> all;
+    for (std::int64_t s = 0; s < data.samples_per_epoch(); ++s) all.push_back(s);
+    const auto batch = read_batch(data, all);
+    for (std::size_t s = 0; s < all.size(); ++s) {
+      char last = 'r';  // what the document before has
+      for (std::int64_t t = 0; t < batch.tokens_B[s]; ++t) {
+        const auto at = s * 22 + static_cast<std::size_t>(t);
+        if (batch.start_BT[at] != t) continue;
+        const char now = static_cast<char>(batch.ids_BT[at + 2]);
+        EXPECT_EQ(now, last == 'r' ? 'c' : 'r');
+        last = now;
+        found += now == 'r';
+      }
+      EXPECT_EQ(last, 'r');
+    }
+    EXPECT_EQ(found, 40);
+    config.long_documents = LongDocuments::refuse;
+    EXPECT_THAT(message_of<Error>([&] { training_data(config, 22, 256, 1); }),
+                HasSubstr("the pair of documents from token"));
+  }
+}
+
+// A pair belongs to where its first document begins, wherever the border lies.
+TEST_F(Pairs, AreHeldOutWhole) {
+  std::string lines;
+  for (int i = 0; i < 6; ++i) lines += line(2, 3);
+  tokenize(options(lines));  // of 11 tokens each
+  const auto count = TokenFile(output_).count();
+  ASSERT_EQ(count, 66);
+  for (std::int64_t border = 12; border < 55; ++border) {
+    auto config = packed(output_);
+    config.validation_fraction = static_cast<double>(count - border) / static_cast<double>(count);
+    const auto training = training_data(config, 16, 256, 1);
+    const auto held_out = validation_data(config, 16, 256);
+    EXPECT_EQ(training.packed(0)->pairs, (border + 10) / 11) << border;
+    EXPECT_EQ(held_out->packed(0)->pairs, 6 - (border + 10) / 11) << border;
+  }
+}
+
+TEST_F(Pairs, AreNotReadAsAnythingElse) {
+  tokenize(options(line(2, 3)));
+  auto config = packed(output_);
+  EXPECT_NO_THROW(training_data(config, 16, 256, 1));
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 8, 256, 1); }),
+              HasSubstr("no pair of documents"));
+  config.packing = Packing::windows;
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 1); }),
+              HasSubstr("is of pairs of documents"));
+  TokenFileOptions o;
+  o.separator = 0;
+  config = packed(output_);
+  config.path.push_back(write_token_file(scratch_ / "others", {1, 2, 0, 3, 4, 0}, o));
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 16, 256, 1); }),
+              HasSubstr("one is of pairs of documents"));
+}
+
+// Of another writer.
+TEST_F(Pairs, ThatAreNoneAreFound) {
+  const auto file_of = [&](const std::vector<std::int32_t>& ids) {
+    TokenWriter writer(output_, ExistingFile::replaced, 2, TargetMask::present);
+    PackedTokens packed;
+    packed.append(ids, 2);
+    packed.targets.assign(ids.size(), 1);
+    writer.append(packed);
+    writer.finish(256, 0, 0, {}, Documents::pairs);
+  };
+  const auto found = [&] {
+    return message_of<Error>([&] { training_data(packed(output_), 16, 256, 1); });
+  };
+  file_of({1, 0, 2, 0, 3, 0});
+  EXPECT_THAT(found(), HasSubstr("the last one stands alone"));
+  file_of({1, 0, 2, 0, 3, 0, 4});
+  EXPECT_THAT(found(), HasSubstr("the last one stands alone"));
+  file_of({1, 0, 2, 0, 3});
+  EXPECT_THAT(found(), HasSubstr("the last one stands alone"));
+  file_of({1, 0, 0, 2, 0});
+  EXPECT_THAT(found(), HasSubstr("at token 2, one of a pair, is empty"));
+}
+
+}  // namespace
+}  // namespace trireme
