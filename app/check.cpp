@@ -79,6 +79,7 @@ int check(const CheckArguments& a) {
   found.look([&] {
     for (const auto* data : {&training, &validation})
       if (*data) {
+        require_objective(deck, **data);
         log_packing(**data);
         log_cut_documents(**data);
       }

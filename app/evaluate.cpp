@@ -46,7 +46,10 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   });
   const auto loss = *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
   if (loss.valid == 0) throw SharedError("none of the held-out targets counts: all are masked");
-  if (model.speaks())
+  if (model.speaks() && held_out->pairs())
+    fmt::print("step {}: loss {:.6f}, over {} pairs of documents\n", model.meta().step, loss.mean(),
+               loss.valid);
+  else if (model.speaks())
     fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets\n", model.meta().step,
                loss.mean(), std::exp(loss.mean()), loss.valid);
   return 0;

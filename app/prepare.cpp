@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "app/initial_weights.hpp"
+#include "app/run_support.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
@@ -45,6 +46,8 @@ Inputs inputs_of(Deck deck, const std::string& from) {
   auto training =
       training_data(deck.data, m.context, m.vocab, static_cast<std::uint64_t>(deck.train.seed));
   auto validation = validation_data(deck.data, m.context, m.vocab);
+  require_objective(deck, training);
+  if (validation) require_objective(deck, *validation);
   std::optional<CheckpointReader> reader;
   if (!from.empty()) {
     reader.emplace(from);

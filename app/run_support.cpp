@@ -77,6 +77,19 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
     log_warning("nothing is trained: the [[freeze]] rules hold all parameters in all steps");
 }
 
+void require_objective(const Deck& deck, const Dataset& data) {
+  const bool dpo = deck.train.objective == Objective::dpo;
+  const auto name = data.ranges()[0].file.path().string();
+  require(dpo || !data.pairs(),
+          "{} is of pairs of documents, of which the rejected one is not to be learnt: give "
+          "train.objective = \"dpo\"",
+          name);
+  require(!dpo || data.pairs(),
+          "train.objective = \"dpo\" is of pairs of documents, and {} has none: make it with "
+          "trireme tokenize --preference",
+          name);
+}
+
 static double percent(std::int64_t part, std::int64_t of) {
   return 100 * static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, of));
 }
@@ -89,6 +102,13 @@ void log_packing(const Dataset& data) {
     log_info("{}: {} in {} samples, of which they fill {:.1f}%", file,
              counted(p->documents, "document"), p->samples,
              percent(p->inputs, p->samples * data.sample_length()));
+    if (p->pairs > 0) {
+      if (p->long_pairs + p->left_out > 0)
+        log_warning(
+            "{}: of {}, {} longer than a sample are left out, {} of which a document has no target",
+            file, counted(p->pairs, "pair"), p->long_pairs, p->left_out / 2);
+      continue;
+    }
     if (p->cut + p->left_out == 0) continue;
     log_warning(
         "{}: {} longer than a sample are cut, which loses {:.1f}% of the targets; {} without a "

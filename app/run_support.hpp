@@ -36,6 +36,8 @@ void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 // known), a warm-up that does not end within the steps of the run, nothing to train.
 void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
 
+// Error when data are not what train.objective is of: pairs of documents, or others.
+void require_objective(const Deck&, const Dataset&);
 // Logs how whole documents share samples, and what is lost of those that are too long.
 void log_packing(const Dataset&);
 // Logs what samples cut off in files of which a part is learnt. Reads these files.

@@ -213,6 +213,10 @@ struct Start {
 };
 
 // An existing run is locked before its checkpoints are read; nothing of it is changed.
+static History history_of(const Deck& deck) {
+  return deck.train.objective == Objective::dpo ? History::preferences : History::tokens;
+}
+
 Start find_start(const Communicator& world, const SignalWatch& signals, const TrainArguments& a,
                  const Deck& deck) {
   const StartMode asked{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
@@ -227,7 +231,7 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
             "another job trained in {} while its lock was waited for", s.run.string());
     s.mode = now;
     if (s.mode.existing != Existing::restart) return;
-    require_tables(*s.directory);
+    require_tables(*s.directory, history_of(deck));
     put_back_replaced(s.directory->checkpoints());
   });
   stop_if_asked(world, signals.stop());
@@ -247,7 +251,8 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
     if (!s.directory) return;
     locked.lock_text = s.directory->lock_text();
     prepare_directory(*s.directory, s.mode.existing, in.meta);
-    record = RunRecord(*s.directory, origin, in.validation ? Evaluations::some : Evaluations::none,
+    record = RunRecord(*s.directory, origin, history_of(in.deck),
+                       in.validation ? Evaluations::some : Evaluations::none,
                        in.deck.run.digest_every > 0 ? Digests::some : Digests::none,
                        in.deck.model.experts > 0 ? RoutingTable::some : RoutingTable::none, in.meta,
                        s.job);

@@ -46,6 +46,13 @@ class Gradients {
 // Dropout is off in evaluation.
 enum class Phase : std::uint8_t { train, evaluate };
 
+// Rows of this rank's B T whose losses are added to one of several sums, and gradients' scale.
+struct LossRows {
+  Rows rows;
+  std::int64_t sum = 0;
+  double scale = 1;
+};
+
 // The tokens that an op works on.
 struct Place {
   Phase phase = Phase::train;
@@ -64,6 +71,10 @@ struct Place {
   // count, by sample.
   ConstView counted_RBT{};
   double scale = 1;  // 1 / valid targets of the whole step
+  // Instead of that, in order and of all rows, with how many sums there are. Not with exact_chunk.
+  std::span<const LossRows> losses{};
+  std::int64_t loss_sums = 1;
+  bool adapters = true;  // false: forward alone, of the model that they stand beside
   // Weights of the losses of routers, of their mean over the whole step's tokens, by the tokens.
   // Padding is none of them.
   double balance_scale = 0, z_scale = 0;

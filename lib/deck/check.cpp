@@ -46,6 +46,7 @@ class Checker {
     parallel();
     run();
     adapter();
+    objective();
     patterns();
     return std::move(problems_);
   }
@@ -371,6 +372,25 @@ class Checker {
          {"train.balance", "adapter.rank"},
          "train.balance = \"bias\" moves biases of routers, which adapters leave as they are; use "
          "\"sample\" or \"none\"");
+  }
+
+  void objective() {
+    const TrainConfig& t = deck_.train;
+    const bool dpo = t.objective == Objective::dpo;
+    rule(dpo || t.dpo_beta == TrainConfig().dpo_beta, {"train.dpo_beta", "train.objective"},
+         "train.dpo_beta is of train.objective = \"dpo\": give that, or leave it out");
+    if (!dpo) return;
+    rule(deck_.model.adapter.rank > 0, {"train.objective", "adapter.rank"},
+         "train.objective = \"dpo\" compares with the model that adapters stand beside: give "
+         "adapter.rank");
+    rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
+         "train.objective = \"dpo\" is of pairs of documents: give data.packing = \"documents\"");
+    rule(deck_.run.exactness != Exactness::invariant, {"train.objective", "run.exactness"},
+         "train.objective = \"dpo\" is not for run.exactness = \"invariant\", which has no sums of "
+         "single documents yet: give \"repeatable\" for the same bits on one grid");
+    rule(deck_.run.replay_every == 0, {"train.objective", "run.replay_every"},
+         "run.replay_every computes the pass with gradients twice, not the two others of "
+         "train.objective = \"dpo\": leave it out");
   }
 
   // Patterns are matched with parameter names, so the model must be sound.

@@ -81,6 +81,8 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   s.reduce = d.precision.reduce;
   s.attention = d.data.attention;
   s.expert_tokens = d.parallel.expert_tokens;
+  s.objective = d.train.objective;
+  s.dpo_beta = d.train.dpo_beta;
   s.balance = d.train.balance;
   s.balance_rate = d.train.balance_rate;
   s.balance_weight = d.train.balance_weight;

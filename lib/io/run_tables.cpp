@@ -114,13 +114,18 @@ std::string CsvFile::newest_rows() const {
 }
 
 std::string to_csv(const HistoryRow& r) {
-  return fmt::format("{},{},{},{},{},{},{},{},{},{}", r.step, r.tokens, r.loss, r.grad_norm, r.lr,
-                     r.seconds, r.tokens_per_second, r.mfu > 0 ? fmt::format("{:.4f}", r.mfu) : "",
-                     r.bytes_sent, r.bytes_peak);
+  auto row = fmt::format("{},{},{},{},{},{},{},{},{},{}", r.step, r.tokens, r.loss, r.grad_norm,
+                         r.lr, r.seconds, r.tokens_per_second,
+                         r.mfu > 0 ? fmt::format("{:.4f}", r.mfu) : "", r.bytes_sent, r.bytes_peak);
+  if (const auto& p = r.preference)
+    row +=
+        fmt::format(",{},{},{},{}", p->margin, p->accuracy, p->reward_chosen, p->reward_rejected);
+  return row;
 }
 
 std::string to_csv(const EvaluationRow& r) {
-  return fmt::format("{},{},{},{}", r.step, r.tokens, r.loss, r.perplexity);
+  return fmt::format("{},{},{},{}", r.step, r.tokens, r.loss,
+                     r.perplexity == 0 ? "" : fmt::format("{}", r.perplexity));
 }
 
 // `fields`: references to a row's numbers, by column; what is empty stays 0.
@@ -144,7 +149,18 @@ static std::vector<Row> read_rows(const fs::path& path, std::string_view header,
   return rows;
 }
 
+static bool is_of_preferences(const fs::path& path) {
+  return is_there(path) && read_text(path).starts_with(std::string(preference_columns) + "\n");
+}
+
 std::vector<HistoryRow> read_history(const fs::path& path) {
+  if (is_of_preferences(path))
+    return read_rows<HistoryRow>(path, preference_columns, [](HistoryRow& r) {
+      auto& p = r.preference.emplace();
+      return std::tie(r.step, r.tokens, r.loss, r.grad_norm, r.lr, r.seconds, r.tokens_per_second,
+                      r.mfu, r.bytes_sent, r.bytes_peak, p.margin, p.accuracy, p.reward_chosen,
+                      p.reward_rejected);
+    });
   return read_rows<HistoryRow>(path, history_columns, [](HistoryRow& r) {
     return std::tie(r.step, r.tokens, r.loss, r.grad_norm, r.lr, r.seconds, r.tokens_per_second,
                     r.mfu, r.bytes_sent, r.bytes_peak);

@@ -49,24 +49,34 @@ class CsvFile {
 inline constexpr std::string_view
     history_columns =
         "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak",
+    // Of train.objective = "dpo".
+    preference_columns =
+        "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak,margin,"
+        "accuracy,reward_chosen,reward_rejected",
     evaluation_columns = "step,tokens,loss,perplexity";
+
+// Means over a step's pairs of documents.
+struct PreferenceColumns {
+  double margin = 0, accuracy = 0, reward_chosen = 0, reward_rejected = 0;
+};
 
 struct HistoryRow {
   std::int64_t step = 0, tokens = 0;
   double loss = 0, grad_norm = 0, lr = 0, seconds = 0, tokens_per_second = 0;
   std::int64_t bytes_sent = 0, bytes_peak = 0;
   double mfu = 0;  // the model's FLOPs, of what the ranks' machines can do; 0: not known
+  std::optional<PreferenceColumns> preference{};  // has the columns of its own
 };
 std::string to_csv(const HistoryRow&);  // mfu is empty where it is not known
 
 struct EvaluationRow {
   std::int64_t step = 0, tokens = 0;
-  double loss = 0, perplexity = 0;
+  double loss = 0, perplexity = 0;  // 0: a loss of pairs has none
 };
-std::string to_csv(const EvaluationRow&);
+std::string to_csv(const EvaluationRow&);  // perplexity is empty where there is none
 
 // The whole rows of a table as far as it is there, in order of their steps, one a step. Error if it
-// has other columns.
+// has other columns; a history may have those of preferences.
 std::vector<HistoryRow> read_history(const std::filesystem::path&);
 std::vector<EvaluationRow> read_evaluations(const std::filesystem::path&);
 

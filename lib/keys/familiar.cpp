@@ -46,7 +46,8 @@ constexpr std::string_view balance_loss =
 constexpr std::string_view balance_bias =
     "is train.balance_rate here, with train.balance = \"bias\"";
 constexpr std::string_view next_token =
-    "is not supported: what is trained on is the next token, of texts or of answers";
+    "is not supported: what is trained on is the next token, of texts or of answers, or "
+    "(train.objective) pairs of answers";
 
 constexpr std::array names = {
     // the model
@@ -232,6 +233,9 @@ constexpr std::array names = {
     FamiliarName{"use_rslora", "adapter.rank_stabilized", ""},
     FamiliarName{"target_modules", "adapter.patterns", ""},
     FamiliarName{"lora_target_modules", "adapter.patterns", ""},
+    // preferences
+    FamiliarName{"dpo", "train.objective", "is train.objective = \"dpo\" here"},
+    FamiliarName{"beta", "train.dpo_beta", "is train.dpo_beta here, of preferences"},
     // ranks
     FamiliarName{"tensor_parallel_size", "zero.stage", no_tensor_axis},
     FamiliarName{"tensor_model_parallel_size", "zero.stage", no_tensor_axis},
@@ -284,7 +288,6 @@ constexpr std::array names = {
                  "is not supported: [adapter] has the low-rank adapters of Hu et al. 2021"},
     FamiliarName{"moe", "", mixtures},
     FamiliarName{"ema", "", "is not supported: no average of the weights is kept"},
-    FamiliarName{"dpo", "", next_token},
     FamiliarName{"ppo", "", next_token},
     FamiliarName{"grpo", "", next_token},
     FamiliarName{"rlhf", "", next_token},

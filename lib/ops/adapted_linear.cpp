@@ -36,6 +36,10 @@ std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> i
   const Tensor y =
       Tensor::empty(run.backend, frozen_.output_shape(x.shape()), x.dtype(), kind_of(saved));
   frozen_.multiply(run, y, x);
+  if (!run.place.adapters) {
+    expect(!saved, "without adapters there is no backward");
+    return {y};
+  }
   const Tensor t = ranks_of(run, x, low_, kind_of(saved));
   multiply_rows(run, {.c_MN = as_rows(t),
                       .a_MK = as_rows(dropped(run, x)),

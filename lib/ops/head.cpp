@@ -21,6 +21,25 @@ static std::int64_t rows_at_once(const Run& run) {
   return chunk == 0 ? most : std::max(chunk, most / chunk * chunk);
 }
 
+// Loss and gradient of a chunk's rows, by the sums that they are added to; the first call of all
+// overwrites where there is one.
+static void add_losses(const Run& run, kernel::CrossEntropy whole, const Tensor& loss, Rows chunk) {
+  auto& b = run.backend;
+  if (run.place.losses.empty()) return b.put(Queue::compute, whole);
+  for (const auto& [rows, sum, scale] : run.place.losses) {
+    const Rows both{std::max(rows.begin, chunk.begin), std::min(rows.end, chunk.end)};
+    if (both.begin >= both.end) continue;
+    const Rows here{both.begin - chunk.begin, both.end - chunk.begin};
+    auto some = whole;
+    some.loss = loss.slice(sum, {1}).view();
+    some.how = Accumulate::add;
+    some.logits_TV = rows_of(whole.logits_TV, here);
+    some.target_T = rows_of(whole.target_T, here);
+    some.scale = scale;
+    b.put(Queue::compute, some);
+  }
+}
+
 std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   auto& b = run.backend;
   const Tensor x = std::move(in[0]);
@@ -28,7 +47,11 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
   const auto tokens = x_TC.extent[0];
   const ConstView target_T = run.place.targets_BT.reshaped({tokens});
   const bool exact = run.place.exact_chunk > 0;
-  Tensor loss = Tensor::empty(b, {exact ? 2 : 1}, exact ? DType::i64 : DType::f64, Kind::transient);
+  expect(!exact || run.place.losses.empty(), "losses that are counted have one sum");
+  Tensor loss = Tensor::empty(b, {exact ? 2 : run.place.loss_sums}, exact ? DType::i64 : DType::f64,
+                              Kind::transient);
+  if (!run.place.losses.empty())
+    b.put(Queue::compute, kernel::Fill{.dst = loss.view(), .value = 0});
   View largest;
   if (exact) {
     b.put(Queue::compute, kernel::Fill{.dst = loss.view(), .value = 0});
@@ -41,14 +64,15 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
     const Rows chunk{begin, std::min(tokens, begin + most)};
     const ConstView x_RC = rows_of(x_TC, chunk);
     const Tensor z = logits(run, x_RC);
-    b.put(Queue::compute,
-          kernel::CrossEntropy{.loss = loss.slice(0, {1}).view(),
-                               .how = begin ? Accumulate::add : Accumulate::overwrite,
-                               .logits_TV = z.view(),
-                               .target_T = rows_of(target_T, chunk),
-                               .scale = run.place.scale,
-                               .logits = saved ? Logits::become_gradient : Logits::keep,
-                               .largest = largest});
+    add_losses(run,
+               {.loss = loss.slice(0, {1}).view(),
+                .how = begin ? Accumulate::add : Accumulate::overwrite,
+                .logits_TV = z.view(),
+                .target_T = rows_of(target_T, chunk),
+                .scale = run.place.scale,
+                .logits = saved ? Logits::become_gradient : Logits::keep,
+                .largest = largest},
+               loss, chunk);
     if (!saved) continue;
     const ConstView dz_RV = z.view();
     multiply_rows(
@@ -78,6 +102,12 @@ Head::Loss Head::download(Backend& b, const Tensor& t) {
   loss.quanta = both[0];
   loss.largest = std::bit_cast<float>(static_cast<std::uint32_t>(both[1]));
   return loss;
+}
+
+std::vector<double> Head::download_sums(Backend& b, const Tensor& t) {
+  std::vector<double> sums(static_cast<std::size_t>(t.shape()[0]));
+  b.download(Queue::compute, std::as_writable_bytes(std::span(sums)), t.view());
+  return sums;
 }
 
 std::vector<Tensor> Head::input_gradients(const Run&, std::vector<Tensor>&, Saved& saved,

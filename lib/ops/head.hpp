@@ -3,8 +3,9 @@
 // Forward computes loss, dx and dw together, in chunks of Backend::head_rows() tokens, so logits
 // are neither kept nor computed twice: the seed of backward is 1 by convention, scaled by
 // Place::scale.
-// Output: one f64, the sum over this rank's valid targets, not divided by anything. With
-// Place::exact_chunk two i64: that sum as a count of quanta, and the bits of its largest term.
+// Output: one f64, the sum over this rank's valid targets, not divided by anything; with
+// Place::losses as many as there are sums. With Place::exact_chunk two i64: that sum as a count of
+// quanta, and the bits of its largest term.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -26,6 +27,8 @@ class Head final : public Op {
     float largest = 0;        //
   };
   static Loss download(Backend&, const Tensor&);
+  // Several sums.
+  static std::vector<double> download_sums(Backend&, const Tensor&);
   // Logits [R, V] of rows x_RC, for generation.
   Tensor logits(const Run&, ConstView x_RC) const;
 

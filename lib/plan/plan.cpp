@@ -22,7 +22,19 @@ static Batch any_batch(const PlanInput& in) {
               static_cast<std::int64_t>(n)};
   if (in.setup.attention == AttentionSpan::document)
     batch.start_BT.resize(static_cast<std::size_t>(samples * context), 0);
+  // A pair in each sample.
+  if (in.setup.objective == Objective::dpo)
+    for (std::int64_t i = 0; i < samples * context; ++i)
+      if (const auto half = (context + 1) / 2; i % context >= half)
+        batch.start_BT[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(half);
   return batch;
+}
+
+static void evaluate_any(const PlanInput& in, Trainer& trainer, std::span<const Batch> batches) {
+  if (in.setup.objective == Objective::dpo)
+    trainer.evaluate_pairs(batches);
+  else
+    trainer.evaluate(batches);
 }
 
 // FLOPs of one microbatch in each chunk, from a trace whose clock counts FLOPs: a span for each
@@ -174,7 +186,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
       else
         trainer.step(steps.all[i], 1e-3, microbatches);
       save();
-      if (in.evaluation == PlanEvaluation::included) trainer.evaluate(group);
+      if (in.evaluation == PlanEvaluation::included) evaluate_any(in, trainer, group);
     }
     plan.account = backend.account();
     plan.reserved = memory_of(plan.account, target.properties);
@@ -236,8 +248,10 @@ static bool may_hold_most(const PlanInput& in, std::span<const StageBlocks> bloc
 Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   target.order = false;
   const auto each = in.train.microbatch * in.grid.data;
-  in.train.batch =
-      each * microbatches_held(pipeline_of(in.setup, in.grid.pipe), in.train.batch / each);
+  // Losses of documents are kept of all microbatches.
+  if (in.setup.objective == Objective::tokens)
+    in.train.batch =
+        each * microbatches_held(pipeline_of(in.setup, in.grid.pipe), in.train.batch / each);
   const auto plan = plan_rank(in, target, rank);
   const auto snapshot = plan.account.peak[static_cast<std::size_t>(Kind::snapshot)];
   return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0),
@@ -268,7 +282,8 @@ std::size_t reserved_untrained(PlanInput in, DryTarget target, int rank) {
   if (in.transport == TransportKind::device) connect(axes, transport::pretended_device);
   Trainer trainer(backend, axes, in.setup);
   if (in.evaluation == PlanEvaluation::included)
-    trainer.evaluate(
+    evaluate_any(
+        in, trainer,
         std::vector<Batch>(static_cast<std::size_t>(evaluation_group(in.grid)), any_batch(in)));
   return memory_of(backend.account(), properties);
 }

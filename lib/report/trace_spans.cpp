@@ -16,7 +16,7 @@ namespace trireme {
 // What a span of the compute track is, in the words of the table of times; none: part of another.
 static std::optional<Task> task_of(std::string_view name) {
   constexpr std::string_view waiting = "wait for ";
-  if (name == "forward") return Task::forward;
+  if (name == "forward" || name == "log-probabilities") return Task::forward;
   if (name == "backward" || name == "input gradients" || name == "weight gradients")
     return Task::backward;
   if (name == "optimizer" || name == "gradient norm") return Task::optimizer;

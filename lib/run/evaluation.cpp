@@ -56,7 +56,12 @@ std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int6
         mine.push_back(trainer.share(
             padded(read_subset(data, subset, first, std::min(microbatch, n - first)), microbatch)));
     });
-    total += trainer.evaluate(mine);
+    if (data.pairs()) {
+      const auto sums = trainer.evaluate_pairs(mine);
+      total += {sums.loss, static_cast<std::int64_t>(sums.pairs)};
+    } else {
+      total += trainer.evaluate(mine);
+    }
   }
   return total;
 }

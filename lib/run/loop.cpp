@@ -328,6 +328,13 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
               (settings_.peak_flops * trainer_.axes().grid.ranks());
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = sent;
+  std::optional<PreferenceSums> preferences;
+  if (settings_.train.objective == Objective::dpo) {
+    const auto nan = std::nan("");
+    preferences = measured ? r.preferences->mean() : PreferenceSums{nan, nan, nan, nan, nan, 0};
+    row.preference = {preferences->margin, preferences->preferred, preferences->chosen,
+                      preferences->rejected};
+  }
   std::optional<DigestTable> digests;
   if (is_multiple(meta_.step, settings_.run.digest_every)) digests = trainer_.digests();
   try {
@@ -340,8 +347,13 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   if (settings_.run.log_every > 0 && meta_.step % settings_.run.log_every == 0) {
     // Over all steps since the line before, with what saving took, without evaluations.
     const auto tokens = static_cast<double>((meta_.step - line_.step) * step_tokens_);
-    log_detail("step {}/{} loss {:.4f} norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
-               total_steps_, row.loss, row.grad_norm, lr,
+    const auto preference_text =
+        row.preference ? fmt::format("margin {:.4f} accuracy {:.3f} rewards {:.4f} and {:.4f} ",
+                                     row.preference->margin, row.preference->accuracy,
+                                     row.preference->reward_chosen, row.preference->reward_rejected)
+                       : std::string();
+    log_detail("step {}/{} loss {:.4f} {}norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
+               total_steps_, row.loss, preference_text, row.grad_norm, lr,
                tokens / (seconds_since(line_.at) - line_.evaluating));
     line_ = {meta_.step, Clock::now(), 0};
   }
@@ -381,11 +393,16 @@ bool TrainLoop::evaluate_now() {
   } else if (loss->valid == 0) {
     log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
   } else {
+    const double perplexity = validation_->pairs() ? 0 : std::exp(loss->mean());
     at_root(trainer_.axes().world, Pace::slow, [&] {
-      record_.add(EvaluationRow{meta_.step, meta_.tokens, loss->mean(), std::exp(loss->mean())});
+      record_.add(EvaluationRow{meta_.step, meta_.tokens, loss->mean(), perplexity});
     });
-    log_info("step {}: held-out loss {:.4f}, perplexity {:.3f}", meta_.step, loss->mean(),
-             std::exp(loss->mean()));
+    if (validation_->pairs())
+      log_info("step {}: held-out loss {:.4f}, of {}", meta_.step, loss->mean(),
+               counted(loss->valid, "pair"));
+    else
+      log_info("step {}: held-out loss {:.4f}, perplexity {:.3f}", meta_.step, loss->mean(),
+               perplexity);
   }
   return loss.has_value();
 }

@@ -48,19 +48,23 @@ static std::optional<TableStart> routing_start(Origin origin, const CheckpointMe
   return start;
 }
 
-void require_tables(const RunDirectory& directory) {
-  require_columns(directory.history(), history_columns);
+static std::string_view columns_of(History history) {
+  return history == History::preferences ? preference_columns : history_columns;
+}
+
+void require_tables(const RunDirectory& directory, History history) {
+  require_columns(directory.history(), columns_of(history));
   require_columns(directory.evaluation(), evaluation_columns);
   require_columns(directory.digests(), digest_columns);
   require_columns(directory.routing(), routing_columns);
 }
 
-RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations evaluations,
-                     Digests digests, RoutingTable routing, const CheckpointMeta& meta,
-                     JobStart start) {
+RunRecord::RunRecord(const RunDirectory& directory, Origin origin, History history,
+                     Evaluations evaluations, Digests digests, RoutingTable routing,
+                     const CheckpointMeta& meta, JobStart start) {
   files_.emplace(
       Files{directory,
-            open_table(directory.history(), history_columns, history_start(origin, meta)),
+            open_table(directory.history(), columns_of(history), history_start(origin, meta)),
             {},
             {},
             {},
@@ -119,6 +123,11 @@ void RunRecord::add(const HistoryRow& row) {
                                          {"train/grad_norm", row.grad_norm},
                                          {"train/lr", row.lr},
                                          {"train/tokens_per_second", row.tokens_per_second}}});
+    if (const auto& p = row.preference; p && events)
+      events->add(row.step, std::array<Scalar, 4>{{{"train/margin", p->margin},
+                                                   {"train/accuracy", p->accuracy},
+                                                   {"train/reward_chosen", p->reward_chosen},
+                                                   {"train/reward_rejected", p->reward_rejected}}});
   });
 }
 
@@ -126,9 +135,10 @@ void RunRecord::add(const EvaluationRow& row) {
   if (!files_ || !files_->evaluation) return;
   restored(*files_->evaluation).append(to_csv(row));
   write_events([&](auto& events) {
-    if (events)
-      events->add(row.step, std::array<Scalar, 2>{{{"held_out/loss", row.loss},
-                                                   {"held_out/perplexity", row.perplexity}}});
+    if (!events) return;
+    events->add(row.step, std::array<Scalar, 1>{{{"held_out/loss", row.loss}}});
+    if (row.perplexity != 0)
+      events->add(row.step, std::array<Scalar, 1>{{{"held_out/perplexity", row.perplexity}}});
   });
 }
 

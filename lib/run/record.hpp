@@ -21,8 +21,11 @@ enum class Origin : std::uint8_t {
   another_run  // restarted from another directory's checkpoint, with new tables
 };
 
+// history.csv has columns of its own for preferences.
+enum class History : std::uint8_t { tokens, preferences };
+
 // Error when a table to be continued has other columns than this program writes.
-void require_tables(const RunDirectory&);
+void require_tables(const RunDirectory&, History);
 
 enum class Evaluations : std::uint8_t { none, some };
 enum class Digests : std::uint8_t { none, some };
@@ -34,7 +37,7 @@ class RunRecord {
   RunRecord() = default;
   // Opens the tables to continue after meta.step; damage is repaired and logged. `meta` is the
   // checkpoint's.
-  RunRecord(const RunDirectory&, Origin, Evaluations, Digests, RoutingTable,
+  RunRecord(const RunDirectory&, Origin, History, Evaluations, Digests, RoutingTable,
             const CheckpointMeta& meta, JobStart = {});
 
   // Rows and texts go into an event file, too; one that cannot be written is left with a warning.

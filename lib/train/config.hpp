@@ -14,12 +14,20 @@ enum class Balance : std::uint8_t { none, bias, sample };
 template <>
 inline constexpr auto value_names<Balance> = named<Balance>("none", "bias", "sample");
 
+// tokens: the mean loss of the tokens that are learnt; dpo: direct preference optimization, of
+// pairs of documents (Rafailov et al. 2023).
+enum class Objective : std::uint8_t { tokens, dpo };
+template <>
+inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo");
+
 struct TrainConfig {
   std::int64_t batch = 8;       // samples a step, over all ranks
   std::int64_t microbatch = 0;  // samples a program slot and data rank; 0: not decided yet
   std::int64_t steps = 0;       // length of the run; exactly one of steps
   std::int64_t tokens = 0;      // and tokens is above 0
   std::int64_t seed = 1;        // of initialisation, data order and dropout
+  Objective objective = Objective::tokens;
+  double dpo_beta = 0.1;
   Balance balance = Balance::none;
   double balance_rate = 0.001;   // bias: how far it moves a step (DeepSeek-V3)
   double balance_weight = 0.01;  // sample: of its loss, which is 1 for even loads

@@ -102,6 +102,9 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   place.position_BT = batch.position_BT.view();
   place.counted_RBT = batch.counted_RBT.view();
   place.scale = when_.scale;
+  if (!when_.losses.empty()) place.losses = when_.losses[static_cast<std::size_t>(m)];
+  place.loss_sums = when_.loss_sums;
+  place.adapters = when_.adapters;
   place.balance_scale = when_.balance_scale;
   place.z_scale = when_.z_scale;
   place.exact_chunk = when_.exact_chunk;
@@ -145,7 +148,7 @@ void ModelStage::begin(int m) {
 }
 
 Tensor ModelStage::forward(int m, int chunk, Tensor x) {
-  const TraceScope span(forward_span, m);
+  const TraceScope span(when_.forward_name, m);
   const TaskScope task(Task::forward);
   const Chunk& c = chunk_of(chunk);
   if (leaves_out(m)) {

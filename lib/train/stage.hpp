@@ -21,7 +21,8 @@ namespace trireme {
 
 // How a trace names one microbatch's way through a chunk.
 inline constexpr std::string_view forward_span = "forward", backward_span = "backward",
-                                  input_span = "input gradients", weight_span = "weight gradients";
+                                  input_span = "input gradients", weight_span = "weight gradients",
+                                  measured_span = "log-probabilities";
 
 class ModelStage final : public Stage {
  public:
@@ -32,6 +33,10 @@ class ModelStage final : public Stage {
     std::int64_t step = 0;
     double scale = 1;                       // 1 / valid targets of the whole step
     double balance_scale = 0, z_scale = 0;  // Place's
+    // Place's of each microbatch, where there are some; of the last stage.
+    std::span<const std::vector<LossRows>> losses = {};
+    std::int64_t loss_sums = 1;
+    bool adapters = true;
     const ExpertGroup* experts = nullptr;   // null: this rank has all
     const RoutingTotals* totals = nullptr;  // gets what routers add up; null: nothing
     // Instead of the loss, the last stage makes the logits [1, V] that follow position `logits_at`
@@ -47,6 +52,7 @@ class ModelStage final : public Stage {
     std::function<bool(int microbatch)> drop = {};
     ActivationDigests* activations = nullptr;  // gets what the parts make; null: none
     bool offload = false;  // inputs that are kept to run forward again wait on the host
+    std::string_view forward_name = forward_span;  // in a trace
   };
   // This rank's share of each microbatch, by the layout: the positions of its place in seq. Ids are
   // read on the first stage, targets on the last, starts of documents on all.
@@ -61,8 +67,8 @@ class ModelStage final : public Stage {
   Tensor input_gradients(int m, int chunk, Tensor dy_BTC) override;
   void weight_gradients(int m, int chunk) override;
 
-  // After the program, on the last stage: one f64 each microbatch, the sum over its valid targets;
-  // or the logits.
+  // After the program, on the last stage: of each microbatch what its head makes
+  // (lib/ops/head.hpp); or the logits.
   std::span<const Tensor> results() const { return results_; }
   bool dropped() const { return dropped_from_ < static_cast<int>(batches_.size()); }
 

@@ -211,6 +211,12 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   const auto tokens = static_cast<double>(counts.tokens);
   if (setup_.balance == Balance::sample) when.balance_scale = setup_.balance_weight / tokens;
   if (setup_.model.experts > 0 && setup_.router_z > 0) when.z_scale = setup_.router_z / tokens;
+  std::optional<Preferences> preferences;
+  if (setup_.objective == Objective::dpo) {
+    preferences = prefer(microbatches, {.phase = Phase::train, .seed = setup_.seed, .step = step});
+    when.losses = preferences->losses;
+    result.preferences = preferences->sums;
+  }
   auto computed = compute(microbatches, counts, when);
   for (auto& answer : answers) answer.wait();
   if (!computed) {
@@ -232,7 +238,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     store_.discard_gradients();
     throw CountOverflow(sums.overflow);
   }
-  result.loss = sums.loss * scale;
+  result.loss = preferences ? preferences->sums.mean().loss : sums.loss * scale;
   result.grad_norm = std::sqrt(sums.squares);
   if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
     result.verdict = Verdict::not_finite;

@@ -18,6 +18,7 @@
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/store.hpp"
 #include "lib/train/config.hpp"
+#include "lib/train/preference.hpp"
 #include "lib/train/routing.hpp"
 #include "lib/train/stage.hpp"
 #include "lib/train/state_fault.hpp"
@@ -35,12 +36,13 @@ enum class Verdict : std::uint8_t {
 // Equal on every rank.
 struct StepResult {
   Verdict verdict = Verdict::updated;
-  double loss = 0;       // mean over valid targets; natural logarithm
+  double loss = 0;       // mean over valid targets, or of pairs over them; natural logarithm
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
   std::string culprit;  // not_finite: "the gradient of" the first parameter, or "the loss"
   std::string fault;    // what a second computation found; the rest is what two of three agree on
   Routing routing;
+  std::optional<PreferenceSums> preferences;  // of Objective::dpo, over the step's pairs
 };
 
 // A sum may be larger than counts of quanta can be (lib/base/fixed.hpp). Nothing was updated.
@@ -80,6 +82,8 @@ struct TrainerSetup {
   std::int64_t chunk_tokens = 0;                    // Place's; decided
   AttentionSpan attention = AttentionSpan::causal;  // what batches have starts of documents for
   std::int64_t expert_tokens = 0;                   // ExpertGroup::rows_of_round
+  Objective objective = Objective::tokens;
+  double dpo_beta = 0.1;  // also of evaluate_pairs
   Balance balance = Balance::none;
   double balance_rate = 0, balance_weight = 0, router_z = 0;  // as of TrainConfig
   std::uint64_t seed = 1;
@@ -116,6 +120,8 @@ class Trainer {
   // or none: it runs along on masked ones.
   LossSum evaluate(std::span<const Batch> microbatches);
   LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
+  // The same of samples of pairs (Dataset::pairs); needs adapters.
+  PreferenceSums evaluate_pairs(std::span<const Batch> microbatches);
   // This rank's part of each microbatch's loss, a sum over its valid targets: the ranks' parts add
   // to it. Data ranks may bring different ones, as in evaluate. Not for exact_chunk.
   std::vector<double> losses(std::span<const Batch> microbatches);
@@ -179,6 +185,17 @@ class Trainer {
   void update(double lr, double scale, const Routing&);
   void move_router_biases(const Routing&);
   std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
+  // As many microbatches as any rank has, where this one has fewer: those without a target.
+  std::vector<Batch> padded(std::span<const Batch> mine) const;
+  // Of samples of pairs: what their log-probabilities come to, over all ranks, and for each
+  // microbatch how its rows' losses are weighted so that their gradient is that of the pairs' mean.
+  struct Preferences {
+    PreferenceSums sums;
+    std::vector<std::vector<LossRows>> losses;
+  };
+  Preferences prefer(std::span<const Batch>, const ModelStage::When&);
+  // By microbatch and document of this rank's samples, on the stage with the head: the losses' sum.
+  std::vector<double> losses_of_documents(std::span<const Batch>, ModelStage::When);
   // Of the stage with the head, by microbatch; nothing when the rest of them was dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,
                                          ModelStage::When);

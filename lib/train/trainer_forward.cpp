@@ -14,25 +14,35 @@ static Batch padding(std::int64_t samples, std::int64_t tokens, std::int64_t sta
           std::vector<std::int32_t>(static_cast<std::size_t>(samples * starts), 0)};
 }
 
-LossSum Trainer::evaluate(std::span<const Batch> mine) {
-  // Agreed before the first gather: how many microbatches, and of what shape.
-  std::array<double, 3> most{static_cast<double>(mine.size()), 0, 0};
+std::vector<Batch> Trainer::padded(std::span<const Batch> mine) const {
+  // Agreed before the first gather: how many microbatches, of what shape, and whether of padding.
+  std::array<double, 4> most{static_cast<double>(mine.size()), 0, 0, 0};
   if (!mine.empty()) {
     most[1] = static_cast<double>(mine[0].sample_B.size());
     most[2] = static_cast<double>(mine[0].ids_BT.size()) / most[1];
+    most[3] = mine[0].tokens_B.empty() ? 0 : 1;
   }
   axes_.world.all_reduce_max(most);
   std::vector<Batch> microbatches(mine.begin(), mine.end());
-  const auto tokens = static_cast<std::int64_t>(most[2]);
+  const auto samples = static_cast<std::int64_t>(most[1]),
+             tokens = static_cast<std::int64_t>(most[2]);
   const auto starts = setup_.attention == AttentionSpan::document ? tokens * axes_.grid.seq : 0;
-  while (static_cast<double>(microbatches.size()) < most[0])
-    microbatches.push_back(padding(static_cast<std::int64_t>(most[1]), tokens, starts));
+  while (static_cast<double>(microbatches.size()) < most[0]) {
+    microbatches.push_back(padding(samples, tokens, starts));
+    if (most[3] > 0) microbatches.back().tokens_B.assign(static_cast<std::size_t>(samples), 0);
+  }
+  return microbatches;
+}
+
+LossSum Trainer::evaluate(std::span<const Batch> mine) {
+  const auto microbatches = padded(mine);
   if (microbatches.empty()) return {};
+  const auto terms = std::ssize(microbatches[0].ids_BT);
   require(
-      setup_.exact_chunk == 0 || most[1] * most[2] <= fixed::loss_terms,
+      setup_.exact_chunk == 0 || terms <= fixed::loss_terms,
       "run.exactness = \"invariant\" adds the losses of up to {} tokens of a microbatch, not {}: "
       "lower train.microbatch",
-      fixed::loss_terms, most[1] * most[2]);
+      fixed::loss_terms, terms);
   const auto losses = run_forward(microbatches, {.phase = Phase::evaluate});
   const auto loss = download(axes_.world, backend_, losses, fixed::loss_terms);
   std::int64_t valid = 0;

@@ -227,6 +227,26 @@ TEST(Check, PackedDocumentsDoNotSeeEachOther) {
   expect_problem(d, "data.long_documents", "is of samples of whole documents");
 }
 
+TEST(Check, PreferencesAreOfPairsAndAdapters) {
+  Deck d = sound();
+  d.train.dpo_beta = 0.5;
+  expect_problem(d, "train.dpo_beta", "is of train.objective = \"dpo\"");
+  d.train.objective = Objective::dpo;
+  d.data.packing = Packing::documents;
+  d.data.attention = AttentionSpan::document;
+  expect_problem(d, "train.objective", "give adapter.rank");
+  d.model.adapter.rank = 4;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.run.replay_every = 2;
+  expect_problem(d, "train.objective", "run.replay_every computes the pass with gradients");
+  d.run.replay_every = 0;
+  d.run.exactness = Exactness::invariant;
+  expect_problem(d, "train.objective", "is not for run.exactness = \"invariant\"");
+  d.run.exactness = Exactness::fast;
+  d.data.packing = Packing::windows;
+  expect_problem(d, "train.objective", "give data.packing = \"documents\"");
+}
+
 TEST(Check, Grid) {
   Deck d = sound();
   d.parallel.pipe = 13;

@@ -91,6 +91,7 @@ const Known known[] = {
     {"moe_shared_expert_intermediate_size", "is model.shared_expert_width here"},
     {"moe_layers", "moe is of mixtures of experts: model.experts says"},
     {"use_ema", "ema is not supported"},
+    {"dpo", "dpo is train.objective = \"dpo\" here"},
     {"sample_packing", "sample_packing is data.packing here"},
     // Ours by name, in another section.
     {"weight_decay", "optimizer"},
@@ -138,7 +139,7 @@ TEST(Familiar, ValuesInOtherWords) {
 }
 
 TEST(Familiar, WhatThereIsNotIsSaidSo) {
-  for (const std::string name : {"qlora", "dora", "ema", "dpo", "muon"}) {
+  for (const std::string name : {"qlora", "dora", "ema", "ppo", "muon"}) {
     EXPECT_THAT(describe_key(name), HasSubstr(name + " is not supported: "));
     EXPECT_THAT(refusal_of_overrides({name + ".rank=8"}), HasSubstr(name + " is not supported: "));
     const auto section = refusal_of_addition("[" + name + "]\nrank = 8\n");

@@ -100,6 +100,11 @@ inline DrawnSearch drawn_search(Draw& d) {
     setup.balance = Balance::sample;
     setup.balance_weight = 0.01;
   }
+  if (setup.exact_chunk == 0 && d.once_in(4)) {
+    setup.model.adapter.rank = d.between(1, 3);
+    setup.attention = AttentionSpan::document;
+    if (d.once_in(2)) setup.objective = Objective::dpo;
+  }
   setup.zero.prefetch = d.between(1, 3);
   setup.zero.scatters = d.between(1, 3);
   s.in.train = {.batch = d.between(1, 4) * d.one_of<std::int64_t>({1, 2, 6, 12, 24}),

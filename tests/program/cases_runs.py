@@ -1,4 +1,5 @@
 """What a run makes, and what it does with odd numbers, older checkpoints, other CPUs: on one rank."""
+import math
 import re
 import shutil
 import tempfile
@@ -129,6 +130,35 @@ def adapters(at):
     at.train(f"{beside} model.init_from=base/checkpoints/step-00000012 --overwrite", run="base", codes=(1,), says=("--overwrite would remove",))
     assert at("evaluate whole").out == loss
     at("export base adapters --format peft --base-name x", codes=(1,), says=("it is a whole model",))
+
+
+@story(CASES, fast=True)
+def preferences(at):
+    """pairs of answers: a run takes what was planned, a restart has the bits of one run, and what is no pair is refused"""
+    at.take("one", run="base")
+    for name, sums in (("pairs", range(1, 8)), ("held", range(8, 10))):
+        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "chosen": "{a}", "rejected": "{b + 1}"}}\n' for a in sums for b in range(1, 8)))
+        assert ", 2 documents" not in at(f"tokenize {name}.jsonl --preference --output {name}.tokens").out
+    words = ("model.init_from=base adapter.rank=2 data.packing=documents data.attention=document train.objective=dpo "
+             "data.path=pairs.tokens data.validation=[held.tokens] checkpoint.keep_last=0")
+    said = at.train(f"{words} train.microbatch=1", run="whole").text
+    assert "held-out loss" in said and "perplexity" not in said and "accuracy" in at.read("whole/log")
+    rows = at.rows("whole")
+    assert abs(float(rows[0]["loss"]) - math.log(2)) < 1e-6 and float(rows[0]["margin"]) == float(rows[0]["reward_chosen"]) == 0
+    for row in rows:
+        assert abs(float(row["margin"]) - float(row["reward_chosen"]) + float(row["reward_rejected"])) < 1e-9 and 0 <= float(row["accuracy"]) <= 1
+    assert [at.plan(f"deck.toml {words} train.microbatch=1")["reserved_bytes"]] == [
+        int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
+    at.train(f"{words} train.microbatch=1 --restart whole/checkpoints/step-00000004", run="rest")
+    assert at.losses("rest") == at.losses("whole")[4:]
+    held = at.rows("whole", "evaluation.csv")[-1]
+    assert held["perplexity"] == "" and f"loss {float(held['loss']):.6f}, over " in at("evaluate whole").out
+    assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
+    at("evaluate base --data pairs.tokens", codes=(1,), says=("is of pairs of documents",))
+    for more, why in (("train.objective=tokens", "is of pairs of documents, of which the rejected one is not to be learnt"),
+                      ("data.path=text.tokens data.validation=[]", "has none: make it with trireme tokenize --preference"),
+                      ("adapter.rank=0", "give adapter.rank"), ("model.context=4", "has no pair of documents")):
+        at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
 
 
 @story(CASES)

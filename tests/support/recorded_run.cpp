@@ -32,8 +32,8 @@ void record_run(const std::filesystem::path& run, const Deck& d, Backend& backen
   Workspace scratch(backend);
   Trainer trainer(backend, {}, setup_of(d));
   trainer.store().initialize(meta.seed, 1);
-  RunRecord record(directory, Origin::fresh, Evaluations::none, Digests::some, RoutingTable::none,
-                   meta);
+  RunRecord record(directory, Origin::fresh, History::tokens, Evaluations::none, Digests::some,
+                   RoutingTable::none, meta);
   SignalWatch signals;
   LoopSettings settings;
   settings.train = d.train;

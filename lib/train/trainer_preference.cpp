@@ -1,0 +1,85 @@
+// Preferences of a model with adapters against the model that they stand beside: two forward passes
+// give the log-probabilities of both.
+#include <algorithm>
+
+#include "lib/ops/head.hpp"
+#include "lib/train/trainer.hpp"
+
+namespace trireme {
+
+std::vector<double> Trainer::losses_of_documents(std::span<const Batch> microbatches,
+                                                 ModelStage::When when) {
+  const auto samples = std::ssize(microbatches[0].sample_B);
+  const auto tokens = std::ssize(microbatches[0].start_BT);
+  const auto layout = sequence_of(tokens / samples);
+  std::vector<std::vector<LossRows>> rows;
+  std::int64_t documents = 0;
+  for (const auto& batch : microbatches) {
+    rows.push_back(rows_of_documents(batch, layout, axes_.at.seq));
+    documents += documents_in(batch);
+  }
+  when.losses = rows;
+  when.loss_sums = tokens;  // no sample has more documents, so memory does not depend on them
+  when.forward_name = measured_span;
+  const auto made = run_forward(microbatches, when);
+  axes_.world.synchronize();
+  std::vector<double> sums;
+  for (std::size_t m = 0; m < made.size(); ++m) {
+    const auto all = ops::Head::download_sums(backend_, made[m]);
+    sums.insert(sums.end(), all.begin(), all.begin() + documents_in(microbatches[m]));
+  }
+  sums.resize(static_cast<std::size_t>(documents), 0);  // of a stage without the head
+  axes_.seq.all_reduce(sums);
+  return sums;
+}
+
+Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
+                                     const ModelStage::When& when) {
+  require(setup_.model.adapter.rank > 0,
+          "preferences are measured against the model that adapters stand beside: give [adapter]");
+  require(setup_.exact_chunk == 0,
+          "losses of single documents are not counted as quanta: give another run.exactness than "
+          "\"invariant\"");
+  // With the same dropout, so that what differs is what adapters add.
+  auto without = when;
+  without.adapters = false;
+  const auto policy = losses_of_documents(microbatches, when),
+             reference = losses_of_documents(microbatches, without);
+  Preferences p;
+  std::vector<double> margins;
+  for (std::size_t d = 0; d < policy.size(); d += 2) {
+    const auto one = preference_of({policy[d], reference[d]}, {policy[d + 1], reference[d + 1]},
+                                   setup_.dpo_beta);
+    margins.push_back(one.margin);
+    if (has_head() && axes_.at.seq == 0) p.sums += one;
+  }
+  std::vector<double> all;
+  for (const auto* field : p.sums.fields()) all.push_back(*field);
+  axes_.world.all_reduce(all);
+  for (std::size_t i = 0; auto* field : p.sums.fields()) *field = all[i++];
+
+  const auto tokens = std::ssize(microbatches[0].start_BT) / std::ssize(microbatches[0].sample_B);
+  std::size_t first = 0;  // document of a microbatch
+  for (const auto& batch : microbatches) {
+    auto rows = rows_of_documents(batch, sequence_of(tokens), axes_.at.seq);
+    const auto documents = documents_in(batch);
+    for (auto& r : rows) {
+      if (documents == 0) continue;  // padding
+      const auto d = first + static_cast<std::size_t>(r.sum);
+      const double weight = weight_of(margins[d / 2], setup_.dpo_beta) / p.sums.pairs;
+      r.scale = d % 2 == 0 ? weight : -weight;
+      r.sum = 0;
+    }
+    p.losses.push_back(std::move(rows));
+    first += static_cast<std::size_t>(documents);
+  }
+  return p;
+}
+
+PreferenceSums Trainer::evaluate_pairs(std::span<const Batch> mine) {
+  const auto microbatches = padded(mine);
+  if (microbatches.empty()) return {};
+  return prefer(microbatches, {.phase = Phase::evaluate}).sums;
+}
+
+}  // namespace trireme

@@ -1,0 +1,123 @@
+"""Direct preference optimization in f64, as torch has it by TRL's formula: of each document the sum of its completion's
+log-probabilities, alone in a sample, by the model with adapters merged and by the one without."""
+import math
+import re
+import struct
+
+import numpy as np
+import torch
+
+import flavours
+import reference
+import training_test
+from adapter_test import ALPHA, RANK, SECTION, merged, split
+from program import GRID, ONE_RANK, weights_of
+
+BETA, LR, STEPS, SEPARATOR = 0.3, 0.5, 5, 0
+WORDS = ["data.packing=documents", "data.attention=document", "train.objective=dpo", f"train.dpo_beta={BETA}"]
+# Inputs of a pair's two documents: of the first four one fills a sample, of the others two do.
+LENGTHS = [(15, 18), (19, 20), (8, 25), (30, 2), (7, 9), (9, 7), (5, 12), (8, 8), (10, 6), (7, 7), (3, 14), (8, 9)]
+BATCH = 8
+
+
+def pairs():
+    """Of each the chosen and the rejected document, and how many tokens of both are the prompt."""
+    generator = torch.Generator().manual_seed(11)
+    made = []
+    for chosen, rejected in LENGTHS:
+        both = [torch.randint(3, flavours.SHAPE["vocab_size"], (n,), generator=generator) for n in (chosen, rejected)]
+        prompt = min(chosen, rejected) // 2
+        both[1][:prompt] = both[0][:prompt]
+        made.append((*both, prompt))
+    return made
+
+
+def write_pairs(path, made):
+    """As docs/token_file.md says."""
+    ids, learnt = [], []
+    for chosen, rejected, prompt in made:
+        for document in (chosen, rejected):
+            ids += [*document.tolist(), SEPARATOR]
+            learnt += [0] * prompt + [1] * (len(document) - prompt + 1)
+    tokens = np.asarray(ids).astype("<u2")
+    header = b"TRITOKEN" + struct.pack("<IIQQQqQIIQQQQI", 3, 2, tokens.size, flavours.SHAPE["vocab_size"], int(tokens.max()), SEPARATOR,
+                                       2 * len(made), 1, 0, 0, 0, 0, 0, 1)
+    path.write_bytes(header.ljust(256, b"\0") + tokens.tobytes() + np.packbits(learnt, bitorder="little").tobytes())
+
+
+def log_probability(w, shape, document, prompt):
+    targets = torch.cat([document[1:], torch.tensor([SEPARATOR])])
+    z = reference.logits(w, shape, document[None])[0]
+    picked = z.gather(-1, targets[:, None])[:, 0] - torch.logsumexp(z, -1)
+    return picked[prompt - 1:].sum()
+
+
+def dpo(policy, shape, made, before):
+    """Loss and what history.csv says of it; `before`: the fixed model's log-probabilities."""
+    rewards = []
+    for (chosen, rejected, prompt), fixed in zip(made, before, strict=True):
+        now = [log_probability(policy, shape, document, prompt) for document in (chosen, rejected)]
+        rewards.append([BETA * (a - b) for a, b in zip(now, fixed)])
+    loss = torch.stack([-torch.nn.functional.logsigmoid(c - r) for c, r in rewards]).mean()
+    c, r = torch.tensor([[reward.item() for reward in pair] for pair in rewards], dtype=torch.float64).T
+    return loss, {"loss": loss.item(), "margin": (c - r).mean().item(), "accuracy": (c > r).double().mean().item(),
+                  "reward_chosen": c.mean().item(), "reward_rejected": r.mean().item()}
+
+
+def sgd(w, shape, adapters, made):
+    scale, rows, norms = ALPHA / RANK, [], []
+    before = [[log_probability(w, shape, document, prompt).item() for document in both] for *both, prompt in made]
+    for _ in range(STEPS):
+        adapters = {m: tuple(x.detach().requires_grad_(True) for x in ab) for m, ab in adapters.items()}
+        loss, row = dpo(merged(w, shape, adapters, scale), shape, made, before)
+        flat = [x for ab in adapters.values() for x in ab]
+        gradients = torch.autograd.grad(loss, flat)
+        norms.append(math.sqrt(sum(float((g * g).sum()) for g in gradients)))
+        rows.append(row)
+        step = iter(gradients)
+        adapters = {m: tuple((x - LR * next(step)).detach() for x in ab) for m, ab in adapters.items()}
+    last = dpo(merged(w, shape, adapters, scale), shape, made, before)[1]["loss"]
+    return adapters, rows, norms, last
+
+
+def prefers(name, program):
+    folder = program.work / "model"
+    flavours.make(name, folder)
+    shape, w = reference.load(folder, torch.float64)
+    made = pairs()
+    write_pairs(program.work / "random.tokens", made)
+    program("import", folder, "imported")
+    text = training_test.DECK.replace("CLIP", "0").replace("every_steps = 0", "every_steps = 1\nkeep_last = 0")
+    deck = program.write_deck("deck.toml", text + SECTION.replace("STABLE", "false"))
+    words = [*WORDS, f"train.batch={BATCH}", f"optimizer.lr={LR}"]
+    said = []
+    grids = {"one": ONE_RANK, "grid": GRID, "data": (4, ["parallel.data=4", "zero.stage=3"]),
+             "two": (2, ["parallel.seq=2", "train.microbatch=2"]),
+             "halves": (2, ["parallel.pipe=2", "parallel.schedule=zero-bubble", "model.recompute=block"])}
+    for run, (ranks, grid) in grids.items():
+        program("train", deck, "--run-dir", run, *words, *grid, ranks=ranks)
+        first, *_, last = sorted((program.work / run / "checkpoints").glob("step-*"))
+        # The first step leaves a as it was, as b is zero.
+        begin = {m: (a, torch.zeros_like(b)) for m, (a, b) in split(weights_of(first), shape, w).items()}
+        want, rows, norms, after = sgd(w, shape, begin, made)
+        history = program.history(run)
+        assert len(history["loss"]) == STEPS
+        assert abs(rows[0]["loss"] - math.log(2)) < 1e-12 and history["margin"][0] == 0 and history["accuracy"][0] == 0
+        assert 0 < rows[-1]["accuracy"] and rows[-1]["loss"] < 0.99 * rows[0]["loss"], f"nothing is learnt: {rows}"
+        training_test.expect_near(history["grad_norm"], norms, f"{run}: gradient norms")
+        for column, values in history.items():
+            if column in rows[0]:
+                off = max(abs(got - row[column]) for got, row in zip(values, rows, strict=True))
+                assert off <= 1e-11, f"{run}: {column} differs by {off:.1e}"
+        got = split(weights_of(last), shape, w)
+        flat = [{f"{m}.{k}": x for m, ab in adapters.items() for k, x in zip("ab", ab)} for adapters in (got, want)]
+        said.append(f"{run} {training_test.expect_weights(*flat):.1e}")
+        machine = [word for word in grid if word.startswith(("parallel.", "zero."))]
+        evaluated = float(re.search(r"loss ([0-9.]+), over 12 pairs", program("evaluate", run, *machine, "--data", "random.tokens", ranks=ranks))[1])
+        assert abs(evaluated - after) <= 1e-6, f"{run}: {evaluated} for {after}"
+    return f"adapters differ by {', '.join(said)}; loss {rows[0]['loss']:.4f} to {after:.4f}, accuracy {rows[-1]['accuracy']:.2f}"
+
+
+def cases():
+    for name in ("gpt2", "llama2", "qwen3", "qwen2-moe"):
+        yield f"preferences-{name}", lambda program, name=name: prefers(name, program)

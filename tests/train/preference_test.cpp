@@ -1,0 +1,297 @@
+// train.objective = "dpo": pairs that share samples have the loss of each pair alone, made of the
+// losses of documents that stand in samples of their own, of two models that know nothing of pairs;
+// gradients agree with differences of that loss.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "kernels/ref/ref.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t T = 14;
+constexpr double beta = 0.7;
+
+using Weights = std::map<std::string, std::vector<double>>;
+
+// Begins of documents, two of them a pair, and where padding begins.
+struct Sample {
+  std::vector<std::int32_t> begins;
+  std::int64_t end;
+};
+const std::vector<Sample> samples{
+    {{0, 5}, 14}, {{0, 1, 4, 9}, 12}, {{0, 6}, 9}, {{0, 3, 7, 8}, 14}};
+
+Batch batch_of(const ModelConfig& c, std::size_t first, std::size_t count) {
+  auto b =
+      test::random_batch(c, static_cast<std::int64_t>(count), static_cast<std::int64_t>(first));
+  for (std::size_t s = 0; s < count; ++s) {
+    const auto& [begins, end] = samples[first + s];
+    b.tokens_B.push_back(end);
+    for (std::int32_t t = 0; t < T; ++t) {
+      b.start_BT.push_back(t < end ? *std::prev(std::ranges::upper_bound(begins, t)) : t);
+      auto& target = b.targets_BT[s * T + static_cast<std::size_t>(t)];
+      if (t >= end) target = no_target;
+    }
+  }
+  b.valid = std::ranges::count_if(b.targets_BT, [](auto t) { return t != no_target; });
+  return b;
+}
+
+// Each document at the begin of a sample; a pair's two follow each other.
+std::vector<Batch> documents_alone(const Batch& b) {
+  std::vector<Batch> all;
+  for (std::size_t s = 0; s < b.sample_B.size(); ++s) {
+    const auto at = [&](std::int64_t t) { return s * T + static_cast<std::size_t>(t); };
+    for (std::int64_t t = 0; t < b.tokens_B[s]; ++t) {
+      const auto start = b.start_BT[at(t)];
+      if (start == t)
+        all.push_back(
+            {std::vector<std::int32_t>(T, 0), std::vector<std::int32_t>(T, no_target), {0}, 0});
+      const auto to = static_cast<std::size_t>(t - start);
+      all.back().ids_BT[to] = b.ids_BT[at(t)];
+      all.back().targets_BT[to] = b.targets_BT[at(t)];
+    }
+  }
+  return all;
+}
+
+ModelConfig with_adapters(ModelConfig c) {
+  c.context = T;
+  c.adapter.rank = 3;
+  return completed(c);
+}
+
+TrainerSetup dpo_setup(const ModelConfig& c) {
+  auto s = test::setup_of(c, test::plain_sgd(), DType::f64);
+  s.attention = AttentionSpan::document;
+  s.objective = Objective::dpo;
+  s.dpo_beta = beta;
+  return s;
+}
+
+Weights weights_of(Store& store) {
+  Weights all;
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
+    all[store.spec().params[i].name] = test::read<double>(store, ParamId::at(i));
+  return all;
+}
+
+void write_all(Store& store, const Weights& weights) {
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
+    test::write<double>(store, ParamId::at(i), weights.at(store.spec().params[i].name));
+}
+
+// As initialized, with b of this size, which begins at zero.
+Weights some_weights(const ModelConfig& c, double size) {
+  Ref backend;
+  const Workspace scratch(backend);
+  Trainer trainer(backend, {}, dpo_setup(c));
+  trainer.store().initialize(3, 1);
+  auto all = weights_of(trainer.store());
+  for (auto& [name, values] : all)
+    if (name.ends_with(".lora_b"))
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = size * std::sin(static_cast<double>(i + name.size()));
+  return all;
+}
+
+std::vector<double> losses_alone(const ModelConfig& c, const Weights& weights,
+                                 std::span<const Batch> documents) {
+  Ref backend;
+  const Workspace scratch(backend);
+  Trainer trainer(backend, {}, test::setup_of(c, test::plain_sgd(), DType::f64));
+  write_all(trainer.store(), weights);
+  return trainer.losses(documents);
+}
+
+// Rafailov et al. 2023, equation 7, pair by pair.
+PreferenceSums want_of(const ModelConfig& c, const Weights& weights,
+                       std::span<const Batch> batches) {
+  std::vector<Batch> documents;
+  for (const auto& b : batches)
+    for (auto& d : documents_alone(b)) documents.push_back(std::move(d));
+  const auto policy = losses_alone(c, weights, documents),
+             reference = losses_alone(without_adapters(c), weights, documents);
+  PreferenceSums all;
+  for (std::size_t d = 0; d < documents.size(); d += 2) {
+    const double chosen = beta * (reference[d] - policy[d]),
+                 rejected = beta * (reference[d + 1] - policy[d + 1]);
+    all.loss += -std::log(1 / (1 + std::exp(-(chosen - rejected))));
+    all.margin += chosen - rejected;
+    all.preferred += chosen > rejected;
+    all.chosen += chosen;
+    all.rejected += rejected;
+    ++all.pairs;
+  }
+  return all;
+}
+
+// At 0, of fourth order: of this model the third derivative, with beta, hides digits otherwise.
+template <class F>
+double slope_of(const F& f) {
+  const double h = 1e-4;
+  return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h);
+}
+
+void expect_near(PreferenceSums got, PreferenceSums want) {
+  const auto a = got.fields(), b = want.fields();
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(*a[i], *b[i], 1e-12) << i;
+}
+
+struct Outcome {
+  StepResult step;
+  PreferenceSums evaluated;
+  Weights gradients;  // SGD with rate 1 subtracts them
+};
+Outcome outcome_of(const TrainerSetup& setup, const Weights& weights,
+                   std::span<const Batch> batches) {
+  Ref backend;
+  const Workspace scratch(backend);
+  Trainer trainer(backend, {}, setup);
+  write_all(trainer.store(), weights);
+  Outcome o;
+  o.evaluated = trainer.evaluate_pairs(batches);
+  o.step = trainer.step(0, 1, batches);
+  o.gradients = weights_of(trainer.store());
+  for (auto& [name, values] : o.gradients)
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = weights.at(name)[i] - values[i];
+  return o;
+}
+
+struct Case {
+  const char* name;
+  ModelConfig model;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+std::vector<Case> cases() {
+  std::vector<Case> all = {{"gpt2", test::tiny_gpt2()},
+                           {"llama", test::tiny_llama()},
+                           {"qwen", test::tiny_qwen()},
+                           {"mixture", test::tiny_mixture()}};
+  for (auto& c : all) c.model = with_adapters(c.model);
+  all.push_back({"llama_recompute", all[1].model});
+  all.back().model.recompute = Recompute::block;
+  return all;
+}
+class Preferences : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Train, Preferences, testing::ValuesIn(cases()),
+                         [](const auto& i) { return std::string(i.param.name); });
+
+TEST_P(Preferences, AreThoseOfEachPairAlone) {
+  const auto& c = GetParam().model;
+  const auto weights = some_weights(c, 0.3);
+  const std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
+  const auto want = want_of(c, weights, batches);
+  EXPECT_EQ(want.pairs, 6);
+  EXPECT_GT(want.preferred, 0);
+  EXPECT_LT(want.preferred, want.pairs);
+  const auto got = outcome_of(dpo_setup(c), weights, batches);
+  expect_near(got.evaluated, want);
+  ASSERT_TRUE(got.step.preferences);
+  expect_near(*got.step.preferences, want);
+  EXPECT_NEAR(got.step.loss, want.loss / 6, 1e-13);
+
+  for (const auto& [name, gradient] : got.gradients) {
+    if (name.find(".lora_") == std::string::npos) {
+      EXPECT_TRUE(std::ranges::all_of(gradient, [](double d) { return d == 0; })) << name;
+      continue;
+    }
+    for (const std::size_t e : {std::size_t{0}, gradient.size() / 3, gradient.size() - 1}) {
+      const auto loss_at = [&](double by) {
+        auto moved = weights;
+        moved.at(name)[e] += by;
+        return want_of(c, moved, batches).loss / 6;
+      };
+      EXPECT_NEAR(gradient[e], slope_of(loss_at), 1e-8) << name << " " << e;
+    }
+  }
+}
+
+TEST_P(Preferences, BeginWithNone) {
+  auto c = GetParam().model;
+  c.dropout = 0.3;
+  const std::vector<Batch> batches{batch_of(c, 0, 4)};
+  const auto got = outcome_of(dpo_setup(c), some_weights(c, 0), batches);
+  EXPECT_DOUBLE_EQ(got.step.loss, std::log(2));
+  EXPECT_EQ(got.step.preferences->margin, 0);
+  EXPECT_EQ(got.step.preferences->preferred, 0);
+  EXPECT_EQ(got.step.preferences->chosen, 0);
+  EXPECT_GT(got.step.grad_norm, 0);
+}
+
+// The same mask in the pass that measures and in the one with gradients; none in evaluation.
+TEST(Preferences, DropoutHasTheGradientOfItsMask) {
+  auto c = with_adapters(test::tiny_llama());
+  c.adapter.dropout = 0.4;
+  const auto weights = some_weights(c, 0.3);
+  const std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
+  const auto got = outcome_of(dpo_setup(c), weights, batches);
+  expect_near(got.evaluated, want_of(c, weights, batches));
+  EXPECT_NE(got.step.preferences->loss, got.evaluated.loss);
+  const std::string name = "blocks.0.qkv.lora_a";
+  for (const std::size_t e : {1U, 40U, 100U}) {
+    const auto loss_at = [&](double by) {
+      auto moved = weights;
+      moved.at(name)[e] += by;
+      return outcome_of(dpo_setup(c), moved, batches).step.loss;
+    };
+    EXPECT_NEAR(got.gradients.at(name)[e], slope_of(loss_at), 1e-8) << e;
+  }
+}
+
+// However many rows of logits the head makes at a time.
+TEST(Preferences, RowsOfAllRanksAreThoseOfTheDocuments) {
+  const auto c = with_adapters(test::tiny_gpt2());
+  const auto whole = batch_of(c, 0, samples.size());
+  EXPECT_EQ(documents_in(whole), 12);
+  for (const int ranks : {1, 2, 7}) {
+    const ops::SequenceLayout layout(T, ranks, 3, 1, 1);
+    std::map<std::int64_t, std::int64_t> rows_of;  // by document
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto rows = rows_of_documents(whole, layout, rank);
+      std::int64_t next = 0;
+      for (const auto& r : rows) {
+        EXPECT_EQ(r.rows.begin, next);
+        next = r.rows.end;
+        rows_of[r.sum] += r.rows.end - r.rows.begin;
+      }
+      EXPECT_EQ(next, static_cast<std::int64_t>(samples.size()) * T / ranks);
+    }
+    std::int64_t document = 0, padding = 0;
+    for (const auto& s : samples) padding += T - s.end;
+    for (const auto& s : samples)
+      for (std::size_t d = 0; d < s.begins.size(); ++d, ++document) {
+        const auto end = d + 1 < s.begins.size() ? s.begins[d + 1] : s.end;
+        EXPECT_EQ(rows_of[document], end - s.begins[d] + (document == 0 ? padding : 0)) << document;
+      }
+  }
+}
+
+TEST(Preferences, OfLargeMarginsStayFinite) {
+  EXPECT_EQ(preference_of({0, 5000}, {0, 0}, 1).loss, 0);
+  EXPECT_EQ(preference_of({5000, 0}, {0, 0}, 1).loss, 5000);
+  EXPECT_EQ(weight_of(5000, 0.5), 0);
+  EXPECT_EQ(weight_of(-5000, 0.5), 0.5);
+  EXPECT_EQ(weight_of(0, 0.5), 0.25);
+}
+
+TEST(Preferences, NeedAModelToCompareWith) {
+  auto c = test::tiny_llama();
+  c.context = T;
+  Ref backend;
+  const Workspace scratch(backend);
+  Trainer trainer(backend, {}, dpo_setup(completed(c)));
+  trainer.store().initialize(3, 1);
+  const auto batch = batch_of(c, 0, 1);
+  EXPECT_THROW(trainer.evaluate_pairs({&batch, 1}), Error);
+}
+
+}  // namespace
+}  // namespace trireme
