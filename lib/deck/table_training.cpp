@@ -212,7 +212,8 @@ KeySection data_section() {
               "whole documents, which separators end, as many as a sample holds, then nothing"),
           row("long_documents", &D::long_documents,
               "of samples of whole documents: those that are longer lose their end, in a "
-              "conversation back to where an answer ends, or are refused"),
+              "conversation back to where an answer ends, or are refused; a pair of documents is "
+              "left out, or refused"),
           row("attention", &D::attention,
               "a token sees all earlier ones of its sample, or those of its document, "
               "which a separator ends and whose positions begin at 0"),

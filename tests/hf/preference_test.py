@@ -94,6 +94,8 @@ def prefers(name, program):
     grids = {"one": ONE_RANK, "grid": GRID, "data": (4, ["parallel.data=4", "zero.stage=3"]),
              "two": (2, ["parallel.seq=2", "train.microbatch=2"]),
              "halves": (2, ["parallel.pipe=2", "parallel.schedule=zero-bubble", "model.recompute=block"])}
+    if shape.experts_per_token:
+        grids["experts"] = (GRID[0], [*GRID[1], "parallel.expert=2"])
     for run, (ranks, grid) in grids.items():
         program("train", deck, "--run-dir", run, *words, *grid, ranks=ranks)
         first, *_, last = sorted((program.work / run / "checkpoints").glob("step-*"))

@@ -31,6 +31,7 @@ import loop
 import machines
 import models
 import orders
+import preferences
 import reports
 import sequences
 from build import Build
@@ -41,7 +42,7 @@ HANG_S = 10  # without progress in a case, at least
 ON_A_DEVICE = (SIMULATED, DEVICE)
 PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "simulated/tests/simulated_test", ROWS: "tests/failing_calls.so"}  # others: tests/
 
-MUTANTS = [m for part in (engine, experts, sequences, files, loop, orders, decks, models, machines, reports, device) for m in part.MUTANTS]
+MUTANTS = [m for part in (engine, experts, sequences, files, loop, orders, decks, models, preferences, machines, reports, device) for m in part.MUTANTS]
 
 
 def suites_of(mutant):

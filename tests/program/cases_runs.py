@@ -137,10 +137,10 @@ def preferences(at):
     """pairs of answers: a run takes what was planned, a restart has the bits of one run, and what is no pair is refused"""
     at.take("one", run="base")
     for name, sums in (("pairs", range(1, 8)), ("held", range(8, 10))):
-        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "chosen": "{a}", "rejected": "{b + 1}"}}\n' for a in sums for b in range(1, 8)))
-        assert ", 2 documents" not in at(f"tokenize {name}.jsonl --preference --output {name}.tokens").out
+        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "chosen": "{a}", "rejected": "x"}}\n' for a in sums for b in range(1, 8)))
+        at(f"tokenize {name}.jsonl --preference --output {name}.tokens")
     words = ("model.init_from=base adapter.rank=2 data.packing=documents data.attention=document train.objective=dpo "
-             "data.path=pairs.tokens data.validation=[held.tokens] checkpoint.keep_last=0")
+             "data.path=pairs.tokens data.validation=[held.tokens] evaluate.batches=0 checkpoint.keep_last=0")
     said = at.train(f"{words} train.microbatch=1", run="whole").text
     assert "held-out loss" in said and "perplexity" not in said and "accuracy" in at.read("whole/log")
     rows = at.rows("whole")

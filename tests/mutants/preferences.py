@@ -1,0 +1,26 @@
+"""Mutants of pairs of documents and of what is learnt from them: name, file, right, wrong, suite."""
+from suites import program, rows
+
+PAIRS = program("train_test", "*Preferences.*")
+FILES = program("data_test", "Pairs.*")
+RUN = rows("pairs of answers")
+
+MUTANTS = [
+    ("the rejected document is learnt", "lib/train/trainer_preference.cpp", "r.scale = d % 2 == 0 ? weight : -weight;", "r.scale = weight;", PAIRS),
+    ("a pair counts in its microbatch's mean", "lib/train/trainer_preference.cpp", "/ p.sums.pairs;", "/ static_cast<double>(documents / 2);", PAIRS),
+    ("documents of all microbatches are the first one's", "lib/train/trainer_preference.cpp", "    first += static_cast<std::size_t>(documents);\n", "", PAIRS),
+    ("the reference has adapters", "lib/train/trainer_preference.cpp", "  without.adapters = false;\n", "", PAIRS),
+    ("weights are those of a loss without beta", "lib/train/preference.cpp", "return beta * (margin > 0", "return (margin > 0", PAIRS),
+    ("a document begins with its sample", "lib/train/preference.cpp", "    before += documents.count;\n", "", PAIRS),
+    ("rows of a chunk of logits are the sample's first", "lib/ops/head.cpp", "some.target_T = rows_of(whole.target_T, here);",
+     "some.target_T = rows_of(whole.target_T, {0, here.end - here.begin});", PAIRS),
+    ("a pair is two documents that fit somewhere", "lib/data/packing.cpp", "pack(whole_pairs(file, begin, end, s), 2, s);",
+     "pack(whole_pairs(file, begin, end, s), 1, s);", FILES),
+    ("pairs begin with what is held out", "lib/data/packing.cpp", "  each_separator(file, 0, [&](std::int64_t separator) {\n    const PackedDocument d",
+     "  from = begin;\n  each_separator(file, begin, [&](std::int64_t separator) {\n    const PackedDocument d", FILES),
+    ("what a pair shares is learnt", "lib/data/chat_text.cpp", "message_number >= learnt_from", "message_number + learnt_from >= 0", FILES),
+    ("a prompt is learnt", "lib/data/tokenize.cpp", "out.packed.targets.resize(out.packed.targets.size() + context, 0);",
+     "out.packed.targets.resize(out.packed.targets.size() + context, 1);", FILES),
+    ("a file of pairs is one of documents", "lib/data/token_writer.cpp", "header_.pairs = kind == Documents::pairs;", "header_.pairs = false && kind == Documents::pairs;", FILES),
+    ("any file is trained on with any objective", "app/run_support.cpp", "  require(dpo || !data.pairs(),", "  require(true || dpo || !data.pairs(),", RUN),
+]
