@@ -157,7 +157,7 @@ def preferences(at):
     at("evaluate base --data pairs.tokens", codes=(1,), says=("is of pairs of documents",))
     for more, why in (("train.objective=tokens", "is of pairs of documents, of which the rejected one is not to be learnt"),
                       ("data.path=text.tokens data.validation=[]", "has none: make it with trireme tokenize --preference"),
-                      ("adapter.rank=0", "give adapter.rank"), ("model.context=4", "has no pair of documents")):
+                      ("adapter.rank=0", "give adapter.rank"), ("run.replay_every=2", "run.replay_every computes")):
         at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
 
 
