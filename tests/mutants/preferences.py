@@ -1,9 +1,8 @@
 """Mutants of pairs of documents and of what is learnt from them: name, file, right, wrong, suite."""
-from suites import program, rows
+from suites import program
 
 PAIRS = program("train_test", "*Preferences.*")
 FILES = program("data_test", "Pairs.*")
-RUN = rows("pairs of answers")
 
 MUTANTS = [
     ("the rejected document is learnt", "lib/train/trainer_preference.cpp", "r.scale = d % 2 == 0 ? weight : -weight;", "r.scale = weight;", PAIRS),
@@ -22,5 +21,4 @@ MUTANTS = [
     ("a prompt is learnt", "lib/data/tokenize.cpp", "out.packed.targets.resize(out.packed.targets.size() + context, 0);",
      "out.packed.targets.resize(out.packed.targets.size() + context, 1);", FILES),
     ("a file of pairs is one of documents", "lib/data/token_writer.cpp", "header_.pairs = kind == Documents::pairs;", "header_.pairs = false && kind == Documents::pairs;", FILES),
-    ("any file is trained on with any objective", "app/run_support.cpp", "  require(dpo || !data.pairs(),", "  require(true || dpo || !data.pairs(),", RUN),
 ]

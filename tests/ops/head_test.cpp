@@ -119,6 +119,33 @@ TEST(Head, LossIsTheSumOverTokensAtEveryEnd) {
   }
 }
 
+// Runs of rows that chunks cut: each is what it is where all other targets are masked.
+TEST(Head, RowsHaveTheirOwnSumsAndScales) {
+  const std::vector<LossRows> runs{{{0, head_rows - 5}, 1, 0.37},
+                                   {{head_rows - 5, head_rows + 7}, 0, -2},
+                                   {{head_rows + 7, chunks.tokens}, 2, 0.5}};
+  OpCase c = head("runs", chunks);
+  c.place.losses = runs;
+  c.place.loss_sums = 3;
+  c.grad_out.shape = {3};
+  const auto all = on_ref(c);
+  std::vector<double> dw(all["dw0"].values.size(), 0);
+  for (const auto& [rows, sum, weight] : runs) {
+    OpCase alone = head("alone", chunks);
+    alone.place.scale = weight;
+    for (std::int64_t t = 0; t < chunks.tokens; ++t)
+      if (t < rows.begin || t >= rows.end) alone.targets[static_cast<std::size_t>(t)] = -1;
+    const auto one = on_ref(alone);
+    const auto y = one["y"].values[0];
+    EXPECT_NEAR(all["y"].values[static_cast<std::size_t>(sum)], y, 1e-13 * y);
+    for (auto i = rows.begin * chunks.width; i < rows.end * chunks.width; ++i)
+      EXPECT_EQ(all["dx0"].values[static_cast<std::size_t>(i)],
+                one["dx0"].values[static_cast<std::size_t>(i)]);
+    for (std::size_t i = 0; i < dw.size(); ++i) dw[i] += one["dw0"].values[i];
+  }
+  for (std::size_t i = 0; i < dw.size(); ++i) EXPECT_NEAR(all["dw0"].values[i], dw[i], 1e-11);
+}
+
 // At most one chunk's logits exist at a time: the peak does not grow with tokens but by x and dx.
 TEST(Head, HoldsTheLogitsOfOneChunk) {
   const auto peak = [](std::int64_t tokens) {

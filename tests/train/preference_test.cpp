@@ -246,7 +246,6 @@ TEST(Preferences, DropoutHasTheGradientOfItsMask) {
   }
 }
 
-// However many rows of logits the head makes at a time.
 TEST(Preferences, RowsOfAllRanksAreThoseOfTheDocuments) {
   const auto c = with_adapters(test::tiny_gpt2());
   const auto whole = batch_of(c, 0, samples.size());
