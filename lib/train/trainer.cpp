@@ -195,8 +195,13 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   // The ranks' answers before microbatch m count as many later as a stage may be ahead of another:
   // by then all have answered, so that none waits for another.
   std::vector<Maximum> answers;
+  // Two passes forward come first with pairs; forward and backward are three of them.
+  const int passes = setup_.objective == Objective::dpo ? 2 : 0, each = passes > 0 ? 3 : 1;
+  const auto wants_to_end = [&](int m) {
+    return axes_.world.start_max(give_up(passes * count + each * m, (passes + each) * count));
+  };
   const auto drop = [&](int m) {
-    answers.push_back(axes_.world.start_max(give_up(m, count)));
+    answers.push_back(wants_to_end(m));
     const int asked = m - most_ahead(pipe_);
     return asked > 0 && answers[static_cast<std::size_t>(asked - 1)].wait() > 0;
   };
@@ -214,6 +219,10 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   std::optional<Preferences> preferences;
   if (setup_.objective == Objective::dpo) {
     preferences = prefer(microbatches, {.phase = Phase::train, .seed = setup_.seed, .step = step});
+    if (give_up && wants_to_end(0).wait() > 0) {
+      result.verdict = Verdict::dropped;
+      return result;
+    }
     when.losses = preferences->losses;
     result.preferences = preferences->sums;
   }

@@ -50,9 +50,10 @@ struct CountOverflow : SharedError {
   using SharedError::SharedError;
 };
 
-// Asked of each rank before each microbatch of a step but the first, and before a step is computed
-// a second time: may the rest not be waited for? One rank that says yes drops the step on all, from
-// most_ahead() microbatches later on (lib/pipe/schedule.hpp); a second time is left out.
+// Asked of each rank before each microbatch of a step but the first, of pairs before the first,
+// too, and before a step is computed a second time: may the rest not be waited for? One rank that
+// says yes drops the step on all, from most_ahead() microbatches later on (lib/pipe/schedule.hpp);
+// a second time is left out.
 using GiveUp = std::function<bool(int done, int of)>;
 
 // Is forward and backward computed twice, to compare what comes of it? With exact_chunk the second

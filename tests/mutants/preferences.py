@@ -5,6 +5,8 @@ PAIRS = program("train_test", "*Preferences.*")
 FILES = program("data_test", "Pairs.*")
 
 MUTANTS = [
+    ("a signal waits for all of a step of pairs", "lib/train/trainer.cpp", "if (give_up && wants_to_end(0).wait() > 0) {", "if (false) {", PAIRS),
+    ("the passes take no time", "lib/train/trainer.cpp", "give_up(passes * count + each * m, (passes + each) * count)", "give_up(m, count)", PAIRS),
     ("the rejected document is learnt", "lib/train/trainer_preference.cpp", "r.scale = d % 2 == 0 ? weight : -weight;", "r.scale = weight;", PAIRS),
     ("a pair counts in its microbatch's mean", "lib/train/trainer_preference.cpp", "/ p.sums.pairs;", "/ static_cast<double>(documents / 2);", PAIRS),
     ("documents of all microbatches are the first one's", "lib/train/trainer_preference.cpp", "    first += static_cast<std::size_t>(documents);\n", "", PAIRS),

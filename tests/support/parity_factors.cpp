@@ -136,8 +136,8 @@ std::vector<Factor> exact_factors(std::vector<Factor> all) {
        frozen({{"blocks.2.*", 1, 2, ThawMoments::fresh}, {"*norm*", 0, 2, ThawMoments::keep}}),
        frozen({{"embedding.*", 0, 0}, {"blocks.0.*", 0, 2}})});
   // Gradients of adapters are smaller.
-  all.push_back({[](ParityCase&) {},
-                 [](ParityCase& c) { c.clip = c.adapter_rank > 0 ? 0.001 : 0.01; }});
+  all.push_back(
+      {[](ParityCase&) {}, [](ParityCase& c) { c.clip = c.adapter_rank > 0 ? 0.001 : 0.01; }});
   all.push_back({[](ParityCase&) {},
                  [](ParityCase& c) {
                    if (c.grid.pipe == 1) return;

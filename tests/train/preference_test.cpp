@@ -281,6 +281,29 @@ TEST(Preferences, OfLargeMarginsStayFinite) {
   EXPECT_EQ(weight_of(0, 0.5), 0.25);
 }
 
+// The two passes are two of five parts of a step's work.
+TEST(Preferences, AStepIsDroppedBehindThePasses) {
+  const auto c = with_adapters(test::tiny_llama());
+  const auto weights = some_weights(c, 0.1);
+  const std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
+  for (const bool gives_up : {true, false}) {
+    Ref backend;
+    const Workspace scratch(backend);
+    Trainer trainer(backend, {}, dpo_setup(c));
+    write_all(trainer.store(), weights);
+    std::vector<std::pair<int, int>> asked;
+    const auto result = trainer.step(0, 1, batches, [&](int done, int of) {
+      asked.emplace_back(done, of);
+      return gives_up;
+    });
+    EXPECT_EQ(result.verdict, gives_up ? Verdict::dropped : Verdict::updated);
+    std::vector<std::pair<int, int>> want{{4, 10}};
+    if (!gives_up) want.emplace_back(7, 10);
+    EXPECT_EQ(asked, want);
+    EXPECT_EQ(weights_of(trainer.store()) == weights, gives_up);
+  }
+}
+
 TEST(Preferences, NeedAModelToCompareWith) {
   auto c = test::tiny_llama();
   c.context = T;
