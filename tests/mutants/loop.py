@@ -9,7 +9,7 @@ MUTANTS = [
      "if (!std::isfinite(result.loss)) {", program("train_test", "Step.Whose*")),
     ("sums of a skipped step stay", "lib/train/trainer.cpp", "    store_.discard_gradients();\n    return result;\n  }\n  const double clip",
      "    return result;\n  }\n  const double clip", ranks(2, "BadStep.*")),
-    ("a rank alone drops a step", "lib/train/trainer.cpp", "answers.push_back(axes_.world.start_max(give_up(m, count)));",
+    ("a rank alone drops a step", "lib/train/trainer.cpp", "answers.push_back(wants_to_end(m));",
      "answers.push_back(Communicator().start_max(give_up(m, count)));", ranks(2, "BadStep.*")),
     ("a dropped step is made", "lib/train/trainer.cpp", "  if (!computed) {", "  if (false) {", ranks(2, "BadStep.*")),
     ("a microbatch that is left out stays in the plan", "lib/shard/session.cpp", "const auto at = plan_.reads[next_read_++];\n    expect",
