@@ -51,6 +51,9 @@ KeySection model_section() {
               .in_units("tokens")
               .automatically("context; with a preset from:DIR what that model has"),
           row("norm", &M::norm, "layer norm or RMS norm"),
+          row("norm_place", &M::norm_place,
+              "where a block's norms stand: before attention and the MLP, after them, on what they "
+              "add to the residual stream (OLMo 2), or both"),
           row("norm_eps", &M::norm_eps, "added to the variance in a norm").inside(0, 1).in_f32(),
           row("bias", &M::bias, "biases in projections and layer norms"),
           row("qkv_bias", &M::qkv_bias,

@@ -22,6 +22,7 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"context", c.context},
           {"max_context", positions_of(c)},
           {"norm", Text(name_of(c.norm))},
+          {"norm_place", Text(name_of(c.norm_place))},
           {"norm_eps", c.norm_eps},
           {"bias", Count{c.bias}},
           {"qkv_bias", Count{c.qkv_bias}},

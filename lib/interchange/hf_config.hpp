@@ -9,6 +9,7 @@
 
 #include "lib/base/json.hpp"
 #include "lib/interchange/elements.hpp"
+#include "lib/interchange/hf_names.hpp"
 #include "lib/model/config.hpp"
 
 namespace trireme {
@@ -19,12 +20,15 @@ struct TextIds {
   std::vector<std::int32_t> ends;
 };
 
-// Resolved, with vocab. GPT-2, Llama, Mistral, Qwen2, Qwen3, Mixtral, OLMoE and the mixtures of
-// Qwen2 and Qwen3; dropout is left out. `context`, where given, stands for the model's own, which
-// may be too long for what [model] can say of it. Error naming `where` and the setting that [model]
-// cannot represent.
+// Resolved, with vocab. GPT-2, Llama, Mistral, Phi-3, OLMo 2, Qwen2, Qwen3, Mixtral, OLMoE and the
+// mixtures of Qwen2 and Qwen3; dropout is left out. `context`, where given, stands for the model's
+// own, which may be too long for what [model] can say of it. Error naming `where` and the setting
+// that [model] cannot represent.
 ModelConfig model_of_config(const Json&, std::string_view where,
                             std::optional<std::int64_t> context = {});
+
+// How the folder's tensors are cut.
+ProductTensors products_of_config(const Json&);
 
 // "LlamaForCausalLM". Error naming the deck's key that no architecture has.
 std::string architecture_of(const ModelConfig&);

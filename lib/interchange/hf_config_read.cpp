@@ -39,6 +39,8 @@ struct Family {
 constexpr std::array families = {
     Family{"llama", 0, 0, 2048, 0, Windows::none, false, false},
     Family{"mistral", 8, 0, 131072, 4096, Windows::all, false, false},
+    Family{"phi3", 0, 0, 4096, 0, Windows::all, false, false, 1e-5},
+    Family{"olmo2", 0, 0, 2048, 0, Windows::none, false, true, 1e-5},
     Family{"qwen2", 32, 0, 32768, 4096, Windows::by_layer, true, false},
     Family{"qwen3", 32, 128, 32768, 4096, Windows::by_layer, false, true},
     Family{"mixtral", 8, 0, 131072, 0, Windows::all, false, false, 1e-5, 1e6, mixtral},
@@ -113,6 +115,14 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
     fields->refuse_if(fields->real("partial_rotary_factor", 1) != 1, "partial_rotary_factor",
                       "rotary positions here turn all channels of a head");
   const auto type = rope.text("rope_type", rope.text("type", "default").c_str());
+  if (family.model_type == "phi3") {
+    f.unused("original_max_position_embeddings");  // without longrope
+    // Its class reads "su" and "yarn" as "longrope", too.
+    require(type == "default",
+            "'rope_type' = \"{}\" in a model of type \"phi3\" is \"longrope\", whose factors by "
+            "channel rotary positions here do not have; only Phi-3 without is imported",
+            escaped(type));
+  }
   const auto scaling_of = [&] {
     if (type == "default") return RopeScaling::none;
     if (const auto known = value_named<RopeScaling>(type); known) return *known;
@@ -197,10 +207,11 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
   c.bias = f.flag("attention_bias", false);
   c.qkv_bias = family.qkv_bias;
   c.qk_norm = family.qk_norm;
-  if (family.model_type == "olmoe") {
+  if (family.model_type == "olmoe" || family.model_type == "olmo2")
     c.qk_norm_over = QkNormOver::width;
+  if (family.model_type == "olmo2") c.norm_place = NormPlace::after;
+  if (family.model_type == "olmoe")
     f.refuse_if(f.find("clip_qkv"), "clip_qkv", "queries, keys and values here are not clipped");
-  }
   const bool mlp_bias = f.flag("mlp_bias", false);
   require(c.bias == mlp_bias && (!c.bias || family.model_type == "llama"),
           "'attention_bias' = {} and 'mlp_bias' = {} in a model of type \"{}\": biases here are in "
@@ -219,7 +230,7 @@ const Family* family_of(std::string_view type) {
   const auto* const found = std::ranges::find(families, type, &Family::model_type);
   require(found != families.end() || type == "gpt2",
           "'model_type' = \"{}\" is not among those that are imported: gpt2, llama, mistral, "
-          "qwen2, qwen3, mixtral, olmoe, qwen2_moe, qwen3_moe",
+          "phi3, olmo2, qwen2, qwen3, mixtral, olmoe, qwen2_moe, qwen3_moe",
           escaped(type));
   return found == families.end() ? nullptr : found;
 }
@@ -257,6 +268,12 @@ ModelConfig model_of(const ConfigFields& f, std::string_view where,
 }
 
 }  // namespace
+
+ProductTensors products_of_config(const Json& json) {
+  const auto it = json.find("model_type");
+  const bool packed = it != json.end() && *it == "phi3";
+  return packed ? ProductTensors::packed : ProductTensors::apart;
+}
 
 ModelConfig model_of_config(const Json& json, std::string_view where,
                             std::optional<std::int64_t> context) {

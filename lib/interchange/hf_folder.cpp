@@ -117,13 +117,14 @@ HfFolder::HfFolder(const fs::path& path) : path_(path) {
   }
 }
 
-HfWeights::HfWeights(const HfFolder& folder, const ModelSpec& spec) : folder_(folder) {
-  take(spec);
+HfWeights::HfWeights(const HfFolder& folder, const ModelSpec& spec, ProductTensors products)
+    : folder_(folder) {
+  take(spec, products);
   for (std::size_t i = 0; i < tensors_.size(); ++i)
     of_param_[tensors_[i].tensor.param].push_back(i);
 }
 
-void HfWeights::take(const ModelSpec& spec) {
+void HfWeights::take(const ModelSpec& spec, ProductTensors products) {
   const auto& places = folder_.places();
   const auto prefix = hf_prefix(spec.config);
   const bool bare = std::ranges::none_of(
@@ -132,7 +133,8 @@ void HfWeights::take(const ModelSpec& spec) {
       std::ranges::any_of(places, [](const auto& p) { return is_of_all_experts(p.first); });
   std::set<std::string> known;
   std::vector<std::string> missing, unknown, wrong;
-  for (auto& t : hf_tensors(spec, together ? ExpertTensors::together : ExpertTensors::apart)) {
+  const auto experts = together ? ExpertTensors::together : ExpertTensors::apart;
+  for (auto& t : hf_tensors(spec, experts, products)) {
     const auto name = bare && t.name.starts_with(prefix) ? t.name.substr(prefix.size()) : t.name;
     const auto found = places.find(name);
     const bool fresh = known.insert(name).second;

@@ -40,7 +40,7 @@ class HfWeights {
  public:
   // Error naming all tensors that are missing, unknown, of another shape or of a type that weights
   // do not have. Known buffers are left out; so is a tied model's head when it is the table.
-  HfWeights(const HfFolder&, const ModelSpec&);
+  HfWeights(const HfFolder&, const ModelSpec&, ProductTensors = ProductTensors::apart);
 
   // f64 when all are, else f32: both exact.
   DType master() const;
@@ -57,7 +57,7 @@ class HfWeights {
     ElementType type;
   };
 
-  void take(const ModelSpec&);
+  void take(const ModelSpec&, ProductTensors);
   void require_head_is_table() const;
   void read_rows(const Source&, std::int64_t first, DType, std::span<std::byte> to);
   void transpose(const Source&, DType);

@@ -42,29 +42,47 @@ constexpr Row gpt2_rows[] = {
 
 constexpr Row llama_rows[] = {
     {"embedding.weight", "model.embed_tokens.weight"},
-    {"blocks.#.attention_norm.weight", "model.layers.#.input_layernorm.weight"},
-    {"blocks.#.qkv.weight", "model.layers.#.self_attn.q_proj.weight", Share::queries},
-    {"blocks.#.qkv.weight", "model.layers.#.self_attn.k_proj.weight", Share::keys},
-    {"blocks.#.qkv.weight", "model.layers.#.self_attn.v_proj.weight", Share::values},
-    {"blocks.#.qkv.bias", "model.layers.#.self_attn.q_proj.bias", Share::queries},
-    {"blocks.#.qkv.bias", "model.layers.#.self_attn.k_proj.bias", Share::keys},
-    {"blocks.#.qkv.bias", "model.layers.#.self_attn.v_proj.bias", Share::values},
     {"blocks.#.q_norm.weight", "model.layers.#.self_attn.q_norm.weight"},
     {"blocks.#.k_norm.weight", "model.layers.#.self_attn.k_norm.weight"},
     {"blocks.#.projection.weight", "model.layers.#.self_attn.o_proj.weight"},
     {"blocks.#.projection.bias", "model.layers.#.self_attn.o_proj.bias"},
-    {"blocks.#.ffn_norm.weight", "model.layers.#.post_attention_layernorm.weight"},
-    {"blocks.#.ffn_in.weight", "model.layers.#.mlp.gate_proj.weight", Share::gate},
-    {"blocks.#.ffn_in.weight", "model.layers.#.mlp.up_proj.weight", Share::up},
-    {"blocks.#.ffn_in.bias", "model.layers.#.mlp.gate_proj.bias", Share::gate},
-    {"blocks.#.ffn_in.bias", "model.layers.#.mlp.up_proj.bias", Share::up},
     {"blocks.#.ffn_out.weight", "model.layers.#.mlp.down_proj.weight"},
     {"blocks.#.ffn_out.bias", "model.layers.#.mlp.down_proj.bias"},
     {"final_norm.weight", "model.norm.weight"},
     {"head.weight", hf_head},
 };
 
-// Of mixtures, beside those of llama_rows.
+// Beside those of llama_rows, by where norms stand, ...
+constexpr Row norm_before_rows[] = {
+    {"blocks.#.attention_norm.weight", "model.layers.#.input_layernorm.weight"},
+    {"blocks.#.ffn_norm.weight", "model.layers.#.post_attention_layernorm.weight"},
+};
+
+constexpr Row norm_after_rows[] = {
+    {"blocks.#.attention_out_norm.weight", "model.layers.#.post_attention_layernorm.weight"},
+    {"blocks.#.ffn_out_norm.weight", "model.layers.#.post_feedforward_layernorm.weight"},
+};
+
+// ... and by how products are cut.
+constexpr Row product_rows[] = {
+    {"blocks.#.qkv.weight", "model.layers.#.self_attn.q_proj.weight", Share::queries},
+    {"blocks.#.qkv.weight", "model.layers.#.self_attn.k_proj.weight", Share::keys},
+    {"blocks.#.qkv.weight", "model.layers.#.self_attn.v_proj.weight", Share::values},
+    {"blocks.#.qkv.bias", "model.layers.#.self_attn.q_proj.bias", Share::queries},
+    {"blocks.#.qkv.bias", "model.layers.#.self_attn.k_proj.bias", Share::keys},
+    {"blocks.#.qkv.bias", "model.layers.#.self_attn.v_proj.bias", Share::values},
+    {"blocks.#.ffn_in.weight", "model.layers.#.mlp.gate_proj.weight", Share::gate},
+    {"blocks.#.ffn_in.weight", "model.layers.#.mlp.up_proj.weight", Share::up},
+    {"blocks.#.ffn_in.bias", "model.layers.#.mlp.gate_proj.bias", Share::gate},
+    {"blocks.#.ffn_in.bias", "model.layers.#.mlp.up_proj.bias", Share::up},
+};
+
+constexpr Row packed_product_rows[] = {
+    {"blocks.#.qkv.weight", "model.layers.#.self_attn.qkv_proj.weight"},
+    {"blocks.#.ffn_in.weight", "model.layers.#.mlp.gate_up_proj.weight"},
+};
+
+// Of mixtures.
 constexpr Row mixture_rows[] = {
     {"blocks.#.router.weight", "model.layers.#.mlp.gate.weight"},
     {"blocks.#.shared_expert.gate.weight", "model.layers.#.mlp.shared_expert_gate.weight"},
@@ -106,12 +124,15 @@ bool is_mixtral(const ModelConfig& c) {
   return !c.qk_norm && c.shared_expert_width == 0;
 }
 
-std::vector<Row> rows_of(const ModelConfig& c, ExpertTensors experts) {
+std::vector<Row> rows_of(const ModelConfig& c, ExpertTensors experts, ProductTensors products) {
   if (c.positions == Positions::learned) return {std::begin(gpt2_rows), std::end(gpt2_rows)};
   std::vector<Row> rows(std::begin(llama_rows), std::end(llama_rows));
   const auto add = [&](std::span<const Row> more) {
     rows.insert(rows.end(), more.begin(), more.end());
   };
+  if (c.norm_place == NormPlace::before) add(norm_before_rows);
+  if (c.norm_place == NormPlace::after) add(norm_after_rows);
+  add(products == ProductTensors::apart ? std::span<const Row>(product_rows) : packed_product_rows);
   if (c.experts == 0) return rows;
   if (experts == ExpertTensors::apart && is_mixtral(c)) {
     add(mixtral_rows);
@@ -201,9 +222,10 @@ void require_whole(const std::vector<HfTensor>& tensors, const ModelSpec& spec) 
 
 }  // namespace
 
-std::vector<HfTensor> hf_tensors(const ModelSpec& spec, ExpertTensors experts) {
+std::vector<HfTensor> hf_tensors(const ModelSpec& spec, ExpertTensors experts,
+                                 ProductTensors products) {
   const auto& c = spec.config;
-  const auto rows = rows_of(c, experts);
+  const auto rows = rows_of(c, experts, products);
   std::vector<HfTensor> tensors;
   for (const auto& p : spec.params) {
     const auto numbers = numbers_in(p.name);

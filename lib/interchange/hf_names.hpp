@@ -6,7 +6,8 @@
 // the rows of all query heads, then key heads, then value heads; ffn_in of a SwiGLU the rows of
 // gate, then up. The halves of a head that rotary positions turn are theirs: nothing is permuted.
 // Experts have tensors of their own; transformers 5 also writes one of all experts of a layer where
-// it is told not to keep the old format, and that is read.
+// it is told not to keep the old format, and that is read. So is Phi-3, a Llama whose products lie
+// in one tensor as ours do: it is written as what it computes.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,8 @@ namespace trireme {
 
 enum class Order : std::uint8_t { same, transposed };
 enum class ExpertTensors : std::uint8_t { apart, together };
+// Queries, keys and values, and gate and up, each in a tensor of its own or in one.
+enum class ProductTensors : std::uint8_t { apart, packed };
 
 struct HfTensor {
   std::string name;
@@ -34,7 +37,8 @@ struct HfTensor {
 // All tensors of a model, in order of the forward pass; those of a parameter in order of begin.
 // Every element of every parameter is in one of them. Error when no architecture has the model's
 // parameters.
-std::vector<HfTensor> hf_tensors(const ModelSpec&, ExpertTensors = ExpertTensors::apart);
+std::vector<HfTensor> hf_tensors(const ModelSpec&, ExpertTensors = ExpertTensors::apart,
+                                 ProductTensors = ProductTensors::apart);
 // Does a tensor of this name hold all experts of a layer?
 bool is_of_all_experts(std::string_view name);
 

@@ -108,7 +108,7 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   const auto model = model_of_config(config, path.string(), options.context);
   require_possible(model, folder, files);
   const auto spec = make_spec(model);
-  HfWeights weights(files, spec);
+  HfWeights weights(files, spec, products_of_config(config));
   const auto master = options.master.value_or(weights.master());
   const auto deck = deck_of(model, master, folder);
   auto tokenizer = tokenizer_of(folder, config);

@@ -59,6 +59,15 @@ ModelConfig smollm2(ModelConfig c) {
   return c;
 }
 
+ModelConfig olmo_2(ModelConfig c) {
+  c = llama_3(std::move(c));
+  c.norm_place = NormPlace::after;
+  c.norm_eps = 1e-6;
+  c.qk_norm = true;
+  c.qk_norm_over = QkNormOver::width;
+  return c;
+}
+
 ModelConfig qwen(ModelConfig c) {
   c = llama(std::move(c));
   c.tied = true;
@@ -114,9 +123,9 @@ ModelConfig olmoe(ModelConfig c) {
 // GPT-2: Radford et al. 2019; the vocabulary of 50257 is padded to a multiple of 64; ffn_width
 // follows from width. llama-7B and 70B: Touvron et al. 2023, "Llama 2"; 1B: the shape of Zhang et
 // al. 2024, "TinyLlama". The others from config.json of Llama-3.2-1B, Meta-Llama-3-8B,
-// Mistral-7B-v0.3, SmolLM2-135M, Qwen2-0.5B, Qwen3-0.6B, Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924,
-// Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B as their makers published them on huggingface.co, the context
-// being max_position_embeddings.
+// Mistral-7B-v0.3, SmolLM2-135M, OLMo-2-0425-1B, Qwen2-0.5B, Qwen3-0.6B, Mixtral-8x7B-v0.1,
+// OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B as their makers published them on
+// huggingface.co, the context being max_position_embeddings.
 const std::vector<ModelConfig>& presets() {
   static const std::vector<ModelConfig> all = {
       with_shape("gpt2-124M", 12, 768, 12, 0, 0, 50304, 1024),
@@ -130,6 +139,7 @@ const std::vector<ModelConfig>& presets() {
       llama_3(with_shape("llama-3-8B", 32, 4096, 32, 8, 14336, 128256, 8192)),
       mistral(with_shape("mistral-7B-v0.3", 32, 4096, 32, 8, 14336, 32768, 32768)),
       smollm2(with_shape("smollm2-135M", 30, 576, 9, 3, 1536, 49152, 8192)),
+      olmo_2(with_shape("olmo2-1B", 16, 2048, 16, 16, 8192, 100352, 4096)),
       qwen_2(with_shape("qwen2-0.5B", 24, 896, 14, 2, 4864, 151936, 131072)),
       qwen_3(with_shape("qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 40960)),
       mixture(mistral(with_shape("mixtral-8x7B", 32, 4096, 32, 8, 14336, 32000, 32768)), 8, 2,

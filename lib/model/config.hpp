@@ -22,6 +22,11 @@ inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu"
 enum class Positions : std::uint8_t { learned, rotary };
 template <>
 inline constexpr auto value_names<Positions> = named<Positions>("learned", "rotary");
+// Norms of a block stand in front of attention and the MLP, behind them, before what they add is
+// added, or at both places.
+enum class NormPlace : std::uint8_t { before, after, both };
+template <>
+inline constexpr auto value_names<NormPlace> = named<NormPlace>("before", "after", "both");
 // What is kept of a block for its backward: everything, or its input only.
 enum class Recompute : std::uint8_t { none, block };
 template <>
@@ -44,6 +49,7 @@ struct ModelConfig {
   std::int64_t context = 1024;   // tokens of a sample
   std::int64_t max_context = 0;  // positions of the model if more than a sample has; 0: as many
   NormKind norm = NormKind::layer;
+  NormPlace norm_place = NormPlace::before;
   double norm_eps = 1e-5;
   bool bias = true;       // biases in the projections and in layer norm
   bool qkv_bias = false;  // a bias in the product to queries, keys and values; bias has it anyway
@@ -93,6 +99,13 @@ ModelConfig completed(ModelConfig);
 // ModelConfig::chunk_tokens, decided; `tokens`: of a sample on a rank. Automatic are chunks where a
 // rank has more than 8,192: of 4,096, or the next multiple of exact_chunk.
 std::int64_t chunk_tokens_of(const ModelConfig&, std::int64_t tokens, std::int64_t exact_chunk);
+
+constexpr bool norms_before(const ModelConfig& c) {
+  return c.norm_place != NormPlace::after;
+}
+constexpr bool norms_after(const ModelConfig& c) {
+  return c.norm_place != NormPlace::before;
+}
 
 // Is the MLP of this block a mixture of experts?
 bool has_experts(const ModelConfig&, std::int64_t layer);

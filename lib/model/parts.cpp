@@ -48,9 +48,32 @@ static std::vector<Value> moved(V... values) {
   return all;
 }
 
+// None where the model has no such weight.
+static std::optional<ops::Norm> norm_where(const ModelConfig& c, ParamId weight, ParamId bias) {
+  if (weight == ParamId{}) return {};
+  return ops::Norm(norm_weights(c, weight, bias));
+}
+
+static std::optional<ops::ResidualNorm> residual_norm_where(const ModelConfig& c,
+                                                            ops::DropoutSite site, ParamId weight,
+                                                            ParamId bias) {
+  if (weight == ParamId{}) return {};
+  return ops::ResidualNorm(site, norm_weights(c, weight, bias));
+}
+
+static std::vector<Value> twice(Value x) {
+  Value again = x;
+  return moved(std::move(x), std::move(again));
+}
+
+static Value normed(Tape& tape, const Run& run, const std::optional<ops::Norm>& norm, Value x) {
+  if (!norm) return x;
+  return std::move(tape.apply(run, *norm, moved(std::move(x)))[1]);
+}
+
 AttentionInput::AttentionInput(const ModelSpec& s, const BlockParams& p, const Tensor& rotary_T2E,
                                bool exact)
-    : norm_(norm_weights(s.config, p.attention_norm, p.attention_norm_bias)),
+    : norm_(norm_where(s.config, p.attention_norm, p.attention_norm_bias)),
       qkv_(make_product(s, p.qkv, p.qkv_bias)) {
   if (s.config.qk_norm)
     qk_norm_.emplace(heads_of(s.config), p.q_norm, p.k_norm, s.config.norm_eps,
@@ -60,7 +83,7 @@ AttentionInput::AttentionInput(const ModelSpec& s, const BlockParams& p, const T
 }
 
 std::vector<Value> AttentionInput::forward(Tape& tape, const Run& run, std::vector<Value> x) const {
-  auto both = tape.apply(run, norm_, std::move(x));
+  auto both = norm_ ? tape.apply(run, *norm_, std::move(x)) : twice(std::move(x[0]));
   Value h = tape.apply(run, *qkv_, std::move(both[1]));
   if (qk_norm_) h = tape.apply(run, *qk_norm_, std::move(h));
   if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
@@ -71,16 +94,28 @@ std::vector<Value> AttentionInput::forward(Tape& tape, const Run& run, std::vect
 
 AttentionOutput::AttentionOutput(const ModelSpec& s, const BlockParams& p, std::int64_t layer)
     : projection_(make_product(s, p.projection, p.projection_bias)),
-      attention_residual_(site(s.config, 1 + 2 * layer),
-                          norm_weights(s.config, p.ffn_norm, p.ffn_norm_bias)),
+      attention_out_norm_(norm_where(s.config, p.attention_out_norm, p.attention_out_norm_bias)),
+      ffn_out_norm_(norm_where(s.config, p.ffn_out_norm, p.ffn_out_norm_bias)),
+      attention_residual_norm_(residual_norm_where(s.config, site(s.config, 1 + 2 * layer),
+                                                   p.ffn_norm, p.ffn_norm_bias)),
+      attention_residual_(site(s.config, 1 + 2 * layer)),
       feed_forward_(make_feed_forward(s, layer)),
       ffn_residual_(site(s.config, 2 + 2 * layer)) {}
+
+std::vector<Value> AttentionOutput::residual(Tape& tape, const Run& run,
+                                             std::vector<Value> x_and_branch) const {
+  if (attention_residual_norm_)
+    return tape.apply(run, *attention_residual_norm_, std::move(x_and_branch));
+  return twice(std::move(tape.apply(run, attention_residual_, std::move(x_and_branch))[0]));
+}
 
 std::vector<Value> AttentionOutput::forward(Tape& tape, const Run& run,
                                             std::vector<Value> x_and_o) const {
   x_and_o[1] = tape.apply(run, *projection_, std::move(x_and_o[1]));
-  auto both = tape.apply(run, attention_residual_, std::move(x_and_o));
+  x_and_o[1] = normed(tape, run, attention_out_norm_, std::move(x_and_o[1]));
+  auto both = residual(tape, run, std::move(x_and_o));
   both[1] = feed_forward_->forward(tape, run, std::move(both[1]));
+  both[1] = normed(tape, run, ffn_out_norm_, std::move(both[1]));
   return tape.apply(run, ffn_residual_, std::move(both));
 }
 

@@ -31,8 +31,8 @@ class EmbeddingPart final : public Part {
   ops::Dropout dropout_;
 };
 
-// What stands before attention: x -> x, and qkv of its norm, with queries and keys normed and
-// turned where the model says so.
+// What stands before attention: x -> x, and qkv of its norm, or of x where norms stand behind, with
+// queries and keys normed and turned where the model says so.
 class AttentionInput final : public Stretch {
  public:
   AttentionInput(const ModelSpec&, const BlockParams&, const Tensor& rotary_T2E, bool exact);
@@ -40,7 +40,7 @@ class AttentionInput final : public Stretch {
   std::vector<Value> forward(Tape&, const Run&, std::vector<Value> x) const override;
 
  private:
-  ops::Norm norm_;
+  std::optional<ops::Norm> norm_;
   std::unique_ptr<Op> qkv_;
   std::optional<ops::QkNorm> qk_norm_;
   std::optional<ops::Rotary> rotary_;
@@ -48,7 +48,7 @@ class AttentionInput final : public Stretch {
 };
 
 // What stands behind it, of x and attention's o: x += dropout(projection(o));
-// x += dropout(ffn(norm(x)))
+// x += dropout(ffn(norm(x))). Norms behind are of what dropout takes.
 class AttentionOutput final : public Stretch {
  public:
   AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer);
@@ -56,13 +56,19 @@ class AttentionOutput final : public Stretch {
   std::vector<Value> forward(Tape&, const Run&, std::vector<Value> x_and_o) const override;
 
  private:
+  // The residual stream, and what the MLP reads.
+  std::vector<Value> residual(Tape&, const Run&, std::vector<Value> x_and_branch) const;
+
   std::unique_ptr<Op> projection_;
-  ops::ResidualNorm attention_residual_;
+  std::optional<ops::Norm> attention_out_norm_, ffn_out_norm_;
+  std::optional<ops::ResidualNorm> attention_residual_norm_;  // or, where no norm follows,
+  ops::Residual attention_residual_;
   std::unique_ptr<FeedForward> feed_forward_;
   ops::Residual ffn_residual_;
 };
 
-// x += dropout(projection(attention(norm(x)))); x += dropout(ffn(norm(x)))
+// x += dropout(projection(attention(norm(x)))); x += dropout(ffn(norm(x))), with norms where the
+// model says
 class BlockPart final : public Part {
  public:
   // rotary_T2E is absent with learned positions.

@@ -140,6 +140,21 @@ static void add_experts(Builder& b, const ModelConfig& c, const std::string& nam
   }
 }
 
+// All but the one in front of attention.
+static void add_other_norms(Builder& b, const ModelConfig& c, const std::string& name,
+                            BlockParams& p) {
+  if (norms_after(c)) {
+    p.attention_out_norm = b.norm(p.unit, name + ".attention_out_norm");
+    p.attention_out_norm_bias = b.norm_bias(p.unit, name + ".attention_out_norm");
+    p.ffn_out_norm = b.norm(p.unit, name + ".ffn_out_norm");
+    p.ffn_out_norm_bias = b.norm_bias(p.unit, name + ".ffn_out_norm");
+  }
+  if (norms_before(c)) {
+    p.ffn_norm = b.norm(p.unit, name + ".ffn_norm");
+    p.ffn_norm_bias = b.norm_bias(p.unit, name + ".ffn_norm");
+  }
+}
+
 static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t layer) {
   const std::string name = "blocks." + std::to_string(layer);
   const auto packed = (c.heads + 2 * c.kv_heads) * c.head_dim;
@@ -148,8 +163,10 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(c.layers));
   BlockParams p;
   p.unit = b.unit(name);
-  p.attention_norm = b.norm(p.unit, name + ".attention_norm");
-  p.attention_norm_bias = b.norm_bias(p.unit, name + ".attention_norm");
+  if (norms_before(c)) {
+    p.attention_norm = b.norm(p.unit, name + ".attention_norm");
+    p.attention_norm_bias = b.norm_bias(p.unit, name + ".attention_norm");
+  }
   p.qkv = b.weight(p.unit, name + ".qkv", {packed, c.width}, init_std);
   p.qkv_bias = b.qkv_bias(p.unit, name + ".qkv", packed);
   p.q_norm = b.qk_norm(p.unit, name + ".q_norm", c.heads);
@@ -158,8 +175,7 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   p.projection =
       b.weight(p.unit, name + ".projection", {c.width, c.heads * c.head_dim}, residual_std);
   p.projection_bias = b.bias(p.unit, name + ".projection", c.width);
-  p.ffn_norm = b.norm(p.unit, name + ".ffn_norm");
-  p.ffn_norm_bias = b.norm_bias(p.unit, name + ".ffn_norm");
+  add_other_norms(b, c, name, p);
   if (has_experts(c, layer)) {
     add_experts(b, c, name, residual_std, p);
     for (const auto w : {p.qkv, p.projection, p.shared_in, p.shared_out}) b.adapter(w);

@@ -39,8 +39,8 @@ bool is_of_adapter(const ParamSpec&);
 struct BlockParams {
   UnitId unit;
   ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, q_norm, k_norm, sinks;
-  ParamId projection, projection_bias;
-  ParamId ffn_norm, ffn_norm_bias;
+  ParamId projection, projection_bias, attention_out_norm, attention_out_norm_bias;
+  ParamId ffn_norm, ffn_norm_bias, ffn_out_norm, ffn_out_norm_bias;
   ParamId ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;  // of one MLP
   // Of a mixture: a router, of sigmoids with a bias, the MLP of all tokens, those of the experts.
   ParamId router, router_bias, shared_gate, shared_in, shared_out;

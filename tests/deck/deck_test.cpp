@@ -89,6 +89,7 @@ TEST(Deck, PresetsAreTheModelsOfTheirNames) {
                    {"llama-3-8B", 8030261248, 8192, 500000, 1e-5, 1},
                    {"mistral-7B-v0.3", 7248023552, 32768, 1e6, 1e-5, 1},
                    {"smollm2-135M", 134515008, 8192, 100000, 1e-5, 1},
+                   {"olmo2-1B", 1484916736, 4096, 500000, 1e-6, 1},
                    {"qwen2-0.5B", 494032768, 131072, 1e6, 1e-6, 1},
                    {"qwen3-0.6B", 596049920, 40960, 1e6, 1e-6, 1},
                    {"mixtral-8x7B", 46702792704, 32768, 1e6, 1e-5, 1},
@@ -177,6 +178,7 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
                               "qkv_bias",
                               "qk_norm",
                               "qk_norm_over",
+                              "norm_place",
                               "experts",
                               "experts_per_token",
                               "expert_width",
@@ -201,7 +203,7 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
       left_out += is_new;
       if (!is_new) old += line + "\n";
     }
-    EXPECT_EQ(left_out, 24U);
+    EXPECT_EQ(left_out, 25U);
     EXPECT_EQ(parse_deck(old, "d.toml"), d);
   }
 }

@@ -71,6 +71,9 @@ CONFIGS = {
     "mistral-window": shaped(transformers.MistralConfig, rope_parameters=rope(7000.0), sliding_window=7),
     # A window that reaches as far as the context changes nothing.
     "mistral-long-window": shaped(transformers.MistralConfig, rope_parameters=rope(7000.0), sliding_window=CONTEXT),
+    "phi3": shaped(transformers.Phi3Config, rope_parameters=rope(7000.0), pad_token_id=None),
+    "phi3-window": shaped(transformers.Phi3Config, rope_parameters=rope(7000.0), pad_token_id=None, sliding_window=7),
+    "olmo2": shaped(transformers.Olmo2Config, rope_parameters=rope(7000.0), pad_token_id=None, head_dim=10),
     "qwen2": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0)),
     "qwen2-tied": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0), tie_word_embeddings=True),
     "qwen2-window": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0), use_sliding_window=True, sliding_window=9,

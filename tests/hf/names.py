@@ -20,7 +20,7 @@ def from_gpt2(w, layers):
 
 
 def from_llama(w, layers):
-    """Also Mistral, Qwen2, Qwen3, their mixtures and OLMoE: q, k, v and gate, up lie side by side, each with all its rows."""
+    """Also Mistral, Phi-3, OLMo 2, Qwen2, Qwen3, their mixtures and OLMoE: q, k, v and gate, up lie side by side, each with all its rows."""
     named = {"embedding.weight": w["model.embed_tokens.weight"], "final_norm.weight": w["model.norm.weight"]}
     if "lm_head.weight" in w:
         named["head.weight"] = w["lm_head.weight"]
@@ -38,6 +38,9 @@ def from_llama(w, layers):
         "shared_expert.ffn_in": ["mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"],
         "shared_expert.ffn_out": ["mlp.shared_expert.down_proj"],
     }
+    if "model.layers.0.post_feedforward_layernorm.weight" in w:  # OLMo 2: norms stand behind
+        del groups["attention_norm"], groups["ffn_norm"]
+        groups["attention_out_norm"], groups["ffn_out_norm"] = ["post_attention_layernorm"], ["post_feedforward_layernorm"]
     for e in {int(found[1]) for name in w if (found := re.search(r"\.experts\.(\d+)\.", name))}:
         ours, mixtral, others = f"experts.{e}.", f"block_sparse_moe.experts.{e}.", f"mlp.experts.{e}."
         groups[ours + "ffn_in"] = [mixtral + "w1", mixtral + "w3", others + "gate_proj", others + "up_proj"]

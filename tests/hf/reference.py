@@ -4,7 +4,7 @@ transformers casts norms, rotary positions and softmax to f32, so a comparison i
 the papers: GPT-2 (Radford et al. 2019), Llama 2 (Touvron et al. 2023), RMS norm (Zhang and Sennrich 2019), rotary
 positions (Su et al. 2021), grouped queries (Ainslie et al. 2023), SwiGLU (Shazeer 2020), norms of queries and keys
 (Henry et al. 2020), Llama 3's frequencies (its model card), mixtures of experts (Jiang et al. 2024, "Mixtral of
-Experts"; a shared expert: Dai et al. 2024, "DeepSeekMoE"). Names and keys are those of transformers' folders.
+Experts"; a shared expert: Dai et al. 2024, "DeepSeekMoE"), norms behind (OLMo et al. 2024, "2 OLMo 2 Furious"). Names and keys are those of transformers' folders.
 
 Letters: B samples, T tokens, C width, H query heads, K key heads, D head dim, V vocabulary.
 """
@@ -37,7 +37,7 @@ def windows_of(config):
     window = config.get("sliding_window") or 0
     if config["model_type"] in ("qwen2", "qwen3"):
         return [window if kind == "sliding_attention" else 0 for kind in config["layer_types"]]
-    every = config["model_type"] in ("mistral", "mixtral") or config.get("use_sliding_window")
+    every = config["model_type"] in ("mistral", "mixtral", "phi3") or config.get("use_sliding_window")
     return [window if every else 0] * config["num_hidden_layers"]
 
 
@@ -54,13 +54,31 @@ def shape_of(config):
                  config.get("norm_topk_prob", True), windows_of(config))
 
 
+def unpacked(weights, shape):
+    """With Phi-3's two packed products in the tensors that a Llama has."""
+    q, k = (heads * shape.head_dim for heads in (shape.heads, shape.kv_heads))
+    apart = {}
+    for name, w in weights.items():
+        if name.endswith("qkv_proj.weight"):
+            parts = zip("qkv", (w[:q], w[q:q + k], w[q + k:]))
+            apart |= {name.replace("qkv_proj", f"{part}_proj"): rows.clone() for part, rows in parts}
+        elif name.endswith("gate_up_proj.weight"):
+            parts = zip(("gate", "up"), w.chunk(2))
+            apart |= {name.replace("gate_up", part): rows.clone() for part, rows in parts}
+        else:
+            apart[name] = w
+    return apart
+
+
 def load(folder, dtype):
     """Shape and weights of a folder that transformers wrote, each tied table once."""
     folder = Path(folder)
     weights = {}
     for file in sorted(folder.glob("*.safetensors")):
         weights |= load_file(file)
-    return (shape_of(json.loads((folder / "config.json").read_text())),
+    shape = shape_of(json.loads((folder / "config.json").read_text()))
+    weights = unpacked(weights, shape)
+    return (shape,
             {name.removeprefix("transformer."): w.to(dtype) for name, w in weights.items()
              if not name.endswith(".attn.bias")})  # GPT-2's masks
 
@@ -170,7 +188,7 @@ def mixture(w, shape, block, x):
 
 
 def llama(w, shape, ids_BT):
-    """Also those of Mistral, Qwen2, Qwen3, their mixtures and OLMoE: what a model has beyond Llama shows in its weights' names."""
+    """Also those of Mistral, Phi-3, OLMo 2, Qwen2, Qwen3, their mixtures and OLMoE: what a model has beyond Llama shows in its weights' names."""
     def linear(x, name):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
@@ -189,18 +207,21 @@ def llama(w, shape, ids_BT):
     x = w["model.embed_tokens.weight"][ids_BT]
     for i in range(shape.layers):
         h = f"model.layers.{i}."
-        y = norm(x, h + "input_layernorm")
+        behind = h + "post_feedforward_layernorm.weight" in w  # OLMo 2's norms, none in front
+        y = x if behind else norm(x, h + "input_layernorm")
         q = normed_heads(linear(y, h + "self_attn.q_proj"), h + "self_attn.q_norm", shape.heads)
         k = normed_heads(linear(y, h + "self_attn.k_proj"), h + "self_attn.k_norm", shape.kv_heads)
         v = heads_of(linear(y, h + "self_attn.v_proj"), shape.kv_heads)
-        x = x + linear(attention(rotate(q, shape), rotate(k, shape), v, shape.windows[i]), h + "self_attn.o_proj")
-        y = norm(x, h + "post_attention_layernorm")
+        y = linear(attention(rotate(q, shape), rotate(k, shape), v, shape.windows[i]), h + "self_attn.o_proj")
+        x = x + (norm(y, h + "post_attention_layernorm") if behind else y)
+        y = x if behind else norm(x, h + "post_attention_layernorm")
         mixtures = [block for name in ("mlp.", "block_sparse_moe.") if (block := h + name) + "gate.weight" in w]
         if mixtures:
             x = x + mixture(w, shape, mixtures[0], y)
             continue
         gated = silu(linear(y, h + "mlp.gate_proj")) * linear(y, h + "mlp.up_proj")
-        x = x + linear(gated, h + "mlp.down_proj")
+        y = linear(gated, h + "mlp.down_proj")
+        x = x + (norm(y, h + "post_feedforward_layernorm") if behind else y)
     x = norm(x, "model.norm")
     return x @ w["lm_head.weight" if "lm_head.weight" in w else "model.embed_tokens.weight"].T
 

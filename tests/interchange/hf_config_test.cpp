@@ -17,9 +17,9 @@ TEST(HfConfig, ArchitecturesFollowFromTheSettings) {
   const std::pair<const char*, const char*> architectures[] = {
       {"qwen2_moe", "Qwen2MoeForCausalLM"}, {"qwen3_moe", "Qwen3MoeForCausalLM"},
       {"olmoe", "OlmoeForCausalLM"},        {"mixtral", "MixtralForCausalLM"},
-      {"qwen2", "Qwen2ForCausalLM"},        {"qwen3", "Qwen3ForCausalLM"},
-      {"gpt2", "GPT2LMHeadModel"},          {"llama", "LlamaForCausalLM"},
-      {"mistral", "MistralForCausalLM"}};
+      {"olmo2", "Olmo2ForCausalLM"},        {"qwen2", "Qwen2ForCausalLM"},
+      {"qwen3", "Qwen3ForCausalLM"},        {"gpt2", "GPT2LMHeadModel"},
+      {"llama", "LlamaForCausalLM"},        {"mistral", "MistralForCausalLM"}};
   for (const auto& [name, config] : small_models()) {
     const auto* const found = std::ranges::find_if(
         architectures, [&](const auto& a) { return name.starts_with(a.first); });
@@ -62,6 +62,18 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
   refused(
       llama, [](auto& c) { c.attention_sinks = true; },
       "model.attention_sinks = true, and each that is exported needs false");
+  refused(
+      llama, [](auto& c) { c.norm_place = NormPlace::both; }, "model.norm_place = \"both\"");
+  refused(
+      gpt2, [](auto& c) { c.norm_place = NormPlace::after; },
+      "model.norm_place = \"after\", and GPT2LMHeadModel");
+  const auto olmo2 = small_olmo2();
+  refused(
+      olmo2, [](auto& c) { c.qk_norm = false; }, "model.qk_norm = false, and Olmo2ForCausalLM");
+  refused(
+      olmo2, [](auto& c) { c.qk_norm_over = QkNormOver::head; }, "model.qk_norm_over = \"head\"");
+  refused(
+      olmo2, [](auto& c) { c.window = 5; }, "model.window = 5");
   const auto mixtral = small_mixtral(), olmoe = small_olmoe(), qwen2 = small_qwen2_moe(),
              qwen3 = small_qwen3_moe();
   refused(
@@ -78,6 +90,9 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
       },
       "model.positions = \"learned\", and each with experts needs \"rotary\". Train with that, or "
       "export with --format hdf5");
+  refused(
+      mixtral, [](auto& c) { c.norm_place = NormPlace::after; },
+      "model.norm_place = \"after\", and each with experts");
   refused(
       mixtral, [](auto& c) { c.norm_topk = false; }, "model.norm_topk = false");
   refused(
@@ -226,6 +241,21 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
   EXPECT_EQ(with(llama_config(), R"({"model_type": "qwen3"})").head_dim, 128);
   EXPECT_EQ(with(llama_config(), R"({"rms_norm_eps": null})").norm_eps, 1e-6);
   EXPECT_EQ(with(llama_config(), R"({"max_position_embeddings": null})").context, 2048);
+  const char* phi = R"({"model_type": "phi3", "rms_norm_eps": null, "num_key_value_heads": null,
+    "max_position_embeddings": null, "original_max_position_embeddings": 4096})";
+  const auto phi3 = with(llama_config(), phi);
+  EXPECT_EQ(phi3.kv_heads, 4);
+  EXPECT_EQ(phi3.context, 4096);
+  EXPECT_EQ(phi3.norm_eps, 1e-5);
+  EXPECT_EQ(phi3.window, 0);
+  EXPECT_EQ(with(llama_config(), R"({"model_type": "phi3", "sliding_window": 5})").window, 5);
+  const auto olmo2 = with(llama_config(), R"({"model_type": "olmo2", "rms_norm_eps": null,
+    "max_position_embeddings": null})");
+  EXPECT_EQ(olmo2.context, 2048);
+  EXPECT_EQ(olmo2.norm_eps, 1e-5);
+  EXPECT_EQ(olmo2.norm_place, NormPlace::after);
+  EXPECT_EQ(olmo2.qk_norm_over, QkNormOver::width);
+  EXPECT_TRUE(olmo2.qk_norm);
   auto mixture = qwen2_moe_config();
   for (const auto* key : {"num_key_value_heads", "num_experts_per_tok", "norm_topk_prob",
                           "max_position_embeddings", "rms_norm_eps"})
@@ -284,6 +314,10 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"rope_scaling": {"rope_type": "yarn"}})", "'rope_scaling.factor'"},
       {R"({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}})", "\"longrope\""},
       {R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})", "\"dynamic\""},
+      {R"({"model_type": "phi3", "rope_scaling": {"type": "su", "short_factor": [1, 1, 1]}})",
+       "'rope_type' = \"su\" in a model of type \"phi3\" is \"longrope\""},
+      {R"({"model_type": "phi3", "rope_scaling": {"type": "yarn", "factor": 2.0}})",
+       "\"longrope\""},
       {R"({"rope_scaling": {"rope_type": "llama3", "factor": 2.0}})",
        "'rope_scaling.low_freq_factor'"},
       {R"({"rope_scaling": {"rope_type": "linear"}})", "'rope_scaling.factor'"},

@@ -14,9 +14,10 @@ namespace {
 
 // "NAME [SHAPE] is PARAMETER", "from BEGIN" on, of those whose name has `part`.
 std::vector<std::string> tensors(const ModelConfig& model, std::string_view part,
-                                 ExpertTensors experts = ExpertTensors::apart) {
+                                 ExpertTensors experts = ExpertTensors::apart,
+                                 ProductTensors products = ProductTensors::apart) {
   std::vector<std::string> all;
-  for (const auto& t : hf_tensors(make_spec(model), experts))
+  for (const auto& t : hf_tensors(make_spec(model), experts, products))
     if (t.name.find(part) != std::string::npos)
       all.push_back(fmt::format("{}{} {} is {}{}{}", t.name,
                                 t.experts > 0 ? fmt::format(" {} of {}", t.expert, t.experts) : "",
@@ -145,6 +146,37 @@ TEST(HfNames, OfOlmoeAreThoseOfItsClass) {
   EXPECT_THAT(tensors(small_olmoe(), "layers.1.mlp.experts.4.down_proj"),
               testing::ElementsAre("model.layers.1.mlp.experts.4.down_proj.weight [24, 20] is "
                                    "blocks.1.experts.4.ffn_out.weight"));
+}
+
+// Olmo2ForCausalLM: of a block's norms none stands in front.
+TEST(HfNames, OfOlmo2AreThoseOfItsClass) {
+  EXPECT_THAT(tensors(small_olmo2(), "layers.1.self_attn.k_norm"),
+              testing::ElementsAre(
+                  "model.layers.1.self_attn.k_norm.weight [12] is blocks.1.k_norm.weight"));
+  EXPECT_THAT(tensors(small_olmo2(), "layernorm"),
+              testing::ElementsAre("model.layers.0.post_attention_layernorm.weight [24] is "
+                                   "blocks.0.attention_out_norm.weight",
+                                   "model.layers.0.post_feedforward_layernorm.weight [24] is "
+                                   "blocks.0.ffn_out_norm.weight",
+                                   "model.layers.1.post_attention_layernorm.weight [24] is "
+                                   "blocks.1.attention_out_norm.weight",
+                                   "model.layers.1.post_feedforward_layernorm.weight [24] is "
+                                   "blocks.1.ffn_out_norm.weight"));
+  auto both = small_llama();
+  both.norm_place = NormPlace::both;
+  EXPECT_THROW(hf_tensors(make_spec(both)), Error);
+}
+
+// Phi3ForCausalLM: 4 + 2 + 2 heads of 6 rows; 20 of gate, then 20 of up.
+TEST(HfNames, OfPhi3AreThoseOfItsClass) {
+  EXPECT_THAT(tensors(small_llama(), ".layers.1.", ExpertTensors::apart, ProductTensors::packed),
+              testing::UnorderedElementsAre(
+                  "model.layers.1.input_layernorm.weight [24] is blocks.1.attention_norm.weight",
+                  "model.layers.1.self_attn.qkv_proj.weight [48, 24] is blocks.1.qkv.weight",
+                  "model.layers.1.self_attn.o_proj.weight [24, 24] is blocks.1.projection.weight",
+                  "model.layers.1.post_attention_layernorm.weight [24] is blocks.1.ffn_norm.weight",
+                  "model.layers.1.mlp.gate_up_proj.weight [40, 24] is blocks.1.ffn_in.weight",
+                  "model.layers.1.mlp.down_proj.weight [24, 20] is blocks.1.ffn_out.weight"));
 }
 
 // As save_pretrained(save_original_format=False) of version 5 writes any of them.

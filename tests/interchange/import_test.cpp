@@ -159,6 +159,25 @@ TEST_F(Import, ExpertsMayStandTogether) {
   }
 }
 
+// As Phi-3 has them.
+TEST_F(Import, ProductsMayBePacked) {
+  const auto model = small_llama();
+  export_model(model);
+  std::vector<Tensor> packed;
+  for (const auto& t : hf_tensors(make_spec(model), ExpertTensors::apart, ProductTensors::packed)) {
+    packed.push_back(tensor(t.name, "F32", {}, 0));
+    for (int d = 0; d < t.shape.dims(); ++d) packed.back().entry.shape.push_back(t.shape[d]);
+    packed.back().bytes = weights_of(t.param, t.begin, t.shape.count(), DType::f32);
+  }
+  write_tensors(weights(), packed);
+  expect_refused("tensors missing that config.json asks for");
+  auto json = parse_object(read_text(folder / "hf/config.json"), "config.json");
+  json["model_type"] = "phi3";
+  folder.write("hf/config.json", json.dump());
+  EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).tensors, packed.size());
+  expect_weights(folder / "back", model);
+}
+
 TEST_F(Import, OtherTypesAreRefused) {
   export_model(small_llama());
   change([](auto& all) {

@@ -88,6 +88,14 @@ inline ModelConfig small_qwen3_moe() {
   return c;
 }
 
+inline ModelConfig small_olmo2() {
+  auto c = small_llama();
+  c.norm_place = NormPlace::after;
+  c.qk_norm = true;
+  c.qk_norm_over = QkNormOver::width;
+  return c;
+}
+
 // Every architecture, and every setting that changes names, shapes or config.json.
 inline std::vector<NamedModel> small_models() {
   std::vector<NamedModel> models = {{"gpt2", small_gpt2()}, {"llama", small_llama()}};
@@ -120,6 +128,7 @@ inline std::vector<NamedModel> small_models() {
     c.window_layers = {0};
   });
   add("qwen3_window", small_llama(), [](auto& c) { c.qk_norm = true, c.window = 5; });
+  add("olmo2", small_olmo2(), [](auto& c) { c.tied = true, c.head_dim = 8; });
   add("mixtral", small_mixtral(), [](auto& c) { c.rope_theta = 500; });
   add("mixtral_window", small_mixtral(), [](auto& c) { c.window = 4; });
   add("qwen3_moe_window", small_qwen3_moe(), [](auto& c) { c.window = 4; });

@@ -61,7 +61,7 @@ MUTANTS = [
     ("a run's gradients travel as they are computed", "lib/deck/resolve.cpp", "  s.reduce = d.precision.reduce;\n", "  s.reduce = compute;\n", DECK),
     # the model
     ("a preset has another base of its positions", "lib/model/config.cpp", "  c.rope_theta = 500000;\n", "", DECK),
-    ("a preset has another epsilon", "lib/model/config.cpp", "  c.norm_eps = 1e-6;\n", "", DECK),
+    ("a preset has another epsilon", "lib/model/config.cpp", "  c.tied = true;\n  c.norm_eps = 1e-6;\n", "  c.tied = true;\n", DECK),
     ("a preset's positions are scaled by 8", "lib/model/config.cpp", "c.rope_factor = 32;", "c.rope_factor = 8;", DECK),
     ("a preset's samples are shorter", "lib/model/config.cpp", '"qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 40960', '"qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 32768', DECK),
     ("a SwiGLU's width is 4 times the model's", "lib/model/config.cpp", "(8 * c.width + 2) / 3;", "(12 * c.width + 2) / 3;", DECK),
@@ -70,7 +70,8 @@ MUTANTS = [
     ("branches begin as large as the rest", "lib/model/spec.cpp", "init_std / std::sqrt(2.0 * static_cast<double>(c.layers));", "init_std;", DECK),
     ("biases decay", "lib/model/spec.cpp", 'return add({name + ".bias", {n}, u, false, 0, 0});', 'return add({name + ".bias", {n}, u, true, 0, 0});', DECK),
     ("norms decay", "lib/model/spec.cpp", "{n}, u, false, 0, 1});", "{n}, u, true, 0, 1});", DECK),
-    ("a block's second norm is its first", "lib/model/parts.cpp", "norm_weights(s.config, p.ffn_norm, p.ffn_norm_bias))", "norm_weights(s.config, p.attention_norm, p.attention_norm_bias))",
+    ("a block's second norm is its first", "lib/model/parts.cpp", "p.ffn_norm, p.ffn_norm_bias)),", "p.attention_norm, p.attention_norm_bias)),",
      LOGITS),
+    ("a norm behind is left out", "lib/model/parts.cpp", "  x_and_o[1] = normed(tape, run, attention_out_norm_, std::move(x_and_o[1]));\n", "", LOGITS),
     ("a rope is not turned", "lib/model/parts.cpp", "  if (rotary_) h = tape.apply(run, *rotary_, std::move(h));\n", "", LOGITS),
 ]

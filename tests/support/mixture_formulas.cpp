@@ -58,9 +58,10 @@ bool any_trains(const RankStep& s, std::initializer_list<ParamId> params) {
 
 // Does the gradient of what experts read flow on, to what lies before them?
 bool wants_input(const RankStep& s, const StagePart& part, const BlockParams& b) {
-  return part.passes_down || any_trains(s, {b.attention_norm, b.attention_norm_bias, b.qkv,
-                                            b.qkv_bias, b.q_norm, b.k_norm, b.sinks, b.projection,
-                                            b.projection_bias, b.ffn_norm, b.ffn_norm_bias});
+  return part.passes_down ||
+         any_trains(s, {b.attention_norm, b.attention_norm_bias, b.qkv, b.qkv_bias, b.q_norm,
+                        b.k_norm, b.sinks, b.projection, b.projection_bias, b.attention_out_norm,
+                        b.attention_out_norm_bias, b.ffn_norm, b.ffn_norm_bias});
 }
 
 bool has_gradients(const RankStep& s, const StagePart& part, const BlockParams& b) {

@@ -76,7 +76,13 @@ ModelConfig parity_model(const ParityCase& p) {
   }
   const bool mixture = p.flavour == "mixture" || p.flavour == "two_experts",
              sigmoid = p.flavour == "sigmoid";
-  if (p.flavour == "llama" || two || mixture || sigmoid) {
+  const bool olmo2 = p.flavour == "olmo2";
+  if (olmo2) {
+    c.norm_place = NormPlace::after;
+    c.qk_norm = true;
+    c.qk_norm_over = QkNormOver::width;
+  }
+  if (p.flavour == "llama" || olmo2 || two || mixture || sigmoid) {
     c.norm = NormKind::rms;
     c.bias = false;
     c.activation = ActivationKind::swiglu;
@@ -111,11 +117,14 @@ ModelConfig parity_model(const ParityCase& p) {
     c.experts = 6;
     c.experts_per_token = 3;
     c.router = RouterScores::sigmoid;
+    c.norm_place = NormPlace::both;
   }
   if (mixture || sigmoid) {
     c.expert_width = 16;
     c.attention_sinks = true;
   }
+  // Norms behind divide by what is small when a model begins, and its rounding by that, too.
+  if (norms_after(c)) c.norm_eps = 0.01;
   c.dropout = p.dropout;
   c.adapter.rank = p.adapter_rank;
   c.adapter.dropout = p.dropout;
@@ -228,7 +237,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(11);
+  std::vector<ParityCase> cases(12);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -266,7 +275,11 @@ std::vector<ParityCase> few_cases(int n) {
   cases[9].microbatches = 4;
   cases[10] = cases[8];
   cases[10].schedule = ScheduleKind::zbv;
-  for (const std::size_t i : {0, 1, 5, 10}) cases[i].chunk_tokens = 6;
+  cases[11] = cases[0];
+  cases[11].flavour = "olmo2";
+  cases[11].recompute = Recompute::none;
+  cases[11].optimizer = OptimizerKind::sgd;
+  for (const std::size_t i : {0, 1, 5, 10, 11}) cases[i].chunk_tokens = 6;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
   return cases;

@@ -15,7 +15,8 @@ struct ParityCase {
   // gpt2 (12 kv heads, tied), llama (3, untied), gqa, qwen (3, tied); llama with experts: mixture
   // (2 of 5 beside a gated shared one, loss by sample), sigmoid (3 of 6, a bias that moves); llama
   // with few heads, so that positions are shared out: two (1 kv head, windows in some
-  // blocks, sinks), two_experts (as two, and as mixture), one (gpt2)
+  // blocks, sinks), two_experts (as two, and as mixture), one (gpt2); olmo2 (llama with norms
+  // behind, and of all queries and all keys); sigmoid has norms in front and behind
   std::string flavour = "gpt2";
   ZeroConfig zero;
   int microbatches = 2;  // of each data rank

@@ -50,6 +50,15 @@ inline ModelConfig tiny_qwen() {
   return completed(c);
 }
 
+// OLMo 2's: norms behind, and of all queries and all keys.
+inline ModelConfig tiny_olmo2() {
+  ModelConfig c = tiny_llama();
+  c.norm_place = NormPlace::after;
+  c.qk_norm = true;
+  c.qk_norm_over = QkNormOver::width;
+  return completed(c);
+}
+
 // The first block is dense, the others choose 2 of 5 experts beside a shared one.
 inline ModelConfig tiny_mixture() {
   ModelConfig c = tiny_llama();

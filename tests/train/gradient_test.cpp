@@ -21,6 +21,25 @@ static ModelConfig model_named(std::string_view name) {
     c.recompute = Recompute::block;
     return c;
   }
+  if (name == "olmo2") {
+    auto c = test::tiny_olmo2();
+    c.norm_eps = 0.01;
+    return c;
+  }
+  if (name == "norms_on_both_sides") {  // of layers, with biases
+    auto c = test::tiny_gpt2();
+    c.norm_place = NormPlace::both;
+    c.norm_eps = 0.01;  // what norms behind take is of size 0.001
+    c.dropout = 0.2;
+    c.recompute = Recompute::block;
+    return c;
+  }
+  if (name == "mixture_between_norms") {
+    auto c = test::tiny_mixture();
+    c.norm_place = NormPlace::both;
+    c.norm_eps = 0.01;
+    return c;
+  }
   if (name == "mixture") return test::tiny_mixture();
   if (name == "sigmoid_mixture") {
     auto c = test::tiny_sigmoid_mixture();
@@ -97,7 +116,8 @@ TEST_P(ModelGradient, MatchesCentralDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Flavours, ModelGradient,
                          testing::Values("gpt2", "llama", "qwen", "learned_qk_norm", "gpt2_dropout",
-                                         "llama_dropout_recompute", "mixture", "sigmoid_mixture"),
+                                         "llama_dropout_recompute", "olmo2", "norms_on_both_sides",
+                                         "mixture_between_norms", "mixture", "sigmoid_mixture"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace trireme

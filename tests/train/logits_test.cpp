@@ -37,8 +37,10 @@ class PlainModel {
                        std::count(c.window_layers.begin(), c.window_layers.end(), l) > 0;
       const auto mixed_T = attention(block, x_T, all && c.window > 0 ? c.window : c.context);
       for (std::size_t t = 0; t < x_T.size(); ++t) {
-        add(x_T[t], linear(block + "projection", mixed_T[t]));
-        add(x_T[t], mlp(block, norm(block + "ffn_norm", x_T[t])));
+        add(x_T[t],
+            norm_where(block + "attention_out_norm", linear(block + "projection", mixed_T[t])));
+        add(x_T[t],
+            norm_where(block + "ffn_out_norm", mlp(block, norm_where(block + "ffn_norm", x_T[t]))));
       }
     }
     return product(w.at(c.tied ? "embedding.weight" : "head.weight"),
@@ -80,6 +82,9 @@ class PlainModel {
     if (const auto bias = w.find(name + ".bias"); bias != w.end()) add(x, bias->second);
     return x;
   }
+  Row norm_where(const std::string& name, Row x) const {
+    return w.contains(name + ".weight") ? norm(name, std::move(x)) : x;
+  }
   Row norm(const std::string& name, Row x) const { return norm(name, std::move(x), c.norm); }
 
   double frequency(std::int64_t pair) const {
@@ -120,11 +125,21 @@ class PlainModel {
                G = static_cast<std::size_t>(c.kv_heads);
     std::vector<std::vector<Row>> heads_T;  // of queries, keys, values
     for (std::size_t t = 0; t < x_T.size(); ++t) {
-      const auto packed = linear(block + "qkv", norm(block + "attention_norm", x_T[t]));
+      const auto packed = linear(block + "qkv", norm_where(block + "attention_norm", x_T[t]));
+      const bool over_width = c.qk_norm && c.qk_norm_over == QkNormOver::width;
+      const auto all = [&](std::size_t first, std::size_t heads, const char* name) {
+        const auto begin = packed.begin() + static_cast<std::ptrdiff_t>(first * D);
+        return norm(block + name, {begin, begin + static_cast<std::ptrdiff_t>(heads * D)},
+                    NormKind::rms);
+      };
+      const Row queries = over_width ? all(0, H, "q_norm") : Row(),
+                keys = over_width ? all(H, G, "k_norm") : Row();
       heads_T.emplace_back();
       for (std::size_t h = 0; h < H + 2 * G; ++h) {
         auto head = row(packed, h, D);
-        if (c.qk_norm && h < H + G)
+        if (over_width && h < H + G)
+          head = h < H ? row(queries, h, D) : row(keys, h - H, D);
+        else if (c.qk_norm && h < H + G)
           head = norm(block + (h < H ? "q_norm" : "k_norm"), head, NormKind::rms);
         if (c.positions == Positions::rotary && h < H + G) turn(head, t);
         heads_T.back().push_back(std::move(head));
@@ -182,8 +197,10 @@ TEST(Logits, AreThoseOfThePapers) {
   some.window = 2;
   some.window_layers = {1};
   some.attention_sinks = true;
-  for (const auto& c :
-       {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(), yarn, mistral, some}) {
+  auto both = test::tiny_gpt2();
+  both.norm_place = NormPlace::both;
+  for (const auto& c : {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(),
+                        test::tiny_olmo2(), both, yarn, mistral, some}) {
     Ref ref;
     const Workspace scratch(ref);
     Trainer trainer(ref, {}, test::setup_of(c, test::adamw(), DType::f64));
