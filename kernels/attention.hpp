@@ -14,6 +14,7 @@ struct AttentionShape {
   std::int64_t key_count = 0;  // 0: as many as queries
   std::int64_t query_at = 0, key_at = 0;
   bool documents = false;  // comes with start_BT
+  double softcap = 0;      // c > 0: scores s become c tanh(s / c)
 
   std::int64_t keys() const { return key_count > 0 ? key_count : tokens; }
 };
@@ -56,16 +57,15 @@ constexpr bool ends_keys(Piece p) {
 
 namespace kernel {
 
-// softmax(scale q k') v over the keys not later than the query, and of those the last `window`;
-// query head h reads key/value head h * G / H. Strided: only the last dim is dense.
-// lse is the log of what softmax divides by; backward needs it beside inputs and output. o and lse
-// are written with the last piece; each query sees a key of some piece.
-// start_BT (i32): query t sees keys start(t) to t alone, those of its document, which starts at
-// that position; a row never falls, and start(t) <= t. flops() counts as if it were absent.
-// sink_H: softmax divides by exp(sink) of the head more than its keys add up to (Xiao et al. 2023,
-// as OpenAI's gpt-oss learns it).
-// workspace and, with pieces, state have the bytes that Backend::attention_bytes asks for; absent
-// where those are none.
+// softmax(s) v with s = scale q k', or c tanh(scale q k' / c) with a soft cap c, over the keys not
+// later than the query, and of those the last `window`; query head h reads key/value head h * G /
+// H. Strided: only the last dim is dense. lse is the log of what softmax divides by; backward needs
+// it beside inputs and output. o and lse are written with the last piece; each query sees a key of
+// some piece. start_BT (i32): query t sees keys start(t) to t alone, those of its document, which
+// starts at that position; a row never falls, and start(t) <= t. flops() counts as if it were
+// absent. sink_H: softmax divides by exp(sink) of the head more than its keys add up to (Xiao et
+// al. 2023, as OpenAI's gpt-oss learns it). workspace and, with pieces, state have the bytes that
+// Backend::attention_bytes asks for; absent where those are none.
 struct Attention {
   static constexpr std::string_view name = "attention";
   View o_BTHD{}, lse_BHT{};
@@ -143,6 +143,7 @@ struct CachedAttention {
   double scale = 1;
   std::int64_t window = 0;
   ConstView sink_H{};
+  double softcap = 0;
   static void operands(auto& o, auto&& f) {
     write(f, o.o_THD);
     add(f, o.k_cache_PGD, o.v_cache_PGD);

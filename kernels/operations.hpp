@@ -248,12 +248,13 @@ struct Scale {
   static void operands(auto& o, auto&& f) { add(f, o.x_N); }
 };
 
-// Shazeer 2020: y = silu(gate) * up with gate = gate_up[:, 0, :], up = gate_up[:, 1, :]; times the
-// row's weight, in the wide type, if that is there.
+// Shazeer 2020: y = silu(gate) * up with gate = gate_up[:, 0, :], up = gate_up[:, 1, :], or of
+// GeGLU gelu(gate) * up; times the row's weight, in the wide type, if that is there.
 struct Swiglu {
   static constexpr std::string_view name = "swiglu";
   View y_TF;
   ConstView gate_up_T2F, weight_T{};
+  GateFunction gate = GateFunction::silu;
   static void operands(auto& o, auto&& f) {
     write(f, o.y_TF);
     read(f, o.gate_up_T2F);
@@ -266,6 +267,7 @@ struct SwigluGrad {
   static constexpr std::string_view name = "swiglu_grad";
   View dgate_up_T2F, dweight_T{};
   ConstView dy_TF, gate_up_T2F, weight_T{};
+  GateFunction gate = GateFunction::silu;
   static void operands(auto& o, auto&& f) {
     write(f, o.dgate_up_T2F);
     may_write(f, o.dweight_T);
@@ -314,7 +316,7 @@ struct EmbeddingGrad {
 
 // loss (f64 or i64, one element) gets the sum over rows of -log softmax(logits)[target], rows with
 // target -1 contribute nothing; logits become scale * d(that sum)/d(logits) when asked to. As i64 a
-// row counts loss quanta.
+// row counts loss quanta. With a soft cap c the softmax is of c tanh(logits / c).
 struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   View loss;
@@ -324,6 +326,7 @@ struct CrossEntropy {
   double scale = 1;
   Logits logits = Logits::keep;
   View largest{};
+  double softcap = 0;
   static void operands(auto& o, auto&& f) {
     result(f, o.how, o.loss);
     f(o.logits_TV, o.logits == Logits::keep ? Role::read : Role::add);

@@ -126,6 +126,7 @@ class Pass {
     const auto E = t_.E;
     const Pair of(t_, q.first, i, j);
     of.score(t.s, t.k, q.qT, t_);
+    if (t_.shape.softcap > 0) cap_scores(t.s, of, t_.shape.softcap);
     softmax_tile(t, q, of);
     for (std::int64_t r = 0; r < of.queries; ++r) {
       if (t.shrink[r] != 1) store_row(q.o + r * E, q.o + r * E, E, t.shrink[r]);

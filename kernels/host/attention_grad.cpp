@@ -102,6 +102,10 @@ class Pass {
   void scores(const Tiles& t, const Queries& q, const Pair& of) const {
     of.score(t.p, t.k, q.qT, t_);
     of.score(t.ds, t.v, q.d_oT, t_);
+    if (t_.shape.softcap > 0) {
+      cap_scores(t.p, of, t_.shape.softcap);
+      return capped_scores(t, q, of);
+    }
     for (std::int64_t column = 0; column < of.queries; column += lanes) {
       const Vec lse = load(q.lse + column), delta = load(q.delta + column);
       of.for_keys(column, [&](std::int64_t key, VecInt seen) {
@@ -110,6 +114,22 @@ class Pass {
         const Vec p = seen ? exp2_below(load(at_p) - lse) : Vec{};
         store(at_p, p);
         store(at_ds, seen ? p * (load(at_ds) - delta) : Vec{});
+      });
+    }
+  }
+
+  // The same of scores under a soft cap c, z: ds is times 1 - (z / c)^2.
+  void capped_scores(const Tiles& t, const Queries& q, const Pair& of) const {
+    const float part = 1 / (static_cast<float>(t_.shape.softcap) * log2_e);
+    for (std::int64_t column = 0; column < of.queries; column += lanes) {
+      const Vec lse = load(q.lse + column), delta = load(q.delta + column);
+      of.for_keys(column, [&](std::int64_t key, VecInt seen) {
+        float* at_p = t.p + key * edge + column;
+        float* at_ds = t.ds + key * edge + column;
+        const Vec z = load(at_p), of_cap = z * part;
+        const Vec p = seen ? exp2_below(z - lse) : Vec{};
+        store(at_p, p);
+        store(at_ds, seen ? p * (load(at_ds) - delta) * (1 - of_cap * of_cap) : Vec{});
       });
     }
   }

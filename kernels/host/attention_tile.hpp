@@ -11,6 +11,7 @@
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/tile_product.hpp"
 #include "kernels/math/log.hpp"
+#include "kernels/math/softcap.hpp"
 
 namespace trireme::host {
 
@@ -218,6 +219,18 @@ struct Pair {
   const std::int32_t* first;  // null: none is hidden for being before a query's first
   std::int32_t begin;         // of the keys among the call's
 };
+
+// n scores in bits, under a soft cap of scores that are not.
+inline void cap_scores(float* s, std::int64_t n, double softcap) {
+  const float cap = static_cast<float>(softcap) * log2_e;
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) s[i] = math::capped(s[i], cap);
+}
+// Rows of a tile that a pair has; what is hidden in them is not read.
+inline void cap_scores(float* s, const Pair& of, double softcap) {
+  for (std::int64_t key = 0; key < of.keys; ++key)
+    cap_scores(s + key * edge, rounded_up(of.queries, lanes), softcap);
+}
 
 // With `sum` exponentials below `max` and the sink's: the log of all, and what results that lack
 // the division are multiplied with.

@@ -91,6 +91,7 @@ void query(const kernel::CachedAttention& a, std::int64_t t, std::int64_t h) {
     const auto n = std::min(edge - first % edge, keys - first), whole = rounded_up(n, lanes);
     const auto at = first % a.k_cache_PGD.extent[0];
     scores(s, q, rows_at<T>(a.k_cache_PGD, g, at, n, E, copy), n, E);
+    if (a.softcap > 0) cap_scores(s, whole, a.softcap);
     const float before = std::exchange(max, largest_of(s, n, max));
     const float shrink = first == seen ? 0.0F : exp2_below(Vec{} + (before - max))[0];
     for (std::int64_t j = 0; j < whole; j += lanes) store(s + j, exp2_below(load(s + j) - max));

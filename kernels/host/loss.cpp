@@ -6,6 +6,7 @@
 #include "kernels/host/kernels.hpp"
 #include "kernels/math/exp.hpp"
 #include "kernels/math/log.hpp"
+#include "kernels/math/softcap.hpp"
 #include "lib/base/fixed.hpp"
 
 namespace trireme::host {
@@ -51,10 +52,37 @@ double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logi
          (static_cast<double>(max) - static_cast<double>(at_target));
 }
 
+// The same of logits under a soft cap, z: the gradient is times 1 - (z / cap)^2. z is computed
+// where it is read.
+template <class T>
+double capped_row_loss(T* x, std::int64_t width, std::int64_t target, float scale, float cap,
+                       Logits what) {
+  const auto z = [&](std::int64_t i) { return math::capped(static_cast<float>(x[i]), cap); };
+  Lanes<float> maxima(-std::numeric_limits<float>::infinity());
+  const auto larger = [](float a, float b) { return b > a ? b : a; };
+  for_lanes(width, [&](auto i, auto l) { maxima[l] = larger(maxima[l], z(i)); });
+  const float max = maxima.fold(larger), at_target = z(target);
+  Lanes<float> sums(0);
+  for_lanes(width, [&](auto i, auto l) { sums[l] += math::exp(z(i) - max); });
+  const float sum = sums.sum();
+  if (what == Logits::become_gradient) {
+    const float factor = scale / sum;
+    for_lanes(width, [&](auto i, auto) {
+      const float y = z(i);
+      put(x[i], math::exp(y - max) * factor * math::capped_slope(y, cap));
+    });
+    put(x[target],
+        (math::exp(at_target - max) * factor - scale) * math::capped_slope(at_target, cap));
+  }
+  return static_cast<double>(math::log(sum)) +
+         (static_cast<double>(max) - static_cast<double>(at_target));
+}
+
 }  // namespace
 
 void run(const kernel::CrossEntropy& o, View scratch) {
-  const auto& [loss, how, logits_TV, target_T, scale, what, largest] = o;
+  const auto& [loss, how, logits_TV, target_T, scale, what, largest, softcap] = o;
+  const auto factor = static_cast<float>(scale), cap = static_cast<float>(softcap);
   const auto rows = logits_TV.extent[0], width = logits_TV.extent[1];
   const auto* target = data<std::int32_t>(target_T);
   const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(double));
@@ -72,7 +100,8 @@ void run(const kernel::CrossEntropy& o, View scratch) {
           expect(wanted >= -1 && wanted < width, "cross_entropy: a target is -1 or below V");
           losses[r] = 0;
           if (wanted >= 0) {
-            losses[r] = row_loss(x, width, wanted, static_cast<float>(scale), what);
+            losses[r] = cap > 0 ? capped_row_loss(x, width, wanted, factor, cap, what)
+                                : row_loss(x, width, wanted, factor, what);
           } else if (what == Logits::become_gradient) {
             std::fill_n(x, width, T{});
           }

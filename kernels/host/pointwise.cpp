@@ -28,6 +28,58 @@ void activate_grad(const View& dx, const ConstView& dy, const ConstView& x, Form
   map_blocks(x.count(), body, data<T>(dx), data<T>(dy), data<T>(x));
 }
 
+template <class T, class Gate>
+void gated(const kernel::Swiglu& o, Gate) {
+  const auto width = o.y_TF.extent[1];
+  for_rows(o.y_TF.extent[0], width, [&](std::int64_t begin, std::int64_t end) {
+    for (auto t = begin; t < end; ++t) {
+      const float weight = o.weight_T ? data<float>(o.weight_T)[t] : 1.0F;
+      const auto body = [weight](T* to, const T* gate, const T* up) {
+#pragma omp simd
+        for (int l = 0; l < block_size; ++l) {
+          put(to[l], Gate::value(static_cast<float>(gate[l]), static_cast<float>(up[l])) * weight);
+        }
+      };
+      const T* gate = data<T>(o.gate_up_T2F) + t * 2 * width;
+      for_blocks(width, body, data<T>(o.y_TF) + t * width, gate, gate + width);
+    }
+  });
+}
+
+template <class T, class Gate>
+void gated_grad(const kernel::SwigluGrad& o, Gate) {
+  const auto width = o.dy_TF.extent[1];
+  for_rows(o.dy_TF.extent[0], width, [&](std::int64_t begin, std::int64_t end) {
+    for (auto t = begin; t < end; ++t) {
+      T* dgate = data<T>(o.dgate_up_T2F) + t * 2 * width;
+      const T *dy = data<T>(o.dy_TF) + t * width, *gate = data<T>(o.gate_up_T2F) + t * 2 * width;
+      if (o.dweight_T) {
+        Lanes<float> sums(0);  // the padding of a row's last block adds zeros
+        const auto add = [&sums](const T* above, const T* g, const T* up) {
+#pragma omp simd
+          for (int l = 0; l < block_size; ++l) {
+            sums[l] += static_cast<float>(above[l]) *
+                       Gate::value(static_cast<float>(g[l]), static_cast<float>(up[l]));
+          }
+        };
+        for_blocks(width, add, dy, gate, gate + width);
+        data<float>(o.dweight_T)[t] = sums.sum();
+      }
+      const float weight = o.weight_T ? data<float>(o.weight_T)[t] : 1.0F;
+      const auto body = [weight](T* to_gate, T* to_up, const T* above, const T* g, const T* up) {
+#pragma omp simd
+        for (int l = 0; l < block_size; ++l) {
+          const auto d = Gate::gradient(static_cast<float>(above[l]) * weight,
+                                        static_cast<float>(g[l]), static_cast<float>(up[l]));
+          put(to_gate[l], d.gate);
+          put(to_up[l], d.up);
+        }
+      };
+      for_blocks(width, body, dgate, dgate + width, dy, gate, gate + width);
+    }
+  });
+}
+
 }  // namespace
 
 void run(const kernel::Activate& o, View) {
@@ -55,58 +107,14 @@ void run(const kernel::Scale& o, View) {
 }
 
 void run(const kernel::Swiglu& o, View) {
-  const auto width = o.y_TF.extent[1];
-  by_type(o.y_TF.dtype, "swiglu", [&]<class T>(T) {
-    for_rows(o.y_TF.extent[0], width, [&](std::int64_t begin, std::int64_t end) {
-      for (auto t = begin; t < end; ++t) {
-        const float weight = o.weight_T ? data<float>(o.weight_T)[t] : 1.0F;
-        const auto body = [weight](T* to, const T* gate, const T* up) {
-#pragma omp simd
-          for (int l = 0; l < block_size; ++l) {
-            put(to[l],
-                math::swiglu(static_cast<float>(gate[l]), static_cast<float>(up[l])) * weight);
-          }
-        };
-        const T* gate = data<T>(o.gate_up_T2F) + t * 2 * width;
-        for_blocks(width, body, data<T>(o.y_TF) + t * width, gate, gate + width);
-      }
-    });
+  math::with_gate(o.gate, [&](auto gate) {
+    by_type(o.y_TF.dtype, "swiglu", [&]<class T>(T) { gated<T>(o, gate); });
   });
 }
 
 void run(const kernel::SwigluGrad& o, View) {
-  const auto width = o.dy_TF.extent[1];
-  by_type(o.dy_TF.dtype, "swiglu_grad", [&]<class T>(T) {
-    for_rows(o.dy_TF.extent[0], width, [&](std::int64_t begin, std::int64_t end) {
-      for (auto t = begin; t < end; ++t) {
-        T* dgate = data<T>(o.dgate_up_T2F) + t * 2 * width;
-        const T *dy = data<T>(o.dy_TF) + t * width, *gate = data<T>(o.gate_up_T2F) + t * 2 * width;
-        if (o.dweight_T) {
-          Lanes<float> sums(0);  // the padding of a row's last block adds zeros
-          const auto add = [&sums](const T* above, const T* g, const T* up) {
-#pragma omp simd
-            for (int l = 0; l < block_size; ++l) {
-              sums[l] += static_cast<float>(above[l]) *
-                         math::swiglu(static_cast<float>(g[l]), static_cast<float>(up[l]));
-            }
-          };
-          for_blocks(width, add, dy, gate, gate + width);
-          data<float>(o.dweight_T)[t] = sums.sum();
-        }
-        const float weight = o.weight_T ? data<float>(o.weight_T)[t] : 1.0F;
-        const auto body = [weight](T* to_gate, T* to_up, const T* above, const T* g, const T* up) {
-#pragma omp simd
-          for (int l = 0; l < block_size; ++l) {
-            const auto d =
-                math::swiglu_gradient(static_cast<float>(above[l]) * weight,
-                                      static_cast<float>(g[l]), static_cast<float>(up[l]));
-            put(to_gate[l], d.gate);
-            put(to_up[l], d.up);
-          }
-        };
-        for_blocks(width, body, dgate, dgate + width, dy, gate, gate + width);
-      }
-    });
+  math::with_gate(o.gate, [&](auto gate) {
+    by_type(o.dy_TF.dtype, "swiglu_grad", [&]<class T>(T) { gated_grad<T>(o, gate); });
   });
 }
 

@@ -5,7 +5,8 @@
 // times these; backward, dq.
 //
 // With dp(t, s) = do(t).v(s) and delta(t) = do(t).o(t) = sum over s of p(t, s) dp(t, s):
-//   ds = scale p (dp - delta),  dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),
+//   ds = scale p (dp - delta), of scores z under a soft cap c times 1 - (z / c)^2,
+//   dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),
 //   dv(s) = sum_t p do(t)
 #include <algorithm>
 #include <cmath>
@@ -104,7 +105,7 @@ void forward(const kernel::Attention& a) {
         const auto seen = seen_by(b, t);
         if (seen.begin < seen.end) {
           for (auto j = seen.begin; j < seen.end; ++j)
-            p[j] = s.scale * dot(&q.at(b, t, h), &k.at(b, j, g), D);
+            p[j] = score_of(dot(&q.at(b, t, h), &k.at(b, j, g), D), s.scale, s.softcap);
           const double before = std::exchange(
               largest, std::max(largest, *std::max_element(p + seen.begin, p + seen.end)));
           const double shrink = std::exp(before - largest);
@@ -169,10 +170,11 @@ void backward(const kernel::AttentionGrad& a) {
           if (begins_keys(a.piece)) std::fill_n(dq_sum, D, 0.0);
           const auto seen = seen_by(b, t);
           for (auto j = seen.begin; j < seen.end; ++j) {
-            const double p =
-                std::exp(s.scale * dot(&q.at(b, t, h), &k.at(b, j, g), D) - lse(b, h, t));
+            const double score =
+                score_of(dot(&q.at(b, t, h), &k.at(b, j, g), D), s.scale, s.softcap);
+            const double p = std::exp(score - lse(b, h, t));
             const double dp = dot(&d_o.at(b, t, h), &v.at(b, j, g), D);
-            const double ds = s.scale * p * (dp - delta);
+            const double ds = s.scale * p * (dp - delta) * capped_slope(score, s.softcap);
             add_scaled(dq_sum, ds, &k.at(b, j, g), D);
             add_scaled(dk_sum + j * D, ds, &q.at(b, t, h), D);
             add_scaled(dv_sum + j * D, p, &d_o.at(b, t, h), D);

@@ -35,7 +35,7 @@ void attend(const kernel::CachedAttention& a) {
       const auto g = h * G / H, keys = a.at + t + 1,
                  first = a.window > 0 ? std::max<std::int64_t>(0, keys - a.window) : 0;
       const auto score = [&](std::int64_t j) {
-        return a.scale * dot<T>(&q.at(t, h), &k.at(j % P, g), D);
+        return score_of(dot<T>(&q.at(t, h), &k.at(j % P, g), D), a.scale, a.softcap);
       };
       double largest = -std::numeric_limits<double>::infinity(), total = 0;
       for (auto j = first; j < keys; ++j) largest = std::max(largest, score(j));

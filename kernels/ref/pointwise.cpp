@@ -1,5 +1,6 @@
 // GELU in its tanh form (Hendrycks, Gimpel 2016): x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715
-// x^3). SwiGLU (Shazeer 2020): silu(gate) up, silu(x) = x / (1 + exp(-x)).
+// x^3). SwiGLU and GeGLU (Shazeer 2020): silu(gate) up, silu(x) = x / (1 + exp(-x)), and
+// gelu(gate) up.
 #include <cmath>
 #include <numbers>
 
@@ -39,6 +40,16 @@ void with_formula(Activation a, const F& f) {
 
 double logistic(double x) {
   return 1 / (1 + std::exp(-x));
+}
+
+// What a gate opens to, and its slope.
+double opened(GateFunction f, double x) {
+  return f == GateFunction::gelu ? gelu_of(x) : x * logistic(x);
+}
+double opened_slope(GateFunction f, double x) {
+  if (f == GateFunction::gelu) return gelu_slope(x);
+  const double open = logistic(x);
+  return open * (1 + x * (1 - open));
 }
 
 // y[i] = f(x[i]...) over dense views of one type and size.
@@ -81,7 +92,7 @@ void swiglu_as(const kernel::Swiglu& o) {
   for (std::int64_t t = 0; t < o.y_TF.extent[0]; ++t)
     for (std::int64_t f = 0; f < o.y_TF.extent[1]; ++f) {
       const double gate = gate_up(t, 0, f), up = gate_up(t, 1, f);
-      y.put((weight ? weight(t) : 1) * gate * logistic(gate) * up, t, f);
+      y.put((weight ? weight(t) : 1) * opened(o.gate, gate) * up, t, f);
     }
 }
 
@@ -95,10 +106,10 @@ void swiglu_grad_as(const kernel::SwigluGrad& o) {
     double sum = 0;
     for (std::int64_t f = 0; f < o.dy_TF.extent[1]; ++f) {
       const double gate = gate_up(t, 0, f), up = gate_up(t, 1, f);
-      const double d = (weight ? weight(t) : 1) * dy(t, f), open = logistic(gate);
-      sum += dy(t, f) * gate * open * up;
-      dgate_up.put(d * up * open * (1 + gate * (1 - open)), t, 0, f);
-      dgate_up.put(d * gate * open, t, 1, f);
+      const double d = (weight ? weight(t) : 1) * dy(t, f), open = opened(o.gate, gate);
+      sum += dy(t, f) * open * up;
+      dgate_up.put(d * up * opened_slope(o.gate, gate), t, 0, f);
+      dgate_up.put(d * open, t, 1, f);
     }
     if (dweight) dweight.put(sum, t);
   }

@@ -115,6 +115,10 @@ class Checker {
     rule(m.window > 0 || m.window_layers.empty(), {"model.window_layers", "model.window"},
          "model.window_layers says which blocks have a window: give model.window, or leave it out");
     blocks(m.window_layers, "model.window_layers");
+    rule(m.window_rope_theta == 0 || (m.window > 0 && m.positions == Positions::rotary),
+         {"model.window_rope_theta", "model.window", "model.positions"},
+         "model.window_rope_theta is of rotary positions in blocks with a window: give "
+         "model.window and model.positions = \"rotary\", or leave it out");
   }
 
   void experts() {

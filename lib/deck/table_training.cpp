@@ -39,7 +39,8 @@ KeySection model_section() {
               .automatically("width/heads, which must be whole"),
           row("ffn_width", &M::ffn_width, "channels inside the MLP")
               .in(1, row_most)
-              .automatically("8/3*width for swiglu, up to a multiple of 64; else 4*width"),
+              .automatically(
+                  "8/3*width for swiglu and geglu, up to a multiple of 64; else 4*width"),
           row("vocab", &M::vocab, "rows of the embedding; at least the token file's vocabulary")
               .in(1, int32_most)
               .automatically("the token file's"),
@@ -72,6 +73,17 @@ KeySection model_section() {
               "blocks that have the window, the others see all; the first block is 0; []: all "
               "blocks")
               .in(0, 9999),
+          row("attention_scale", &M::attention_scale,
+              "what products of queries and keys are multiplied with")
+              .in(0, 1e6)
+              .automatically("1/sqrt(head_dim)"),
+          row("attention_softcap", &M::attention_softcap,
+              "a soft cap c: scores s become c tanh(s / c) (Gemma 2); 0: none. On a GPU cuDNN does "
+              "not compute such attention, kernels of Trireme's own do")
+              .in(0, 1e6),
+          row("logit_softcap", &M::logit_softcap,
+              "the same of the head's logits (Gemma 2); 0: none")
+              .in(0, 1e6),
           row("attention_sinks", &M::attention_sinks,
               "of each query head a learnt logit joins those of the keys in softmax, and its share "
               "is dropped (gpt-oss); begins at 0, has no weight decay"),
@@ -102,6 +114,10 @@ KeySection model_section() {
           row("positions", &M::positions,
               "a table added to the embedding, or rotation of queries and keys"),
           row("rope_theta", &M::rope_theta, "base of the rotary frequencies").above(0, 1e12),
+          row("window_rope_theta", &M::window_rope_theta,
+              "base of blocks with a window, whose frequencies are not scaled (Gemma 3)")
+              .in(0, 1e12)
+              .automatically("as all other blocks"),
           row("rope_scaling", &M::rope_scaling,
               "rotary frequencies for a longer context than the original: as they are, all "
               "divided by rope_factor (Chen et al. 2023), or low ones alone (Llama 3.1; YaRN, Peng "
@@ -130,6 +146,9 @@ KeySection model_section() {
               "yarn: what cos and sin are multiplied with")
               .in(0, 1e6)
               .automatically("0.1 ln(rope_factor) + 1"),
+          row("scale_embedding", &M::scale_embedding,
+              "rows of the embedding are multiplied with sqrt(width), rounded to the compute type "
+              "(Gemma)"),
           row("tied", &M::tied, "embedding and head share one table"),
           row("dropout", &M::dropout, "probability on residual branches and the embedding")
               .below(0, 1)

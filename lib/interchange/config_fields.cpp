@@ -25,10 +25,10 @@ constexpr std::string_view without_effect[] = {
     "attn_pdrop", "classifier_dropout", "gradient_checkpointing", "tf_legacy_loss",
     "output_router_logits", "router_aux_loss_coef", "router_jitter_noise",
     // of running it
-    "use_cache", "output_attentions", "output_hidden_states", "output_past", "return_dict",
-    "use_return_dict", "torchscript", "use_bfloat16", "chunk_size_feed_forward", "pretraining_tp",
-    "reorder_and_upcast_attn", "attn_implementation", "tie_last_hidden_states", "is_decoder",
-    "tie_encoder_decoder", "cross_attention_hidden_size",
+    "use_cache", "cache_implementation", "output_attentions", "output_hidden_states", "output_past",
+    "return_dict", "use_return_dict", "torchscript", "use_bfloat16", "chunk_size_feed_forward",
+    "pretraining_tp", "reorder_and_upcast_attn", "attn_implementation", "tie_last_hidden_states",
+    "is_decoder", "tie_encoder_decoder", "cross_attention_hidden_size",
     // of texts
     "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "cls_token_id",
     "mask_token_id", "decoder_start_token_id", "tokenizer_class", "prefix",

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace trireme {
 static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMeta& meta) {
   using Text = std::string;
   using Count = std::int64_t;
+  const double own = 1 / std::sqrt(static_cast<double>(c.head_dim));
+  const double scale = c.attention_scale > 0 ? c.attention_scale : own;
   return {{"layers", c.layers},
           {"width", c.width},
           {"heads", c.heads},
@@ -39,9 +42,13 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"dense_layers", c.dense_layers},
           {"window", c.window},
           {"window_layers", c.window_layers},
+          {"attention_scale", scale},
+          {"attention_softcap", c.attention_softcap},
+          {"logit_softcap", c.logit_softcap},
           {"attention_sinks", Count{c.attention_sinks}},
           {"positions", Text(name_of(c.positions))},
           {"rope_theta", c.rope_theta},
+          {"window_rope_theta", c.window_rope_theta},
           {"rope_scaling", Text(name_of(c.rope_scaling))},
           {"rope_factor", c.rope_factor},
           {"rope_low_freq_factor", c.rope_low_freq_factor},
@@ -52,6 +59,7 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"rope_truncate", Count{c.rope_truncate}},
           {"rope_attention_factor", c.rope_attention_factor},
           {"tied", Count{c.tied}},
+          {"scale_embedding", Count{c.scale_embedding}},
           {"step", meta.step},
           {"tokenizer_kind", meta.tokenizer_kind.empty() ? Text("none") : meta.tokenizer_kind}};
 }

@@ -30,6 +30,8 @@ class ElementStream {
   void copy(const HfTensor& t, SafetensorsWriter& to) {
     if (t.order == Order::transposed)
       transpose(t, to);
+    else if (t.plus != 0)
+      subtract(t, to);
     else
       model_.read(t.param, t.begin, t.shape.count(),
                   [&](std::int64_t, std::span<const std::byte> elements) {
@@ -42,6 +44,18 @@ class ElementStream {
     rounded_.resize(elements.size() / bytes_of(type) * bytes_of(type_));
     write_elements(type, elements, type_, rounded_);
     to.append(rounded_);
+  }
+
+  // In f64, so that there is one rounding.
+  void subtract(const HfTensor& t, SafetensorsWriter& to) {
+    model_.read(t.param, t.begin, t.shape.count(),
+                [&](std::int64_t, std::span<const std::byte> elements) {
+                  std::vector<double> theirs(elements.size() / bytes_of(stored_));
+                  read_elements(stored_ == DType::f64 ? ElementType::f64 : ElementType::f32,
+                                elements, DType::f64, std::as_writable_bytes(std::span(theirs)));
+                  for (auto& x : theirs) x -= t.plus;
+                  append(DType::f64, std::as_bytes(std::span(theirs)), to);
+                });
   }
 
   void transpose(const HfTensor& t, SafetensorsWriter& to) {

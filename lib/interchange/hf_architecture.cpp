@@ -3,6 +3,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/interchange/hf_config.hpp"
+#include "lib/interchange/hf_gemma.hpp"
 #include "lib/interchange/hf_windows.hpp"
 
 namespace trireme {
@@ -69,8 +70,6 @@ void require_gpt2(const ModelConfig& c) {
 void require_rotary(const ModelConfig& c) {
   constexpr const char* rotary = "each with rotary positions";
   if (c.norm != NormKind::rms) refuse("norm", in_quotes(name_of(c.norm)), rotary, "\"rms\"");
-  if (c.activation != ActivationKind::swiglu)
-    refuse("activation", in_quotes(name_of(c.activation)), rotary, "\"swiglu\"");
   if (c.qk_norm && (c.bias || c.qkv_bias))
     refuse(c.bias ? "bias" : "qkv_bias", text_of(true), "each with model.qk_norm = true", "false");
 }
@@ -83,12 +82,60 @@ void require_olmo2(const ModelConfig& c) {
   require_no_window(c, olmo2);
 }
 
+void require_swiglu(const ModelConfig& c) {
+  if (c.activation != ActivationKind::swiglu)
+    refuse("activation", in_quotes(name_of(c.activation)),
+           "each with rotary positions, but for Gemma's,", "\"swiglu\"");
+}
+
+// What Gemma's alone have.
+void require_no_gemma(const ModelConfig& c) {
+  constexpr const char* others = "each but Gemma's, whose model.norm_place is \"both\",";
+  if (c.scale_embedding) refuse("scale_embedding", text_of(true), others, "false");
+  const auto plain = canonical(c);
+  if (plain.attention_scale != 0)
+    refuse("attention_scale", fmt::format("{}", c.attention_scale), others, "1/sqrt(head_dim)");
+  if (c.attention_softcap != 0)
+    refuse("attention_softcap", fmt::format("{}", c.attention_softcap), others, "0");
+  if (c.logit_softcap != 0)
+    refuse("logit_softcap", fmt::format("{}", c.logit_softcap), others, "0");
+  if (plain.window_rope_theta != 0)
+    refuse("window_rope_theta", fmt::format("{}", c.window_rope_theta), others,
+           "none of its own for blocks with a window");
+}
+
+std::string gemma_architecture(const ModelConfig& c) {
+  constexpr const char* gemma = "each with model.norm_place = \"both\"";
+  if (c.experts > 0) refuse("experts", fmt::format("{}", c.experts), gemma, "0");
+  if (c.activation != ActivationKind::geglu)
+    refuse("activation", in_quotes(name_of(c.activation)), gemma, "\"geglu\"");
+  if (!c.scale_embedding) refuse("scale_embedding", text_of(false), gemma, "true");
+  if (c.bias || c.qkv_bias) refuse(c.bias ? "bias" : "qkv_bias", text_of(true), gemma, "false");
+  if (query_scalar_of(c) == 0)
+    refuse("attention_scale", fmt::format("{}", c.attention_scale), gemma,
+           "1/sqrt(n) of a whole number n");
+  if (!c.qk_norm) {
+    if (c.window_rope_theta != 0)
+      refuse("window_rope_theta", fmt::format("{}", c.window_rope_theta),
+             "Gemma2ForCausalLM, the one without model.qk_norm,", "none of its own");
+    return "Gemma2ForCausalLM";
+  }
+  constexpr const char* third = "Gemma3ForCausalLM, the one with model.qk_norm = true,";
+  if (c.qk_norm_over != QkNormOver::head)
+    refuse("qk_norm_over", in_quotes(name_of(c.qk_norm_over)), third, "\"head\"");
+  if (c.attention_softcap != 0)
+    refuse("attention_softcap", fmt::format("{}", c.attention_softcap), third, "0");
+  if (c.window > 0 && c.window_rope_theta == 0 && c.rope_scaling != RopeScaling::none)
+    refuse("rope_scaling", in_quotes(name_of(c.rope_scaling)), third,
+           "model.window_rope_theta beside it: blocks with a window are not scaled");
+  return "Gemma3ForCausalLM";
+}
+
 std::string dense_architecture(const ModelConfig& c) {
   if (c.norm_place == NormPlace::after) {
     require_olmo2(c);
     return "Olmo2ForCausalLM";
   }
-  require_norm_before(c, "each with norms in front");
   if (c.qk_norm) {
     if (c.qk_norm_over == QkNormOver::width)
       refuse("qk_norm_over", "\"width\"",
@@ -169,9 +216,13 @@ std::string architecture_of(const ModelConfig& model) {
   if (c.attention_sinks) refuse("attention_sinks", text_of(true), "each that is exported", "false");
   if (c.positions == Positions::learned) {
     require_gpt2(c);
+    require_no_gemma(c);
     return "GPT2LMHeadModel";
   }
   require_rotary(c);
+  if (c.norm_place == NormPlace::both) return gemma_architecture(c);
+  require_swiglu(c);
+  require_no_gemma(c);
   return c.experts > 0 ? mixture_architecture(c) : dense_architecture(c);
 }
 

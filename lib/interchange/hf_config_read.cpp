@@ -10,6 +10,7 @@
 #include "lib/base/log.hpp"
 #include "lib/interchange/config_fields.hpp"
 #include "lib/interchange/hf_config.hpp"
+#include "lib/interchange/hf_gemma.hpp"
 #include "lib/interchange/hf_windows.hpp"
 
 namespace trireme {
@@ -41,6 +42,8 @@ constexpr std::array families = {
     Family{"mistral", 8, 0, 131072, 4096, Windows::all, false, false},
     Family{"phi3", 0, 0, 4096, 0, Windows::all, false, false, 1e-5},
     Family{"olmo2", 0, 0, 2048, 0, Windows::none, false, true, 1e-5},
+    Family{"gemma2", 4, 256, 8192, 4096, Windows::but_second, false, false},
+    Family{"gemma3_text", 4, 256, 131072, 4096, Windows::but_sixth, false, true, 1e-6, 1e6},
     Family{"qwen2", 32, 0, 32768, 4096, Windows::by_layer, true, false},
     Family{"qwen3", 32, 128, 32768, 4096, Windows::by_layer, false, true},
     Family{"mixtral", 8, 0, 131072, 0, Windows::all, false, false, 1e-5, 1e6, mixtral},
@@ -106,7 +109,9 @@ void read_yarn(const ConfigFields& f, const ConfigFields& rope, ModelConfig& c) 
 // both objects, both versions take rope_scaling, and the other has no effect.
 void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
   static const Json nothing = Json::object();
-  const auto *scaling = f.find("rope_scaling"), *parameters = f.find("rope_parameters");
+  const auto* scaling = f.find("rope_scaling");
+  const auto* parameters =
+      family.model_type == "gemma3_text" ? full_rope_of_gemma3(f, c) : f.find("rope_parameters");
   const bool first = scaling && !scaling->empty();
   const auto* const given = first ? scaling : parameters;
   const ConfigFields rope(given ? *given : nothing, first ? "rope_scaling" : "rope_parameters");
@@ -186,12 +191,15 @@ void read_mixture(const ConfigFields& f, const Mixture& m, ModelConfig& c) {
 }
 
 ModelConfig llama(const ConfigFields& f, const Family& family) {
-  const auto activation = f.text("hidden_act", "silu");
-  f.refuse_if(activation != "silu" && activation != "swish", "hidden_act",
-              "a gated MLP here has SiLU");
   ModelConfig c;
   c.norm = NormKind::rms;
-  c.activation = ActivationKind::swiglu;
+  const bool gemma = is_gemma(family.model_type);
+  if (!gemma) {
+    const auto activation = f.text("hidden_act", "silu");
+    f.refuse_if(activation != "silu" && activation != "swish", "hidden_act",
+                "a gated MLP here has SiLU");
+    c.activation = ActivationKind::swiglu;
+  }
   c.positions = Positions::rotary;
   c.layers = f.integer("num_hidden_layers");
   c.width = f.integer("hidden_size");
@@ -203,7 +211,7 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
   c.vocab = f.integer("vocab_size");
   c.context = f.integer("max_position_embeddings", family.context);
   c.norm_eps = f.real("rms_norm_eps", family.norm_eps);
-  c.tied = f.flag("tie_word_embeddings", false);
+  c.tied = f.flag("tie_word_embeddings", gemma);
   c.bias = f.flag("attention_bias", false);
   c.qkv_bias = family.qkv_bias;
   c.qk_norm = family.qk_norm;
@@ -222,6 +230,7 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
     f.refuse_if(f.flag(key, false), key, "rotary positions here turn the halves of a head");
   read_rope(f, family, c);
   read_window(f, family.windows, family.window, c);
+  if (gemma) read_gemma(f, family.model_type, c);
   if (family.mixture.experts_per_token > 0) read_mixture(f, family.mixture, c);
   return c;
 }
@@ -230,7 +239,7 @@ const Family* family_of(std::string_view type) {
   const auto* const found = std::ranges::find(families, type, &Family::model_type);
   require(found != families.end() || type == "gpt2",
           "'model_type' = \"{}\" is not among those that are imported: gpt2, llama, mistral, "
-          "phi3, olmo2, qwen2, qwen3, mixtral, olmoe, qwen2_moe, qwen3_moe",
+          "phi3, olmo2, gemma2, gemma3_text, qwen2, qwen3, mixtral, olmoe, qwen2_moe, qwen3_moe",
           escaped(type));
   return found == families.end() ? nullptr : found;
 }

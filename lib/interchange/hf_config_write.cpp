@@ -5,6 +5,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/interchange/hf_config.hpp"
+#include "lib/interchange/hf_gemma.hpp"
 #include "lib/interchange/hf_windows.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
@@ -113,6 +114,10 @@ Json llama(const ModelConfig& c, const std::string& architecture) {
   if (architecture == "LlamaForCausalLM") {
     json["model_type"] = "llama";
     json["attention_bias"] = json["mlp_bias"] = c.bias;
+    return json;
+  }
+  if (architecture.starts_with("Gemma")) {
+    add_gemma(json, c, architecture);
     return json;
   }
   if (architecture == "Olmo2ForCausalLM") {

@@ -204,6 +204,16 @@ DType HfWeights::master() const {
   return any ? DType::f64 : DType::f32;
 }
 
+template <class T>
+static void add_as(double x, std::span<std::byte> to) {
+  auto* const first = reinterpret_cast<T*>(to.data());
+  for (std::size_t i = 0; i < to.size() / sizeof(T); ++i)
+    first[i] = static_cast<T>(static_cast<double>(first[i]) + x);
+}
+static void add(double x, DType dtype, std::span<std::byte> to) {
+  dtype == DType::f64 ? add_as<double>(x, to) : add_as<float>(x, to);
+}
+
 void HfWeights::read(const std::string& param, std::int64_t first, DType dtype,
                      std::span<std::byte> to) {
   const auto size = static_cast<std::int64_t>(bytes_of(dtype));
@@ -220,6 +230,7 @@ void HfWeights::read(const std::string& param, std::int64_t first, DType dtype,
       std::copy_n(whole_.begin() + begin * size, part.size(), part.begin());
     } else {
       read_rows(source, begin - source.tensor.begin, dtype, part);
+      if (source.tensor.plus != 0) add(source.tensor.plus, dtype, part);
     }
   }
 }

@@ -63,6 +63,13 @@ constexpr Row norm_after_rows[] = {
     {"blocks.#.ffn_out_norm.weight", "model.layers.#.post_feedforward_layernorm.weight"},
 };
 
+constexpr Row norm_both_rows[] = {
+    {"blocks.#.attention_norm.weight", "model.layers.#.input_layernorm.weight"},
+    {"blocks.#.attention_out_norm.weight", "model.layers.#.post_attention_layernorm.weight"},
+    {"blocks.#.ffn_norm.weight", "model.layers.#.pre_feedforward_layernorm.weight"},
+    {"blocks.#.ffn_out_norm.weight", "model.layers.#.post_feedforward_layernorm.weight"},
+};
+
 // ... and by how products are cut.
 constexpr Row product_rows[] = {
     {"blocks.#.qkv.weight", "model.layers.#.self_attn.q_proj.weight", Share::queries},
@@ -124,6 +131,11 @@ bool is_mixtral(const ModelConfig& c) {
   return !c.qk_norm && c.shared_expert_width == 0;
 }
 
+// Of those that are exported Gemma's alone have norms at both places.
+bool is_gemma(const ModelConfig& c) {
+  return c.norm_place == NormPlace::both;
+}
+
 std::vector<Row> rows_of(const ModelConfig& c, ExpertTensors experts, ProductTensors products) {
   if (c.positions == Positions::learned) return {std::begin(gpt2_rows), std::end(gpt2_rows)};
   std::vector<Row> rows(std::begin(llama_rows), std::end(llama_rows));
@@ -132,6 +144,7 @@ std::vector<Row> rows_of(const ModelConfig& c, ExpertTensors experts, ProductTen
   };
   if (c.norm_place == NormPlace::before) add(norm_before_rows);
   if (c.norm_place == NormPlace::after) add(norm_after_rows);
+  if (c.norm_place == NormPlace::both) add(norm_both_rows);
   add(products == ProductTensors::apart ? std::span<const Row>(product_rows) : packed_product_rows);
   if (c.experts == 0) return rows;
   if (experts == ExpertTensors::apart && is_mixtral(c)) {
@@ -232,6 +245,7 @@ std::vector<HfTensor> hf_tensors(const ModelSpec& spec, ExpertTensors experts,
     for (const auto& row : rows) {
       if (with(numbers, row.ours) != p.name) continue;
       auto t = tensor_of(row, with(numbers, row.theirs), p, c);
+      if (is_gemma(c) && p.name.ends_with("norm.weight")) t.plus = 1;
       tensors.push_back(row.share == Share::of_expert
                             ? of_expert(std::move(t), numbers.expert, c.experts)
                             : std::move(t));

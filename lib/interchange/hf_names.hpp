@@ -7,7 +7,8 @@
 // gate, then up. The halves of a head that rotary positions turn are theirs: nothing is permuted.
 // Experts have tensors of their own; transformers 5 also writes one of all experts of a layer where
 // it is told not to keep the old format, and that is read. So is Phi-3, a Llama whose products lie
-// in one tensor as ours do: it is written as what it computes.
+// in one tensor as ours do: it is written as what it computes. Norms of Gemma's are stored less
+// one.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct HfTensor {
   std::string param;          // of ours
   std::int64_t begin = 0;     // elements [begin, begin + shape.count()) of it, row-major
   Order order = Order::same;  // transposed: the whole parameter
+  double plus = 0;            // what ours has more than theirs
   std::int64_t expert = 0;    // whose part of theirs this is,
   std::int64_t experts = 0;   // ... which has these experts' one behind the other; 0: it is whole
   bool operator==(const HfTensor&) const = default;

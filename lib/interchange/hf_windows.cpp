@@ -31,6 +31,13 @@ std::vector<std::int64_t> layers_from(std::int64_t first, std::int64_t layers) {
   return all;
 }
 
+std::vector<std::int64_t> layers_but_each(std::int64_t n, std::int64_t layers) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t l = 0; l < countable(layers); ++l)
+    if ((l + 1) % n != 0) all.push_back(l);
+  return all;
+}
+
 // The first layers, which have no window.
 std::int64_t full_layers(const ConfigFields& f) {
   const auto* const n = f.find("max_window_layers");
@@ -43,7 +50,8 @@ void read_window(const ConfigFields& f, Windows windows, std::int64_t otherwise,
   const auto* types = f.find("layer_types");
   const auto listed = types ? sliding_layers(*types) : std::vector<std::int64_t>{};
   const bool named = f.names("use_sliding_window"), used = f.flag("use_sliding_window", false);
-  const bool flagged = windows != Windows::none && windows != Windows::all;
+  const bool patterned = windows == Windows::but_second || windows == Windows::but_sixth;
+  const bool flagged = windows != Windows::none && windows != Windows::all && !patterned;
   if (types || flagged || (named && !used)) {
     f.unused("max_window_layers");
     f.unused("sliding_window");
@@ -57,8 +65,12 @@ void read_window(const ConfigFields& f, Windows windows, std::int64_t otherwise,
                     : "and models of this type have no window");
     return;
   }
-  if (windows == Windows::by_layer) {
-    c.window_layers = types ? listed : layers_from(full_layers(f), c.layers);
+  if (windows == Windows::by_layer || patterned) {
+    const auto each =
+        windows == Windows::but_sixth ? f.integer("sliding_window_pattern", 6) : std::int64_t{2};
+    c.window_layers = types       ? listed
+                      : patterned ? layers_but_each(each, c.layers)
+                                  : layers_from(full_layers(f), c.layers);
     if (c.window_layers.empty()) return;
     const auto types_given = types ? std::ssize(*types) : c.layers;
     require(types_given == c.layers, "'layer_types' has {}, and 'num_hidden_layers' is {}",
@@ -69,6 +81,13 @@ void read_window(const ConfigFields& f, Windows windows, std::int64_t otherwise,
   if (c.window == 0) c.window_layers.clear();
 }
 
+static Json types_of_layers(const ModelConfig& c) {
+  auto types = Json::array();
+  for (std::int64_t l = 0; l < c.layers; ++l)
+    types.push_back(window_of(c, l) > 0 ? "sliding_attention" : "full_attention");
+  return types;
+}
+
 // Types of layers say where a window is; the number of layers without one is what versions before
 // 4.53 read.
 void add_window(Json& json, const ModelConfig& c, const std::string& architecture) {
@@ -77,16 +96,20 @@ void add_window(Json& json, const ModelConfig& c, const std::string& architectur
     json["sliding_window"] = window;
     return;
   }
+  if (architecture.starts_with("Gemma")) {
+    // Its masks are made with one in any case.
+    json["sliding_window"] = c.window > 0 ? c.window : positions_of(c);
+    json["layer_types"] = types_of_layers(c);
+    return;
+  }
   json["use_sliding_window"] = c.window > 0;
   if (c.window == 0) return;
   json["sliding_window"] = window;
   std::int64_t full = 0;
   while (window_of(c, full) == 0) ++full;
   json["max_window_layers"] = full;
-  if (architecture != "Qwen2ForCausalLM" && architecture != "Qwen3ForCausalLM") return;
-  json["layer_types"] = Json::array();
-  for (std::int64_t l = 0; l < c.layers; ++l)
-    json["layer_types"].push_back(window_of(c, l) > 0 ? "sliding_attention" : "full_attention");
+  if (architecture == "Qwen2ForCausalLM" || architecture == "Qwen3ForCausalLM")
+    json["layer_types"] = types_of_layers(c);
 }
 
 ModelConfig with_plain_windows(ModelConfig c) {

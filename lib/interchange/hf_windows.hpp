@@ -11,8 +11,17 @@ namespace trireme {
 
 // Where attention has a window: nowhere; in every layer; where use_sliding_window is true, in every
 // layer, in those that the types of layers or their number say, or in some that versions 4 and 5
-// choose differently.
-enum class Windows : std::uint8_t { none, all, if_used, by_layer, by_version };
+// choose differently; without types in all layers but every second, or but each of a number that
+// the file has, or the sixth.
+enum class Windows : std::uint8_t {
+  none,
+  all,
+  if_used,
+  by_layer,
+  by_version,
+  but_second,
+  but_sixth
+};
 
 // `otherwise`: a family's window where the file names none; 0: none. c has its layers.
 void read_window(const ConfigFields&, Windows, std::int64_t otherwise, ModelConfig& c);

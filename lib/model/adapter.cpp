@@ -31,7 +31,7 @@ std::vector<AdaptedProduct> products_of(const ModelConfig& c, const std::string&
     const auto q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
     return {{weight + ".q", 0, q}, {weight + ".k", q, kv}, {weight + ".v", q + kv, kv}};
   }
-  if (c.activation == ActivationKind::swiglu && weight.ends_with(".ffn_in"))
+  if (is_gated(c.activation) && weight.ends_with(".ffn_in"))
     return {{weight + ".gate", 0, outputs / 2}, {weight + ".up", outputs / 2, outputs / 2}};
   return {{weight, 0, outputs}};
 }

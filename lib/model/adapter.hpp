@@ -29,7 +29,7 @@ double alpha_of(const AdapterConfig&);
 double scale_of(const AdapterConfig&);
 
 // A product with channels [channel, channel + channels) of a weight's outputs: of "qkv" of rotary
-// models the queries, keys and values, of "ffn_in" of SwiGLU gate and up; of others the whole.
+// models the queries, keys and values, of "ffn_in" of a gated MLP gate and up; of others the whole.
 struct AdaptedProduct {
   std::string name;  // "blocks.3.qkv.q"
   std::int64_t channel = 0, channels = 0;

@@ -1,6 +1,7 @@
 #include "lib/model/config.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -120,12 +121,48 @@ ModelConfig olmoe(ModelConfig c) {
   return c;
 }
 
+// Blocks that have a window: all but each n-th.
+std::vector<std::int64_t> all_but_each(std::int64_t n, std::int64_t layers) {
+  std::vector<std::int64_t> some;
+  for (std::int64_t l = 0; l < layers; ++l)
+    if ((l + 1) % n != 0) some.push_back(l);
+  return some;
+}
+
+ModelConfig gemma(ModelConfig c, std::int64_t window, std::int64_t full) {
+  c = llama(std::move(c));
+  c.norm_place = NormPlace::both;
+  c.activation = ActivationKind::geglu;
+  c.tied = true;
+  c.scale_embedding = true;
+  c.norm_eps = 1e-06;
+  c.head_dim = 256;
+  c.window = window;
+  c.window_layers = all_but_each(full, c.layers);
+  return c;
+}
+
+ModelConfig gemma_2(ModelConfig c) {
+  c = gemma(std::move(c), 4096, 2);
+  c.attention_softcap = 50;
+  c.logit_softcap = 30;
+  return c;
+}
+
+ModelConfig gemma_3(ModelConfig c) {
+  c = gemma(std::move(c), 512, 6);
+  c.qk_norm = true;
+  c.rope_theta = 1e6;
+  c.window_rope_theta = 10000;
+  return c;
+}
+
 // GPT-2: Radford et al. 2019; the vocabulary of 50257 is padded to a multiple of 64; ffn_width
 // follows from width. llama-7B and 70B: Touvron et al. 2023, "Llama 2"; 1B: the shape of Zhang et
 // al. 2024, "TinyLlama". The others from config.json of Llama-3.2-1B, Meta-Llama-3-8B,
-// Mistral-7B-v0.3, SmolLM2-135M, OLMo-2-0425-1B, Qwen2-0.5B, Qwen3-0.6B, Mixtral-8x7B-v0.1,
-// OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B as their makers published them on
-// huggingface.co, the context being max_position_embeddings.
+// Mistral-7B-v0.3, SmolLM2-135M, OLMo-2-0425-1B, gemma-2-2b, gemma-3-1b-pt, Qwen2-0.5B, Qwen3-0.6B,
+// Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B as their makers
+// published them on huggingface.co, the context being max_position_embeddings.
 const std::vector<ModelConfig>& presets() {
   static const std::vector<ModelConfig> all = {
       with_shape("gpt2-124M", 12, 768, 12, 0, 0, 50304, 1024),
@@ -140,6 +177,8 @@ const std::vector<ModelConfig>& presets() {
       mistral(with_shape("mistral-7B-v0.3", 32, 4096, 32, 8, 14336, 32768, 32768)),
       smollm2(with_shape("smollm2-135M", 30, 576, 9, 3, 1536, 49152, 8192)),
       olmo_2(with_shape("olmo2-1B", 16, 2048, 16, 16, 8192, 100352, 4096)),
+      gemma_2(with_shape("gemma2-2B", 26, 2304, 8, 4, 9216, 256000, 8192)),
+      gemma_3(with_shape("gemma3-1B", 26, 1152, 4, 1, 6912, 262144, 32768)),
       qwen_2(with_shape("qwen2-0.5B", 24, 896, 14, 2, 4864, 151936, 131072)),
       qwen_3(with_shape("qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 40960)),
       mixture(mistral(with_shape("mixtral-8x7B", 32, 4096, 32, 8, 14336, 32000, 32768)), 8, 2,
@@ -157,7 +196,7 @@ ModelConfig completed(ModelConfig c) {
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   if (c.head_dim == 0 && c.width % c.heads == 0) c.head_dim = c.width / c.heads;
   if (c.ffn_width == 0) {
-    if (c.activation == ActivationKind::swiglu) {
+    if (is_gated(c.activation)) {
       const std::int64_t least = (8 * c.width + 2) / 3;
       c.ffn_width = (least + 63) / 64 * 64;
     } else {
@@ -193,10 +232,15 @@ ModelConfig without_adapters(ModelConfig c) {
 
 ModelConfig canonical(ModelConfig c) {
   const ModelConfig plain;
-  if (c.window >= positions_of(c)) c.window = plain.window;
+  const bool rotary = c.positions == Positions::rotary;
+  const bool turns_alike = c.window_rope_theta == 0 || !rotary;
+  if (c.window >= positions_of(c) && turns_alike) c.window = plain.window;
   std::ranges::sort(c.window_layers);
   if (c.window == 0 || std::ssize(c.window_layers) == c.layers)
     c.window_layers = plain.window_layers;
+  if (c.window == 0 || !rotary) c.window_rope_theta = plain.window_rope_theta;
+  if (c.head_dim > 0 && c.attention_scale == 1 / std::sqrt(static_cast<double>(c.head_dim)))
+    c.attention_scale = plain.attention_scale;
   c.preset = plain.preset;
   c.dropout = plain.dropout;
   c.recompute = plain.recompute;

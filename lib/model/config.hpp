@@ -16,9 +16,10 @@
 
 namespace trireme {
 
-enum class ActivationKind : std::uint8_t { gelu, swiglu };
+enum class ActivationKind : std::uint8_t { gelu, swiglu, geglu };
 template <>
-inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu", "swiglu");
+inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu", "swiglu",
+                                                                          "geglu");
 enum class Positions : std::uint8_t { learned, rotary };
 template <>
 inline constexpr auto value_names<Positions> = named<Positions>("learned", "rotary");
@@ -57,6 +58,9 @@ struct ModelConfig {
   QkNormOver qk_norm_over = QkNormOver::head;
   std::int64_t window = 0;  // tokens that a token attends to, up to its own; 0: all before it
   std::vector<std::int64_t> window_layers;  // blocks that have it, from 0; none named: all
+  double attention_scale = 0;    // what products of queries and keys times; 0: 1/sqrt(head_dim)
+  double attention_softcap = 0;  // c: scores s become c tanh(s / c); 0: they stay
+  double logit_softcap = 0;      // the same of logits
   bool attention_sinks = false;  // a learnt logit a query head, in softmax beside those of keys
   ActivationKind activation = ActivationKind::gelu;
   std::int64_t experts = 0;  // MLPs of a block, of which a router chooses; 0: one, for all
@@ -68,7 +72,8 @@ struct ModelConfig {
   bool norm_topk = true;                        // the weights of a token's experts add up to 1
   std::vector<std::int64_t> dense_layers;       // blocks that have one MLP all the same, from 0
   Positions positions = Positions::learned;
-  double rope_theta = 10000;  // base of the rotary frequencies
+  double rope_theta = 10000;     // base of the rotary frequencies
+  double window_rope_theta = 0;  // of blocks with a window, unscaled; 0: as all others
   RopeScaling rope_scaling = RopeScaling::none;
   double rope_factor = 1;                     // what scaled frequencies are divided by
   double rope_low_freq_factor = 1;            // llama3: turns in the original context at which
@@ -79,6 +84,7 @@ struct ModelConfig {
   bool rope_truncate = true;                  // yarn: the pairs between are rounded outwards
   double rope_attention_factor = 0;           // yarn: of cos and sin; 0: 0.1 ln(rope_factor) + 1
   bool tied = true;                           // embedding and head share one table
+  bool scale_embedding = false;               // times sqrt(width)
   double dropout = 0;                         // probability, on residual branches and the embedding
   Recompute recompute = Recompute::none;
   Offload offload = Offload::none;
@@ -91,8 +97,13 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// kv_heads, head_dim, ffn_width and expert_width decided; swiglu's 8/3*width is rounded up to a
-// multiple of 64. vocab may still be 0. Checks nothing, so it takes illegal shapes too: head_dim
+// Is its first product a gate beside what it opens?
+constexpr bool is_gated(ActivationKind a) {
+  return a != ActivationKind::gelu;
+}
+
+// kv_heads, head_dim, ffn_width and expert_width decided; a gated MLP's 8/3*width is rounded up to
+// a multiple of 64. vocab may still be 0. Checks nothing, so it takes illegal shapes too: head_dim
 // stays 0 where heads does not divide width.
 ModelConfig completed(ModelConfig);
 

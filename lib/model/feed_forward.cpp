@@ -52,8 +52,8 @@ class AdaptedGelu final : public FeedForward {
 // With a gate, times the sigmoid of a product of its own.
 class GatedMlp final : public FeedForward {
  public:
-  GatedMlp(std::unique_ptr<Op> in, std::unique_ptr<Op> out, ParamId gate = {})
-      : in_(std::move(in)), out_(std::move(out)) {
+  GatedMlp(std::unique_ptr<Op> in, std::unique_ptr<Op> out, GateFunction f, ParamId gate = {})
+      : in_(std::move(in)), out_(std::move(out)), gated_(f) {
     if (gate != ParamId{}) gate_.emplace(gate);
   }
   Value forward(Tape& tape, const Run& run, Value h) const override {
@@ -64,13 +64,13 @@ class GatedMlp final : public FeedForward {
     } else {
       x.push_back(tape.apply(run, *in_, std::move(h)));
     }
-    auto y = tape.apply(run, swiglu_, std::move(x));
+    auto y = tape.apply(run, gated_, std::move(x));
     return tape.apply(run, *out_, std::move(y[0]));
   }
 
  private:
   std::unique_ptr<Op> in_, out_;
-  ops::Swiglu swiglu_;
+  ops::Swiglu gated_;
   std::optional<ops::SigmoidGate> gate_;
 };
 
@@ -83,7 +83,8 @@ class Mixture final : public FeedForward {
         experts_(p.expert_in, p.expert_out, s.config.expert_width),
         over_ranks_(p.expert_in, p.expert_out, s.config.expert_width) {
     if (s.config.shared_expert_width > 0)
-      shared_.emplace(make_product(s, p.shared_in), make_product(s, p.shared_out), p.shared_gate);
+      shared_.emplace(make_product(s, p.shared_in), make_product(s, p.shared_out),
+                      GateFunction::silu, p.shared_gate);
   }
   Value forward(Tape& tape, const Run& run, Value h) const override {
     std::vector<Value> in = {h};
@@ -107,9 +108,10 @@ class Mixture final : public FeedForward {
 std::unique_ptr<FeedForward> make_feed_forward(const ModelSpec& s, std::int64_t layer) {
   const auto& p = s.blocks[static_cast<std::size_t>(layer)];
   if (has_experts(s.config, layer)) return std::make_unique<Mixture>(s, p, layer);
-  if (s.config.activation != ActivationKind::gelu)
-    return std::make_unique<GatedMlp>(make_product(s, p.ffn_in, p.ffn_in_bias),
-                                      make_product(s, p.ffn_out, p.ffn_out_bias));
+  if (is_gated(s.config.activation))
+    return std::make_unique<GatedMlp>(
+        make_product(s, p.ffn_in, p.ffn_in_bias), make_product(s, p.ffn_out, p.ffn_out_bias),
+        s.config.activation == ActivationKind::geglu ? GateFunction::gelu : GateFunction::silu);
   if (s.adapter_of(p.ffn_in) || s.adapter_of(p.ffn_out)) return std::make_unique<AdaptedGelu>(s, p);
   return std::make_unique<Gelu>(s, p);
 }

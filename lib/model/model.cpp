@@ -7,7 +7,7 @@ namespace trireme {
 Model::Model(Backend& backend, ModelSpec spec, DType compute, bool exact)
     : spec_(std::move(spec)), compute_(compute) {
   const auto& c = spec_.config;
-  Tensor rotary_T2E;
+  Tensor rotary_T2E, in_window_T2E;
   if (c.positions == Positions::rotary) {
     const ops::RotaryFrequencies frequencies{.theta = c.rope_theta,
                                              .scaling = c.rope_scaling,
@@ -21,10 +21,18 @@ Model::Model(Backend& backend, ModelSpec spec, DType compute, bool exact)
                                              .attention_factor = c.rope_attention_factor};
     rotary_T2E = ops::rotary_table(backend, c.context, frequencies.of_pairs(c.head_dim),
                                    frequencies.amplitude(), wide(compute));
+    if (c.window > 0 && c.window_rope_theta > 0) {
+      const ops::RotaryFrequencies plain{.theta = c.window_rope_theta};
+      in_window_T2E =
+          ops::rotary_table(backend, c.context, plain.of_pairs(c.head_dim), 1, wide(compute));
+    }
   }
   parts_.push_back(std::make_unique<EmbeddingPart>(spec_, compute));
-  for (std::int64_t l = 0; l < c.layers; ++l)
-    parts_.push_back(std::make_unique<BlockPart>(spec_, l, rotary_T2E, exact));
+  for (std::int64_t l = 0; l < c.layers; ++l) {
+    const bool own = in_window_T2E && window_of(c, l) > 0;
+    parts_.push_back(
+        std::make_unique<BlockPart>(spec_, l, own ? in_window_T2E : rotary_T2E, exact));
+  }
   parts_.push_back(std::make_unique<FinalNormPart>(spec_));
   parts_.push_back(std::make_unique<HeadPart>(spec_));
 }

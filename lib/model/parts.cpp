@@ -1,5 +1,7 @@
 #include "lib/model/parts.hpp"
 
+#include <cmath>
+
 #include "lib/ops/key_values.hpp"
 #include "lib/ops/norm.hpp"
 #include "lib/ops/sequence_layout.hpp"
@@ -24,10 +26,19 @@ static ops::DropoutSite site(const ModelConfig& c, std::int64_t n) {
   return {n, c.dropout};
 }
 
+// sqrt(width) as a number of the compute type, as Gemma has it.
+static double embedding_scale(std::int64_t width, DType compute) {
+  const double scale = std::sqrt(static_cast<double>(width));
+  return compute == DType::bf16
+             ? static_cast<double>(static_cast<float>(bf16(static_cast<float>(scale))))
+             : scale;
+}
+
 EmbeddingPart::EmbeddingPart(const ModelSpec& s, DType compute)
     : units_{{s.table_unit, Use::own}},
       table_(s.table, s.config.width, compute),
       dropout_(site(s.config, 0)) {
+  if (s.config.scale_embedding) scale_.emplace(embedding_scale(s.config.width, compute));
   if (s.positions != ParamId{}) {
     positions_.emplace(s.positions);
     units_.push_back({s.position_unit, Use::own});
@@ -36,6 +47,7 @@ EmbeddingPart::EmbeddingPart(const ModelSpec& s, DType compute)
 
 Value EmbeddingPart::forward(Tape& tape, const Run& run, Value ids_BT) const {
   Value x = tape.apply(run, table_, std::move(ids_BT));
+  if (scale_) x = tape.apply(run, *scale_, std::move(x));
   if (positions_) x = tape.apply(run, *positions_, std::move(x));
   return tape.apply(run, dropout_, std::move(x));
 }
@@ -129,7 +141,8 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
       input_(s, p, rotary_T2E, exact),
       split_heads_(attended(s.config, exact)),
       attention_(attended(s.config, exact), static_cast<std::size_t>(layer),
-                 window_of(s.config, layer), p.sinks),
+                 window_of(s.config, layer), p.sinks,
+                 {s.config.attention_scale, s.config.attention_softcap}),
       join_heads_(attended(s.config, exact)),
       output_(s, p, layer),
       has_experts_(has_experts(s.config, layer)) {}
@@ -155,7 +168,8 @@ Value FinalNormPart::forward(Tape& tape, const Run& run, Value x) const {
 }
 
 HeadPart::HeadPart(const ModelSpec& s)
-    : units_{{s.head_unit, s.config.tied ? Use::tied : Use::own}}, head_(s.head, s.config.vocab) {}
+    : units_{{s.head_unit, s.config.tied ? Use::tied : Use::own}},
+      head_(s.head, s.config.vocab, s.config.logit_softcap) {}
 
 Value HeadPart::forward(Tape& tape, const Run& run, Value x) const {
   return tape.apply(run, head_, std::move(x));

@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-// x_BTC = dropout(table[ids_BT] + positions)
+// x_BTC = dropout(table[ids_BT] + positions), the table times sqrt(width) where the model says so
 class EmbeddingPart final : public Part {
  public:
   EmbeddingPart(const ModelSpec&, DType compute);
@@ -27,6 +27,7 @@ class EmbeddingPart final : public Part {
  private:
   std::vector<Borrow> units_;
   ops::Embedding table_;
+  std::optional<ops::Multiply> scale_;
   std::optional<ops::AddPositions> positions_;
   ops::Dropout dropout_;
 };

@@ -158,7 +158,7 @@ static void add_other_norms(Builder& b, const ModelConfig& c, const std::string&
 static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t layer) {
   const std::string name = "blocks." + std::to_string(layer);
   const auto packed = (c.heads + 2 * c.kv_heads) * c.head_dim;
-  const auto hidden = c.activation == ActivationKind::swiglu ? 2 * c.ffn_width : c.ffn_width;
+  const auto hidden = is_gated(c.activation) ? 2 * c.ffn_width : c.ffn_width;
   // The residual stream sums 2 layers branches.
   const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(c.layers));
   BlockParams p;

@@ -29,9 +29,9 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
   auto& b = run.backend;
   const Tensor qkv = std::move(in[0]);
   const ConstView sink_H = sinks_.empty() ? ConstView{} : run.weights[sinks_[0]];
-  const CachedBlock cached{block_, window_, sink_H};
+  const CachedBlock cached{block_, window_, sink_H, scores_};
   if (extends(run)) return {extend(run, heads_, cached, qkv)};
-  AttentionCalls calls(run, heads_, window_, qkv, Direction::forward);
+  AttentionCalls calls(run, heads_, window_, scores_, qkv, Direction::forward);
   const ConstView own_H = sinks_of(sink_H, calls.share.query);
   const auto query = calls.share.query.count;
   const Tensor o =
@@ -78,7 +78,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
   const Tensor &qkv = saved[0], &o = saved[1], &lse = saved[2];
   const auto leaf = run.place.exact_chunk;
   const bool counts = leaf > 0;
-  AttentionCalls calls(run, heads_, window_, qkv, Direction::backward, leaf);
+  AttentionCalls calls(run, heads_, window_, scores_, qkv, Direction::backward, leaf);
   const Tensor dqkv = Tensor::empty(b, qkv.shape(), qkv.dtype(), Kind::transient);
   const Tensor scratch = calls.workspace();
   const auto q_BTHD = calls.packed(qkv).q_BTHD, dq_BTHD = calls.packed(dqkv).q_BTHD;

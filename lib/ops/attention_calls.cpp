@@ -1,7 +1,6 @@
 #include "lib/ops/attention_calls.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace trireme::ops {
@@ -24,14 +23,16 @@ View OwnHeads::lse(const Tensor& lse, const HeadGroup& g) const {
 }
 
 AttentionCalls::AttentionCalls(const Run& run, const Heads& h, std::int64_t window,
-                               const Tensor& qkv_BTX, Direction direction, std::int64_t rows)
+                               const Scores& scores, const Tensor& qkv_BTX, Direction direction,
+                               std::int64_t rows)
     : OwnHeads(run, h, qkv_BTX),
       layout(run.sequence ? *run.sequence : SequenceLayout(qkv_BTX.shape()[1])),
       backend_(run.backend),
       window_(window),
       type_(qkv_BTX.dtype()),
       direction_(direction),
-      documents_(run.place.start_BT) {
+      documents_(run.place.start_BT),
+      scores_(scores) {
   std::int64_t row = 0;
   for (int c = 0; c < layout.chunks(); ++c) {
     const auto all = layout.block(layout.group_of(run.seq.rank()), c);
@@ -59,8 +60,9 @@ std::vector<AttentionCall> AttentionCalls::with_keys_of(int c) const {
                            groups[g].query.count,
                            groups[g].kv.count,
                            dim,
-                           1 / std::sqrt(static_cast<double>(dim)),
+                           scores_.scale_of(dim),
                            window_};
+      shape.softcap = scores_.softcap;
       if (runs_.size() > 1 || layout.groups() > 1) {
         shape.key_count = keys.count();
         shape.query_at = own.positions.begin;

@@ -43,8 +43,8 @@ struct AttentionCall {
 class AttentionCalls : public OwnHeads {
  public:
   // rows > 0: runs of so many queries.
-  AttentionCalls(const Run&, const Heads&, std::int64_t window, const Tensor& qkv_BTX, Direction,
-                 std::int64_t rows = 0);
+  AttentionCalls(const Run&, const Heads&, std::int64_t window, const Scores&,
+                 const Tensor& qkv_BTX, Direction, std::int64_t rows = 0);
 
   // In order, those with keys of chunk c.
   std::vector<AttentionCall> with_keys_of(int c) const;
@@ -76,6 +76,7 @@ class AttentionCalls : public OwnHeads {
   DType type_;
   Direction direction_;
   bool documents_;
+  Scores scores_;
   std::vector<QueryRun> runs_;
   std::vector<Tensor> states_;  // by run and group
 };

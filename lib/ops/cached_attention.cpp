@@ -1,7 +1,6 @@
 #include "lib/ops/cached_attention.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "lib/ops/collective.hpp"
 #include "lib/ops/sequence_layout.hpp"
@@ -87,9 +86,10 @@ Tensor extend(const Run& run, const Heads& heads, const CachedBlock& block, cons
                                   .k_TGD = of(all.k_BTGD, kv),
                                   .v_TGD = of(all.v_BTGD, kv),
                                   .at = run.cached->at_B[static_cast<std::size_t>(b)],
-                                  .scale = 1 / std::sqrt(static_cast<double>(heads.dim)),
+                                  .scale = block.scores.scale_of(heads.dim),
                                   .window = block.window,
-                                  .sink_H = sinks_of(block.sink_H, q)});
+                                  .sink_H = sinks_of(block.sink_H, q),
+                                  .softcap = block.scores.softcap});
     }
   }
   return ranks.size > 1 ? all_heads(run, heads, o) : o;

@@ -6,11 +6,12 @@
 
 namespace trireme::ops {
 
-// Of a block: its number in the model, its window, and its sinks of all heads, or none.
+// Of a block: its number in the model, its window, its sinks of all heads, or none, and its scores.
 struct CachedBlock {
   std::size_t number;
   std::int64_t window;
   ConstView sink_H;
+  Scores scores;
 };
 
 // Keeps keys and values of positions `at` and on, of this rank's heads [1, T, 2 G, D]: of the

@@ -71,7 +71,8 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
                 .target_T = rows_of(target_T, chunk),
                 .scale = run.place.scale,
                 .logits = saved ? Logits::become_gradient : Logits::keep,
-                .largest = largest},
+                .largest = largest,
+                .softcap = softcap_},
                loss, chunk);
     if (!saved) continue;
     const ConstView dz_RV = z.view();

@@ -1,8 +1,8 @@
 #pragma once
-// Head: loss = sum over valid targets of -log softmax(x_TC w_VC')[target].
-// Forward computes loss, dx and dw together, in chunks of Backend::head_rows() tokens, so logits
-// are neither kept nor computed twice: the seed of backward is 1 by convention, scaled by
-// Place::scale.
+// Head: loss = sum over valid targets of -log softmax(x_TC w_VC')[target], or, with a soft cap c,
+// of c tanh(x_TC w_VC' / c). Forward computes loss, dx and dw together, in chunks of
+// Backend::head_rows() tokens, so logits are neither kept nor computed twice: the seed of backward
+// is 1 by convention, scaled by Place::scale.
 // Output: one f64, the sum over this rank's valid targets, not divided by anything; with
 // Place::losses as many as there are sums. With Place::exact_chunk two i64: that sum as a count of
 // quanta, and the bits of its largest term.
@@ -14,7 +14,8 @@ namespace trireme::ops {
 
 class Head final : public Op {
  public:
-  Head(ParamId weight, std::int64_t vocab) : params_{weight}, vocab_(vocab) {}
+  Head(ParamId weight, std::int64_t vocab, double softcap = 0)
+      : params_{weight}, vocab_(vocab), softcap_(softcap) {}
   std::string_view name() const override { return "head"; }
   std::span<const ParamId> params() const override { return params_; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
@@ -29,12 +30,13 @@ class Head final : public Op {
   static Loss download(Backend&, const Tensor&);
   // Several sums.
   static std::vector<double> download_sums(Backend&, const Tensor&);
-  // Logits [R, V] of rows x_RC, for generation.
+  // Logits [R, V] of rows x_RC, for generation, before a soft cap.
   Tensor logits(const Run&, ConstView x_RC) const;
 
  private:
   std::vector<ParamId> params_;
   std::int64_t vocab_;
+  double softcap_;
 };
 
 }  // namespace trireme::ops

@@ -1,6 +1,7 @@
 #pragma once
 // Which attention heads a rank works on, of those that share out heads (sequence_layout.hpp; Jacobs
 // et al. 2023, "DeepSpeed Ulysses").
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -10,6 +11,15 @@ struct Heads {
   std::int64_t query, kv, dim;
   std::int64_t packed() const { return (query + 2 * kv) * dim; }
   std::int64_t kv_of(std::int64_t q) const { return q * kv / query; }
+};
+
+// What products of queries and keys become before softmax.
+struct Scores {
+  double scale = 0;    // what they are multiplied with; 0: 1 / sqrt(dim)
+  double softcap = 0;  // c > 0: then c tanh(score / c)
+  double scale_of(std::int64_t dim) const {
+    return scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(dim));
+  }
 };
 
 // Heads [begin, begin + count).

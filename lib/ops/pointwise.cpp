@@ -1,5 +1,7 @@
 #include "lib/ops/pointwise.hpp"
 
+#include "lib/ops/support.hpp"
+
 namespace trireme::ops {
 
 std::vector<Tensor> Swiglu::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
@@ -8,7 +10,8 @@ std::vector<Tensor> Swiglu::forward(const Run& run, std::vector<Tensor> in, Save
   const auto f = s[2] / 2;
   Tensor y = Tensor::empty(run.backend, {s[0], s[1], f}, x.dtype(), kind_of(saved));
   kernel::Swiglu o{.y_TF = y.view().reshaped({s[0] * s[1], f}),
-                   .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})};
+                   .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f}),
+                   .gate = gate_};
   if (in.size() > 1) o.weight_T = in[1].view().reshaped({s[0] * s[1]});
   run.backend.put(Queue::compute, o);
   if (saved) *saved = std::move(in);
@@ -23,7 +26,8 @@ std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>&
   std::vector<Tensor> dx = {Tensor::empty(run.backend, s, x.dtype(), Kind::transient)};
   kernel::SwigluGrad o{.dgate_up_T2F = dx[0].view().reshaped({s[0] * s[1], 2, f}),
                        .dy_TF = grad_out[0].view().reshaped({s[0] * s[1], f}),
-                       .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})};
+                       .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f}),
+                       .gate = gate_};
   if (saved.size() > 1) {
     const Tensor& weight = saved[1];
     dx.push_back(Tensor::empty(run.backend, weight.shape(), weight.dtype(), Kind::transient));
@@ -32,6 +36,21 @@ std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>&
   }
   run.backend.put(Queue::compute, o);
   return dx;
+}
+
+static Tensor times(const Run& run, double factor, Tensor x, Kind kind) {
+  const Tensor y = owned(run, std::move(x), kind);
+  run.backend.put(Queue::compute, kernel::Scale{.x_N = y.view(), .factor = factor});
+  return y;
+}
+
+std::vector<Tensor> Multiply::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+  return {times(run, factor_, std::move(in[0]), kind_of(saved))};
+}
+
+std::vector<Tensor> Multiply::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
+                                              std::span<const std::uint8_t>) const {
+  return {times(run, factor_, std::move(grad_out[0]), Kind::transient)};
 }
 
 std::vector<Tensor> Activate::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {

@@ -1,7 +1,8 @@
 #pragma once
-// Swiglu    y_TF = silu(gate) * up, with gate and up side by side in x_T(2F) (Shazeer 2020); times
-//           weight_T where that is a second input
+// Swiglu    y_TF = silu(gate) * up, with gate and up side by side in x_T(2F) (Shazeer 2020), or,
+//           of GeGLU, gelu(gate) * up; times weight_T where that is a second input
 // Activate  y = f(x) of an activation f
+// Multiply  y = factor x
 // Residual  y = skip + dropout(branch);  dskip = dy, dbranch = dropout(dy)
 // Dropout   y = dropout(x)
 // What is dropped is a function of (seed, step, site, sample, position, channel), so backward makes
@@ -14,10 +15,26 @@ namespace trireme::ops {
 
 class Swiglu final : public Op {
  public:
+  explicit Swiglu(GateFunction gate = GateFunction::silu) : gate_(gate) {}
   std::string_view name() const override { return "swiglu"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
+
+ private:
+  GateFunction gate_;
+};
+
+class Multiply final : public Op {
+ public:
+  explicit Multiply(double factor) : factor_(factor) {}
+  std::string_view name() const override { return "multiply"; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+
+ private:
+  double factor_;
 };
 
 class Activate final : public Op {

@@ -1,6 +1,7 @@
 // What a Trainer runs forward alone: evaluation and logits.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "lib/train/trainer.hpp"
 
@@ -75,9 +76,9 @@ std::vector<Tensor> Trainer::run_forward(std::span<const Batch> microbatches,
   return *run(program, Purpose::forward, microbatches, std::move(when));
 }
 
-// Rows of logits, on the host.
+// Rows of logits, on the host, where a soft cap is put over them.
 static std::vector<std::vector<double>> download_rows(const Communicator& world, Backend& b,
-                                                      const Tensor& z) {
+                                                      const Tensor& z, double cap) {
   const Tensor wide_z = Tensor::empty(b, z.shape(), wide(z.dtype()), Kind::transient);
   b.put(Queue::compute, kernel::Copy{.dst = wide_z.view(), .src = z.view()});
   world.synchronize();
@@ -93,6 +94,8 @@ static std::vector<std::vector<double>> download_rows(const Communicator& world,
       b.download(Queue::compute, std::as_writable_bytes(std::span(f)), row);
       std::ranges::copy(f, out.begin());
     }
+    if (cap > 0)
+      for (auto& x : out) x = cap * std::tanh(x / cap);
   }
   return rows;
 }
@@ -118,7 +121,7 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues
   if (keep) when.cached = &cached;
   const auto z = run_forward({&mine, 1}, when);
   if (!here) return {};
-  return std::move(download_rows(axes_.world, backend_, z[0])[0]);
+  return std::move(download_rows(axes_.world, backend_, z[0], config.logit_softcap)[0]);
 }
 
 std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
@@ -143,7 +146,7 @@ std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
   if (here) when.logits_at = 0;
   const auto z = run_forward({&batch, 1}, when);
   if (!here) return {};
-  return download_rows(axes_.world, backend_, z[0]);
+  return download_rows(axes_.world, backend_, z[0], model_.spec().config.logit_softcap);
 }
 
 }  // namespace trireme

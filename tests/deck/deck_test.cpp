@@ -90,6 +90,8 @@ TEST(Deck, PresetsAreTheModelsOfTheirNames) {
                    {"mistral-7B-v0.3", 7248023552, 32768, 1e6, 1e-5, 1},
                    {"smollm2-135M", 134515008, 8192, 100000, 1e-5, 1},
                    {"olmo2-1B", 1484916736, 4096, 500000, 1e-6, 1},
+                   {"gemma2-2B", 2614341888, 8192, 10000, 1e-6, 1},
+                   {"gemma3-1B", 999885952, 32768, 1e6, 1e-6, 1},
                    {"qwen2-0.5B", 494032768, 131072, 1e6, 1e-6, 1},
                    {"qwen3-0.6B", 596049920, 40960, 1e6, 1e-6, 1},
                    {"mixtral-8x7B", 46702792704, 32768, 1e6, 1e-5, 1},
@@ -179,6 +181,11 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
                               "qk_norm",
                               "qk_norm_over",
                               "norm_place",
+                              "attention_scale",
+                              "attention_softcap",
+                              "logit_softcap",
+                              "window_rope_theta",
+                              "scale_embedding",
                               "experts",
                               "experts_per_token",
                               "expert_width",
@@ -203,7 +210,7 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
       left_out += is_new;
       if (!is_new) old += line + "\n";
     }
-    EXPECT_EQ(left_out, 25U);
+    EXPECT_EQ(left_out, 30U);
     EXPECT_EQ(parse_deck(old, "d.toml"), d);
   }
 }

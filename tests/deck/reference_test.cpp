@@ -148,7 +148,8 @@ TEST(Reference, EveryKeyOfAModelTellsItFromAnotherButThoseOfTrainingAndThoseUnus
                                    "rope_original_context"});
   EXPECT_EQ(uncounted(c), free);
   c.positions = Positions::learned;
-  free.merge(std::set<std::string>{"rope_theta", "rope_scaling", "rope_factor"});
+  free.merge(
+      std::set<std::string>{"rope_theta", "rope_scaling", "rope_factor", "window_rope_theta"});
   EXPECT_EQ(uncounted(c), free);
 }
 

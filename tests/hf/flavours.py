@@ -74,6 +74,14 @@ CONFIGS = {
     "phi3": shaped(transformers.Phi3Config, rope_parameters=rope(7000.0), pad_token_id=None),
     "phi3-window": shaped(transformers.Phi3Config, rope_parameters=rope(7000.0), pad_token_id=None, sliding_window=7),
     "olmo2": shaped(transformers.Olmo2Config, rope_parameters=rope(7000.0), pad_token_id=None, head_dim=10),
+    "gemma2": shaped(transformers.Gemma2Config, rope_parameters=rope(7000.0), pad_token_id=None, head_dim=10, query_pre_attn_scalar=7,
+                     sliding_window=7, attn_logit_softcapping=0.7, final_logit_softcapping=1.5),
+    "gemma2-uncapped": shaped(transformers.Gemma2Config, rope_parameters=rope(7000.0), pad_token_id=None, head_dim=8, query_pre_attn_scalar=8,
+                              sliding_window=7, attn_logit_softcapping=None, final_logit_softcapping=None,
+                              tie_word_embeddings=False),
+    "gemma3": shaped(transformers.Gemma3TextConfig, pad_token_id=None, head_dim=10, query_pre_attn_scalar=7, sliding_window=7, rope_parameters={
+        "full_attention": rope(30000.0, rope_type="linear", factor=2.5), "sliding_attention": rope(700.0)},
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
     "qwen2": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0)),
     "qwen2-tied": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0), tie_word_embeddings=True),
     "qwen2-window": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0), use_sliding_window=True, sliding_window=9,
@@ -104,7 +112,9 @@ def make(name, folder, seed=1, dtype=torch.float32, **changes):
     model = transformers.AutoModelForCausalLM.from_config(CONFIGS[name](**changes), attn_implementation="eager").eval()
     with torch.no_grad():
         for key, w in model.named_parameters():
-            if w.dim() == 1:
+            if w.dim() == 1 and name.startswith("gemma"):  # stored less one; so short that one more is exact
+                w.copy_(torch.round(torch.randn_like(w) * 200) / 1024)
+            elif w.dim() == 1:
                 w.copy_(torch.randn_like(w) * 0.2 + (0 if key.endswith("bias") else 1))
     model = model.to(dtype)
     model.save_pretrained(folder)
@@ -116,6 +126,9 @@ def old_keys(folder):
     path = Path(folder) / "config.json"
     config = json.loads(path.read_text())
     rope = config.pop("rope_parameters", None)
+    if rope and "full_attention" in rope:
+        config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
     if rope:
         config["rope_theta"] = rope.pop("rope_theta")
         config["rope_scaling"] = rope if rope["rope_type"] != "default" else None

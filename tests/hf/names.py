@@ -38,8 +38,8 @@ def from_llama(w, layers):
         "shared_expert.ffn_in": ["mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"],
         "shared_expert.ffn_out": ["mlp.shared_expert.down_proj"],
     }
-    if "model.layers.0.post_feedforward_layernorm.weight" in w:  # OLMo 2: norms stand behind
-        del groups["attention_norm"], groups["ffn_norm"]
+    if "model.layers.0.post_feedforward_layernorm.weight" in w:  # norms stand behind, of Gemma's in front, too
+        groups["ffn_norm"] = ["pre_feedforward_layernorm"]
         groups["attention_out_norm"], groups["ffn_out_norm"] = ["post_attention_layernorm"], ["post_feedforward_layernorm"]
     for e in {int(found[1]) for name in w if (found := re.search(r"\.experts\.(\d+)\.", name))}:
         ours, mixtral, others = f"experts.{e}.", f"block_sparse_moe.experts.{e}.", f"mlp.experts.{e}."
@@ -55,4 +55,7 @@ def from_llama(w, layers):
 
 
 def from_hf(w, shape):
-    return (from_gpt2 if shape.gpt2 else from_llama)(w, shape.layers)
+    named = (from_gpt2 if shape.gpt2 else from_llama)(w, shape.layers)
+    if shape.gemma:  # norms are stored less one
+        named |= {name: 1 + x for name, x in named.items() if name.endswith("norm.weight")}
+    return named

@@ -4,13 +4,14 @@ transformers casts norms, rotary positions and softmax to f32, so a comparison i
 the papers: GPT-2 (Radford et al. 2019), Llama 2 (Touvron et al. 2023), RMS norm (Zhang and Sennrich 2019), rotary
 positions (Su et al. 2021), grouped queries (Ainslie et al. 2023), SwiGLU (Shazeer 2020), norms of queries and keys
 (Henry et al. 2020), Llama 3's frequencies (its model card), mixtures of experts (Jiang et al. 2024, "Mixtral of
-Experts"; a shared expert: Dai et al. 2024, "DeepSeekMoE"), norms behind (OLMo et al. 2024, "2 OLMo 2 Furious"). Names and keys are those of transformers' folders.
+Experts"; a shared expert: Dai et al. 2024, "DeepSeekMoE"), norms behind (OLMo et al. 2024, "2 OLMo 2 Furious"), soft
+caps (Gemma Team 2024, "Gemma 2"), GeGLU (Shazeer 2020). Names and keys are those of transformers' folders.
 
 Letters: B samples, T tokens, C width, H query heads, K key heads, D head dim, V vocabulary.
 """
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -30,12 +31,17 @@ class Shape:
     experts_per_token: int = 0
     norm_topk: bool = True
     windows: list = field(default_factory=list)  # by layer; 0: none
+    gemma: bool = False  # norms have weights less one, the embedding is scaled, a gate is GELU
+    scale: float = 0.0  # of products of queries and keys; 0: 1 / sqrt(head_dim)
+    attention_cap: float = 0.0
+    logit_cap: float = 0.0
+    window_rope: dict = field(default_factory=dict)  # of layers with a window, where it is another
 
 
 def windows_of(config):
     """As a file that transformers 5 wrote says it: some families list the layers, some have one window for all."""
     window = config.get("sliding_window") or 0
-    if config["model_type"] in ("qwen2", "qwen3"):
+    if config["model_type"] in ("qwen2", "qwen3", "gemma2", "gemma3_text"):
         return [window if kind == "sliding_attention" else 0 for kind in config["layer_types"]]
     every = config["model_type"] in ("mistral", "mixtral", "phi3") or config.get("use_sliding_window")
     return [window if every else 0] * config["num_hidden_layers"]
@@ -48,10 +54,15 @@ def shape_of(config):
         return Shape(True, config["n_layer"], heads, heads, config["n_embd"] // heads, config["layer_norm_epsilon"])
     heads = config["num_attention_heads"]
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    in_window = rope.get("sliding_attention", {})
+    rope = rope.get("full_attention", rope)
+    gemma = config["model_type"] in ("gemma2", "gemma3_text")
     return Shape(False, config["num_hidden_layers"], heads, config.get("num_key_value_heads") or heads,
                  config.get("head_dim") or config["hidden_size"] // heads, config["rms_norm_eps"],
                  rope.get("rope_theta") or config["rope_theta"], rope, config.get("num_experts_per_tok", 0),
-                 config.get("norm_topk_prob", True), windows_of(config))
+                 config.get("norm_topk_prob", True), windows_of(config), gemma,
+                 config["query_pre_attn_scalar"] ** -0.5 if gemma else 0.0,
+                 config.get("attn_logit_softcapping") or 0.0, config.get("final_logit_softcapping") or 0.0, in_window)
 
 
 def unpacked(weights, shape):
@@ -133,10 +144,14 @@ def rotate(x_BHTD, shape):
     return size * torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
 
 
-def attention(q_BHTD, k_BKTD, v_BKTD, window=0):
+def capped(x, cap):
+    return cap * torch.tanh(x / cap) if cap else x
+
+
+def attention(q_BHTD, k_BKTD, v_BKTD, window=0, scale=0.0, cap=0.0):
     group = q_BHTD.shape[1] // k_BKTD.shape[1]
     k, v = (x.repeat_interleave(group, 1) for x in (k_BKTD, v_BKTD))
-    scores = q_BHTD @ k.transpose(2, 3) / math.sqrt(q_BHTD.shape[3])
+    scores = capped(q_BHTD @ k.transpose(2, 3) * (scale or 1 / math.sqrt(q_BHTD.shape[3])), cap)
     later = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
     scores = scores.masked_fill(later, -math.inf)
     if window:
@@ -188,13 +203,13 @@ def mixture(w, shape, block, x):
 
 
 def llama(w, shape, ids_BT):
-    """Also those of Mistral, Phi-3, OLMo 2, Qwen2, Qwen3, their mixtures and OLMoE: what a model has beyond Llama shows in its weights' names."""
+    """Also those of Mistral, Phi-3, OLMo 2, Gemma 2 and 3, Qwen2, Qwen3, their mixtures and OLMoE: what a model has beyond Llama shows in its weights' names."""
     def linear(x, name):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
     def norm(x, name):
-        return rms_norm(x, w[name + ".weight"], shape.eps)
+        return rms_norm(x, w[name + ".weight"] + (1 if shape.gemma else 0), shape.eps)
 
     def normed_heads(y, name, count):
         """Qwen3 norms each head, OLMoE all of them together."""
@@ -205,25 +220,34 @@ def llama(w, shape, ids_BT):
         return norm(heads_of(y, count), name)
 
     x = w["model.embed_tokens.weight"][ids_BT]
+    if shape.gemma:
+        x = x * math.sqrt(x.shape[-1])
     for i in range(shape.layers):
         h = f"model.layers.{i}."
-        behind = h + "post_feedforward_layernorm.weight" in w  # OLMo 2's norms, none in front
-        y = x if behind else norm(x, h + "input_layernorm")
+        behind = h + "post_feedforward_layernorm.weight" in w  # OLMo 2's norms, none in front; Gemma has both
+        before_mlp = h + ("pre_feedforward_layernorm" if shape.gemma else "post_attention_layernorm")
+        y = norm(x, h + "input_layernorm") if shape.gemma or not behind else x
         q = normed_heads(linear(y, h + "self_attn.q_proj"), h + "self_attn.q_norm", shape.heads)
         k = normed_heads(linear(y, h + "self_attn.k_proj"), h + "self_attn.k_norm", shape.kv_heads)
         v = heads_of(linear(y, h + "self_attn.v_proj"), shape.kv_heads)
-        y = linear(attention(rotate(q, shape), rotate(k, shape), v, shape.windows[i]), h + "self_attn.o_proj")
+        turns = shape
+        if shape.windows[i] and shape.window_rope:
+            turns = replace(shape, rope=shape.window_rope, rope_theta=shape.window_rope["rope_theta"])
+        y = attention(rotate(q, turns), rotate(k, turns), v, shape.windows[i], shape.scale, shape.attention_cap)
+        y = linear(y, h + "self_attn.o_proj")
         x = x + (norm(y, h + "post_attention_layernorm") if behind else y)
-        y = x if behind else norm(x, h + "post_attention_layernorm")
+        y = norm(x, before_mlp) if shape.gemma or not behind else x
         mixtures = [block for name in ("mlp.", "block_sparse_moe.") if (block := h + name) + "gate.weight" in w]
         if mixtures:
             x = x + mixture(w, shape, mixtures[0], y)
             continue
-        gated = silu(linear(y, h + "mlp.gate_proj")) * linear(y, h + "mlp.up_proj")
+        gate = linear(y, h + "mlp.gate_proj")
+        gated = (gelu_tanh(gate) if shape.gemma else silu(gate)) * linear(y, h + "mlp.up_proj")
         y = linear(gated, h + "mlp.down_proj")
         x = x + (norm(y, h + "post_feedforward_layernorm") if behind else y)
     x = norm(x, "model.norm")
-    return x @ w["lm_head.weight" if "lm_head.weight" in w else "model.embed_tokens.weight"].T
+    head = w["lm_head.weight" if "lm_head.weight" in w else "model.embed_tokens.weight"]
+    return capped(x @ head.T, shape.logit_cap)
 
 
 def logits(w, shape, ids_BT):

@@ -15,6 +15,7 @@ TEST(HfConfig, WhatIsWrittenIsRead) {
 
 TEST(HfConfig, ArchitecturesFollowFromTheSettings) {
   const std::pair<const char*, const char*> architectures[] = {
+      {"gemma2", "Gemma2ForCausalLM"},      {"gemma3", "Gemma3ForCausalLM"},
       {"qwen2_moe", "Qwen2MoeForCausalLM"}, {"qwen3_moe", "Qwen3MoeForCausalLM"},
       {"olmoe", "OlmoeForCausalLM"},        {"mixtral", "MixtralForCausalLM"},
       {"olmo2", "Olmo2ForCausalLM"},        {"qwen2", "Qwen2ForCausalLM"},
@@ -63,7 +64,41 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
       llama, [](auto& c) { c.attention_sinks = true; },
       "model.attention_sinks = true, and each that is exported needs false");
   refused(
-      llama, [](auto& c) { c.norm_place = NormPlace::both; }, "model.norm_place = \"both\"");
+      llama, [](auto& c) { c.norm_place = NormPlace::both; },
+      "model.activation = \"swiglu\", and each with model.norm_place = \"both\"");
+  refused(
+      llama, [](auto& c) { c.activation = ActivationKind::geglu; }, "model.activation = \"geglu\"");
+  refused(
+      llama, [](auto& c) { c.scale_embedding = true; }, "model.scale_embedding = true");
+  refused(
+      llama, [](auto& c) { c.attention_scale = 0.3; }, "model.attention_scale = 0.3");
+  refused(
+      llama, [](auto& c) { c.attention_softcap = 30; }, "model.attention_softcap = 30");
+  refused(
+      gpt2, [](auto& c) { c.logit_softcap = 30; }, "model.logit_softcap = 30");
+  refused(
+      llama, [](auto& c) { c.window = 5, c.window_rope_theta = 30; },
+      "model.window_rope_theta = 30");
+  const auto gemma2 = small_gemma2(), gemma3 = small_gemma3();
+  refused(
+      gemma2, [](auto& c) { c.scale_embedding = false; }, "model.scale_embedding = false");
+  refused(
+      gemma2, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
+  refused(
+      gemma2, [](auto& c) { c.attention_scale = 0.3; }, "model.attention_scale = 0.3");
+  refused(
+      gemma2, [](auto& c) { c.window_rope_theta = 30; }, "model.window_rope_theta = 30");
+  refused(
+      gemma3, [](auto& c) { c.attention_softcap = 30; }, "model.attention_softcap = 30");
+  refused(
+      gemma3, [](auto& c) { c.qk_norm_over = QkNormOver::width; }, "model.qk_norm_over");
+  refused(
+      gemma3,
+      [](auto& c) {
+        c.window_rope_theta = 0;
+        c.rope_scaling = RopeScaling::linear;
+      },
+      "model.rope_scaling = \"linear\"");
   refused(
       gpt2, [](auto& c) { c.norm_place = NormPlace::after; },
       "model.norm_place = \"after\", and GPT2LMHeadModel");
@@ -256,6 +291,33 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
   EXPECT_EQ(olmo2.norm_place, NormPlace::after);
   EXPECT_EQ(olmo2.qk_norm_over, QkNormOver::width);
   EXPECT_TRUE(olmo2.qk_norm);
+  const char* second = R"({"model_type": "gemma2", "num_key_value_heads": 2, "hidden_act": "x",
+    "num_hidden_layers": 4, "rms_norm_eps": null, "cache_implementation": "hybrid"})";
+  const auto gemma2 = with(llama_config(), second);
+  EXPECT_EQ(gemma2.head_dim, 256);
+  EXPECT_EQ(gemma2.attention_scale, 0);  // 1/sqrt(256)
+  EXPECT_EQ(gemma2.attention_softcap, 50);
+  EXPECT_EQ(gemma2.logit_softcap, 30);
+  EXPECT_EQ(gemma2.window, 4096);
+  EXPECT_EQ(gemma2.window_layers, (std::vector<std::int64_t>{0, 2}));
+  EXPECT_TRUE(gemma2.tied && gemma2.scale_embedding);
+  const auto gemma3 = with(llama_config(), R"({"model_type": "gemma3_text", "head_dim": 16,
+    "num_hidden_layers": 7, "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 8}})");
+  EXPECT_EQ(gemma3.attention_scale, 1 / 16.0);
+  EXPECT_EQ(gemma3.logit_softcap, 0);
+  EXPECT_EQ(gemma3.window_layers, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 6}));
+  EXPECT_EQ(gemma3.rope_theta, 5e5);
+  EXPECT_EQ(gemma3.rope_factor, 8);
+  EXPECT_EQ(gemma3.window_rope_theta, 10000);
+  EXPECT_TRUE(gemma3.qk_norm);
+  const auto by_type = with(llama_config(), R"({"model_type": "gemma3_text",
+    "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 5,
+    "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 4, "rope_theta": 9e5},
+                        "sliding_attention": {"rope_type": "default", "rope_theta": 700}}})");
+  EXPECT_EQ(by_type.window_layers, (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(by_type.rope_theta, 9e5);
+  EXPECT_EQ(by_type.rope_factor, 4);
+  EXPECT_EQ(by_type.window_rope_theta, 700);
   auto mixture = qwen2_moe_config();
   for (const auto* key : {"num_key_value_heads", "num_experts_per_tok", "norm_topk_prob",
                           "max_position_embeddings", "rms_norm_eps"})
@@ -314,6 +376,15 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"rope_scaling": {"rope_type": "yarn"}})", "'rope_scaling.factor'"},
       {R"({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}})", "\"longrope\""},
       {R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})", "\"dynamic\""},
+      {R"({"model_type": "gemma2", "hidden_activation": "gelu"})",
+       "'hidden_activation' = \"gelu\""},
+      {R"({"model_type": "gemma2", "use_bidirectional_attention": true})",
+       "'use_bidirectional_attention' = true"},
+      {R"({"model_type": "gemma3_text", "attn_logit_softcapping": 50})",
+       "'attn_logit_softcapping' = 50"},
+      {R"({"model_type": "gemma3_text", "rope_parameters": {"sliding_attention":
+          {"rope_type": "linear", "factor": 2}}})",
+       "'rope_parameters.sliding_attention.rope_type' = \"linear\""},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "su", "short_factor": [1, 1, 1]}})",
        "'rope_type' = \"su\" in a model of type \"phi3\" is \"longrope\""},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "yarn", "factor": 2.0}})",

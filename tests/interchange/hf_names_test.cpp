@@ -162,9 +162,22 @@ TEST(HfNames, OfOlmo2AreThoseOfItsClass) {
                                    "blocks.1.attention_out_norm.weight",
                                    "model.layers.1.post_feedforward_layernorm.weight [24] is "
                                    "blocks.1.ffn_out_norm.weight"));
-  auto both = small_llama();
-  both.norm_place = NormPlace::both;
-  EXPECT_THROW(hf_tensors(make_spec(both)), Error);
+}
+
+// Gemma2ForCausalLM and Gemma3ForCausalLM, whose norms have weights less one.
+TEST(HfNames, OfGemmaAreThoseOfItsClass) {
+  EXPECT_THAT(
+      tensors(small_gemma3(), "layers.1.", ExpertTensors::apart),
+      testing::IsSupersetOf(
+          {"model.layers.1.input_layernorm.weight [24] is blocks.1.attention_norm.weight",
+           "model.layers.1.post_attention_layernorm.weight [24] is "
+           "blocks.1.attention_out_norm.weight",
+           "model.layers.1.pre_feedforward_layernorm.weight [24] is blocks.1.ffn_norm.weight",
+           "model.layers.1.post_feedforward_layernorm.weight [24] is blocks.1.ffn_out_norm.weight",
+           "model.layers.1.self_attn.k_norm.weight [6] is blocks.1.k_norm.weight"}));
+  for (const auto& t : hf_tensors(make_spec(small_gemma3())))
+    EXPECT_EQ(t.plus, t.shape.dims() == 1 ? 1 : 0) << t.name;
+  for (const auto& t : hf_tensors(make_spec(small_llama()))) EXPECT_EQ(t.plus, 0) << t.name;
 }
 
 // Phi3ForCausalLM: 4 + 2 + 2 heads of 6 rows; 20 of gate, then 20 of up.

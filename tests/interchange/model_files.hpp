@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -96,6 +97,29 @@ inline ModelConfig small_olmo2() {
   return c;
 }
 
+inline ModelConfig small_gemma2() {
+  auto c = small_llama();
+  c.norm_place = NormPlace::both;
+  c.activation = ActivationKind::geglu;
+  c.tied = true;
+  c.scale_embedding = true;
+  c.attention_scale = 1 / std::sqrt(7.0);
+  c.attention_softcap = 50;
+  c.logit_softcap = 30;
+  c.window = 5;
+  c.window_layers = {0};
+  return c;
+}
+
+inline ModelConfig small_gemma3() {
+  auto c = small_gemma2();
+  c.qk_norm = true;
+  c.attention_scale = c.attention_softcap = c.logit_softcap = 0;
+  c.window_rope_theta = 1000;
+  c.rope_theta = 50000;
+  return c;
+}
+
 // Every architecture, and every setting that changes names, shapes or config.json.
 inline std::vector<NamedModel> small_models() {
   std::vector<NamedModel> models = {{"gpt2", small_gpt2()}, {"llama", small_llama()}};
@@ -129,6 +153,16 @@ inline std::vector<NamedModel> small_models() {
   });
   add("qwen3_window", small_llama(), [](auto& c) { c.qk_norm = true, c.window = 5; });
   add("olmo2", small_olmo2(), [](auto& c) { c.tied = true, c.head_dim = 8; });
+  add("gemma2", small_gemma2(), [](auto& c) { c.head_dim = 8; });
+  add("gemma2_plain", small_gemma2(), [](auto& c) {
+    c.tied = false;
+    c.attention_softcap = c.logit_softcap = c.attention_scale = 0;
+    c.window_layers.clear();
+  });
+  add("gemma3", small_gemma3(), [](auto& c) {
+    c.rope_scaling = RopeScaling::linear;
+    c.rope_factor = 8;
+  });
   add("mixtral", small_mixtral(), [](auto& c) { c.rope_theta = 500; });
   add("mixtral_window", small_mixtral(), [](auto& c) { c.window = 4; });
   add("qwen3_moe_window", small_qwen3_moe(), [](auto& c) { c.window = 4; });
@@ -161,7 +195,9 @@ inline std::vector<std::byte> weights_of(const std::string& name, std::int64_t b
   for (std::int64_t i = 0; i < count; ++i) {
     // Of all magnitudes and signs, finite.
     const auto x = mix64(key + static_cast<std::uint64_t>(begin + i));
-    const double value = (static_cast<double>(x >> 11) * 0x1p-53 - 0.5) * ((x & 1) ? 1e-3 : 3.0);
+    double value = (static_cast<double>(x >> 11) * 0x1p-53 - 0.5) * ((x & 1) ? 1e-3 : 3.0);
+    if (name.ends_with("norm.weight"))
+      value = std::round(value * 1024) / 1024 + 0.0;  // exact less one
     const auto narrow = static_cast<float>(value);
     auto* const to = bytes.data() + static_cast<std::size_t>(i) * bytes_of(dtype);
     if (dtype == DType::f64)

@@ -12,15 +12,31 @@ namespace {
 constexpr auto queue = Queue::compute;
 constexpr double amplitude = 1.5;  // of q, k, v; do is below 1
 
+AttentionShape capped(AttentionShape s, double softcap) {
+  s.softcap = softcap;
+  return s;
+}
+
 const std::vector<AttentionShape> shapes{
-    {2, 1, 2, 2, 16, 0.25},         {2, 77, 6, 2, 32, 0.3},    {1, 77, 3, 1, 64, 0.125},
-    {1, 65, 5, 2, 24, 0.25},        {1, 300, 6, 2, 64, 0.125}, {1, 300, 2, 2, 80, 0.1},
-    {1, 129, 2, 1, 128, 0.08},      {2, 65, 4, 2, 20, 0.25},   {2, 77, 6, 2, 32, 0.3, 20},
-    {1, 300, 6, 2, 64, 0.125, 130}, {1, 77, 3, 1, 20, 0.25, 1}};
+    {2, 1, 2, 2, 16, 0.25},
+    {2, 77, 6, 2, 32, 0.3},
+    {1, 77, 3, 1, 64, 0.125},
+    {1, 65, 5, 2, 24, 0.25},
+    {1, 300, 6, 2, 64, 0.125},
+    {1, 300, 2, 2, 80, 0.1},
+    {1, 129, 2, 1, 128, 0.08},
+    {2, 65, 4, 2, 20, 0.25},
+    {2, 77, 6, 2, 32, 0.3, 20},
+    {1, 300, 6, 2, 64, 0.125, 130},
+    {1, 77, 3, 1, 20, 0.25, 1},
+    // Under soft caps, within reach of scores and far from them.
+    capped({2, 77, 6, 2, 32, 0.3}, 2),
+    capped({1, 300, 6, 2, 64, 0.125, 130}, 5),
+    capped({1, 65, 5, 2, 24, 0.25}, 50)};
 
 std::string describe(const AttentionShape& s) {
-  return fmt::format("B {} T {} heads {}/{} D {} window {}", s.batch, s.tokens, s.heads, s.kv_heads,
-                     s.head_dim, s.window);
+  return fmt::format("B {} T {} heads {}/{} D {} window {} soft cap {}", s.batch, s.tokens, s.heads,
+                     s.kv_heads, s.head_dim, s.window, s.softcap);
 }
 
 // q, k and v stand packed, as views of [B, T, H + 2 G, D].
@@ -49,7 +65,8 @@ Packed inputs(Lab& lab, const AttentionShape& s) {
 struct Errors {
   Errors(DType t, const AttentionShape& s, double row) {
     const double u = roundoff(wide(t)), most = s.scale * row * row;
-    score = sum_error(t, s.head_dim, most);
+    // A soft cap c makes no error larger, and adds that of a tanh and a few roundings of up to c.
+    score = sum_error(t, s.head_dim, most) + 10 * u * s.softcap;
     given = score + 8 * u * (most + std::log(static_cast<double>(s.tokens)) + 1);
     lse = 2 * score + sum_error(t, s.tokens, 1) + given - score;
     p = given + lse;
@@ -126,9 +143,20 @@ Forward attend(Lab& lab, const Packed& in, const AttentionShape& s, const Length
 
 // One for each shape, that separate in all ways: a token each; a border of tiles inside of, at the
 // begin and at the end of a document; a tile and more without any.
-const std::vector<Lengths> lengths_of{
-    {},      {1, 1, 1, 30, 40}, {70, 1, 1}, {64}, {10, 100, 90, 60}, {128, 64, 1, 1}, {127, 1},
-    {63, 1}, {30, 40},          {200},      {76}};
+const std::vector<Lengths> lengths_of{{},
+                                      {1, 1, 1, 30, 40},
+                                      {70, 1, 1},
+                                      {64},
+                                      {10, 100, 90, 60},
+                                      {128, 64, 1, 1},
+                                      {127, 1},
+                                      {63, 1},
+                                      {30, 40},
+                                      {200},
+                                      {76},
+                                      {30},
+                                      {64, 70},
+                                      {1, 40}};
 
 struct Apart {
   AttentionShape shape;
@@ -212,7 +240,10 @@ TEST_P(AttentionContract, Gradient) {
       const double p = Errors(lab.tested, s, row).given;
       const double dot = sum_error(lab.tested, s.head_dim, row * d_o_row);
       const double most_ds = s.scale * 2 * row * d_o_row;
-      const double each_ds = (p + 4 * roundoff(wide(lab.tested))) * most_ds + s.scale * 2 * dot;
+      // Under a soft cap c ds is times 1 - (z / c)^2, off by twice what z / c is.
+      const double cap = s.softcap > 0 ? 2 * p / s.softcap + 4 * roundoff(wide(lab.tested)) : 0;
+      const double each_ds =
+          (p + cap + 4 * roundoff(wide(lab.tested))) * most_ds + s.scale * 2 * dot;
       const auto terms = s.tokens * (s.heads / s.kv_heads + 1);
       const double dq = amplitude * (each_ds + sum_error(lab.tested, terms, most_ds));
       const double dk = column * dq;

@@ -56,7 +56,8 @@ struct Sample {
                                                    .at = t,
                                                    .scale = shape.scale,
                                                    .window = shape.window,
-                                                   .sink_H = sinks});
+                                                   .sink_H = sinks,
+                                                   .softcap = shape.softcap});
   }
   Lab& lab;
   AttentionShape shape;
@@ -71,7 +72,9 @@ TEST_P(CachedContract, PositionsOneByOneAreThoseAtOnce) {
                                   {1, 131, 2, 2, 64, 0.125},
                                   {1, 66, 5, 2, 24, 0.2},
                                   {1, 200, 2, 2, 24, 0.2, 7},
-                                  {1, 300, 4, 2, 32, 0.2, 100}}) {
+                                  {1, 300, 4, 2, 32, 0.2, 100},
+                                  {1, 70, 4, 2, 20, 0.25, 0, 0, 0, 0, false, 1.5},
+                                  {1, 300, 4, 2, 32, 0.2, 100, 0, 0, 0, false, 3}}) {
     const auto whole = oracle([s](Lab& lab) {
       const Sample x(lab, s);
       const View o = lab.fresh({1, s.tokens, s.heads, s.head_dim});
@@ -96,8 +99,8 @@ TEST_P(CachedContract, PositionsOneByOneAreThoseAtOnce) {
               x.put(0, first);
               for (auto t = first; t < s.tokens; ++t) x.put(t, 1);
               const double row = lab.longest_row(x.qkv), most = s.scale * row * row;
-              const double score = sum_error(lab.tested, s.head_dim, most);
               const double u = roundoff(wide(lab.tested));
+              const double score = sum_error(lab.tested, s.head_dim, most) + 10 * u * s.softcap;
               const double p = 3 * score + 8 * u * (most + std::log(double(s.tokens)) + 1) +
                                sum_error(lab.tested, s.tokens, 1);
               const double slack = p * amplitude + sum_error(lab.tested, s.tokens, amplitude);

@@ -73,24 +73,28 @@ struct Rows {
 constexpr Rows sizes[] = {{1, 1}, {5, 7}, {5, 65}, {33, 129}, {5, 768}};
 
 TEST_P(PointwiseContract, Swiglu) {
-  for (const auto& [rows, width] : sizes)
-    compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
-      const View y = lab.fresh({rows, width});
-      lab.backend.put(queue,
-                      kernel::Swiglu{.y_TF = y, .gate_up_T2F = lab.random({rows, 2, width}, 1, 4)});
-      lab.result("y", y, rounded(lab, 8, 4 * 4));
-    });
+  for (const auto gate : {GateFunction::silu, GateFunction::gelu})
+    for (const auto& [rows, width] : sizes)
+      compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
+        const View y = lab.fresh({rows, width});
+        lab.backend.put(
+            queue, kernel::Swiglu{
+                       .y_TF = y, .gate_up_T2F = lab.random({rows, 2, width}, 1, 4), .gate = gate});
+        lab.result("y", y, rounded(lab, 8, 4 * 4));
+      });
 }
 
 TEST_P(PointwiseContract, SwigluGradient) {
-  for (const auto& [rows, width] : sizes)
-    compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
-      const View x = lab.random({rows, 2, width}, 1, 4), dx = lab.fresh({rows, 2, width});
-      lab.backend.put(
-          queue, kernel::SwigluGrad{
-                     .dgate_up_T2F = dx, .dy_TF = lab.random({rows, width}, 2), .gate_up_T2F = x});
-      lab.result("dgate_up", dx, rounded(lab, 16, 4 * 4));
-    });
+  for (const auto gate : {GateFunction::silu, GateFunction::gelu})
+    for (const auto& [rows, width] : sizes)
+      compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
+        const View x = lab.random({rows, 2, width}, 1, 4), dx = lab.fresh({rows, 2, width});
+        lab.backend.put(queue, kernel::SwigluGrad{.dgate_up_T2F = dx,
+                                                  .dy_TF = lab.random({rows, width}, 2),
+                                                  .gate_up_T2F = x,
+                                                  .gate = gate});
+        lab.result("dgate_up", dx, rounded(lab, 16, 4 * 4));
+      });
 }
 
 TEST_P(PointwiseContract, SwigluFarOut) {

@@ -12,7 +12,7 @@ namespace {
 class TokenContract : public ContractTest {
  protected:
   void check_cross_entropy(std::int64_t rows, std::int64_t width, double amplitude, Accumulate how,
-                           Logits after);
+                           Logits after, double softcap = 0);
 };
 INSTANTIATE_TEST_SUITE_P(Backends, TokenContract, testing::ValuesIn(tested_backends()),
                          name_of_tested);
@@ -63,8 +63,9 @@ std::vector<std::int32_t> some_targets(std::int64_t rows) {
 }
 
 void TokenContract::check_cross_entropy(std::int64_t rows, std::int64_t width, double amplitude,
-                                        Accumulate how, Logits after) {
-  const auto what = fmt::format("rows {} width {} amplitude {}", rows, width, amplitude);
+                                        Accumulate how, Logits after, double softcap) {
+  const auto what =
+      fmt::format("rows {} width {} amplitude {} soft cap {}", rows, width, amplitude, softcap);
   compare(what, [=](Lab& lab) {
     const View z = lab.random({rows, width}, 1, amplitude);
     auto targets = some_targets(rows);
@@ -76,8 +77,13 @@ void TokenContract::check_cross_entropy(std::int64_t rows, std::int64_t width, d
                                                 .logits_TV = z,
                                                 .target_T = lab.ids(targets),
                                                 .scale = scale,
-                                                .logits = after});
-    const CrossEntropyErrors e(lab.tested, width, amplitude);
+                                                .logits = after,
+                                                .softcap = softcap});
+    CrossEntropyErrors e(lab.tested, width, softcap > 0 ? softcap : amplitude);
+    // Of a tanh and a few roundings, in all terms and in the slope.
+    const double off = 10 * roundoff(wide(lab.tested)) * softcap;
+    e.relative += 2 * off + (softcap > 0 ? 4 * off / softcap : 0);
+    e.loss += 2 * off;
     lab.result("loss", loss, static_cast<double>(rows) * e.loss);
     lab.result("logits", z, after == Logits::keep ? 0 : scale * 2 * e.relative);
   });
@@ -89,6 +95,15 @@ TEST_P(TokenContract, CrossEntropy) {
       for (const auto after : {Logits::keep, Logits::become_gradient}) {
         check_cross_entropy(rows, width, 5, Accumulate::overwrite, after);
         check_cross_entropy(rows, width, 5, Accumulate::add, after);
+      }
+}
+
+TEST_P(TokenContract, CrossEntropyUnderASoftCap) {
+  for (const std::int64_t width : {7, 65, 768})
+    for (const auto after : {Logits::keep, Logits::become_gradient})
+      for (const double softcap : {2.0, 30.0}) {
+        check_cross_entropy(33, width, 5, Accumulate::overwrite, after, softcap);
+        check_cross_entropy(5, width, 100, Accumulate::add, after, softcap);
       }
 }
 

@@ -15,6 +15,7 @@
 #include "kernels/math/log.hpp"
 #include "kernels/math/rotary.hpp"
 #include "kernels/math/rsqrt.hpp"
+#include "kernels/math/softcap.hpp"
 #include "kernels/math/swiglu.hpp"
 #include "kernels/math/update.hpp"
 
@@ -139,6 +140,16 @@ TEST(Math, Swiglu) {
   EXPECT_NEAR(d.gate, 3 * -2 * (sigmoid(0.5L) + 0.5L * sigmoid(0.5L) * sigmoid(-0.5L)), 8e-7);
   EXPECT_NEAR(d.up, 3 * 0.5L * sigmoid(0.5L), 2e-7);
   EXPECT_NEAR(math::swiglu(0.5F, -2), -2 * 0.5L * sigmoid(0.5L), 1e-7);
+}
+
+TEST(Math, Tanh) {
+  expect_within(
+      math::tanh<>, [](long double x) { return tanhl(x); },
+      [](long double x) { return 6 * unit * fabsl(tanhl(x)); });
+  EXPECT_EQ(math::tanh(inf), 1);
+  EXPECT_EQ(math::tanh(-inf), -1);
+  EXPECT_NEAR(math::capped(100, 30), 30 * tanhl(100 / 30.0L), 2e-5);
+  EXPECT_NEAR(math::capped_slope(15, 30), 0.75, 1e-6);
 }
 
 TEST(Math, EverythingIsKnownWhenCompiling) {

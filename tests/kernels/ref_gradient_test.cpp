@@ -57,8 +57,8 @@ TEST(RefGradient, Matmul) {
 }
 
 // Of queries, keys, values and sinks.
-static void attention(std::int64_t window) {
-  const AttentionShape s{2, 5, 6, 2, 3, 0.7, window};
+static void attention(std::int64_t window, double softcap) {
+  const AttentionShape s{2, 5, 6, 2, 3, 0.7, window, 0, 0, 0, false, softcap};
   const Shape heads{2, 5, 6, 3}, kv_heads{2, 5, 2, 3};
   Array q(heads, 1, 2), k(kv_heads, 2, 2), v(kv_heads, 3), o(heads), d_o(heads, 4), lse({2, 6, 5});
   Array dq(heads), dk(kv_heads), dv(kv_heads), work({100});
@@ -100,7 +100,8 @@ static void attention(std::int64_t window) {
 }
 
 TEST(RefGradient, Attention) {
-  for (const std::int64_t window : {0, 2}) attention(window);
+  for (const std::int64_t window : {0, 2})
+    for (const double softcap : {0.0, 0.4}) attention(window, softcap);
 }
 
 TEST(RefGradient, LayerNorm) {
@@ -185,6 +186,18 @@ TEST(RefGradient, Swiglu) {
   };
   ref::run(
       kernel::SwigluGrad{.dgate_up_T2F = dx.view(), .dy_TF = dy.view(), .gate_up_T2F = x.view()});
+  expect_gradient(f, x.values, dx.values);
+}
+
+TEST(RefGradient, Geglu) {
+  Array x({3, 2, 5}, 1, 4), y({3, 5}), dy({3, 5}, 2), dx({3, 2, 5});
+  constexpr auto gate = GateFunction::gelu;
+  const auto f = [&] {
+    ref::run(kernel::Swiglu{.y_TF = y.view(), .gate_up_T2F = x.view(), .gate = gate});
+    return inner(y, dy);
+  };
+  ref::run(kernel::SwigluGrad{
+      .dgate_up_T2F = dx.view(), .dy_TF = dy.view(), .gate_up_T2F = x.view(), .gate = gate});
   expect_gradient(f, x.values, dx.values);
 }
 
@@ -338,18 +351,24 @@ TEST(RefGradient, CrossEntropy) {
   Ids target{{6, -1, 0}};
   Array z({3, 7}, 1, 3), loss({1});
   const double scale = 0.3;
-  const auto f = [&] {
-    ref::run(kernel::CrossEntropy{
-        .loss = loss.view(), .logits_TV = z.view(), .target_T = target.view(), .scale = scale});
-    return scale * loss.values[0];
-  };
-  Array dz = z;
-  ref::run(kernel::CrossEntropy{.loss = loss.view(),
-                                .logits_TV = dz.view(),
-                                .target_T = target.view(),
-                                .scale = scale,
-                                .logits = Logits::become_gradient});
-  expect_gradient(f, z.values, dz.values);
+  for (const double softcap : {0.0, 2.0}) {
+    const auto f = [&] {
+      ref::run(kernel::CrossEntropy{.loss = loss.view(),
+                                    .logits_TV = z.view(),
+                                    .target_T = target.view(),
+                                    .scale = scale,
+                                    .softcap = softcap});
+      return scale * loss.values[0];
+    };
+    Array dz = z;
+    ref::run(kernel::CrossEntropy{.loss = loss.view(),
+                                  .logits_TV = dz.view(),
+                                  .target_T = target.view(),
+                                  .scale = scale,
+                                  .logits = Logits::become_gradient,
+                                  .softcap = softcap});
+    expect_gradient(f, z.values, dz.values);
+  }
 }
 
 }  // namespace

@@ -34,5 +34,7 @@ MUTANTS = [
     ("sums are read that had no room", "lib/base/fixed.hpp", "return terms * static_cast<double>(largest) < static_cast<double>(gradient_limit);", "return static_cast<double>(largest) < static_cast<double>(gradient_limit) + 0 * terms;", FIXED),
     ("the largest term is not kept", "kernels/host/attention_grad.cpp", "      largest.put(g_.largest);\n", "", PIECES),
     ("a state is lost between pieces", "kernels/host/attention.cpp", "if (!begins_keys(a_.piece)) return;", "if (false) return;", PIECES),
+    ("a soft cap has no slope", "kernels/host/attention_grad.cpp", "(1 - of_cap * of_cap)", "(1 - 0 * of_cap)", program("kernels_test", "*AttentionContract*")),
+    ("kept keys have no soft cap", "kernels/host/cached_attention.cpp", "    if (a.softcap > 0) cap_scores(s, whole, a.softcap);\n", "", program("kernels_test", "*CachedContract*")),
     ("gradients of keys start anew", "kernels/host/attention_grad.cpp", "if (g_.keys == Accumulate::overwrite || counts) {", "if (true) {", PIECES),
 ]

@@ -23,6 +23,10 @@ std::vector<ModelConfig> models() {
   windows.window_layers = {1};
   windows.attention_sinks = true;
   all.push_back(windows);
+  for (auto c : {test::tiny_olmo2(), test::tiny_gemma2(), test::tiny_gemma3()}) {
+    c.context = 90;
+    all.push_back(c);
+  }
   return all;
 }
 

@@ -211,7 +211,8 @@ StateBytes state_bytes(const RankStep& s) {
   StateBytes most;
   const auto& c = s.spec.config;
   if (c.positions == Positions::rotary)
-    most.weights += block(c.context * 2 * (c.head_dim / 2), s.master);
+    most.weights += (c.window > 0 && c.window_rope_theta > 0 ? 2 : 1) *
+                    block(c.context * 2 * (c.head_dim / 2), s.master);
   for (const auto& g : s.layout.segments) {
     const auto n = g.elements / s.of(g).ranks;
     const bool learns = g.learns_from != LearnsFrom::nothing;

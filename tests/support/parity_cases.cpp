@@ -82,12 +82,31 @@ ModelConfig parity_model(const ParityCase& p) {
     c.qk_norm = true;
     c.qk_norm_over = QkNormOver::width;
   }
-  if (p.flavour == "llama" || olmo2 || two || mixture || sigmoid) {
+  const bool gemma2 = p.flavour == "gemma2", gemma3 = p.flavour == "gemma3";
+  if (p.flavour == "llama" || olmo2 || gemma2 || gemma3 || two || mixture || sigmoid) {
     c.norm = NormKind::rms;
     c.bias = false;
     c.activation = ActivationKind::swiglu;
     c.positions = Positions::rotary;
     c.tied = false;
+  }
+  if (gemma2 || gemma3) {
+    c.norm_place = NormPlace::both;
+    c.activation = ActivationKind::geglu;
+    c.tied = true;
+    c.scale_embedding = true;
+    c.attention_scale = 0.6;
+    c.window = 5;
+    c.window_layers = {0, 2, 4, 6};
+  }
+  if (gemma2) {
+    c.attention_softcap = 0.5;
+    c.logit_softcap = 0.7;
+  }
+  if (gemma3) {
+    c.qk_norm = true;
+    c.rope_theta = 500;
+    c.window_rope_theta = 30;
   }
   if (p.flavour == "qwen") {
     c.norm = NormKind::rms;
@@ -237,7 +256,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(12);
+  std::vector<ParityCase> cases(14);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -279,6 +298,10 @@ std::vector<ParityCase> few_cases(int n) {
   cases[11].flavour = "olmo2";
   cases[11].recompute = Recompute::none;
   cases[11].optimizer = OptimizerKind::sgd;
+  cases[12] = cases[7];
+  cases[12].flavour = "gemma2";
+  cases[13] = cases[3];
+  cases[13].flavour = "gemma3";
   for (const std::size_t i : {0, 1, 5, 10, 11}) cases[i].chunk_tokens = 6;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;

@@ -59,6 +59,34 @@ inline ModelConfig tiny_olmo2() {
   return completed(c);
 }
 
+// Gemma 2's: norms at both places, soft caps within reach, a scale of its own, a window in turns.
+inline ModelConfig tiny_gemma2() {
+  ModelConfig c = tiny_llama();
+  c.norm_place = NormPlace::both;
+  c.norm_eps = 0.01;
+  c.activation = ActivationKind::geglu;
+  c.tied = true;
+  c.scale_embedding = true;
+  c.attention_scale = 0.6;
+  c.attention_softcap = 0.7;
+  c.logit_softcap = 0.8;
+  c.window = 3;
+  c.window_layers = {0};
+  return completed(c);
+}
+
+// Gemma 3's: no cap of scores, norms of queries and keys, two bases of frequencies.
+inline ModelConfig tiny_gemma3() {
+  ModelConfig c = tiny_gemma2();
+  c.attention_softcap = c.logit_softcap = 0;
+  c.qk_norm = true;
+  c.rope_theta = 300;
+  c.window_rope_theta = 20;
+  c.rope_scaling = RopeScaling::linear;
+  c.rope_factor = 2;
+  return c;
+}
+
 // The first block is dense, the others choose 2 of 5 experts beside a shared one.
 inline ModelConfig tiny_mixture() {
   ModelConfig c = tiny_llama();

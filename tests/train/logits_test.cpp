@@ -28,6 +28,8 @@ class PlainModel {
     std::vector<Row> x_T;
     for (std::size_t t = 0; t < ids.size(); ++t) {
       Row x = row(w.at("embedding.weight"), static_cast<std::size_t>(ids[t]), width());
+      if (c.scale_embedding)
+        for (auto& v : x) v *= std::sqrt(static_cast<double>(c.width));
       if (c.positions == Positions::learned) add(x, row(w.at("positions.weight"), t, width()));
       x_T.push_back(std::move(x));
     }
@@ -35,7 +37,13 @@ class PlainModel {
       const auto block = "blocks." + std::to_string(l) + ".";
       const bool all = c.window_layers.empty() ||
                        std::count(c.window_layers.begin(), c.window_layers.end(), l) > 0;
-      const auto mixed_T = attention(block, x_T, all && c.window > 0 ? c.window : c.context);
+      const bool windowed = all && c.window > 0;
+      PlainModel own = *this;
+      if (windowed && c.window_rope_theta > 0) {
+        own.c.rope_theta = c.window_rope_theta;
+        own.c.rope_scaling = RopeScaling::none;
+      }
+      const auto mixed_T = own.attention(block, x_T, windowed ? c.window : c.context);
       for (std::size_t t = 0; t < x_T.size(); ++t) {
         add(x_T[t],
             norm_where(block + "attention_out_norm", linear(block + "projection", mixed_T[t])));
@@ -43,11 +51,14 @@ class PlainModel {
             norm_where(block + "ffn_out_norm", mlp(block, norm_where(block + "ffn_norm", x_T[t]))));
       }
     }
-    return product(w.at(c.tied ? "embedding.weight" : "head.weight"),
-                   norm("final_norm", x_T.back()));
+    auto logits =
+        product(w.at(c.tied ? "embedding.weight" : "head.weight"), norm("final_norm", x_T.back()));
+    for (auto& z : logits) z = capped(z, c.logit_softcap);
+    return logits;
   }
 
  private:
+  static double capped(double x, double cap) { return cap > 0 ? cap * std::tanh(x / cap) : x; }
   std::size_t width() const { return static_cast<std::size_t>(c.width); }
 
   static Row row(const Row& all, std::size_t i, std::size_t n) {
@@ -98,6 +109,7 @@ class PlainModel {
       const double divided = std::clamp(fast / all, 0.0, 1.0);
       return f * (1 - divided) + f / c.rope_factor * divided;
     }
+    if (c.rope_scaling == RopeScaling::linear) return f / c.rope_factor;
     if (c.rope_scaling != RopeScaling::llama3) return f;
     const double low = c.rope_low_freq_factor, high = c.rope_high_freq_factor;
     const double kept = std::clamp((turns(f) - low) / (high - low), 0.0, 1.0);
@@ -155,8 +167,10 @@ class PlainModel {
         for (std::size_t s = 0; s <= t; ++s) {
           if (static_cast<std::int64_t>(t - s) >= window) continue;
           const auto &q = heads_T[t][h], &k = heads_T[s][H + group], &v = heads_T[s][H + G + group];
-          const double score = std::exp(std::inner_product(q.begin(), q.end(), k.begin(), 0.0) /
-                                        std::sqrt(static_cast<double>(D)));
+          const double scale =
+              c.attention_scale > 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(D));
+          const double product = std::inner_product(q.begin(), q.end(), k.begin(), 0.0);
+          const double score = std::exp(capped(product * scale, c.attention_softcap));
           sum += score;
           for (std::size_t d = 0; d < D; ++d) mixed[d] += score * v[d];
         }
@@ -168,13 +182,18 @@ class PlainModel {
 
   Row mlp(const std::string& block, const Row& x) const {
     auto h = linear(block + "ffn_in", x);
-    if (c.activation == ActivationKind::swiglu) {
-      const auto half = h.size() / 2;
-      for (std::size_t i = 0; i < half; ++i) h[i] *= h[half + i] / (1 + std::exp(-h[i]));
-      h.resize(half);
+    const auto gelu = [](double v) {
+      return 0.5 * v *
+             (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+    };
+    if (c.activation == ActivationKind::gelu) {
+      for (auto& v : h) v = gelu(v);
     } else {
-      for (auto& v : h)
-        v *= 0.5 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+      const auto half = h.size() / 2;
+      const bool silu = c.activation == ActivationKind::swiglu;
+      for (std::size_t i = 0; i < half; ++i)
+        h[i] = h[half + i] * (silu ? h[i] / (1 + std::exp(-h[i])) : gelu(h[i]));
+      h.resize(half);
     }
     return linear(block + "ffn_out", h);
   }
@@ -199,8 +218,9 @@ TEST(Logits, AreThoseOfThePapers) {
   some.attention_sinks = true;
   auto both = test::tiny_gpt2();
   both.norm_place = NormPlace::both;
-  for (const auto& c : {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(),
-                        test::tiny_olmo2(), both, yarn, mistral, some}) {
+  for (const auto& c :
+       {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(), test::tiny_olmo2(), both,
+        test::tiny_gemma2(), test::tiny_gemma3(), yarn, mistral, some}) {
     Ref ref;
     const Workspace scratch(ref);
     Trainer trainer(ref, {}, test::setup_of(c, test::adamw(), DType::f64));

@@ -54,8 +54,8 @@ bool sdpa_supports(const AttentionShape& s, DType dtype, Direction direction, in
   const bool backward = direction == Direction::backward;
   const std::int64_t most_dim = backward && sm / 10 != sm_hopper / 10 ? 128 : 256;
   const std::int64_t least = backward ? 2 : 1;
-  return sdpa_mask(s) && dtype == DType::bf16 && s.batch >= 1 && s.tokens >= least &&
-         s.keys() >= least && s.kv_heads >= 1 && s.heads >= s.kv_heads &&
+  return s.softcap == 0 && sdpa_mask(s) && dtype == DType::bf16 && s.batch >= 1 &&
+         s.tokens >= least && s.keys() >= least && s.kv_heads >= 1 && s.heads >= s.kv_heads &&
          s.heads % s.kv_heads == 0 && s.head_dim >= 8 && s.head_dim % 8 == 0 &&
          s.head_dim <= most_dim;
 }

@@ -46,7 +46,7 @@ __device__ void put_row(const AttentionResults<T>& to, const AttentionDims& s, s
   if (lane_of() == 0) kept[D + 1] = row.total;
 }
 
-template <class T>
+template <Scores kind, class T>
 __global__ void __launch_bounds__(attention_threads, 2)
     attention_rows(AttentionResults<T> to, AttentionInputs<T> a) {
   float* const shared = block_memory();
@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
     const auto lanes = lanes_of(seen, begin);
     if (lanes.empty()) continue;
     const bool sees = lanes.has(lane_of());
-    const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
+    const float score =
+        score_of<kind>(dot(queries + warp_of() * stride, keys + lane_of() * stride, D), s);
     const float larger = fmaxf(row.most, warp_max(sees ? score : lowest));
     const float shrink = math::exp(row.most - larger);
     const float p = sees ? math::exp(score - larger) : 0.0F;
@@ -129,8 +130,10 @@ void attend(const kernel::Attention& o, Stream stream) {
   if (s.batch * s.heads * s.tokens == 0) return;
   const auto bytes = tile_bytes(2, 1, s.head_dim);
   with_type(o.q_BTHD.dtype, [&]<class T>(T) {
-    start("attention", attention_rows<T>, grid_of(s), attention_threads, bytes, stream,
-          results_of<T>(o), inputs_of<T>(o));
+    with_scores(s, [&](auto kind) {
+      start("attention", attention_rows<kind.value, T>, grid_of(s), attention_threads, bytes,
+            stream, results_of<T>(o), inputs_of<T>(o));
+    });
   });
 }
 

@@ -1,7 +1,8 @@
 // Attention's gradient without atomics: one kernel for dq, a query row a warp, and one for dk and
 // dv, a key row a warp that meets all queries of all heads that read it, in order. With
 // p(t, s) = exp(scale q(t).k(s) - lse(t)) and delta(t) = do(t).o(t):
-//   ds = scale p (do(t).v(s) - delta(t)),  dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),
+//   ds = scale p (do(t).v(s) - delta(t)), under a soft cap c of scores z times 1 - (z / c)^2,
+//   dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),
 //   dv(s) = sum_t p do(t)
 #include "kernels/cuda/kernels/attention_tile.cuh"
 #include "kernels/math/exp.hpp"
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
 }
 
 // Three blocks on a processor: the compiler otherwise takes registers for two.
-template <class T, class S>
+template <Scores kind, class T, class S>
 __global__ void __launch_bounds__(attention_threads, 3)
     query_grad(AttentionGradients<T, S> a, AttentionInputs<T> in) {
   float* const shared = block_memory();
@@ -62,9 +63,11 @@ __global__ void __launch_bounds__(attention_threads, 3)
     __syncthreads();
     const auto lanes = lanes_of(seen, begin);
     if (lanes.empty()) continue;
-    const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
+    const float score =
+        score_of<kind>(dot(queries + warp_of() * stride, keys + lane_of() * stride, D), s);
     const float dp = dot(grads + warp_of() * stride, values + lane_of() * stride, D);
-    const float ds = lanes.has(lane_of()) ? s.scale * math::exp(score - lse) * (dp - delta) : 0.0F;
+    const float slope = s.scale * score_slope<kind>(score, s);
+    const float ds = lanes.has(lane_of()) ? slope * math::exp(score - lse) * (dp - delta) : 0.0F;
     add_rows(sum, ds, keys, lanes.from, lanes.end, D);
   }
   if (t > last) return;
@@ -74,7 +77,7 @@ __global__ void __launch_bounds__(attention_threads, 3)
     store_row(a.state + row * D, sum, 1.0F, D);
 }
 
-template <class T, class S>
+template <Scores kind, class T, class S>
 __global__ void __launch_bounds__(attention_threads, 3)
     key_grad(AttentionGradients<T, S> a, AttentionInputs<T> in) {
   float* const shared = block_memory();
@@ -105,13 +108,14 @@ __global__ void __launch_bounds__(attention_threads, 3)
       __syncthreads();
       auto lanes = lanes_of(seen_by, begin);
       const auto t = min(begin + lane_of(), s.tokens - 1);
-      const float score = dot(keys + warp_of() * stride, queries + lane_of() * stride, D) * s.scale;
+      const float score =
+          score_of<kind>(dot(keys + warp_of() * stride, queries + lane_of() * stride, D), s);
       const float dp = dot(values + warp_of() * stride, grads + lane_of() * stride, D);
       const bool sees = lanes.has(lane_of()) && in.start(b, t) <= j;
       lanes.end = lanes.from + warp_sum(static_cast<int>(sees));  // later documents are behind
       const float p = sees ? math::exp(score - number_of(a.lse, b, t, h)) : 0.0F;
       const float delta = a.delta_BHT[(b * s.heads + h) * s.tokens + t];
-      const float ds = sees ? s.scale * p * (dp - delta) : 0.0F;
+      const float ds = sees ? s.scale * score_slope<kind>(score, s) * p * (dp - delta) : 0.0F;
       add_rows(dk_sum, ds, queries, lanes.from, lanes.end, D);
       add_rows(dv_sum, p, grads, lanes.from, lanes.end, D);
     }
@@ -142,8 +146,10 @@ void attend_as(const kernel::AttentionGrad& o, Stream stream) {
                                    .how = o.keys};
   start(name, delta_rows<T>, by_query, attention_threads, 0, stream, a.delta_BHT, a.d_o,
         heads<T>(o.o_BTHD), s);
-  start(name, query_grad<T, S>, by_query, attention_threads, bytes, stream, a, in);
-  start(name, key_grad<T, S>, by_key, attention_threads, bytes, stream, a, in);
+  with_scores(s, [&](auto kind) {
+    start(name, query_grad<kind.value, T, S>, by_query, attention_threads, bytes, stream, a, in);
+    start(name, key_grad<kind.value, T, S>, by_key, attention_threads, bytes, stream, a, in);
+  });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
 #include "kernels/cuda/kernels/views.hpp"
+#include "kernels/math/softcap.hpp"
 
 namespace trireme::cuda {
 
@@ -140,6 +141,25 @@ __device__ void load_row(float (&sum)[lane_dims], const T* row, int dim) {
 #pragma unroll
   for (int i = 0; i < lane_dims; ++i)
     if (lane_of() + i * warp < dim) sum[i] = widen(row[lane_of() + i * warp]);
+}
+
+// Are scores under a soft cap? Known when a kernel is compiled, so that others have no registers
+// for it.
+enum class Scores : std::uint8_t { plain, capped };
+template <class F>
+void with_scores(const AttentionDims& s, const F& f) {
+  if (s.softcap > 0) return f(std::integral_constant<Scores, Scores::capped>{});
+  f(std::integral_constant<Scores, Scores::plain>{});
+}
+template <Scores kind>
+__device__ float score_of(float product, const AttentionDims& s) {
+  const float score = product * s.scale;
+  return kind == Scores::capped ? math::capped(score, s.softcap) : score;
+}
+// d score / d(scale product), at the score.
+template <Scores kind>
+__device__ float score_slope(float score, const AttentionDims& s) {
+  return kind == Scores::capped ? math::capped_slope(score, s.softcap) : 1.0F;
 }
 
 // Shared memory for `tiles` tiles of 32 rows and `sets` of the warps' own rows.

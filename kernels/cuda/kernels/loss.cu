@@ -7,6 +7,7 @@
 #include "kernels/cuda/kernels/sums.cuh"
 #include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/log.hpp"
+#include "kernels/math/softcap.hpp"
 
 namespace trireme::cuda {
 namespace {
@@ -14,10 +15,21 @@ namespace {
 // Two blocks a processor: the rows of 264 at once, 27 MB of GPT-2's vocabulary, stay in the cache.
 constexpr int threads = 1024;
 
-template <int N, class T>
+// Logits under a soft cap, or as they are.
+enum class Soft : std::uint8_t { plain, capped };
+
+template <Soft kind, int N, class T>
 __global__ void __launch_bounds__(threads)
     loss_rows(double* loss_T, T* logits_TV, const std::int32_t* target_T, std::int64_t vocab,
-              float scale, bool become_gradient) {
+              float scale, float cap, bool become_gradient) {
+  constexpr bool soft = kind == Soft::capped;
+  const auto of = [cap](Floats<N> x) {
+    if constexpr (soft) {
+#pragma unroll
+      for (int k = 0; k < N; ++k) x.v[k] = math::capped(x.v[k], cap);
+    }
+    return x;
+  };
   const auto row = static_cast<std::int64_t>(blockIdx.x);
   using Exp = Arithmetic<T>;
   T* const z = logits_TV + row * vocab;
@@ -32,7 +44,7 @@ __global__ void __launch_bounds__(threads)
   // A NaN is carried by the sum: the maximum leaves it out.
   float most = -3.402823466e38F, sum = 0;
   for (auto v = first; v < vocab; v += step) {
-    const auto x = load<N>(z + v);
+    const auto x = of(load<N>(z + v));
     float here = most;
 #pragma unroll
     for (int k = 0; k < N; ++k) here = fmaxf(here, x.v[k]);
@@ -43,22 +55,33 @@ __global__ void __launch_bounds__(threads)
   }
   const float largest = block_max<threads>(most);
   const float total = block_sum<threads>(sum * Exp::exp(most - largest));
-  if (threadIdx.x == 0)
+  if (threadIdx.x == 0) {
+    const float logit = widen(z[target]), at_target = soft ? math::capped(logit, cap) : logit;
     loss_T[row] = static_cast<double>(math::log(total)) +
-                  (static_cast<double>(largest) - static_cast<double>(widen(z[target])));
+                  (static_cast<double>(largest) - static_cast<double>(at_target));
+  }
   if (!become_gradient) return;
   __syncthreads();  // the target's logit was read
   const float factor = scale / total;
   // Backwards: rows that are worked on at once fill the cache, and their ends are still there.
   const auto packs = (vocab - first + step - 1) / step;
   for (auto v = first + (packs - 1) * step; v >= first; v -= step) {
-    auto x = load<N>(z + v);
+    auto x = of(load<N>(z + v));
+    Floats<N> slope;
+    if constexpr (soft) {
+#pragma unroll
+      for (int k = 0; k < N; ++k) slope.v[k] = math::capped_slope(x.v[k], cap);
+    }
 #pragma unroll
     for (int k = 0; k < N; ++k) x.v[k] = factor * Exp::exp(x.v[k] - largest);
     if (target - v >= 0 && target - v < N) {
 #pragma unroll
       for (int k = 0; k < N; ++k)
         if (v + k == target) x.v[k] -= scale;
+    }
+    if constexpr (soft) {
+#pragma unroll
+      for (int k = 0; k < N; ++k) x.v[k] *= slope.v[k];
     }
     store<N>(z + v, x, Kept::elsewhere);
   }
@@ -74,9 +97,16 @@ void run(const kernel::CrossEntropy& o, const OnStream& on) {
     auto* const logits = at<T>(o.logits_TV);
     with_packs<pack_of<T>>(vocab % pack_of<T> == 0 && aligned(logits), [&](auto packs) {
       constexpr int N = decltype(packs)::value;
-      start("cross_entropy", loss_rows<N, T>, blocks_for(rows, 1), threads, 0, on.stream, of_rows,
-            logits, at<std::int32_t>(o.target_T), vocab, static_cast<float>(o.scale),
-            o.logits == Logits::become_gradient);
+      const auto launch = [&](auto kind) {
+        start("cross_entropy", loss_rows<kind.value, N, T>, blocks_for(rows, 1), threads, 0,
+              on.stream, of_rows, logits, at<std::int32_t>(o.target_T), vocab,
+              static_cast<float>(o.scale), static_cast<float>(o.softcap),
+              o.logits == Logits::become_gradient);
+      };
+      if (o.softcap > 0)
+        launch(std::integral_constant<Soft, Soft::capped>{});
+      else
+        launch(std::integral_constant<Soft, Soft::plain>{});
     });
   });
   sum_in_order(on.stream, at<double>(o.loss), o.how, of_rows, rows);

@@ -80,7 +80,7 @@ struct Scale {
   }
 };
 
-template <int N, class T>
+template <int N, class Gate, class T>
 struct Swiglu {
   T* y_TF;
   const T* gate_up_T2F;
@@ -94,12 +94,13 @@ struct Swiglu {
     const float weight = weight_T == nullptr ? 1 : weight_T[row];
     Floats<N> y;
 #pragma unroll
-    for (int i = 0; i < N; ++i) y.v[i] = math::swiglu<Arithmetic<T>>(gate.v[i], up.v[i]) * weight;
+    for (int i = 0; i < N; ++i)
+      y.v[i] = Gate::template value<Arithmetic<T>>(gate.v[i], up.v[i]) * weight;
     store<N>(y_TF + at, y);
   }
 };
 
-template <int N, class T>
+template <int N, class Gate, class T>
 struct SwigluGrad {
   T* dgate_up_T2F;
   const T *dy_TF, *gate_up_T2F;
@@ -112,7 +113,7 @@ struct SwigluGrad {
     Floats<N> dgate, dup;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const auto g = math::swiglu_gradient<Arithmetic<T>>(dy.v[i], gate.v[i], up.v[i]);
+      const auto g = Gate::template gradient<Arithmetic<T>>(dy.v[i], gate.v[i], up.v[i]);
       dgate.v[i] = g.gate;
       dup.v[i] = g.up;
     }
@@ -123,7 +124,7 @@ struct SwigluGrad {
 
 // A warp a row. The gradient of a row's weight is a sum in f32, for which the quick functions are
 // too coarse.
-template <int N, class T>
+template <int N, class Gate, class T>
 __global__ void __launch_bounds__(block_threads)
     weighted_swiglu_grad(T* dgate_up_T2F, float* dweight_T, const T* dy_TF, const T* gate_up_T2F,
                          const float* weight_T, std::int64_t rows, std::int64_t width) {
@@ -141,7 +142,7 @@ __global__ void __launch_bounds__(block_threads)
     Floats<N> dgate, dup;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const auto g = math::swiglu_gradient(dy.v[i], gate.v[i], up.v[i]);
+      const auto g = Gate::gradient(dy.v[i], gate.v[i], up.v[i]);
       sum += g.up * up.v[i];
       dgate.v[i] = g.gate * weight;
       dup.v[i] = g.up * weight;
@@ -204,8 +205,10 @@ void run(const kernel::Swiglu& o, const OnStream& on) {
     const auto width = o.y_TF.extent[1];
     with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y, gate_up), [&](auto packs) {
       constexpr int N = decltype(packs)::value;
-      launch_each(on.stream, "swiglu", o.y_TF.count() / N,
-                  Swiglu<N, T>{y, gate_up, at<float>(o.weight_T), width});
+      math::with_gate(o.gate, [&]<class Gate>(Gate) {
+        launch_each(on.stream, "swiglu", o.y_TF.count() / N,
+                    Swiglu<N, Gate, T>{y, gate_up, at<float>(o.weight_T), width});
+      });
     });
   });
 }
@@ -218,12 +221,15 @@ void run(const kernel::SwigluGrad& o, const OnStream& on) {
     const bool whole = width % pack_of<T> == 0 && aligned(dgate_up, dy, gate_up);
     with_packs<pack_of<T>>(whole, [&](auto packs) {
       constexpr int N = decltype(packs)::value;
-      if (o.weight_T && rows > 0)
-        return start("swiglu_grad", weighted_swiglu_grad<N, T>,
-                     blocks_for(rows, block_threads / warp), block_threads, 0, on.stream, dgate_up,
-                     at<float>(o.dweight_T), dy, gate_up, at<float>(o.weight_T), rows, width);
-      launch_each(on.stream, "swiglu_grad", o.dy_TF.count() / N,
-                  SwigluGrad<N, T>{dgate_up, dy, gate_up, width});
+      math::with_gate(o.gate, [&]<class Gate>(Gate) {
+        if (o.weight_T && rows > 0)
+          return start("swiglu_grad", weighted_swiglu_grad<N, Gate, T>,
+                       blocks_for(rows, block_threads / warp), block_threads, 0, on.stream,
+                       dgate_up, at<float>(o.dweight_T), dy, gate_up, at<float>(o.weight_T), rows,
+                       width);
+        launch_each(on.stream, "swiglu_grad", o.dy_TF.count() / N,
+                    SwigluGrad<N, Gate, T>{dgate_up, dy, gate_up, width});
+      });
     });
   });
 }

@@ -41,7 +41,8 @@ AttentionDims dims_of(const AttentionShape& s) {
           static_cast<float>(s.scale),
           s.window > 0 ? s.window : hides_none,
           s.keys(),
-          s.query_at - s.key_at};
+          s.query_at - s.key_at,
+          static_cast<float>(s.softcap)};
 }
 
 }  // namespace trireme::cuda

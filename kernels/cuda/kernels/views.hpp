@@ -43,6 +43,7 @@ struct AttentionDims {
   std::int64_t window;  // of keys that a query sees; more than there are, where none is hidden
   std::int64_t keys;
   std::int64_t ahead;  // query t is at the place of key t + ahead
+  float softcap;       // of scores; 0: none
 };
 AttentionDims dims_of(const AttentionShape&);
 
