@@ -44,6 +44,9 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
   const auto spec = make_spec(in.setup.model);
   if (const auto peak = peak_of(m, in.setup.compute, run.tf32))
     p.utilisation = flops_of_token(spec) * p.tokens_a_second / (*peak * in.grid.ranks());
+  p.slower_attention = m.backend == "cuda" && in.setup.compute == DType::bf16 &&
+                       (in.setup.attention == AttentionSpan::document ||
+                        in.setup.model.attention_softcap > 0);
   p.lost = lost_in(s);
   p.checkpoints = checkpoints_of(run, p.step);
   const double steps = static_cast<double>(run.steps) * p.step;
@@ -78,6 +81,8 @@ std::string prediction_text(const Prediction& p, const MachineModel& m) {
     text += fmt::format("  {:<20} {}\n", what, value);
   };
   row("a step", duration_text(p.step));
+  if (p.slower_attention)
+    row("", "more: attention within documents or under a soft cap is slower than its rate here");
   row("tokens/s", fmt::format("{:.0f}", p.tokens_a_second));
   row("FLOP utilisation",
       p.utilisation > 0 ? fmt::format("{:.1f}%", 100 * p.utilisation) : "no peak known");
@@ -105,6 +110,7 @@ nlohmann::ordered_json prediction_json(const Prediction& p, const MachineModel& 
   nlohmann::ordered_json json{{"machine", m.name},
                               {"measured", m.measured},
                               {"step_seconds", p.step},
+                              {"slower_attention", p.slower_attention},
                               {"tokens_per_second", p.tokens_a_second},
                               {"bubble", p.bubble_share()},
                               {"exposed_seconds", exposed},

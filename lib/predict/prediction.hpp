@@ -26,6 +26,9 @@ struct Prediction {
   double checkpoint = 0;         // seconds that training waits for one; 0: no disk known
   std::int64_t checkpoints = 0;  // of the run
   double run = 0;                // seconds of all steps and checkpoints
+  // Attention within documents or under a soft cap on a GPU: cuDNN does not compute it, and machine
+  // files hold the rate of what it does. Then the step is predicted too short.
+  bool slower_attention = false;
 };
 
 // Recordings of all kinds of rank.

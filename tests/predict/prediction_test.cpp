@@ -47,6 +47,32 @@ TEST(Prediction, OfARun) {
   EXPECT_DOUBLE_EQ(predict(in, run, m, step, 4e8).utilisation, p.utilisation / 4);
 }
 
+// cuDNN takes neither documents nor soft caps, and its rate is what a machine file has.
+TEST(Prediction, SaysWhereAttentionIsSlower) {
+  PlanInput in;
+  in.setup.model = test::tiny_llama();
+  in.setup.compute = DType::bf16;
+  in.train = {.batch = 8, .microbatch = 1, .steps = 10};
+  Simulated step;
+  step.kinds.resize(1);
+  step.seconds = 2;
+  const auto slower = [&](const char* backend) {
+    const auto m = test::plain_machine(backend);
+    const auto p = predict(in, {}, m, step, 0);
+    EXPECT_EQ(prediction_text(p, m).find("slower") != std::string::npos, p.slower_attention);
+    return p.slower_attention;
+  };
+  EXPECT_FALSE(slower("cuda"));
+  in.setup.attention = AttentionSpan::document;
+  EXPECT_TRUE(slower("cuda"));
+  EXPECT_FALSE(slower("host"));
+  in.setup.attention = AttentionSpan::causal;
+  in.setup.model.attention_softcap = 50;
+  EXPECT_TRUE(slower("cuda"));
+  in.setup.compute = DType::f32;
+  EXPECT_FALSE(slower("cuda"));
+}
+
 TEST(Prediction, DurationsAreReadByPeople) {
   for (const auto& [seconds, text] : {std::pair{0.25, "250.00 ms"},
                                       {90.0, "90.00 s"},
