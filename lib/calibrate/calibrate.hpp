@@ -1,6 +1,8 @@
 #pragma once
 // Measures a machine: operations on their own and messages between ranks, never a training step.
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -24,6 +26,12 @@ struct CalibrationSettings {
 // Collective: all ranks measure at the same time, as they would compute. Links are measured where
 // there are several ranks.
 MachineModel calibrate(Backend&, const Communicator& world, const CalibrationSettings&);
+
+// FLOP/s of a product.
+using ProductRate = std::function<double(std::int64_t m, std::int64_t n, std::int64_t k)>;
+// At all M x N x K of ascending sizes, K fastest. What would take too long or more memory than a
+// device may have is not measured: it has the rate with the next smaller of its largest size.
+std::vector<double> rates_by_size(const std::vector<double>& sizes, const ProductRate&);
 
 // Its parts.
 std::vector<ProductRates> product_rates(Backend&, const Stopwatch&, DType);

@@ -8,8 +8,6 @@
 namespace trireme {
 namespace {
 
-// Widths, hidden widths, rows of a microbatch, and a vocabulary.
-const std::vector<double> sizes = {32, 128, 256, 512, 768, 1536, 3072, 24576};
 constexpr double longest = 0.02;                         // seconds of a call
 constexpr double most_elements = std::int64_t{1} << 29;  // of a matrix
 
@@ -26,40 +24,45 @@ double rate(Backend& b, const Stopwatch& watch, DType t, MatmulLayout layout, st
   return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / seconds;
 }
 
-ProductRates rates_of(Backend& b, const Stopwatch& watch, DType t, MatmulLayout layout) {
-  ProductRates r{.dtype = t, .layout = layout, .m = sizes, .n = sizes, .k = sizes, .flops = {}};
+}  // namespace
+
+std::vector<double> rates_by_size(const std::vector<double>& sizes, const ProductRate& rate) {
+  std::vector<double> all;
   const auto count = sizes.size();
   const auto at = [&](std::size_t i, std::size_t j, std::size_t l) {
-    return r.flops[(i * count + j) * count + l];
+    return all[(i * count + j) * count + l];
   };
   for (std::size_t i = 0; i < count; ++i)
     for (std::size_t j = 0; j < count; ++j)
       for (std::size_t l = 0; l < count; ++l) {
-        // Of what takes too long, fewer rows, columns or terms say as much.
+        const auto m = sizes[i], n = sizes[j], k = sizes[l];
         if (const auto largest = std::max({i, j, l}); largest > 0) {
           const auto smaller = i == largest   ? at(i - 1, j, l)
                                : j == largest ? at(i, j - 1, l)
                                               : at(i, j, l - 1);
-          const auto m = sizes[i], n = sizes[j], k = sizes[l];
           if (2 * m * n * k > longest * smaller ||
               std::max({m * n, m * k, n * k}) > most_elements) {
-            r.flops.push_back(smaller);
+            all.push_back(smaller);
             continue;
           }
         }
         const auto size = [](double x) { return static_cast<std::int64_t>(x); };
-        r.flops.push_back(
-            rate(b, watch, t, layout, size(sizes[i]), size(sizes[j]), size(sizes[l])));
+        all.push_back(rate(size(m), size(n), size(k)));
       }
-  return r;
+  return all;
 }
 
-}  // namespace
-
 std::vector<ProductRates> product_rates(Backend& b, const Stopwatch& watch, DType t) {
+  // Widths, hidden widths, rows of a microbatch, and a vocabulary.
+  const std::vector<double> sizes = {32, 128, 256, 512, 768, 1536, 3072, 24576};
   std::vector<ProductRates> all;
-  for (const auto layout : {MatmulLayout::nt, MatmulLayout::nn, MatmulLayout::tn})
-    all.push_back(rates_of(b, watch, t, layout));
+  for (const auto layout : {MatmulLayout::nt, MatmulLayout::nn, MatmulLayout::tn}) {
+    const auto flops = rates_by_size(sizes, [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+      return rate(b, watch, t, layout, m, n, k);
+    });
+    all.push_back(
+        {.dtype = t, .layout = layout, .m = sizes, .n = sizes, .k = sizes, .flops = flops});
+  }
   return all;
 }
 

@@ -44,9 +44,9 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
   const auto spec = make_spec(in.setup.model);
   if (const auto peak = peak_of(m, in.setup.compute, run.tf32))
     p.utilisation = flops_of_token(spec) * p.tokens_a_second / (*peak * in.grid.ranks());
-  p.slower_attention = m.backend == "cuda" && in.setup.compute == DType::bf16 &&
-                       (in.setup.attention == AttentionSpan::document ||
-                        in.setup.model.attention_softcap > 0);
+  p.slower_attention =
+      m.backend == "cuda" && in.setup.compute == DType::bf16 &&
+      (in.setup.attention == AttentionSpan::document || in.setup.model.attention_softcap > 0);
   p.lost = lost_in(s);
   p.checkpoints = checkpoints_of(run, p.step);
   const double steps = static_cast<double>(run.steps) * p.step;
