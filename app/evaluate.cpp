@@ -1,6 +1,8 @@
 // trireme evaluate CHECKPOINT
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "app/commands.hpp"
 #include "app/launch.hpp"
@@ -26,10 +28,40 @@ struct EvaluateArguments {
   }
 };
 
+std::vector<std::string> files_of(const EvaluateArguments& a, const DataConfig& data) {
+  if (!a.data.empty()) return a.data;
+  return data.validation_fraction > 0 ? data.path : data.validation_files;
+}
+
+// Pairs of documents are measured as with train.objective = "dpo", whatever the run trained for.
+void measure_pairs(const EvaluateArguments& a, Deck& deck) {
+  const auto files = files_of(a, deck.data);
+  for (const auto& f : files)
+    require(
+        f.find('=') == std::string::npos || std::filesystem::exists(f),
+        "there is no token file {}, as which it is taken behind --data: give overrides before it",
+        f);
+  const auto pairs =
+      std::ranges::find_if(files, [](auto& f) { return TokenFile(f).header().pairs; });
+  if (pairs == files.end()) return;
+  require(deck.model.adapter.rank > 0,
+          "{} is of pairs of documents, for which a model with adapters is compared with the one "
+          "that they stand beside, and {} has no adapters",
+          *pairs, a.model.checkpoint);
+  deck.train.objective = Objective::dpo;
+  deck.data.packing = Packing::documents;
+  deck.data.attention = AttentionSpan::document;
+  if (deck.data.long_documents == LongDocuments::split)
+    deck.data.long_documents = LongDocuments::drop;
+  if (deck.run.exactness == Exactness::invariant) deck.run.exactness = Exactness::repeatable;
+  deck.run.replay_every = 0;
+}
+
 int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   if (!a.questions.empty())
     return evaluate_choices(world, a.model, a.questions, a.output, a.samples);
-  const auto loaded = LoadedModel::open(world, a.model);
+  const auto loaded = LoadedModel::open(world, a.model, LossesAre::of_run,
+                                        [&](Deck& deck) { measure_pairs(a, deck); });
   auto& model = *loaded;
   DataConfig data = model.deck().data;
   if (!a.data.empty()) {
@@ -47,8 +79,8 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   const auto loss = *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
   if (loss.valid == 0) throw SharedError("none of the held-out targets counts: all are masked");
   if (model.speaks() && held_out->pairs())
-    fmt::print("step {}: loss {:.6f}, over {} pairs of documents\n", model.meta().step, loss.mean(),
-               loss.valid);
+    fmt::print("step {}: loss {:.6f}, over {} pairs of documents, with dpo_beta {}\n",
+               model.meta().step, loss.mean(), loss.valid, model.deck().train.dpo_beta);
   else if (model.speaks())
     fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets\n", model.meta().step,
                loss.mean(), std::exp(loss.mean()), loss.valid);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
 #include "app/initial_weights.hpp"
@@ -36,20 +37,31 @@ void add_model_arguments(CLI::App& command, ModelArguments& a) {
       ->check(CLI::Range(0, 4096));
 }
 
-static void require_machine_keys(const std::vector<std::string>& overrides) {
+// What `evaluate` is to measure.
+constexpr std::array<std::string_view, 5> evaluated_keys{
+    "data.packing=", "data.attention=", "data.long_documents=", "data.separator_masks=",
+    "train.dpo_beta="};
+
+static void require_machine_keys(const std::vector<std::string>& overrides,
+                                 std::span<const std::string_view> more) {
   constexpr std::array<std::string_view, 4> sections{"parallel.", "zero.", "precision.", "run."};
-  for (const auto& o : overrides)
-    require(std::ranges::any_of(sections, [&](auto s) { return o.starts_with(s); }),
+  const auto more_text =
+      more.empty() ? "" : fmt::format("; {} say what is evaluated", fmt::join(more, ", "));
+  for (const auto& o : overrides) {
+    const auto begins = [&](auto s) { return o.starts_with(s); };
+    require(std::ranges::any_of(sections, begins) || std::ranges::any_of(more, begins),
             "override '{}': a trained model is what its checkpoint says; keys of [parallel], "
-            "[zero], [precision] and [run] say how it is computed",
-            o);
+            "[zero], [precision] and [run] say how it is computed{}",
+            o, more_text);
+  }
 }
 
 // The checkpoint's deck, not resolved yet for `ranks` ranks.
 static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, LossesAre losses,
-                     int ranks) {
-  require_machine_keys(a.overrides);
+                     const DeckChange& change, int ranks) {
+  require_machine_keys(a.overrides, change ? evaluated_keys : std::span<const std::string_view>());
   auto deck = deck_of(reader);
+  if (change) change(deck);
   if (!a.base.empty()) deck.model.init_from = std::filesystem::absolute(a.base).string();
   if (!a.backend.empty()) deck.run.backend = a.backend;
   if (a.threads > 0) deck.run.threads = a.threads;
@@ -68,10 +80,10 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Lo
 }
 
 LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path& checkpoint,
-                         const ModelArguments& a, LossesAre losses) {
+                         const ModelArguments& a, LossesAre losses, const DeckChange& change) {
   together(world, Pace::slow, [&] {
     reader_ = std::make_unique<CheckpointReader>(checkpoint);
-    deck_ = deck_for(*reader_, a, losses, world.size());
+    deck_ = deck_for(*reader_, a, losses, change, world.size());
     require_model(*reader_, make_spec(deck_.model));
     require(a.base.empty() || deck_.model.adapter.rank > 0,
             "--base is for adapters, and {} has none: it is a whole model", checkpoint.string());
@@ -96,14 +108,14 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
 }
 
 std::unique_ptr<LoadedModel> LoadedModel::open(const Communicator& world, const ModelArguments& a,
-                                               LossesAre losses) {
+                                               LossesAre losses, const DeckChange& change) {
   constexpr int tries = 10;
   for (int i = 1;; ++i) {
     std::string checkpoint;
     at_root(world, [&] { checkpoint = find_checkpoint(a.checkpoint).string(); });
     world.broadcast(checkpoint);
     try {
-      return std::make_unique<LoadedModel>(world, checkpoint, a, losses);
+      return std::make_unique<LoadedModel>(world, checkpoint, a, losses, change);
     } catch (const SharedError&) {
       std::string gone;
       if (world.rank() == 0 && i < tries &&

@@ -1,6 +1,7 @@
 #pragma once
 // A trained model from a checkpoint, to be evaluated or to generate with, on any number of ranks.
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@ namespace trireme {
 
 // How losses are summed: as the run's own, or each sample's alone, whatever the run's exactness.
 enum class LossesAre : std::uint8_t { of_run, of_samples };
+
+// May change a checkpoint's deck before anything is made of it. Throws Error.
+using DeckChange = std::function<void(Deck&)>;
 
 // Arguments that commands on a trained model share.
 struct ModelArguments {
@@ -31,10 +35,10 @@ class LoadedModel {
   // on data unless overrides of [parallel] say otherwise. SharedError. Where a run prunes the
   // checkpoint that is about to be read, the next newest is taken.
   static std::unique_ptr<LoadedModel> open(const Communicator& world, const ModelArguments&,
-                                           LossesAre = LossesAre::of_run);
+                                           LossesAre = LossesAre::of_run, const DeckChange& = {});
 
   LoadedModel(const Communicator& world, const std::filesystem::path& checkpoint,
-              const ModelArguments&, LossesAre);
+              const ModelArguments&, LossesAre, const DeckChange&);
 
   const Deck& deck() const { return deck_; }
   const CheckpointMeta& meta() const { return reader_->meta(); }

@@ -94,13 +94,19 @@ static double percent(std::int64_t part, std::int64_t of) {
   return 100 * static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, of));
 }
 
+static const char* what_becomes_of(LongDocuments l) {
+  return l == LongDocuments::split  ? "go on as further ones"
+         : l == LongDocuments::drop ? "are left out"
+                                    : "are cut";
+}
+
 void log_packing(const Dataset& data) {
   for (std::size_t i = 0; i < data.ranges().size(); ++i) {
     const auto* const p = data.packed(i);
     if (!p) continue;
     const auto file = data.ranges()[i].file.path().string();
     log_info("{}: {} in {} samples, of which they fill {:.1f}%", file,
-             counted(p->documents, "document"), p->samples,
+             counted(p->in_samples(), "document"), p->samples,
              percent(p->inputs, p->samples * data.sample_length()));
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
@@ -109,11 +115,12 @@ void log_packing(const Dataset& data) {
             file, counted(p->pairs, "pair"), p->long_pairs, p->left_out / 2);
       continue;
     }
-    if (p->cut + p->left_out == 0) continue;
+    if (p->long_documents + p->left_out == 0) continue;
     log_warning(
-        "{}: {} longer than a sample are cut, which loses {:.1f}% of the targets; {} without a "
-        "target are left out",
-        file, p->cut, percent(p->targets_lost, p->targets), p->left_out);
+        "{}: of {}, {} longer than a sample {}, which loses {:.1f}% of the targets; {} "
+        "without a target are left out",
+        file, counted(p->documents, "document"), p->long_documents,
+        what_becomes_of(data.long_documents()), percent(p->targets_lost, p->targets), p->left_out);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "app/tokenizers.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/text_parts.hpp"
 #include "lib/data/chat_template_file.hpp"
 
@@ -89,6 +90,11 @@ int run(Arguments a) {
   o.chat = chat ? &*chat : nullptr;
   o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
   const TokenizeSummary s = tokenize(o);
+  if (s.same.count > 0)
+    log_warning(
+        "{} left out, as the tokens that are to be learnt of both answers are the same: the first "
+        "is {}",
+        s.same.count == 1 ? "a pair is" : fmt::format("{} pairs are", s.same.count), s.same.first);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
   say("{}: {}, {} tokens of a vocabulary of {}{} from {:.1f} MB in {}, "
       "{:.2f} s, {:.1f} MB/s\n",

@@ -231,7 +231,7 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
             "another job trained in {} while its lock was waited for", s.run.string());
     s.mode = now;
     if (s.mode.existing != Existing::restart) return;
-    require_tables(*s.directory, history_of(deck));
+    require_tables(*s.directory);
     put_back_replaced(s.directory->checkpoints());
   });
   stop_if_asked(world, signals.stop());

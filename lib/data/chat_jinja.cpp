@@ -12,6 +12,7 @@
 #include "lib/base/hash.hpp"
 #include "lib/base/json.hpp"
 #include "lib/data/chat_jinja_text.hpp"
+#include "lib/data/chat_template_file.hpp"
 
 namespace trireme {
 
@@ -99,11 +100,35 @@ std::string_view similar_jinja(std::string_view text) {
   return {};
 }
 
+constexpr std::string_view comment_begins = "{#- Trireme's chat template, of which this is made:\n",
+                           comment_ends = "-#}\n";
+
+std::string exported_jinja(const ChatTemplate& t) {
+  auto text = jinja_text(t);
+  const auto file = chat_template_text(t);
+  if (!known_jinja(text).empty() || file.find("#}") != std::string::npos) return text;
+  return fmt::format("{}{}{}{}", comment_begins, file, comment_ends, text);
+}
+
+// Of which this is the exported text, to the letter.
+static std::optional<ChatTemplate> exported_in(std::string_view text) {
+  const auto end = text.find(comment_ends);
+  if (!text.starts_with(comment_begins) || end == std::string_view::npos) return std::nullopt;
+  const auto file = text.substr(comment_begins.size(), end - comment_begins.size());
+  try {
+    auto t = parse_chat_template(file, "the tokenizer's chat template");
+    if (normalized(exported_jinja(t)) == normalized(text)) return t;
+  } catch (const Error&) {  // somebody changed it
+  }
+  return std::nullopt;
+}
+
 ChatTemplate chat_template_of(const Tokenizer& tokenizer) {
   const auto text = own_jinja(tokenizer);
   require(text.has_value(),
           "the tokenizer brings no chat template: choose one with --template: {}, or a file",
           fmt::join(chat_template_names(), ", "));
+  if (auto exported = exported_in(*text)) return std::move(*exported);
   const auto name = known_jinja(*text);
   if (name.empty()) {
     const auto similar = similar_jinja(*text);

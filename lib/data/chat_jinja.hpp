@@ -13,9 +13,13 @@ namespace trireme {
 std::optional<std::string> own_jinja(const Tokenizer&);
 
 // The template that a tokenizer's chat_template is, in chat_template.jinja or
-// tokenizer_config.json. Throws Error when it brings none, or one that is not known; then it says
-// what it looks like.
+// tokenizer_config.json: a known one, or what exported_jinja says. Throws Error when it brings
+// none, or one that is not known; then it says what it looks like.
 ChatTemplate chat_template_of(const Tokenizer&);
+
+// jinja_text; of a template without a known name behind a comment that holds its file, so that
+// chat_template_of finds it again.
+std::string exported_jinja(const ChatTemplate&);
 
 // The name of the template whose Jinja text this is to the letter, as a model's repository has it
 // or jinja_text writes it; empty: of none.

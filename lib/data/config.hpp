@@ -20,10 +20,12 @@ inline constexpr auto value_names<AttentionSpan> = named<AttentionSpan>("causal"
 enum class Packing : std::uint8_t { windows, documents };
 template <>
 inline constexpr auto value_names<Packing> = named<Packing>("windows", "documents");
-// Those longer than a sample, of which samples of whole documents are.
-enum class LongDocuments : std::uint8_t { cut, refuse };
+// Those longer than a sample, of which samples of whole documents are. split: what does not fit
+// goes on as a further document; drop: they are left out.
+enum class LongDocuments : std::uint8_t { cut, split, drop, refuse };
 template <>
-inline constexpr auto value_names<LongDocuments> = named<LongDocuments>("cut", "refuse");
+inline constexpr auto value_names<LongDocuments> = named<LongDocuments>("cut", "split", "drop",
+                                                                        "refuse");
 
 struct DataConfig {
   std::vector<std::string> path;              // token files

@@ -39,7 +39,7 @@ class Texts {
     if (!all_)
       all_ = python_json(text_, [](const JsonPlace& p) {
         return (p.size() == 2 && p[0] == "tools") ||
-               (p.size() >= 5 && p[2] == "tool_calls" && p.back() == "arguments");
+               (!p.empty() && p.back() == "arguments" && std::ranges::count(p, "tool_calls") > 0);
       });
     return all_->at(place);
   }
@@ -49,8 +49,8 @@ class Texts {
   std::optional<std::map<JsonPlace, std::string>> all_;
 };
 
-std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, Texts& texts) {
-  const auto number = std::stoul(place[1]) + 1;
+std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, std::size_t number,
+                               Texts& texts) {
   const auto& list = list_in(message, "tool_calls", fmt::format("message {}", number));
   std::vector<ToolCall> calls;
   for (const auto& one : list) {
@@ -110,40 +110,97 @@ std::string role_of(const std::string& from) {
   return found == roles.end() ? from : found->second;
 }
 
-void add_messages(const Json& list, const char* name, bool shared, Texts& texts,
-                  Conversation& all) {
-  std::size_t i = 0;
-  for (const auto& message : list) {
-    const auto number = i + 1;
-    require(message.is_object(), "message {} is no object", number);
-    auto calls = calls_in(message, {name, std::to_string(i)}, texts);
-    auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
-    auto role = text_in(message, shared ? "from" : "role", number);
-    all.push_back({shared ? role_of(role) : role, std::move(content), std::move(calls)});
-    ++i;
-  }
+// `place` in the text, `number` for messages to the user.
+Message message_of(const Json& message, const JsonPlace& place, std::size_t number, Texts& texts) {
+  require(message.is_object(), "message {} is no object", number);
+  const bool shared = message.contains("from") && !message.contains("role");
+  auto calls = calls_in(message, place, number, texts);
+  auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
+  auto role = text_in(message, shared ? "from" : "role", number);
+  return {shared ? role_of(role) : role, std::move(content), std::move(calls)};
 }
 
-void add_tools(const Json& object, Texts& texts, Conversation& all) {
+Conversation messages_in(const Json& list, const char* name, Texts& texts) {
+  Conversation all;
+  for (const auto& message : list)
+    all.push_back(message_of(message, {name, std::to_string(all.size())}, all.size() + 1, texts));
+  return all;
+}
+
+const Json* member(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+// LLaMA-Factory's column beside the messages.
+void add_system(const Json& object, Conversation& all) {
+  const auto* const system = member(object, "system");
+  if (!system || *system == "") return;
+  require(system->is_string(), "\"system\" is no text");
+  const Message first{"system", system->get<std::string>()};
+  require(all.empty() || all[0].role != "system" || all[0] == first,
+          "\"system\" is another text than that of the conversation's own system message");
+  if (all.empty() || all[0].role != "system") all.insert(all.begin(), first);
+}
+
+void add_system_and_tools(const Json& object, Texts& texts, Conversation& all) {
+  add_system(object, all);
   auto tools = tools_in(object, texts);
   require(tools.empty() || !all.empty(), "the conversation has tools and no message");
   if (!tools.empty()) all[0].tools = std::move(tools);
 }
 
-// The messages of "prompt" and of the answer.
-Conversation answered(const Json& object, const char* answer, Texts& texts) {
-  Conversation all;
-  for (const char* name : {"prompt", answer}) {
-    const auto found = object.find(name);
-    if (found == object.end() && name != answer) continue;
-    require(found != object.end() && found->is_array(),
-            "there is no list \"{}\": with --chat a line of --preference is {{\"chosen\": "
-            "[{{\"role\": \"user\", \"content\": ..}}, ..], \"rejected\": [..]}}",
-            name);
-    add_messages(*found, name, false, texts, all);
+struct Prompt {
+  const char* name;
+  Conversation messages{};
+  bool is_text = false;
+};
+
+Prompt prompt_in(const Json& object, Texts& texts) {
+  const char* const name = member(object, "prompt") ? "prompt" : "conversations";
+  const auto* const prompt = member(object, name);
+  if (!prompt) return {name};
+  if (prompt->is_string()) return {name, {{"user", prompt->get<std::string>()}}, true};
+  require(prompt->is_array(), "\"{}\" is neither a text nor a list of messages", name);
+  return {name, messages_in(*prompt, name, texts), false};
+}
+
+// A list of messages, one message, or the text of one.
+Conversation answer_in(const Json& object, const char* name, Texts& texts) {
+  const auto* const answer = member(object, name);
+  if (answer && answer->is_array()) return messages_in(*answer, name, texts);
+  if (answer && answer->is_object()) return {message_of(*answer, {name}, 1, texts)};
+  require(answer && answer->is_string(),
+          "there is no \"{}\": with --chat a line of --preference is {{\"prompt\": .., \"chosen\": "
+          "[{{\"role\": \"assistant\", \"content\": ..}}], \"rejected\": [..]}}",
+          name);
+  return {{"assistant", answer->get<std::string>()}};
+}
+
+bool asks(const Conversation& c, const Conversation& prompt) {
+  return std::ranges::any_of(
+      c, [&](const Message& m) { return m.role == "user" && m.content == prompt[0].content; });
+}
+bool begins_with(const Conversation& c, const Conversation& prompt) {
+  return c.size() > prompt.size() && std::equal(prompt.begin(), prompt.end(), c.begin());
+}
+
+// Puts the prompt before both, unless they are whole conversations, which have it already.
+void put_before(const Prompt& prompt, ConversationPair& pair) {
+  const auto& p = prompt.messages;
+  if (p.empty() || (begins_with(pair.chosen, p) && begins_with(pair.rejected, p))) return;
+  if (prompt.is_text && asks(pair.chosen, p) && asks(pair.rejected, p)) return;
+  for (auto* all : {&pair.chosen, &pair.rejected}) {
+    const bool whole = std::ranges::any_of(*all, [](auto& m) { return m.role == "user"; });
+    require(!prompt.is_text || !whole,
+            "\"prompt\" is a text, and no message of a user in \"chosen\" or in \"rejected\" is "
+            "that text: leave it out where these are whole conversations");
+    require(all->empty() || (*all)[0] != p[0],
+            "an answer begins as the prompt does, and does not go on as it: leave \"{}\" out, or "
+            "give what comes behind it alone",
+            prompt.name);
+    all->insert(all->begin(), p.begin(), p.end());
   }
-  add_tools(object, texts, all);
-  return all;
 }
 
 std::size_t last_answer(const Conversation& c, const char* name) {
@@ -157,8 +214,16 @@ std::size_t last_answer(const Conversation& c, const char* name) {
 ConversationPair conversation_pair_of(const Json& object, std::string_view text) {
   require(object.is_object(), "this JSON is not an object: each line must be one");
   Texts texts(text);
-  ConversationPair pair{answered(object, "chosen", texts), answered(object, "rejected", texts), 0};
-  require(pair.chosen != pair.rejected, "\"chosen\" and \"rejected\" are the same");
+  const auto prompt = prompt_in(object, texts);
+  ConversationPair pair{answer_in(object, "chosen", texts), answer_in(object, "rejected", texts)};
+  for (const char* name : {"chosen", "rejected"})
+    require(!prompt.messages.empty() || object.at(name).is_array(),
+            "there is no \"prompt\" for the answer \"{}\": without one it is a list of messages, "
+            "a whole conversation",
+            name);
+  put_before(prompt, pair);
+  add_system_and_tools(object, texts, pair.chosen);
+  add_system_and_tools(object, texts, pair.rejected);
   const auto differ = std::ranges::mismatch(pair.chosen, pair.rejected).in1;
   pair.learnt_from =
       std::min({static_cast<std::size_t>(differ - pair.chosen.begin()),
@@ -175,10 +240,9 @@ Conversation conversation_of(const Json& object, std::string_view text) {
       found != object.end() && found->is_array(),
       "there is no list \"messages\": a line of a chat is {{\"messages\": [{{\"role\": \"user\", "
       "\"content\": ..}}, ..]}}");
-  Conversation all;
   Texts texts(text);
-  add_messages(*found, list, shared, texts, all);
-  add_tools(object, texts, all);
+  auto all = messages_in(*found, list, texts);
+  add_system_and_tools(object, texts, all);
   return all;
 }
 

@@ -48,6 +48,11 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
       "{} is of pairs of documents (trireme tokenize --preference), which stand whole and apart: "
       "give data.packing = \"documents\" and data.attention = \"document\"",
       name);
+  require(
+      !header.pairs || s.long_documents != LongDocuments::split,
+      "{} is of pairs of documents, of which none is split: give data.long_documents = \"drop\" "
+      "or \"refuse\"",
+      name);
 }
 
 void check_samples(const TokenRange& range, const Dataset::Settings& s, std::int64_t samples) {

@@ -49,6 +49,7 @@ class Dataset {
 
   std::int64_t sample_length() const { return settings_.T; }
   AttentionSpan attention() const { return settings_.attention; }
+  LongDocuments long_documents() const { return settings_.long_documents; }
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
   // Epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }

@@ -89,6 +89,20 @@ std::int64_t cut_length(const TokenFile& file, const PackedDocument& d, std::int
   return T;
 }
 
+// What samples may hold of a document.
+std::vector<PackedDocument> parts_of(const TokenFile& file, PackedDocument d,
+                                     const DocumentPacking::Settings& s) {
+  std::vector<PackedDocument> parts;
+  while (d.count > s.T && s.too_long != LongDocuments::drop) {
+    const auto n = cut_length(file, d, s.T);
+    parts.push_back({d.begin, n});
+    if (s.too_long == LongDocuments::cut) return parts;
+    d = {d.begin + n, d.count - n};
+  }
+  if (d.count <= s.T) parts.push_back(d);
+  return parts;
+}
+
 // The sample of each item of so many inputs, and how many samples there are.
 std::pair<std::vector<std::int64_t>, std::int64_t> best_fit(std::span<const std::int64_t> inputs,
                                                             const DocumentPacking::Settings& s) {
@@ -153,29 +167,31 @@ DocumentPacking::DocumentPacking(const TokenFile& file, std::int64_t begin, std:
     pack(whole_pairs(file, begin, end, s), 2, s);
     return;
   }
-  std::vector<PackedDocument> documents;
-  for (auto d : documents_of(file, begin, end)) {
+  std::vector<PackedDocument> kept;
+  for (const auto& d : documents_of(file, begin, end)) {
     ++totals_.documents;
-    const auto all = d.count;
-    if (all > s.T) {
-      require(s.too_long == LongDocuments::cut,
+    if (d.count > s.T) {
+      require(s.too_long != LongDocuments::refuse,
               "{}: the document from token {} on has {} tokens, which are more than the {} of a "
-              "sample: raise model.context, or give data.long_documents = \"cut\"",
+              "sample: raise model.context, or give data.long_documents = \"cut\", \"split\" or "
+              "\"drop\"",
               file.path().string(), d.begin, d.count + 1, s.T + 1);
-      d.count = cut_length(file, d, s.T);
-      ++totals_.cut;
+      ++totals_.long_documents;
     }
     const auto targets = targets_in(file, d.begin, d.count);
-    const auto lost = targets_in(file, d.begin + d.count, all - d.count);
-    totals_.targets += targets + lost;
-    totals_.targets_lost += lost;
-    if (targets == 0) {
-      ++totals_.left_out;
-      continue;
+    const auto before = kept.size();
+    const auto parted = parts_of(file, d, s);
+    std::int64_t left = targets;
+    for (const auto& part : parted) {
+      const auto n = targets_in(file, part.begin, part.count);
+      if (n > 0) kept.push_back(part);
+      left -= n;
     }
-    documents.push_back(d);
+    totals_.targets += targets;
+    totals_.targets_lost += left;
+    if (kept.size() == before) ++(parted.empty() ? totals_.dropped : totals_.left_out);
   }
-  pack(documents, 1, s);
+  pack(kept, 1, s);
 }
 
 std::vector<PackedDocument> DocumentPacking::whole_pairs(const TokenFile& file, std::int64_t begin,
@@ -187,9 +203,9 @@ std::vector<PackedDocument> DocumentPacking::whole_pairs(const TokenFile& file, 
     const auto inputs = chosen.count + rejected.count;
     if (inputs > s.T) {
       require(
-          s.too_long == LongDocuments::cut,
+          s.too_long != LongDocuments::refuse,
           "{}: the pair of documents from token {} on has {} inputs, which are more than the {} "
-          "of a sample: raise model.context, or give data.long_documents = \"cut\", which "
+          "of a sample: raise model.context, or give data.long_documents = \"drop\", which "
           "leaves it out",
           file.path().string(), chosen.begin, inputs, s.T);
       ++totals_.long_pairs;

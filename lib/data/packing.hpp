@@ -23,9 +23,13 @@ struct PackingTotals {
   std::int64_t documents = 0, samples = 0;
   std::int64_t inputs = 0;                 // in samples
   std::int64_t targets = 0;                // that count, of all documents
-  std::int64_t cut = 0, targets_lost = 0;  // documents longer than a sample; what they lose
-  std::int64_t left_out = 0;               // documents in which no target is left
+  std::int64_t long_documents = 0;         // longer than a sample
+  std::int64_t targets_lost = 0;           // of these
+  std::int64_t dropped = 0;                // of these, left out
+  std::int64_t left_out = 0;               // of the others, without a target that counts
   std::int64_t pairs = 0, long_pairs = 0;  // of files of pairs; those longer than a sample
+  // Of which something is in a sample.
+  std::int64_t in_samples() const { return documents - 2 * long_pairs - dropped - left_out; }
 };
 
 class DocumentPacking {
@@ -39,8 +43,9 @@ class DocumentPacking {
 
   // Of the documents that begin at tokens [begin, end) of the file, which has a separator. Reads
   // them all once. Throws Error, naming the file, when a document is longer than a sample and that
-  // is refused. What is cut ends with an answer that is learnt, where one ends in a sample's
-  // length; documents without a target that counts are left out. Of a file of pairs each stands in
+  // is refused. What is cut or split ends with an answer that is learnt, where one ends in a
+  // sample's length; documents, and parts of those split, without a target that counts are left
+  // out. Of a file of pairs each stands in
   // one sample, in order, the chosen document first; pairs that are longer, or of which a document
   // has no target, are left out. Throws Error where documents are not in pairs.
   DocumentPacking(const TokenFile&, std::int64_t begin, std::int64_t end, const Settings&);

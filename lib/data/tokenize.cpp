@@ -18,6 +18,7 @@
 #include "lib/data/import.hpp"
 #include "lib/data/inputs.hpp"
 #include "lib/data/ordered_pool.hpp"
+#include "lib/data/pair_documents.hpp"
 #include "lib/data/same_tokenizer.hpp"
 #include "lib/data/text_source.hpp"
 #include "lib/data/token_writer.hpp"
@@ -36,6 +37,7 @@ constexpr std::size_t text_in_flight = std::size_t{1} << 26;
 struct Encoded {
   PackedTokens packed;
   std::int64_t documents = 0;
+  SamePairs same{};
 };
 
 // Encodes items; one object serves all threads.
@@ -81,66 +83,48 @@ class Encoder {
     if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
   }
 
-  void add_chat(const Conversation& conversation, std::size_t learnt_from, Encoded& out) const {
-    std::vector<std::int32_t> ids;
-    std::vector<std::uint8_t> targets;
-    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation, learnt_from), ids,
-                targets);
-    if (options_.separator && std::ranges::find(ids, *options_.separator) != ids.end())
+  void add(const LearntDocument& d, Encoded& out) const {
+    out.packed.append(d.ids, token_bytes_);
+    out.packed.targets.insert(out.packed.targets.end(), d.targets.begin(), d.targets.end());
+  }
+
+  LearntDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
+    LearntDocument d;
+    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation, learnt_from), d.ids,
+                d.targets);
+    if (options_.separator && std::ranges::find(d.ids, *options_.separator) != d.ids.end())
       fail(
           "the separator {} (\"{}\") stands inside of a conversation, which is one document: give "
           "{}",
           *options_.separator, options_.tokenizer->decode({&*options_.separator, 1}),
           other_separator());
-    out.packed.append(ids, token_bytes_);
-    out.packed.targets.insert(out.packed.targets.end(), targets.begin(), targets.end());
+    return d;
   }
 
-  void add_conversations(const Json& object, std::string_view line, Encoded& out) const {
-    if (!options_.preference) return add_chat(conversation_of(object, line), 0, out);
-    const auto pair = conversation_pair_of(object, line);
-    add_chat(pair.chosen, pair.learnt_from, out);
+  PairDocuments pair_of(const Json& object, std::string_view line) const {
+    if (options_.chat) {
+      const auto pair = conversation_pair_of(object, line);
+      return {chat_of(pair.chosen, pair.learnt_from), chat_of(pair.rejected, pair.learnt_from)};
+    }
+    auto pair = pair_of_texts(*options_.tokenizer, object);
+    for (const auto* d : {&pair.chosen, &pair.rejected})
+      if (std::ranges::find(d->ids, *options_.separator) != d->ids.end())
+        fail(
+            "the separator {} stands inside of a document, of which two are a pair: give another "
+            "id with --separator",
+            *options_.separator);
+    return pair;
+  }
+
+  // The rejected document is ended by who calls. Of a pair that teaches nothing nothing is added.
+  void add_pair(const PairDocuments& pair, const std::string& place, Encoded& out) const {
+    if (same_answers(pair)) {
+      if (out.same.count++ == 0) out.same.first = place;
+      return;
+    }
+    add(pair.chosen, out);
     end_document(out);
-    add_chat(pair.rejected, pair.learnt_from, out);
-  }
-
-  // One document of a pair of texts.
-  void add_answer(const std::string& prompt, const std::string& answer, Encoded& out) const {
-    std::vector<std::int32_t> ids;
-    if (!prompt.empty() || !answer.empty()) ids = prefix_;
-    encode_in_pieces(*options_.tokenizer, prompt, TextPlace::start, ids);
-    const auto context = ids.size();
-    encode_in_pieces(*options_.tokenizer, answer,
-                     prompt.empty() ? TextPlace::start : TextPlace::continuation, ids);
-    if (std::ranges::find(ids, *options_.separator) != ids.end())
-      fail(
-          "the separator {} stands inside of a document, of which two are a pair: give another id "
-          "with --separator",
-          *options_.separator);
-    out.packed.append(ids, token_bytes_);
-    out.packed.targets.resize(out.packed.targets.size() + context, 0);
-    out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), 1);
-  }
-
-  void add_answers(const Json& object, Encoded& out) const {
-    require(object.is_object(), "this JSON is not an object: each line must be one");
-    const auto field = [&](const char* name) -> const std::string& {
-      const auto found = object.find(name);
-      require(found != object.end(),
-              "there is no field \"{}\": a line of --preference has \"prompt\", \"chosen\" and "
-              "\"rejected\"",
-              name);
-      require(found->is_string(), "field \"{}\" is not a string: for lists of messages add --chat",
-              name);
-      return found->get_ref<const std::string&>();
-    };
-    const auto &prompt = field("prompt"), &chosen = field("chosen"), &rejected = field("rejected");
-    require(chosen != rejected, "\"chosen\" and \"rejected\" are the same");
-    require(!prompt.empty() || (!chosen.empty() && !rejected.empty()),
-            "a document of the pair is empty");
-    add_answer(prompt, chosen, out);
-    end_document(out);
-    add_answer(prompt, rejected, out);
+    add(pair.rejected, out);
   }
 
   // A special token that no conversation has.
@@ -182,10 +166,10 @@ class Encoder {
     const std::int64_t before = out.packed.count;
     if (options_.chat || options_.preference) {
       try {
-        if (options_.chat)
-          add_conversations(object, line, out);
+        if (options_.preference)
+          add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
         else
-          add_answers(object, out);
+          add(chat_of(conversation_of(object, line), 0), out);
       } catch (const Error& e) {
         fail("{}:{}: {}", file, number, e.what());
       } catch (const Json::exception& e) {
@@ -287,6 +271,8 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::int64_t vocab
         if (sum.learnt) *sum.learnt += std::ranges::count(encoded.packed.targets, std::uint8_t{1});
         writer.append(encoded.packed);
         sum.documents += encoded.documents;
+        if (sum.same.count == 0) sum.same.first = std::move(encoded.same.first);
+        sum.same.count += encoded.same.count;
       });
   TextSource source(
       [&](TextItem item) {
@@ -327,6 +313,9 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
                      vocab ? token_bytes_for(*vocab) : import_width(options.format),
                      has_mask(options) ? TargetMask::present : TargetMask::absent);
   sum = ids ? import_tokens(options, vocab, writer) : tokenize_text(options, *vocab, writer);
+  require(sum.same.count == 0 || writer.count() > 0,
+          "the two answers of all {} pairs are the same tokens, from {} on: {} was not written",
+          sum.same.count, sum.same.first, options.output.string());
   require(writer.count() > 0, "the inputs hold no tokens: {} was not written",
           options.output.string());
   require(!sum.learnt || *sum.learnt > 0,

@@ -48,10 +48,17 @@ struct TokenizeOptions {
   int threads = 0;  // 0: all that the process may use
 };
 
+// Pairs of which both answers are the same tokens: they teach nothing and are left out.
+struct SamePairs {
+  std::int64_t count = 0;
+  std::string first{};  // file:line
+};
+
 struct TokenizeSummary {
   std::int64_t files = 0, documents = 0, tokens = 0, bytes = 0;  // bytes of input
   std::int64_t vocab = 0;
   std::optional<std::int64_t> learnt = {};  // tokens that count in the loss, where not all do
+  SamePairs same = {};
   double seconds = 0;
 };
 

@@ -210,8 +210,9 @@ class Checker {
          "as 0.01 to hold out its tail");
     rule(d.packing == Packing::documents || d.long_documents == LongDocuments::cut,
          {"data.long_documents", "data.packing"},
-         "data.long_documents = \"refuse\" is of samples of whole documents: give data.packing = "
-         "\"documents\", or leave it out");
+         "data.long_documents = \"{}\" is of samples of whole documents: give data.packing = "
+         "\"documents\", or leave it out",
+         name_of(d.long_documents));
     rule(d.packing == Packing::windows || d.attention == AttentionSpan::document,
          {"data.packing", "data.attention"},
          "data.packing = \"documents\" is for documents that do not see each other: give "
@@ -389,6 +390,10 @@ class Checker {
          "adapter.rank");
     rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
          "train.objective = \"dpo\" is of pairs of documents: give data.packing = \"documents\"");
+    rule(deck_.data.long_documents != LongDocuments::split,
+         {"train.objective", "data.long_documents"},
+         "train.objective = \"dpo\" is of pairs of whole documents, of which none is split: give "
+         "data.long_documents = \"drop\" or \"refuse\"");
     rule(deck_.run.exactness != Exactness::invariant, {"train.objective", "run.exactness"},
          "train.objective = \"dpo\" is not for run.exactness = \"invariant\", which has no sums of "
          "single documents yet: give \"repeatable\" for the same bits on one grid");

@@ -233,9 +233,10 @@ KeySection data_section() {
               "windows: samples follow each other in the file, whatever they cut; documents: "
               "whole documents, which separators end, as many as a sample holds, then nothing"),
           row("long_documents", &D::long_documents,
-              "of samples of whole documents: those that are longer lose their end, in a "
-              "conversation back to where an answer ends, or are refused; a pair of documents is "
-              "left out, or refused"),
+              "of samples of whole documents, those that are longer: cut: they lose their end, in "
+              "a conversation back to where an answer ends; split: their end goes on as a further "
+              "document; drop: they are left out; refuse: the run is refused. Pairs of documents "
+              "are left out, or refused"),
           row("attention", &D::attention,
               "a token sees all earlier ones of its sample, or those of its document, "
               "which a separator ends and whose positions begin at 0"),

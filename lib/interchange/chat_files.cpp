@@ -19,7 +19,7 @@ constexpr const char *config_file = "tokenizer_config.json", *jinja_file = "chat
 // Whether a tokenizer's own template is this one. One that only looks like it is the model's, and
 // may do more, as calls of tools.
 bool is_own(const std::string& own, const ChatTemplate& t) {
-  if (own == jinja_text(t)) return true;
+  if (own == jinja_text(t) || own == exported_jinja(t)) return true;
   auto name = known_jinja(own);
   if (name.empty()) name = similar_jinja(own);
   if (name.empty()) return false;
@@ -71,7 +71,7 @@ void add_chat_template(TokenizerFiles& files, const TokenizerSpec& spec, std::st
   const auto config = files.contents.find(config_file);
   auto json =
       config == files.contents.end() ? Json::object() : parse_object(config->second, config_file);
-  json["chat_template"] = jinja_text(named ? t : full);
+  json["chat_template"] = exported_jinja(named ? t : full);
   files.contents[config_file] = to_lines(json);
   files.contents.erase(jinja_file);
 }

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <limits>
@@ -145,16 +146,42 @@ static std::vector<Row> read_rows(const fs::path& path, std::string_view header,
       ++text_of;
     };
     std::apply([&](auto&... to) { (parse(to), ...); }, fields(rows.emplace_back()));
+    if constexpr (std::is_same_v<Row, HistoryRow>)
+      if (texts.back().empty()) rows.back().preference.reset();
   }
   return rows;
 }
 
-static bool is_of_preferences(const fs::path& path) {
-  return is_there(path) && read_text(path).starts_with(std::string(preference_columns) + "\n");
+static auto columns_in(std::string_view line) {
+  return std::ranges::count(line, ',') + 1;
+}
+
+bool has_preferences(std::string_view rows) {
+  const auto lines = whole_lines(rows);
+  if (rows.starts_with("step,")) return lines[0] == preference_columns;
+  return std::ranges::any_of(
+      lines, [](auto line) { return columns_in(line) == columns_in(preference_columns); });
+}
+
+std::string with_preferences(const std::string& rows) {
+  const auto few = columns_in(history_columns), many = columns_in(preference_columns);
+  std::string text;
+  for (const auto line : whole_lines(rows)) {
+    text += line == history_columns ? preference_columns : line;
+    if (line != history_columns && columns_in(line) == few)
+      text.append(static_cast<std::size_t>(many - few), ',');
+    text += '\n';
+  }
+  return text;
+}
+
+void require_history(const fs::path& path) {
+  const bool preferences = is_there(path) && has_preferences(read_text(path));
+  require_columns(path, preferences ? preference_columns : history_columns);
 }
 
 std::vector<HistoryRow> read_history(const fs::path& path) {
-  if (is_of_preferences(path))
+  if (is_there(path) && has_preferences(read_text(path)))
     return read_rows<HistoryRow>(path, preference_columns, [](HistoryRow& r) {
       auto& p = r.preference.emplace();
       return std::tie(r.step, r.tokens, r.loss, r.grad_norm, r.lr, r.seconds, r.tokens_per_second,

@@ -69,6 +69,13 @@ struct HistoryRow {
 };
 std::string to_csv(const HistoryRow&);  // mfu is empty where it is not known
 
+// A run may change its objective with a restart. Columns of preferences, once there, stay, and are
+// empty in the rows of other steps.
+bool has_preferences(std::string_view rows);  // of a history or of its rows without the header
+std::string with_preferences(const std::string& rows);  // likewise
+// Error if the history has columns of neither.
+void require_history(const std::filesystem::path&);
+
 struct EvaluationRow {
   std::int64_t step = 0, tokens = 0;
   double loss = 0, perplexity = 0;  // 0: a loss of pairs has none

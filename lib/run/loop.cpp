@@ -44,9 +44,8 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       meta_(std::move(start.meta)),
       evaluation_missing_(start.evaluation_missing),
       total_steps_(steps_of_run(settings_.train, training_.sample_length(), meta_)),
-      step_tokens_(settings_.train.batch * training_.sample_length()),
       first_step_(meta_.step),
-      line_{meta_.step, Clock::now(), 0},
+      line_{0, Clock::now(), 0},
       saving_(trainer_, record_, settings_.checkpoint, settings_.directory, meta_.step,
               std::move(start.restored)),
       trace_(trainer_.axes(), {settings_.run.trace_steps, settings_.run.trace_ranks},
@@ -71,7 +70,7 @@ std::string TrainLoop::summary() const {
   const auto seconds = elapsed();
   return fmt::format(
       "{} in {}, {:.0f} tokens/s on average; rows in {}, {}", counted(steps, "step"),
-      clock_text(seconds), static_cast<double>(steps * step_tokens_) / seconds,
+      clock_text(seconds), static_cast<double>(tokens_) / seconds,
       (settings_.directory / "history.csv").string(),
       last_checkpoint().empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint());
 }
@@ -81,7 +80,7 @@ RunTiming TrainLoop::timing() const {
           std::string(trainer_.backend().name()),
           first_step_,
           meta_.step,
-          times_.steps() * step_tokens_,
+          times_.tokens(),
           times_.steps_seconds(),
           flops_of_token(trainer_.model().spec()),
           settings_.peak_flops,
@@ -260,7 +259,9 @@ bool TrainLoop::one_step() {
   if (training_.epoch_of(meta_.samples) != epoch)
     log_info("step {}: epoch {} begins", meta_.step, training_.epoch_of(meta_.samples) + 1);
   const double seconds = seconds_since(begin);
-  if (result.verdict != Verdict::no_targets) times_.add_step(seconds);
+  tokens_ += result.tokens;
+  line_.tokens += result.tokens;
+  if (result.verdict != Verdict::no_targets) times_.add_step(seconds, result.tokens);
   report(result, lr, seconds, trainer_.axes().traffic().all() - sent_before);
   // Reported first, as what follows may end the run for a reason of its own; the checkpoint of a
   // step that was skipped says so.
@@ -322,7 +323,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   row.grad_norm = measured ? r.grad_norm : std::nan("");
   row.lr = lr;
   row.seconds = seconds;
-  row.tokens_per_second = measured ? static_cast<double>(step_tokens_) / seconds : std::nan("");
+  row.tokens_per_second = measured ? static_cast<double>(r.tokens) / seconds : std::nan("");
   if (settings_.peak_flops > 0)
     row.mfu = flops_of_token(trainer_.model().spec()) * row.tokens_per_second /
               (settings_.peak_flops * trainer_.axes().grid.ranks());
@@ -346,7 +347,6 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   }
   if (settings_.run.log_every > 0 && meta_.step % settings_.run.log_every == 0) {
     // Over all steps since the line before, with what saving took, without evaluations.
-    const auto tokens = static_cast<double>((meta_.step - line_.step) * step_tokens_);
     const auto preference_text =
         row.preference ? fmt::format("margin {:.4f} accuracy {:.3f} rewards {:.4f} and {:.4f} ",
                                      row.preference->margin, row.preference->accuracy,
@@ -354,8 +354,8 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
                        : std::string();
     log_detail("step {}/{} loss {:.4f} {}norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
                total_steps_, row.loss, preference_text, row.grad_norm, lr,
-               tokens / (seconds_since(line_.at) - line_.evaluating));
-    line_ = {meta_.step, Clock::now(), 0};
+               static_cast<double>(line_.tokens) / (seconds_since(line_.at) - line_.evaluating));
+    line_ = {0, Clock::now(), 0};
   }
   if (const auto idle = idle_experts_.after(r.routing, settings_.train.balance); !idle.empty())
     log_warning("step {}: {}", meta_.step, idle);

@@ -123,10 +123,11 @@ class TrainLoop {
   LoopSettings settings_;
   CheckpointMeta meta_;
   bool evaluation_missing_;
-  std::int64_t total_steps_, step_tokens_;
+  std::int64_t total_steps_;
   std::int64_t first_step_;  // of this process
+  std::int64_t tokens_ = 0;  // of its steps, padding left out
   struct {
-    std::int64_t step;
+    std::int64_t tokens;  // since
     std::chrono::steady_clock::time_point at;
     double evaluating;  // seconds since
   } line_;              // the newest of the log's lines about a step

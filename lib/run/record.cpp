@@ -52,8 +52,20 @@ static std::string_view columns_of(History history) {
   return history == History::preferences ? preference_columns : history_columns;
 }
 
-void require_tables(const RunDirectory& directory, History history) {
-  require_columns(directory.history(), columns_of(history));
+// What a history that goes on has; a table without columns of preferences gets them first.
+static History grown(const std::filesystem::path& path, History wanted,
+                     std::optional<TableStart>& start) {
+  if (!start) return wanted;
+  const auto text = is_there(path) ? read_text(path) : std::string();
+  if (has_preferences(text) || has_preferences(start->carried)) wanted = History::preferences;
+  if (wanted == History::tokens) return wanted;
+  if (!text.empty() && !has_preferences(text)) replace_atomically(path, with_preferences(text));
+  start->carried = with_preferences(start->carried);
+  return wanted;
+}
+
+void require_tables(const RunDirectory& directory) {
+  require_history(directory.history());
   require_columns(directory.evaluation(), evaluation_columns);
   require_columns(directory.digests(), digest_columns);
   require_columns(directory.routing(), routing_columns);
@@ -62,16 +74,18 @@ void require_tables(const RunDirectory& directory, History history) {
 RunRecord::RunRecord(const RunDirectory& directory, Origin origin, History history,
                      Evaluations evaluations, Digests digests, RoutingTable routing,
                      const CheckpointMeta& meta, JobStart start) {
-  files_.emplace(
-      Files{directory,
-            open_table(directory.history(), columns_of(history), history_start(origin, meta)),
-            {},
-            {},
-            {},
-            0,
-            meta.extra.machine,
-            std::move(start),
-            {}});
+  auto begins = history_start(origin, meta);
+  const auto columns = grown(directory.history(), history, begins);
+  files_.emplace(Files{directory,
+                       columns,
+                       open_table(directory.history(), columns_of(columns), begins),
+                       {},
+                       {},
+                       {},
+                       0,
+                       meta.extra.machine,
+                       std::move(start),
+                       {}});
   files_->history_begins = files_->history.first_step().value_or(meta.step + 1);
   if (evaluations == Evaluations::some)
     files_->evaluation.emplace(
@@ -115,7 +129,10 @@ CsvFile& RunRecord::restored(CsvFile& table) const {
 
 void RunRecord::add(const HistoryRow& row) {
   if (!files_) return;
-  restored(files_->history).append(to_csv(row));
+  auto line = to_csv(row) + "\n";
+  if (files_->columns == History::preferences) line = with_preferences(line);
+  line.pop_back();
+  restored(files_->history).append(line);
   write_events([&](auto& events) {
     if (events)
       events->add(row.step,

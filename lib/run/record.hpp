@@ -21,11 +21,11 @@ enum class Origin : std::uint8_t {
   another_run  // restarted from another directory's checkpoint, with new tables
 };
 
-// history.csv has columns of its own for preferences.
+// history.csv has columns of its own for preferences, and keeps them where it has them.
 enum class History : std::uint8_t { tokens, preferences };
 
 // Error when a table to be continued has other columns than this program writes.
-void require_tables(const RunDirectory&, History);
+void require_tables(const RunDirectory&);
 
 enum class Evaluations : std::uint8_t { none, some };
 enum class Digests : std::uint8_t { none, some };
@@ -63,6 +63,7 @@ class RunRecord {
 
   struct Files {
     RunDirectory directory;
+    History columns;
     CsvFile history;
     std::optional<CsvFile> evaluation, digests, routing;
     std::int64_t history_begins;  // the first step with a row

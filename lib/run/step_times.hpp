@@ -7,11 +7,12 @@ namespace trireme {
 class StepTimes {
  public:
   // A step that was computed; one without targets costs nothing and says nothing about the others.
-  void add_step(double seconds) {
+  void add_step(double seconds, std::int64_t tokens) {
     ++steps_;
+    tokens_ += tokens;
     steps_seconds_ += seconds;
   }
-  std::int64_t steps() const { return steps_; }
+  std::int64_t tokens() const { return tokens_; }  // of these steps
   double steps_seconds() const { return steps_seconds_; }
   // On average so far; 0 before the first.
   double step() const { return steps_ > 0 ? steps_seconds_ / static_cast<double>(steps_) : 0; }
@@ -19,7 +20,7 @@ class StepTimes {
   double evaluation = 0, sample = 0;  // the last one
 
  private:
-  std::int64_t steps_ = 0;
+  std::int64_t steps_ = 0, tokens_ = 0;
   double steps_seconds_ = 0;
 };
 

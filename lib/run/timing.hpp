@@ -30,7 +30,7 @@ struct RunTiming {
   Grid grid;
   std::string backend;
   std::int64_t first_step = 0, last_step = 0;  // made from after the one to the other
-  std::int64_t tokens = 0;                     // in these steps
+  std::int64_t tokens = 0;                     // in these steps, padding left out
   double steps_seconds = 0;                    // that they took, without evaluations and saving
   double flops_a_token = 0;                    // of the model, forward and backward
   double peak_flops = 0;                       // a second and rank; 0: not known

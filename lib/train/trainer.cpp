@@ -186,6 +186,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   StepResult result;
   const auto counts = count(microbatches);
   result.valid = counts.valid;
+  result.tokens = counts.tokens;
   if (result.valid == 0) {
     result.verdict = Verdict::no_targets;
     return result;

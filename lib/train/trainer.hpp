@@ -39,8 +39,9 @@ struct StepResult {
   double loss = 0;       // mean over valid targets, or of pairs over them; natural logarithm
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
-  std::string culprit;  // not_finite: "the gradient of" the first parameter, or "the loss"
-  std::string fault;    // what a second computation found; the rest is what two of three agree on
+  std::int64_t tokens = 0;  // of all samples, padding left out
+  std::string culprit;      // not_finite: "the gradient of" the first parameter, or "the loss"
+  std::string fault;  // what a second computation found; the rest is what two of three agree on
   Routing routing;
   std::optional<PreferenceSums> preferences;  // of Objective::dpo, over the step's pairs
 };

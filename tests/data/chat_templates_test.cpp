@@ -134,9 +134,24 @@ TEST(ChatTemplates, ATokenizersOwnIsKnownByItsText) {
   for (const auto& name : chat_template_names())  // as `export` writes it
     EXPECT_EQ(own("chat_template.jinja", jinja_text(chat_template_named(name))), name);
 
+  // Of a file's template all goes along.
+  auto mine = chat_template_named("qwen2.5");
+  mine.default_system = "Be 'brief'.\n{{ }} {% \xc3\xa4";
+  mine.turns["critic"] = {"{bos}C: ", "\t"};
+  mine.begin = "\\n";
+  const auto exported = exported_jinja(mine);
+  auto again = chat_template_of(ToyTokenizer({}, {{"chat_template.jinja", exported + "\n"}}));
+  again.name = mine.name;
+  EXPECT_EQ(again, mine);
+  EXPECT_EQ(exported_jinja(chat_template_named("chatml")),
+            jinja_text(chat_template_named("chatml")));
+  mine.default_system = "#}";  // would end the comment
+  EXPECT_EQ(exported_jinja(mine), jinja_text(mine));
+
   const auto refusal = [&](const std::string& text) {
     return message_of<Error>([&] { own("chat_template.jinja", text); });
   };
+  EXPECT_THAT(refusal(exported + "{{ 'more' }}"), HasSubstr("not known here; it looks like"));
   EXPECT_THAT(refusal(jinja + "{{ 'more' }}"),
               AllOf(HasSubstr("not known here; it looks like chatml"), HasSubstr("--template")));
   EXPECT_THAT(refusal("{{ messages }}"), AllOf(HasSubstr("not known here:"), HasSubstr("qwen3")));

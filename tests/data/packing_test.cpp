@@ -129,7 +129,7 @@ TEST(Packing, FillsSamplesOfConversations) {
   const auto& totals = p.totals();
   EXPECT_EQ(totals.documents, 2000);
   EXPECT_GE(static_cast<double>(totals.inputs), 0.95 * T * static_cast<double>(totals.samples));
-  EXPECT_EQ(totals.cut, std::ranges::count_if(lengths, [](int n) { return n > T; }));
+  EXPECT_EQ(totals.long_documents, std::ranges::count_if(lengths, [](int n) { return n > T; }));
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < p.samples(); ++i) {
     std::int64_t all = 0;
@@ -186,6 +186,67 @@ TEST(Packing, CutsBehindTheLastAnswerThatHasPlace) {
       message_of([&] { training_data(config, 8, 256, 1); }),
       HasSubstr("the document from token 0 on has 11 tokens, which are more than the 9 of a "
                 "sample: raise model.context, or give data.long_documents = \"cut\""));
+}
+
+// In the order of the file, whatever samples they are in.
+std::vector<PackedDocument> all_of(const DocumentPacking& p) {
+  std::vector<PackedDocument> all;
+  for (std::int64_t i = 0; i < p.samples(); ++i)
+    all.insert(all.end(), p.sample(i).begin(), p.sample(i).end());
+  std::ranges::sort(all, {}, &PackedDocument::begin);
+  return all;
+}
+
+TEST(Packing, SplitsIntoPartsThatHaveAllTargets) {
+  const ScratchFolder scratch;
+  constexpr int T = 8;
+  const std::vector<int> lengths{3, 8, 9, 16, 17, 40, 0, 7};
+  const TokenFile file(write_token_file(scratch / "a", tokens_of(lengths), ended()));
+  const DocumentPacking p(file, 0, file.count(), {.T = T, .too_long = LongDocuments::split});
+  std::vector<PackedDocument> want;
+  std::int64_t begin = 0;
+  for (const int n : lengths) {
+    for (int i = 0; i < n; i += T) want.push_back({begin + i, std::min(T, n - i)});
+    begin += n + 1;
+  }
+  EXPECT_EQ(all_of(p), want);
+  EXPECT_EQ(p.totals().long_documents, 4);
+  EXPECT_EQ(p.totals().targets_lost, 0);
+  EXPECT_EQ(p.totals().targets, 100);
+  EXPECT_EQ(p.totals().in_samples(), 7);
+}
+
+// A part ends with an answer, and one without an answer is left out.
+TEST(Packing, SplitsConversationsBehindAnswers) {
+  const ScratchFolder scratch;
+  auto options = ended();
+  options.targets = {0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1};
+  options.targets.push_back(0);
+  std::vector<std::int32_t> ids(options.targets.size(), 7);
+  ids.back() = separator;
+  const TokenFile file(write_token_file(scratch / "a", ids, options));
+  const auto parts = [&](std::int64_t T) {
+    return all_of(
+        DocumentPacking(file, 0, file.count(), {.T = T, .too_long = LongDocuments::split}));
+  };
+  // The last token is the separator, which is not learnt.
+  EXPECT_THAT(parts(7),
+              ElementsAre(PackedDocument{0, 3}, PackedDocument{3, 6}, PackedDocument{9, 7}));
+  EXPECT_THAT(parts(17), ElementsAre(PackedDocument{0, 17}));
+  EXPECT_THAT(parts(4), ElementsAre(PackedDocument{0, 3}, PackedDocument{3, 4},
+                                    PackedDocument{7, 2}, PackedDocument{13, 4}));
+}
+
+TEST(Packing, LeavesOutWhatIsTooLong) {
+  const ScratchFolder scratch;
+  const TokenFile file(write_token_file(scratch / "a", tokens_of({3, 8, 9, 40, 7}), ended()));
+  const DocumentPacking p(file, 0, file.count(), {.T = 8, .too_long = LongDocuments::drop});
+  EXPECT_THAT(all_of(p),
+              ElementsAre(PackedDocument{0, 3}, PackedDocument{4, 8}, PackedDocument{64, 7}));
+  EXPECT_EQ(p.totals().documents, 5);
+  EXPECT_EQ(p.totals().dropped, 2);
+  EXPECT_EQ(p.totals().in_samples(), 3);
+  EXPECT_EQ(p.totals().targets_lost, 49);
 }
 
 TEST(Packing, HeldOutDocumentsAreNoneThatAreTrainedOn) {

@@ -5,6 +5,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
+#include "lib/data/chat_jinja.hpp"
 #include "lib/data/chat_jinja_text.hpp"
 #include "lib/data/chat_template_file.hpp"
 #include "tests/data/letters.hpp"
@@ -61,9 +62,11 @@ TEST(ChatFiles, TheTokenizersOwnStaysWhereItIsTheTemplate) {
   other.turns["user"].before = "Q:";
   files = files_with(trained_with(other, beside));
   EXPECT_FALSE(files.contents.contains("chat_template.jinja"));
-  EXPECT_EQ(jinja_in(files), jinja_text(other));
-  const auto written = trained_with(other, {{"chat_template.jinja", jinja_text(other)}});
-  EXPECT_EQ(files_with(written).contents, files_of(written, "here").contents);
+  EXPECT_EQ(jinja_in(files), exported_jinja(other));
+  for (const auto& text : {jinja_text(other), exported_jinja(other)}) {
+    const auto written = trained_with(other, {{"chat_template.jinja", text}});
+    EXPECT_EQ(files_with(written).contents, files_of(written, "here").contents);
+  }
 }
 
 // Jinja knows begin and end by the names that a tokenizer's files give them.
@@ -82,7 +85,7 @@ TEST(ChatFiles, OfBytesAreTurnsOfPlainText) {
   ChatTemplate t;
   t.turns = {{"user", {"Q: ", "\n"}}, {"assistant", {"A: ", "\n"}}};
   const auto files = files_with({TokenizerKind::bytes, "", chat_template_text(t)});
-  EXPECT_EQ(jinja_in(files), jinja_text(t));
+  EXPECT_EQ(jinja_in(files), exported_jinja(t));
   EXPECT_THAT(files.ids.ends, ElementsAre(0));
 }
 

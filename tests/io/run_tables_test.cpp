@@ -66,6 +66,38 @@ TEST(RunTables, OtherColumnsAreRefusedAndLeftAlone) {
   EXPECT_EQ(read_text(path), "step,loss\n1,2\n");
 }
 
+// A run that changes its objective: the columns of preferences stay, empty where a step has none.
+TEST(RunTables, AHistoryGrowsColumnsOfPreferences) {
+  Folder folder;
+  const auto path = folder.path() / "history.csv";
+  const HistoryRow plain{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  auto preferred = plain;
+  preferred.step = 2;
+  preferred.preference = PreferenceColumns{0.5, 1, 0.25, -0.25};
+  const auto narrow = to_csv(plain) + "\n", wide = to_csv(preferred) + "\n";
+  EXPECT_FALSE(has_preferences(""));
+  EXPECT_FALSE(has_preferences(narrow));
+  EXPECT_TRUE(has_preferences(narrow + wide));
+  const auto before = std::string(history_columns) + "\n" + narrow;
+  EXPECT_FALSE(has_preferences(before));
+  // Two rows of which a damage made one say nothing of columns.
+  EXPECT_FALSE(
+      has_preferences(std::string(history_columns) + "\n1,2,3,4,5,6,7,8,9,10,11,12,13,14\n"));
+  const auto after = with_preferences(before + wide);
+  EXPECT_EQ(after, std::string(preference_columns) + "\n1,2,3,4,5,6,7,,8,9,,,,\n" + wide);
+  EXPECT_EQ(with_preferences(after), after);
+  EXPECT_TRUE(has_preferences(after));
+  std::ofstream(path) << after;
+  require_history(path);
+  const auto rows = read_history(path);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_FALSE(rows[0].preference);
+  EXPECT_EQ(rows[0].bytes_peak, 9);
+  EXPECT_EQ(rows[1].preference->reward_rejected, -0.25);
+  std::ofstream(path) << "step,loss\n1,2\n";
+  EXPECT_TRUE(contains(message_of([&] { require_history(path); }), "columns other than"));
+}
+
 TEST(RunTables, WhatIsLostOfADamagedFileIsKeptBesideIt) {
   Folder folder;
   const auto path = folder.path() / "evaluation.csv";

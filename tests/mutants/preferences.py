@@ -20,7 +20,10 @@ MUTANTS = [
     ("pairs begin with what is held out", "lib/data/packing.cpp", "  each_separator(file, 0, [&](std::int64_t separator) {\n    const PackedDocument d",
      "  from = begin;\n  each_separator(file, begin, [&](std::int64_t separator) {\n    const PackedDocument d", FILES),
     ("what a pair shares is learnt", "lib/data/chat_text.cpp", "message_number >= learnt_from", "message_number + learnt_from >= 0", FILES),
-    ("a prompt is learnt", "lib/data/tokenize.cpp", "out.packed.targets.resize(out.packed.targets.size() + context, 0);",
-     "out.packed.targets.resize(out.packed.targets.size() + context, 1);", FILES),
+    ("a prompt is learnt", "lib/data/pair_documents.cpp", "d.targets.assign(d.ids.size(), 0);", "d.targets.assign(d.ids.size(), 1);", FILES),
+    ("pairs that teach nothing are kept", "lib/data/tokenize.cpp", "if (same_answers(pair)) {", "if (false && same_answers(pair)) {", FILES),
+    ("what is no target makes answers differ", "lib/data/pair_documents.cpp", "for (std::size_t i = 1; i < d.ids.size(); ++i)",
+     "for (std::size_t i = 0; i < d.ids.size(); ++i)", FILES),
+    ("a prompt stands before conversations that have it", "lib/data/conversation.cpp", "if (prompt.is_text && asks(pair.chosen, p) && asks(pair.rejected, p)) return;", "", FILES),
     ("a file of pairs is one of documents", "lib/data/token_writer.cpp", "header_.pairs = kind == Documents::pairs;", "header_.pairs = false && kind == Documents::pairs;", FILES),
 ]

@@ -1,5 +1,4 @@
 """What a run makes, and what it does with odd numbers, older checkpoints, other CPUs: on one rank."""
-import math
 import re
 import shutil
 import tempfile
@@ -83,82 +82,6 @@ def jobs(at):
        "--run-dir 'runs/${SLURM_JOB_ID}'")
     assert "Slurm job 123, restart 2, on n[1-2]: 1 rank, " in at.read("runs/123/log")
     assert "seed = 123" in at.read("runs/123/effective.toml")
-
-
-@story(CASES)
-def tuning(at):
-    """fine-tuning takes the weights alone"""
-    at.train("train.steps=200 checkpoint.every_steps=0 evaluate.every_steps=0", run="base")
-    at.train("model.init_from=base train.steps=2", run="tuned")
-    # Fresh weights begin at ln(256) = 5.5, these far below; step 2 is Adam's second update.
-    assert at.losses("tuned")[0] < 4
-    assert at.meta("tuned", 2)["updates"]["embedding.weight"] == 2
-
-
-@story(CASES, fast=True)
-def adapters(at):
-    """adapters beside a base: a restart has the bits of one run, readers find the base, and other weights are refused"""
-    at.take("one", run="base")
-    beside = "model.init_from=base adapter.rank=2 train.steps=8 checkpoint.every_steps=4 checkpoint.keep_last=0"
-    said = at.train(beside, run="whole").text
-    assert re.search(r"M parameters, 0\.\d+M of them trained", said) and "adapters beside the weights of " in said
-    assert "computes otherwise" not in said
-    at.train(f"{beside} --restart whole/checkpoints/step-00000004", run="rest")
-    assert at.losses("rest") == at.losses("whole")[4:]
-    held = at("inspect whole --verify").out
-    assert "blocks.0.qkv.lora_a" in held and "blocks.0.qkv.weight" not in held
-    loss = at("evaluate whole").out
-    assert loss != at("evaluate base").out
-    at("export whole merged")
-    at("import merged again")
-    of_merged, of_both = (re.search(r"loss ([\d.]+)", at(f"evaluate {model} --data text.tokens --samples 8").out)[1] for model in ("again", "whole"))
-    assert abs(float(of_merged) - float(of_both)) < 1e-5  # roundings of f32
-    # Where the base went, and what is not it.
-    at("mv base moved; ! $TRIREME evaluate whole")
-    assert at("evaluate whole --base moved").out == loss
-    at.train("train.steps=2 train.seed=9", run="other")
-    at("evaluate whole --base other", codes=(1,), says=("is not what these adapters were trained beside",))
-    at.train(f"{beside} model.init_from=other --restart latest", run="whole", codes=(1,), says=("is not what these adapters were trained beside",))
-    at.train("adapter.rank=2", run="none", codes=(1,), says=("name their checkpoint with model.init_from",))
-    at.train(f"{beside} adapter.patterns=[]", run="none", codes=(1,), says=("names no product",))
-    at.train(f"{beside} model.init_from=whole", run="none", codes=(1,), says=("is a checkpoint of adapters",))
-    at("evaluate moved --base other", codes=(1,), says=("it is a whole model",))
-    # A run that went on still has the checkpoint; one that holds the base is not overwritten.
-    at.train("train.steps=14 --restart latest", run="moved")
-    assert at("evaluate whole --base moved").out == loss
-    (at / "moved").rename(at / "base")
-    at.train(f"{beside} model.init_from=base/checkpoints/step-00000012 --overwrite", run="base", codes=(1,), says=("--overwrite would remove",))
-    assert at("evaluate whole").out == loss
-    at("export base adapters --format peft --base-name x", codes=(1,), says=("it is a whole model",))
-
-
-@story(CASES, fast=True)
-def preferences(at):
-    """pairs of answers: a run takes what was planned, a restart has the bits of one run, and what is no pair is refused"""
-    at.take("one", run="base")
-    for name, sums in (("pairs", range(1, 8)), ("held", range(8, 10))):
-        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "chosen": "{a}", "rejected": "x"}}\n' for a in sums for b in range(1, 8)))
-        at(f"tokenize {name}.jsonl --preference --output {name}.tokens")
-    words = ("model.init_from=base adapter.rank=2 data.packing=documents data.attention=document train.objective=dpo "
-             "data.path=pairs.tokens data.validation=[held.tokens] evaluate.batches=0 checkpoint.keep_last=0")
-    said = at.train(f"{words} train.microbatch=1", run="whole").text
-    assert "held-out loss" in said and "perplexity" not in said and "accuracy" in at.read("whole/log")
-    rows = at.rows("whole")
-    assert abs(float(rows[0]["loss"]) - math.log(2)) < 1e-6 and float(rows[0]["margin"]) == float(rows[0]["reward_chosen"]) == 0
-    for row in rows:
-        assert abs(float(row["margin"]) - float(row["reward_chosen"]) + float(row["reward_rejected"])) < 1e-9 and 0 <= float(row["accuracy"]) <= 1
-    assert [at.plan(f"deck.toml {words} train.microbatch=1")["reserved_bytes"]] == [
-        int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
-    at.train(f"{words} train.microbatch=1 --restart whole/checkpoints/step-00000004", run="rest")
-    assert at.losses("rest") == at.losses("whole")[4:]
-    held = at.rows("whole", "evaluation.csv")[-1]
-    assert held["perplexity"] == "" and f"loss {float(held['loss']):.6f}, over " in at("evaluate whole").out
-    assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
-    at("evaluate base --data pairs.tokens", codes=(1,), says=("is of pairs of documents",))
-    for more, why in (("train.objective=tokens", "is of pairs of documents, of which the rejected one is not to be learnt"),
-                      ("data.path=text.tokens data.validation=[]", "has none: make it with trireme tokenize --preference"),
-                      ("adapter.rank=0", "give adapter.rank"), ("run.replay_every=2", "run.replay_every computes")):
-        at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
 
 
 @story(CASES)

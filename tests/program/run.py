@@ -36,6 +36,7 @@ import cases_restarts
 import cases_runs
 import cases_scripts
 import cases_signals
+import cases_tuning
 import cases_writes
 import self_test
 from engine import Workshop
@@ -45,7 +46,7 @@ from reading import Failed
 
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
           "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
-          "experts": cases_experts, "plans": cases_plans, "scripts": cases_scripts}
+          "experts": cases_experts, "plans": cases_plans, "scripts": cases_scripts, "tuning": cases_tuning}
 
 
 def all_cases():

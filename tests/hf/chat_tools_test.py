@@ -1,0 +1,71 @@
+"""Calls of tools in conversations: ids, mask and prompt of transformers' apply_chat_template, and what `export` writes makes the same."""
+import json
+
+from tokenizers import AddedToken
+
+from chat_programs import TEMPLATES
+from chats import EOT, exported, read_tokens, train_tokenizer
+
+TOOLS = [{"type": "function", "function": {"name": "weather", "description": "Of a \"place\"; größer", "parameters": {
+             "type": "object", "required": ["place"], "properties": {"place": {"type": "string"}, "days": {"type": "number", "maximum": 1e16}}}}},
+         {"type": "function", "function": {"name": "add", "parameters": {}}}]
+
+
+def call(name, **arguments):
+    return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def with_tools():
+    """[(tools, messages)]"""
+    asked = {"role": "user", "content": "Rain?\n"}
+    calls = {"role": "assistant", "content": "", "tool_calls": [call("weather", place="Zürich\t\"ZH\"", days=[1.0, 1e-7, None, True, -3])]}
+    two = {"role": "assistant", "content": "\nBoth.", "tool_calls": [*calls["tool_calls"], call("add", z=1, a={"b": {}, "a": []})]}
+    given = [{"role": "tool", "content": "wet\n"}, {"role": "tool", "content": ""}]
+    answer = {"role": "assistant", "content": "\n\nYes."}
+    system = {"role": "system", "content": "Be brief."}
+    talks = [[asked, calls], [asked, two], [asked, calls, given[0], answer], [asked, two, *given, answer, asked, calls, *given[::-1], answer],
+             [asked, calls, given[0], two, given[1], two, *given, answer, asked], [asked, {**calls, "content": "\n"}]]
+    return [(tools, messages) for talk in talks for tools in (TOOLS, TOOLS[1:], None)
+            for messages in (talk, [system, *talk], [{**system, "content": ""}, *talk])]
+
+
+def calls_of_tools(name, program):
+    """Ids, mask and prompt of conversations with calls of tools; what `export` writes makes the same."""
+    jinja, special, _ = TEMPLATES[name]
+    tokenizer = train_tokenizer(program.work / "tokenizer", special)
+    tokenizer.add_tokens([AddedToken(s, special=False, normalized=False) for s in ("<tool_call>", "</tool_call>")])
+    tokenizer.save_pretrained(program.work / "tokenizer")
+    end = tokenizer.convert_tokens_to_ids(EOT)
+    rows = with_tools()
+
+    def write(name, rows):
+        (program.work / name).write_text("".join(json.dumps({"messages": talk, **({"tools": tools} if tools else {})}) + "\n" for tools, talk in rows))
+
+    write("talks.jsonl", rows)
+    program("tokenize", "talks.jsonl", "--chat", "--tokenizer", "tokenizer", "--separator", end, "--template", name, "-o", "talks.tokens")
+    ids, learnt = read_tokens(program.work / "talks.tokens")
+    theirs = exported(program, "talks.tokens")
+    at = 0
+    for tools, talk in rows:
+        out = tokenizer.apply_chat_template(talk, tools=tools, chat_template=jinja, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        want = list(out["input_ids"])
+        got, taught = ids[at:at + len(want)].tolist(), learnt[at:at + len(want)].tolist()
+        assert got == want, f"{talk}: {tokenizer.decode(got)!r} for {tokenizer.decode(want)!r}"
+        assert taught == list(out["assistant_masks"]), f"{talk}: mask"
+        assert list(theirs.apply_chat_template(talk, tools=tools, tokenize=True, return_dict=True)["input_ids"]) == want, talk
+        assert ids[at + len(want)] == end
+        at += len(want) + 1
+    assert at == len(ids)
+    questions = [(tools, talk if talk[-1]["role"] in ("user", "tool") else talk[:-1]) for tools, talk in rows]
+    write("asked.jsonl", questions)
+    said = program.start("tests/hf_prompts", "tokenizer", name, "asked.jsonl").splitlines()
+    for (tools, talk), line in zip(questions, said, strict=True):
+        for which, own in ((tokenizer, jinja), (theirs, None)):
+            out = which.apply_chat_template(talk, tools=tools, chat_template=own, add_generation_prompt=True, tokenize=True, return_dict=True)
+            assert [int(id) for id in line.split()] == list(out["input_ids"]), talk
+    return f"{len(rows)} conversations, {at} ids"
+
+
+def cases():
+    for name in ("qwen2.5", "qwen3"):
+        yield f"{name}_calls", lambda program, name=name: calls_of_tools(name, program)

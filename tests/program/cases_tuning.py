@@ -1,0 +1,160 @@
+"""Runs that begin with the weights of others: fine-tuning, adapters, pairs of answers, whole documents."""
+import math
+import re
+
+from rows import REFUSED, story
+
+CASES = []
+DOCUMENTS = "data.packing=documents data.attention=document"
+
+
+@story(CASES)
+def tuning(at):
+    """fine-tuning takes the weights alone"""
+    at.train("train.steps=200 checkpoint.every_steps=0 evaluate.every_steps=0", run="base")
+    at.train("model.init_from=base train.steps=2", run="tuned")
+    # Fresh weights begin at ln(256) = 5.5, these far below; step 2 is Adam's second update.
+    assert at.losses("tuned")[0] < 4
+    assert at.meta("tuned", 2)["updates"]["embedding.weight"] == 2
+
+
+@story(CASES, fast=True)
+def adapters(at):
+    """adapters beside a base: a restart has the bits of one run, readers find the base, and other weights are refused"""
+    at.take("one", run="base")
+    beside = "model.init_from=base adapter.rank=2 train.steps=8 checkpoint.every_steps=4 checkpoint.keep_last=0"
+    said = at.train(beside, run="whole").text
+    assert re.search(r"M parameters, 0\.\d+M of them trained", said) and "adapters beside the weights of " in said
+    assert "computes otherwise" not in said
+    at.train(f"{beside} --restart whole/checkpoints/step-00000004", run="rest")
+    assert at.losses("rest") == at.losses("whole")[4:]
+    held = at("inspect whole --verify").out
+    assert "blocks.0.qkv.lora_a" in held and "blocks.0.qkv.weight" not in held
+    loss = at("evaluate whole").out
+    assert loss != at("evaluate base").out
+    at("export whole merged")
+    at("import merged again")
+    of_merged, of_both = (re.search(r"loss ([\d.]+)", at(f"evaluate {model} --data text.tokens --samples 8").out)[1] for model in ("again", "whole"))
+    assert abs(float(of_merged) - float(of_both)) < 1e-5  # roundings of f32
+    # Where the base went, and what is not it.
+    at("mv base moved; ! $TRIREME evaluate whole")
+    assert at("evaluate whole --base moved").out == loss
+    at.train("train.steps=2 train.seed=9", run="other")
+    at("evaluate whole --base other", codes=(1,), says=("is not what these adapters were trained beside",))
+    at.train(f"{beside} model.init_from=other --restart latest", run="whole", codes=(1,), says=("is not what these adapters were trained beside",))
+    at.train("adapter.rank=2", run="none", codes=(1,), says=("name their checkpoint with model.init_from",))
+    at.train(f"{beside} adapter.patterns=[]", run="none", codes=(1,), says=("names no product",))
+    at.train(f"{beside} model.init_from=whole", run="none", codes=(1,), says=("is a checkpoint of adapters",))
+    at("evaluate moved --base other", codes=(1,), says=("it is a whole model",))
+    # A run that went on still has the checkpoint; one that holds the base is not overwritten.
+    at.train("train.steps=14 --restart latest", run="moved")
+    assert at("evaluate whole --base moved").out == loss
+    (at / "moved").rename(at / "base")
+    at.train(f"{beside} model.init_from=base/checkpoints/step-00000012 --overwrite", run="base", codes=(1,), says=("--overwrite would remove",))
+    assert at("evaluate whole").out == loss
+    at("export base adapters --format peft --base-name x", codes=(1,), says=("it is a whole model",))
+
+
+@story(CASES, fast=True)
+def preferences(at):
+    """pairs of answers: a run takes what was planned, a restart has the bits of one run, and what is no pair is refused"""
+    at.take("one", run="base")
+    for name, sums in (("pairs", range(1, 8)), ("held", range(8, 10))):
+        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "chosen": "{a}", "rejected": "x"}}\n' for a in sums for b in range(1, 8)))
+        at(f"tokenize {name}.jsonl --preference --output {name}.tokens")
+    words = (f"model.init_from=base adapter.rank=2 {DOCUMENTS} train.objective=dpo "
+             "data.path=pairs.tokens data.validation=[held.tokens] evaluate.batches=0 checkpoint.keep_last=0")
+    said = at.train(f"{words} train.microbatch=1", run="whole").text
+    assert "held-out loss" in said and "perplexity" not in said and "accuracy" in at.read("whole/log")
+    rows = at.rows("whole")
+    assert abs(float(rows[0]["loss"]) - math.log(2)) < 1e-6 and float(rows[0]["margin"]) == float(rows[0]["reward_chosen"]) == 0
+    for row in rows:
+        assert abs(float(row["margin"]) - float(row["reward_chosen"]) + float(row["reward_rejected"])) < 1e-9 and 0 <= float(row["accuracy"]) <= 1
+    assert [at.plan(f"deck.toml {words} train.microbatch=1")["reserved_bytes"]] == [
+        int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
+    at.train(f"{words} train.microbatch=1 --restart whole/checkpoints/step-00000004", run="rest")
+    assert at.losses("rest") == at.losses("whole")[4:]
+    held = at.rows("whole", "evaluation.csv")[-1]
+    assert held["perplexity"] == "" and f"loss {float(held['loss']):.6f}, over " in at("evaluate whole").out
+    assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
+    for more, why in (("train.objective=tokens", "is of pairs of documents, of which the rejected one is not to be learnt"),
+                      ("data.path=text.tokens data.validation=[]", "has none: make it with trireme tokenize --preference"),
+                      ("adapter.rank=0", "give adapter.rank"), ("run.replay_every=2", "run.replay_every computes")):
+        at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
+
+
+def loss_of(said):
+    return float(re.search(r"loss ([\d.]+)", said)[1])
+
+
+@story(CASES, fast=True)
+def measured(at):
+    """pairs are measured of whatever has adapters, with the beta that is asked for, and refused elsewhere on all ranks"""
+    at.take("one", run="base")
+    at.write("pairs.jsonl", "".join(f'{{"prompt": "{a}", "chosen": "{a}", "rejected": "xyz"}}\n' for a in range(1, 8)))
+    at("tokenize pairs.jsonl --preference --output pairs.tokens")
+    # Taught with tokens, in windows; so are adapters that are imported.
+    at.train("model.init_from=base adapter.rank=2 train.steps=4 optimizer.lr=0.1", run="whole")
+    one = at("evaluate whole --data pairs.tokens").out
+    assert "over 7 pairs of documents, with dpo_beta 0.1\n" in one
+    assert abs(loss_of(at("evaluate whole --data pairs.tokens", ranks=2).out) - loss_of(one)) < 1e-5
+    at("export whole theirs --format peft --base-name base")
+    at("import theirs again --base base")
+    assert loss_of(at("evaluate again --data pairs.tokens").out) == loss_of(one)
+    # -log sigmoid(b x) of all pairs lies between that of half of b and of twice b, where they are alike enough; no beta is no change.
+    small, large = (loss_of(at(f"evaluate whole train.dpo_beta={b} --data pairs.tokens").out) for b in (1e-6, 0.2))
+    assert abs(small - math.log(2)) < 1e-5 < abs(loss_of(one) - math.log(2)) < abs(large - math.log(2))
+    for ranks in (0, 2):
+        said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("is of pairs of documents, for which a model with adapters",))
+        assert "abort" not in said.text.lower()
+    at("evaluate whole --data pairs.tokens train.dpo_beta=1", codes=(1,), says=("give overrides before it",))
+    at("evaluate base data.path=x", codes=(1,), says=("data.packing=, data.attention=",))
+
+
+@story(CASES, fast=True)
+def turns(at):
+    """a run that changes its objective has one history"""
+    at.take("one", run="base")
+    at.write("pairs.jsonl", "".join(f'{{"prompt": "{a}", "chosen": "{a}", "rejected": "xyz"}}\n' for a in range(1, 8)))
+    at("tokenize pairs.jsonl --preference --output pairs.tokens")
+    words = f"model.init_from=base adapter.rank=2 {DOCUMENTS} data.validation=[]"
+    pairs = f"{words} train.objective=dpo data.path=pairs.tokens"
+    text = "data.path=text.tokens data.packing=windows data.attention=document"
+    at("tokenize text.txt --output text.tokens --overwrite --separator 32")
+    at.train(f"{words} {text} train.steps=4", run="turned")
+    first = at.read("turned/history.csv").splitlines()
+    at.train(f"{pairs} train.steps=8 --restart latest", run="turned")
+    at.train(f"{words} {text} train.steps=12 --restart latest", run="turned")
+    rows = at.rows("turned")
+    assert [int(row["step"]) for row in rows] == list(range(1, 13))
+    assert [row["margin"] != "" for row in rows] == 4 * [False] + 4 * [True] + 4 * [False]
+    after = at.read("turned/history.csv").splitlines()
+    assert after[0] == first[0] + ",margin,accuracy,reward_chosen,reward_rejected"
+    assert after[1:5] == [line + ",,,," for line in first[1:]] and {line.count(",") for line in after} == {13}
+    at("report turned")
+    # What the checkpoint has of it comes back.
+    (at / "turned/history.csv").unlink()
+    at.train(f"{words} {text} train.steps=14 --restart latest", run="turned")
+    assert at.read("turned/history.csv").splitlines()[:13] == after
+
+
+@story(CASES, fast=True)
+def documents(at):
+    """whole documents: what is left out is counted apart, tokens a second are those that are there, an evaluation reads what training does"""
+    lengths = [3, 8, 1, 30, 17, 2, 5, 8, 8]  # with the separator one more; a sample has 8 inputs
+    at.write("lines.jsonl", "".join(f'{{"prompt": "{"p" * (n - 1)}", "completion": "c"}}\n' for n in lengths) + 3 * '{"prompt": "q", "completion": ""}\n')
+    at("tokenize lines.jsonl --prompt prompt --completion completion --output lines.tokens")
+    words = f"{DOCUMENTS} data.path=lines.tokens data.validation=[lines2.tokens] train.steps=2 evaluate.batches=0 precision.compute=f64 run.backend=ref model.dropout=0"
+    (at / "lines2.tokens").write_bytes((at / "lines.tokens").read_bytes())
+    for way, documents, said in (("cut", 10, "2 longer than a sample are cut, which loses 20.0% of the targets; 2 without a target are left out"),
+                                 ("split", 12, "2 longer than a sample go on as further ones, which loses 0.0% of the targets; 0 without"),
+                                 ("drop", 10, "2 longer than a sample are left out, which loses")):
+        text = at.train(f"{words} data.long_documents={way} --overwrite", run="run").text
+        assert f"lines.tokens: {documents} documents in " in text and said in text, text
+        last = at.rows("run", "evaluation.csv")[-1]
+        for ranks in (0, 2):
+            got = at("evaluate run", ranks=ranks).out
+            assert f"loss {float(last['loss']):.6f}, " in got, (got, last)
+    # Two steps of four samples: all five of 38 inputs, and three of them again.
+    there = sum(float(row["tokens_per_second"]) * float(row["seconds"]) for row in at.rows("run"))
+    assert 38 < there < 2 * 4 * 8 - 1.5 and abs(at.json("run/timing.json")["processes"][0]["tokens"] - there) < 0.5
