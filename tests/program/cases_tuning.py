@@ -155,6 +155,15 @@ def documents(at):
         for ranks in (0, 2):
             got = at("evaluate run", ranks=ranks).out
             assert f"loss {float(last['loss']):.6f}, " in got, (got, last)
+    # Of those that are left each alone in a file.
+    sums = [0, 0]
+    for n in [n for n in lengths if n <= 8] + 3 * ["q"]:
+        line = '{"prompt": "q", "completion": ""}' if n == "q" else f'{{"prompt": "{"p" * (n - 1)}", "completion": "c"}}'
+        at.write("line.jsonl", line)
+        at("tokenize line.jsonl --prompt prompt --completion completion --output line.tokens --overwrite")
+        loss, targets = re.search(r"loss ([\d.]+), .* over (\d+) targets", at("evaluate run --data line.tokens").out).groups()
+        sums = [sums[0] + float(loss) * int(targets), sums[1] + int(targets)]
+    assert f"over {sums[1]} targets" in got and abs(sums[0] / sums[1] - loss_of(got)) < 2e-6, (sums, got)
     # Two steps of four samples: all five of 38 inputs, and three of them again.
     there = sum(float(row["tokens_per_second"]) * float(row["seconds"]) for row in at.rows("run"))
     assert 38 < there < 2 * 4 * 8 - 1.5 and abs(at.json("run/timing.json")["processes"][0]["tokens"] - there) < 0.5
