@@ -57,6 +57,15 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   deck.run.replay_every = 0;
 }
 
+// Losses of one file are not the same where it is read in another way.
+std::string read_as(const Deck& deck) {
+  const auto T = deck.model.context;
+  const bool within = deck.data.attention == AttentionSpan::document;
+  if (deck.data.packing == Packing::documents)
+    return fmt::format("of whole documents in samples of {}", T);
+  return fmt::format("in windows of {}{}", T, within ? ", attention within documents" : "");
+}
+
 int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   if (!a.questions.empty())
     return evaluate_choices(world, a.model, a.questions, a.output, a.samples);
@@ -82,8 +91,8 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
     fmt::print("step {}: loss {:.6f}, over {} pairs of documents, with dpo_beta {}\n",
                model.meta().step, loss.mean(), loss.valid, model.deck().train.dpo_beta);
   else if (model.speaks())
-    fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets\n", model.meta().step,
-               loss.mean(), std::exp(loss.mean()), loss.valid);
+    fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets {}\n", model.meta().step,
+               loss.mean(), std::exp(loss.mean()), loss.valid, read_as(model.deck()));
   return 0;
 }
 

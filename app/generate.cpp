@@ -13,6 +13,7 @@
 #include "app/output.hpp"
 #include "app/prompts.hpp"
 #include "app/tokenizers.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/chat_template.hpp"
@@ -128,7 +129,8 @@ void end_with_turn(const ChatTemplate& chat, const Tokenizer& tokenizer,
 }
 
 std::vector<Request> requests_of(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
-                                 const ChatTemplate* chat, const GenerateArguments& a) {
+                                 const ChatTemplate* chat, std::int64_t context,
+                                 const GenerateArguments& a) {
   std::vector<Request> requests;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     auto& r = requests.emplace_back(Request{{}, prompts[i].tokens.value_or(a.tokens), a.sampling});
@@ -138,6 +140,9 @@ std::vector<Request> requests_of(const std::vector<Prompt>& prompts, const Token
       fail("prompt {}: {}", i + 1, e.what());
     }
     require(!r.ids.empty(), "a prompt holds no token: give a longer one");
+    if (std::ssize(r.ids) > context)
+      log_warning("prompt {} has {} tokens, of which the model sees the last {} (model.context)",
+                  i + 1, r.ids.size(), context);
     // A stream of random numbers for each.
     r.sampling.seed = prompts[i].seed.value_or(a.sampling.seed + i);
   }
@@ -179,7 +184,8 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
       chat = with_tokens_of(
           chat_template_for(a.chat_template, *tokenizer, model.meta(), a.model.checkpoint),
           *tokenizer);
-    requests = requests_of(prompts, *tokenizer, chat ? &*chat : nullptr, a);
+    requests = requests_of(prompts, *tokenizer, chat ? &*chat : nullptr,
+                           model.deck().model.context, a);
     if (a.ignore_eos) return;
     ends = tokenizer->ends();
     if (chat) end_with_turn(*chat, *tokenizer, ends, stops);

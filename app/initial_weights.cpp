@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -51,6 +52,11 @@ static CheckpointReader open_found(const Communicator& world, Deck& deck,
             "merge them with `trireme export` and take that in with `trireme import`",
             path);
     require_base(*reader, deck.model);
+    if (const auto known = positions_of(model_of(*reader)); deck.model.context > known)
+      log_warning(
+          "model.context = {}: {} was trained with positions up to {}, and what it makes of later "
+          "ones is untrained -- lower model.context, or give model.rope_scaling",
+          deck.model.context, path, known);
     identity = identity_of(*reader);
   });
   const auto all = world.all_gather(identity);
@@ -72,6 +78,13 @@ CheckpointReader open_adapter_base(const Communicator& world, Deck& deck,
           "adapter.rank = {}: adapters stand beside weights that are there; name their checkpoint "
           "with model.init_from",
           deck.model.adapter.rank);
+  at_root(world, Pace::slow, [&] {
+    require(fs::exists(deck.model.init_from),
+            "{}, the checkpoint that these adapters stand beside, is not there: put it back, or "
+            "say where it is now with {}",
+            deck.model.init_from,
+            adapters ? "--base or, to train on, model.init_from" : "model.init_from");
+  });
   return open_found(world, deck, adapters ? adapters->extra.base : "");
 }
 

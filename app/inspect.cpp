@@ -1,4 +1,4 @@
-// trireme inspect CKPT [--verify] [--repair]: what a checkpoint holds, and whether it is intact.
+// trireme inspect PATH: what a checkpoint or a token file holds, and whether it is intact.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -7,11 +7,13 @@
 #include <string>
 
 #include "app/commands.hpp"
+#include "app/inspect_tokens.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/data/token_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/describe.hpp"
 #include "lib/io/repair.hpp"
@@ -23,6 +25,7 @@ namespace {
 struct InspectArguments {
   std::string path;
   bool verify = false, repair = false;
+  std::optional<std::int64_t> document{};
 };
 
 void repair(const std::filesystem::path& path) {
@@ -103,12 +106,21 @@ int inspect_run(const std::filesystem::path& run) {
 }
 
 int inspect(const InspectArguments& a) {
-  if (a.repair) repair(a.path);
   const auto path = std::filesystem::path(a.path);
   std::error_code e;
+  if (!std::filesystem::is_directory(path, e) && is_token_file(path)) {
+    require(!a.repair, "--repair is for checkpoints, and {} is a token file", path.string());
+    if (a.verify) TokenFile(path).verify();
+    inspect_tokens(path, a.document);
+    if (a.verify) say("verdict: intact\n");
+    return 0;
+  }
+  require(!a.document, "--document is of a token file, and {} is none", path.string());
+  if (a.repair) repair(a.path);
   if (std::filesystem::is_directory(path / "checkpoints", e))
     return a.verify && !list_checkpoints(path / "checkpoints").empty() ? verify_run(path)
                                                                        : inspect_run(path);
+  if (std::filesystem::exists(path / "config.json", e)) find_checkpoint(path);  // says what it is
   const CheckpointReader reader(path);
   say("{}\n", describe(reader));
   if (!a.verify) {
@@ -126,14 +138,18 @@ int inspect(const InspectArguments& a) {
 
 void add_inspect(CLI::App& app, std::function<int()>& chosen) {
   auto* command =
-      app.add_subcommand("inspect", "what a checkpoint holds, and whether it is intact");
+      app.add_subcommand("inspect", "what a checkpoint or a token file holds, and whether it is intact");
   auto a = std::make_shared<InspectArguments>();
-  command->add_option("checkpoint", a->path, "a checkpoint or run directory")
+  command->add_option("checkpoint", a->path, "a checkpoint, a run directory or a token file")
       ->required()
       ->transform(with_environment());
   command->add_flag("--verify", a->verify, "read everything and compare all hashes");
   command->add_flag("--repair", a->repair,
                     "make damaged or missing manifest, master file and tokenizer again");
+  command
+      ->add_option("--document", a->document,
+                   "of a token file: this document, from 0, and which of it is learnt")
+      ->check(CLI::NonNegativeNumber);
   command->callback([&chosen, a] { chosen = [a] { return inspect(*a); }; });
 }
 

@@ -24,12 +24,19 @@ void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
           "the token files were made with the tokenizer {}, {} is a model of the tokenizer {}, in "
           "which ids mean other texts: tokenize the text again with the model's (--tokenizer)",
           files.identity(), model, there.identity());
+  if (!files.chat.empty() && !there.chat.empty() && files.chat != there.chat)
+    log_warning(
+        "the conversations of the token files were written with another chat template than those "
+        "that {} was trained with: tokenize them again, or train on if that is meant",
+        model);
 }
 
 // Checkpoints take one along.
-static void warn_of_chat_templates(const Dataset& training) {
+static void warn_of_chat_templates(const Dataset& training, const std::optional<Dataset>& held_out) {
+  auto ranges = training.ranges();
+  if (held_out) ranges.insert(ranges.end(), held_out->ranges().begin(), held_out->ranges().end());
   std::string first, theirs;
-  for (const auto& range : training.ranges()) {
+  for (const auto& range : ranges) {
     const auto chat = range.file.header().chat_bytes > 0 ? range.file.tokenizer().chat : "";
     if (chat.empty() || chat == first) continue;
     const auto name = range.file.path().string();
@@ -46,7 +53,7 @@ static void warn_of_chat_templates(const Dataset& training) {
 
 TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out) {
   const auto tokenizer = training.tokenizer();
-  warn_of_chat_templates(training);
+  warn_of_chat_templates(training, held_out);
   if (!held_out) return tokenizer;
   const auto other = held_out->tokenizer();
   require(
@@ -88,6 +95,10 @@ ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokeni
 ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokenizer,
                                const CheckpointMeta& meta, const std::string& model) {
   const bool kept = given.empty() && !meta.chat_template.empty();
+  if (!kept && !meta.chat_template.empty() &&
+      chat_template_text(chat_template_given(given)) != meta.chat_template)
+    log_warning("--template {}: {} was trained with another chat template, which it has with it",
+                given, model);
   return kept ? parse_chat_template(meta.chat_template, "the chat template in " + model)
               : chat_template_for(given, tokenizer);
 }

@@ -34,8 +34,8 @@ void each_separator(const TokenFile& file, std::int64_t begin, const F& f) {
   }
 }
 
-// Documents with an input that begin in [begin, end). One begins with the file and behind each
-// separator.
+}  // namespace
+
 std::vector<PackedDocument> documents_of(const TokenFile& file, std::int64_t begin,
                                          std::int64_t end) {
   std::vector<PackedDocument> all;
@@ -51,6 +51,8 @@ std::vector<PackedDocument> documents_of(const TokenFile& file, std::int64_t beg
   if (from >= 0 && from < end) add(from, file.count() - 1);  // the last one, which nothing ends
   return all;
 }
+
+namespace {
 
 // Pairs that begin in [begin, end), of a file that has nothing else. Which documents are of one is
 // known from the file's begin on.

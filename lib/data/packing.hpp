@@ -19,6 +19,10 @@ struct PackedDocument {
   bool operator==(const PackedDocument&) const = default;
 };
 
+// Documents with an input that begin at tokens [begin, end) of a file with a separator. One begins
+// with the file and behind each separator. Reads all of them.
+std::vector<PackedDocument> documents_of(const TokenFile&, std::int64_t begin, std::int64_t end);
+
 struct PackingTotals {
   std::int64_t documents = 0, samples = 0;
   std::int64_t inputs = 0;                 // in samples

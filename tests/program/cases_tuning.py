@@ -55,6 +55,48 @@ def adapters(at):
     at("export base adapters --format peft --base-name x", codes=(1,), says=("it is a whole model",))
 
 
+TURNS = """[user]
+before = "Q:"
+after = "\\n"
+[assistant]
+before = "A:"
+after = "\\n"
+"""
+
+
+@story(CASES, fast=True)
+def shown(at):
+    """a token file says what it holds and what is learnt of a document; other templates and lost bases are spoken of"""
+    at.write("turns.toml", TURNS)
+    at.write("other.toml", TURNS.replace("A:", "B:"))
+    talks = [[("user", "one"), ("assistant", "two\u00e9"), ("user", "3"), ("assistant", "4")], [("user", "five"), ("assistant", "six")]]
+    lines = (", ".join(f'{{"role": "{role}", "content": "{content}"}}' for role, content in talk) for talk in talks)
+    at.write("talks.jsonl", "".join(f'{{"messages": [{line}]}}\n' for line in lines))
+    for name in ("turns", "other"):
+        at(f"tokenize talks.jsonl --chat --template {name}.toml --output {name}.tokens")
+    said = at("inspect turns.tokens").out
+    # Bytes: "Q:one\n" 6, "A:twoe'\n" 8, "Q:3\n" 4, "A:4\n" 4; "Q:five\n" 7, "A:six\n" 6; a separator behind both.
+    for text in ("37 tokens of 2 bytes", "learnt: 12 tokens (32.4%)", "2 documents, behind each the separator 0", "13 at least", "22 at most"):
+        assert text in said, f"{text!r} is not in {said!r}"
+    shown = at("inspect turns.tokens --document 0").out
+    assert "document 0: tokens 0 to 22\n" in shown and "given  | Q:one\\nA:\nlearnt | two\u00e9\\n\ngiven  | Q:3\\nA:\nlearnt | 4\\n\n" in shown
+    assert at("inspect turns.tokens --verify").out == said + "verdict: intact\n"
+    at("inspect turns.tokens --document 2", codes=(1,), says=("has 2 documents, numbered from 0",))
+    at("inspect turns.tokens --repair", codes=(1,), says=("is a token file",))
+    words = "model.positions=rotary data.path=turns.tokens train.batch=1 train.microbatch=1 model.context=8"
+    at.train(f"{words} data.validation=[other.tokens] train.steps=2", run="base", says=("different chat templates",))
+    at("inspect base --document 0", codes=(1,), says=("is of a token file",))
+    at("generate base --chat --template other.toml --prompt one --tokens 1", says=("was trained with another chat template",))
+    at("generate base --chat --prompt 123456789 --tokens 1", says=("prompt 1 has 14 tokens, of which the model sees the last 8",))
+    at("evaluate base --data other.tokens", says=("written with another chat template", "in windows of 8"))
+    beside = f"{words} data.validation=[] model.init_from=base adapter.rank=2 train.steps=2"
+    at.train(f"{beside} model.context=16", run="long", says=("was trained with positions up to 8",))
+    at.train(beside, run="tuned")
+    (at / "base").rename(at / "moved")
+    for ranks in (0, 2):
+        at("evaluate tuned --data turns.tokens", ranks=ranks, codes=(1,), says=("the checkpoint that these adapters stand beside, is not there", "--base"))
+
+
 @story(CASES, fast=True)
 def preferences(at):
     """pairs of answers: a run takes what was planned, a restart has the bits of one run, and what is no pair is refused"""

@@ -1,0 +1,101 @@
+#include "app/inspect_tokens.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/output.hpp"
+#include "lib/base/counted.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
+#include "lib/data/packing.hpp"
+#include "lib/data/token_file.hpp"
+#include "lib/data/tokenizer.hpp"
+
+namespace trireme {
+namespace {
+
+std::int64_t targets_of(const TokenFile& file) {
+  constexpr std::int64_t at_once = 1 << 20;
+  std::int64_t targets = 0;
+  for (std::int64_t i = 0; i < file.count(); i += at_once)
+    targets += std::ranges::count(file.targets(i, std::min(at_once, file.count() - i)), true);
+  return targets;
+}
+
+// How long a sample is to be.
+void say_lengths(std::vector<PackedDocument> all) {
+  if (all.empty()) return;
+  std::ranges::sort(all, {}, &PackedDocument::count);
+  const auto at = [&](double share) {
+    return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))].count;
+  };
+  say("  tokens of a document, without its separator: {} at least, half up to {}, nine of ten up "
+      "to {}, {} at most\n",
+      at(0), at(0.5), at(0.9), at(1));
+}
+
+void say_contents(const TokenFile& file) {
+  const auto& h = file.header();
+  const auto spec = file.tokenizer();
+  say("{}: {} of {} bytes, of a vocabulary of {}\n", file.path().string(),
+      counted(h.count, "token"), h.token_bytes, h.vocab);
+  say("  tokenizer: {}\n", spec.identity());
+  if (!spec.chat.empty()) say("  with the chat template that its conversations are written in\n");
+  if (h.has_mask) {
+    const auto learnt = targets_of(file);
+    say("  learnt: {} ({:.1f}%)\n", counted(learnt, "token"),
+        100 * static_cast<double>(learnt) / static_cast<double>(std::max<std::int64_t>(1, h.count)));
+  }
+  if (!h.separator) return say("  no separator: it is one document\n");
+  auto all = documents_of(file, 0, file.count());
+  say("  {}{}, behind each the separator {}\n", counted(std::ssize(all), "document"),
+      h.pairs ? fmt::format(", {}", counted(std::ssize(all) / 2, "pair")) : "", *h.separator);
+  say_lengths(std::move(all));
+}
+
+// Runs of tokens that are learnt, or are not, a line each.
+void say_document(const TokenFile& file, std::int64_t n) {
+  const auto& h = file.header();
+  std::vector<PackedDocument> all{{0, file.count()}};
+  if (h.separator) all = documents_of(file, 0, file.count());
+  require(n < std::ssize(all), "--document {}: {} has {}, numbered from 0", n, file.path().string(),
+          counted(std::ssize(all), "document"));
+  const auto [begin, count] = all[static_cast<std::size_t>(n)];
+  const auto end = std::min(begin + count + (h.separator ? 1 : 0), file.count());
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(end - begin));
+  file.read(begin, ids);
+  const auto learnt = file.targets(begin, end - begin);
+  const auto spec = file.tokenizer();
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (spec.kind != TokenizerKind::none) tokenizer = make_tokenizer(spec, file.path().string());
+  say("document {}{}: tokens {} to {}\n", n,
+      !h.pairs     ? ""
+      : n % 2 == 0 ? fmt::format(", chosen of pair {}", n / 2)
+                   : fmt::format(", rejected of pair {}", n / 2),
+      begin, end - 1);
+  for (std::size_t i = 0; i < ids.size();) {
+    auto j = i + 1;
+    while (j < ids.size() && learnt[j] == learnt[i]) ++j;
+    const auto run = std::span(ids).subspan(i, j - i);
+    constexpr std::size_t whole = std::size_t{1} << 40;
+    say("{} {}\n", learnt[i] ? "learnt |" : "given  |",
+        tokenizer ? escaped(tokenizer->decode(run), whole) : fmt::format("{}", fmt::join(run, " ")));
+    i = j;
+  }
+}
+
+}  // namespace
+
+void inspect_tokens(const std::filesystem::path& path, std::optional<std::int64_t> document) {
+  const TokenFile file(path);
+  if (document)
+    say_document(file, *document);
+  else
+    say_contents(file);
+}
+
+}  // namespace trireme
