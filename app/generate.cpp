@@ -184,8 +184,8 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
       chat = with_tokens_of(
           chat_template_for(a.chat_template, *tokenizer, model.meta(), a.model.checkpoint),
           *tokenizer);
-    requests = requests_of(prompts, *tokenizer, chat ? &*chat : nullptr,
-                           model.deck().model.context, a);
+    requests =
+        requests_of(prompts, *tokenizer, chat ? &*chat : nullptr, model.deck().model.context, a);
     if (a.ignore_eos) return;
     ends = tokenizer->ends();
     if (chat) end_with_turn(*chat, *tokenizer, ends, stops);

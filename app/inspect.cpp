@@ -137,8 +137,8 @@ int inspect(const InspectArguments& a) {
 }  // namespace
 
 void add_inspect(CLI::App& app, std::function<int()>& chosen) {
-  auto* command =
-      app.add_subcommand("inspect", "what a checkpoint or a token file holds, and whether it is intact");
+  auto* command = app.add_subcommand(
+      "inspect", "what a checkpoint or a token file holds, and whether it is intact");
   auto a = std::make_shared<InspectArguments>();
   command->add_option("checkpoint", a->path, "a checkpoint, a run directory or a token file")
       ->required()

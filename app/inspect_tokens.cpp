@@ -48,7 +48,8 @@ void say_contents(const TokenFile& file) {
   if (h.has_mask) {
     const auto learnt = targets_of(file);
     say("  learnt: {} ({:.1f}%)\n", counted(learnt, "token"),
-        100 * static_cast<double>(learnt) / static_cast<double>(std::max<std::int64_t>(1, h.count)));
+        100 * static_cast<double>(learnt) /
+            static_cast<double>(std::max<std::int64_t>(1, h.count)));
   }
   if (!h.separator) return say("  no separator: it is one document\n");
   auto all = documents_of(file, 0, file.count());
@@ -83,7 +84,8 @@ void say_document(const TokenFile& file, std::int64_t n) {
     const auto run = std::span(ids).subspan(i, j - i);
     constexpr std::size_t whole = std::size_t{1} << 40;
     say("{} {}\n", learnt[i] ? "learnt |" : "given  |",
-        tokenizer ? escaped(tokenizer->decode(run), whole) : fmt::format("{}", fmt::join(run, " ")));
+        tokenizer ? escaped(tokenizer->decode(run), whole)
+                  : fmt::format("{}", fmt::join(run, " ")));
     i = j;
   }
 }

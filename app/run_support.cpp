@@ -105,20 +105,22 @@ void log_packing(const Dataset& data) {
     const auto* const p = data.packed(i);
     if (!p) continue;
     const auto file = data.ranges()[i].file.path().string();
-    log_info("{}: {} in {} samples, of which they fill {:.1f}%", file,
-             counted(p->in_samples(), "document"), p->samples,
-             percent(p->inputs, p->samples * data.sample_length()));
+    log_info(
+        "{}: {} in {} samples, of which they fill {:.1f}%", file,
+        p->pairs > 0 ? counted(p->in_samples() / 2, "pair") : counted(p->in_samples(), "document"),
+        p->samples, percent(p->inputs, p->samples * data.sample_length()));
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(
-            "{}: of {}, {} longer than a sample are left out, {} of which a document has no target",
+            "{}: of {}, {} longer than a sample are left out, {} of which a document has no target "
+            "(`trireme inspect` says how long they are)",
             file, counted(p->pairs, "pair"), p->long_pairs, p->left_out / 2);
       continue;
     }
     if (p->long_documents + p->left_out == 0) continue;
     log_warning(
         "{}: of {}, {} longer than a sample {}, which loses {:.1f}% of the targets; {} "
-        "without a target are left out",
+        "without a target are left out (`trireme inspect` says how long they are)",
         file, counted(p->documents, "document"), p->long_documents,
         what_becomes_of(data.long_documents()), percent(p->targets_lost, p->targets), p->left_out);
   }

@@ -98,9 +98,12 @@ int run(Arguments a) {
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
   say("{}: {}, {} tokens of a vocabulary of {}{} from {:.1f} MB in {}, "
       "{:.2f} s, {:.1f} MB/s\n",
-      a.output, counted(s.documents, "document"), s.tokens, s.vocab,
-      s.learnt ? fmt::format(", {} of them learnt,", *s.learnt) : std::string(), megabytes,
-      counted(s.files, "file"), s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
+      a.output,
+      o.preference ? fmt::format("{} ({})", counted(s.documents / 2, "pair"),
+                                 counted(s.documents, "document"))
+                   : counted(s.documents, "document"),
+      s.tokens, s.vocab, s.learnt ? fmt::format(", {} of them learnt,", *s.learnt) : std::string(),
+      megabytes, counted(s.files, "file"), s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
   return 0;
 }
 

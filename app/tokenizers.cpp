@@ -32,7 +32,8 @@ void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
 }
 
 // Checkpoints take one along.
-static void warn_of_chat_templates(const Dataset& training, const std::optional<Dataset>& held_out) {
+static void warn_of_chat_templates(const Dataset& training,
+                                   const std::optional<Dataset>& held_out) {
   auto ranges = training.ranges();
   if (held_out) ranges.insert(ranges.end(), held_out->ranges().begin(), held_out->ranges().end());
   std::string first, theirs;
