@@ -159,7 +159,7 @@ struct Prompt {
 Prompt prompt_in(const Json& object, Texts& texts) {
   const char* const name = member(object, "prompt") ? "prompt" : "conversations";
   const auto* const prompt = member(object, name);
-  if (!prompt) return {name};
+  if (!prompt || *prompt == "") return {name};
   if (prompt->is_string()) return {name, {{"user", prompt->get<std::string>()}}, true};
   require(prompt->is_array(), "\"{}\" is neither a text nor a list of messages", name);
   return {name, messages_in(*prompt, name, texts), false};

@@ -22,8 +22,8 @@ PairDocuments pair_of_texts(const Tokenizer& tokenizer, const Json& object) {
   const auto field = [&](const char* name) -> const std::string& {
     const auto found = object.find(name);
     require(found != object.end(),
-            "there is no field \"{}\": a line of --preference has \"prompt\", \"chosen\" and "
-            "\"rejected\"",
+            "there is no field \"{}\": a line of --preference has the texts \"prompt\", \"chosen\" "
+            "and \"rejected\"; for messages add --chat",
             name);
     require(found->is_string(), "field \"{}\" is not a string: for messages add --chat", name);
     return found->get_ref<const std::string&>();

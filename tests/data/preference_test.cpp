@@ -143,6 +143,7 @@ TEST_F(Pairs, AreReadFromAllForms) {
   for (const auto& same : {
            line("\"prompt\": " + list(x), list(y), list(n)),
            line("", list(x, y), list(x, n)),
+           line(R"("prompt": "")", list(x, y), list(x, n)),
            // ultrafeedback
            line(R"("prompt": "x")", list(x, y), list(x, n)),
            line(R"("prompt": "x", "messages": )" + list(x, y), list(x, y), list(x, n)),
@@ -220,6 +221,8 @@ TEST_F(Pairs, AreRefusedByLine) {
   EXPECT_THAT(refusal("\n"
                       R"({"prompt": "a", "chosen": "b"})"),
               HasSubstr("in.jsonl:2: there is no field \"rejected\""));
+  EXPECT_THAT(refusal(R"({"conversations": [], "chosen": {}, "rejected": {}})"),
+              HasSubstr("for messages add --chat"));
   EXPECT_THAT(refusal(R"({"prompt": "", "chosen": "b", "rejected": ""})"),
               HasSubstr("a document of the pair is empty"));
   EXPECT_THAT(refusal(R"({"prompt": "", "chosen": [], "rejected": ""})"), HasSubstr("add --chat"));
