@@ -1,6 +1,7 @@
 """Runs that begin with the weights of others: fine-tuning, adapters, pairs of answers, whole documents."""
 import math
 import re
+import shutil
 
 from rows import REFUSED, story
 
@@ -165,6 +166,8 @@ def turns(at):
     at("tokenize text.txt --output text.tokens --overwrite --separator 32")
     at.train(f"{words} {text} train.steps=4", run="turned")
     first = at.read("turned/history.csv").splitlines()
+    shutil.copytree(at / "turned", at / "lost")
+    (at / "lost/history.csv").unlink()
     at.train(f"{pairs} train.steps=8 --restart latest", run="turned")
     at.train(f"{words} {text} train.steps=12 --restart latest", run="turned")
     rows = at.rows("turned")
@@ -174,7 +177,9 @@ def turns(at):
     assert after[0] == first[0] + ",margin,accuracy,reward_chosen,reward_rejected"
     assert after[1:5] == [line + ",,,," for line in first[1:]] and {line.count(",") for line in after} == {13}
     at("report turned")
-    # What the checkpoint has of it comes back.
+    # What the checkpoint has of it comes back, of whatever objective it was.
+    at.train(f"{pairs} train.steps=8 --restart latest", run="lost")
+    assert at.read("lost/history.csv").splitlines()[:5] == after[:5] and at.losses("lost") == at.losses("turned")[:8]
     (at / "turned/history.csv").unlink()
     at.train(f"{words} {text} train.steps=14 --restart latest", run="turned")
     assert at.read("turned/history.csv").splitlines()[:13] == after
