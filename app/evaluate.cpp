@@ -8,6 +8,7 @@
 #include "app/launch.hpp"
 #include "app/loaded_model.hpp"
 #include "app/multiple_choice.hpp"
+#include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/run/evaluation.hpp"
@@ -85,6 +86,7 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
     held_out = validation_data(data, model.deck().model.context, model.deck().model.vocab);
     require_tokens_of(model.meta(), a.model.checkpoint, held_out->tokenizer());
   });
+  if (model.speaks()) log_packing(*held_out);
   const auto loss = *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
   if (loss.valid == 0) throw SharedError("none of the held-out targets counts: all are masked");
   if (model.speaks() && held_out->pairs())

@@ -200,8 +200,9 @@ def documents(at):
         assert f"lines.tokens: {documents} documents in " in text and said in text, text
         last = at.rows("run", "evaluation.csv")[-1]
         for ranks in (0, 2):
-            got = at("evaluate run", ranks=ranks).out
-            assert f"loss {float(last['loss']):.6f}, " in got, (got, last)
+            ended = at("evaluate run", ranks=ranks)
+            got = ended.out
+            assert ended.text.count(said) == 1 and f"loss {float(last['loss']):.6f}, " in got, (got, last)
     # Of those that are left each alone in a file.
     sums = [0, 0]
     for n in [n for n in lengths if n <= 8] + 3 * ["q"]:
