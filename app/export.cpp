@@ -57,6 +57,11 @@ int export_checkpoint(const ExportArguments& a) {
       log_warning("{} computes otherwise than what these adapters were trained with: {}",
                   base->directory().string(), fmt::join(others, "; "));
   } else {
+    if (const auto kept = deck.model.adapter.base; adapts && kept != BaseType::compute)
+      log_warning(
+          "the adapters are merged with the weights of {} as they are there; they were trained "
+          "beside these as {}, with which the model computes a little otherwise",
+          base->directory().string(), name_of(kept));
     StoredModel model(reader, deck.model, base ? &*base : nullptr);
     if (a.format == "hdf5") {
       s = export_hdf5(std::move(model), a.out, type);

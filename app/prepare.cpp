@@ -155,7 +155,9 @@ void load(Machine& machine, Inputs& in) {
   const bool adapts = in.deck.model.adapter.rank > 0;
   if (adapts) {
     load_base(store, *in.initial);
-    log_info("adapters beside the weights of {}", in.initial->directory().string());
+    const auto kept = in.deck.model.adapter.base;
+    log_info("adapters beside the weights of {}{}", in.initial->directory().string(),
+             kept == BaseType::compute ? "" : fmt::format(", kept as {}", name_of(kept)));
   }
   if (in.from) {
     load_state(store, *in.from, machine.trainer->freeze_states());

@@ -93,6 +93,19 @@ struct ReadFixed {
   }
 };
 
+// y = code * scale in f32, then rounded, of S records of weights of 4 bits (kernels/nf4.hpp); y_N is
+// dense, with all weights of each. A scale is offset + step q in one rounding, so bits are the same
+// everywhere. Strided: rows of the others are dense.
+struct Dequantize {
+  static constexpr std::string_view name = "dequantize";
+  View y_N;
+  ConstView code_SW, scale_SW, offset_S2;  // i32, i32 and f32
+  static void operands(auto& o, auto&& f) {
+    write(f, o.y_N);
+    read(f, o.code_SW, o.scale_SW, o.offset_S2);
+  }
+};
+
 // c = a b, or c += a b. Two dims each, one of the two strides is 1 (transposes are strides). c is
 // in the compute type, or in its wide type for gradients of weights and routers' logits. In bf16 a
 // product may be rounded before a bias, or what is there, is added: algorithms of cuBLASLt do so.
@@ -402,7 +415,7 @@ struct Digest {
 };
 
 using Operation =
-    std::variant<Copy, Fill, AddFixed, ReadFixed, Matmul, Attention, AttentionGrad, SinkGrad,
+    std::variant<Copy, Fill, AddFixed, ReadFixed, Dequantize, Matmul, Attention, AttentionGrad, SinkGrad,
                  CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
                  ActivateGrad, Scale, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
                  ColumnSum, Update, SumSquares, Digest, Route, RouteGrad, RouterLosses,

@@ -9,6 +9,7 @@ void run(const kernel::Copy&, View scratch);             // copy.cpp
 void run(const kernel::Fill&, View scratch);             //
 void run(const kernel::AddFixed&, View scratch);         // fixed.cpp
 void run(const kernel::ReadFixed&, View scratch);        // fixed.cpp
+void run(const kernel::Dequantize&, View scratch);       // dequantize.cpp
 void run(const kernel::Matmul&, View scratch);           // matmul.cpp, through oneDNN
 void run(const kernel::Attention&, View scratch);        // attention.cpp
 void run(const kernel::AttentionGrad&, View scratch);    // attention_grad.cpp

@@ -10,6 +10,7 @@ void run(const kernel::Copy&);               // copy.cpp
 void run(const kernel::Fill&);               //
 void run(const kernel::AddFixed&);           // fixed.cpp
 void run(const kernel::ReadFixed&);          // fixed.cpp
+void run(const kernel::Dequantize&);         // dequantize.cpp
 void run(const kernel::Matmul&);             // matmul.cpp
 void run(const kernel::Attention&);          // attention.cpp
 void run(const kernel::AttentionGrad&);      //

@@ -165,6 +165,7 @@ void perturb(Noise& noise, const kernel::Copy& o) {
 void perturb(Noise&, const kernel::Fill&) {}
 void perturb(Noise&, const kernel::AddFixed&) {}
 void perturb(Noise&, const kernel::ReadFixed&) {}
+void perturb(Noise&, const kernel::Dequantize&) {}  // the same bits everywhere
 void perturb(Noise&, const kernel::Embedding&) {}
 void perturb(Noise&, const kernel::Update&) {}
 void perturb(Noise&, const kernel::SumSquares&) {}

@@ -2,6 +2,7 @@
 // to what does not.
 #include <functional>
 
+#include "kernels/nf4.hpp"
 #include "lib/calibrate/calibrate.hpp"
 #include "lib/calibrate/operands.hpp"
 #include "lib/predict/workloads.hpp"
@@ -192,6 +193,13 @@ void add_flat(Table& table, DType t) {
       return kernel::Copy{.dst = m.take(t, {r.T}), .src = m.take(t, {r.T}), .how = how};
     });
   table.add(sizes, [=](O m, Rows r) { return kernel::Fill{.dst = m.take(t, {r.T})}; });
+  table.add(sizes, [=](O m, Rows r) {
+    const auto records = std::max<std::int64_t>(1, r.T / nf4::weights);
+    return kernel::Dequantize{.y_N = m.take(t, {records * nf4::weights}),
+                              .code_SW = m.numbers({records, nf4::code_words}, 1 << 30),
+                              .scale_SW = m.numbers({records, nf4::scale_words}, 1 << 30),
+                              .offset_S2 = m.take(DType::f32, {records, 2})};
+  });
   table.add(sizes, [=](O m, Rows r) {
     return kernel::Activate{
         .activation = Activation::gelu, .y_N = m.take(t, {r.T}), .x_N = m.take(t, {r.T})};

@@ -373,6 +373,11 @@ class Checker {
          {"adapter.patterns", "adapter.rank"},
          "adapter.patterns = [] names no product: nothing would train; adapter.rank = 0 trains the "
          "whole model");
+    rule(deck_.model.adapter.rank > 0 || deck_.model.adapter.base == BaseType::compute,
+         {"adapter.base", "adapter.rank"},
+         "adapter.base = \"{}\" is of weights that adapters stand beside: give adapter.rank, or "
+         "leave it out",
+         name_of(deck_.model.adapter.base));
     rule(deck_.model.adapter.rank == 0 || deck_.train.balance != Balance::bias,
          {"train.balance", "adapter.rank"},
          "train.balance = \"bias\" moves biases of routers, which adapters leave as they are; use "

@@ -193,6 +193,10 @@ KeySection adapter_section() {
           row("rank_stabilized", &A::rank_stabilized,
               "it is multiplied with alpha / sqrt(rank) (rsLoRA: Kalajdzievski 2023)"),
           row("dropout", &A::dropout, "probability, of an adapter's input").below(0, 1).in_f32(),
+          row("base", &A::base,
+              "how the weights of blocks' products are kept that adapters stand beside: as "
+              "precision.compute says, or in bf16, or in 4 bits (NF4: Dettmers et al. 2023), and "
+              "widened for each use; embeddings, norms, biases, routers and heads are as ever"),
           row("patterns", &A::patterns,
               "products of blocks that get one, by name (* and ?): qkv.q, qkv.k, qkv.v, "
               "projection, ffn_in.gate, ffn_in.up, ffn_out behind blocks.0.; with learned "

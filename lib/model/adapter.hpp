@@ -6,15 +6,24 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
+
 namespace trireme {
 
 struct ModelConfig;
+
+// How the weights of a frozen model's products are kept: in the compute type, or in less, from
+// which they are widened for each use.
+enum class BaseType : std::uint8_t { compute, bf16, nf4 };
+template <>
+inline constexpr auto value_names<BaseType> = named<BaseType>("compute", "bf16", "nf4");
 
 struct AdapterConfig {
   std::int64_t rank = 0;                      // R; 0: there are none, and the whole model trains
   double alpha = 0;                           // s = alpha / R, ...; 0: twice the rank
   bool rank_stabilized = false;               // ... or alpha / sqrt(R) (rsLoRA: Kalajdzievski 2023)
   double dropout = 0;                         // probability, of what goes through a
+  BaseType base = BaseType::compute;          // what they stand beside
   std::vector<std::string> patterns = {"*"};  // names of products (below) that get one
 
   bool operator==(const AdapterConfig&) const = default;

@@ -7,6 +7,15 @@
 
 namespace trireme {
 
+// All of a block but a router's, which is small and decides.
+static std::vector<ParamId> products_of(const BlockParams& p) {
+  std::vector<ParamId> all = p.expert_in;
+  all.insert(all.end(), p.expert_out.begin(), p.expert_out.end());
+  for (const auto w : {p.qkv, p.projection, p.ffn_in, p.ffn_out, p.shared_in, p.shared_out})
+    if (w != ParamId{}) all.push_back(w);
+  return all;
+}
+
 namespace {
 
 class Builder {
@@ -82,6 +91,8 @@ class Builder {
             "adapter.rank = {}, and adapter.patterns names no product: nothing would train",
             c.adapter.rank);
     for (auto& p : spec_.params) p.learns_from = LearnsFrom::nothing;
+    for (const auto& block : spec_.blocks)
+      for (const auto w : products_of(block)) spec_.params[w.index()].kept = c.adapter.base;
     for (const auto& a : spec_.adapters)
       for (const auto p : {a.a, a.b}) spec_.params[p.index()].learns_from = LearnsFrom::gradients;
   }

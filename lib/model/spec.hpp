@@ -26,6 +26,7 @@ struct ParamSpec {
   LearnsFrom learns_from = LearnsFrom::gradients;
   bool wide = false;         // computed with in the wide type
   std::int64_t expert = -1;  // that it is of
+  BaseType kept = BaseType::compute;  // what learns from nothing may be kept in less
 };
 
 // Do checkpoints of the model have it? What adapters stand beside is in a checkpoint of its own.

@@ -86,7 +86,9 @@ static DigestTable digests_of_shards(Store& store, Of which, bool copies) {
     // What learns from nothing has its weights in the copies.
     if (master) request.add(0, p, master, first);
     for (std::size_t k = 0; k < arrays.size(); ++k) request.add(1 + k, p, arrays[k], first);
-    if (copies && copy) request.add(names.size() - 1, p, copy, first);
+    if (copies && copy)
+      request.add(names.size() - 1, p, copy,
+                  store.shards().kept(store.layout().segments[i]).count(first));
   });
   return request.answer(store.backend(), store.sharding().stage.gather);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/nf4.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/pattern.hpp"
 
@@ -14,6 +15,10 @@ Range intersection(Range a, Range b) {
 Range shard_range(const Segment& s, std::int64_t rank, std::int64_t group) {
   const auto n = s.elements / group;
   return {rank * n, (rank + 1) * n};
+}
+
+std::int64_t alignment_of(const Segment& s) {
+  return s.kept == BaseType::nf4 ? nf4::weights : Layout::alignment;
 }
 
 std::vector<UnitId> all_units(const ModelSpec& spec) {
@@ -65,6 +70,7 @@ struct Signature {
   std::vector<std::uint8_t> frozen_by;  // by pattern
   LearnsFrom learns_from = LearnsFrom::gradients;
   bool wide = false, of_experts = false;  // of a share of them
+  BaseType kept = BaseType::compute;
   bool operator==(const Signature&) const = default;
 };
 
@@ -77,6 +83,7 @@ static std::vector<Signature> signatures(const ModelSpec& spec, const LayoutInpu
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].learns_from = spec.params[i].learns_from;
     all[i].wide = spec.params[i].wide;
+    all[i].kept = spec.params[i].kept;
     all[i].of_experts = over_ranks(spec, i, in);
   }
   return all;
@@ -100,17 +107,19 @@ Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
     s.learns_from = group.learns_from;
     s.wide = group.wide;
     s.of_experts = group.of_experts;
+    s.kept = group.kept;
+    const auto alignment = alignment_of(s);
     for (const bool decayed : {true, false}) {
       for (const auto i : params[u.index()]) {
         if ((decay[i] != 0) != decayed || signature[i] != group) continue;
         const Slot slot{ParamId::at(i), s.elements, spec.params[i].shape.count()};
-        s.elements = round_up(s.elements + slot.count, Layout::alignment);
+        s.elements = round_up(s.elements + slot.count, alignment);
         layout.of_param[i] = {layout.segments.size(), s.slots.size(), slot};
         s.slots.push_back(slot);
       }
       if (decayed) s.decayed = s.elements;
     }
-    s.elements = round_up(s.elements, in.ranks * Layout::alignment);
+    s.elements = round_up(s.elements, in.ranks * alignment);
     if (!layout.of_unit[u.index()].empty())
       s.name += fmt::format(" (segment {})", layout.of_unit[u.index()].size());
     layout.of_unit[u.index()].push_back(layout.segments.size());

@@ -27,16 +27,20 @@ struct Segment {
   UnitId unit;
   std::vector<Slot> slots;
   std::int64_t decayed = 0;                        // weight decay applies to [0, decayed)
-  std::int64_t elements = 0;                       // with padding; a multiple of LayoutInput::ranks
+  std::int64_t elements = 0;                       // with padding; ranks have whole aligned parts
   LearnsFrom learns_from = LearnsFrom::gradients;  // nothing: there is no master weight
   bool wide = false;                               // weights are computed with in the wide type
+  BaseType kept = BaseType::compute;               // and lie in memory as this says (kept.hpp)
   bool of_experts = false;                         // of a share of them: other ranks hold the rest
   std::string name;  // its unit's, and which part of it where there are several
 };
 
+// Slots of a segment begin on multiples of it: on 64 bytes in the narrowest compute type, and of
+// what is kept in records (kernels/nf4.hpp) with one.
+std::int64_t alignment_of(const Segment&);
+
 struct Layout {
-  // Slots begin on 64 bytes in the narrowest compute type.
-  static constexpr std::int64_t alignment = 32;
+  static constexpr std::int64_t alignment = 32;  // the least
 
   struct Where {
     std::size_t segment, number;  // of its slots

@@ -14,13 +14,15 @@ static std::size_t index_of_unit(const ModelSpec& spec, std::span<const Borrow> 
 
 ConstView BorrowedWeights::operator[](ParamId p) const {
   const auto& spec = store_.spec();
-  const auto& held = *held_[index_of_unit(spec, units_, p)];
+  const auto& held = held_[index_of_unit(spec, units_, p)];
   const auto& where = *store_.layout().of_param[p.index()];
-  if (store_.sharding().of(store_.layout().segments[where.segment]).whole())
+  const auto& segments = store_.layout().of_unit[held.gathered->unit.index()];
+  const auto k = static_cast<std::size_t>(std::ranges::find(segments, where.segment) -
+                                          segments.begin());
+  const auto& widened = held.widened[k];
+  if (!widened && store_.sharding().of(store_.layout().segments[where.segment]).whole())
     return store_.shards().weight(p);
-  const auto& segments = store_.layout().of_unit[held.unit.index()];
-  const auto k = std::ranges::find(segments, where.segment) - segments.begin();
-  return held.flat[static_cast<std::size_t>(k)]
+  return (widened ? widened : held.gathered->flat[k])
       .slice(where.slot.begin, spec.params[p.index()].shape)
       .view();
 }
@@ -122,7 +124,8 @@ void Session::start_next() {
     const auto& segment = layout_.segments[i];
     auto& flat = g->flat.emplace_back();
     if (sharding_.of(segment).whole()) continue;
-    flat = Tensor::empty(b, {segment.elements}, store_.shards().type_of(segment), Kind::gathered,
+    const auto kept = store_.shards().kept(segment);
+    flat = Tensor::empty(b, {kept.count(segment.elements)}, kept.type(), Kind::gathered,
                          Queue::gather);
     g->pending.push_back(sharding_.of(segment).gather.all_gather(
         b, Queue::gather, flat.view(), store_.shards().copy(i).view(),
@@ -173,10 +176,28 @@ void Session::arrive(Gathered& g) {
 
 BorrowedWeights Session::gather(std::span<const Borrow> units) {
   BorrowedWeights borrowed(store_, units);
-  for (const auto& b : units) borrowed.held_.push_back(take(b.unit));
+  for (const auto& b : units) borrowed.held_.push_back({take(b.unit), {}});
   if (!units.empty()) look_ahead();
-  for (const auto& g : borrowed.held_) arrive(*g);
+  for (auto& held : borrowed.held_) {
+    arrive(*held.gathered);
+    held.widened = widen(*held.gathered);
+  }
   return borrowed;
+}
+
+std::vector<Tensor> Session::widen(const Gathered& g) {
+  const auto& segments = layout_.of_unit[g.unit.index()];
+  std::vector<Tensor> widened(segments.size());
+  for (std::size_t k = 0; k < segments.size(); ++k) {
+    const auto& segment = layout_.segments[segments[k]];
+    const auto& shards = store_.shards();
+    if (!shards.kept(segment).narrow()) continue;
+    widened[k] = Tensor::empty(store_.backend(), {segment.elements}, shards.type_of(segment),
+                               Kind::gathered);
+    const auto& kept = sharding_.of(segment).whole() ? shards.copy(segments[k]) : g.flat[k];
+    put_widened(store_.backend(), widened[k].view(), kept.view());
+  }
+  return widened;
 }
 
 BorrowedGradients Session::gradients(std::span<const Borrow> units, int microbatch) {

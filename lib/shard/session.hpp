@@ -3,7 +3,8 @@
 // off behind it, in the order of a BorrowPlan, all at fixed points of the program.
 //
 // Where shards are whole, borrowed weights are views of the shard and a gradient is added where it
-// stays: no block, no copy, no collective.
+// stays: no block, no copy, no collective. What is kept in less than it is computed with (kept.hpp)
+// is gathered as it is kept; each borrow widens it, and what it came to goes with that borrow.
 #include <deque>
 #include <map>
 #include <memory>
@@ -21,7 +22,7 @@ namespace trireme {
 struct Gathered {
   UnitId unit;
   int uses = 0;                  // borrows to come
-  std::vector<Tensor> flat;      // by segment of the unit; absent where its shards are whole
+  std::vector<Tensor> flat;      // as kept, by segment; absent where its shards are whole
   std::vector<Pending> pending;  // each keeps its tensor, also when a program is broken off
 };
 
@@ -36,7 +37,11 @@ class BorrowedWeights final : public Weights {
       : store_(store), units_(units) {}
   const Store& store_;
   std::span<const Borrow> units_;
-  std::vector<std::shared_ptr<Gathered>> held_;  // by unit
+  struct Held {
+    std::shared_ptr<Gathered> gathered;
+    std::vector<Tensor> widened;  // by segment of the unit; absent where nothing is kept in less
+  };
+  std::vector<Held> held_;  // by unit
 };
 
 // Takes the gradients of the units that a part borrowed; given to Session::scatter when complete.
@@ -92,6 +97,7 @@ class Session {
   void start_next();
   void look_ahead();
   void arrive(Gathered&);
+  std::vector<Tensor> widen(const Gathered&);
   void land();
   void complete(UnitId);
 

@@ -1,8 +1,10 @@
 #include "lib/shard/shards.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "kernels/nf4.hpp"
 #include "lib/base/array_names.hpp"
 #include "lib/shard/initial.hpp"
 
@@ -24,9 +26,10 @@ Shards::Shards(Backend& b, const ModelSpec& spec, const Layout& layout, const Sh
     const auto n = sharding_.own(segment).count();
     const bool keeps_master = segment.learns_from != LearnsFrom::nothing;
     if (keeps_master) s.master = zeros(n, master(), Kind::weights);
+    const auto kept = this->kept(segment);
     s.copy = keeps_master && type_of(segment) == master()
                  ? s.master
-                 : zeros(n, type_of(segment), Kind::weights);
+                 : zeros(kept.count(n), kept.type(), Kind::weights);
   }
 }
 
@@ -72,6 +75,26 @@ View Shards::view_of(ParamId p, std::string_view array, std::int64_t first, std:
   return flat->slice(begin, {n}).view();
 }
 
+bool Shards::in_records(ParamId p) const {
+  const auto& where = layout_.of_param[p.index()];
+  return where && kept(layout_.segments[where->segment]).in_records();
+}
+
+View Shards::records_of(ParamId p, std::int64_t first, std::int64_t n) const {
+  const auto& where = layout_.of_param[p.index()];
+  const auto mine = own(p);
+  const auto& name = spec_.params[p.index()].name;
+  require(where && first >= mine.begin && first + n <= mine.end,
+          "elements {} to {} of {} are not on this rank, which holds {} to {}", first, first + n,
+          name, mine.begin, mine.end);
+  expect(first % nf4::weights == 0 && (n % nf4::weights == 0 || first + n == mine.end),
+         "records are read and written whole");
+  const auto& segment = layout_.segments[where->segment];
+  const auto kept = this->kept(segment);
+  const auto begin = where->slot.begin + first - sharding_.own(segment).begin;
+  return copy(where->segment).slice(kept.count(begin), {kept.count(n)}).view();
+}
+
 // f(a view in the master type), which is the elements' own or stands in for them.
 template <class F>
 static void in_type(Backend& b, const View& own, DType type, const F& f) {
@@ -80,9 +103,36 @@ static void in_type(Backend& b, const View& own, DType type, const F& f) {
   f(stand_in.view());
 }
 
+// Elements of the master type as f32.
+static std::vector<float> narrowed(std::span<const std::byte> bytes, DType type) {
+  std::vector<float> x(bytes.size() / bytes_of(type));
+  if (type == DType::f32) {
+    std::memcpy(x.data(), bytes.data(), bytes.size());
+    return x;
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double d = 0;
+    std::memcpy(&d, bytes.data() + i * sizeof d, sizeof d);
+    x[i] = static_cast<float>(d);
+  }
+  return x;
+}
+
 void Shards::read(ParamId p, std::string_view array, std::int64_t first,
                   std::span<std::byte> bytes) const {
   const auto n = static_cast<std::int64_t>(bytes.size() / bytes_of(master()));
+  if (in_records(p) && n > 0) {
+    const auto begin = first / nf4::weights * nf4::weights,
+               end = std::min((first + n + nf4::weights - 1) / nf4::weights * nf4::weights,
+                              own(p).end);
+    const View records = records_of(p, begin, end - begin);
+    const Tensor all =
+        Tensor::empty(backend_, {records.count() / nf4::record_words * nf4::weights}, master(),
+                      Kind::transient);
+    put_widened(backend_, all.view(), records);
+    backend_.download(Queue::compute, bytes, all.slice(first - begin, {n}).view());
+    return;
+  }
   const View own = view_of(p, array, first, n);
   in_type(backend_, own, master(), [&](const View& v) {
     if (v.data != own.data) backend_.put(Queue::compute, kernel::Copy{.dst = v, .src = own});
@@ -93,6 +143,12 @@ void Shards::read(ParamId p, std::string_view array, std::int64_t first,
 void Shards::write(ParamId p, std::string_view array, std::int64_t first,
                    std::span<const std::byte> bytes) {
   const auto n = static_cast<std::int64_t>(bytes.size() / bytes_of(master()));
+  if (in_records(p)) {
+    const auto words =
+        trireme::records_of(narrowed(bytes, master()), spec_.params[p.index()].name, first);
+    backend_.upload(Queue::compute, records_of(p, first, n), std::as_bytes(std::span(words)));
+    return;
+  }
   const View own = view_of(p, array, first, n);
   in_type(backend_, own, master(), [&](const View& v) {
     backend_.upload(Queue::compute, v, bytes);
@@ -124,10 +180,28 @@ void Shards::refresh() {
       backend_.put(Queue::compute, kernel::Copy{.dst = s.copy.view(), .src = s.master.view()});
 }
 
+void Shards::initialize_records(ParamId p, std::uint64_t seed) {
+  constexpr std::int64_t most = nf4::weights << 6;
+  const auto& spec = spec_.params[p.index()];
+  const auto mine = own(p);
+  const auto key = hash64(seed, spec.name);
+  std::vector<float> x;
+  for (auto begin = mine.begin; begin < mine.end; begin += most) {
+    x.resize(static_cast<std::size_t>(std::min(most, mine.end - begin)));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<float>(spec.init_mean + spec.init_std *
+                                                     normal(key, begin + static_cast<std::int64_t>(i)));
+    const auto words = trireme::records_of(x, spec.name, begin);
+    backend_.upload(Queue::compute, records_of(p, begin, std::ssize(x)),
+                    std::as_bytes(std::span(words)));
+  }
+}
+
 void Shards::initialize_weights(ParamId p, std::uint64_t seed, int threads) {
   const auto& spec = spec_.params[p.index()];
   const auto mine = own(p);
   if (mine.count() == 0) return;
+  if (in_records(p)) return initialize_records(p, seed);
   const View weights = view_of(p, weights_array, mine.begin, mine.count());
   if (spec.init_std == 0) {
     backend_.put(Queue::compute, kernel::Fill{.dst = weights, .value = spec.init_mean});
@@ -183,8 +257,12 @@ ShardViews Shards::views(std::size_t segment, Range r) const {
   const auto& s = shards_[segment];
   const auto begin = r.begin - sharding_.own(layout_.segments[segment]).begin;
   const auto cut = [&](const Tensor& t) { return t.slice(begin, {r.count()}).view(); };
+  const auto kept = this->kept(layout_.segments[segment]);
+  const auto cut_kept = [&] {
+    return s.copy.slice(kept.count(begin), {kept.count(r.count())}).view();
+  };
   const bool alone = s.master && s.copy.dtype() == s.master.dtype();
-  ShardViews v{s.master ? cut(s.master) : View{}, alone ? View{} : cut(s.copy), {}};
+  ShardViews v{s.master ? cut(s.master) : View{}, alone ? View{} : cut_kept(), {}};
   for (const auto& a : s.arrays) v.arrays.push_back(cut(a));
   return v;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/shard/kept.hpp"
 #include "lib/shard/sharding.hpp"
 #include "lib/tensor/tensor.hpp"
 
@@ -15,14 +16,15 @@ namespace trireme {
 
 // Elements of a shard.
 struct ShardViews {
-  View master, copy;  // copy is absent where master serves; of what learns from nothing it is alone
+  // copy is absent where master serves; of what learns from nothing it is alone, as it is kept.
+  View master, copy;
   std::vector<View> arrays;
 };
 
 class Shards {
  public:
-  // Takes weights of wide(compute), those that learn from nothing of compute alone, undefined until
-  // initialize() or write(). `arrays`: names of
+  // Takes weights of wide(compute), those that learn from nothing as they are kept alone, undefined
+  // until initialize() or write(). `arrays`: names of
   // what the optimizer keeps of a segment that is trained; none is there yet. All that is referred
   // to outlives it.
   Shards(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType compute,
@@ -34,18 +36,22 @@ class Shards {
   DType master() const { return wide(compute_); }
   // That a segment's weights are computed with.
   DType type_of(const Segment& s) const { return s.wide ? master() : compute_; }
+  Kept kept(const Segment& s) const { return {s, type_of(s)}; }
 
   // normal(mean, std) by (seed, parameter name, element), on `threads` threads; the same numbers
   // for every layout, and none but this rank's are made. Arrays and counts start afresh.
   void initialize(std::uint64_t seed, int threads);
   // The same of what checkpoints of the model have: the others' weights come from elsewhere.
   void initialize_saved(std::uint64_t seed, int threads);
+  // Does it lie here in records (kernels/nf4.hpp)?
+  bool in_records(ParamId p) const;
   // Does it lie on this rank's stage?
   bool holds(ParamId p) const { return layout_.of_param[p.index()].has_value(); }
   // The elements of a parameter that this rank holds; empty when none.
   Range own(ParamId) const;
   // Elements [first, first + bytes / size) of an array of a parameter, inside own(), in the master
-  // type, to and from host memory. Error when the array is not there.
+  // type, to and from host memory. What is kept in records is written in whole ones, with what is
+  // left of own() last. Error when the array is not there.
   void read(ParamId, std::string_view array, std::int64_t first, std::span<std::byte>) const;
   void write(ParamId, std::string_view array, std::int64_t first, std::span<const std::byte>);
   // master += change, by element of the parameter, for one that is computed with in the master
@@ -65,8 +71,8 @@ class Shards {
   std::int64_t count(ParamId p) const { return counts_[p.index()]; }
   void set_count(ParamId, std::int64_t);
 
-  // A segment's shard of the weights as they are computed with, and where that is all of the
-  // segment, one parameter's.
+  // A segment's shard of the weights as they are kept, and where that is all of the segment and as
+  // they are computed with, one parameter's.
   const Tensor& copy(std::size_t segment) const { return shards_[segment].copy; }
   ConstView weight(ParamId) const;
   // Of elements of a segment, inside what this rank owns.
@@ -79,6 +85,9 @@ class Shards {
   };
   Tensor zeros(std::int64_t, DType, Kind) const;
   void initialize_weights(ParamId, std::uint64_t seed, int threads);
+  void initialize_records(ParamId, std::uint64_t seed);
+  // Of a parameter that is kept in records, those with these of its elements.
+  View records_of(ParamId, std::int64_t first, std::int64_t count) const;
   View view_of(ParamId, std::string_view array, std::int64_t first, std::int64_t count) const;
 
   Backend& backend_;

@@ -58,6 +58,8 @@ class Store {
              std::span<const std::byte> from) {
     shards_.write(p, array, first, from);
   }
+  // Is it written in whole records (Shards::write)?
+  bool in_records(ParamId p) const { return shards_.in_records(p); }
   void refresh() { shards_.refresh(); }
   std::span<const std::string> arrays() const { return shards_.arrays(); }
   // Frozen parameters may have none.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/nf4.hpp"
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 
@@ -26,6 +27,25 @@ static std::vector<double> widened(Elements f32) {
   return {narrow.begin(), narrow.end()};
 }
 
+// What is kept in records is written in whole ones.
+static void load_records(Store& store, CheckpointReader& reader, const Wanted& w, bool widen) {
+  constexpr std::int64_t most = nf4::weights << 8;
+  const auto mine = store.own(w.param);
+  std::vector<std::byte> all;
+  for (auto begin = mine.begin; begin < mine.end; begin += most) {
+    const auto n = std::min(most, mine.end - begin);
+    all.resize(static_cast<std::size_t>(n) *
+               bytes_of(widen ? DType::f32 : store.master()));
+    reader.read(store.spec().params[w.param.index()].name, w.array, begin, n, std::span(all));
+    if (!widen) {
+      store.write(w.param, w.array, begin, all);
+      continue;
+    }
+    const auto wide_elements = widened(all);
+    store.write(w.param, w.array, begin, std::as_bytes(std::span(wide_elements)));
+  }
+}
+
 // Each as far as it is here. While one is read the disk fetches the next one's first bytes.
 static void load(Store& store, CheckpointReader& reader, std::span<const Wanted> all,
                  bool widen = false) {
@@ -36,6 +56,10 @@ static void load(Store& store, CheckpointReader& reader, std::span<const Wanted>
       reader.expect(name(all[i + 1]), all[i + 1].array, next.begin, next.count());
     }
     const auto& [p, array] = all[i];
+    if (store.in_records(p)) {
+      load_records(store, reader, all[i], widen);
+      continue;
+    }
     const auto mine = store.own(p);
     reader.read(name(all[i]), array, mine.begin, mine.count(),
                 [&](std::int64_t first, Elements elements) {

@@ -1,5 +1,5 @@
 """Mutants of models and tokenizers in the forms of others: name, file, right, wrong, suite."""
-from suites import program, rows
+from suites import FEW, program, ranks, rows, simulated
 
 FILES = program("interchange_test", "-Interchange.*")
 SHAPES = program("interchange_test", "Hf*")
@@ -7,6 +7,7 @@ ROUND = program("interchange_test", "RoundTrip.*:HfNames.*")
 TEXTS = program("tokenizer_test", "*")
 ADAPTED = program("train_test", "*Adapters.*")
 ADAPTERS = rows("adapters beside a base")
+KEPT = program("shard_test", "Nf4.*")
 
 MUTANTS = [
     # adapters
@@ -19,6 +20,13 @@ MUTANTS = [
     ("any weights will do beside adapters", "lib/io/checkpoint_reader.cpp", 'for (const auto& chunk : record.chunks) all += " " + to_string(chunk.hash);', "", ADAPTERS),
     ("a checkpoint of adapters has all weights", "lib/train/snapshot.cpp", " || !is_saved(params[i])", "", ADAPTERS),
     ("merged weights are those without adapters", "lib/interchange/stored_model.cpp", "x + scale_ * added(", "x + 0 * scale_ * added(", ADAPTERS),
+    # what adapters stand beside, kept in less
+    ("the farthest scale does not fit its byte", "lib/shard/kept.cpp", "farthest / 127", "farthest / 150", KEPT),
+    ("a short block has the scale of the one before", "lib/shard/kept.cpp", "    float largest = 0;\n", "    static float largest = 0;\n", KEPT),
+    ("a rank has the first records of a segment", "lib/shard/shards.cpp", "slice(kept.count(begin), {kept.count(n)})", "slice(0, {kept.count(n)})", ranks(4, FEW)),
+    ("the halves of a byte change places", "kernels/host/dequantize.cpp", "{math::nf4_codes[b >> 4], math::nf4_codes[b & 15]}",
+     "{math::nf4_codes[b & 15], math::nf4_codes[b >> 4]}", program("kernels_test", "*DequantizeContract*")),
+    ("a device's scale is of the block before", "kernels/cuda/kernels/dequantize.cu", "block % 4 * 8", "(block + 3) % 4 * 8", simulated("*DequantizeContract*/cuda*")),
     # weights
     ("keys are values", "lib/interchange/hf_names.cpp", "      return {q, kv};\n    case Share::values:\n      return {q + kv, kv};",
      "      return {q + kv, kv};\n    case Share::values:\n      return {q, kv};", ROUND),

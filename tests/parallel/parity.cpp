@@ -137,7 +137,7 @@ const Course& one_rank_course(const ParityCase& given) {
   if (p.backend == "cuda") p.backend = "host";  // an oracle of its own
   static std::map<std::string, Course> courses;
   std::string key = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", p.exact_chunk, p.documents, p.size,
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(p.base), p.exact_chunk, p.documents, p.size,
       p.context, p.layers, p.head_dim, p.flavour, p.dropout, p.adapter_rank, int(p.optimizer),
       p.momentum, p.nesterov, p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)

@@ -56,6 +56,31 @@ def adapters(at):
     at("export base adapters --format peft --base-name x", codes=(1,), says=("it is a whole model",))
 
 
+@story(CASES, fast=True)
+def kept(at):
+    """a base in 4 bits: what was planned is taken and sent, a restart and readers have its numbers on any grid, an export has the base's own"""
+    at.take("one", run="base")
+    words = "model.init_from=base adapter.rank=2 train.steps=8 checkpoint.every_steps=4 checkpoint.keep_last=0"
+    at.train(words, run="wide")
+    for base in ("bf16", "nf4"):
+        said = at.train(f"{words} adapter.base={base}", run=base).text
+        assert re.search(rf"adapters beside the weights of .*, kept as {base}", said)
+        assert at.losses(base) != at.losses("wide") and abs(at.losses(base)[0] - at.losses("wide")[0]) < 0.3
+        assert [at.plan(f"deck.toml {words} adapter.base={base}")["reserved_bytes"]] == [
+            int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read(f"{base}/log"))[1].split()]
+        at.train(f"{words} adapter.base={base} --restart {base}/checkpoints/step-00000004", run=f"{base}-rest")
+        assert at.losses(f"{base}-rest") == at.losses(base)[4:]
+        loss = [re.search(r"loss ([\d.]+)", at(f"evaluate {run} --data text.tokens --samples 8").out)[1] for run in (base, "wide")]
+        assert loss[0] != loss[1]
+        text = at(f"generate {base} --prompt The --tokens 8 --temperature 0").out
+        assert text == at(f"generate {base} --prompt The --tokens 8 --temperature 0 zero.stage=3").out
+    assert "merged with the weights of" in at("export nf4 merged").text
+    at("export wide merged-wide")
+    at("import merged again")
+    at.train(f"{words} --restart latest", run="nf4", codes=(1,), says=("adapter.base",))
+    at.train("adapter.base=nf4", run="none", codes=REFUSED, says=("is of weights that adapters stand beside",))
+
+
 TURNS = """[user]
 before = "Q:"
 after = "\\n"

@@ -69,13 +69,23 @@ DType type_of(const RankStep& s, const Segment& g) {
   return g.wide ? s.master : s.compute;
 }
 
+// As what adapters stand beside is kept: 4 bits, a byte for 64 and 8 bytes for 16,384 weights, on 64
+// bytes.
+bool is_narrow(const RankStep& s, const Segment& g) {
+  return g.kept == BaseType::nf4 || (g.kept == BaseType::bf16 && s.compute != DType::bf16);
+}
+std::int64_t kept_bytes(const RankStep& s, const Segment& g, std::int64_t weights) {
+  if (g.kept == BaseType::nf4) return weights / 16384 * (8192 + 256 + 64);
+  return weights * (g.kept == BaseType::bf16 ? 2 : bytes(type_of(s, g)));
+}
+
 std::int64_t shard_traffic(const RankStep& s) {
   const auto gathers = gathers_of(s);
   std::int64_t sum = 0;
   for (const auto& g : s.layout.segments) {
     const auto [ranks, copies] = s.of(g);
     const auto n = g.elements / ranks;
-    sum += (ranks - 1) * n * bytes(type_of(s, g)) * std::ranges::count(gathers, g.unit);
+    sum += (ranks - 1) * kept_bytes(s, g, n) * std::ranges::count(gathers, g.unit);
     if (!trains(s, g)) continue;
     sum += (ranks - 1) * n * bytes(s.reduce) * scatters_of(s, g.unit);
     // Another stage with a tied table gets the sum from the first.
@@ -94,32 +104,49 @@ std::int64_t pipe_traffic(const RankStep& s) {
   return sum;
 }
 
-std::size_t block(std::int64_t elements, DType t) {
-  const auto n = static_cast<std::size_t>(elements) * bytes_of(t);
+std::size_t block_of_bytes(std::int64_t bytes) {
+  const auto n = static_cast<std::size_t>(bytes);
   return std::max<std::size_t>(1, (n + Arena::granule - 1) / Arena::granule) * Arena::granule;
 }
+std::size_t block(std::int64_t elements, DType t) {
+  return block_of_bytes(elements * bytes(t));
+}
 
-// The most whole units held at once: those that a turn reads and those gathered ahead of it.
+// The most whole units held at once, as they are kept: those that a turn reads and those gathered
+// ahead of it; and what it reads, widened.
 std::size_t most_gathered(const RankStep& s) {
   const auto gathers = gathers_of(s);
   const auto whole = [&](std::size_t from, std::size_t to) {
     std::size_t sum = 0;
-    for (auto i = from; i < to; ++i)
+    for (auto i = from; i < std::min(to, gathers.size()); ++i)
       for (const auto k : s.layout.of_unit[gathers[i].index()])
         if (const auto& g = s.layout.segments[k]; s.of(g).ranks > 1)
-          sum += block(g.elements, type_of(s, g));
+          sum += block_of_bytes(kept_bytes(s, g, g.elements));
     return sum;
   };
-  if (s.gather_once) return whole(0, gathers.size());
-  std::size_t most = 0, next = 0;  // gather
+  const auto widened = [&](UnitId u) {
+    std::size_t sum = 0;
+    for (const auto k : s.layout.of_unit[u.index()])
+      if (const auto& g = s.layout.segments[k]; is_narrow(s, g))
+        sum += block(g.elements, type_of(s, g));
+    return sum;
+  };
+  std::size_t most = s.gather_once ? whole(0, gathers.size()) : 0, next = 0;  // gather
   for (const auto& t : s.turns) {
     if (!t.weights) continue;
     const auto& units = s.parts[t.part].units;
-    if (next > 0 && gathers[next - 1] == units[0].unit) --next;  // shared with the turn before
-    const auto begin = next;
-    next += units.size();
-    most = std::max(
-        most, whole(begin, std::min(gathers.size(), next + static_cast<std::size_t>(s.prefetch))));
+    std::size_t begin = 0, here = 0;
+    for (const auto& b : units) here += widened(b.unit);
+    if (s.gather_once) {
+      for (const auto& b : units)
+        next = std::max(next, static_cast<std::size_t>(
+                                  std::ranges::find(gathers, b.unit) - gathers.begin() + 1));
+    } else {
+      if (next > 0 && gathers[next - 1] == units[0].unit) --next;  // shared with the turn before
+      begin = next;
+      next += units.size();
+    }
+    most = std::max(most, whole(begin, next + static_cast<std::size_t>(s.prefetch)) + here);
   }
   return most;
 }
@@ -217,13 +244,14 @@ StateBytes state_bytes(const RankStep& s) {
     const auto n = g.elements / s.of(g).ranks;
     const bool learns = g.learns_from != LearnsFrom::nothing;
     if (learns) most.weights += block(n, s.master);
-    if (!learns || type_of(s, g) != s.master) most.weights += block(n, type_of(s, g));
+    if (!learns || type_of(s, g) != s.master)
+      most.weights += block_of_bytes(kept_bytes(s, g, n));
     if (!trains(s, g)) continue;
     most.optimizer += static_cast<std::size_t>(s.state_arrays) * block(n, s.master);
     most.gradients += (is_tied(s, g.unit) ? 2 : 1) * block(n, s.master);
   }
-  if (s.stage.ranks == 1) return most;
   most.gathered = most_gathered(s);
+  if (s.stage.ranks == 1) return most;
   most.gradients += most_whole_gradients(s);
   return most;
 }

@@ -40,7 +40,8 @@ std::string name_of(const ParityCase& c) {
                                         : "",
       c.chunk_tokens > 0 ? fmt::format("_tokens{}", c.chunk_tokens) : "",
       (c.dropout > 0 ? std::string("_dropout") : "") +
-          (c.adapter_rank > 0 ? fmt::format("_adapter{}", c.adapter_rank) : ""),
+          (c.adapter_rank > 0 ? fmt::format("_adapter{}", c.adapter_rank) : "") +
+          (c.base != BaseType::compute ? fmt::format("_{}", trireme::name_of(c.base)) : ""),
       c.documents ? "_documents" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
@@ -146,6 +147,7 @@ ModelConfig parity_model(const ParityCase& p) {
   if (norms_after(c)) c.norm_eps = 0.01;
   c.dropout = p.dropout;
   c.adapter.rank = p.adapter_rank;
+  c.adapter.base = p.base;
   c.adapter.dropout = p.dropout;
   c.recompute = p.recompute;
   c.offload = p.offload;
@@ -256,7 +258,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(14);
+  std::vector<ParityCase> cases(16);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -302,6 +304,12 @@ std::vector<ParityCase> few_cases(int n) {
   cases[12].flavour = "gemma2";
   cases[13] = cases[3];
   cases[13].flavour = "gemma3";
+  cases[14] = cases[7];
+  cases[14].base = BaseType::nf4;
+  cases[15] = cases[3];
+  cases[15].base = BaseType::bf16;
+  cases[15].zero = cases[2].zero;
+  cases[14].adapter_rank = cases[15].adapter_rank = 2;
   for (const std::size_t i : {0, 1, 5, 10, 11}) cases[i].chunk_tokens = 6;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
@@ -387,7 +395,9 @@ std::vector<ParityCase> fenced_cases(int ranks) {
   }
   for (std::size_t i = 0; i < cases.size(); ++i) {
     cases[i].backend = "fenced";
-    if (i % 3 == 1) cases[i].adapter_rank = 2;
+    if (i % 3 != 1) continue;
+    cases[i].adapter_rank = 2;
+    if (i % 2 == 0) cases[i].base = BaseType::nf4;
   }
   return cases;
 }

@@ -26,6 +26,7 @@ struct ParityCase {
   std::int64_t chunk_tokens = 0;  // that blocks take at a time; one rank takes all
   double dropout = 0;
   std::int64_t adapter_rank = 0;
+  BaseType base = BaseType::compute;  // what adapters stand beside
   bool documents = false;  // data.attention = "document"
   OptimizerKind optimizer = OptimizerKind::sgd;
   double momentum = 0;  // of sgd

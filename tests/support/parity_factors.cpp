@@ -53,6 +53,12 @@ std::vector<Factor> factors(int ranks) {
       c.microbatches = std::min(m, static_cast<int>(c.size) / c.grid.data);
     };
   };
+  const auto adapters = [](BaseType base) {
+    return [base](ParityCase& c) {
+      c.adapter_rank = 2;
+      c.base = base;
+    };
+  };
   // As far as this grid's stages and microbatches have chunks.
   const auto chunks = [](int n) {
     return [n](ParityCase& c) {
@@ -93,7 +99,8 @@ std::vector<Factor> factors(int ranks) {
           {[](ParityCase&) {}, [](ParityCase& c) { c.chunk_tokens = 6; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.adapter_rank = 2; }},
+          {[](ParityCase&) {}, adapters(BaseType::compute), adapters(BaseType::nf4),
+           adapters(BaseType::bf16)},
           {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; },
            chunks(2), folded},
           {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};

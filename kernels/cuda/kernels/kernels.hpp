@@ -16,6 +16,7 @@ struct OnStream {
 
 void run(const kernel::Copy&, const OnStream&);
 void run(const kernel::Fill&, const OnStream&);
+void run(const kernel::Dequantize&, const OnStream&);
 void run(const kernel::Norm&, const OnStream&);  // at most 8,192 wide
 void run(const kernel::NormGrad&, const OnStream&);
 void run(const kernel::Dropout&, const OnStream&);

@@ -1,4 +1,5 @@
 #pragma once
+#include "kernels/nf4.hpp"
 #include "tests/kernels/examples/example.hpp"
 
 namespace trireme {
@@ -62,6 +63,31 @@ inline Examples<kernel::Fill> examples(Of<kernel::Fill>) {
        }},
       {"sample numbers", [](Operands& o) { return O{.dst = o.numbers({4}), .value = 7}; }},
   };
+}
+
+// Codes and scales of any bits; rows of their own, and in records.
+inline Examples<kernel::Dequantize> examples(Of<kernel::Dequantize>) {
+  const auto words = [](Operands& o, std::int64_t rows, std::int64_t n) {
+    std::vector<std::int32_t> w;
+    for (std::int64_t i = 0; i < rows * n; ++i)
+      w.push_back(static_cast<std::int32_t>(static_cast<std::uint32_t>(i + 1) * 2654435761U));
+    return o.ids(w).reshaped({rows, n});
+  };
+  const auto of_rows = [words](Operands& o) {
+    return kernel::Dequantize{.y_N = o.values({2 * nf4::weights}),
+                              .code_SW = words(o, 2, nf4::code_words),
+                              .scale_SW = words(o, 2, nf4::scale_words),
+                              .offset_S2 = o.of_type(DType::f32, {2, 2})};
+  };
+  const auto of_records = [words](Operands& o) {
+    const View all = words(o, 3, nf4::record_words);
+    return kernel::Dequantize{
+        .y_N = o.values({3 * nf4::weights}),
+        .code_SW = all.slice(1, 0, nf4::code_words),
+        .scale_SW = all.slice(1, nf4::code_words, nf4::scale_words),
+        .offset_S2 = o.of_type(DType::f32, {3, 5}).slice(1, 2, 2)};
+  };
+  return {{"rows", of_rows}, {"records", of_records}};
 }
 
 }  // namespace trireme

@@ -1,0 +1,129 @@
+#include "lib/shard/kept.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/math/nf4.hpp"
+#include "kernels/nf4.hpp"
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+static DType type_of_kept(BaseType base, DType computed) {
+  switch (base) {
+    case BaseType::bf16:
+      return DType::bf16;
+    case BaseType::nf4:
+      return DType::i32;
+    case BaseType::compute:
+      break;
+  }
+  return computed;
+}
+
+Kept::Kept(const Segment& s, DType computed)
+    : base_(s.kept), type_(type_of_kept(s.kept, computed)), computed_(computed) {}
+
+std::int64_t Kept::count(std::int64_t weights) const {
+  return in_records() ? (weights + nf4::weights - 1) / nf4::weights * nf4::record_words : weights;
+}
+
+void put_widened(Backend& b, View y_N, ConstView kept) {
+  if (kept.dtype != DType::i32)
+    return b.put(Queue::compute, kernel::Copy{.dst = y_N, .src = kept});
+  const auto records_SW = kept.reshaped({kept.count() / nf4::record_words, nf4::record_words});
+  auto offset_S2 = records_SW.slice(1, nf4::offset_word, 2);
+  offset_S2.dtype = DType::f32;
+  b.put(Queue::compute,
+        kernel::Dequantize{.y_N = y_N,
+                           .code_SW = records_SW.slice(1, 0, nf4::code_words),
+                           .scale_SW = records_SW.slice(1, nf4::code_words, nf4::scale_words),
+                           .offset_S2 = offset_S2});
+}
+
+namespace {
+
+using Codes = std::array<std::uint8_t, nf4::block>;
+
+// Codes of x / scale: as many bounds, each half way between two codes, as it is above.
+void encode(std::span<const float> x, float scale, Codes& codes) {
+  constexpr auto bounds = [] {
+    std::array<float, 15> all{};
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = static_cast<float>(
+          (double{math::nf4_codes[i]} + double{math::nf4_codes[i + 1]}) / 2);
+    return all;
+  }();
+  constexpr std::uint8_t zero = 7;
+  codes.fill(zero);
+  if (scale == 0) return;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float at = x[i] / scale;
+    int code = 0;
+    for (const float bound : bounds) code += at > bound ? 1 : 0;
+    codes[i] = static_cast<std::uint8_t>(code);
+  }
+}
+
+// Bytes of scales, then offset and step, behind a record's codes.
+void put_scales(std::span<const float> scales, std::byte* at) {
+  double sum = 0;
+  for (const float s : scales) sum += s;
+  const auto offset = static_cast<float>(sum / static_cast<double>(scales.size()));
+  float farthest = 0;
+  for (const float s : scales) farthest = std::max(farthest, std::fabs(s - offset));
+  const float step = farthest / 127;
+  for (const float s : scales) {
+    const float q = step > 0 ? std::nearbyint((s - offset) / step) : 0.0F;
+    *at++ = static_cast<std::byte>(static_cast<std::int8_t>(std::clamp(q, -127.0F, 127.0F)));
+  }
+  at += nf4::blocks - static_cast<std::int64_t>(scales.size());
+  std::memcpy(at, &offset, sizeof offset);
+  std::memcpy(at + sizeof offset, &step, sizeof step);
+}
+
+// Returns the place of a weight that is not finite; -1: there is none.
+std::int64_t put_record(std::span<const float> weights, std::byte* record) {
+  std::array<float, nf4::blocks> scales{};
+  std::size_t blocks = 0;
+  Codes codes{};
+  for (std::size_t begin = 0; begin < weights.size(); begin += nf4::block) {
+    const auto x = weights.subspan(
+        begin, std::min(static_cast<std::size_t>(nf4::block), weights.size() - begin));
+    float largest = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (!std::isfinite(x[i])) return static_cast<std::int64_t>(begin + i);
+      largest = std::max(largest, std::fabs(x[i]));
+    }
+    scales[blocks++] = largest;
+    encode(x, largest, codes);
+    for (std::size_t i = 0; i < codes.size(); i += 2)
+      record[(begin + i) / 2] = static_cast<std::byte>(codes[i] << 4 | codes[i + 1]);
+  }
+  put_scales(std::span(scales).first(blocks), record + nf4::code_words * 4);
+  return -1;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> records_of(std::span<const float> weights, std::string_view name,
+                                     std::int64_t first) {
+  constexpr auto each = static_cast<std::size_t>(nf4::weights);
+  const auto records = (weights.size() + each - 1) / each;
+  std::vector<std::int32_t> words(records * static_cast<std::size_t>(nf4::record_words));
+  const auto bytes = std::as_writable_bytes(std::span(words));
+  for (std::size_t r = 0; r < records; ++r) {
+    const auto begin = r * each;
+    const auto bad = put_record(weights.subspan(begin, std::min(each, weights.size() - begin)),
+                                bytes.data() + r * nf4::record_words * sizeof(std::int32_t));
+    require(bad < 0,
+            "{}: weight {} is not finite, which 4 bits cannot hold; give adapter.base = "
+            "\"compute\", or repair the weights that adapters stand beside",
+            name, first + static_cast<std::int64_t>(begin) + bad);
+  }
+  return words;
+}
+
+}  // namespace trireme
