@@ -12,9 +12,9 @@
 namespace trireme {
 
 // Elements of a type that hold weights of another.
-class Kept {
+class KeptAs {
  public:
-  Kept(const Segment&, DType computed);
+  KeptAs(const Segment&, DType computed);
 
   DType type() const { return type_; }
   // Elements that `weights` of them take, or where the weight of that number begins: at multiples

@@ -36,7 +36,7 @@ class Shards {
   DType master() const { return wide(compute_); }
   // That a segment's weights are computed with.
   DType type_of(const Segment& s) const { return s.wide ? master() : compute_; }
-  Kept kept(const Segment& s) const { return {s, type_of(s)}; }
+  KeptAs kept(const Segment& s) const { return {s, type_of(s)}; }
 
   // normal(mean, std) by (seed, parameter name, element), on `threads` threads; the same numbers
   // for every layout, and none but this rank's are made. Arrays and counts start afresh.

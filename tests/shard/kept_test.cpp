@@ -102,7 +102,9 @@ TEST(Nf4, ARecordHoldsTheNearest) {
     const double got = std::fabs(
         double{x[i]} - double{math::nf4_codes[static_cast<std::size_t>(r.code(i))]} * scale);
     EXPECT_LE(got, best + 1e-7 * scale) << i;
-    if (scale == 0) EXPECT_EQ(r.code(i), 7) << i;
+    if (scale == 0) {
+      EXPECT_EQ(r.code(i), 7) << i;
+    }
   }
   for (std::size_t w = 2114; w < 2128; ++w) EXPECT_EQ(r.words[w], 0);
 }
