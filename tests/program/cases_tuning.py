@@ -74,9 +74,14 @@ def kept(at):
         assert loss[0] != loss[1]
         text = at(f"generate {base} --prompt The --tokens 8 --temperature 0").out
         assert text == at(f"generate {base} --prompt The --tokens 8 --temperature 0 zero.stage=3").out
+    # On another grid, and with sums in no order.
+    exact = f"{words} adapter.base=nf4 run.exactness=invariant"
+    at.train(exact, run="exact")
+    at(f"train deck.toml {exact} parallel.data=2 zero.stage=3 train.microbatch=1 --run-dir grid --restart exact/checkpoints/step-00000004", ranks=2)
+    assert at.losses("grid") == at.losses("exact")[4:]
+    loss = [at(f"evaluate exact --data text.tokens --samples 8 {grid}", ranks=n).out for grid, n in (("", 0), ("zero.stage=3", 2))]
+    assert loss[0] == loss[1]
     assert "merged with the weights of" in at("export nf4 merged").text
-    at("export wide merged-wide")
-    at("import merged again")
     at.train(f"{words} --restart latest", run="nf4", codes=(1,), says=("adapter.base",))
     at.train("adapter.base=nf4", run="none", codes=REFUSED, says=("is of weights that adapters stand beside",))
 

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(block_threads) dequantize(T* y_N, Rows rows, s
                four = static_cast<unsigned>(rows.scale_SW[s * rows.scale_stride + block / 4]);
     const auto q = static_cast<signed char>(four >> (block % 4 * 8) & 0xff);
     const float* const offset = rows.offset_S2 + s * rows.offset_stride;
-    const float scale = __fmaf_rn(offset[1], static_cast<float>(q), offset[0]);
+    const float scale = fmaf(offset[1], static_cast<float>(q), offset[0]);
     Floats<8> y;
 #pragma unroll
     for (int k = 0; k < 8; ++k)
