@@ -44,8 +44,7 @@ void run(const kernel::Dequantize& o) {
         const auto byte = eight >> (i % 8 / 2 * 8) & 0xff;
         const auto code = i % 2 == 0 ? byte >> 4 : byte & 15;
         // The product and sum of doubles round once in f32 but for ties, hence fma.
-        const float scale =
-            std::fma(offset_S2.at(s, 1), static_cast<float>(q), offset_S2.at(s, 0));
+        const float scale = std::fma(offset_S2.at(s, 1), static_cast<float>(q), offset_S2.at(s, 0));
         const auto x = static_cast<float>(codes[code]) * scale;
         store(*y++, double{x});
       }

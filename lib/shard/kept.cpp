@@ -31,8 +31,7 @@ std::int64_t KeptAs::count(std::int64_t weights) const {
 }
 
 void put_widened(Backend& b, View y_N, ConstView kept) {
-  if (kept.dtype != DType::i32)
-    return b.put(Queue::compute, kernel::Copy{.dst = y_N, .src = kept});
+  if (kept.dtype != DType::i32) return b.put(Queue::compute, kernel::Copy{.dst = y_N, .src = kept});
   const auto records_SW = kept.reshaped({kept.count() / nf4::record_words, nf4::record_words});
   auto offset_S2 = records_SW.slice(1, nf4::offset_word, 2);
   offset_S2.dtype = DType::f32;
@@ -47,24 +46,26 @@ namespace {
 
 using Codes = std::array<std::uint8_t, nf4::block>;
 
-// Codes of x / scale: as many bounds, each half way between two codes, as it is above.
+// Half way between two codes; a weight is of the higher one above that.
+constexpr auto bounds = [] {
+  std::array<float, 15> all{};
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = static_cast<float>((double{math::nf4_codes[i]} + double{math::nf4_codes[i + 1]}) / 2);
+  return all;
+}();
+
+// How many bounds x is above.
+std::uint8_t code_of(float x) {
+  std::size_t n = 0;
+  for (const std::size_t half : {8, 4, 2, 1}) n += x > bounds[n + half - 1] ? half : 0;
+  return static_cast<std::uint8_t>(n);
+}
+
+// Codes of x / scale, and behind them of 0.
 void encode(std::span<const float> x, float scale, Codes& codes) {
-  constexpr auto bounds = [] {
-    std::array<float, 15> all{};
-    for (std::size_t i = 0; i < all.size(); ++i)
-      all[i] = static_cast<float>(
-          (double{math::nf4_codes[i]} + double{math::nf4_codes[i + 1]}) / 2);
-    return all;
-  }();
-  constexpr std::uint8_t zero = 7;
-  codes.fill(zero);
+  codes.fill(code_of(0));
   if (scale == 0) return;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const float at = x[i] / scale;
-    int code = 0;
-    for (const float bound : bounds) code += at > bound ? 1 : 0;
-    codes[i] = static_cast<std::uint8_t>(code);
-  }
+  for (std::size_t i = 0; i < x.size(); ++i) codes[i] = code_of(x[i] / scale);
 }
 
 // Bytes of scales, then offset and step, behind a record's codes.

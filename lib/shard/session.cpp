@@ -17,12 +17,11 @@ ConstView BorrowedWeights::operator[](ParamId p) const {
   const auto& held = held_[index_of_unit(spec, units_, p)];
   const auto& where = *store_.layout().of_param[p.index()];
   const auto& segments = store_.layout().of_unit[held.gathered->unit.index()];
-  const auto k = static_cast<std::size_t>(std::ranges::find(segments, where.segment) -
-                                          segments.begin());
-  const auto& widened = held.widened[k];
+  const auto k = std::ranges::find(segments, where.segment) - segments.begin();
+  const auto& widened = held.widened[static_cast<std::size_t>(k)];
   if (!widened && store_.sharding().of(store_.layout().segments[where.segment]).whole())
     return store_.shards().weight(p);
-  return (widened ? widened : held.gathered->flat[k])
+  return (widened ? widened : held.gathered->flat[static_cast<std::size_t>(k)])
       .slice(where.slot.begin, spec.params[p.index()].shape)
       .view();
 }
@@ -178,10 +177,8 @@ BorrowedWeights Session::gather(std::span<const Borrow> units) {
   BorrowedWeights borrowed(store_, units);
   for (const auto& b : units) borrowed.held_.push_back({take(b.unit), {}});
   if (!units.empty()) look_ahead();
-  for (auto& held : borrowed.held_) {
-    arrive(*held.gathered);
-    held.widened = widen(*held.gathered);
-  }
+  for (auto& held : borrowed.held_) arrive(*held.gathered);
+  for (auto& held : borrowed.held_) held.widened = widen(*held.gathered);
   return borrowed;
 }
 

@@ -126,9 +126,8 @@ void Shards::read(ParamId p, std::string_view array, std::int64_t first,
                end = std::min((first + n + nf4::weights - 1) / nf4::weights * nf4::weights,
                               own(p).end);
     const View records = records_of(p, begin, end - begin);
-    const Tensor all =
-        Tensor::empty(backend_, {records.count() / nf4::record_words * nf4::weights}, master(),
-                      Kind::transient);
+    const Tensor all = Tensor::empty(backend_, {records.count() / nf4::record_words * nf4::weights},
+                                     master(), Kind::transient);
     put_widened(backend_, all.view(), records);
     backend_.download(Queue::compute, bytes, all.slice(first - begin, {n}).view());
     return;
@@ -189,8 +188,8 @@ void Shards::initialize_records(ParamId p, std::uint64_t seed) {
   for (auto begin = mine.begin; begin < mine.end; begin += most) {
     x.resize(static_cast<std::size_t>(std::min(most, mine.end - begin)));
     for (std::size_t i = 0; i < x.size(); ++i)
-      x[i] = static_cast<float>(spec.init_mean + spec.init_std *
-                                                     normal(key, begin + static_cast<std::int64_t>(i)));
+      x[i] = static_cast<float>(spec.init_mean +
+                                spec.init_std * normal(key, begin + static_cast<std::int64_t>(i)));
     const auto words = trireme::records_of(x, spec.name, begin);
     backend_.upload(Queue::compute, records_of(p, begin, std::ssize(x)),
                     std::as_bytes(std::span(words)));

@@ -34,8 +34,7 @@ static void load_records(Store& store, CheckpointReader& reader, const Wanted& w
   std::vector<std::byte> all;
   for (auto begin = mine.begin; begin < mine.end; begin += most) {
     const auto n = std::min(most, mine.end - begin);
-    all.resize(static_cast<std::size_t>(n) *
-               bytes_of(widen ? DType::f32 : store.master()));
+    all.resize(static_cast<std::size_t>(n) * bytes_of(widen ? DType::f32 : store.master()));
     reader.read(store.spec().params[w.param.index()].name, w.array, begin, n, std::span(all));
     if (!widen) {
       store.write(w.param, w.array, begin, all);

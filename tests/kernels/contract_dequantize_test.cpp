@@ -1,4 +1,5 @@
-// Weights of 4 bits: the numbers of a record that is written out by hand, and bits of every backend.
+// Weights of 4 bits: the numbers of a record that is written out by hand, and bits of every
+// backend.
 #include "kernels/nf4.hpp"
 #include "tests/support/contract.hpp"
 
@@ -15,8 +16,8 @@ class DequantizeContract : public ContractTest {
       codes.push_back(static_cast<std::int32_t>(0x76543210U + 0x11111111U * (i % 16)));
     for (std::int64_t i = 0; i < records * nf4::scale_words; ++i)
       scales.push_back(static_cast<std::int32_t>(0x817f00ffU - static_cast<std::uint32_t>(i)));
-    const View y = lab.of_type(type, {records * nf4::weights},
-                               std::vector<double>(records * nf4::weights, 5));
+    const View y =
+        lab.of_type(type, {records * nf4::weights}, std::vector<double>(records * nf4::weights, 5));
     lab.backend.put(
         Queue::compute,
         kernel::Dequantize{.y_N = y,
@@ -35,12 +36,22 @@ TEST_P(DequantizeContract, ByHand) {
   run([](Lab& lab) {
     const auto bytes = weights(lab, DType::f32, {0.5, 0.125});
     const auto* y = reinterpret_cast<const float*>(bytes.data());
-    const float even[] = {-0.6961928009986877F,  -1.0F, -0.39491748809814453F,
-                          -0.5250730514526367F,  -0.18477343022823334F,
-                          -0.28444138169288635F, 0.0F,  -0.09105003625154495F};
-    const float odd[] = {0.16093020141124725F, 0.07958029955625534F, 0.33791524171829224F,
-                         0.24611230194568634F, 0.5626170039176941F,  0.44070982933044434F,
-                         1.0F,                 0.7229568362236023F};
+    const float even[] = {-0.6961928009986877F,
+                          -1.0F,
+                          -0.39491748809814453F,
+                          -0.5250730514526367F,
+                          -0.18477343022823334F,
+                          -0.28444138169288635F,
+                          0.0F,
+                          -0.09105003625154495F};
+    const float odd[] = {0.16093020141124725F,
+                         0.07958029955625534F,
+                         0.33791524171829224F,
+                         0.24611230194568634F,
+                         0.5626170039176941F,
+                         0.44070982933044434F,
+                         1.0F,
+                         0.7229568362236023F};
     for (int i = 0; i < 8; ++i) {
       EXPECT_EQ(y[i], even[i] * 0.375F) << i;
       EXPECT_EQ(y[64 + i], odd[i] * 0.5F) << i;

@@ -66,7 +66,7 @@ MUTANTS = [
     ("a grid decides whether an evaluation overflows", "lib/train/trainer_forward.cpp", "losses, fixed::loss_terms);",
      "losses, static_cast<std::int64_t>(most[1] * most[2]));", ranks(2, "Exactness.Evaluations*")),
     # sessions
-    ("a gather is not waited for", "lib/shard/session.cpp", "  for (const auto& g : borrowed.held_) arrive(*g);\n",
+    ("a gather is not waited for", "lib/shard/session.cpp", "  for (auto& held : borrowed.held_) arrive(*held.gathered);\n",
      "", ranks(2, FEW)),
     ("copies are summed before the last microbatch", "lib/shard/session.cpp", "      if (left == 0) complete(borrow.unit);",
      "      if (left <= 1) complete(borrow.unit);", few(4)),
@@ -85,11 +85,11 @@ MUTANTS = [
      "const auto k = std::ranges::find(segments, where.segment) - segments.begin();",
      "const auto k = std::ranges::find(segments, segments[0]) - segments.begin();", ranks(2, "Freeze.*")),
     ("weights are given back while they are borrowed", "lib/shard/session.cpp",
-     "  for (const auto& g : borrowed.held_) arrive(*g);\n",
-     "  for (const auto& g : borrowed.held_) arrive(*g);\n"
-     "  for (const auto& g : borrowed.held_) if (g->uses == 0) g->flat.clear();\n", ranks(2, FEW)),
+     "  for (auto& held : borrowed.held_) held.widened = widen(*held.gathered);\n",
+     "  for (auto& held : borrowed.held_) held.widened = widen(*held.gathered);\n"
+     "  for (auto& held : borrowed.held_) if (held.gathered->uses == 0) held.gathered->flat.clear();\n", ranks(2, FEW)),
     ("bf16 weights stay those of the step before", "lib/shard/shards.cpp",
-     "alone ? View{} : cut(s.copy)", "View{}",
+     "alone ? View{} : cut_kept()", "View{}",
      ranks(2, "Precision.GridsAgreeInBf16AsFarAsOrdersDo")),
     ("frozen segments are still sent", "lib/shard/session.cpp",
      "      if (!store_.trainability().trains(layout_.segments[i])) continue;\n",

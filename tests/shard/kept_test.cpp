@@ -1,5 +1,5 @@
-// Weights of 4 bits: the codes are quantiles of the normal distribution, as the paper has them; what
-// a record of them holds, and how far that is from the weights.
+// Weights of 4 bits: the codes are quantiles of the normal distribution, as the paper has them;
+// what a record of them holds, and how far that is from the weights.
 #include "lib/shard/kept.hpp"
 
 #include <gtest/gtest.h>
@@ -44,8 +44,7 @@ TEST(Nf4, CodesAreQuantiles) {
 }
 
 struct Record {
-  explicit Record(std::span<const float> weights)
-      : words(records_of(weights, "w", 0)) {}
+  explicit Record(std::span<const float> weights) : words(records_of(weights, "w", 0)) {}
   int code(std::size_t i) const {
     return static_cast<std::uint32_t>(words[i / 8]) >> (i % 8 / 2 * 8 + (i % 2 == 0 ? 4 : 0)) & 15;
   }
@@ -117,7 +116,8 @@ TEST(Nf4, RecordsStandAlone) {
   for (std::size_t r = 0; r < 4; ++r) {
     const auto n = std::min<std::size_t>(16384, x.size() - r * 16384);
     const auto one = records_of(std::span(x).subspan(r * 16384, n), "w", 0);
-    EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(r) * 2128))
+    EXPECT_TRUE(
+        std::equal(one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(r) * 2128))
         << r;
   }
 }

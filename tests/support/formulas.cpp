@@ -69,8 +69,8 @@ DType type_of(const RankStep& s, const Segment& g) {
   return g.wide ? s.master : s.compute;
 }
 
-// As what adapters stand beside is kept: 4 bits, a byte for 64 and 8 bytes for 16,384 weights, on 64
-// bytes.
+// As what adapters stand beside is kept: 4 bits, a byte for 64 and 8 bytes for 16,384 weights, on
+// 64 bytes.
 bool is_narrow(const RankStep& s, const Segment& g) {
   return g.kept == BaseType::nf4 || (g.kept == BaseType::bf16 && s.compute != DType::bf16);
 }
@@ -139,8 +139,8 @@ std::size_t most_gathered(const RankStep& s) {
     for (const auto& b : units) here += widened(b.unit);
     if (s.gather_once) {
       for (const auto& b : units)
-        next = std::max(next, static_cast<std::size_t>(
-                                  std::ranges::find(gathers, b.unit) - gathers.begin() + 1));
+        next = std::max(next, static_cast<std::size_t>(std::ranges::find(gathers, b.unit) -
+                                                       gathers.begin() + 1));
     } else {
       if (next > 0 && gathers[next - 1] == units[0].unit) --next;  // shared with the turn before
       begin = next;
@@ -244,8 +244,7 @@ StateBytes state_bytes(const RankStep& s) {
     const auto n = g.elements / s.of(g).ranks;
     const bool learns = g.learns_from != LearnsFrom::nothing;
     if (learns) most.weights += block(n, s.master);
-    if (!learns || type_of(s, g) != s.master)
-      most.weights += block_of_bytes(kept_bytes(s, g, n));
+    if (!learns || type_of(s, g) != s.master) most.weights += block_of_bytes(kept_bytes(s, g, n));
     if (!trains(s, g)) continue;
     most.optimizer += static_cast<std::size_t>(s.state_arrays) * block(n, s.master);
     most.gradients += (is_tied(s, g.unit) ? 2 : 1) * block(n, s.master);

@@ -47,9 +47,8 @@ void run(const kernel::Dequantize& o, const OnStream& on) {
   expect(o.y_N.dense() && o.y_N.count() == 8 * words && o.code_SW.stride[1] == 1 &&
              o.scale_SW.stride[1] == 1 && o.offset_S2.stride[1] == 1 && aligned(o.y_N.data),
          "dequantize: of whole records with dense rows");
-  const Rows rows{at<std::int32_t>(o.code_SW), at<std::int32_t>(o.scale_SW),
-                  at<float>(o.offset_S2),      o.code_SW.stride[0],
-                  o.scale_SW.stride[0],        o.offset_S2.stride[0]};
+  const Rows rows{at<std::int32_t>(o.code_SW), at<std::int32_t>(o.scale_SW), at<float>(o.offset_S2),
+                  o.code_SW.stride[0],         o.scale_SW.stride[0],         o.offset_S2.stride[0]};
   const auto blocks = blocks_for(std::min(words, most_blocks * block_threads), block_threads);
   with_type(o.y_N.dtype, [&]<class T>(T) {
     start("dequantize", dequantize<T>, blocks, block_threads, 0, on.stream, at<T>(o.y_N), rows,
