@@ -29,6 +29,7 @@ NOT_RUN = {
     ("docs/finetune.md", "from peft"): "tests/hf/guide_test.py does",
     ("docs/finetune.md", "build/trireme import lora"): "tests/hf/guide_test.py does",
     ("docs/finetune.md", "build/trireme import lora-merged"): "tests/hf/guide_test.py does",
+    ("docs/finetune.md", "mpiexec -n 2 build/trireme train lora.toml adapter.base"): "tests/hf/guide_test.py does",
     ("docs/experts.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
     ("docs/experts.md", "from transformers"): "tests/hf/guide_test.py does",
     ("docs/install.md", "trireme tokenize"): "tests/install_test.sh runs them in an empty folder",
