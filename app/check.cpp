@@ -80,6 +80,7 @@ int check(const CheckArguments& a) {
     for (const auto* data : {&training, &validation})
       if (*data) {
         require_objective(deck, **data);
+        static_cast<void>(with_scores(deck, **data));
         log_packing(**data);
         log_cut_documents(**data);
       }

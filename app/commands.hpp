@@ -13,6 +13,7 @@ void add_calibrate(CLI::App&, std::function<int()>& chosen);
 void add_deck(CLI::App&, std::function<int()>& chosen);
 void add_tokenize(CLI::App&, std::function<int()>& chosen);
 void add_evaluate(CLI::App&, std::function<int()>& chosen);
+void add_score(CLI::App&, std::function<int()>& chosen);
 void add_generate(CLI::App&, std::function<int()>& chosen);
 void add_inspect(CLI::App&, std::function<int()>& chosen);
 void add_compare(CLI::App&, std::function<int()>& chosen);

@@ -95,6 +95,7 @@ static std::map<std::string, std::string> making(const Side& side) {
   if (!extra.machine.empty()) all["machine"] = extra.machine;
   if (!extra.order_of_few.empty()) all["order_of_few"] = extra.order_of_few;
   if (!extra.base.empty()) all["base"] = extra.base;
+  if (!extra.reference.empty()) all["reference"] = extra.reference;
   if (!extra.token_files.empty()) all["token_files"] = extra.token_files;
   return all;
 }

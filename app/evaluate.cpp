@@ -45,9 +45,14 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   const auto pairs =
       std::ranges::find_if(files, [](auto& f) { return TokenFile(f).header().pairs; });
   if (pairs == files.end()) return;
-  require(deck.model.adapter.rank > 0,
+  const bool scored = !deck.train.dpo_scores.empty() ||
+                      std::ranges::any_of(a.model.overrides, [](auto& o) {
+                        return o.starts_with("train.dpo_scores=");
+                      });
+  require(deck.model.adapter.rank > 0 || scored,
           "{} is of pairs of documents, for which a model with adapters is compared with the one "
-          "that they stand beside, and {} has no adapters",
+          "that they stand beside, and {} has no adapters: give train.dpo_scores, made by `trireme "
+          "score`",
           *pairs, a.model.checkpoint);
   deck.train.objective = Objective::dpo;
   deck.data.packing = Packing::documents;
@@ -85,6 +90,7 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
             "the checkpoint's deck holds no data out: name token files with --data");
     held_out = validation_data(data, model.deck().model.context, model.deck().model.vocab);
     require_tokens_of(model.meta(), a.model.checkpoint, held_out->tokenizer());
+    held_out = with_scores(model.deck(), std::move(*held_out));
   });
   if (model.speaks()) log_packing(*held_out);
   const auto loss = *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);

@@ -88,6 +88,13 @@ CheckpointReader open_adapter_base(const Communicator& world, Deck& deck,
   return open_found(world, deck, adapters ? adapters->extra.base : "");
 }
 
+void compare_with_initial(const Deck& deck, const CheckpointReader& initial) {
+  const auto differences = model_differences(model_of(initial), without_adapters(deck.model));
+  if (!differences.empty())
+    log_warning("model.init_from: {} is a model that computes otherwise: {}",
+                initial.directory().string(), fmt::join(differences, "; "));
+}
+
 void require_base_elsewhere(const Deck& deck, const fs::path& run) {
   if (deck.model.adapter.rank == 0) return;
   std::error_code e;

@@ -18,6 +18,9 @@ CheckpointReader open_initial(const Communicator& world, Deck&);
 CheckpointReader open_adapter_base(const Communicator& world, Deck&,
                                    const CheckpointMeta* adapters);
 
+// Warns where the model that the first weights are of computes otherwise than the deck's.
+void compare_with_initial(const Deck&, const CheckpointReader&);
+
 // Error when the run directory, which is about to be overwritten, holds the base of its adapters.
 void require_base_elsewhere(const Deck&, const std::filesystem::path& run);
 

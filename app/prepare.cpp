@@ -14,6 +14,7 @@
 #include "lib/data/same_files.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/scores_file.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/run/run_length.hpp"
 #include "lib/train/state.hpp"
@@ -48,6 +49,15 @@ Inputs inputs_of(Deck deck, const std::string& from) {
   auto validation = validation_data(deck.data, m.context, m.vocab);
   require_objective(deck, training);
   if (validation) require_objective(deck, *validation);
+  std::optional<ReferenceLosses> scores;
+  std::string identity_of_scores;
+  if (!deck.train.dpo_scores.empty()) {
+    scores = read_scores(deck.train.dpo_scores);
+    training = training.with_reference(*scores);
+    if (validation) validation = validation->with_reference(*scores);
+    identity_of_scores = scores_hash(*scores);
+    scores->files.clear();  // the datasets have what they need of them
+  }
   std::optional<CheckpointReader> reader;
   if (!from.empty()) {
     reader.emplace(from);
@@ -62,6 +72,8 @@ Inputs inputs_of(Deck deck, const std::string& from) {
           std::move(validation),
           std::move(reader),
           {},
+          std::move(scores),
+          std::move(identity_of_scores),
           std::move(meta),
           total};
 }
@@ -101,12 +113,36 @@ void compare_order_with_checkpoint(Inputs& in) {
   there = "shuffled";
 }
 
-// What the model that the first weights are of has to do with the one that is trained.
-void compare_with_initial(const Deck& deck, const CheckpointReader& initial) {
-  const auto differences = model_differences(model_of(initial), without_adapters(deck.model));
-  if (!differences.empty())
-    log_warning("model.init_from: {} is a model that computes otherwise: {}",
-                initial.directory().string(), fmt::join(differences, "; "));
+// A run of preferences goes on against the model that it began against.
+void compare_reference_with_checkpoint(Inputs& in) {
+  auto& there = in.meta.extra.reference;
+  if (in.deck.train.objective != Objective::dpo) {
+    there.clear();
+    return;
+  }
+  const auto here = in.scores ? in.scores->model : in.meta.extra.base;
+  require(!in.from || there.empty() || there == here,
+          "the run compares with another model than it began with, whose weights are {} where they "
+          "were {}: {}. Give the scores of that one, or begin a new run with model.init_from",
+          here, there,
+          in.scores ? fmt::format("{} are scores by {}", in.scores->source, in.scores->checkpoint)
+                    : "train.dpo_scores is not given");
+  there = here;
+  if (!in.scores) return;
+  log_info("preferences are measured against {}, by its scores in {} ({})", in.scores->checkpoint,
+           in.scores->source, in.scores->compute);
+  if (in.initial && to_string(in.initial->identity_of_weights()) != here)
+    log_info("these are not the weights of model.init_from");
+}
+
+// All ranks train against the same: paths may lead to copies.
+void require_same_scores(const Communicator& world, const Inputs& in) {
+  const auto all = world.all_gather(in.identity_of_scores);
+  for (std::size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0])
+      throw SharedError(fmt::format(
+          "rank {} sees other scores in {} than rank 0: all need the same file there", r,
+          in.scores->source));
 }
 
 // Of adapters what they stand beside, of a new run what it begins with. Null: nothing.
@@ -185,7 +221,9 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
     if (in->initial) compare_with_initial(in->deck, *in->initial);
     if (in->deck.model.adapter.rank > 0)
       in->meta.extra.base = to_string(in->initial->identity_of_weights());
+    compare_reference_with_checkpoint(*in);
   });
+  require_same_scores(world, *in);
   if (world.size() > 1) world.broadcast(in->meta.run);  // a new run's identity is rank 0's
   return std::move(*in);
 }

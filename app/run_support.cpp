@@ -4,6 +4,7 @@
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/io/scores_file.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
@@ -88,6 +89,11 @@ void require_objective(const Deck& deck, const Dataset& data) {
           "train.objective = \"dpo\" is of pairs of documents, and {} has none: make it with "
           "trireme tokenize --preference",
           name);
+}
+
+Dataset with_scores(const Deck& deck, Dataset data) {
+  if (deck.train.dpo_scores.empty() || !data.pairs()) return data;
+  return data.with_reference(read_scores(deck.train.dpo_scores));
 }
 
 static double percent(std::int64_t part, std::int64_t of) {

@@ -38,6 +38,9 @@ void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_
 
 // Error when data are not what train.objective is of: pairs of documents, or others.
 void require_objective(const Deck&, const Dataset&);
+// Pairs with what train.dpo_scores says of them, where the deck names such a file; other data as
+// they are. Error when it is not there or lacks some.
+Dataset with_scores(const Deck&, Dataset);
 // Logs how whole documents share samples, and what is lost of those that are too long.
 void log_packing(const Dataset&);
 // Logs what samples cut off in files of which a part is learnt. Reads these files.

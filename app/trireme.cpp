@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   add_deck(app, chosen);
   add_tokenize(app, chosen);
   add_evaluate(app, chosen);
+  add_score(app, chosen);
   add_generate(app, chosen);
   add_inspect(app, chosen);
   add_compare(app, chosen);
@@ -73,7 +74,8 @@ int main(int argc, char** argv) {
     const bool misspelt = !unknown.empty() && dynamic_cast<const CLI::RequiredError*>(&e);
     // Keys of a deck as options; other commands have none.
     const bool extras = misspelt || dynamic_cast<const CLI::ExtrasError*>(&e);
-    const bool keys = extras && (train || command == "check" || command == "plan");
+    const bool keys = extras && (train || command == "check" || command == "plan" ||
+                                command == "score");
     const auto say = [&] {
       const int code =
           misspelt ? app.exit(CLI::ExtrasError(std::string(command), unknown)) : app.exit(e);

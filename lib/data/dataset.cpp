@@ -131,6 +131,28 @@ std::vector<std::int64_t> Dataset::samples_of_ranges() const {
   return samples;
 }
 
+Dataset Dataset::with_reference(const ReferenceLosses& all) const {
+  expect(pairs(), "a reference is of pairs");
+  auto with = *this;
+  with.reference_.clear();
+  for (std::size_t i = 0; i < ranges_.size(); ++i)
+    with.reference_.push_back(std::make_shared<const std::vector<double>>(
+        losses_for(all, ranges_[i].file, documents(i))));
+  return with;
+}
+
+std::span<const double> Dataset::reference(std::int64_t sample) const {
+  if (reference_.empty()) return {};
+  const auto [begin, end] = documents_of(sample);
+  const auto file = static_cast<std::size_t>(sequence_(sample).file);
+  return std::span(*reference_[file]).subspan(begin, end - begin);
+}
+
+DocumentPacking::Numbers Dataset::documents_of(std::int64_t sample) const {
+  const Window window = sequence_(sample);
+  return packings_[static_cast<std::size_t>(window.file)]->numbers(window.index);
+}
+
 Subset Dataset::subset(std::int64_t samples) const {
   expect(settings_.order == SampleOrder::sequential && settings_.shares.empty(),
          "a sample's number is its window's");
@@ -302,6 +324,8 @@ Batch read_batch(const Dataset& data, std::span<const std::int64_t> samples) {
     batch.valid += data.read(samples[b], std::span(batch.ids_BT).subspan(b * T, T),
                              std::span(batch.targets_BT).subspan(b * T, T), starts(b));
     if (data.packed(0)) batch.tokens_B.push_back(data.tokens(samples[b]));
+    const auto reference = data.reference(samples[b]);
+    batch.reference_D.insert(batch.reference_D.end(), reference.begin(), reference.end());
   }
   return batch;
 }

@@ -10,6 +10,7 @@
 #include "lib/data/config.hpp"
 #include "lib/data/order.hpp"
 #include "lib/data/packing.hpp"
+#include "lib/data/reference_losses.hpp"
 #include "lib/data/subset.hpp"
 #include "lib/data/token_file.hpp"
 
@@ -61,6 +62,17 @@ class Dataset {
   const PackingTotals* packed(std::size_t range) const {
     return packings_.empty() ? nullptr : &packings_[range]->totals();
   }
+  // The documents of a range's samples, one behind the other; none where samples are windows.
+  std::span<const PackedDocument> documents(std::size_t range) const {
+    return packings_.empty() ? std::span<const PackedDocument>() : packings_[range]->documents();
+  }
+  // This one of pairs with what a fixed model made of its documents, which samples then bring.
+  // Throws Error, naming the file, when scores lack it or one of its documents.
+  Dataset with_reference(const ReferenceLosses&) const;
+  // Of a sample, in order; empty without a reference.
+  std::span<const double> reference(std::int64_t sample) const;
+  // Which documents() of its range a sample has, where samples are of whole ones.
+  DocumentPacking::Numbers documents_of(std::int64_t sample) const;
   // Which samples of an epoch in sequence stand for all of it, at most so many; 0: all.
   Subset subset(std::int64_t samples) const;
   // What the files were tokenized with, joined; kind none if none of them names it.
@@ -88,6 +100,7 @@ class Dataset {
   std::vector<TokenRange> ranges_;
   Settings settings_;
   Packings packings_;  // one a range, or none
+  std::vector<std::shared_ptr<const std::vector<double>>> reference_;  // by documents(range), or none
   WindowSequence sequence_;
 };
 
@@ -114,6 +127,9 @@ struct Batch {
   // Of whole samples, also in a share of them: the first so many tokens of each are no padding.
   // Empty: all are none.
   std::vector<std::int64_t> tokens_B{};
+  // Of whole samples of pairs, also in a share of them: what Dataset::reference says of their
+  // documents, one behind the other. Empty: nothing is said.
+  std::vector<double> reference_D{};
 };
 
 Batch read_batch(const Dataset&, std::span<const std::int64_t> samples);

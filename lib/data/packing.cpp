@@ -253,8 +253,13 @@ BegunBefore begun_before(const TokenFile& file, std::int64_t begin, std::int64_t
   return found;
 }
 
+DocumentPacking::Numbers DocumentPacking::numbers(std::int64_t i) const {
+  return {at(first_[at(i)]), at(first_[at(i) + 1])};
+}
+
 std::span<const PackedDocument> DocumentPacking::sample(std::int64_t i) const {
-  return std::span(documents_).subspan(at(first_[at(i)]), at(first_[at(i) + 1] - first_[at(i)]));
+  const auto [begin, end] = numbers(i);
+  return std::span(documents_).subspan(begin, end - begin);
 }
 
 }  // namespace trireme

@@ -57,6 +57,12 @@ class DocumentPacking {
   std::int64_t samples() const { return totals_.samples; }
   // Of sample i, in order; at most T inputs together.
   std::span<const PackedDocument> sample(std::int64_t i) const;
+  // Those of all samples, one behind the other, and which of them are sample i's.
+  std::span<const PackedDocument> documents() const { return documents_; }
+  struct Numbers {
+    std::size_t begin, end;
+  };
+  Numbers numbers(std::int64_t i) const;
   const PackingTotals& totals() const { return totals_; }
 
  private:

@@ -389,10 +389,13 @@ class Checker {
     const bool dpo = t.objective == Objective::dpo;
     rule(dpo || t.dpo_beta == TrainConfig().dpo_beta, {"train.dpo_beta", "train.objective"},
          "train.dpo_beta is of train.objective = \"dpo\": give that, or leave it out");
+    rule(dpo || t.dpo_scores.empty(), {"train.dpo_scores", "train.objective"},
+         "train.dpo_scores is of train.objective = \"dpo\": give that, or leave it out");
     if (!dpo) return;
-    rule(deck_.model.adapter.rank > 0, {"train.objective", "adapter.rank"},
-         "train.objective = \"dpo\" compares with the model that adapters stand beside: give "
-         "adapter.rank");
+    rule(deck_.model.adapter.rank > 0 || !t.dpo_scores.empty(),
+         {"train.objective", "train.dpo_scores"},
+         "train.objective = \"dpo\" compares with a fixed model: give adapter.rank, to compare with "
+         "the model that adapters stand beside, or train.dpo_scores, the scores of one");
     rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
          "train.objective = \"dpo\" is of pairs of documents: give data.packing = \"documents\"");
     rule(deck_.data.long_documents != LongDocuments::split,

@@ -83,6 +83,7 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   s.expert_tokens = d.parallel.expert_tokens;
   s.objective = d.train.objective;
   s.dpo_beta = d.train.dpo_beta;
+  if (!d.train.dpo_scores.empty()) s.reference = Reference::given;
   s.balance = d.train.balance;
   s.balance_rate = d.train.balance_rate;
   s.balance_weight = d.train.balance_weight;

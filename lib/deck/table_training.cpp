@@ -278,12 +278,17 @@ KeySection train_section() {
                   .in(0, step_most),
               row("objective", &T::objective,
                   "tokens: the mean loss of what is learnt; dpo: of pairs of documents (trireme "
-                  "tokenize --preference) the chosen one is to become likelier, against the model "
-                  "without adapters, than the rejected one (Rafailov et al. 2023)"),
+                  "tokenize --preference) the chosen one is to become likelier, against a fixed "
+                  "model, than the rejected one (Rafailov et al. 2023)"),
               row("dpo_beta", &T::dpo_beta,
                   "objective = \"dpo\": what a difference of log-probabilities is multiplied with; "
                   "the larger, the nearer the model stays")
                   .above(0, 1e3),
+              row("dpo_scores", &T::dpo_scores,
+                  "objective = \"dpo\": the file in which trireme score says what the fixed model "
+                  "makes of the pairs; without it, that is the model without adapters, computed in "
+                  "each step")
+                  .as(ValueKind::path),
               row("balance", &T::balance,
                   "what keeps experts evenly loaded: a bias of the router that moves after each "
                   "step by the loads of its tokens (router = \"sigmoid\"), a loss that counts "

@@ -35,6 +35,7 @@ struct RunExtra {
   std::int64_t skipped_in_row = 0;  // steps up to this one
   std::string token_files;          // a hash of what identifies them
   std::string base;                 // of adapters: identity_of_weights of what they stand beside
+  std::string reference;            // of preferences: the same of what they are compared with
   bool operator==(const RunExtra&) const = default;
 };
 // f(name in files, member) of each.
@@ -48,6 +49,7 @@ void each_extra(Extra& e, F f) {
   f("skipped_in_row", e.skipped_in_row);
   f("token_files", e.token_files);
   f("base", e.base);
+  f("reference", e.reference);
 }
 
 // A run's state but for the arrays.

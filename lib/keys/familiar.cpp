@@ -45,6 +45,7 @@ constexpr std::string_view balance_loss =
     "them";
 constexpr std::string_view balance_bias =
     "is train.balance_rate here, with train.balance = \"bias\"";
+constexpr std::string_view by_scores = "is train.dpo_scores here: trireme score writes that file";
 constexpr std::string_view next_token =
     "is not supported: what is trained on is the next token, of texts or of answers, or "
     "(train.objective) pairs of answers";
@@ -236,6 +237,9 @@ constexpr std::array names = {
     // preferences
     FamiliarName{"dpo", "train.objective", "is train.objective = \"dpo\" here"},
     FamiliarName{"beta", "train.dpo_beta", "is train.dpo_beta here, of preferences"},
+    FamiliarName{"ref_model", "train.dpo_scores", by_scores},
+    FamiliarName{"reference_model", "train.dpo_scores", by_scores},
+    FamiliarName{"precompute_ref_log_probs", "train.dpo_scores", by_scores},
     // ranks
     FamiliarName{"tensor_parallel_size", "zero.stage", no_tensor_axis},
     FamiliarName{"tensor_model_parallel_size", "zero.stage", no_tensor_axis},

@@ -23,6 +23,8 @@ static Batch any_batch(const PlanInput& in) {
   if (in.setup.attention == AttentionSpan::document)
     batch.start_BT.resize(static_cast<std::size_t>(samples * context), 0);
   // A pair in each sample.
+  if (in.setup.objective == Objective::dpo && in.setup.reference == Reference::given)
+    batch.reference_D.resize(static_cast<std::size_t>(2 * samples), 0);
   if (in.setup.objective == Objective::dpo)
     for (std::int64_t i = 0; i < samples * context; ++i)
       if (const auto half = (context + 1) / 2; i % context >= half)

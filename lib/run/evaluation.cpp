@@ -37,33 +37,65 @@ static Batch padded(Batch batch, std::int64_t samples) {
   return batch;
 }
 
-std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,
-                                std::int64_t microbatch, const std::function<bool()>& interrupted) {
+// `use` of this rank's share of each group of microbatches; false when it was interrupted.
+static bool each_group(Trainer& trainer, const Dataset& data, std::int64_t samples,
+                       std::int64_t microbatch, const std::function<bool()>& interrupted,
+                       const std::function<void(std::span<const Batch>)>& use) {
   const auto& axes = trainer.axes();
   const auto subset = data.subset(samples);
   const auto n = subset.samples();
   const auto group = evaluation_group(axes.grid);
-  LossSum total;
   std::int64_t first = axes.at.data * microbatch;
   const std::int64_t stride = axes.grid.data * microbatch;
   for (std::int64_t begin = 0; begin < n; begin += group * stride) {
     double stop = interrupted && interrupted();
     axes.world.all_reduce_max({&stop, 1});
-    if (stop > 0) return std::nullopt;
+    if (stop > 0) return false;
     std::vector<Batch> mine;
     together(axes.world, [&] {
       for (; first < std::min(n, begin + group * stride); first += stride)
         mine.push_back(trainer.share(
             padded(read_subset(data, subset, first, std::min(microbatch, n - first)), microbatch)));
     });
+    use(mine);
+  }
+  return true;
+}
+
+std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,
+                                std::int64_t microbatch, const std::function<bool()>& interrupted) {
+  LossSum total;
+  const auto add = [&](std::span<const Batch> mine) {
     if (data.pairs()) {
       const auto sums = trainer.evaluate_pairs(mine);
       total += {sums.loss, static_cast<std::int64_t>(sums.pairs)};
     } else {
       total += trainer.evaluate(mine);
     }
-  }
+  };
+  if (!each_group(trainer, data, samples, microbatch, interrupted, add)) return std::nullopt;
   return total;
+}
+
+std::vector<double> losses_of_documents(Trainer& trainer, const Dataset& data,
+                                        std::int64_t microbatch) {
+  const auto& axes = trainer.axes();
+  std::vector<double> all(data.documents(0).size(), 0);
+  each_group(trainer, data, 0, microbatch, {}, [&](std::span<const Batch> mine) {
+    const auto losses = trainer.losses_of_documents(mine);
+    if (axes.at.seq > 0) return;  // which has the same sums
+    auto next = losses.begin();
+    for (const auto& batch : mine)
+      for (std::size_t b = 0; b < batch.sample_B.size(); ++b) {
+        if (batch.tokens_B[b] == 0) continue;  // padding
+        const auto [first, end] = data.documents_of(batch.sample_B[b]);
+        const auto of_sample = next;
+        next += static_cast<std::ptrdiff_t>(end - first);
+        std::copy(of_sample, next, all.begin() + static_cast<std::ptrdiff_t>(first));
+      }
+  });
+  axes.world.all_reduce(all);
+  return all;
 }
 
 }  // namespace trireme

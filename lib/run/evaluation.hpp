@@ -2,6 +2,7 @@
 // Loss on held-out samples.
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "lib/data/dataset.hpp"
 #include "lib/train/trainer.hpp"
@@ -19,6 +20,10 @@ std::int64_t evaluation_group(const Grid&);
 std::optional<LossSum> evaluate(Trainer&, const Dataset&, std::int64_t samples,
                                 std::int64_t microbatch,
                                 const std::function<bool()>& interrupted = {});
+
+// Of each document of a dataset of pairs (Dataset::documents), of one range in sequence, the sum of
+// its targets' losses. Collective; equal on every rank. SharedError as evaluate.
+std::vector<double> losses_of_documents(Trainer&, const Dataset&, std::int64_t microbatch);
 
 // The samples [first, first + n) as one batch.
 Batch read_samples(const Dataset&, std::int64_t first, std::int64_t n);

@@ -196,8 +196,12 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   // The ranks' answers before microbatch m count as many later as a stage may be ahead of another:
   // by then all have answered, so that none waits for another.
   std::vector<Maximum> answers;
-  // Two passes forward come first with pairs; forward and backward are three of them.
-  const int passes = setup_.objective == Objective::dpo ? 2 : 0, each = passes > 0 ? 3 : 1;
+  // With pairs a pass forward comes first, and another one where nothing says what the reference
+  // makes of them; forward and backward are three of them.
+  const int passes = setup_.objective != Objective::dpo       ? 0
+                     : setup_.reference == Reference::given ? 1
+                                                            : 2,
+            each = passes > 0 ? 3 : 1;
   const auto wants_to_end = [&](int m) {
     return axes_.world.start_max(give_up(passes * count + each * m, (passes + each) * count));
   };
@@ -371,6 +375,7 @@ Batch Trainer::share(const Batch& whole) const {
   cut(whole.targets_BT, mine.targets_BT);
   mine.start_BT = whole.start_BT;
   mine.tokens_B = whole.tokens_B;
+  mine.reference_D = whole.reference_D;
   if (has_head())
     mine.valid = std::ranges::count_if(mine.targets_BT, [](auto t) { return t != no_target; });
   return mine;

@@ -67,6 +67,10 @@ struct MemoryFault : StateFault {
   using StateFault::StateFault;
 };
 
+// Of Objective::dpo, what log-probabilities are compared with: those of the model without adapters,
+// which another pass computes, or those that batches bring (Batch::reference_D).
+enum class Reference : std::uint8_t { without_adapters, given };
+
 struct TrainerSetup {
   ModelConfig model;  // completed, vocab known
   OptimizerConfig optimizer;
@@ -86,6 +90,7 @@ struct TrainerSetup {
   std::int64_t expert_tokens = 0;                   // ExpertGroup::rows_of_round
   Objective objective = Objective::tokens;
   double dpo_beta = 0.1;  // also of evaluate_pairs
+  Reference reference = Reference::without_adapters;
   Balance balance = Balance::none;
   double balance_rate = 0, balance_weight = 0, router_z = 0;  // as of TrainConfig
   std::uint64_t seed = 1;
@@ -122,8 +127,11 @@ class Trainer {
   // or none: it runs along on masked ones.
   LossSum evaluate(std::span<const Batch> microbatches);
   LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
-  // The same of samples of pairs (Dataset::pairs); needs adapters.
+  // The same of samples of pairs (Dataset::pairs), against TrainerSetup::reference.
   PreferenceSums evaluate_pairs(std::span<const Batch> microbatches);
+  // By microbatch and document of this rank's samples of pairs, the sum of its targets' losses; 0 of
+  // each on a stage without the head. Data ranks may bring different ones, as in evaluate.
+  std::vector<double> losses_of_documents(std::span<const Batch> microbatches);
   // This rank's part of each microbatch's loss, a sum over its valid targets: the ranks' parts add
   // to it. Data ranks may bring different ones, as in evaluate. Not for exact_chunk.
   std::vector<double> losses(std::span<const Batch> microbatches);

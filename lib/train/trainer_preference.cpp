@@ -1,5 +1,5 @@
-// Preferences of a model with adapters against the model that they stand beside: two forward passes
-// give the log-probabilities of both.
+// Preferences of a model against a fixed one: of adapters against the model that they stand beside,
+// where two forward passes give the log-probabilities of both, or against what batches bring.
 #include <algorithm>
 
 #include "lib/ops/head.hpp"
@@ -33,10 +33,30 @@ std::vector<double> Trainer::losses_of_documents(std::span<const Batch> microbat
   return sums;
 }
 
+std::vector<double> Trainer::losses_of_documents(std::span<const Batch> mine) {
+  require(setup_.exact_chunk == 0, "losses of single documents are not counted as quanta");
+  const auto microbatches = padded(mine);
+  if (microbatches.empty()) return {};
+  return losses_of_documents(microbatches, {.phase = Phase::evaluate});
+}
+
+static std::vector<double> reference_of(std::span<const Batch> microbatches) {
+  std::vector<double> all;
+  for (const auto& batch : microbatches) {
+    require(std::ssize(batch.reference_D) == documents_in(batch),
+            "a batch of {} documents brings {} scores of them", documents_in(batch),
+            batch.reference_D.size());
+    all.insert(all.end(), batch.reference_D.begin(), batch.reference_D.end());
+  }
+  return all;
+}
+
 Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
                                      const ModelStage::When& when) {
-  require(setup_.model.adapter.rank > 0,
-          "preferences are measured against the model that adapters stand beside: give [adapter]");
+  const bool given = setup_.reference == Reference::given;
+  require(given || setup_.model.adapter.rank > 0,
+          "preferences are measured against the model that adapters stand beside, or against scores "
+          "of a model: give [adapter], or train.dpo_scores");
   require(setup_.exact_chunk == 0,
           "losses of single documents are not counted as quanta: give another run.exactness than "
           "\"invariant\"");
@@ -44,7 +64,8 @@ Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
   auto without = when;
   without.adapters = false;
   const auto policy = losses_of_documents(microbatches, when),
-             reference = losses_of_documents(microbatches, without);
+             reference = given ? reference_of(microbatches)
+                               : losses_of_documents(microbatches, without);
   Preferences p;
   std::vector<double> margins;
   for (std::size_t d = 0; d < policy.size(); d += 2) {

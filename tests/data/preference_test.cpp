@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "lib/data/chat_template_file.hpp"
 #include "lib/data/dataset.hpp"
@@ -319,6 +320,73 @@ TEST_F(Pairs, AreNotReadAsAnythingElse) {
   config.path.push_back(write_token_file(scratch_ / "others", {1, 2, 0, 3, 4, 0}, o));
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 16, 256, 1); }),
               HasSubstr("one is of pairs of documents"));
+}
+
+// Scores follow their documents into whatever sample these stand.
+TEST_F(Pairs, BringTheScoresOfTheirDocuments) {
+  std::string lines;
+  for (int i = 0; i < 12; ++i) lines += line(1 + i % 5, 1 + i % 3);
+  tokenize(options(lines + line(9, 10)));  // 23 inputs
+  const auto all_scores = [&](std::int64_t T) {
+    const auto data = training_data(packed(output_), T, 256, 5);
+    auto documents = std::vector(data.documents(0).begin(), data.documents(0).end());
+    std::ranges::sort(documents, {}, &PackedDocument::begin);
+    const TokenFile file(output_);
+    ReferenceLosses all{"pairs.scores", "", "", "", T, {}};
+    all.files.push_back({"elsewhere", "of another file", {0}, {1}, {-1}});
+    auto& f = all.files.emplace_back(FileLosses{output_, identity_text(file), {}, {}, {}});
+    for (const auto& d : documents) {
+      f.begin_D.push_back(d.begin);
+      f.inputs_D.push_back(d.count);
+      f.loss_D.push_back(static_cast<double>(1000 * d.begin + d.count));
+    }
+    return all;
+  };
+  const auto scores = all_scores(22);
+  EXPECT_EQ(scores.files[1].begin_D.size(), 24U);
+  for (const auto order : {SampleOrder::random, SampleOrder::sequential})
+    for (const std::uint64_t seed : {1, 2}) {
+      auto config = packed(output_);
+      config.order = order;
+      config.validation_fraction = 0.3;
+      const auto training = training_data(config, 22, 256, seed).with_reference(scores);
+      const auto held_out = validation_data(config, 22, 256)->with_reference(scores);
+      std::size_t found = 0;
+      for (const auto* data : {&training, &held_out}) {
+        std::vector<std::int64_t> samples(static_cast<std::size_t>(data->samples_per_epoch()));
+        std::iota(samples.begin(), samples.end(), data->samples_per_epoch());  // the second epoch
+        const auto batch = read_batch(*data, samples);
+        std::size_t d = 0;
+        for (std::size_t s = 0; s < samples.size(); ++s)
+          for (std::int64_t t = 0, end; t < batch.tokens_B[s]; t = end) {
+            const auto start = [&](std::int64_t i) {
+              return batch.start_BT[s * 22 + static_cast<std::size_t>(i)];
+            };
+            for (end = t + 1; end < batch.tokens_B[s] && start(end) == t;) ++end;
+            const auto begin = static_cast<std::int64_t>(batch.reference_D.at(d) / 1000);
+            EXPECT_EQ(batch.reference_D[d++], static_cast<double>(1000 * begin + end - t));
+            std::vector<std::int32_t> ids(static_cast<std::size_t>(end - t));
+            TokenFile(output_).read(begin, ids);
+            EXPECT_TRUE(std::ranges::equal(
+                ids, std::span(batch.ids_BT).subspan(s * 22 + static_cast<std::size_t>(t),
+                                                     ids.size())));
+          }
+        EXPECT_EQ(d, batch.reference_D.size());
+        found += d;
+      }
+      EXPECT_EQ(found, 24U);
+    }
+
+  // A longer sample holds a pair that was left out; other tokens under the same name are noticed.
+  const auto refusal = [&](std::int64_t T) {
+    return message_of<Error>(
+        [&] { training_data(packed(output_), T, 256, 1).with_reference(scores); });
+  };
+  EXPECT_THAT(refusal(23), HasSubstr("it was made with samples of 22 tokens"));
+  EXPECT_EQ(refusal(21), "");
+  lines[lines.find('p', 20)] = 'q';
+  tokenize(options(lines));
+  EXPECT_THAT(refusal(22), HasSubstr("holds no scores of the tokens that are in"));
 }
 
 // Of another writer.

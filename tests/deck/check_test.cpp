@@ -227,7 +227,7 @@ TEST(Check, PackedDocumentsDoNotSeeEachOther) {
   expect_problem(d, "data.long_documents", "is of samples of whole documents");
 }
 
-TEST(Check, PreferencesAreOfPairsAndAdapters) {
+TEST(Check, PreferencesAreOfPairsAgainstAModel) {
   Deck d = sound();
   d.train.dpo_beta = 0.5;
   expect_problem(d, "train.dpo_beta", "is of train.objective = \"dpo\"");
@@ -235,6 +235,13 @@ TEST(Check, PreferencesAreOfPairsAndAdapters) {
   d.data.packing = Packing::documents;
   d.data.attention = AttentionSpan::document;
   expect_problem(d, "train.objective", "give adapter.rank");
+  d.train.dpo_scores = "pairs.scores";
+  EXPECT_TRUE(check_deck(d).empty());
+  d.train.objective = Objective::tokens;
+  d.train.dpo_beta = TrainConfig().dpo_beta;
+  expect_problem(d, "train.dpo_scores", "is of train.objective = \"dpo\"");
+  d.train.objective = Objective::dpo;
+  d.train.dpo_scores.clear();
   d.model.adapter.rank = 4;
   EXPECT_TRUE(check_deck(d).empty());
   d.run.replay_every = 2;

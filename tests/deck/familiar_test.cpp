@@ -92,6 +92,7 @@ const Known known[] = {
     {"moe_layers", "moe is of mixtures of experts: model.experts says"},
     {"use_ema", "ema is not supported"},
     {"dpo", "dpo is train.objective = \"dpo\" here"},
+    {"ref_model", "ref_model is train.dpo_scores here: trireme score writes that file"},
     {"sample_packing", "sample_packing is data.packing here"},
     // Ours by name, in another section.
     {"weight_decay", "optimizer"},

@@ -4,16 +4,18 @@ import math
 import re
 import struct
 
+import h5py
 import numpy as np
 import torch
 
 import flavours
+import names
 import reference
 import training_test
 from adapter_test import ALPHA, RANK, SECTION, merged, split
 from program import GRID, ONE_RANK, weights_of
 
-BETA, LR, STEPS, SEPARATOR = 0.3, 0.5, 5, 0
+BETA, LR, WHOLE_LR, STEPS, SEPARATOR = 0.3, 0.5, 0.05, 5, 0
 WORDS = ["data.packing=documents", "data.attention=document", "train.objective=dpo", f"train.dpo_beta={BETA}"]
 # Inputs of a pair's two documents: of the first four one fills a sample, of the others two do.
 LENGTHS = [(15, 18), (19, 20), (8, 25), (30, 2), (7, 9), (9, 7), (5, 12), (8, 8), (10, 6), (7, 7), (3, 14), (8, 9)]
@@ -120,6 +122,64 @@ def prefers(name, program):
     return f"adapters differ by {', '.join(said)}; loss {rows[0]['loss']:.4f} to {after:.4f}, accuracy {rows[-1]['accuracy']:.2f}"
 
 
+def whole_sgd(w, shape, made, before):
+    """All weights learn, against the fixed model's log-probabilities."""
+    rows, norms = [], []
+    for _ in range(STEPS):
+        w = {name: x.detach().requires_grad_(True) for name, x in w.items()}
+        loss, row = dpo(w, shape, made, before)
+        gradients = torch.autograd.grad(loss, list(w.values()))
+        norms.append(math.sqrt(sum(float((g * g).sum()) for g in gradients)))
+        rows.append(row)
+        w = {name: (x - WHOLE_LR * g).detach() for (name, x), g in zip(w.items(), gradients)}
+    return w, rows, norms
+
+
+def prefers_whole(name, program):
+    """A whole model against scores of the one that it begins as, and, from its end, against those of that first one."""
+    folder = program.work / "model"
+    flavours.make(name, folder)
+    shape, w = reference.load(folder, torch.float64)
+    made = pairs()
+    write_pairs(program.work / "random.tokens", made)
+    program("import", folder, "imported")
+    deck = program.write_deck("deck.toml", training_test.DECK.replace("CLIP", "0"))
+    words = [*WORDS, f"train.batch={BATCH}", f"optimizer.lr={WHOLE_LR}"]
+    before = [[log_probability(w, shape, document, prompt).item() for document in both] for *both, prompt in made]
+    first, *rest = whole_sgd(w, shape, made, before)
+    second = whole_sgd(first, shape, made, before)
+    wanted = {"one": (first, *rest), "again": second}
+    assert abs(rest[0][0]["loss"] - math.log(2)) < 1e-12 and second[1][0]["margin"] > 0 and second[1][-1]["loss"] < 0.99 * math.log(2)
+    grids = {"alone": ONE_RANK, "grid": GRID, "data": (4, ["parallel.data=4", "zero.stage=3"]),
+             "halves": (2, ["parallel.pipe=2", "parallel.schedule=zero-bubble", "model.recompute=block", "train.microbatch=2"])}
+    if shape.experts_per_token:
+        grids["experts"] = (GRID[0], [*GRID[1], "parallel.expert=2"])
+    said = []
+    for grid, (ranks, axes) in grids.items():
+        scores = f"{grid}.scores"
+        program("score", deck, f"train.dpo_scores={scores}", *words, *axes, ranks=ranks)
+        with h5py.File(program.work / scores) as f:
+            (file,) = f["files"].values()
+            got = file["loss"][()]
+            assert [*file["inputs"]] == [len(d) for *both, _ in made for d in both]
+            off = max(abs(a + b) / abs(b) for a, b in zip(got, (x for both in before for x in both), strict=True))
+            assert off <= training_test.BOUND, f"{grid}: scores differ by {off:.1e}"
+        for run, start in (("one", "imported"), ("again", f"one-{grid}")):
+            want, rows, norms = wanted[run]
+            program("train", deck, "--run-dir", f"{run}-{grid}", *words, f"train.dpo_scores={scores}", f"model.init_from={start}", *axes, ranks=ranks)
+            history = program.history(f"{run}-{grid}")
+            training_test.expect_near(history["grad_norm"], norms, f"{run} {grid}: gradient norms")
+            for column, values in history.items():
+                if column in rows[0]:
+                    off = max(abs(a - row[column]) for a, row in zip(values, rows, strict=True))
+                    assert off <= 1e-11, f"{run} {grid}: {column} differs by {off:.1e}"
+            worst = training_test.expect_weights(weights_of(program.newest(f"{run}-{grid}")), names.from_hf(want, shape))
+        said.append(f"{grid} {worst:.1e}")
+    return f"weights differ by {', '.join(said)}; loss {rest[0][0]['loss']:.4f} to {second[1][-1]['loss']:.4f}"
+
+
 def cases():
+    for name in ("gpt2", "llama2", "qwen2-moe"):
+        yield f"preferences-whole-{name}", lambda program, name=name: prefers_whole(name, program)
     for name in ("gpt2", "llama2", "qwen3", "qwen2-moe"):
         yield f"preferences-{name}", lambda program, name=name: prefers(name, program)

@@ -2,6 +2,7 @@
 import math
 import re
 import shutil
+import shutil
 
 from rows import REFUSED, story
 
@@ -152,8 +153,56 @@ def preferences(at):
     assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
     for more, why in (("train.objective=tokens", "is of pairs of documents, of which the rejected one is not to be learnt"),
                       ("data.path=text.tokens data.validation=[]", "has none: make it with trireme tokenize --preference"),
-                      ("adapter.rank=0", "give adapter.rank"), ("run.replay_every=2", "run.replay_every computes")):
+                      ("adapter.rank=0", "give adapter.rank, to compare"), ("run.replay_every=2", "run.replay_every computes")):
         at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
+
+
+@story(CASES, fast=True)
+def scores(at):
+    """scores of a model save the pass that makes them, on any grid, let all of a model learn, and must be of what is trained on"""
+    at.take("one", run="base")
+    for name, sums in (("pairs", range(1, 8)), ("held", range(8, 10))):
+        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "chosen": "{a}", "rejected": "x"}}\n' for a in sums for b in range(1, 8)))
+        at(f"tokenize {name}.jsonl --preference --output {name}.tokens")
+    pairs = "data.packing=documents data.attention=document train.objective=dpo data.path=pairs.tokens data.validation=[held.tokens] "
+    words = f"model.init_from=base {pairs} evaluate.batches=0 checkpoint.keep_last=0 train.microbatch=1 model.dropout=0 run.backend=ref precision.compute=f64"
+    said = at(f"score deck.toml {words} train.dpo_scores=a.scores").out
+    assert "a.scores: 49 pairs of pairs.tokens, by " in said and "14 pairs of held.tokens" in said
+    at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
+    at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores exists",))
+
+    def near(a, b):
+        rows = at.rows(a), at.rows(b)
+        for x, y in zip(*rows, strict=True):
+            for column in ("loss", "grad_norm", "margin", "reward_chosen", "reward_rejected"):
+                assert abs(float(x[column]) - float(y[column])) <= 1e-12, (column, x, y)
+    at(f"train deck.toml {words} adapter.rank=2 --run-dir computed")
+    for i, (name, grid) in enumerate((("a", ""), ("b", ""), ("b", "parallel.seq=2"))):
+        at(f"train deck.toml {words} adapter.rank=2 train.dpo_scores={name}.scores {grid} --run-dir given{i}", ranks=2 if grid else 0)
+        near("computed", f"given{i}")
+    whole = f"{words} train.dpo_scores=a.scores"
+    at(f"train deck.toml {whole} --run-dir whole")
+    assert abs(float(at.rows("whole")[0]["loss"]) - math.log(2)) < 1e-12 and float(at.rows("whole")[-1]["margin"]) != 0
+    assert [at.plan(f"deck.toml {whole}")["reserved_bytes"]] == [
+        int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
+    at(f"train deck.toml {whole} --restart whole/checkpoints/step-00000004 --run-dir rest")
+    assert at.losses("rest") == at.losses("whole")[4:]
+    held = at.rows("whole", "evaluation.csv")[-1]
+    assert f"loss {float(held['loss']):.6f}, over 14 pairs" in at("evaluate whole").out
+    # Scores of what was trained since are those of another model.
+    at(f"score deck.toml {words} model.init_from=whole train.dpo_scores=later.scores")
+    at.train(f"{words} train.dpo_scores=later.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
+             says=("compares with another model than it began with",))
+    at.train(f"{words} train.dpo_scores=later.scores", run="other", says=("these are not the weights of model.init_from",))
+    shutil.copy(at / "pairs.tokens", at / "renamed.tokens")
+    assert "over 49 pairs" in at("evaluate whole --data renamed.tokens").out
+    at.write("few.jsonl", '{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
+    at("tokenize few.jsonl --preference --output pairs.tokens --overwrite")
+    for command in ("train deck.toml --run-dir none", "check deck.toml"):
+        at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("holds no scores of the tokens that are in pairs.tokens now",))
+    at.train(f"{words} train.dpo_scores=none.scores", run="none", codes=REFUSED, says=("make it with `trireme score`",))
+    at.train(words, run="none", codes=REFUSED, says=("or train.dpo_scores",))
+    at("evaluate whole --data pairs.tokens", codes=(1,), says=("holds no scores of the tokens",))
 
 
 def loss_of(said):

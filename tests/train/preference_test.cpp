@@ -110,15 +110,9 @@ std::vector<double> losses_alone(const ModelConfig& c, const Weights& weights,
 }
 
 // Rafailov et al. 2023, equation 7, pair by pair.
-PreferenceSums want_of(const ModelConfig& c, const Weights& weights,
-                       std::span<const Batch> batches) {
-  std::vector<Batch> documents;
-  for (const auto& b : batches)
-    for (auto& d : documents_alone(b)) documents.push_back(std::move(d));
-  const auto policy = losses_alone(c, weights, documents),
-             reference = losses_alone(without_adapters(c), weights, documents);
+PreferenceSums sums_of(const std::vector<double>& policy, const std::vector<double>& reference) {
   PreferenceSums all;
-  for (std::size_t d = 0; d < documents.size(); d += 2) {
+  for (std::size_t d = 0; d < policy.size(); d += 2) {
     const double chosen = beta * (reference[d] - policy[d]),
                  rejected = beta * (reference[d + 1] - policy[d + 1]);
     all.loss += -std::log(1 / (1 + std::exp(-(chosen - rejected))));
@@ -130,6 +124,16 @@ PreferenceSums want_of(const ModelConfig& c, const Weights& weights,
   }
   return all;
 }
+
+PreferenceSums want_of(const ModelConfig& c, const Weights& weights,
+                       std::span<const Batch> batches) {
+  std::vector<Batch> documents;
+  for (const auto& b : batches)
+    for (auto& d : documents_alone(b)) documents.push_back(std::move(d));
+  return sums_of(losses_alone(c, weights, documents),
+                 losses_alone(without_adapters(c), weights, documents));
+}
+
 
 // At 0, of fourth order: of this model the third derivative, with beta, hides digits otherwise.
 template <class F>
@@ -281,15 +285,96 @@ TEST(Preferences, OfLargeMarginsStayFinite) {
   EXPECT_EQ(weight_of(0, 0.5), 0.25);
 }
 
-// The two passes are two of five parts of a step's work.
+// Minus the log-probabilities of a batch's documents, each alone.
+Batch with_reference(const ModelConfig& c, const Weights& weights, Batch b) {
+  b.reference_D = losses_alone(c, weights, documents_alone(b));
+  return b;
+}
+
+TrainerSetup setup_of_scores(const ModelConfig& c) {
+  auto s = dpo_setup(c);
+  s.reference = Reference::given;
+  return s;
+}
+
+// All of a model is trained, against another one whose losses batches bring.
+TEST_P(Preferences, OfAWholeModelAreThoseAgainstTheScores) {
+  const auto c = without_adapters(GetParam().model);
+  const auto fixed = some_weights(c, 0);
+  auto weights = fixed;
+  for (auto& [name, values] : weights)
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] += 0.05 * std::sin(static_cast<double>(3 * i + name.size()));
+  std::vector<Batch> batches{with_reference(c, fixed, batch_of(c, 0, 2)),
+                             with_reference(c, fixed, batch_of(c, 2, 2))};
+  const auto loss_of = [&](const Weights& policy) {
+    PreferenceSums all;
+    for (const auto& b : batches)
+      all += sums_of(losses_alone(c, policy, documents_alone(b)), b.reference_D);
+    return all;
+  };
+  const auto want = loss_of(weights);
+  ASSERT_EQ(want.pairs, 6);
+  const auto got = outcome_of(setup_of_scores(c), weights, batches);
+  expect_near(got.evaluated, want);
+  ASSERT_TRUE(got.step.preferences);
+  expect_near(*got.step.preferences, want);
+  EXPECT_NEAR(got.step.loss, want.loss / 6, 1e-13);
+  for (const auto& [name, gradient] : got.gradients) {
+    for (const std::size_t e : {std::size_t{0}, gradient.size() / 3, gradient.size() - 1}) {
+      const auto loss_at = [&](double by) {
+        auto moved = weights;
+        moved.at(name)[e] += by;
+        return loss_of(moved).loss / 6;
+      };
+      EXPECT_NEAR(gradient[e], slope_of(loss_at), 1e-8) << name << " " << e;
+    }
+  }
+}
+
+// What a Trainer of the model says of documents that share samples is what saves the other pass.
+TEST_P(Preferences, AgainstScoresAreThoseAgainstThePass) {
+  const auto& c = GetParam().model;
+  const auto weights = some_weights(c, 0.3);
+  std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
+  const auto computed = outcome_of(dpo_setup(c), weights, batches);
+  Ref backend;
+  const Workspace scratch(backend);
+  auto plain = dpo_setup(without_adapters(c));
+  plain.trainable = false;
+  Trainer base(backend, {}, plain);
+  write_all(base.store(), weights);
+  const auto scores = base.losses_of_documents(batches);
+  ASSERT_EQ(std::ssize(scores), 12);
+  auto next = scores.begin();
+  for (auto& b : batches) {
+    const auto n = documents_in(b);
+    b.reference_D.assign(next, next + n);
+    next += n;
+  }
+  const auto given = outcome_of(setup_of_scores(c), weights, batches);
+  expect_near(given.evaluated, computed.evaluated);
+  expect_near(*given.step.preferences, *computed.step.preferences);
+  EXPECT_NEAR(given.step.grad_norm, computed.step.grad_norm, 1e-12 * computed.step.grad_norm);
+
+  batches[1].reference_D.pop_back();
+  EXPECT_THROW(outcome_of(setup_of_scores(c), weights, batches), Error);
+}
+
+// The passes are two of five parts of a step's work, or one of four.
 TEST(Preferences, AStepIsDroppedBehindThePasses) {
   const auto c = with_adapters(test::tiny_llama());
   const auto weights = some_weights(c, 0.1);
-  const std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
-  for (const bool gives_up : {true, false}) {
+  const auto fixed = without_adapters(c);
+  const std::vector<Batch> batches{with_reference(fixed, weights, batch_of(c, 0, 2)),
+                                   with_reference(fixed, weights, batch_of(c, 2, 2))};
+  for (const bool gives_up : {true, false})
+    for (const auto reference : {Reference::without_adapters, Reference::given}) {
     Ref backend;
     const Workspace scratch(backend);
-    Trainer trainer(backend, {}, dpo_setup(c));
+    auto setup = dpo_setup(c);
+    setup.reference = reference;
+    Trainer trainer(backend, {}, setup);
     write_all(trainer.store(), weights);
     std::vector<std::pair<int, int>> asked;
     const auto result = trainer.step(0, 1, batches, [&](int done, int of) {
@@ -297,8 +382,9 @@ TEST(Preferences, AStepIsDroppedBehindThePasses) {
       return gives_up;
     });
     EXPECT_EQ(result.verdict, gives_up ? Verdict::dropped : Verdict::updated);
-    std::vector<std::pair<int, int>> want{{4, 10}};
-    if (!gives_up) want.emplace_back(7, 10);
+    const int passes = reference == Reference::given ? 2 : 4;
+    std::vector<std::pair<int, int>> want{{passes, passes + 6}};
+    if (!gives_up) want.emplace_back(passes + 3, passes + 6);
     EXPECT_EQ(asked, want);
     EXPECT_EQ(weights_of(trainer.store()) == weights, gives_up);
   }

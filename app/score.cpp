@@ -1,0 +1,138 @@
+// trireme score DECK [section.key=value ...]: what a fixed model makes of pairs of documents.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "app/commands.hpp"
+#include "app/initial_weights.hpp"
+#include "app/launch.hpp"
+#include "app/machine.hpp"
+#include "app/output.hpp"
+#include "app/tokenizers.hpp"
+#include "lib/base/counted.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/data/same_files.hpp"
+#include "lib/io/scores_file.hpp"
+#include "lib/run/evaluation.hpp"
+#include "lib/train/state.hpp"
+
+namespace trireme {
+
+namespace {
+
+// All pairs of a file, in sequence, whatever part of it is held out.
+Dataset all_of(const Deck& deck, const std::string& path) {
+  auto data = deck.data;
+  data.path.clear();
+  data.weights.clear();
+  data.validation_files = {path};
+  data.validation_fraction = 0;
+  auto all = *validation_data(data, deck.model.context, deck.model.vocab);
+  require_objective(deck, all);
+  return all;
+}
+
+// The files that a deck trains on and holds out.
+std::vector<Dataset> files_of(const Deck& deck) {
+  std::vector<Dataset> all;
+  for (const auto* list : {&deck.data.path, &deck.data.validation_files})
+    for (const auto& path : *list) all.push_back(all_of(deck, path));
+  return all;
+}
+
+FileLosses scored(Trainer& trainer, const Dataset& data, std::int64_t microbatch) {
+  const auto losses = losses_of_documents(trainer, data, microbatch);
+  const auto documents = data.documents(0);
+  const auto& file = data.ranges()[0].file;
+  FileLosses f{file.path().string(), identity_text(file), {}, {}, {}};
+  std::vector<std::size_t> order(documents.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t d) { return documents[d].begin; });
+  for (const auto d : order) {
+    f.begin_D.push_back(documents[d].begin);
+    f.inputs_D.push_back(documents[d].count);
+    f.loss_D.push_back(losses[d]);
+    if (!std::isfinite(losses[d]))
+      throw SharedError(
+          fmt::format("the log-probability of the document from token {} of {} on is infinite or no "
+                      "number: nothing is written",
+                      documents[d].begin, f.file));
+  }
+  return f;
+}
+
+// The model that a run of this deck begins as: without adapters, and nothing of it trains.
+Deck untrained(Deck deck) {
+  deck.model = without_adapters(deck.model);
+  deck.freeze.clear();
+  return deck;
+}
+
+int score(const Communicator& world, const DeckArguments& a) {
+  auto deck = untrained(read_deck(world, a));
+  world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
+  const std::filesystem::path output = deck.train.dpo_scores;
+  at_root(world, Pace::slow, [&] {
+    require(deck.train.objective == Objective::dpo && !output.empty(),
+            "a deck of train.objective = \"dpo\" names the file of scores: give it, and "
+            "train.dpo_scores");
+    require(!deck.model.init_from.empty(),
+            "model.init_from names the checkpoint whose scores are wanted: give it");
+    require(!is_there(output), "{} exists: remove it first, or give another train.dpo_scores",
+            output.string());
+  });
+  const auto reader = open_initial(world, deck);
+  std::vector<Dataset> files;
+  together(world, Pace::slow, [&] { files = files_of(deck); });
+  std::vector<TokenFile> tokens;
+  for (const auto& f : files) tokens.push_back(f.ranges()[0].file);
+  require_same_files(world, tokens);
+  together(world, [&] {
+    compare_with_initial(deck, reader);
+    for (const auto& f : files) {
+      require_tokens_of(reader.meta(), reader.directory().string(), f.tokenizer());
+      log_packing(f);
+    }
+  });
+
+  auto machine = choose_machine(world, deck);
+  machine.input.setup.trainable = false;
+  machine.input.evaluation = PlanEvaluation::included;
+  machine.open(world);
+  auto& trainer = *machine.trainer;
+  together(world, Pace::slow, [&] { load_weights(trainer.store(), reader); });
+
+  ReferenceLosses all;
+  all.model = to_string(reader.identity_of_weights());
+  all.checkpoint = reader.directory().string();
+  all.compute = name_of(machine.input.setup.compute);
+  all.context = deck.model.context;
+  for (const auto& f : files) all.files.push_back(scored(trainer, f, deck.train.microbatch));
+  at_root(world, Pace::slow, [&] {
+    write_scores(output, all);
+    for (const auto& f : all.files)
+      say("{}: {} of {}, by {}\n", output.string(), counted(std::ssize(f.loss_D) / 2, "pair"),
+          f.file, all.checkpoint);
+  });
+  return 0;
+}
+
+}  // namespace
+
+void add_score(CLI::App& app, std::function<int()>& chosen) {
+  auto* command = app.add_subcommand(
+      "score", "log-probabilities of a deck's pairs by model.init_from, to train.dpo_scores");
+  auto a = std::make_shared<DeckArguments>();
+  add_deck_arguments(*command, *a);
+  command->callback([&chosen, a] {
+    chosen = [a] {
+      return on_all_ranks(fmt::format("score {} {}", a->path, fmt::join(a->overrides, " ")),
+                          [&](const Communicator& world) { return score(world, *a); });
+    };
+  });
+}
+
+}  // namespace trireme

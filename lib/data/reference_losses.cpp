@@ -1,0 +1,43 @@
+#include "lib/data/reference_losses.hpp"
+
+#include <algorithm>
+
+#include "lib/base/error.hpp"
+#include "lib/base/hash.hpp"
+#include "lib/data/same_files.hpp"
+
+namespace trireme {
+
+std::string identity_text(const TokenFile& file) {
+  std::string all;
+  for (const auto& [name, value] : identity_of(file)) all += name + " " + value + "\n";
+  return to_string(hash128(all));
+}
+
+std::vector<double> losses_for(const ReferenceLosses& all, const TokenFile& file,
+                               std::span<const PackedDocument> documents) {
+  const auto name = file.path().string();
+  const auto found = std::ranges::find(all.files, identity_text(file), &FileLosses::identity);
+  if (found == all.files.end()) {
+    std::string held;
+    for (const auto& f : all.files) held += (held.empty() ? "" : ", ") + f.file;
+    fail(
+        "{} holds no scores of the tokens that are in {} now, but of {}: make them with `trireme "
+        "score` and this deck",
+        all.source, name, held);
+  }
+  const auto& begins = found->begin_D;
+  std::vector<double> losses;
+  for (const auto& d : documents) {
+    const auto at = std::ranges::lower_bound(begins, d.begin) - begins.begin();
+    const auto i = static_cast<std::size_t>(at);
+    require(i < begins.size() && begins[i] == d.begin && found->inputs_D[i] == d.count,
+            "{} holds no score of the document from token {} of {} on, of {} tokens: it was made "
+            "with samples of {} tokens; make it again with `trireme score` and this deck",
+            all.source, d.begin, name, d.count, all.context);
+    losses.push_back(found->loss_D[i]);
+  }
+  return losses;
+}
+
+}  // namespace trireme

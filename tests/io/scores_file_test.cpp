@@ -1,0 +1,73 @@
+// A file of scores comes back as it was written, or not at all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "lib/base/posix_file.hpp"
+#include "lib/io/scores_file.hpp"
+#include "tests/support/message_of.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+ReferenceLosses some_scores(const std::string& path) {
+  ReferenceLosses all{path, "0123", "runs/base/checkpoints/step-00000012", "f64", 64, {}};
+  for (int i = 0; i < 12; ++i) {
+    auto& f = all.files.emplace_back(
+        FileLosses{fmt::format("folder/{}.tokens", i), fmt::format("id {}", i), {}, {}, {}});
+    for (int d = 0; d < 2 * (i + 1); ++d) {
+      f.begin_D.push_back((std::int64_t{1} << 40) + d * 7);
+      f.inputs_D.push_back(6);
+      f.loss_D.push_back(std::sqrt(d + i));
+    }
+  }
+  return all;
+}
+
+TEST(ScoresFile, ComesBack) {
+  const ScratchFolder scratch;
+  const auto path = (scratch / "deep/pairs.scores");
+  const auto scores = some_scores(path);
+  write_scores(path, scores);
+  EXPECT_EQ(read_scores(path), scores);
+  EXPECT_THAT(message_of<Error>([&] { write_scores(path, scores); }), HasSubstr("remove it first"));
+  EXPECT_THAT(message_of<Error>([&] { read_scores(scratch / "none"); }),
+              HasSubstr("make it with `trireme score`"));
+}
+
+// Any byte may be another one: what is read then is what was written, or nothing.
+TEST(ScoresFile, IsNotReadWhereItIsDamaged) {
+  const ScratchFolder scratch;
+  const auto path = (scratch / "pairs.scores");
+  auto scores = some_scores(path);
+  scores.files.resize(1);
+  write_scores(path, scores);
+  const auto bytes = read_text(path);
+  int refused = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    auto other = bytes;
+    other[at] = static_cast<char>(other[at] ^ 0x10);
+    std::ofstream(path, std::ios::binary) << other;
+    try {
+      auto read = read_scores(path);
+      read.checkpoint = scores.checkpoint;  // names are for messages alone
+      read.files[0].file = scores.files[0].file;
+      EXPECT_EQ(read, scores) << at;
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 20);
+  for (const std::size_t length : {std::size_t{0}, std::size_t{100}, bytes.size() - 1}) {
+    std::ofstream(path, std::ios::binary) << bytes.substr(0, length);
+    EXPECT_THROW(read_scores(path), Error) << length;
+  }
+}
+
+}  // namespace
+}  // namespace trireme
