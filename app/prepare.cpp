@@ -140,9 +140,9 @@ void require_same_scores(const Communicator& world, const Inputs& in) {
   const auto all = world.all_gather(in.identity_of_scores);
   for (std::size_t r = 1; r < all.size(); ++r)
     if (all[r] != all[0])
-      throw SharedError(fmt::format(
-          "rank {} sees other scores in {} than rank 0: all need the same file there", r,
-          in.scores->source));
+      throw SharedError(
+          fmt::format("rank {} sees other scores in {} than rank 0: all need the same file there",
+                      r, in.scores->source));
 }
 
 // Of adapters what they stand beside, of a new run what it begins with. Null: nothing.

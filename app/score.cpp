@@ -56,10 +56,10 @@ FileLosses scored(Trainer& trainer, const Dataset& data, std::int64_t microbatch
     f.inputs_D.push_back(documents[d].count);
     f.loss_D.push_back(losses[d]);
     if (!std::isfinite(losses[d]))
-      throw SharedError(
-          fmt::format("the log-probability of the document from token {} of {} on is infinite or no "
-                      "number: nothing is written",
-                      documents[d].begin, f.file));
+      throw SharedError(fmt::format(
+          "the log-probability of the document from token {} of {} on is infinite or no "
+          "number: nothing is written",
+          documents[d].begin, f.file));
   }
   return f;
 }

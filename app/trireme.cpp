@@ -74,8 +74,8 @@ int main(int argc, char** argv) {
     const bool misspelt = !unknown.empty() && dynamic_cast<const CLI::RequiredError*>(&e);
     // Keys of a deck as options; other commands have none.
     const bool extras = misspelt || dynamic_cast<const CLI::ExtrasError*>(&e);
-    const bool keys = extras && (train || command == "check" || command == "plan" ||
-                                command == "score");
+    const bool keys =
+        extras && (train || command == "check" || command == "plan" || command == "score");
     const auto say = [&] {
       const int code =
           misspelt ? app.exit(CLI::ExtrasError(std::string(command), unknown)) : app.exit(e);

@@ -100,7 +100,8 @@ class Dataset {
   std::vector<TokenRange> ranges_;
   Settings settings_;
   Packings packings_;  // one a range, or none
-  std::vector<std::shared_ptr<const std::vector<double>>> reference_;  // by documents(range), or none
+  // One a range, by documents(range), or none.
+  std::vector<std::shared_ptr<const std::vector<double>>> reference_;
   WindowSequence sequence_;
 };
 

@@ -14,8 +14,8 @@ namespace trireme {
 
 // Of one token file, by its documents' begins, ascending.
 struct FileLosses {
-  std::string file;      // as it was named
-  std::string identity;  // identity_text of it
+  std::string file;                             // as it was named
+  std::string identity;                         // identity_text of it
   std::vector<std::int64_t> begin_D, inputs_D;  // as of PackedDocument
   std::vector<double> loss_D;  // minus the log-probability of the targets that count, natural
   bool operator==(const FileLosses&) const = default;

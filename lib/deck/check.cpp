@@ -392,10 +392,11 @@ class Checker {
     rule(dpo || t.dpo_scores.empty(), {"train.dpo_scores", "train.objective"},
          "train.dpo_scores is of train.objective = \"dpo\": give that, or leave it out");
     if (!dpo) return;
-    rule(deck_.model.adapter.rank > 0 || !t.dpo_scores.empty(),
-         {"train.objective", "train.dpo_scores"},
-         "train.objective = \"dpo\" compares with a fixed model: give adapter.rank, to compare with "
-         "the model that adapters stand beside, or train.dpo_scores, the scores of one");
+    rule(
+        deck_.model.adapter.rank > 0 || !t.dpo_scores.empty(),
+        {"train.objective", "train.dpo_scores"},
+        "train.objective = \"dpo\" compares with a fixed model: give adapter.rank, to compare with "
+        "the model that adapters stand beside, or train.dpo_scores, the scores of one");
     rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
          "train.objective = \"dpo\" is of pairs of documents: give data.packing = \"documents\"");
     rule(deck_.data.long_documents != LongDocuments::split,

@@ -39,8 +39,8 @@ std::vector<T> read_values(hid_t group, const char* name, const fs::path& path) 
   const auto all = H5Dget_storage_size(dataset);
   require(all == static_cast<hsize_t>(n) * sizeof(T), "its {} are not what it says", name);
   std::vector<T> values(static_cast<std::size_t>(n));
-  hdf5_ok(H5Dread(dataset, stored_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dread",
-          path);
+  hdf5_ok(H5Dread(dataset, stored_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+          "H5Dread", path);
   return values;
 }
 
@@ -79,7 +79,8 @@ ReferenceLosses read_all(const fs::path& path) {
   require(H5Aexists(hdf5, "format") > 0 && H5Lexists(hdf5, "files", H5P_DEFAULT) > 0,
           "it holds no scores");
   const auto version = read_number(hdf5, "format", path);
-  require(version == scores_format, "it is of format {}, which this program does not know", version);
+  require(version == scores_format, "it is of format {}, which this program does not know",
+          version);
   ReferenceLosses all;
   all.source = path.string();
   all.model = read_text_attribute(hdf5, "model", path);

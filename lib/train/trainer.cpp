@@ -198,7 +198,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   std::vector<Maximum> answers;
   // With pairs a pass forward comes first, and another one where nothing says what the reference
   // makes of them; forward and backward are three of them.
-  const int passes = setup_.objective != Objective::dpo       ? 0
+  const int passes = setup_.objective != Objective::dpo     ? 0
                      : setup_.reference == Reference::given ? 1
                                                             : 2,
             each = passes > 0 ? 3 : 1;

@@ -129,8 +129,8 @@ class Trainer {
   LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
   // The same of samples of pairs (Dataset::pairs), against TrainerSetup::reference.
   PreferenceSums evaluate_pairs(std::span<const Batch> microbatches);
-  // By microbatch and document of this rank's samples of pairs, the sum of its targets' losses; 0 of
-  // each on a stage without the head. Data ranks may bring different ones, as in evaluate.
+  // By microbatch and document of this rank's samples of pairs, the sum of its targets' losses; 0
+  // of each on a stage without the head. Data ranks may bring different ones, as in evaluate.
   std::vector<double> losses_of_documents(std::span<const Batch> microbatches);
   // This rank's part of each microbatch's loss, a sum over its valid targets: the ranks' parts add
   // to it. Data ranks may bring different ones, as in evaluate. Not for exact_chunk.

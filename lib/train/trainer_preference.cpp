@@ -54,9 +54,10 @@ static std::vector<double> reference_of(std::span<const Batch> microbatches) {
 Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
                                      const ModelStage::When& when) {
   const bool given = setup_.reference == Reference::given;
-  require(given || setup_.model.adapter.rank > 0,
-          "preferences are measured against the model that adapters stand beside, or against scores "
-          "of a model: give [adapter], or train.dpo_scores");
+  require(
+      given || setup_.model.adapter.rank > 0,
+      "preferences are measured against the model that adapters stand beside, or against scores "
+      "of a model: give [adapter], or train.dpo_scores");
   require(setup_.exact_chunk == 0,
           "losses of single documents are not counted as quanta: give another run.exactness than "
           "\"invariant\"");
@@ -64,8 +65,8 @@ Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
   auto without = when;
   without.adapters = false;
   const auto policy = losses_of_documents(microbatches, when),
-             reference = given ? reference_of(microbatches)
-                               : losses_of_documents(microbatches, without);
+             reference =
+                 given ? reference_of(microbatches) : losses_of_documents(microbatches, without);
   Preferences p;
   std::vector<double> margins;
   for (std::size_t d = 0; d < policy.size(); d += 2) {

@@ -368,8 +368,8 @@ TEST_F(Pairs, BringTheScoresOfTheirDocuments) {
             std::vector<std::int32_t> ids(static_cast<std::size_t>(end - t));
             TokenFile(output_).read(begin, ids);
             EXPECT_TRUE(std::ranges::equal(
-                ids, std::span(batch.ids_BT).subspan(s * 22 + static_cast<std::size_t>(t),
-                                                     ids.size())));
+                ids,
+                std::span(batch.ids_BT).subspan(s * 22 + static_cast<std::size_t>(t), ids.size())));
           }
         EXPECT_EQ(d, batch.reference_D.size());
         found += d;

@@ -134,7 +134,6 @@ PreferenceSums want_of(const ModelConfig& c, const Weights& weights,
                  losses_alone(without_adapters(c), weights, documents));
 }
 
-
 // At 0, of fourth order: of this model the third derivative, with beta, hides digits otherwise.
 template <class F>
 double slope_of(const F& f) {
@@ -370,24 +369,24 @@ TEST(Preferences, AStepIsDroppedBehindThePasses) {
                                    with_reference(fixed, weights, batch_of(c, 2, 2))};
   for (const bool gives_up : {true, false})
     for (const auto reference : {Reference::without_adapters, Reference::given}) {
-    Ref backend;
-    const Workspace scratch(backend);
-    auto setup = dpo_setup(c);
-    setup.reference = reference;
-    Trainer trainer(backend, {}, setup);
-    write_all(trainer.store(), weights);
-    std::vector<std::pair<int, int>> asked;
-    const auto result = trainer.step(0, 1, batches, [&](int done, int of) {
-      asked.emplace_back(done, of);
-      return gives_up;
-    });
-    EXPECT_EQ(result.verdict, gives_up ? Verdict::dropped : Verdict::updated);
-    const int passes = reference == Reference::given ? 2 : 4;
-    std::vector<std::pair<int, int>> want{{passes, passes + 6}};
-    if (!gives_up) want.emplace_back(passes + 3, passes + 6);
-    EXPECT_EQ(asked, want);
-    EXPECT_EQ(weights_of(trainer.store()) == weights, gives_up);
-  }
+      Ref backend;
+      const Workspace scratch(backend);
+      auto setup = dpo_setup(c);
+      setup.reference = reference;
+      Trainer trainer(backend, {}, setup);
+      write_all(trainer.store(), weights);
+      std::vector<std::pair<int, int>> asked;
+      const auto result = trainer.step(0, 1, batches, [&](int done, int of) {
+        asked.emplace_back(done, of);
+        return gives_up;
+      });
+      EXPECT_EQ(result.verdict, gives_up ? Verdict::dropped : Verdict::updated);
+      const int passes = reference == Reference::given ? 2 : 4;
+      std::vector<std::pair<int, int>> want{{passes, passes + 6}};
+      if (!gives_up) want.emplace_back(passes + 3, passes + 6);
+      EXPECT_EQ(asked, want);
+      EXPECT_EQ(weights_of(trainer.store()) == weights, gives_up);
+    }
 }
 
 TEST(Preferences, NeedAModelToCompareWith) {
