@@ -84,7 +84,7 @@ int score(const Communicator& world, const DeckArguments& a) {
     require(!is_there(output), "{} exists: remove it first, or give another train.dpo_scores",
             output.string());
   });
-  const auto reader = open_initial(world, deck);
+  auto reader = open_initial(world, deck);
   std::vector<Dataset> files;
   together(world, Pace::slow, [&] { files = files_of(deck); });
   std::vector<TokenFile> tokens;

@@ -384,7 +384,7 @@ TEST_F(Pairs, BringTheScoresOfTheirDocuments) {
   };
   EXPECT_THAT(refusal(23), HasSubstr("it was made with samples of 22 tokens"));
   EXPECT_EQ(refusal(21), "");
-  lines[lines.find('p', 20)] = 'q';
+  lines[lines.find("\"c\"") + 1] = 'd';
   tokenize(options(lines));
   EXPECT_THAT(refusal(22), HasSubstr("holds no scores of the tokens that are in"));
 }
