@@ -407,7 +407,7 @@ class Checker {
          "train.objective = \"dpo\" is not for run.exactness = \"invariant\", which has no sums of "
          "single documents yet: give \"repeatable\" for the same bits on one grid");
     rule(deck_.run.replay_every == 0, {"train.objective", "run.replay_every"},
-         "run.replay_every computes the pass with gradients twice, not the two others of "
+         "run.replay_every computes the pass with gradients twice, not those before it of "
          "train.objective = \"dpo\": leave it out");
   }
 
