@@ -1,7 +1,8 @@
 """Mutants of pairs of documents and of what is learnt from them: name, file, right, wrong, suite."""
-from suites import program
+from suites import program, rows
 
 PAIRS = program("train_test", "*Preferences.*")
+SCORES = rows("scores of a model save")
 FILES = program("data_test", "Pairs.*")
 
 MUTANTS = [
@@ -11,13 +12,15 @@ MUTANTS = [
     ("a pair counts in its microbatch's mean", "lib/train/trainer_preference.cpp", "/ p.sums.pairs;", "/ static_cast<double>(documents / 2);", PAIRS),
     ("documents of all microbatches are the first one's", "lib/train/trainer_preference.cpp", "    first += static_cast<std::size_t>(documents);\n", "", PAIRS),
     ("the reference has adapters", "lib/train/trainer_preference.cpp", "  without.adapters = false;\n", "", PAIRS),
-    ("scores are those of the model itself", "lib/train/trainer_preference.cpp", "reference = given ? reference_of(microbatches)", "reference = given ? policy", PAIRS),
+    ("scores are those of the model itself", "lib/train/trainer_preference.cpp", "given ? reference_of(microbatches)", "given ? policy", PAIRS),
     ("another pass is counted where scores are given", "lib/train/trainer.cpp", "setup_.reference == Reference::given ? 1", "setup_.reference == Reference::given ? 2", PAIRS),
     ("scores are of documents in the file's order", "lib/data/dataset.cpp", "return std::span(*reference_[file]).subspan(begin, end - begin);",
      "return std::span(*reference_[file]).subspan(0, end - begin);", FILES),
     ("scores of a shorter document do", "lib/data/reference_losses.cpp", "begins[i] == d.begin && found->inputs_D[i] == d.count", "begins[i] >= d.begin", FILES),
     ("a damaged score is read", "lib/io/scores_file.cpp", "require(read_text_attribute(hdf5, hash_attribute, path) == scores_hash(all),",
      "require(!read_text_attribute(hdf5, hash_attribute, path).empty(),", program("io_test", "ScoresFile.*")),
+    ("a restart goes on against another model", "app/prepare.cpp", "there.empty() || there == here,", "there.empty() || !here.empty(),", SCORES),
+    ("of a file's scores those of one data rank are kept", "lib/run/evaluation.cpp", "  axes.world.all_reduce(all);\n  return all;", "  return all;", SCORES),
     ("weights are those of a loss without beta", "lib/train/preference.cpp", "return beta * (margin > 0", "return (margin > 0", PAIRS),
     ("a document begins with its sample", "lib/train/preference.cpp", "    before += documents.count;\n", "", PAIRS),
     ("rows of a chunk of logits are the sample's first", "lib/ops/head.cpp", "some.target_T = rows_of(whole.target_T, here);",
