@@ -28,7 +28,7 @@ struct TrainConfig {
   std::int64_t seed = 1;        // of initialisation, data order and dropout
   Objective objective = Objective::tokens;
   double dpo_beta = 0.1;
-  std::string dpo_scores;  // the file of a fixed model's scores; empty: adapters off
+  std::string dpo_scores{};  // the file of a fixed model's scores; empty: adapters off
   Balance balance = Balance::none;
   double balance_rate = 0.001;   // bias: how far it moves a step (DeepSeek-V3)
   double balance_weight = 0.01;  // sample: of its loss, which is 1 for even loads
