@@ -275,7 +275,7 @@ def tokenizers(at):
     for name in ("hf", "other"):
         at(f"tokenize text.txt --separator none --tokenizer {name} -o {name}.tokens")
     check = "check deck.toml model.init_from=run data.path="
-    at(check + "other.tokens", codes=REFUSED, says=("tokenizer", "--tokenizer", "/run is a model of"))
+    at(check + "other.tokens", codes=REFUSED, says=("tokenizer", "--tokenizer", "/run/checkpoints/step-00000012 is a model of"))
     at(check + "'[\"hf.tokens\", \"text.tokens\"]'")
     at("train deck.toml train.steps=14 --run-dir run --restart latest data.path=other.tokens", codes=REFUSED, says=("tokenizer",))
 
