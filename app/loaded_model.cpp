@@ -39,8 +39,8 @@ void add_model_arguments(CLI::App& command, ModelArguments& a) {
 
 // What `evaluate` is to measure.
 constexpr std::array<std::string_view, 6> evaluated_keys{
-    "data.packing=", "data.attention=", "data.long_documents=", "data.separator_masks=",
-    "train.dpo_beta=", "train.dpo_scores="};
+    "data.packing=",         "data.attention=", "data.long_documents=",
+    "data.separator_masks=", "train.dpo_beta=", "train.dpo_scores="};
 
 static void require_machine_keys(const std::vector<std::string>& overrides,
                                  std::span<const std::string_view> more) {

@@ -93,9 +93,9 @@ struct ReadFixed {
   }
 };
 
-// y = code * scale in f32, then rounded, of S records of weights of 4 bits (kernels/nf4.hpp); y_N is
-// dense, with all weights of each. A scale is offset + step q in one rounding, so bits are the same
-// everywhere. Strided: rows of the others are dense.
+// y = code * scale in f32, then rounded, of S records of weights of 4 bits (kernels/nf4.hpp); y_N
+// is dense, with all weights of each. A scale is offset + step q in one rounding, so bits are the
+// same everywhere. Strided: rows of the others are dense.
 struct Dequantize {
   static constexpr std::string_view name = "dequantize";
   View y_N;
@@ -415,8 +415,8 @@ struct Digest {
 };
 
 using Operation =
-    std::variant<Copy, Fill, AddFixed, ReadFixed, Dequantize, Matmul, Attention, AttentionGrad, SinkGrad,
-                 CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
+    std::variant<Copy, Fill, AddFixed, ReadFixed, Dequantize, Matmul, Attention, AttentionGrad,
+                 SinkGrad, CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
                  ActivateGrad, Scale, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
                  ColumnSum, Update, SumSquares, Digest, Route, RouteGrad, RouterLosses,
                  CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad>;

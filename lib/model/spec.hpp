@@ -24,8 +24,8 @@ struct ParamSpec {
   double init_std;   // normal(0, init_std) ...
   double init_mean;  // ... around this: constants have init_std 0
   LearnsFrom learns_from = LearnsFrom::gradients;
-  bool wide = false;         // computed with in the wide type
-  std::int64_t expert = -1;  // that it is of
+  bool wide = false;                  // computed with in the wide type
+  std::int64_t expert = -1;           // that it is of
   BaseType kept = BaseType::compute;  // what learns from nothing may be kept in less
 };
 

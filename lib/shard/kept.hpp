@@ -1,6 +1,7 @@
 #pragma once
-// How a segment's weights lie in shards and travel when they are gathered: in the type that they are
-// computed with or, of what adapters stand beside, in less (BaseType), to be widened for each use.
+// How a segment's weights lie in shards and travel when they are gathered: in the type that they
+// are computed with or, of what adapters stand beside, in less (BaseType), to be widened for each
+// use.
 #include <cstdint>
 #include <span>
 #include <string_view>

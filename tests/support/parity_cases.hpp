@@ -27,7 +27,7 @@ struct ParityCase {
   double dropout = 0;
   std::int64_t adapter_rank = 0;
   BaseType base = BaseType::compute;  // what adapters stand beside
-  bool documents = false;  // data.attention = "document"
+  bool documents = false;             // data.attention = "document"
   OptimizerKind optimizer = OptimizerKind::sgd;
   double momentum = 0;  // of sgd
   bool nesterov = true;
