@@ -326,7 +326,7 @@ TEST_F(Pairs, AreNotReadAsAnythingElse) {
 TEST_F(Pairs, BringTheScoresOfTheirDocuments) {
   std::string lines;
   for (int i = 0; i < 12; ++i) lines += line(1 + i % 5, 1 + i % 3);
-  tokenize(options(lines + line(9, 10)));  // 23 inputs
+  tokenize(options(line(9, 10) + lines));  // 23 inputs
   const auto all_scores = [&](std::int64_t T) {
     const auto data = training_data(packed(output_), T, 256, 5);
     auto documents = std::vector(data.documents(0).begin(), data.documents(0).end());

@@ -16,7 +16,7 @@ MUTANTS = [
     ("another pass is counted where scores are given", "lib/train/trainer.cpp", "setup_.reference == Reference::given ? 1", "setup_.reference == Reference::given ? 2", PAIRS),
     ("scores are of documents in the file's order", "lib/data/dataset.cpp", "return std::span(*reference_[file]).subspan(begin, end - begin);",
      "return std::span(*reference_[file]).subspan(0, end - begin);", FILES),
-    ("scores of a shorter document do", "lib/data/reference_losses.cpp", "begins[i] == d.begin && found->inputs_D[i] == d.count", "begins[i] >= d.begin", FILES),
+    ("the score of the document behind does", "lib/data/reference_losses.cpp", "begins[i] == d.begin && found->inputs_D[i] == d.count", "begins[i] >= d.begin", FILES),
     ("a damaged score is read", "lib/io/scores_file.cpp", "require(read_text_attribute(hdf5, hash_attribute, path) == scores_hash(all),",
      "require(!read_text_attribute(hdf5, hash_attribute, path).empty(),", program("io_test", "ScoresFile.*")),
     ("a restart goes on against another model", "app/prepare.cpp", "there.empty() || there == here,", "there.empty() || !here.empty(),", SCORES),
