@@ -61,7 +61,7 @@ int check(const CheckArguments& a) {
   Findings found;
   // Of files that cannot be read: as large as those that can may need.
   std::int64_t vocab = deck.model.vocab > 0 ? 0 : std::int64_t{1} << 32;
-  found.look([&] { vocab = vocabulary_of(deck.data); });
+  found.look([&] { vocab = vocabulary_of(deck.data, deck.model.vocab); });
   found.look([&] { deck = resolve(deck, {a.ranks, a.ranks_of_node, vocab}); });
   deck.model.vocab = std::max(deck.model.vocab, vocab);
   found.look([&] { FreezeSchedule(deck.freeze, make_spec(deck.model)); });

@@ -94,7 +94,7 @@ Deck read_deck(const Communicator& world, const DeckArguments& a) {
   std::string text, name, vocab;
   at_root(world, [&] {
     deck = load_deck(a.path, a.overrides);
-    vocab = std::to_string(vocabulary_of(deck.data));
+    vocab = std::to_string(vocabulary_of(deck.data, deck.model.vocab));
     text = dump_deck(deck);
     name = deck.name;
   });

@@ -34,7 +34,7 @@ Json plan_of(Deck deck, const Json& run) {
   if (!run.at("timing").empty()) deck.run.backend = run.at("timing").back().at("backend");
   const auto ranks = deck.parallel.pipe * deck.parallel.data * deck.parallel.seq;
   require(ranks > 0, "its deck does not say on how many ranks");
-  const auto vocab = deck.model.vocab > 0 ? 0 : vocabulary_of(deck.data);
+  const auto vocab = deck.model.vocab > 0 ? 0 : vocabulary_of(deck.data, deck.model.vocab);
   deck = resolve(std::move(deck), {.ranks = ranks, .vocab = vocab});
   const auto choice = backend_choice(deck, {});
   auto target = dry_target(choice);

@@ -47,7 +47,7 @@ std::int64_t planned_vocabulary(const Deck& deck) {
         std::error_code unknown;
         return !std::filesystem::exists(path, unknown);
       });
-  return vocabulary_of(here);
+  return vocabulary_of(here, deck.model.vocab);
 }
 
 void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node) {

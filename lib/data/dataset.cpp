@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/data/same_tokenizer.hpp"
 
 namespace trireme {
@@ -26,11 +27,13 @@ std::int64_t training_tokens(const TokenFile& file, double held_out) {
 void check_range(const TokenRange& range, const Dataset::Settings& s) {
   const auto& header = range.file.header();
   const std::string name = range.file.path().string();
-  require(
-      header.vocab <= s.vocab,
-      "{} has a vocabulary of {}, the model one of {}: tokenize with the model's tokenizer, or, "
-      "for a new model, set model.vocab to {} or more",
-      name, header.vocab, s.vocab, header.vocab);
+  require(header.largest < s.vocab,
+          "{} has the id {} of a vocabulary of {}, the model one of {}: tokenize with the model's "
+          "tokenizer, or, for a new model, set model.vocab to {} or more",
+          name, header.largest, header.vocab, s.vocab, header.vocab);
+  if (header.vocab > s.vocab)  // as of Gemma 3, which has no row for the id of a picture
+    log_warning("{} has a vocabulary of {}, the model one of {}: ids above do not occur in it",
+                name, header.vocab, s.vocab);
   require(!s.separator_masks || header.separator,
           "data.separator_masks is on, but {} names no separator id: tokenize again with "
           "--separator, or switch it off",
@@ -301,11 +304,14 @@ std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
                                      .subset_shares = std::move(subset_shares)});
 }
 
-std::int64_t vocabulary_of(const DataConfig& config) {
+std::int64_t vocabulary_of(const DataConfig& config, std::int64_t given) {
   std::int64_t vocab = 0;
-  for (const auto* list : {&config.path, &config.validation_files}) {
-    for (const auto& path : *list) vocab = std::max(vocab, TokenFile(path).header().vocab);
-  }
+  for (const auto* list : {&config.path, &config.validation_files})
+    for (const auto& path : *list) {
+      const TokenFile file(path);
+      const auto& header = file.header();
+      vocab = std::max(vocab, given > 0 ? header.largest + 1 : header.vocab);
+    }
   return vocab;
 }
 

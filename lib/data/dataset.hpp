@@ -116,8 +116,9 @@ Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std
 // training data. A subset of tails that are held out has the shares of data.weights.
 std::optional<Dataset> validation_data(const DataConfig&, std::int64_t T, std::int64_t vocab);
 
-// The smallest model.vocab that fits all files of the section, held-out ones included.
-std::int64_t vocabulary_of(const DataConfig&);
+// What model.vocab is by all files of the section, held-out ones included, or, where one is given,
+// has to be at least: some models have fewer rows than their tokenizers ids.
+std::int64_t vocabulary_of(const DataConfig&, std::int64_t given);
 
 struct Batch {
   std::vector<std::int32_t> ids_BT, targets_BT;

@@ -53,13 +53,13 @@ void TokenFile::read(std::int64_t begin, std::span<std::int32_t> ids) const {
   read_bytes(static_cast<std::int64_t>(TokenFileHeader::bytes) + begin * header_.token_bytes, raw);
   const std::uint32_t largest = header_.token_bytes == 2 ? widen<std::uint16_t>(raw.data(), ids)
                                                          : widen<std::uint32_t>(raw.data(), ids);
-  if (largest < static_cast<std::uint64_t>(header_.vocab)) return;
+  if (largest <= static_cast<std::uint64_t>(header_.largest)) return;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto id = static_cast<std::uint32_t>(ids[i]);
-    require(id < static_cast<std::uint64_t>(header_.vocab),
-            "{}: token {} has id {}, but the vocabulary is {}: the file is damaged or its header "
-            "wrong; tokenize again",
-            path().string(), begin + static_cast<std::int64_t>(i), id, header_.vocab);
+    require(id <= static_cast<std::uint64_t>(header_.largest),
+            "{}: token {} has id {}, but the largest is {} by its header: the file is damaged or "
+            "its header wrong; tokenize again",
+            path().string(), begin + static_cast<std::int64_t>(i), id, header_.largest);
   }
 }
 

@@ -67,7 +67,7 @@ class TokenFile {
   std::int64_t count() const { return header_.count; }
 
   // Copies tokens [begin, begin + ids.size()). Throws Error naming file, position and id when one
-  // is not below the vocabulary.
+  // is above the header's largest.
   void read(std::int64_t begin, std::span<std::int32_t> ids) const;
   // Whether tokens [begin, begin + n) count in the loss when they are predicted; all do in files
   // without a mask.

@@ -49,9 +49,9 @@ static void resolve_vocab(Deck& deck, std::int64_t needed) {
   if (vocab == 0) vocab = needed;
   expect(vocab > 0, "the token files or the deck say how large the vocabulary is");
   require(vocab >= needed,
-          "model.vocab = {} is smaller than the vocabulary {} of the token files: leave it out, or "
-          "tokenize with the model's tokenizer",
-          vocab, needed);
+          "model.vocab = {}, and the token files have ids up to {}: leave it out, or tokenize with "
+          "the model's tokenizer",
+          vocab, needed - 1);
 }
 
 Deck resolve(Deck deck, const DeckContext& s) {

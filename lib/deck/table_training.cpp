@@ -80,10 +80,12 @@ KeySection model_section() {
           row("attention_softcap", &M::attention_softcap,
               "a soft cap c: scores s become c tanh(s / c) (Gemma 2); 0: none. On a GPU cuDNN does "
               "not compute such attention, kernels of Trireme's own do")
-              .in(0, 1e6),
+              .in(0, 1e6)
+              .in_f32(),
           row("logit_softcap", &M::logit_softcap,
               "the same of the head's logits (Gemma 2); 0: none")
-              .in(0, 1e6),
+              .in(0, 1e6)
+              .in_f32(),
           row("attention_sinks", &M::attention_sinks,
               "of each query head a learnt logit joins those of the keys in softmax, and its share "
               "is dropped (gpt-oss); begins at 0, has no weight decay"),

@@ -74,6 +74,13 @@ void require_rotary(const ModelConfig& c) {
     refuse(c.bias ? "bias" : "qkv_bias", text_of(true), "each with model.qk_norm = true", "false");
 }
 
+// Whatever the width of a head is.
+void require_heads_that_divide(const ModelConfig& c, std::string_view whose) {
+  if (c.width % c.heads != 0)
+    refuse("heads", fmt::format("{}", c.heads), whose,
+           fmt::format("a divisor of model.width = {}", c.width));
+}
+
 void require_olmo2(const ModelConfig& c) {
   constexpr const char* olmo2 = "Olmo2ForCausalLM, the one with norms behind alone,";
   if (!c.qk_norm) refuse("qk_norm", text_of(false), olmo2, "true");
@@ -107,6 +114,7 @@ void require_no_gemma(const ModelConfig& c) {
 std::string gemma_architecture(const ModelConfig& c) {
   constexpr const char* gemma = "each with model.norm_place = \"both\"";
   if (c.experts > 0) refuse("experts", fmt::format("{}", c.experts), gemma, "0");
+  require_heads_that_divide(c, gemma);
   if (c.activation != ActivationKind::geglu)
     refuse("activation", in_quotes(name_of(c.activation)), gemma, "\"geglu\"");
   if (!c.scale_embedding) refuse("scale_embedding", text_of(false), gemma, "true");
@@ -151,9 +159,7 @@ std::string dense_architecture(const ModelConfig& c) {
     require_one_window(c, mistral);
     return "MistralForCausalLM";
   }
-  if (c.width % c.heads != 0)
-    refuse("heads", fmt::format("{}", c.heads), "LlamaForCausalLM",
-           fmt::format("a divisor of model.width = {}", c.width));
+  require_heads_that_divide(c, "LlamaForCausalLM");
   return "LlamaForCausalLM";
 }
 

@@ -52,10 +52,20 @@ constexpr std::array families = {
     Family{"qwen3_moe", 4, 0, 32768, 4096, Windows::if_used, false, true, 1e-6, 1e4, qwen3_moe},
 };
 
+bool is_code_of_phi3(const ConfigFields& f, const Json& map) {
+  return f.text("model_type", "") == "phi3" && map.is_object() &&
+         std::ranges::all_of(map, [](const Json& name) {
+           return name.is_string() && (name == "configuration_phi3.Phi3Config" ||
+                                       name == "modeling_phi3.Phi3ForCausalLM");
+         });
+}
+
 void refuse_common(const ConfigFields& f) {
   f.refuse_if(f.find("quantization_config"), "quantization_config",
               "quantized weights are not imported; take the model in bf16 or f32");
-  f.refuse_if(f.find("auto_map"), "auto_map",
+  // Phi-3's is older than the class that transformers has of it, and is not asked for.
+  const auto* const own = f.find("auto_map");
+  f.refuse_if(own && !is_code_of_phi3(f, *own), "auto_map",
               "this model brings code of its own, which may compute something else");
   f.refuse_if(f.flag("is_encoder_decoder", false), "is_encoder_decoder",
               "models here are decoders alone");
@@ -120,6 +130,8 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
     fields->refuse_if(fields->real("partial_rotary_factor", 1) != 1, "partial_rotary_factor",
                       "rotary positions here turn all channels of a head");
   const auto type = rope.text("rope_type", rope.text("type", "default").c_str());
+  rope.refuse_if(family.model_type == "gemma3_text" && type != "default" && !rope.find("rope_type"),
+                 "type", "Gemma 3's class reads 'rope_type' alone");
   if (family.model_type == "phi3") {
     f.unused("original_max_position_embeddings");  // without longrope
     // Its class reads "su" and "yarn" as "longrope", too.

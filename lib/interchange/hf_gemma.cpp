@@ -22,13 +22,19 @@ void read_gemma(const ConfigFields& f, std::string_view model_type, ModelConfig&
   f.refuse_if(f.text("hidden_activation", tanh_gelu) != tanh_gelu, "hidden_activation",
               "GELU in its tanh form is what a gated MLP of Gemma's has here");
   f.unused("hidden_act");
+  // Gemma 2's larger ones say it twice.
+  f.refuse_if(second && f.integer("sliding_window_size", c.window) != c.window && c.window > 0,
+              "sliding_window_size", "it is not what 'sliding_window' says");
   f.refuse_if(f.flag("use_bidirectional_attention", false), "use_bidirectional_attention",
               "tokens here do not see later ones");
   c.activation = ActivationKind::geglu;
   c.norm_place = NormPlace::both;
   c.scale_embedding = true;
+  // Null is none. A cap of 0, which transformers divides by, is none here.
   const auto cap = [&](const char* key, double otherwise) {
-    return f.real(key, f.names(key) ? 0 : otherwise);
+    const double c = f.real(key, f.names(key) ? 0 : otherwise);
+    f.refuse_if(c == 0 && f.find(key), key, "no score is left under a cap of 0; null is no cap");
+    return c;
   };
   c.logit_softcap = cap("final_logit_softcapping", second ? 30 : 0);
   if (second)
@@ -45,8 +51,11 @@ void read_gemma(const ConfigFields& f, std::string_view model_type, ModelConfig&
 const Json* full_rope_of_gemma3(const ConfigFields& f, ModelConfig& c) {
   const auto* const all = f.find("rope_parameters");
   c.window_rope_theta = f.real("rope_local_base_freq", 10000);
-  if (!all || (!all->contains("full_attention") && !all->contains("sliding_attention"))) return all;
-  f.refuse_if(f.find("rope_scaling"), "rope_scaling",
+  if (!all) return all;
+  f.refuse_if(!all->contains("full_attention") && !all->contains("sliding_attention"),
+              "rope_parameters", "Gemma 3 has them by types of layers");
+  const auto* const scaling = f.find("rope_scaling");
+  f.refuse_if(scaling && !scaling->empty(), "rope_scaling",
               "'rope_parameters' say it by types of layers");
   const ConfigFields by_type(*all, "rope_parameters");
   const auto* const full = by_type.find("full_attention");
@@ -66,7 +75,10 @@ const Json* full_rope_of_gemma3(const ConfigFields& f, ModelConfig& c) {
 std::int64_t query_scalar_of(const ModelConfig& c) {
   if (c.attention_scale == 0) return c.head_dim;
   const auto scalar = std::llround(1 / (c.attention_scale * c.attention_scale));
-  return scalar >= 1 && scale_of(scalar) == c.attention_scale ? scalar : 0;
+  // Python's n**-0.5 is another rounding of it.
+  const bool equal =
+      scalar >= 1 && std::abs(scale_of(scalar) - c.attention_scale) <= 4e-16 * c.attention_scale;
+  return equal ? scalar : 0;
 }
 
 void add_gemma(Json& json, const ModelConfig& c, const std::string& architecture) {

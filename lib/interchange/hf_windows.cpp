@@ -71,7 +71,10 @@ void read_window(const ConfigFields& f, Windows windows, std::int64_t otherwise,
     c.window_layers = types       ? listed
                       : patterned ? layers_but_each(each, c.layers)
                                   : layers_from(full_layers(f), c.layers);
-    if (c.window_layers.empty()) return;
+    if (c.window_layers.empty()) {
+      f.unused("sliding_window");
+      return;
+    }
     const auto types_given = types ? std::ssize(*types) : c.layers;
     require(types_given == c.layers, "'layer_types' has {}, and 'num_hidden_layers' is {}",
             counted(types_given, "layer"), c.layers);

@@ -239,7 +239,8 @@ ModelConfig canonical(ModelConfig c) {
   if (c.window == 0 || std::ssize(c.window_layers) == c.layers)
     c.window_layers = plain.window_layers;
   if (c.window == 0 || !rotary) c.window_rope_theta = plain.window_rope_theta;
-  if (c.head_dim > 0 && c.attention_scale == 1 / std::sqrt(static_cast<double>(c.head_dim)))
+  if (c.head_dim > 0 &&  // Python's head_dim**-0.5 is another rounding
+      std::abs(c.attention_scale * std::sqrt(static_cast<double>(c.head_dim)) - 1) <= 4e-16)
     c.attention_scale = plain.attention_scale;
   c.preset = plain.preset;
   c.dropout = plain.dropout;

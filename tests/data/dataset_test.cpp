@@ -241,12 +241,17 @@ TEST(Dataset, NamesTheFileWithTooLittleData) {
 
 TEST(Dataset, RefusesAVocabularyBeyondTheModels) {
   const ScratchFolder scratch;
-  const auto config = config_for({write_token_file(scratch / "a", counting(99), {.vocab = 50257})});
-  EXPECT_EQ(vocabulary_of(config), 50257);
+  const auto config =
+      config_for({write_token_file(scratch / "a", counting(300, 300), {.vocab = 50257})});
+  EXPECT_EQ(vocabulary_of(config, 0), 50257);
+  EXPECT_EQ(vocabulary_of(config, 256), 300);
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 8, 256, 0); }),
               AllOf(HasSubstr(scratch / "a"), HasSubstr("50257"), HasSubstr("256"),
                     HasSubstr("model.vocab")));
-  EXPECT_EQ(training_data(config, 8, 50304, 0).samples_per_epoch(), 12);
+  EXPECT_EQ(training_data(config, 8, 50304, 0).samples_per_epoch(), 37);
+  // Ids that the model has no rows for may be known where they do not occur.
+  EXPECT_EQ(training_data(config, 8, 300, 0).samples_per_epoch(), 37);
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 8, 299, 0); }), HasSubstr("id 299"));
 }
 
 TEST(Dataset, NamesAnIdBeyondTheVocabulary) {

@@ -73,6 +73,9 @@ const Mistake mistakes[] = {
     {"FlushedInSingle", "[model]\nnorm_eps = 1e-38\n",
      "d.toml:6:12: model.norm_eps = 1e-38 rounds to 0 in f32, the type it is used in: give 1.2e-38 "
      "or more"},
+    {"CapFlushedInSingle", "[model]\nlogit_softcap = 1e-40\n",
+     "d.toml:6:17: model.logit_softcap = 1e-40 rounds to 0 in f32, the type it is used in: give "
+     "1.2e-38 or more"},
     {"NoZeroButReadAsOne", "[optimizer]\nbetas = [0.9, 1e-400]\n",
      "d.toml:6:15: 1e-400 is too small for a double: write 0 or a larger number"},
     {"OneInSingle", "[model]\ndropout = 0.99999999\n",

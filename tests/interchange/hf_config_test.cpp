@@ -1,5 +1,6 @@
 // config.json to [model] and back; what cannot be represented is refused by name.
 #include "lib/interchange/hf_config.hpp"
+#include "lib/interchange/hf_gemma.hpp"
 
 #include "tests/interchange/config_files.hpp"
 
@@ -80,12 +81,17 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
       llama, [](auto& c) { c.window = 5, c.window_rope_theta = 30; },
       "model.window_rope_theta = 30");
   const auto gemma2 = small_gemma2(), gemma3 = small_gemma3();
+  auto of_python = gemma2;
+  of_python.attention_scale = 0.37796447300922725;  // 7**-0.5, not 1 / sqrt(7)
+  EXPECT_EQ(query_scalar_of(of_python), 7);
   refused(
       gemma2, [](auto& c) { c.scale_embedding = false; }, "model.scale_embedding = false");
   refused(
       gemma2, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
   refused(
       gemma2, [](auto& c) { c.attention_scale = 0.3; }, "model.attention_scale = 0.3");
+  refused(
+      gemma2, [](auto& c) { c.width += 2; }, "a divisor of model.width");
   refused(
       gemma2, [](auto& c) { c.window_rope_theta = 30; }, "model.window_rope_theta = 30");
   refused(
@@ -284,6 +290,12 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
   EXPECT_EQ(phi3.norm_eps, 1e-5);
   EXPECT_EQ(phi3.window, 0);
   EXPECT_EQ(with(llama_config(), R"({"model_type": "phi3", "sliding_window": 5})").window, 5);
+  // As Microsoft has it, with code that is older than the class.
+  EXPECT_EQ(with(llama_config(), R"({"model_type": "phi3", "sliding_window": 5, "auto_map":
+    {"AutoConfig": "configuration_phi3.Phi3Config",
+     "AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"}})")
+                .window,
+            5);
   const auto olmo2 = with(llama_config(), R"({"model_type": "olmo2", "rms_norm_eps": null,
     "max_position_embeddings": null})");
   EXPECT_EQ(olmo2.context, 2048);
@@ -301,8 +313,18 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
   EXPECT_EQ(gemma2.window, 4096);
   EXPECT_EQ(gemma2.window_layers, (std::vector<std::int64_t>{0, 2}));
   EXPECT_TRUE(gemma2.tied && gemma2.scale_embedding);
+  // As the one of 9B has it.
+  EXPECT_EQ(with(llama_config(), R"({"model_type": "gemma2", "sliding_window": 5,
+    "sliding_window_size": 5})")
+                .window,
+            5);
+  EXPECT_EQ(with(llama_config(), R"({"model_type": "gemma3_text", "sliding_window": 5,
+    "sliding_window_pattern": 1, "rope_scaling": {}})")
+                .window,
+            0);
   const auto gemma3 = with(llama_config(), R"({"model_type": "gemma3_text", "head_dim": 16,
-    "num_hidden_layers": 7, "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 8}})");
+    "num_hidden_layers": 7, "rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 8},
+    "final_logit_softcapping": null})");
   EXPECT_EQ(gemma3.attention_scale, 1 / 16.0);
   EXPECT_EQ(gemma3.logit_softcap, 0);
   EXPECT_EQ(gemma3.window_layers, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 6}));
@@ -385,6 +407,17 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"model_type": "gemma3_text", "rope_parameters": {"sliding_attention":
           {"rope_type": "linear", "factor": 2}}})",
        "'rope_parameters.sliding_attention.rope_type' = \"linear\""},
+      {R"({"model_type": "gemma3_text", "rope_scaling": {"type": "linear", "factor": 8}})",
+       "'rope_scaling.type' = \"linear\": Gemma 3's class reads 'rope_type' alone"},
+      {R"({"model_type": "gemma3_text", "rope_parameters": {"rope_theta": 5}})",
+       "'rope_parameters' = "},
+      {R"({"model_type": "gemma2", "attn_logit_softcapping": 0.0})",
+       "'attn_logit_softcapping' = 0.0"},
+      {R"({"model_type": "gemma3_text", "final_logit_softcapping": 0})",
+       "'final_logit_softcapping' = 0"},
+      {R"({"model_type": "gemma2", "sliding_window": 5, "sliding_window_size": 6})",
+       "'sliding_window_size' = 6"},
+      {R"({"model_type": "phi3", "auto_map": {"AutoConfig": "other.Config"}})", "'auto_map'"},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "su", "short_factor": [1, 1, 1]}})",
        "'rope_type' = \"su\" in a model of type \"phi3\" is \"longrope\""},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "yarn", "factor": 2.0}})",
