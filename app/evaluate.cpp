@@ -45,11 +45,12 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   const auto pairs =
       std::ranges::find_if(files, [](auto& f) { return TokenFile(f).header().pairs; });
   if (pairs == files.end()) return;
-  const bool scored =
-      !deck.train.dpo_scores.empty() || std::ranges::any_of(a.model.overrides, [](auto& o) {
-        return o.starts_with("train.dpo_scores=");
-      });
-  require(deck.model.adapter.rank > 0 || scored,
+  // The deck is checked before overrides are read, too.
+  constexpr std::string_view scores_key = "train.dpo_scores=";
+  for (const auto& o : a.model.overrides)
+    if (o.starts_with(scores_key))
+      deck.train.dpo_scores = std::filesystem::absolute(o.substr(scores_key.size())).string();
+  require(deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
           "{} is of pairs of documents, for which a model with adapters is compared with the one "
           "that they stand beside, and {} has no adapters: give train.dpo_scores, made by `trireme "
           "score`",

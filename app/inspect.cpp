@@ -108,7 +108,9 @@ int inspect_run(const std::filesystem::path& run) {
 int inspect(const InspectArguments& a) {
   const auto path = std::filesystem::path(a.path);
   std::error_code e;
-  if (!std::filesystem::is_directory(path, e) && is_token_file(path)) {
+  if (std::filesystem::is_regular_file(path, e)) {
+    require(is_token_file(path), "{} is no token file, and a checkpoint is a directory",
+            path.string());
     require(!a.repair, "--repair is for checkpoints, and {} is a token file", path.string());
     if (a.verify) TokenFile(path).verify();
     inspect_tokens(path, a.document);

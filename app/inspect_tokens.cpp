@@ -53,6 +53,8 @@ void say_contents(const TokenFile& file) {
   }
   if (!h.separator) return say("  no separator: it is one document\n");
   auto all = documents_of(file, 0, file.count());
+  require(!h.pairs || all.size() % 2 == 0,
+          "{}: its documents are said to be pairs, and are an odd number", file.path().string());
   say("  {}{}, behind each the separator {}\n", counted(std::ssize(all), "document"),
       h.pairs ? fmt::format(", {}", counted(std::ssize(all) / 2, "pair")) : "", *h.separator);
   say_lengths(std::move(all));

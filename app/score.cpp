@@ -1,4 +1,6 @@
 // trireme score DECK [section.key=value ...]: what a fixed model makes of pairs of documents.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -11,10 +13,12 @@
 #include "app/output.hpp"
 #include "app/tokenizers.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/same_files.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/scores_file.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/train/state.hpp"
@@ -107,6 +111,10 @@ int score(const Communicator& world, const DeckArguments& a) {
 
   ReferenceLosses all;
   all.model = to_string(reader.identity_of_weights());
+  // Weights that compute otherwise are another model.
+  if (const auto differences = model_differences(model_of(reader), deck.model);
+      !differences.empty())
+    all.model += "/" + to_string(hash128(fmt::format("{}", fmt::join(differences, "\n"))));
   all.checkpoint = reader.directory().string();
   all.compute = name_of(machine.input.setup.compute);
   all.context = deck.model.context;

@@ -26,6 +26,7 @@
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/predict/machine_file.hpp"
+#include "lib/run/generation.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/run/run_length.hpp"
 
@@ -166,6 +167,11 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
         "evaluate.sample_prompt needs a tokenizer, and neither the token files of data.path nor "
         "the model that it begins with hold one: leave it out, or tokenize the text with one");
     tokenizer = make_tokenizer(spec, in.deck.data.path[0]);
+    try {
+      require_ids(prompt_ids(*tokenizer, in.deck.evaluate.sample_prompt), in.deck.model.vocab);
+    } catch (const Error& e) {
+      fail("evaluate.sample_prompt: {}", e.what());
+    }
   });
   return tokenizer;
 }

@@ -157,9 +157,15 @@ struct Prompt {
 };
 
 Prompt prompt_in(const Json& object, Texts& texts) {
-  const char* const name = member(object, "prompt") ? "prompt" : "conversations";
+  const auto given = [&](const char* name) {
+    const auto* const one = member(object, name);
+    return one && *one != "" && *one != Json::array();
+  };
+  require(!given("prompt") || !given("conversations"),
+          "there are \"prompt\" and \"conversations\": leave one of them out");
+  const char* const name = given("conversations") ? "conversations" : "prompt";
+  if (!given(name)) return {name};
   const auto* const prompt = member(object, name);
-  if (!prompt || *prompt == "") return {name};
   if (prompt->is_string()) return {name, {{"user", prompt->get<std::string>()}}, true};
   require(prompt->is_array(), "\"{}\" is neither a text nor a list of messages", name);
   return {name, messages_in(*prompt, name, texts), false};
@@ -181,8 +187,10 @@ bool asks(const Conversation& c, const Conversation& prompt) {
   return std::ranges::any_of(
       c, [&](const Message& m) { return m.role == "user" && m.content == prompt[0].content; });
 }
+// Behind a system's message that the prompt may lack.
 bool begins_with(const Conversation& c, const Conversation& prompt) {
-  return c.size() > prompt.size() && std::equal(prompt.begin(), prompt.end(), c.begin());
+  const auto from = c.begin() + (!c.empty() && c[0].role == "system" && prompt[0].role != "system");
+  return c.end() - from > std::ssize(prompt) && std::equal(prompt.begin(), prompt.end(), from);
 }
 
 // Puts the prompt before both, unless they are whole conversations, which have it already.
@@ -195,10 +203,11 @@ void put_before(const Prompt& prompt, ConversationPair& pair) {
     require(!prompt.is_text || !whole,
             "\"prompt\" is a text, and no message of a user in \"chosen\" or in \"rejected\" is "
             "that text: leave it out where these are whole conversations");
-    require(all->empty() || (*all)[0] != p[0],
-            "an answer begins as the prompt does, and does not go on as it: leave \"{}\" out, or "
-            "give what comes behind it alone",
-            prompt.name);
+    const auto first = all->empty() ? std::string() : (*all)[0].role;
+    require(first != "system" && first != "user",
+            "an answer begins with a message of the role {}, as a whole conversation does, and has "
+            "not all of \"{}\": leave \"{}\" out, or give what comes behind it alone",
+            first, prompt.name, prompt.name);
     all->insert(all->begin(), p.begin(), p.end());
   }
 }

@@ -231,7 +231,9 @@ void Dataset::read_documents(const TokenRange& range, std::span<const PackedDocu
     if (!start_T.empty()) std::ranges::fill(start_T.subspan(t, n), static_cast<std::int32_t>(t));
     t += n;
   }
-  std::ranges::fill(ids_T.subspan(t), *range.file.header().separator);
+  // Padding; a separator that does not occur may be no id of the model's.
+  const auto separator = *range.file.header().separator;
+  std::ranges::fill(ids_T.subspan(t), separator < settings_.vocab ? separator : 0);
   std::ranges::fill(targets_T.subspan(t), no_target);
   if (!start_T.empty())
     std::iota(start_T.begin() + static_cast<std::ptrdiff_t>(t), start_T.end(),

@@ -397,6 +397,11 @@ class Checker {
         {"train.objective", "train.dpo_scores"},
         "train.objective = \"dpo\" compares with a fixed model: give adapter.rank, to compare with "
         "the model that adapters stand beside, or train.dpo_scores, the scores of one");
+    rule(t.dpo_scores.empty() || deck_.model.adapter.base == BaseType::compute,
+         {"train.dpo_scores", "adapter.base"},
+         "train.dpo_scores are of whole weights, and adapter.base = \"{}\" compares with what is "
+         "kept of them: leave train.dpo_scores out",
+         name_of(deck_.model.adapter.base));
     rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
          "train.objective = \"dpo\" is of pairs of documents: give data.packing = \"documents\"");
     rule(deck_.data.long_documents != LongDocuments::split,

@@ -207,7 +207,7 @@ void require_ids(std::span<const std::int32_t> ids, std::int64_t vocab) {
     require(
         id >= 0 && id < vocab,
         "the tokenizer gives the id {}, and the model has ids below {}: its tokenizer is another "
-        "one",
+        "one, or the model has no row for that",
         id, vocab);
 }
 

@@ -83,6 +83,22 @@ std::vector<Pair> documents_in(const Sample& s) {
   return all;
 }
 
+// The separator may be an id that the model has no row for, where it does not occur.
+TEST(Packing, PadsWithIdsOfTheModel) {
+  const ScratchFolder scratch;
+  auto options = ended();
+  options.vocab = 1000;
+  options.separator = 999;
+  const Dataset data =
+      training_data(packed({write_token_file(scratch / "a", {5, 6, 7, 8}, options)}), 6, 256, 1);
+  const auto s = [&] {
+    std::vector<std::int32_t> ids(6, nothing), targets(6, nothing), starts(6, nothing);
+    data.read(0, ids, targets, starts);
+    return ids;
+  }();
+  EXPECT_THAT(s, ElementsAre(5, 6, 7, 0, 0, 0));
+}
+
 TEST(Packing, HasEachDocumentOnceAnEpochAndWhole) {
   const ScratchFolder scratch;
   const std::vector<int> lengths{5, 0, 12, 3, 3, 16, 1, 7, 16, 2};

@@ -158,10 +158,13 @@ TEST_F(Pairs, AreReadFromAllForms) {
            line("\"conversations\": " + list(from_x), list(from_y), list(from_n)),
            line("\"conversations\": " + list(from_x) + ", \"system\": \"\"", y, n),
            line("", list(from_x, from_y), list(from_x, from_n)),
+           line(R"("prompt": "", "conversations": )" + list(from_x), from_y, from_n),
+           line(R"("prompt": [], "conversations": )" + list(from_x), from_y, from_n),
        })
     EXPECT_EQ(as_text(same), want) << same;
   for (const auto& same : {
            line("\"prompt\": " + list(s, x), list(y), list(n)),
+           line("\"prompt\": " + list(x), list(s, x, y), list(s, x, n)),
            line(R"("prompt": "x")", list(s, x, y), list(s, x, n)),
            line(R"("system": "s", "prompt": "x")", list(x, y), list(x, n)),
            line("\"conversations\": " + list(from_x) + ", \"system\": \"s\"", from_y, from_n),
@@ -180,7 +183,11 @@ TEST_F(Pairs, AreReadFromAllForms) {
   EXPECT_THAT(refused(line(R"("prompt": "z")", list(x, y), list(x, n))),
               HasSubstr("in.jsonl:1: \"prompt\" is a text, and no message of a user"));
   EXPECT_THAT(refused(line("\"prompt\": " + list(x, y), list(x, y), list(x, n))),
-              HasSubstr("begins as the prompt does"));
+              HasSubstr("begins with a message of the role user"));
+  EXPECT_THAT(refused(line("\"prompt\": " + list(own("user", "z")), list(s, x, y), list(s, x, n))),
+              HasSubstr("begins with a message of the role system"));
+  EXPECT_THAT(refused(line(R"("prompt": "x", "conversations": )" + list(from_x), from_y, from_n)),
+              HasSubstr("\"prompt\" and \"conversations\""));
   EXPECT_THAT(refused(line("", "\"y\"", "\"n\"")), HasSubstr("there is no \"prompt\""));
   EXPECT_THAT(refused(line("\"prompt\": 3", y, n)), HasSubstr("neither a text nor a list"));
   EXPECT_THAT(refused(R"({"prompt": "x", "chosen": "y"})"), HasSubstr("no \"rejected\""));

@@ -196,6 +196,13 @@ def scores(at):
     at.train(f"{words} train.dpo_scores=later.scores", run="other", says=("these are not the weights of model.init_from",))
     shutil.copy(at / "pairs.tokens", at / "renamed.tokens")
     assert "over 49 pairs" in at("evaluate whole --data renamed.tokens").out
+    # Of a model that was trained otherwise, when they are named.
+    assert "over 49 pairs" in at("evaluate base train.dpo_scores=a.scores --data renamed.tokens").out
+    at.train(f"model.init_from=base adapter.rank=2 adapter.base=nf4 {pairs} train.dpo_scores=a.scores", run="none", codes=REFUSED,
+             says=("compares with what is kept of them",))
+    at(f"score deck.toml {words} model.attention_scale=0.9 train.dpo_scores=scaled.scores")
+    at.train(f"{words} train.dpo_scores=scaled.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
+             says=("compares with another model than it began with",))
     at.write("few.jsonl", '{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
     at("tokenize few.jsonl --preference --output pairs.tokens --overwrite")
     for command in ("train deck.toml --run-dir none", "check deck.toml"):
