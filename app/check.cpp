@@ -97,6 +97,10 @@ int check(const CheckArguments& a) {
         deck.model.adapter.rank > 0 ? open_adapter_base({}, deck, nullptr) : open_initial({}, deck);
     require_tokens_of(reader.meta(), reader.directory().string(), tokenizer);
   }
+  if (deck.train.objective == Objective::distill) {
+    const auto teacher = open_teacher({}, deck, nullptr);
+    require_tokens_of(teacher.meta(), teacher.directory().string(), tokenizer);
+  }
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
   warn_of_settings(deck, total_steps(deck.train, deck.model.context),

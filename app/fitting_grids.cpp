@@ -3,12 +3,15 @@
 #include <numeric>
 
 #include "lib/base/sizes.hpp"
+#include "lib/deck/teacher.hpp"
 
 namespace trireme {
 
 Deck PlannedRun::resolved(Deck d) const {
   const auto vocab = planned_vocabulary(d);
-  return resolve(std::move(d), {ranks, ranks_of_node, vocab});
+  d = resolve(std::move(d), {ranks, ranks_of_node, vocab});
+  read_teacher(d);
+  return d;
 }
 
 PlanInput PlannedRun::input(const Deck& d, TransportKind transport) const {

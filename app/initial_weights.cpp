@@ -6,6 +6,7 @@
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
+#include "lib/deck/teacher.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/train/state.hpp"
 
@@ -17,8 +18,13 @@ static std::string identity_of(const CheckpointReader& reader) {
   return to_string(reader.identity_of_weights());
 }
 
+// A checkpoint whose weights a run never changes.
+struct Fixed {
+  std::string_view key, was, keys;  // the deck's; what it was; all that may name it
+};
+
 // On one rank. Another checkpoint of the same run will do where it has these weights.
-static fs::path find_base(const fs::path& given, const std::string& wanted) {
+static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::string& wanted) {
   const auto newest = find_checkpoint(given);
   if (wanted.empty()) return newest;
   const auto here = identity_of(CheckpointReader(newest));
@@ -28,35 +34,27 @@ static fs::path find_base(const fs::path& given, const std::string& wanted) {
     if (!damage_of(other.directory, Check::sizes) &&
         identity_of(CheckpointReader(other.directory)) == wanted)
       return other.directory;
-  fail(
-      "{} is not what these adapters were trained beside: its weights are {}, theirs {}; name the "
-      "right checkpoint with model.init_from or, of a trained model, --base",
-      newest.string(), here, wanted);
+  fail("{} is not what {}: its weights are {}, these were {}; name the right checkpoint with {}",
+       newest.string(), what.was, here, wanted, what.keys);
 }
 
-static CheckpointReader open_found(const Communicator& world, Deck& deck,
-                                   const std::string& wanted) {
-  std::string path;
-  at_root(world, Pace::slow, [&] {
-    path = fs::absolute(find_base(deck.model.init_from, wanted)).lexically_normal().string();
-  });
+// `path` becomes that of the checkpoint. check(reader) throws Error.
+template <class F>
+static CheckpointReader open_found(const Communicator& world, std::string& path, const Fixed& what,
+                                   const std::string& wanted, const F& check) {
+  at_root(world, Pace::slow,
+          [&] { path = fs::absolute(find_fixed(path, what, wanted)).lexically_normal().string(); });
   world.broadcast(path);
-  deck.model.init_from = path;
   std::optional<CheckpointReader> reader;
   std::string identity;
   together(world, Pace::slow, [&] {
     reader.emplace(path);
     const auto adapters = model_of(*reader).adapter.rank > 0;
     require(!adapters,
-            "model.init_from: {} is a checkpoint of adapters, which stand beside other weights; "
-            "merge them with `trireme export` and take that in with `trireme import`",
-            path);
-    require_base(*reader, deck.model);
-    if (const auto known = positions_of(model_of(*reader)); deck.model.context > known)
-      log_warning(
-          "model.context = {}: {} was trained with positions up to {}, and what it makes of later "
-          "ones is untrained -- lower model.context, or give model.rope_scaling",
-          deck.model.context, path, known);
+            "{}: {} is a checkpoint of adapters, which stand beside other weights; merge them with "
+            "`trireme export` and take that in with `trireme import`",
+            what.key, path);
+    check(*reader);
     identity = identity_of(*reader);
   });
   const auto all = world.all_gather(identity);
@@ -68,8 +66,23 @@ static CheckpointReader open_found(const Communicator& world, Deck& deck,
   return std::move(*reader);
 }
 
+static CheckpointReader open_init_from(const Communicator& world, Deck& deck,
+                                       const std::string& wanted) {
+  const Fixed what{"model.init_from", "these adapters were trained beside",
+                   "model.init_from or, of a trained model, --base"};
+  auto& path = deck.model.init_from;
+  return open_found(world, path, what, wanted, [&](const CheckpointReader& reader) {
+    require_base(reader, deck.model);
+    if (const auto known = positions_of(model_of(reader)); deck.model.context > known)
+      log_warning(
+          "model.context = {}: {} was trained with positions up to {}, and what it makes of later "
+          "ones is untrained -- lower model.context, or give model.rope_scaling",
+          deck.model.context, path, known);
+  });
+}
+
 CheckpointReader open_initial(const Communicator& world, Deck& deck) {
-  return open_found(world, deck, "");
+  return open_init_from(world, deck, "");
 }
 
 CheckpointReader open_adapter_base(const Communicator& world, Deck& deck,
@@ -85,7 +98,16 @@ CheckpointReader open_adapter_base(const Communicator& world, Deck& deck,
             deck.model.init_from,
             adapters ? "--base or, to train on, model.init_from" : "model.init_from");
   });
-  return open_found(world, deck, adapters ? adapters->extra.base : "");
+  return open_init_from(world, deck, adapters ? adapters->extra.base : "");
+}
+
+CheckpointReader open_teacher(const Communicator& world, Deck& deck, const CheckpointMeta* from) {
+  const Fixed what{"distill.teacher", "this run learns from", "distill.teacher"};
+  return open_found(world, deck.distill.teacher, what, from ? from->extra.teacher : "",
+                    [&](const CheckpointReader& reader) {
+                      read_teacher(deck);
+                      require_model(reader, make_spec(*deck.teacher));
+                    });
 }
 
 void compare_with_initial(const Deck& deck, const CheckpointReader& initial) {

@@ -1,5 +1,6 @@
 #pragma once
-// The checkpoint that model.init_from names: what a run begins with, or what adapters stand beside.
+// The checkpoint that model.init_from names: what a run begins with, or what adapters stand beside;
+// and that of a teacher.
 #include <filesystem>
 
 #include "lib/comm/communicator.hpp"
@@ -17,6 +18,11 @@ CheckpointReader open_initial(const Communicator& world, Deck&);
 // taken. SharedError where there is none.
 CheckpointReader open_adapter_base(const Communicator& world, Deck&,
                                    const CheckpointMeta* adapters);
+
+// Of train.objective = "distill": what distill.teacher names, which becomes that checkpoint itself,
+// or, of a run that goes on from one of this head, the one with the weights that it learnt from.
+// Sets Deck::teacher. Collective; SharedError.
+CheckpointReader open_teacher(const Communicator& world, Deck&, const CheckpointMeta* from);
 
 // Warns where the model that the first weights are of computes otherwise than the deck's.
 void compare_with_initial(const Deck&, const CheckpointReader&);

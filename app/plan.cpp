@@ -122,6 +122,10 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   require(a.run.ranks >= 1 && a.run.ranks <= std::int64_t{1} << 30,
           "--ranks {} is not a number of ranks from 1 to 2^30", a.run.ranks);
   const auto loaded = load_deck(a.run.deck.path, a.run.deck.overrides);
+  require(
+      loaded.train.objective != Objective::distill,
+      "--search tries the model's own grids, and train.objective = \"distill\" runs a teacher "
+      "beside it: search with train.objective=tokens, and plan what that finds with the teacher");
   auto deck = on_one_rank(loaded, planned_vocabulary(loaded));
   deck.parallel.expert_tokens = loaded.parallel.expert_tokens;
   deck.zero.prefetch = loaded.zero.prefetch;

@@ -72,6 +72,7 @@ Inputs inputs_of(Deck deck, const std::string& from) {
           std::move(validation),
           std::move(reader),
           {},
+          {},
           std::move(scores),
           std::move(identity_of_scores),
           std::move(meta),
@@ -161,6 +162,17 @@ std::unique_ptr<CheckpointReader> initial_of(const Communicator& world, Deck& de
   return std::make_unique<CheckpointReader>(open_initial(world, as_given));
 }
 
+// A run that learnt from a teacher goes on with the same. Null: there is none.
+std::unique_ptr<CheckpointReader> teacher_of(const Communicator& world, Deck& deck,
+                                             const std::string& from) {
+  if (deck.train.objective != Objective::distill) return nullptr;
+  std::optional<CheckpointMeta> before;
+  together(world, Pace::slow, [&] {
+    if (!from.empty()) before = CheckpointReader(from).meta();
+  });
+  return std::make_unique<CheckpointReader>(open_teacher(world, deck, before ? &*before : nullptr));
+}
+
 // Ranks of several kinds have no bits of one run. A restart elsewhere goes on, with other bits.
 void compare_machines(const Communicator& world, Inputs& in, const BackendChoice& choice) {
   std::string kind;
@@ -205,15 +217,21 @@ void load(Machine& machine, Inputs& in) {
   } else {
     store.initialize(in.meta.seed, machine.choice.threads);
   }
+  if (!in.teacher) return;
+  load_weights(machine.trainer->teacher()->store(), *in.teacher);
+  log_info("the teacher is {}, of {:.2f}M parameters", in.teacher->directory().string(),
+           1e-6 * static_cast<double>(make_spec(*in.deck.teacher).parameter_count()));
 }
 
 }  // namespace
 
 Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from) {
   auto initial = initial_of(world, deck, from);
+  auto teacher = teacher_of(world, deck, from);
   std::optional<Inputs> in;
   together(world, Pace::slow, [&] { in.emplace(inputs_of(std::move(deck), from)); });
   in->initial = std::move(initial);
+  in->teacher = std::move(teacher);
   require_same_files(world, files_of(*in));
   together(world, Pace::slow, [&] {
     compare_tokens_with_checkpoint(*in);
@@ -222,6 +240,10 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
     if (in->deck.model.adapter.rank > 0)
       in->meta.extra.base = to_string(in->initial->identity_of_weights());
     compare_reference_with_checkpoint(*in);
+    in->meta.extra.teacher = in->teacher ? to_string(in->teacher->identity_of_weights()) : "";
+    if (in->teacher)
+      require_tokens_of(in->teacher->meta(), in->teacher->directory().string(),
+                        in->training.tokenizer());
   });
   require_same_scores(world, *in);
   if (world.size() > 1) world.broadcast(in->meta.run);  // a new run's identity is rank 0's

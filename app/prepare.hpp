@@ -20,8 +20,9 @@ struct Inputs {
   std::optional<CheckpointReader> from;
   // What model.init_from comes to, where weights are taken from it.
   std::unique_ptr<CheckpointReader> initial;
-  std::optional<ReferenceLosses> scores;  // of train.dpo_scores, without their files
-  std::string identity_of_scores;         // scores_hash; empty: there are none
+  std::unique_ptr<CheckpointReader> teacher;  // of distill.teacher; null: there is none
+  std::optional<ReferenceLosses> scores;      // of train.dpo_scores, without their files
+  std::string identity_of_scores;             // scores_hash; empty: there are none
   CheckpointMeta meta;
   std::int64_t total_steps;
 

@@ -15,6 +15,7 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/base/version.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/deck/teacher.hpp"
 #include "lib/report/page.hpp"
 #include "lib/report/run_report.hpp"
 
@@ -36,6 +37,7 @@ Json plan_of(Deck deck, const Json& run) {
   require(ranks > 0, "its deck does not say on how many ranks");
   const auto vocab = deck.model.vocab > 0 ? 0 : vocabulary_of(deck.data, deck.model.vocab);
   deck = resolve(std::move(deck), {.ranks = ranks, .vocab = vocab});
+  read_teacher(deck);
   const auto choice = backend_choice(deck, {});
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;

@@ -42,6 +42,13 @@ struct Epilogue {
 
 enum class Logits : std::uint8_t { keep, become_gradient };
 
+// What another model makes of the same rows, in the same type; absent: none.
+struct Teacher {
+  ConstView logits_TV{};
+  double softcap = 0;  // of these
+  double temperature = 1, share = 0;
+};
+
 namespace kernel {
 
 // dst = src, or dst += src. Strided on both sides, any dims of one shape; casts between compute
@@ -329,7 +336,9 @@ struct EmbeddingGrad {
 
 // loss (f64 or i64, one element) gets the sum over rows of -log softmax(logits)[target], rows with
 // target -1 contribute nothing; logits become scale * d(that sum)/d(logits) when asked to. As i64 a
-// row counts loss quanta. With a soft cap c the softmax is of c tanh(logits / c).
+// row counts loss quanta. With a soft cap c the softmax is of c tanh(logits / c). With the logits
+// of a teacher, of whose softmax(z / t) is p and of these q, a row's loss is (1 - share) of that
+// and share t^2 sum p log(p / q) (Hinton et al. 2015).
 struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   View loss;
@@ -340,10 +349,12 @@ struct CrossEntropy {
   Logits logits = Logits::keep;
   View largest{};
   double softcap = 0;
+  Teacher teacher{};
   static void operands(auto& o, auto&& f) {
     result(f, o.how, o.loss);
     f(o.logits_TV, o.logits == Logits::keep ? Role::read : Role::add);
     read(f, o.target_T);
+    may_read(f, o.teacher.logits_TV);
     may_result(f, Accumulate::add, o.largest);
   }
 };

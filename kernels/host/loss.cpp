@@ -78,10 +78,61 @@ double capped_row_loss(T* x, std::int64_t width, std::int64_t target, float scal
          (static_cast<double>(max) - static_cast<double>(at_target));
 }
 
+// With a teacher's logits y, and p = softmax(y / t), q = softmax(z / t).
+template <class T>
+double taught_row_loss(T* x, const T* theirs, std::int64_t width, std::int64_t target, float scale,
+                       float cap, const Teacher& teacher, Logits what) {
+  const auto t = static_cast<float>(teacher.temperature), colder = 1 / t,
+             share = static_cast<float>(teacher.share), rest = 1 - share,
+             teacher_cap = static_cast<float>(teacher.softcap);
+  const auto under = [](T value, float c) {
+    const auto v = static_cast<float>(value);
+    return c > 0 ? math::capped(v, c) : v;
+  };
+  const auto z = [&](std::int64_t i) { return under(x[i], cap); };
+  const auto y = [&](std::int64_t i) { return under(theirs[i], teacher_cap); };
+  constexpr float least = -std::numeric_limits<float>::infinity();
+  const auto larger = [](float a, float b) { return b > a ? b : a; };
+  Lanes<float> maxima_z(least), maxima_y(least), sums_z(0), sums_q(0), sums_p(0), divergences(0);
+  for_lanes(width, [&](auto i, auto l) {
+    maxima_z[l] = larger(maxima_z[l], z(i));
+    maxima_y[l] = larger(maxima_y[l], y(i));
+  });
+  const float most_z = maxima_z.fold(larger), most_y = maxima_y.fold(larger);
+  for_lanes(width, [&](auto i, auto l) {
+    sums_z[l] += math::exp(z(i) - most_z);
+    sums_q[l] += math::exp((z(i) - most_z) * colder);
+    sums_p[l] += math::exp((y(i) - most_y) * colder);
+  });
+  const float sum_z = sums_z.sum(), sum_q = sums_q.sum(), sum_p = sums_p.sum(),
+              apart = math::log(sum_q) - math::log(sum_p);
+  for_lanes(width, [&](auto i, auto l) {
+    const float of_y = (y(i) - most_y) * colder;
+    divergences[l] += math::exp(of_y) / sum_p * (of_y - (z(i) - most_z) * colder + apart);
+  });
+  const float z_target = z(target), y_target = y(target);
+  if (what == Logits::become_gradient) {
+    const auto gradient = [&](float here, float there, float one) {
+      const float slope = cap > 0 ? math::capped_slope(here, cap) : 1.0F;
+      const float q = math::exp((here - most_z) * colder) / sum_q,
+                  p = math::exp((there - most_y) * colder) / sum_p;
+      return scale * slope *
+             (rest * (math::exp(here - most_z) / sum_z - one) + share * t * (q - p));
+    };
+    for_lanes(width, [&](auto i, auto) { put(x[i], gradient(z(i), y(i), 0)); });
+    put(x[target], gradient(z_target, y_target, 1));
+  }
+  const double from_target = static_cast<double>(math::log(sum_z)) +
+                             (static_cast<double>(most_z) - static_cast<double>(z_target));
+  return (1 - teacher.share) * from_target + teacher.share * teacher.temperature *
+                                                 teacher.temperature *
+                                                 static_cast<double>(divergences.sum());
+}
+
 }  // namespace
 
 void run(const kernel::CrossEntropy& o, View scratch) {
-  const auto& [loss, how, logits_TV, target_T, scale, what, largest, softcap] = o;
+  const auto& [loss, how, logits_TV, target_T, scale, what, largest, softcap, teacher] = o;
   const auto factor = static_cast<float>(scale), cap = static_cast<float>(softcap);
   const auto rows = logits_TV.extent[0], width = logits_TV.extent[1];
   const auto* target = data<std::int32_t>(target_T);
@@ -99,7 +150,10 @@ void run(const kernel::CrossEntropy& o, View scratch) {
           const auto wanted = target[first + r];
           expect(wanted >= -1 && wanted < width, "cross_entropy: a target is -1 or below V");
           losses[r] = 0;
-          if (wanted >= 0) {
+          if (wanted >= 0 && teacher.logits_TV) {
+            losses[r] = taught_row_loss(x, data<T>(teacher.logits_TV) + (first + r) * width, width,
+                                        wanted, factor, cap, teacher, what);
+          } else if (wanted >= 0) {
             losses[r] = cap > 0 ? capped_row_loss(x, width, wanted, factor, cap, what)
                                 : row_loss(x, width, wanted, factor, what);
           } else if (what == Logits::become_gradient) {

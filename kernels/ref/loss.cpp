@@ -1,9 +1,12 @@
 // Over rows with a target, with m the largest logit and s = sum exp(logits - m):
 //   loss = log(s) + (m - logits[target]), gradient exp(logits - m) / s - [v = target].
 // log(s) + m would lose the log where logits have a large offset in common. Under a soft cap c the
-// logits are z = c tanh(logits / c), and the gradient is times 1 - (z / c)^2.
+// logits are z = c tanh(logits / c), and the gradient is times 1 - (z / c)^2. With a teacher p and
+// q are softmax(y / t) and softmax(z / t), and
+//   loss = (1 - share) loss + share t^2 sum p log(p / q), gradient ... + share t (q - p).
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kernels/ref/dot.hpp"
 #include "kernels/ref/kernels.hpp"
@@ -38,6 +41,45 @@ void cross_entropy_as(const View& logits_TV, const ConstView& target_T, double s
   }
 }
 
+// Minus log of sum exp f(v).
+template <class F>
+double log_scale(std::int64_t V, const F& f) {
+  double largest = f(0), total = 0;
+  for (std::int64_t v = 1; v < V; ++v) largest = std::max(largest, f(v));
+  for (std::int64_t v = 0; v < V; ++v) total += std::exp(f(v) - largest);
+  return -largest - std::log(total);
+}
+
+template <class T, class Take>
+void taught_cross_entropy_as(const kernel::CrossEntropy& o, const Take& take) {
+  const Elements<T> logits(o.logits_TV);
+  const Elements<const T> teacher(o.teacher.logits_TV);
+  const auto* target = reinterpret_cast<const std::int32_t*>(o.target_T.data);
+  const auto V = o.logits_TV.extent[1];
+  const double t = o.teacher.temperature, share = o.teacher.share, teacher_cap = o.teacher.softcap;
+  for (std::int64_t r = 0; r < o.logits_TV.extent[0]; ++r) {
+    std::vector<double> gradient(static_cast<std::size_t>(V), 0);
+    if (target[r] >= 0) {
+      const auto z = [&](std::int64_t v) { return capped(logits(r, v), o.softcap); };
+      const auto y = [&](std::int64_t v) { return capped(teacher(r, v), teacher_cap); };
+      const double of_z = log_scale(V, z), of_q = log_scale(V, [&](auto v) { return z(v) / t; }),
+                   of_p = log_scale(V, [&](auto v) { return y(v) / t; });
+      double divergence = 0;
+      for (std::int64_t v = 0; v < V; ++v) {
+        const double log_p = y(v) / t + of_p, log_q = z(v) / t + of_q, p = std::exp(log_p);
+        divergence += p * (log_p - log_q);
+        gradient[static_cast<std::size_t>(v)] =
+            o.scale * capped_slope(z(v), o.softcap) *
+            ((1 - share) * (std::exp(z(v) + of_z) - (v == target[r] ? 1.0 : 0.0)) +
+             share * t * (std::exp(log_q) - p));
+      }
+      take((1 - share) * (-z(target[r]) - of_z) + share * t * t * divergence);
+    }
+    if (o.logits == Logits::keep) continue;
+    for (std::int64_t v = 0; v < V; ++v) logits.put(gradient[static_cast<std::size_t>(v)], r, v);
+  }
+}
+
 }  // namespace
 
 void run(const kernel::CrossEntropy& o) {
@@ -47,14 +89,17 @@ void run(const kernel::CrossEntropy& o) {
   double sum = 0;
   std::int64_t quanta = 0;
   auto* const largest = reinterpret_cast<float*>(o.largest.data);
+  const auto take = [&](double loss) {
+    sum += loss;
+    quanta = fixed::wrapping_sum(quanta, fixed::of_loss(loss));
+    if (largest) *largest = fixed::larger(*largest, static_cast<float>(loss));
+  };
   with_compute_type(o.logits_TV.dtype, [&](auto t) {
-    cross_entropy_as<decltype(t)>(o.logits_TV, o.target_T, o.scale, o.softcap, o.logits,
-                                  [&](double loss) {
-                                    sum += loss;
-                                    quanta = fixed::wrapping_sum(quanta, fixed::of_loss(loss));
-                                    if (largest)
-                                      *largest = fixed::larger(*largest, static_cast<float>(loss));
-                                  });
+    using T = decltype(t);
+    if (o.teacher.logits_TV)
+      taught_cross_entropy_as<T>(o, take);
+    else
+      cross_entropy_as<T>(o.logits_TV, o.target_T, o.scale, o.softcap, o.logits, take);
   });
   const bool add = o.how == Accumulate::add;
   if (as_quanta) {

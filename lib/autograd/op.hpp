@@ -53,6 +53,13 @@ struct LossRows {
   double scale = 1;
 };
 
+// What goes into the head of a teacher for these tokens, and its weights; absent: there is none.
+struct TaughtBy {
+  ConstView x_BTC{}, w_VC{};
+  double softcap = 0;  // of its logits
+  double temperature = 1, share = 0;
+};
+
 // The tokens that an op works on.
 struct Place {
   Phase phase = Phase::train;
@@ -74,6 +81,7 @@ struct Place {
   // Instead of that, in order and of all rows, with how many sums there are. Not with exact_chunk.
   std::span<const LossRows> losses{};
   std::int64_t loss_sums = 1;
+  TaughtBy teacher{};    // the head's; not with losses or exact_chunk
   bool adapters = true;  // false: forward alone, of the model that they stand beside
   // Weights of the losses of routers, of their mean over the whole step's tokens, by the tokens.
   // Padding is none of them.

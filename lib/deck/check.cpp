@@ -391,7 +391,29 @@ class Checker {
          "train.dpo_beta is of train.objective = \"dpo\": give that, or leave it out");
     rule(dpo || t.dpo_scores.empty(), {"train.dpo_scores", "train.objective"},
          "train.dpo_scores is of train.objective = \"dpo\": give that, or leave it out");
-    if (!dpo) return;
+    if (dpo) preferences();
+    const bool distill = t.objective == Objective::distill;
+    rule(distill == !deck_.distill.teacher.empty(), {"distill.teacher", "train.objective"},
+         "distill.teacher and train.objective = \"distill\" go together: give both or none");
+    if (!distill) {
+      rule(
+          deck_.distill == DistillConfig{deck_.distill.teacher}, {"train.objective"},
+          "distill.temperature and distill.weight are of train.objective = \"distill\": give that, "
+          "or leave them out");
+      return;
+    }
+    rule(deck_.run.exactness != Exactness::invariant, {"train.objective", "run.exactness"},
+         "train.objective = \"distill\" is not for run.exactness = \"invariant\": give "
+         "\"repeatable\" for the same bits on one grid");
+    rule(deck_.run.replay_every == 0, {"train.objective", "run.replay_every"},
+         "run.replay_every does not compute what a teacher says twice: leave it out with "
+         "train.objective = \"distill\"");
+    rule(deck_.parallel.expert <= 1, {"train.objective", "parallel.expert"},
+         "train.objective = \"distill\" needs all experts on each rank: leave parallel.expert out");
+  }
+
+  void preferences() {
+    const TrainConfig& t = deck_.train;
     rule(
         deck_.model.adapter.rank > 0 || !t.dpo_scores.empty(),
         {"train.objective", "train.dpo_scores"},

@@ -2,6 +2,7 @@
 // A deck: everything that defines a run, read once, checked, then constant. Text -> Deck -> text.
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct Deck {
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
+  DistillConfig distill;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   PrecisionConfig precision;
@@ -36,6 +38,8 @@ struct Deck {
   CheckpointConfig checkpoint;
   RunConfig run;
   std::string name;  // stem of the deck's file
+  // Of distill.teacher, by read_teacher (lib/deck/teacher.hpp), to be run beside `model`.
+  std::optional<ModelConfig> teacher;
 
   bool operator==(const Deck&) const = default;
 };

@@ -13,6 +13,7 @@ inline constexpr double row_most = 1 << 24;  // channels, samples: products stay
 
 KeySection model_section();
 KeySection adapter_section();
+KeySection distill_section();
 KeySection data_section();
 KeySection train_section();
 KeySection optimizer_section();

@@ -5,9 +5,9 @@
 namespace trireme {
 const std::vector<KeySection>& deck_sections() {
   static const auto sections = table_of(
-      {model_section(), adapter_section(), data_section(), train_section(), optimizer_section(),
-       schedule_section(), precision_section(), parallel_section(), zero_section(),
-       freeze_section(), evaluate_section(), checkpoint_section(), run_section()});
+      {model_section(), adapter_section(), data_section(), train_section(), distill_section(),
+       optimizer_section(), schedule_section(), precision_section(), parallel_section(),
+       zero_section(), freeze_section(), evaluate_section(), checkpoint_section(), run_section()});
   return sections;
 }
 

@@ -281,7 +281,8 @@ KeySection train_section() {
               row("objective", &T::objective,
                   "tokens: the mean loss of what is learnt; dpo: of pairs of documents (trireme "
                   "tokenize --preference) the chosen one is to become likelier, against a fixed "
-                  "model, than the rejected one (Rafailov et al. 2023)"),
+                  "model, than the rejected one (Rafailov et al. 2023); distill: of what is learnt "
+                  "what the model of distill.teacher says of it (Hinton et al. 2015)"),
               row("dpo_beta", &T::dpo_beta,
                   "objective = \"dpo\": what a difference of log-probabilities is multiplied with; "
                   "the larger, the nearer the model stays")
@@ -312,6 +313,28 @@ KeySection train_section() {
                   .in(1, step_most)
                   .in_units("steps"),
           }};
+}
+
+KeySection distill_section() {
+  using D = DistillConfig;
+  const auto row = rows_of(&Deck::distill);
+  return {
+      .name = "distill",
+      .meaning = "What train.objective = \"distill\" learns from.",
+      .keys = {
+          row("teacher", &D::teacher,
+              "checkpoint of a model of the same vocabulary, which runs forward alone before each "
+              "step, on the run's grid")
+              .as(ValueKind::path),
+          row("temperature", &D::temperature,
+              "t: distributions p of the teacher and q of the model are softmax(logits / t)")
+              .above(0, 1e3)
+              .in_f32(),
+          row("weight", &D::weight,
+              "w: a token's loss is 1 - w of its cross entropy and w t^2 sum p log(p / q)")
+              .in(0, 1)
+              .in_f32(),
+      }};
 }
 
 KeySection optimizer_section() {

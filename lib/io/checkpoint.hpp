@@ -36,6 +36,7 @@ struct RunExtra {
   std::string token_files;          // a hash of what identifies them
   std::string base;                 // of adapters: identity_of_weights of what they stand beside
   std::string reference;            // of preferences: the same of what they are compared with
+  std::string teacher;              // of distill: the same of what is learnt from
   bool operator==(const RunExtra&) const = default;
 };
 // f(name in files, member) of each.
@@ -50,6 +51,7 @@ void each_extra(Extra& e, F f) {
   f("token_files", e.token_files);
   f("base", e.base);
   f("reference", e.reference);
+  f("teacher", e.teacher);
 }
 
 // A run's state but for the arrays.

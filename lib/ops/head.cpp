@@ -8,11 +8,15 @@
 
 namespace trireme::ops {
 
-Tensor Head::logits(const Run& run, ConstView x_RC) const {
-  Tensor z = Tensor::empty(run.backend, {x_RC.extent[0], vocab_}, x_RC.dtype, Kind::transient);
-  multiply_rows(run,
-                {.c_MN = z.view(), .a_MK = x_RC, .b_KN = run.weights[params_[0]].transposed()});
+static Tensor logits_of(const Run& run, ConstView x_RC, ConstView w_VC) {
+  Tensor z =
+      Tensor::empty(run.backend, {x_RC.extent[0], w_VC.extent[0]}, x_RC.dtype, Kind::transient);
+  multiply_rows(run, {.c_MN = z.view(), .a_MK = x_RC, .b_KN = w_VC.transposed()});
   return z;
+}
+
+Tensor Head::logits(const Run& run, ConstView x_RC) const {
+  return logits_of(run, x_RC, run.weights[params_[0]]);
 }
 
 // Whole chunks at a time, where there are some.
@@ -60,10 +64,19 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
   Tensor dx;
   if (saved) dx = Tensor::empty(b, x.shape(), x.dtype(), Kind::saved);
   const auto most = rows_at_once(run);
+  const auto& taught = run.place.teacher;
+  expect(!taught.x_BTC || (!exact && run.place.losses.empty()), "a teacher is of a mean loss");
   for (std::int64_t begin = 0; begin < tokens; begin += most) {
     const Rows chunk{begin, std::min(tokens, begin + most)};
     const ConstView x_RC = rows_of(x_TC, chunk);
     const Tensor z = logits(run, x_RC);
+    Teacher teacher{{}, taught.softcap, taught.temperature, taught.share};
+    Tensor of_teacher;
+    if (taught.x_BTC) {
+      const auto theirs_TC = taught.x_BTC.reshaped({tokens, taught.x_BTC.extent[2]});
+      of_teacher = logits_of(run, rows_of(theirs_TC, chunk), taught.w_VC);
+      teacher.logits_TV = of_teacher.view();
+    }
     add_losses(run,
                {.loss = loss.slice(0, {1}).view(),
                 .how = begin ? Accumulate::add : Accumulate::overwrite,
@@ -72,7 +85,8 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
                 .scale = run.place.scale,
                 .logits = saved ? Logits::become_gradient : Logits::keep,
                 .largest = largest,
-                .softcap = softcap_},
+                .softcap = softcap_,
+                .teacher = teacher},
                loss, chunk);
     if (!saved) continue;
     const ConstView dz_RV = z.view();

@@ -5,7 +5,8 @@
 // is 1 by convention, scaled by Place::scale.
 // Output: one f64, the sum over this rank's valid targets, not divided by anything; with
 // Place::losses as many as there are sums. With Place::exact_chunk two i64: that sum as a count of
-// quanta, and the bits of its largest term.
+// quanta, and the bits of its largest term. With Place::teacher a share of the loss is the
+// divergence from what that makes of a chunk (kernel::CrossEntropy).
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -32,6 +33,7 @@ class Head final : public Op {
   static std::vector<double> download_sums(Backend&, const Tensor&);
   // Logits [R, V] of rows x_RC, for generation, before a soft cap.
   Tensor logits(const Run&, ConstView x_RC) const;
+  ParamId weight() const { return params_[0]; }
 
  private:
   std::vector<ParamId> params_;

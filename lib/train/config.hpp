@@ -15,10 +15,19 @@ template <>
 inline constexpr auto value_names<Balance> = named<Balance>("none", "bias", "sample");
 
 // tokens: the mean loss of the tokens that are learnt; dpo: direct preference optimization, of
-// pairs of documents (Rafailov et al. 2023).
-enum class Objective : std::uint8_t { tokens, dpo };
+// pairs of documents (Rafailov et al. 2023); distill: what a fixed model makes of these tokens
+// (Hinton et al. 2015).
+enum class Objective : std::uint8_t { tokens, dpo, distill };
 template <>
-inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo");
+inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "distill");
+
+struct DistillConfig {
+  std::string teacher;     // its checkpoint
+  double temperature = 1;  // t: of both models' softmax(z / t)
+  double weight = 0.5;     // w: the loss is 1 - w of that of tokens, w t^2 of the divergence
+
+  bool operator==(const DistillConfig&) const = default;
+};
 
 struct TrainConfig {
   std::int64_t batch = 8;       // samples a step, over all ranks

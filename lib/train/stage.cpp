@@ -41,7 +41,7 @@ ModelStage::ModelStage(const Model& model, std::span<const Chunk> chunks, Sessio
       recompute_(recompute),
       when_(std::move(when)),
       dropped_from_(static_cast<int>(microbatches.size())),
-      results_(chunks.back().last() ? microbatches.size() : 0) {}
+      results_(chunks.back().last() ? microbatches.size() + (when_.head_inputs ? 1 : 0) : 0) {}
 
 static std::int64_t tokens_of(const Batch& b) {
   return static_cast<std::int64_t>(b.ids_BT.size() / b.sample_B.size());
@@ -64,7 +64,7 @@ ModelStage::Microbatch ModelStage::upload(const Chunk& c, const Batch& batch) co
   const auto tokens = tokens_of(batch);
   Microbatch m;
   if (c.first()) m.ids_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.ids_BT);
-  if (c.last() && !when_.logits)
+  if (c.last() && !when_.logits && !when_.head_inputs)
     m.targets_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.targets_BT);
   m.sample_B = to_device<std::int64_t>(backend_, {samples}, batch.sample_B);
   if (when_.cached && when_.cached->use == Cached::Use::extend) {
@@ -104,6 +104,11 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   place.scale = when_.scale;
   if (!when_.losses.empty()) place.losses = when_.losses[static_cast<std::size_t>(m)];
   place.loss_sums = when_.loss_sums;
+  if (!when_.teacher.empty()) {
+    place.teacher = when_.taught;
+    place.teacher.x_BTC = when_.teacher[static_cast<std::size_t>(m)].view();
+    place.teacher.w_VC = when_.teacher.back().view();
+  }
   place.adapters = when_.adapters;
   place.balance_scale = when_.balance_scale;
   place.z_scale = when_.z_scale;
@@ -160,6 +165,10 @@ Tensor ModelStage::forward(int m, int chunk, Tensor x) {
   for (std::size_t i = 0; i < c.size(); ++i) {
     if (c.last() && when_.logits && i + 1 == c.size()) {
       make_logits(c, batch, x);
+      return {};
+    }
+    if (c.last() && when_.head_inputs && i + 1 == c.size()) {
+      keep_head_input(c, m, std::move(x));
       return {};
     }
     x = run_part(c, i, m, batch, std::move(x));
@@ -254,6 +263,18 @@ void ModelStage::weight_gradients(int m, int chunk) {
     std::move(tape).weight_gradients(run_of(batch, m, weights, &gradients));
     session_.scatter(std::move(gradients));
   }
+}
+
+// A copy of the weights, as they are given back behind each microbatch.
+void ModelStage::keep_head_input(const Chunk& c, int m, Tensor x_BTC) {
+  const auto weights = session_.gather(c.part(c.size() - 1).units());
+  results_[static_cast<std::size_t>(m)] = std::move(x_BTC);
+  if (results_.back()) return;
+  const auto& head = model_.head();
+  const ConstView w_VC = weights[head.weight()];
+  results_.back() =
+      Tensor::empty(backend_, {w_VC.extent[0], w_VC.extent[1]}, w_VC.dtype, Kind::gathered);
+  backend_.put(Queue::compute, kernel::Copy{.dst = results_.back().view(), .src = w_VC});
 }
 
 void ModelStage::make_logits(const Chunk& c, const Microbatch& batch, const Tensor& x_BTC) {

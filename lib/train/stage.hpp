@@ -22,7 +22,7 @@ namespace trireme {
 // How a trace names one microbatch's way through a chunk.
 inline constexpr std::string_view forward_span = "forward", backward_span = "backward",
                                   input_span = "input gradients", weight_span = "weight gradients",
-                                  measured_span = "log-probabilities";
+                                  measured_span = "log-probabilities", teacher_span = "teacher";
 
 class ModelStage final : public Stage {
  public:
@@ -43,6 +43,11 @@ class ModelStage final : public Stage {
     // of its share of sample 0; none: another rank holds that position.
     bool logits = false;
     std::optional<std::int64_t> logits_at = std::nullopt;
+    // Instead of the loss, the last stage keeps what goes into the head of each microbatch.
+    bool head_inputs = false;
+    // Of a teacher, on the last stage: what it kept so, and behind that its head's weights.
+    std::span<const Tensor> teacher = {};
+    TaughtBy taught = {};  // without what goes into its head
     // Keys and values of earlier positions; where they are extended, the logits are those of all
     // rows, [B, V].
     const Cached* cached = nullptr;
@@ -68,7 +73,7 @@ class ModelStage final : public Stage {
   void weight_gradients(int m, int chunk) override;
 
   // After the program, on the last stage: of each microbatch what its head makes
-  // (lib/ops/head.hpp); or the logits.
+  // (lib/ops/head.hpp); or the logits; or what goes into its head, and behind these its weights.
   std::span<const Tensor> results() const { return results_; }
   bool dropped() const { return dropped_from_ < static_cast<int>(batches_.size()); }
 
@@ -98,6 +103,7 @@ class ModelStage final : public Stage {
   // Whole, or its first half.
   Tensor run_backward(const Instruction&, Tensor dy);
   void make_logits(const Chunk&, const Microbatch&, const Tensor& x_BTC);
+  void keep_head_input(const Chunk&, int m, Tensor x_BTC);
 
   const Model& model_;
   std::span<const Chunk> chunks_;

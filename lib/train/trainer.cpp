@@ -28,6 +28,20 @@ static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
   return s.trainable ? std::optional(update_rule(s.optimizer)) : std::nullopt;
 }
 
+static TrainerSetup setup_of_teacher(const TrainerSetup& s) {
+  TrainerSetup t;
+  t.model = s.teacher->model;
+  t.zero = s.zero;
+  t.schedule = s.schedule;
+  t.chunks = s.chunks;
+  t.compute = s.compute;
+  t.reduce = s.reduce;
+  t.chunk_tokens = s.chunk_tokens;
+  t.attention = s.attention;
+  t.trainable = false;
+  return t;
+}
+
 static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) {
   const Grid& grid = axes.grid;
   const std::string fault = pipeline_fault(s.schedule, grid.pipe, s.chunks);
@@ -53,6 +67,11 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
       "model.chunk_tokens = {} is no multiple of run.exact_chunk = {}, whose tokens are summed as "
       "one",
       s.chunk_tokens, chunk);
+  require(!s.teacher || (s.exact_chunk == 0 && grid.expert == 1),
+          "a teacher is not for run.exactness = \"invariant\", nor for parallel.expert > 1");
+  require(!s.teacher || s.teacher->model.vocab == s.model.vocab,
+          "the teacher has a vocabulary of {}, this model one of {}: they must be the same",
+          s.teacher ? s.teacher->model.vocab : 0, s.model.vocab);
   return s;
 }
 
@@ -70,7 +89,10 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
              make_sharding(model_.spec(),
                            zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce),
                            axes_, pipe_.last_stage()),
-             trained_in(freeze_states_), setup_.exact_chunk) {}
+             trained_in(freeze_states_), setup_.exact_chunk) {
+  if (setup_.teacher && setup_.trainable)
+    teacher_ = std::make_unique<Trainer>(backend, axes_, setup_of_teacher(setup_));
+}
 
 Layout Trainer::layout() const {
   LayoutInput in{units_of(model_, chunks_), axes_.grid.places(), setup_.optimizer.no_decay,
@@ -196,9 +218,11 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   // The ranks' answers before microbatch m count as many later as a stage may be ahead of another:
   // by then all have answered, so that none waits for another.
   std::vector<Maximum> answers;
-  // With pairs a pass forward comes first, and another one where nothing says what the reference
-  // makes of them; forward and backward are three of them.
-  const int passes = setup_.objective != Objective::dpo     ? 0
+  // With a teacher or pairs a pass forward comes first, and another one where nothing says what the
+  // reference makes of pairs; forward and backward are three of them.
+  const bool pairs = setup_.objective == Objective::dpo;
+  const int passes = teacher_                               ? 1
+                     : !pairs                               ? 0
                      : setup_.reference == Reference::given ? 1
                                                             : 2,
             each = passes > 0 ? 3 : 1;
@@ -222,14 +246,22 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   if (setup_.balance == Balance::sample) when.balance_scale = setup_.balance_weight / tokens;
   if (setup_.model.experts > 0 && setup_.router_z > 0) when.z_scale = setup_.router_z / tokens;
   std::optional<Preferences> preferences;
-  if (setup_.objective == Objective::dpo) {
+  if (pairs) {
     preferences = prefer(microbatches, {.phase = Phase::train, .seed = setup_.seed, .step = step});
-    if (give_up && wants_to_end(0).wait() > 0) {
-      result.verdict = Verdict::dropped;
-      return result;
-    }
     when.losses = preferences->losses;
     result.preferences = preferences->sums;
+  }
+  std::vector<Tensor> taught;
+  if (teacher_) {
+    taught = teacher_->head_inputs(microbatches);
+    when.teacher = taught;
+    when.taught = {.softcap = setup_.teacher->model.logit_softcap,
+                   .temperature = setup_.teacher->temperature,
+                   .share = setup_.teacher->weight};
+  }
+  if (passes > 0 && give_up && wants_to_end(0).wait() > 0) {
+    result.verdict = Verdict::dropped;
+    return result;
   }
   auto computed = compute(microbatches, counts, when);
   for (auto& answer : answers) answer.wait();

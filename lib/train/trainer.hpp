@@ -4,6 +4,7 @@
 // code runs a training, a test and a plan. Every call is collective over Axes::world.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -71,6 +72,12 @@ struct MemoryFault : StateFault {
 // which another pass computes, or those that batches bring (Batch::reference_D).
 enum class Reference : std::uint8_t { without_adapters, given };
 
+// Of Objective::distill: a frozen model of the same vocabulary, run forward before each step.
+struct TeacherSetup {
+  ModelConfig model;  // as_teacher
+  double temperature = 1, weight = 0.5;
+};
+
 struct TrainerSetup {
   ModelConfig model;  // completed, vocab known
   OptimizerConfig optimizer;
@@ -91,6 +98,7 @@ struct TrainerSetup {
   Objective objective = Objective::tokens;
   double dpo_beta = 0.1;  // also of evaluate_pairs
   Reference reference = Reference::without_adapters;
+  std::optional<TeacherSetup> teacher{};  // nothing where nothing trains
   Balance balance = Balance::none;
   double balance_rate = 0, balance_weight = 0, router_z = 0;  // as of TrainConfig
   std::uint64_t seed = 1;
@@ -157,6 +165,8 @@ class Trainer {
   Store& store() { return store_; }
   Backend& backend() { return backend_; }
   const Axes& axes() const { return axes_; }
+  // The model that this one learns from, whose weights are undefined likewise; null: none.
+  Trainer* teacher() const { return teacher_.get(); }
   // By ParamId: what the rules make of it in the step that they were followed to last, at first
   // TrainerSetup::first_step.
   std::span<const FreezeState> freeze_states() const { return freeze_states_; }
@@ -204,6 +214,8 @@ class Trainer {
     std::vector<std::vector<LossRows>> losses;
   };
   Preferences prefer(std::span<const Batch>, const ModelStage::When&);
+  // ModelStage::When::head_inputs.
+  std::vector<Tensor> head_inputs(std::span<const Batch>);
   // By microbatch and document of this rank's samples, on the stage with the head: the losses' sum.
   std::vector<double> losses_of_documents(std::span<const Batch>, ModelStage::When);
   // Of the stage with the head, by microbatch; nothing when the rest of them was dropped.
@@ -223,6 +235,7 @@ class Trainer {
   bool has_gradients_ = false;         // of the last step
   std::optional<DigestTable> memory_;  // after the last update
   double detection_seconds_ = 0;
+  std::unique_ptr<Trainer> teacher_;
 };
 
 }  // namespace trireme

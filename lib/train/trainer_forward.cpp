@@ -76,6 +76,13 @@ std::vector<Tensor> Trainer::run_forward(std::span<const Batch> microbatches,
   return *run(program, Purpose::forward, microbatches, std::move(when));
 }
 
+std::vector<Tensor> Trainer::head_inputs(std::span<const Batch> microbatches) {
+  ModelStage::When when{.phase = Phase::evaluate};
+  when.head_inputs = true;
+  when.forward_name = teacher_span;
+  return run_forward(microbatches, when);
+}
+
 // Rows of logits, on the host, where a soft cap is put over them.
 static std::vector<std::vector<double>> download_rows(const Communicator& world, Backend& b,
                                                       const Tensor& z, double cap) {

@@ -107,6 +107,72 @@ TEST_P(TokenContract, CrossEntropyUnderASoftCap) {
       }
 }
 
+// A share of the loss is the divergence from a teacher: a mean over p of log(p / q), of which none
+// is larger than `apart`.
+TEST_P(TokenContract, CrossEntropyWithATeacher) {
+  constexpr std::int64_t rows = 33;
+  for (const std::int64_t width : {1, 7, 65, 768})
+    for (const auto after : {Logits::keep, Logits::become_gradient})
+      for (const auto& [temperature, share, softcap] :
+           {std::tuple{1.0, 1.0, 0.0}, {2.5, 0.4, 0.0}, {0.7, 0.9, 3.0}, {1.0, 0.0, 0.0}})
+        compare(
+            fmt::format("width {} temperature {} share {} soft cap {}", width, temperature, share,
+                        softcap),
+            [=](Lab& lab) {
+              const double amplitude = 5, scale = 0.37, u = roundoff(wide(lab.tested));
+              const View z = lab.random({rows, width}, 1, amplitude);
+              auto targets = some_targets(rows);
+              for (auto& t : targets) t = t < 0 ? t : static_cast<std::int32_t>(t % width);
+              const View loss = lab.of_type(DType::f64, {1}, {1.5});
+              lab.backend.put(
+                  queue, kernel::CrossEntropy{.loss = loss,
+                                              .how = Accumulate::add,
+                                              .logits_TV = z,
+                                              .target_T = lab.ids(targets),
+                                              .scale = scale,
+                                              .logits = after,
+                                              .softcap = softcap,
+                                              .teacher = {lab.random({rows, width}, 2, amplitude),
+                                                          softcap / 2, temperature, share}});
+              CrossEntropyErrors one(lab.tested, width, amplitude),
+                  hot(lab.tested, width, amplitude / temperature);
+              const double off = 10 * u * softcap;  // of a tanh and a few roundings
+              for (auto* e : {&one, &hot}) {
+                e->relative +=
+                    (2 * off + (softcap > 0 ? 4 * off / softcap : 0)) / std::min(1.0, temperature);
+                e->loss += 2 * off;
+              }
+              const double apart =
+                               4 * amplitude / temperature + std::log(static_cast<double>(width)),
+                           divergence = sum_error(lab.tested, width, apart) +
+                                        (2 * hot.relative + 8 * u) * (apart + 1);
+              lab.result(
+                  "loss", loss,
+                  static_cast<double>(rows) *
+                      ((1 - share) * one.loss + share * temperature * temperature * divergence));
+              lab.result("logits", z,
+                         after == Logits::keep ? 0
+                                               : scale * ((1 - share) * 2 * one.relative +
+                                                          share * temperature * 4 * hot.relative));
+            });
+}
+
+// What a model has in common with its teacher costs nothing.
+TEST_P(TokenContract, NothingIsLearntOfOneself) {
+  run([](Lab& lab) {
+    const Shape s{5, 257};
+    const View z = lab.random(s, 1, 5), twin = lab.random(s, 1, 5);
+    const View loss = lab.of_type(DType::f64, {1}, {0});
+    lab.backend.put(queue, kernel::CrossEntropy{.loss = loss,
+                                                .logits_TV = z,
+                                                .target_T = lab.ids({0, 1, 2, 3, 256}),
+                                                .logits = Logits::become_gradient,
+                                                .teacher = {.logits_TV = twin, .share = 1}});
+    for (const double g : lab.read(z)) EXPECT_EQ(g, 0);
+    EXPECT_NEAR(lab.read(loss)[0], 0, 5 * sum_error(lab.tested, 257, 1));
+  });
+}
+
 TEST_P(TokenContract, CrossEntropyOfLargeLogits) {
   check_cross_entropy(33, 257, 1e4, Accumulate::overwrite, Logits::become_gradient);
 }

@@ -87,6 +87,68 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+struct Taught {
+  float cap, teacher_cap, temperature, share;
+};
+
+// With a teacher's logits y, and p = softmax(y / t), q = softmax(z / t). Exact arithmetic in any
+// type: what is left of p log(p / q) may be small.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    taught_rows(double* loss_T, T* logits_TV, const T* teacher_TV, const std::int32_t* target_T,
+                std::int64_t vocab, float scale, Taught taught, bool become_gradient) {
+  const auto row = static_cast<std::int64_t>(blockIdx.x);
+  T* const x = logits_TV + row * vocab;
+  const T* const theirs = teacher_TV + row * vocab;
+  const auto target = target_T[row];
+  if (target < 0) {
+    if (threadIdx.x == 0) loss_T[row] = 0;
+    if (become_gradient)
+      for (std::int64_t v = threadIdx.x; v < vocab; v += threads) x[v] = rounded<T>(0);
+    return;
+  }
+  const auto under = [](float v, float cap) { return cap > 0 ? math::capped(v, cap) : v; };
+  const auto z = [&](std::int64_t v) { return under(widen(x[v]), taught.cap); };
+  const auto y = [&](std::int64_t v) { return under(widen(theirs[v]), taught.teacher_cap); };
+  const float t = taught.temperature, colder = 1 / t, rest = 1 - taught.share;
+  float most_z = -3.402823466e38F, most_y = most_z;
+  for (std::int64_t v = threadIdx.x; v < vocab; v += threads) {
+    most_z = fmaxf(most_z, z(v));
+    most_y = fmaxf(most_y, y(v));
+  }
+  most_z = block_max<threads>(most_z);
+  most_y = block_max<threads>(most_y);
+  float sums[3] = {};
+  for (std::int64_t v = threadIdx.x; v < vocab; v += threads) {
+    sums[0] += math::exp(z(v) - most_z);
+    sums[1] += math::exp((z(v) - most_z) * colder);
+    sums[2] += math::exp((y(v) - most_y) * colder);
+  }
+  block_sums<threads>(sums);
+  const float apart = math::log(sums[1]) - math::log(sums[2]);
+  float divergence = 0;
+  for (std::int64_t v = threadIdx.x; v < vocab; v += threads) {
+    const float of_y = (y(v) - most_y) * colder;
+    divergence += math::exp(of_y) / sums[2] * (of_y - (z(v) - most_z) * colder + apart);
+  }
+  divergence = block_sum<threads>(divergence);
+  if (threadIdx.x == 0) {
+    const double from_target = static_cast<double>(math::log(sums[0])) +
+                               (static_cast<double>(most_z) - static_cast<double>(z(target)));
+    const double share = taught.share, hot = t;
+    loss_T[row] = (1 - share) * from_target + share * hot * hot * divergence;
+  }
+  if (!become_gradient) return;
+  __syncthreads();  // the target's logit was read
+  for (std::int64_t v = threadIdx.x; v < vocab; v += threads) {
+    const float here = z(v), slope = taught.cap > 0 ? math::capped_slope(here, taught.cap) : 1.0F;
+    const float q = math::exp((here - most_z) * colder) / sums[1],
+                p = math::exp((y(v) - most_y) * colder) / sums[2];
+    const float from_target = math::exp(here - most_z) / sums[0] - (v == target ? 1.0F : 0.0F);
+    x[v] = rounded<T>(scale * slope * (rest * from_target + taught.share * t * (q - p)));
+  }
+}
+
 }  // namespace
 
 void run(const kernel::CrossEntropy& o, const OnStream& on) {
@@ -95,6 +157,15 @@ void run(const kernel::CrossEntropy& o, const OnStream& on) {
   with_type(o.logits_TV.dtype, [&]<class T>(T) {
     if (rows == 0) return;
     auto* const logits = at<T>(o.logits_TV);
+    if (const auto& teacher = o.teacher; teacher.logits_TV) {
+      const Taught taught{static_cast<float>(o.softcap), static_cast<float>(teacher.softcap),
+                          static_cast<float>(teacher.temperature),
+                          static_cast<float>(teacher.share)};
+      start("cross_entropy", taught_rows<T>, blocks_for(rows, 1), threads, 0, on.stream, of_rows,
+            logits, at<T>(teacher.logits_TV), at<std::int32_t>(o.target_T), vocab,
+            static_cast<float>(o.scale), taught, o.logits == Logits::become_gradient);
+      return;
+    }
     with_packs<pack_of<T>>(vocab % pack_of<T> == 0 && aligned(logits), [&](auto packs) {
       constexpr int N = decltype(packs)::value;
       const auto launch = [&](auto kind) {

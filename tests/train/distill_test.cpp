@@ -1,0 +1,167 @@
+// train.objective = "distill": loss and gradients are those of the formula of Hinton et al. 2015,
+// computed here from the logits of two models that know nothing of each other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "kernels/ref/ref.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr double temperature = 1.7, weight = 0.6;
+
+// One model, with its weights where a test may move them.
+class Alone {
+ public:
+  explicit Alone(const ModelConfig& c, std::uint64_t seed)
+      : trainer_(backend_, {}, test::setup_of(c, test::plain_sgd(), DType::f64)) {
+    trainer_.store().initialize(seed, 1);
+  }
+  Store& store() { return trainer_.store(); }
+  // Of all positions that have a target, in order.
+  std::vector<std::vector<double>> logits(std::span<const Batch> batches) {
+    std::vector<std::vector<double>> all;
+    for (const auto& b : batches) {
+      const auto T = b.ids_BT.size() / b.sample_B.size();
+      for (std::size_t i = 0; i < b.ids_BT.size(); ++i)
+        if (b.targets_BT[i] != no_target)
+          all.push_back(trainer_.logits(std::span(b.ids_BT).subspan(i / T * T, i % T + 1)));
+    }
+    return all;
+  }
+
+ private:
+  Ref backend_;
+  Workspace scratch_{backend_};
+  Trainer trainer_;
+};
+
+std::vector<double> softmax(std::vector<double> z, double t) {
+  double sum = 0;
+  for (auto& x : z) sum += x = std::exp(x / t);
+  for (auto& x : z) x /= sum;
+  return z;
+}
+
+// The mean over targets.
+double want_of(const std::vector<std::vector<double>>& student,
+               const std::vector<std::vector<double>>& teacher, std::span<const Batch> batches) {
+  double sum = 0;
+  std::size_t n = 0;
+  for (const auto& b : batches)
+    for (const auto target : b.targets_BT) {
+      if (target == no_target) continue;
+      const auto p = softmax(teacher[n], temperature), q = softmax(student[n], temperature);
+      double divergence = 0;
+      for (std::size_t v = 0; v < p.size(); ++v) divergence += p[v] * std::log(p[v] / q[v]);
+      sum -= (1 - weight) * std::log(softmax(student[n], 1)[static_cast<std::size_t>(target)]);
+      sum += weight * temperature * temperature * divergence;
+      ++n;
+    }
+  return sum / static_cast<double>(n);
+}
+
+struct Case {
+  const char* name;
+  ModelConfig student, teacher;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+// Teachers of another width, depth and kind, some of them under a soft cap.
+std::vector<Case> cases() {
+  auto wide = test::tiny_llama(), mixture = test::tiny_mixture(), gemma = test::tiny_gemma2();
+  for (auto* c : {&wide, &mixture, &gemma}) c->vocab = test::tiny_gpt2().vocab;
+  wide.layers += 1;
+  auto recomputing = test::tiny_gpt2();
+  recomputing.recompute = Recompute::block;
+  return {{"gpt2_of_llama", test::tiny_gpt2(), wide},
+          {"gpt2_of_mixture", test::tiny_gpt2(), mixture},
+          {"gemma_of_gemma", gemma, gemma},
+          {"recomputing", recomputing, wide}};
+}
+class Distillation : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Train, Distillation, testing::ValuesIn(cases()),
+                         [](const auto& i) { return std::string(i.param.name); });
+
+TrainerSetup setup_of(const Case& c) {
+  auto s = test::setup_of(c.student, test::plain_sgd(), DType::f64);
+  s.objective = Objective::distill;
+  s.teacher = TeacherSetup{c.teacher, temperature, weight};
+  s.teacher->model.context = c.student.context;
+  return s;
+}
+
+void copy_weights(Store& from, Store& to) {
+  for (std::size_t i = 0; i < from.spec().params.size(); ++i)
+    test::write<double>(to, ParamId::at(i), test::read<double>(from, ParamId::at(i)));
+}
+
+TEST_P(Distillation, IsThatOfTwoModelsAlone) {
+  const auto setup = setup_of(GetParam());
+  std::vector<Batch> batches;
+  for (int m = 0; m < 2; ++m) {
+    batches.push_back(test::random_batch(setup.model, 2, 2 * m));
+    batches.back().targets_BT[static_cast<std::size_t>(3 + m)] = no_target;
+    --batches.back().valid;
+  }
+  Alone student(setup.model, 3), teacher(setup.teacher->model, 4);
+  const auto theirs = teacher.logits(batches);
+  const double want = want_of(student.logits(batches), theirs, batches);
+
+  Ref backend;
+  const Workspace scratch(backend);
+  Trainer trainer(backend, {}, setup);
+  copy_weights(student.store(), trainer.store());
+  copy_weights(teacher.store(), trainer.teacher()->store());
+  const auto got = trainer.step(0, 1, batches);
+  EXPECT_NEAR(got.loss, want, 1e-12);
+  for (std::size_t i = 0; i < teacher.store().spec().params.size(); ++i)
+    EXPECT_EQ(test::read<double>(trainer.teacher()->store(), ParamId::at(i)),
+              test::read<double>(teacher.store(), ParamId::at(i)));
+
+  // SGD with rate 1 subtracts gradients; a few of each weight against differences.
+  for (std::size_t i = 0; i < setup.model.layers * 2U + 4U; ++i) {
+    const auto id = ParamId::at(i);
+    const auto& name = student.store().spec().params[i].name;
+    const auto before = test::read<double>(student.store(), id),
+               after = test::read<double>(trainer.store(), id);
+    const auto e = before.size() / 3;
+    const auto loss_at = [&](double by) {
+      auto moved = before;
+      moved[e] += by;
+      test::write<double>(student.store(), id, moved);
+      const double loss = want_of(student.logits(batches), theirs, batches);
+      test::write<double>(student.store(), id, before);
+      return loss;
+    };
+    const double h = 1e-4;
+    const double slope =
+        (8 * (loss_at(h) - loss_at(-h)) - (loss_at(2 * h) - loss_at(-2 * h))) / (12 * h);
+    EXPECT_NEAR(before[e] - after[e], slope, 1e-9) << name;
+  }
+}
+
+// Of a twin and of the teacher alone nothing is learnt.
+TEST(Distillation, NothingIsLearntOfATwin) {
+  const auto c = test::tiny_llama();
+  auto setup = setup_of({"", c, c});
+  setup.teacher->weight = 1;
+  Ref backend;
+  const Workspace scratch(backend);
+  Trainer trainer(backend, {}, setup);
+  trainer.store().initialize(3, 1);
+  trainer.teacher()->store().initialize(3, 1);
+  const auto batch = test::random_batch(c, 2, 0);
+  const auto got = trainer.step(0, 1, {&batch, 1});
+  EXPECT_NEAR(got.loss, 0, 1e-14);
+  EXPECT_NEAR(got.grad_norm, 0, 1e-14);
+}
+
+}  // namespace
+}  // namespace trireme
