@@ -240,6 +240,11 @@ constexpr std::array names = {
     FamiliarName{"ref_model", "train.dpo_scores", by_scores},
     FamiliarName{"reference_model", "train.dpo_scores", by_scores},
     FamiliarName{"precompute_ref_log_probs", "train.dpo_scores", by_scores},
+    // teachers
+    FamiliarName{"distillation", "train.objective", "is train.objective = \"distill\" here"},
+    FamiliarName{"teacher_model", "distill.teacher", ""},
+    FamiliarName{"kd_temperature", "distill.temperature", ""},
+    FamiliarName{"kd_alpha", "distill.weight", ""},
     // ranks
     FamiliarName{"tensor_parallel_size", "zero.stage", no_tensor_axis},
     FamiliarName{"tensor_model_parallel_size", "zero.stage", no_tensor_axis},

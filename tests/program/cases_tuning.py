@@ -212,6 +212,46 @@ def scores(at):
     at("evaluate whole --data pairs.tokens", codes=(1,), says=("holds no scores of the tokens",))
 
 
+@story(CASES, fast=True)
+def distilled(at):
+    """a model learns from another one: the same on any grid, with what was planned, and goes on with the same teacher alone"""
+    at.take("one", run="teacher")
+    taught = "train.objective=distill distill.teacher=teacher distill.temperature=2 distill.weight=0.7 data.validation=[]"
+    words = f"{taught} model.width=8 model.layers=3 model.dropout=0 run.backend=ref precision.compute=f64 checkpoint.keep_last=0"
+    assert "the teacher is " in at(f"train deck.toml {words} --run-dir one").text
+    for i, (grid, ranks) in enumerate((("parallel.data=2 zero.stage=3", 2), ("parallel.seq=2", 2), ("parallel.pipe=2 train.microbatch=1", 2),
+                                       ("parallel.pipe=2 parallel.schedule=zbv parallel.chunks=2 model.layers=4 train.microbatch=1", 2),
+                                       ("model.layers=4 model.recompute=block", 0))):
+        at(f"train deck.toml {words} {grid} --run-dir grid{i}", ranks=ranks)
+    for a, b in ("one", "grid0"), ("one", "grid1"), ("one", "grid2"), ("grid3", "grid4"):
+        for x, y in zip(at.rows(a), at.rows(b), strict=True):
+            assert all(abs(float(x[c]) - float(y[c])) <= 1e-12 for c in ("loss", "grad_norm")), (a, b, x, y)
+    # Of cross entropy alone there is nothing of the teacher; of the teacher alone none of that.
+    at(f"train deck.toml {words} distill.weight=0 train.steps=2 --run-dir without")
+    at(f"train deck.toml {words.replace(taught, 'data.validation=[]')} train.steps=2 --run-dir plain")
+    assert at.losses("without") == at.losses("plain") and at.losses("one")[:2] != at.losses("plain")
+    for more, ranks in (("", 0), ("parallel.pipe=2 zero.stage=3 train.microbatch=1", 2)):
+        at(f"train deck.toml {taught} {more} train.steps=2 --run-dir host --overwrite", ranks=ranks)
+        planned = at.plan(f"deck.toml {taught} {more} train.steps=2 --ranks {max(1, ranks)}")["reserved_bytes"]
+        assert planned == max(int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read("host/log"))[1].split())
+    at(f"train deck.toml {words} --restart one/checkpoints/step-00000004 --run-dir rest")
+    assert at.losses("rest") == at.losses("one")[4:]
+    at.train("train.steps=2 train.seed=9", run="other")
+    at(f"train deck.toml {words} distill.teacher=other --restart one/checkpoints/step-00000004 --run-dir none", codes=(1,),
+       says=("is not what this run learns from",))
+    # It is needed for training alone.
+    (at / "teacher").rename(at / "moved")
+    assert "loss " in at("evaluate one --data text.tokens --samples 4").out
+    at(f"train deck.toml {words} --restart latest --run-dir one train.steps=14", codes=(1,), says=("there is no", "teacher"))
+    at(f"train deck.toml {words} distill.teacher=moved --restart latest --run-dir one train.steps=14")
+    for more, why in (("distill.teacher=moved model.context=16", "knows 8 positions"), ("distill.teacher=moved run.exactness=invariant", "\"invariant\""),
+                      ("distill.teacher=", "go together"), ("train.objective=tokens", "go together"),
+                      ("distill.teacher=moved run.replay_every=2", "run.replay_every"), ("distill.teacher=moved model.vocab=300", "a vocabulary of 256")):
+        for command in ("train", "check"):
+            run = " --run-dir none" if command == "train" else ""
+            at(f"{command} deck.toml {taught} {more}{run}", codes=REFUSED, says=(why,))
+
+
 def loss_of(said):
     return float(re.search(r"loss ([\d.]+)", said)[1])
 
