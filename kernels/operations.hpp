@@ -106,10 +106,10 @@ struct ReadFixed {
 struct Dequantize {
   static constexpr std::string_view name = "dequantize";
   View y_N;
-  ConstView code_SW, scale_SW, offset_S2;  // i32, i32 and f32
+  ConstView code_SW, scale_SW, unit_S1;  // i32, i32 and f32
   static void operands(auto& o, auto&& f) {
     write(f, o.y_N);
-    read(f, o.code_SW, o.scale_SW, o.offset_S2);
+    read(f, o.code_SW, o.scale_SW, o.unit_S1);
   }
 };
 

@@ -1,6 +1,4 @@
 // Weights of 4 bits, a byte, which is two of them, at a time.
-#include <cmath>
-
 #include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/math/nf4.hpp"
@@ -25,19 +23,19 @@ constexpr auto codes_of_byte = [] {
 void run(const kernel::Dequantize& o, View) {
   const auto records = o.code_SW.extent[0];
   expect(o.y_N.dense() && o.y_N.count() == records * nf4::weights && o.code_SW.stride[1] == 1 &&
-             o.scale_SW.stride[1] == 1 && o.offset_S2.stride[1] == 1,
+             o.scale_SW.stride[1] == 1,
          "dequantize: of whole records with dense rows");
   by_type(o.y_N.dtype, "dequantize", [&]<class T>(T) {
     for_chunks(records, 1, [&](std::int64_t begin, std::int64_t end) {
       for (auto s = begin; s < end; ++s) {
         const auto* const bytes = reinterpret_cast<const std::uint8_t*>(
             data<std::int32_t>(o.code_SW) + s * o.code_SW.stride[0]);
-        const auto* const q = reinterpret_cast<const std::int8_t*>(data<std::int32_t>(o.scale_SW) +
-                                                                   s * o.scale_SW.stride[0]);
-        const float* const offset = data<float>(o.offset_S2) + s * o.offset_S2.stride[0];
+        const auto* const q = reinterpret_cast<const std::uint8_t*>(data<std::int32_t>(o.scale_SW) +
+                                                                    s * o.scale_SW.stride[0]);
+        const float unit = data<float>(o.unit_S1)[s * o.unit_S1.stride[0]];
         T* const y = data<T>(o.y_N) + s * nf4::weights;
         for (std::int64_t b = 0; b < nf4::blocks; ++b) {
-          const float scale = std::fma(offset[1], static_cast<float>(q[b]), offset[0]);
+          const float scale = math::nf4_scale(unit, q[b]);
           for (auto i = b * nf4::block / 2; i < (b + 1) * nf4::block / 2; ++i) {
             const Two& two = codes_of_byte[bytes[i]];
             put(y[2 * i], two.high * scale);

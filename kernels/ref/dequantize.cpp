@@ -32,7 +32,7 @@ void run(const kernel::Dequantize& o) {
              o.code_SW.extent[1] == nf4::code_words && o.scale_SW.extent[1] == nf4::scale_words,
          "dequantize: of whole records");
   const Elements<const std::int32_t> code_SW(o.code_SW), scale_SW(o.scale_SW);
-  const Elements<const float> offset_S2(o.offset_S2);
+  const Elements<const float> unit_S1(o.unit_S1);
   with_compute_type(o.y_N.dtype, [&](auto type) {
     auto* y = reinterpret_cast<decltype(type)*>(o.y_N.data);
     for (std::int64_t s = 0; s < records; ++s)
@@ -40,11 +40,11 @@ void run(const kernel::Dequantize& o) {
         const auto block = i / nf4::block;
         const auto four = static_cast<std::uint32_t>(scale_SW.at(s, block / 4)),
                    eight = static_cast<std::uint32_t>(code_SW.at(s, i / 8));
-        const auto q = static_cast<std::int8_t>(four >> (block % 4 * 8) & 0xff);
+        const auto q = static_cast<int>(four >> (block % 4 * 8) & 0xff);
         const auto byte = eight >> (i % 8 / 2 * 8) & 0xff;
         const auto code = i % 2 == 0 ? byte >> 4 : byte & 15;
-        // The product and sum of doubles round once in f32 but for ties, hence fma.
-        const float scale = std::fma(offset_S2.at(s, 1), static_cast<float>(q), offset_S2.at(s, 0));
+        const auto sixteenths = static_cast<float>(std::exp2(-(q % 16) / 16.0));
+        const float scale = q == 255 ? 0.0F : std::ldexp(unit_S1.at(s, 0) * sixteenths, -(q / 16));
         const auto x = static_cast<float>(codes[code]) * scale;
         store(*y++, double{x});
       }

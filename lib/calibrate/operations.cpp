@@ -198,7 +198,7 @@ void add_flat(Table& table, DType t) {
     return kernel::Dequantize{.y_N = m.take(t, {records * nf4::weights}),
                               .code_SW = m.numbers({records, nf4::code_words}, 1 << 30),
                               .scale_SW = m.numbers({records, nf4::scale_words}, 1 << 30),
-                              .offset_S2 = m.take(DType::f32, {records, 2})};
+                              .unit_S1 = m.take(DType::f32, {records, 1})};
   });
   table.add(sizes, [=](O m, Rows r) {
     return kernel::Activate{

@@ -33,13 +33,13 @@ std::int64_t KeptAs::count(std::int64_t weights) const {
 void put_widened(Backend& b, View y_N, ConstView kept) {
   if (kept.dtype != DType::i32) return b.put(Queue::compute, kernel::Copy{.dst = y_N, .src = kept});
   const auto records_SW = kept.reshaped({kept.count() / nf4::record_words, nf4::record_words});
-  auto offset_S2 = records_SW.slice(1, nf4::offset_word, 2);
-  offset_S2.dtype = DType::f32;
+  auto unit_S1 = records_SW.slice(1, nf4::unit_word, 1);
+  unit_S1.dtype = DType::f32;
   b.put(Queue::compute,
         kernel::Dequantize{.y_N = y_N,
                            .code_SW = records_SW.slice(1, 0, nf4::code_words),
                            .scale_SW = records_SW.slice(1, nf4::code_words, nf4::scale_words),
-                           .offset_S2 = offset_S2});
+                           .unit_S1 = unit_S1});
 }
 
 namespace {
@@ -68,21 +68,16 @@ void encode(std::span<const float> x, float scale, Codes& codes) {
   for (std::size_t i = 0; i < x.size(); ++i) codes[i] = code_of(x[i] / scale);
 }
 
-// Bytes of scales, then offset and step, behind a record's codes.
+// Bytes of scales, each the nearest by its logarithm, then the largest, behind a record's codes.
 void put_scales(std::span<const float> scales, std::byte* at) {
-  double sum = 0;
-  for (const float s : scales) sum += s;
-  const auto offset = static_cast<float>(sum / static_cast<double>(scales.size()));
-  float farthest = 0;
-  for (const float s : scales) farthest = std::max(farthest, std::fabs(s - offset));
-  const float step = farthest / 127;
-  for (const float s : scales) {
-    const float q = step > 0 ? std::nearbyint((s - offset) / step) : 0.0F;
-    *at++ = static_cast<std::byte>(static_cast<std::int8_t>(std::clamp(q, -127.0F, 127.0F)));
-  }
-  at += nf4::blocks - static_cast<std::int64_t>(scales.size());
-  std::memcpy(at, &offset, sizeof offset);
-  std::memcpy(at + sizeof offset, &step, sizeof step);
+  const float unit = *std::ranges::max_element(scales);
+  std::fill_n(at, nf4::blocks, static_cast<std::byte>(math::nf4_nothing));
+  for (std::size_t b = 0; b < scales.size(); ++b)
+    if (scales[b] > 0) {
+      const double q = 16 * std::log2(double{unit} / double{scales[b]});
+      at[b] = static_cast<std::byte>(std::min(254L, std::lround(q)));
+    }
+  std::memcpy(at + nf4::blocks, &unit, sizeof unit);
 }
 
 // Returns the place of a weight that is not finite; -1: there is none.

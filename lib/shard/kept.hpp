@@ -35,8 +35,8 @@ void put_widened(Backend&, View y_N, ConstView kept);
 
 // Records (kernels/nf4.hpp) of weights, zeros behind the last. Each block of 64 goes to the nearest
 // codes of its weights over its largest magnitude, the lower one where two are as near; the 256
-// largest magnitudes of a record, as many as there are, then to the bytes that offset, their mean,
-// and step, a 127th of their greatest distance from it, make nearest. Error, with what `name` is
+// largest magnitudes of a record, as many as there are, then to the nearest of what bytes mean in
+// units of the largest (kernels/math/nf4.hpp). Error, with what `name` is
 // called and where its first weight here stands, for one that is not finite.
 std::vector<std::int32_t> records_of(std::span<const float> weights, std::string_view name,
                                      std::int64_t first);

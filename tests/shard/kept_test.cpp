@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -49,8 +50,8 @@ struct Record {
     return static_cast<std::uint32_t>(words[i / 8]) >> (i % 8 / 2 * 8 + (i % 2 == 0 ? 4 : 0)) & 15;
   }
   int q(std::size_t block) const {
-    return static_cast<std::int8_t>(static_cast<std::uint32_t>(words[2048 + block / 4]) >>
-                                    (block % 4 * 8));
+    return static_cast<std::uint8_t>(static_cast<std::uint32_t>(words[2048 + block / 4]) >>
+                                     (block % 4 * 8));
   }
   float number(std::size_t word) const {
     float x = 0;
@@ -67,32 +68,32 @@ std::vector<float> some_weights(std::size_t n, std::uint64_t key = 5) {
   return x;
 }
 
-// The nearest code of each, by trying all; bytes, offset and step of scales by their formulas.
+// The nearest code of each, by trying all; scales of any size within half a step of 2^(1/16).
 TEST(Nf4, ARecordHoldsTheNearest) {
   const std::size_t blocks = 100;
   auto x = some_weights(64 * blocks - 20);  // the last block is short, the record, too
   std::fill_n(x.begin() + 64, 64, 0.0F);
+  for (std::size_t i = 640; i < 704; ++i) x[i] *= 1000;
   const Record r(x);
   ASSERT_EQ(r.words.size(), 2128U);
   std::vector<float> scales;
-  double sum = 0;
   for (std::size_t b = 0; b < blocks; ++b) {
     float most = 0;
     for (std::size_t i = 64 * b; i < std::min(x.size(), 64 * (b + 1)); ++i)
       most = std::max(most, std::fabs(x[i]));
     scales.push_back(most);
-    sum += most;
   }
-  const auto offset = static_cast<float>(sum / blocks);
-  EXPECT_EQ(r.number(2112), offset);
-  float farthest = 0;
-  for (const float s : scales) farthest = std::max(farthest, std::fabs(s - offset));
-  const float step = r.number(2113);
-  EXPECT_NEAR(step, farthest / 127, 1e-6 * step);
-  for (std::size_t b = 0; b < blocks; ++b)
-    EXPECT_LE(std::fabs(offset + step * static_cast<float>(r.q(b)) - scales[b]), 0.5001F * step)
-        << b;
-  EXPECT_EQ(r.q(blocks), 0);
+  const float unit = *std::ranges::max_element(scales);
+  EXPECT_EQ(r.number(2112), unit);
+  for (std::size_t b = 0; b < blocks; ++b) {
+    if (scales[b] == 0) {
+      EXPECT_EQ(r.q(b), 255);
+      continue;
+    }
+    const double kept = double{unit} * std::exp2(-r.q(b) / 16.0);
+    EXPECT_LE(std::fabs(std::log2(kept / double{scales[b]})), 1.0001 / 32) << b;
+  }
+  EXPECT_EQ(r.q(blocks), 255);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float scale = scales[i / 64];
     double best = 9;
@@ -105,7 +106,7 @@ TEST(Nf4, ARecordHoldsTheNearest) {
       EXPECT_EQ(r.code(i), 7) << i;
     }
   }
-  for (std::size_t w = 2114; w < 2128; ++w) EXPECT_EQ(r.words[w], 0);
+  for (std::size_t w = 2113; w < 2128; ++w) EXPECT_EQ(r.words[w], 0);
 }
 
 // Records know nothing of each other, so a share of them is the same bytes.
@@ -122,10 +123,11 @@ TEST(Nf4, RecordsStandAlone) {
   }
 }
 
-// Half the widest gap between codes, 0.1519 of a scale, and half a step of scales: widened by an
-// operation it is no farther from what it was.
+// Half the widest gap between codes, 0.1519 of a scale, and half a step of scales, 2.19%: widened
+// by an operation it is no farther from what it was, also beside a block of very large weights.
 TEST(Nf4, WidenedItIsNear) {
-  const auto x = some_weights(2 * 16384);
+  auto x = some_weights(2 * 16384);
+  for (std::size_t i = 640; i < 704; ++i) x[i] *= 1000;
   const auto words = records_of(x, "w", 0);
   Ref b;
   const Tensor kept = Tensor::empty(b, {std::ssize(words)}, DType::i32, Kind::transient),
@@ -137,10 +139,10 @@ TEST(Nf4, WidenedItIsNear) {
   double off = 0, size = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const auto block = i / 64 * 64;
-    float scale = 0, step = 0;
+    float scale = 0;
     for (auto k = block; k < block + 64; ++k) scale = std::max(scale, std::fabs(x[k]));
-    std::memcpy(&step, &words[i / 16384 * 2128 + 2113], sizeof step);
-    EXPECT_LE(std::fabs(got[i] - x[i]), 0.15192F * scale + 0.501F * step) << i;
+    EXPECT_LE(std::fabs(got[i] - x[i]), (0.15192F + 0.02191F) * scale) << i;
+    if (block == 640) continue;
     off += (got[i] - x[i]) * (got[i] - x[i]);
     size += x[i] * x[i];
   }

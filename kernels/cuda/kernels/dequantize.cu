@@ -11,8 +11,8 @@ namespace {
 // Records in rows of words.
 struct Rows {
   const std::int32_t *code_SW, *scale_SW;
-  const float* offset_S2;
-  std::int64_t code_stride, scale_stride, offset_stride;
+  const float* unit_S1;
+  std::int64_t code_stride, scale_stride, unit_stride;
 };
 
 template <class T>
@@ -28,9 +28,8 @@ __global__ void __launch_bounds__(block_threads) dequantize(T* y_N, Rows rows, s
     const int block = word / static_cast<int>(nf4::block / 8);
     const auto eight = static_cast<unsigned>(rows.code_SW[s * rows.code_stride + word]),
                four = static_cast<unsigned>(rows.scale_SW[s * rows.scale_stride + block / 4]);
-    const auto q = static_cast<signed char>(four >> (block % 4 * 8) & 0xff);
-    const float* const offset = rows.offset_S2 + s * rows.offset_stride;
-    const float scale = fmaf(offset[1], static_cast<float>(q), offset[0]);
+    const float scale =
+        math::nf4_scale(rows.unit_S1[s * rows.unit_stride], four >> (block % 4 * 8) & 0xffU);
     Floats<8> y;
 #pragma unroll
     for (int k = 0; k < 8; ++k)
@@ -45,10 +44,10 @@ void run(const kernel::Dequantize& o, const OnStream& on) {
   const auto words = o.code_SW.extent[0] * nf4::code_words;
   if (words == 0) return;
   expect(o.y_N.dense() && o.y_N.count() == 8 * words && o.code_SW.stride[1] == 1 &&
-             o.scale_SW.stride[1] == 1 && o.offset_S2.stride[1] == 1 && aligned(o.y_N.data),
+             o.scale_SW.stride[1] == 1 && aligned(o.y_N.data),
          "dequantize: of whole records with dense rows");
-  const Rows rows{at<std::int32_t>(o.code_SW), at<std::int32_t>(o.scale_SW), at<float>(o.offset_S2),
-                  o.code_SW.stride[0],         o.scale_SW.stride[0],         o.offset_S2.stride[0]};
+  const Rows rows{at<std::int32_t>(o.code_SW), at<std::int32_t>(o.scale_SW), at<float>(o.unit_S1),
+                  o.code_SW.stride[0],         o.scale_SW.stride[0],         o.unit_S1.stride[0]};
   const auto blocks = blocks_for(std::min(words, most_blocks * block_threads), block_threads);
   with_type(o.y_N.dtype, [&]<class T>(T) {
     start("dequantize", dequantize<T>, blocks, block_threads, 0, on.stream, at<T>(o.y_N), rows,

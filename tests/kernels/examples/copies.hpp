@@ -77,14 +77,14 @@ inline Examples<kernel::Dequantize> examples(Of<kernel::Dequantize>) {
     return kernel::Dequantize{.y_N = o.values({2 * nf4::weights}),
                               .code_SW = words(o, 2, nf4::code_words),
                               .scale_SW = words(o, 2, nf4::scale_words),
-                              .offset_S2 = o.of_type(DType::f32, {2, 2})};
+                              .unit_S1 = o.of_type(DType::f32, {2, 1})};
   };
   const auto of_records = [words](Operands& o) {
     const View all = words(o, 3, nf4::record_words);
     return kernel::Dequantize{.y_N = o.values({3 * nf4::weights}),
                               .code_SW = all.slice(1, 0, nf4::code_words),
                               .scale_SW = all.slice(1, nf4::code_words, nf4::scale_words),
-                              .offset_S2 = o.of_type(DType::f32, {3, 5}).slice(1, 2, 2)};
+                              .unit_S1 = o.of_type(DType::f32, {3, 5}).slice(1, 2, 1)};
   };
   return {{"rows", of_rows}, {"records", of_records}};
 }
