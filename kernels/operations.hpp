@@ -101,8 +101,8 @@ struct ReadFixed {
 };
 
 // y = code * scale in f32, then rounded, of S records of weights of 4 bits (kernels/nf4.hpp); y_N
-// is dense, with all weights of each. A scale is offset + step q in one rounding, so bits are the
-// same everywhere. Strided: rows of the others are dense.
+// is dense, with all weights of each. Scales are rounded once (kernels/math/nf4.hpp), so bits are
+// the same everywhere. Strided: rows of the others are dense.
 struct Dequantize {
   static constexpr std::string_view name = "dequantize";
   View y_N;
