@@ -25,6 +25,12 @@ void read_teacher(Deck& deck) {
   beside.parallel.stage_layers.clear();
   for (const auto& problem : grid_problems(grid_of(beside), limits_of(beside)))
     fail("distill.teacher: {} runs on the grid of this run, too, and {}", name, problem.message);
+  const auto stages = deck.parallel.pipe * deck.parallel.chunks;
+  require(
+      model.layers >= stages,
+      "distill.teacher: {} has {} blocks, and the {} stages with {} chunks of this run need one "
+      "each: lower parallel.pipe or parallel.chunks",
+      name, model.layers, deck.parallel.pipe, deck.parallel.chunks);
   deck.teacher = std::move(model);
 }
 

@@ -220,7 +220,7 @@ def distilled(at):
     words = f"{taught} model.width=8 model.layers=3 model.dropout=0 run.backend=ref precision.compute=f64 checkpoint.keep_last=0"
     assert "the teacher is " in at(f"train deck.toml {words} --run-dir one").text
     for i, (grid, ranks) in enumerate((("parallel.data=2 zero.stage=3", 2), ("parallel.seq=2", 2), ("parallel.pipe=2 train.microbatch=1", 2),
-                                       ("parallel.pipe=2 parallel.schedule=zbv parallel.chunks=2 model.layers=4 train.microbatch=1", 2),
+                                       ("parallel.pipe=2 parallel.schedule=zero-bubble model.layers=4 train.microbatch=1", 2),
                                        ("model.layers=4 model.recompute=block", 0))):
         at(f"train deck.toml {words} {grid} --run-dir grid{i}", ranks=ranks)
     for a, b in ("one", "grid0"), ("one", "grid1"), ("one", "grid2"), ("grid3", "grid4"):
@@ -244,6 +244,8 @@ def distilled(at):
     assert "loss " in at("evaluate one --data text.tokens --samples 4").out
     at(f"train deck.toml {words} --restart latest --run-dir one train.steps=14", codes=(1,), says=("there is no", "teacher"))
     at(f"train deck.toml {words} distill.teacher=moved --restart latest --run-dir one train.steps=14")
+    at(f"check deck.toml {taught} distill.teacher=moved model.layers=4 parallel.pipe=2 parallel.schedule=zbv parallel.chunks=2 --ranks 2",
+       codes=REFUSED, says=("has 2 blocks",))
     for more, why in (("distill.teacher=moved model.context=16", "knows 8 positions"), ("distill.teacher=moved run.exactness=invariant", "\"invariant\""),
                       ("distill.teacher=", "go together"), ("train.objective=tokens", "go together"),
                       ("distill.teacher=moved run.replay_every=2", "run.replay_every"), ("distill.teacher=moved model.vocab=300", "a vocabulary of 256")):
