@@ -3,10 +3,12 @@ from suites import program, rows
 
 PAIRS = program("train_test", "*Preferences.*")
 SCORES = rows("scores of a model save")
+TAUGHT = program("train_test", "*Distillation.*")
+TAUGHT_ROWS = program("kernels_test", "*CrossEntropyWithATeacher*")
 FILES = program("data_test", "Pairs.*")
 
 MUTANTS = [
-    ("a signal waits for all of a step of pairs", "lib/train/trainer.cpp", "if (give_up && wants_to_end(0).wait() > 0) {", "if (false) {", PAIRS),
+    ("a signal waits for all of a step of pairs", "lib/train/trainer.cpp", "if (passes > 0 && give_up && wants_to_end(0).wait() > 0) {", "if (false) {", PAIRS),
     ("the passes take no time", "lib/train/trainer.cpp", "give_up(passes * count + each * m, (passes + each) * count)", "give_up(m, count)", PAIRS),
     ("the rejected document is learnt", "lib/train/trainer_preference.cpp", "r.scale = d % 2 == 0 ? weight : -weight;", "r.scale = weight;", PAIRS),
     ("a pair counts in its microbatch's mean", "lib/train/trainer_preference.cpp", "/ p.sums.pairs;", "/ static_cast<double>(documents / 2);", PAIRS),
@@ -36,4 +38,10 @@ MUTANTS = [
      "for (std::size_t i = 0; i < d.ids.size(); ++i)", FILES),
     ("a prompt stands before conversations that have it", "lib/data/conversation.cpp", "if (prompt.is_text && asks(pair.chosen, p) && asks(pair.rejected, p)) return;", "", FILES),
     ("a file of pairs is one of documents", "lib/data/token_writer.cpp", "header_.pairs = kind == Documents::pairs;", "header_.pairs = false && kind == Documents::pairs;", FILES),
+    ("a teacher is as cold as can be", "kernels/host/loss.cpp", "colder = 1 / t,", "colder = 1,", TAUGHT_ROWS),
+    ("a divergence fades with the temperature", "kernels/host/loss.cpp", "teacher.share * teacher.temperature * teacher.temperature *", "teacher.share *", TAUGHT_ROWS),
+    ("a teacher says of all microbatches what it says of the first", "lib/train/stage.cpp", "when_.teacher[static_cast<std::size_t>(m)].view()", "when_.teacher[0].view()", TAUGHT),
+    ("a teacher's logits are under the model's cap", "lib/train/trainer.cpp", "when.taught = {.softcap = setup_.teacher->model.logit_softcap,", "when.taught = {.softcap = setup_.model.logit_softcap,", TAUGHT),
+    ("a restart learns from whatever is newest", "app/initial_weights.cpp", 'from ? from->extra.teacher : ""', '""',
+     rows("learns from another")),
 ]

@@ -82,6 +82,7 @@ std::vector<Case> cases() {
   recomputing.recompute = Recompute::block;
   return {{"gpt2_of_llama", test::tiny_gpt2(), wide},
           {"gpt2_of_mixture", test::tiny_gpt2(), mixture},
+          {"gpt2_of_gemma", test::tiny_gpt2(), gemma},
           {"gemma_of_gemma", gemma, gemma},
           {"recomputing", recomputing, wide}};
 }

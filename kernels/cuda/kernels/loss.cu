@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(threads)
     loss_T[row] = (1 - share) * from_target + share * hot * hot * divergence;
   }
   if (!become_gradient) return;
-  __syncthreads();  // the target's logit was read
+  __syncthreads();  // z(target) was read
   for (std::int64_t v = threadIdx.x; v < vocab; v += threads) {
     const float here = z(v), slope = taught.cap > 0 ? math::capped_slope(here, taught.cap) : 1.0F;
     const float q = math::exp((here - most_z) * colder) / sums[1],
