@@ -124,9 +124,9 @@ double taught_row_loss(T* x, const T* theirs, std::int64_t width, std::int64_t t
   }
   const double from_target = static_cast<double>(math::log(sum_z)) +
                              (static_cast<double>(most_z) - static_cast<double>(z_target));
-  return (1 - teacher.share) * from_target + teacher.share * teacher.temperature *
-                                                 teacher.temperature *
-                                                 static_cast<double>(divergences.sum());
+  const double share_of_divergence = teacher.share * teacher.temperature * teacher.temperature;
+  return (1 - teacher.share) * from_target +
+         share_of_divergence * static_cast<double>(divergences.sum());
 }
 
 }  // namespace
