@@ -21,7 +21,7 @@ MUTANTS = [
     ("a checkpoint of adapters has all weights", "lib/train/snapshot.cpp", " || !is_saved(params[i])", "", ADAPTERS),
     ("merged weights are those without adapters", "lib/interchange/stored_model.cpp", "x + scale_ * added(", "x + 0 * scale_ * added(", ADAPTERS),
     # what adapters stand beside, kept in less
-    ("the farthest scale does not fit its byte", "lib/shard/kept.cpp", "farthest / 127", "farthest / 150", KEPT),
+    ("a scale is the next smaller one", "lib/shard/kept.cpp", "std::lround(q)", "std::lround(q + 0.5)", KEPT),
     ("a short block has the scale of the one before", "lib/shard/kept.cpp", "    float largest = 0;\n", "    static float largest = 0;\n", KEPT),
     ("a rank has the first records of a segment", "lib/shard/shards.cpp", "slice(kept.count(begin), {kept.count(n)})", "slice(0, {kept.count(n)})", ranks(4, FEW)),
     ("the halves of a byte change places", "kernels/host/dequantize.cpp", "{math::nf4_codes[b >> 4], math::nf4_codes[b & 15]}",
