@@ -38,7 +38,7 @@ MUTANTS = [
      "for (std::size_t i = 0; i < d.ids.size(); ++i)", FILES),
     ("a prompt stands before conversations that have it", "lib/data/conversation.cpp", "if (prompt.is_text && asks(pair.chosen, p) && asks(pair.rejected, p)) return;", "", FILES),
     ("a file of pairs is one of documents", "lib/data/token_writer.cpp", "header_.pairs = kind == Documents::pairs;", "header_.pairs = false && kind == Documents::pairs;", FILES),
-    ("a teacher is as cold as can be", "kernels/host/loss.cpp", "colder = 1 / t,", "colder = 1,", TAUGHT_ROWS),
+    ("a teacher is as cold as can be", "kernels/host/loss.cpp", "colder = 1 / t,", "colder = 1 + 0 * t,", TAUGHT_ROWS),
     ("a divergence fades with the temperature", "kernels/host/loss.cpp", "teacher.share * teacher.temperature * teacher.temperature;", "teacher.share;", TAUGHT_ROWS),
     ("a teacher says of all microbatches what it says of the first", "lib/train/stage.cpp", "when_.teacher[static_cast<std::size_t>(m)].view()", "when_.teacher[0].view()", TAUGHT),
     ("a teacher's logits are under the model's cap", "lib/train/trainer.cpp", "when.taught = {.softcap = setup_.teacher->model.logit_softcap,", "when.taught = {.softcap = setup_.model.logit_softcap,", TAUGHT),
