@@ -43,7 +43,8 @@ class Build:
     def changed(self, made, file):
         """Objects that it is linked from, shared libraries aside, and that are others once the file is."""
         source = self.root / file
-        objects = self.objects.get(source) or self.readers.get(source, [])
+        # Compiled alone for one program, a source may be compiled together with others for another.
+        objects = [*self.objects.get(source, []), *self.readers.get(source, [])]
         precompiled = {str(self.folder / o.removesuffix(".gch")) for o in objects if o.endswith(".gch")}
         objects = {o for o in objects if o in self.commands} | {o for o, (_, words) in self.commands.items() if precompiled & set(words)}
         linked = {*self.link(made)}.union(*(self.link(library) for library in self.own(made, ".a")))
