@@ -78,19 +78,24 @@ double capped_row_loss(T* x, std::int64_t width, std::int64_t target, float scal
          (static_cast<double>(max) - static_cast<double>(at_target));
 }
 
+enum class Soft : std::uint8_t { plain, capped };
+
+template <Soft kind, class T>
+float under(T value, float cap) {
+  const auto v = static_cast<float>(value);
+  if constexpr (kind == Soft::capped) return math::capped(v, cap);
+  return v;
+}
+
 // With a teacher's logits y, and p = softmax(y / t), q = softmax(z / t).
-template <class T>
+template <Soft own, Soft others, class T>
 double taught_row_loss(T* x, const T* theirs, std::int64_t width, std::int64_t target, float scale,
                        float cap, const Teacher& teacher, Logits what) {
   const auto t = static_cast<float>(teacher.temperature), colder = 1 / t,
              share = static_cast<float>(teacher.share), rest = 1 - share,
              teacher_cap = static_cast<float>(teacher.softcap);
-  const auto under = [](T value, float c) {
-    const auto v = static_cast<float>(value);
-    return c > 0 ? math::capped(v, c) : v;
-  };
-  const auto z = [&](std::int64_t i) { return under(x[i], cap); };
-  const auto y = [&](std::int64_t i) { return under(theirs[i], teacher_cap); };
+  const auto z = [&](std::int64_t i) { return under<own>(x[i], cap); };
+  const auto y = [&](std::int64_t i) { return under<others>(theirs[i], teacher_cap); };
   constexpr float least = -std::numeric_limits<float>::infinity();
   const auto larger = [](float a, float b) { return b > a ? b : a; };
   Lanes<float> maxima_z(least), maxima_y(least), sums_z(0), sums_q(0), sums_p(0), divergences(0);
@@ -113,7 +118,7 @@ double taught_row_loss(T* x, const T* theirs, std::int64_t width, std::int64_t t
   const float z_target = z(target), y_target = y(target);
   if (what == Logits::become_gradient) {
     const auto gradient = [&](float here, float there, float one) {
-      const float slope = cap > 0 ? math::capped_slope(here, cap) : 1.0F;
+      const float slope = own == Soft::capped ? math::capped_slope(here, cap) : 1.0F;
       const float q = math::exp((here - most_z) * colder) / sum_q,
                   p = math::exp((there - most_y) * colder) / sum_p;
       return scale * slope *
@@ -142,6 +147,11 @@ void run(const kernel::CrossEntropy& o, View scratch) {
   double total = add && !as_quanta ? *data<double>(loss) : 0.0;
   std::int64_t quanta = add && as_quanta ? *data<std::int64_t>(loss) : 0;
   by_type(logits_TV.dtype, "cross_entropy", [&]<class T>(T) {
+    using enum Soft;
+    const auto taught =
+        teacher.softcap > 0
+            ? (cap > 0 ? taught_row_loss<capped, capped, T> : taught_row_loss<plain, capped, T>)
+            : (cap > 0 ? taught_row_loss<capped, plain, T> : taught_row_loss<plain, plain, T>);
     for (std::int64_t first = 0; first < rows; first += room) {
       const auto n = std::min(rows - first, room);
       for_rows(n, width, [&](std::int64_t begin, std::int64_t end) {
@@ -151,8 +161,8 @@ void run(const kernel::CrossEntropy& o, View scratch) {
           expect(wanted >= -1 && wanted < width, "cross_entropy: a target is -1 or below V");
           losses[r] = 0;
           if (wanted >= 0 && teacher.logits_TV) {
-            losses[r] = taught_row_loss(x, data<T>(teacher.logits_TV) + (first + r) * width, width,
-                                        wanted, factor, cap, teacher, what);
+            losses[r] = taught(x, data<T>(teacher.logits_TV) + (first + r) * width, width, wanted,
+                               factor, cap, teacher, what);
           } else if (wanted >= 0) {
             losses[r] = cap > 0 ? capped_row_loss(x, width, wanted, factor, cap, what)
                                 : row_loss(x, width, wanted, factor, what);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/nf4.hpp"
@@ -95,27 +96,34 @@ View Shards::records_of(ParamId p, std::int64_t first, std::int64_t n) const {
   return copy(where->segment).slice(kept.count(begin), {kept.count(n)}).view();
 }
 
-// f(a view in the master type), which is the elements' own or stands in for them.
-template <class F>
-static void in_type(Backend& b, const View& own, DType type, const F& f) {
-  if (own.dtype == type) return f(own);
-  const Tensor stand_in = Tensor::empty(b, {own.count()}, type, Kind::transient);
-  f(stand_in.view());
+template <class From, class To>
+static void convert(std::span<const std::byte> from, std::span<std::byte> to) {
+  for (std::size_t i = 0; i < to.size() / sizeof(To); ++i) {
+    From x{};
+    std::memcpy(&x, from.data() + i * sizeof x, sizeof x);
+    // bf16 by way of f32.
+    using Middle = std::conditional_t<std::is_same_v<To, double>, double, float>;
+    Middle middle{};
+    if constexpr (std::is_same_v<From, bf16>)
+      middle = static_cast<float>(x);
+    else
+      middle = static_cast<Middle>(x);
+    const auto y = static_cast<To>(middle);
+    std::memcpy(to.data() + i * sizeof y, &y, sizeof y);
+  }
 }
 
-// Elements of the master type as f32.
-static std::vector<float> narrowed(std::span<const std::byte> bytes, DType type) {
-  std::vector<float> x(bytes.size() / bytes_of(type));
-  if (type == DType::f32) {
-    std::memcpy(x.data(), bytes.data(), bytes.size());
-    return x;
-  }
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    double d = 0;
-    std::memcpy(&d, bytes.data() + i * sizeof d, sizeof d);
-    x[i] = static_cast<float>(d);
-  }
-  return x;
+// On the host, so that no memory of a device is taken which a plan does not have.
+static void convert(std::span<const std::byte> from, DType type, std::span<std::byte> to,
+                    DType wanted) {
+  const auto with = [&]<class From>(From) {
+    if (wanted == DType::f64) return convert<From, double>(from, to);
+    if (wanted == DType::f32) return convert<From, float>(from, to);
+    convert<From, bf16>(from, to);
+  };
+  if (type == DType::f64) return with(double{});
+  if (type == DType::f32) return with(float{});
+  with(bf16{});
 }
 
 void Shards::read(ParamId p, std::string_view array, std::int64_t first,
@@ -133,26 +141,27 @@ void Shards::read(ParamId p, std::string_view array, std::int64_t first,
     return;
   }
   const View own = view_of(p, array, first, n);
-  in_type(backend_, own, master(), [&](const View& v) {
-    if (v.data != own.data) backend_.put(Queue::compute, kernel::Copy{.dst = v, .src = own});
-    backend_.download(Queue::compute, bytes, v);
-  });
+  if (own.dtype == master()) return backend_.download(Queue::compute, bytes, own);
+  std::vector<std::byte> narrow(own.span_bytes());
+  backend_.download(Queue::compute, narrow, own);
+  convert(narrow, own.dtype, bytes, master());
 }
 
 void Shards::write(ParamId p, std::string_view array, std::int64_t first,
                    std::span<const std::byte> bytes) {
   const auto n = static_cast<std::int64_t>(bytes.size() / bytes_of(master()));
   if (in_records(p)) {
-    const auto words =
-        trireme::records_of(narrowed(bytes, master()), spec_.params[p.index()].name, first);
+    std::vector<float> x(static_cast<std::size_t>(n));
+    convert(bytes, master(), std::as_writable_bytes(std::span(x)), DType::f32);
+    const auto words = trireme::records_of(x, spec_.params[p.index()].name, first);
     backend_.upload(Queue::compute, records_of(p, first, n), std::as_bytes(std::span(words)));
     return;
   }
   const View own = view_of(p, array, first, n);
-  in_type(backend_, own, master(), [&](const View& v) {
-    backend_.upload(Queue::compute, v, bytes);
-    if (v.data != own.data) backend_.put(Queue::compute, kernel::Copy{.dst = own, .src = v});
-  });
+  if (own.dtype == master()) return backend_.upload(Queue::compute, own, bytes);
+  std::vector<std::byte> narrow(own.span_bytes());
+  convert(bytes, master(), narrow, own.dtype);
+  backend_.upload(Queue::compute, own, narrow);
 }
 
 void Shards::add(ParamId p, std::span<const double> change) {
@@ -179,20 +188,20 @@ void Shards::refresh() {
       backend_.put(Queue::compute, kernel::Copy{.dst = s.copy.view(), .src = s.master.view()});
 }
 
-void Shards::initialize_records(ParamId p, std::uint64_t seed) {
+// What is kept in another type than the master's, in whole records.
+template <class Master>
+void Shards::initialize_pieces(ParamId p, std::uint64_t seed) {
   constexpr std::int64_t most = nf4::weights << 6;
   const auto& spec = spec_.params[p.index()];
   const auto mine = own(p);
   const auto key = hash64(seed, spec.name);
-  std::vector<float> x;
+  std::vector<Master> x;
   for (auto begin = mine.begin; begin < mine.end; begin += most) {
     x.resize(static_cast<std::size_t>(std::min(most, mine.end - begin)));
     for (std::size_t i = 0; i < x.size(); ++i)
-      x[i] = static_cast<float>(spec.init_mean +
-                                spec.init_std * normal(key, begin + static_cast<std::int64_t>(i)));
-    const auto words = trireme::records_of(x, spec.name, begin);
-    backend_.upload(Queue::compute, records_of(p, begin, std::ssize(x)),
-                    std::as_bytes(std::span(words)));
+      x[i] = static_cast<Master>(spec.init_mean +
+                                 spec.init_std * normal(key, begin + static_cast<std::int64_t>(i)));
+    write(p, weights_array, begin, std::as_bytes(std::span(x)));
   }
 }
 
@@ -200,18 +209,19 @@ void Shards::initialize_weights(ParamId p, std::uint64_t seed, int threads) {
   const auto& spec = spec_.params[p.index()];
   const auto mine = own(p);
   if (mine.count() == 0) return;
-  if (in_records(p)) return initialize_records(p, seed);
+  const auto pieces = [&] {
+    return master() == DType::f64 ? initialize_pieces<double>(p, seed)
+                                  : initialize_pieces<float>(p, seed);
+  };
+  if (in_records(p)) return pieces();
   const View weights = view_of(p, weights_array, mine.begin, mine.count());
   if (spec.init_std == 0) {
     backend_.put(Queue::compute, kernel::Fill{.dst = weights, .value = spec.init_mean});
     return;
   }
-  in_type(backend_, weights, master(), [&](const View& v) {
-    upload_normal(backend_, v, mine.begin, hash64(seed, spec.name), spec.init_mean, spec.init_std,
-                  threads);
-    if (v.data != weights.data)
-      backend_.put(Queue::compute, kernel::Copy{.dst = weights, .src = v});
-  });
+  if (weights.dtype != master()) return pieces();
+  upload_normal(backend_, weights, mine.begin, hash64(seed, spec.name), spec.init_mean,
+                spec.init_std, threads);
 }
 
 void Shards::initialize(std::uint64_t seed, int threads) {

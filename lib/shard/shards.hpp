@@ -85,7 +85,8 @@ class Shards {
   };
   Tensor zeros(std::int64_t, DType, Kind) const;
   void initialize_weights(ParamId, std::uint64_t seed, int threads);
-  void initialize_records(ParamId, std::uint64_t seed);
+  template <class Master>
+  void initialize_pieces(ParamId, std::uint64_t seed);
   // Of a parameter that is kept in records, those with these of its elements.
   View records_of(ParamId, std::int64_t first, std::int64_t count) const;
   View view_of(ParamId, std::string_view array, std::int64_t first, std::int64_t count) const;

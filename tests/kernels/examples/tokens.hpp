@@ -68,6 +68,16 @@ inline Examples<kernel::CrossEntropy> examples(Of<kernel::CrossEntropy>) {
                                            .scale = 0.37,
                                            .logits = logits};
              }});
+  for (const auto how : both_modes)
+    list.push_back({"taught" + mode(how), [=](Operands& o) {
+                      return kernel::CrossEntropy{.loss = o.of_type(DType::f64, {1}),
+                                                  .how = how,
+                                                  .logits_TV = o.values({5, 72}, 3),
+                                                  .target_T = o.ids({6, -1, 0, 3, -1}),
+                                                  .scale = 0.37,
+                                                  .logits = Logits::become_gradient,
+                                                  .teacher = {o.values({5, 72}, 3), 0, 2, 0.4}};
+                    }});
   return list;
 }
 
