@@ -28,7 +28,7 @@ MUTANTS = [
     ("update of the wrong part of a shard", "lib/shard/shards.cpp",
      "return t.slice(begin, {r.count()}).view();", "return t.slice(0 * begin, {r.count()}).view();", few(2)),
     ("initial weights count from the shard's begin", "lib/shard/shards.cpp",
-     "upload_normal(backend_, v, mine.begin, hash64", "upload_normal(backend_, v, 0, hash64", few(2)),
+     "upload_normal(backend_, weights, mine.begin, hash64", "upload_normal(backend_, weights, 0, hash64", few(2)),
     ("norm of this rank alone, in counts", "lib/train/sums.cpp", "  world.all_reduce(sums);\n  auto& largest",
      "  const auto alone = sums;\n  world.all_reduce(sums);\n"
      "  std::copy_n(alone.begin(), params * fixed::limbs, sums.begin());\n  auto& largest", bits(2)),
