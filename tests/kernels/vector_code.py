@@ -15,10 +15,8 @@ FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
 INSTRUCTION = re.compile(r"^\s+([0-9a-f]+):\s+(\S+)(?:\s+([0-9a-f]+)\b)?")
 ARITHMETIC = re.compile(r"^v?(?:add|sub|mul|div|sqrt|min|max|fn?m(?:add|sub)(?:132|213|231))(s|p)([sd])$")
 
-# What is scalar on purpose: the losses of rows are added in their order, in double precision; of a row one sum has a logarithm, and
-# one target's logit a cap.
-SCALAR = ("trireme::host::run(trireme::kernel::CrossEntropy const&", "trireme::host::run(trireme::kernel::RouterLosses const&",
-          "trireme::math::log(float)", "float trireme::math::tanh<trireme::math::Exact>(float)")
+# What is scalar on purpose: the losses of rows are added in their order, in double precision.
+SCALAR = ("trireme::host::run(trireme::kernel::CrossEntropy const&", "trireme::host::run(trireme::kernel::RouterLosses const&")
 
 
 def functions(listing):
