@@ -87,11 +87,12 @@ float under(T value, float cap) {
   return v;
 }
 
-// With a teacher's logits y, and p = softmax(y / t), q = softmax(z / t). Flat, as it is too long for
-// the compiler to take its functions in by itself, which would leave loops scalar.
+// With a teacher's logits y, and p = softmax(y / t), q = softmax(z / t). Flat, as it is too long
+// for the compiler to take its functions in by itself, which would leave loops scalar.
 template <Soft own, Soft others, class T>
-[[gnu::flatten]] double taught_row_loss(T* x, const T* theirs, std::int64_t width, std::int64_t target, float scale,
-                       float cap, const Teacher& teacher, Logits what) {
+[[gnu::flatten]] double taught_row_loss(T* x, const T* theirs, std::int64_t width,
+                                        std::int64_t target, float scale, float cap,
+                                        const Teacher& teacher, Logits what) {
   const auto t = static_cast<float>(teacher.temperature), colder = 1 / t,
              share = static_cast<float>(teacher.share), rest = 1 - share,
              teacher_cap = static_cast<float>(teacher.softcap);

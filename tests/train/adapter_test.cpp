@@ -8,13 +8,15 @@
 #include <map>
 
 #include "kernels/ref/ref.hpp"
+#include "tests/support/named_weights.hpp"
 #include "tests/support/scratch.hpp"
-#include "tests/support/tiny.hpp"
 
 namespace trireme {
 namespace {
 
-using Weights = std::map<std::string, std::vector<double>>;
+using test::Weights;
+using test::weights_of;
+using test::write_all;
 
 // Rows [begin, begin + count) of a weight, and the adapter's name of that product.
 struct Product {
@@ -55,18 +57,6 @@ TrainerSetup setup_of(const ModelConfig& c) {
   s.balance = c.experts > 0 ? Balance::sample : Balance::none;  // bias would move it
   s.balance_weight = 0.1;
   return s;
-}
-
-Weights weights_of(Store& store) {
-  Weights all;
-  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
-    all[store.spec().params[i].name] = test::read<double>(store, ParamId::at(i));
-  return all;
-}
-
-void write_all(Store& store, const Weights& weights) {
-  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
-    test::write<double>(store, ParamId::at(i), weights.at(store.spec().params[i].name));
 }
 
 struct Outcome {

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "kernels/ref/ref.hpp"
-#include "tests/support/tiny.hpp"
+#include "tests/support/named_weights.hpp"
 
 namespace trireme {
 namespace {
@@ -98,11 +98,6 @@ TrainerSetup setup_of(const Case& c) {
   return s;
 }
 
-void copy_weights(Store& from, Store& to) {
-  for (std::size_t i = 0; i < from.spec().params.size(); ++i)
-    test::write<double>(to, ParamId::at(i), test::read<double>(from, ParamId::at(i)));
-}
-
 TEST_P(Distillation, IsThatOfTwoModelsAlone) {
   const auto setup = setup_of(GetParam());
   std::vector<Batch> batches;
@@ -118,13 +113,11 @@ TEST_P(Distillation, IsThatOfTwoModelsAlone) {
   Ref backend;
   const Workspace scratch(backend);
   Trainer trainer(backend, {}, setup);
-  copy_weights(student.store(), trainer.store());
-  copy_weights(teacher.store(), trainer.teacher()->store());
+  test::write_all(trainer.store(), test::weights_of(student.store()));
+  test::write_all(trainer.teacher()->store(), test::weights_of(teacher.store()));
   const auto got = trainer.step(0, 1, batches);
   EXPECT_NEAR(got.loss, want, 1e-12);
-  for (std::size_t i = 0; i < teacher.store().spec().params.size(); ++i)
-    EXPECT_EQ(test::read<double>(trainer.teacher()->store(), ParamId::at(i)),
-              test::read<double>(teacher.store(), ParamId::at(i)));
+  EXPECT_EQ(test::weights_of(trainer.teacher()->store()), test::weights_of(teacher.store()));
 
   // SGD with rate 1 subtracts gradients; some of them against differences.
   for (std::size_t i = 0; i < student.store().spec().params.size(); i += 3) {

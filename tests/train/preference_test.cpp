@@ -8,7 +8,7 @@
 #include <map>
 
 #include "kernels/ref/ref.hpp"
-#include "tests/support/tiny.hpp"
+#include "tests/support/named_weights.hpp"
 
 namespace trireme {
 namespace {
@@ -16,7 +16,9 @@ namespace {
 constexpr std::int64_t T = 14;
 constexpr double beta = 0.7;
 
-using Weights = std::map<std::string, std::vector<double>>;
+using test::Weights;
+using test::weights_of;
+using test::write_all;
 
 // Begins of documents, two of them a pair, and where padding begins.
 struct Sample {
@@ -72,18 +74,6 @@ TrainerSetup dpo_setup(const ModelConfig& c) {
   s.objective = Objective::dpo;
   s.dpo_beta = beta;
   return s;
-}
-
-Weights weights_of(Store& store) {
-  Weights all;
-  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
-    all[store.spec().params[i].name] = test::read<double>(store, ParamId::at(i));
-  return all;
-}
-
-void write_all(Store& store, const Weights& weights) {
-  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
-    test::write<double>(store, ParamId::at(i), weights.at(store.spec().params[i].name));
 }
 
 // As initialized, with b of this size, which begins at zero.
