@@ -117,16 +117,19 @@ void compare_with_initial(const Deck& deck, const CheckpointReader& initial) {
                 initial.directory().string(), fmt::join(differences, "; "));
 }
 
-void require_base_elsewhere(const Deck& deck, const fs::path& run) {
-  if (deck.model.adapter.rank == 0) return;
+static void require_elsewhere(const fs::path& needed, const fs::path& run, std::string_view why) {
   std::error_code e;
-  const auto base = fs::weakly_canonical(deck.model.init_from, e),
-             inside = fs::weakly_canonical(run, e);
-  const auto rest = base.lexically_relative(inside);
+  const auto kept = fs::weakly_canonical(needed, e), inside = fs::weakly_canonical(run, e);
+  const auto rest = kept.lexically_relative(inside);
   require(rest.empty() || *rest.begin() == "..",
-          "--overwrite would remove {}, which the adapters of this run stand beside: give another "
-          "--run-dir",
-          base.string());
+          "--overwrite would remove {}, which {}: give another --run-dir", kept.string(), why);
+}
+
+void require_base_elsewhere(const Deck& deck, const fs::path& run) {
+  if (deck.model.adapter.rank > 0)
+    require_elsewhere(deck.model.init_from, run, "the adapters of this run stand beside");
+  if (deck.train.objective == Objective::distill)
+    require_elsewhere(deck.distill.teacher, run, "this run learns from");
 }
 
 }  // namespace trireme

@@ -27,7 +27,8 @@ CheckpointReader open_teacher(const Communicator& world, Deck&, const Checkpoint
 // Warns where the model that the first weights are of computes otherwise than the deck's.
 void compare_with_initial(const Deck&, const CheckpointReader&);
 
-// Error when the run directory, which is about to be overwritten, holds the base of its adapters.
+// Error when the run directory, which is about to be overwritten, holds the base of its adapters or
+// its teacher.
 void require_base_elsewhere(const Deck&, const std::filesystem::path& run);
 
 }  // namespace trireme

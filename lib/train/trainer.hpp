@@ -74,7 +74,7 @@ enum class Reference : std::uint8_t { without_adapters, given };
 
 // Of Objective::distill: a frozen model of the same vocabulary, run forward before each step.
 struct TeacherSetup {
-  ModelConfig model;  // as_teacher
+  ModelConfig model;  // of samples as long as those of the model that learns
   double temperature = 1, weight = 0.5;
 };
 

@@ -239,6 +239,7 @@ def distilled(at):
     at.train("train.steps=2 train.seed=9", run="other")
     at(f"train deck.toml {words} distill.teacher=other --restart one/checkpoints/step-00000004 --run-dir none", codes=(1,),
        says=("is not what this run learns from",))
+    at(f"train deck.toml {words} --run-dir teacher --overwrite", codes=(1,), says=("--overwrite would remove", "this run learns from"))
     # It is needed for training alone.
     (at / "teacher").rename(at / "moved")
     assert "loss " in at("evaluate one --data text.tokens --samples 4").out
