@@ -12,6 +12,7 @@
 #include "app/tokenizers.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/run/evaluation.hpp"
+#include "lib/run/preference_text.hpp"
 
 namespace trireme {
 
@@ -94,11 +95,14 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
     held_out = with_scores(model.deck(), std::move(*held_out));
   });
   if (model.speaks()) log_packing(*held_out);
-  const auto loss = *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
+  const auto result =
+      *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
+  const auto& loss = result.loss;
   if (loss.valid == 0) throw SharedError("none of the held-out targets counts: all are masked");
-  if (model.speaks() && held_out->pairs())
-    fmt::print("step {}: loss {:.6f}, over {} pairs of documents, with dpo_beta {}\n",
-               model.meta().step, loss.mean(), loss.valid, model.deck().train.dpo_beta);
+  if (model.speaks() && result.preferences)
+    fmt::print("step {}: loss {:.6f}, {}, over {} pairs of documents, with dpo_beta {}\n",
+               model.meta().step, loss.mean(), text_of(columns_of(*result.preferences)), loss.valid,
+               model.deck().train.dpo_beta);
   else if (model.speaks())
     fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets {}\n", model.meta().step,
                loss.mean(), std::exp(loss.mean()), loss.valid, read_as(model.deck()));

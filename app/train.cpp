@@ -218,11 +218,11 @@ struct Start {
   std::string from;                       // a checkpoint; empty: none
 };
 
-// An existing run is locked before its checkpoints are read; nothing of it is changed.
-static History history_of(const Deck& deck) {
-  return deck.train.objective == Objective::dpo ? History::preferences : History::tokens;
+static Preferences preferences_of(const Deck& deck) {
+  return deck.train.objective == Objective::dpo ? Preferences::some : Preferences::none;
 }
 
+// An existing run is locked before its checkpoints are read; nothing of it is changed.
 Start find_start(const Communicator& world, const SignalWatch& signals, const TrainArguments& a,
                  const Deck& deck) {
   const StartMode asked{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
@@ -257,7 +257,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
     if (!s.directory) return;
     locked.lock_text = s.directory->lock_text();
     prepare_directory(*s.directory, s.mode.existing, in.meta);
-    record = RunRecord(*s.directory, origin, history_of(in.deck),
+    record = RunRecord(*s.directory, origin, preferences_of(in.deck),
                        in.validation ? Evaluations::some : Evaluations::none,
                        in.deck.run.digest_every > 0 ? Digests::some : Digests::none,
                        in.deck.model.experts > 0 ? RoutingTable::some : RoutingTable::none, in.meta,

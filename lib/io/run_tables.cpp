@@ -114,24 +114,62 @@ std::string CsvFile::newest_rows() const {
   return text;
 }
 
+static std::string text_of(const std::optional<PreferenceColumns>& p) {
+  if (!p) return {};
+  return fmt::format(",{},{},{},{}", p->margin, p->accuracy, p->reward_chosen, p->reward_rejected);
+}
+
 std::string to_csv(const HistoryRow& r) {
-  auto row = fmt::format("{},{},{},{},{},{},{},{},{},{}", r.step, r.tokens, r.loss, r.grad_norm,
-                         r.lr, r.seconds, r.tokens_per_second,
-                         r.mfu > 0 ? fmt::format("{:.4f}", r.mfu) : "", r.bytes_sent, r.bytes_peak);
-  if (const auto& p = r.preference)
-    row +=
-        fmt::format(",{},{},{},{}", p->margin, p->accuracy, p->reward_chosen, p->reward_rejected);
-  return row;
+  return fmt::format("{},{},{},{},{},{},{},{},{},{}", r.step, r.tokens, r.loss, r.grad_norm, r.lr,
+                     r.seconds, r.tokens_per_second, r.mfu > 0 ? fmt::format("{:.4f}", r.mfu) : "",
+                     r.bytes_sent, r.bytes_peak) +
+         text_of(r.preference);
 }
 
 std::string to_csv(const EvaluationRow& r) {
   return fmt::format("{},{},{},{}", r.step, r.tokens, r.loss,
-                     r.perplexity == 0 ? "" : fmt::format("{}", r.perplexity));
+                     r.perplexity == 0 ? "" : fmt::format("{}", r.perplexity)) +
+         text_of(r.preference);
+}
+
+static auto columns_in(std::string_view line) {
+  return std::ranges::count(line, ',') + 1;
+}
+
+bool has_preferences(std::string_view rows, const TableColumns& columns) {
+  const auto lines = whole_lines(rows);
+  if (rows.starts_with("step,")) return lines[0] == columns.preferences;
+  return std::ranges::any_of(
+      lines, [&](auto line) { return columns_in(line) == columns_in(columns.preferences); });
+}
+
+std::string with_preferences(const std::string& rows, const TableColumns& columns) {
+  const auto few = columns_in(columns.plain), many = columns_in(columns.preferences);
+  std::string text;
+  for (const auto line : whole_lines(rows)) {
+    text += line == columns.plain ? columns.preferences : line;
+    if (line != columns.plain && columns_in(line) == few)
+      text.append(static_cast<std::size_t>(many - few), ',');
+    text += '\n';
+  }
+  return text;
+}
+
+// Those that the table has.
+static std::string_view header_of(const fs::path& path, const TableColumns& columns) {
+  const bool wide = is_there(path) && has_preferences(read_text(path), columns);
+  return wide ? columns.preferences : columns.plain;
+}
+
+void require_columns(const fs::path& path, const TableColumns& columns) {
+  require_columns(path, header_of(path, columns));
 }
 
 // `fields`: references to a row's numbers, by column; what is empty stays 0.
 template <class Row, class Fields>
-static std::vector<Row> read_rows(const fs::path& path, std::string_view header, Fields fields) {
+static std::vector<Row> read_rows(const fs::path& path, const TableColumns& columns,
+                                  Fields fields) {
+  const auto header = header_of(path, columns);
   const auto text = checked_text(path, header);
   if (!text) return {};
   const auto table =
@@ -141,53 +179,19 @@ static std::vector<Row> read_rows(const fs::path& path, std::string_view header,
   for (const auto line : std::span(lines).subspan(1)) {
     const auto texts = split(line, ',');
     auto text_of = texts.begin();
-    const auto parse = [&](auto& to) {
-      std::from_chars(text_of->data(), text_of->data() + text_of->size(), to);
-      ++text_of;
+    const auto parse = [&](auto&... to) {
+      ((std::from_chars(text_of->data(), text_of->data() + text_of->size(), to), ++text_of), ...);
     };
-    std::apply([&](auto&... to) { (parse(to), ...); }, fields(rows.emplace_back()));
-    if constexpr (std::is_same_v<Row, HistoryRow>)
-      if (texts.back().empty()) rows.back().preference.reset();
+    Row& row = rows.emplace_back();
+    std::apply(parse, fields(row));
+    if (header != columns.preferences || texts.back().empty()) continue;
+    auto& p = row.preference.emplace();
+    parse(p.margin, p.accuracy, p.reward_chosen, p.reward_rejected);
   }
   return rows;
 }
 
-static auto columns_in(std::string_view line) {
-  return std::ranges::count(line, ',') + 1;
-}
-
-bool has_preferences(std::string_view rows) {
-  const auto lines = whole_lines(rows);
-  if (rows.starts_with("step,")) return lines[0] == preference_columns;
-  return std::ranges::any_of(
-      lines, [](auto line) { return columns_in(line) == columns_in(preference_columns); });
-}
-
-std::string with_preferences(const std::string& rows) {
-  const auto few = columns_in(history_columns), many = columns_in(preference_columns);
-  std::string text;
-  for (const auto line : whole_lines(rows)) {
-    text += line == history_columns ? preference_columns : line;
-    if (line != history_columns && columns_in(line) == few)
-      text.append(static_cast<std::size_t>(many - few), ',');
-    text += '\n';
-  }
-  return text;
-}
-
-void require_history(const fs::path& path) {
-  const bool preferences = is_there(path) && has_preferences(read_text(path));
-  require_columns(path, preferences ? preference_columns : history_columns);
-}
-
 std::vector<HistoryRow> read_history(const fs::path& path) {
-  if (is_there(path) && has_preferences(read_text(path)))
-    return read_rows<HistoryRow>(path, preference_columns, [](HistoryRow& r) {
-      auto& p = r.preference.emplace();
-      return std::tie(r.step, r.tokens, r.loss, r.grad_norm, r.lr, r.seconds, r.tokens_per_second,
-                      r.mfu, r.bytes_sent, r.bytes_peak, p.margin, p.accuracy, p.reward_chosen,
-                      p.reward_rejected);
-    });
   return read_rows<HistoryRow>(path, history_columns, [](HistoryRow& r) {
     return std::tie(r.step, r.tokens, r.loss, r.grad_norm, r.lr, r.seconds, r.tokens_per_second,
                     r.mfu, r.bytes_sent, r.bytes_peak);
@@ -200,7 +204,8 @@ std::vector<EvaluationRow> read_evaluations(const fs::path& path) {
   });
 }
 
-bool has_row(const fs::path& path, std::string_view header, std::int64_t step) {
+bool has_row(const fs::path& path, const TableColumns& columns, std::int64_t step) {
+  const auto header = header_of(path, columns);
   const auto text = checked_text(path, header);
   if (!text) return false;
   const auto table = put_in_order(*text, header, {.step = step});

@@ -46,16 +46,20 @@ class CsvFile {
   std::vector<std::string> remarks_;
 };
 
-inline constexpr std::string_view
+// A table's columns, and with those of train.objective = "dpo" behind them.
+struct TableColumns {
+  std::string_view plain, preferences;
+};
+inline constexpr TableColumns
     history_columns =
-        "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak",
-    // Of train.objective = "dpo".
-    preference_columns =
-        "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak,margin,"
-        "accuracy,reward_chosen,reward_rejected",
-    evaluation_columns = "step,tokens,loss,perplexity";
+        {"step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak",
+         "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak,margin,"
+         "accuracy,reward_chosen,reward_rejected"},
+    evaluation_columns = {
+        "step,tokens,loss,perplexity",
+        "step,tokens,loss,perplexity,margin,accuracy,reward_chosen,reward_rejected"};
 
-// Means over a step's pairs of documents.
+// Means over pairs of documents: of a step, or held out.
 struct PreferenceColumns {
   double margin = 0, accuracy = 0, reward_chosen = 0, reward_rejected = 0;
 };
@@ -69,27 +73,27 @@ struct HistoryRow {
 };
 std::string to_csv(const HistoryRow&);  // mfu is empty where it is not known
 
-// A run may change its objective with a restart. Columns of preferences, once there, stay, and are
-// empty in the rows of other steps.
-bool has_preferences(std::string_view rows);  // of a history or of its rows without the header
-std::string with_preferences(const std::string& rows);  // likewise
-// Error if the history has columns of neither.
-void require_history(const std::filesystem::path&);
-
 struct EvaluationRow {
   std::int64_t step = 0, tokens = 0;
   double loss = 0, perplexity = 0;  // 0: a loss of pairs has none
+  std::optional<PreferenceColumns> preference{};
 };
 std::string to_csv(const EvaluationRow&);  // perplexity is empty where there is none
 
+// A run may change its objective with a restart. Columns of preferences, once there, stay, and are
+// empty in the rows of other steps.
+bool has_preferences(std::string_view rows, const TableColumns&);  // with the header or without
+std::string with_preferences(const std::string& rows, const TableColumns&);  // likewise
+
 // The whole rows of a table as far as it is there, in order of their steps, one a step. Error if it
-// has other columns; a history may have those of preferences.
+// has other columns.
 std::vector<HistoryRow> read_history(const std::filesystem::path&);
 std::vector<EvaluationRow> read_evaluations(const std::filesystem::path&);
 
 // Error if the table exists with other columns.
 void require_columns(const std::filesystem::path&, std::string_view header);
+void require_columns(const std::filesystem::path&, const TableColumns&);
 // Is there a whole row for this step?
-bool has_row(const std::filesystem::path&, std::string_view header, std::int64_t step);
+bool has_row(const std::filesystem::path&, const TableColumns&, std::int64_t step);
 
 }  // namespace trireme

@@ -62,6 +62,12 @@ Page column(const std::vector<Row>& rows, Member member) {
   return series_json(points);
 }
 
+// NaN, which no series has, in rows of other steps.
+template <double PreferenceColumns::*Member>
+double of_pairs(const auto& row) {
+  return row.preference ? (*row.preference).*Member : std::nan("");
+}
+
 class Reader {
  public:
   explicit Reader(const fs::path& run) : run_(run) {}
@@ -131,15 +137,22 @@ class Reader {
     json_["tokens"] = rows.empty() ? 0 : rows.back().tokens;
     if (!rows.empty())
       json_["step"] = std::max(json_["step"].get<std::int64_t>(), rows.back().step);
-    json_["series"] = {{"loss", column(rows, &HistoryRow::loss)},
-                       {"grad_norm", column(rows, &HistoryRow::grad_norm)},
-                       {"lr", column(rows, &HistoryRow::lr)},
-                       {"tokens_per_second", column(rows, &HistoryRow::tokens_per_second)},
-                       {"held_out", column(evaluations, &EvaluationRow::loss)},
-                       {"balance", column(routing, &RoutingRow::balance)},
-                       {"router_z", column(routing, &RoutingRow::z)},
-                       {"least_load", column(routing, &RoutingRow::least)},
-                       {"most_load", column(routing, &RoutingRow::most)}};
+    json_["series"] = {
+        {"loss", column(rows, &HistoryRow::loss)},
+        {"grad_norm", column(rows, &HistoryRow::grad_norm)},
+        {"lr", column(rows, &HistoryRow::lr)},
+        {"tokens_per_second", column(rows, &HistoryRow::tokens_per_second)},
+        {"held_out", column(evaluations, &EvaluationRow::loss)},
+        {"margin", column(rows, of_pairs<&PreferenceColumns::margin, HistoryRow>)},
+        {"accuracy", column(rows, of_pairs<&PreferenceColumns::accuracy, HistoryRow>)},
+        {"held_out_margin",
+         column(evaluations, of_pairs<&PreferenceColumns::margin, EvaluationRow>)},
+        {"held_out_accuracy",
+         column(evaluations, of_pairs<&PreferenceColumns::accuracy, EvaluationRow>)},
+        {"balance", column(routing, &RoutingRow::balance)},
+        {"router_z", column(routing, &RoutingRow::z)},
+        {"least_load", column(routing, &RoutingRow::least)},
+        {"most_load", column(routing, &RoutingRow::most)}};
     for (const auto& r : rows)
       if (!std::isfinite(r.loss) || !std::isfinite(r.grad_norm)) not_finite_.push_back(r.step);
   }

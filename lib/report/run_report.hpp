@@ -11,7 +11,9 @@ namespace trireme {
 // empty, with a line in "problems":
 //   name, path, status, reason, step, total_steps, checkpoint, machine, quiet (seconds since the
 //   newest row), rows, tokens
-//   series   loss, grad_norm, lr, tokens_per_second, held_out: step, tokens, value, thinned
+//   series   loss, grad_norm, lr, tokens_per_second, held_out, of pairs margin, accuracy and both
+//            held out, of routers balance, router_z, least_load, most_load: step, tokens, value,
+//            thinned
 //   marks    checkpoints (step, kept), restarts (step), skipped (step, why)
 //   timing   timing.json's processes, oldest first
 //   trace    the last step of the newest trace: file, step, left_out, bars

@@ -62,18 +62,20 @@ static bool each_group(Trainer& trainer, const Dataset& data, std::int64_t sampl
   return true;
 }
 
-std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,
-                                std::int64_t microbatch, const std::function<bool()>& interrupted) {
-  LossSum total;
+std::optional<Evaluation> evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,
+                                   std::int64_t microbatch,
+                                   const std::function<bool()>& interrupted) {
+  Evaluation total;
+  if (data.pairs()) total.preferences.emplace();
   const auto add = [&](std::span<const Batch> mine) {
-    if (data.pairs()) {
-      const auto sums = trainer.evaluate_pairs(mine);
-      total += {sums.loss, static_cast<std::int64_t>(sums.pairs)};
-    } else {
-      total += trainer.evaluate(mine);
-    }
+    if (total.preferences)
+      *total.preferences += trainer.evaluate_pairs(mine);
+    else
+      total.loss += trainer.evaluate(mine);
   };
   if (!each_group(trainer, data, samples, microbatch, interrupted, add)) return std::nullopt;
+  if (const auto& p = total.preferences)
+    total.loss = {p->loss, static_cast<std::int64_t>(p->pairs)};
   return total;
 }
 

@@ -15,6 +15,7 @@
 #include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/run/evaluation.hpp"
+#include "lib/run/preference_text.hpp"
 #include "lib/run/run_length.hpp"
 #include "lib/run/sample.hpp"
 #include "lib/run/schedule.hpp"
@@ -329,13 +330,8 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
               (settings_.peak_flops * trainer_.axes().grid.ranks());
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = sent;
-  std::optional<PreferenceSums> preferences;
-  if (settings_.train.objective == Objective::dpo) {
-    const auto nan = std::nan("");
-    preferences = measured ? r.preferences->mean() : PreferenceSums{nan, nan, nan, nan, nan, 0};
-    row.preference = {preferences->margin, preferences->preferred, preferences->chosen,
-                      preferences->rejected};
-  }
+  if (settings_.train.objective == Objective::dpo)
+    row.preference = columns_of(measured ? *r.preferences : PreferenceSums{});
   std::optional<DigestTable> digests;
   if (is_multiple(meta_.step, settings_.run.digest_every)) digests = trainer_.digests();
   try {
@@ -347,11 +343,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   }
   if (settings_.run.log_every > 0 && meta_.step % settings_.run.log_every == 0) {
     // Over all steps since the line before, with what saving took, without evaluations.
-    const auto preference_text =
-        row.preference ? fmt::format("margin {:.4f} accuracy {:.3f} rewards {:.4f} and {:.4f} ",
-                                     row.preference->margin, row.preference->accuracy,
-                                     row.preference->reward_chosen, row.preference->reward_rejected)
-                       : std::string();
+    const auto preference_text = row.preference ? text_of(*row.preference) + " " : std::string();
     log_detail("step {}/{} loss {:.4f} {}norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
                total_steps_, row.loss, preference_text, row.grad_norm, lr,
                static_cast<double>(line_.tokens) / (seconds_since(line_.at) - line_.evaluating));
@@ -379,32 +371,36 @@ void TrainLoop::sample_now() {
 bool TrainLoop::evaluate_now() {
   const TaskScope task(Task::evaluating);
   const auto begin = Clock::now();
-  std::optional<LossSum> loss;
+  std::optional<Evaluation> result;
   try {
-    loss = evaluate(trainer_, *validation_, settings_.evaluate.batches * settings_.train.batch,
-                    settings_.train.microbatch, [this] { return signals_.stop(); });
+    result = evaluate(trainer_, *validation_, settings_.evaluate.batches * settings_.train.batch,
+                      settings_.train.microbatch, [this] { return signals_.stop(); });
   } catch (const SharedError&) {
     save_and_rethrow();
   }
   times_.evaluation = seconds_since(begin);
   line_.evaluating += times_.evaluation;
-  if (!loss) {
+  if (!result) {
     log_info("step {}: a signal interrupted the evaluation", meta_.step);
-  } else if (loss->valid == 0) {
-    log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
-  } else {
-    const double perplexity = validation_->pairs() ? 0 : std::exp(loss->mean());
-    at_root(trainer_.axes().world, Pace::slow, [&] {
-      record_.add(EvaluationRow{meta_.step, meta_.tokens, loss->mean(), perplexity});
-    });
-    if (validation_->pairs())
-      log_info("step {}: held-out loss {:.4f}, of {}", meta_.step, loss->mean(),
-               counted(loss->valid, "pair"));
-    else
-      log_info("step {}: held-out loss {:.4f}, perplexity {:.3f}", meta_.step, loss->mean(),
-               perplexity);
+    return false;
   }
-  return loss.has_value();
+  const auto loss = result->loss;
+  if (loss.valid == 0) {
+    log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
+    return true;
+  }
+  EvaluationRow row{meta_.step, meta_.tokens, loss.mean(), 0};
+  std::string more;
+  if (result->preferences) {
+    row.preference = columns_of(*result->preferences);
+    more = fmt::format("{}, of {}", text_of(*row.preference), counted(loss.valid, "pair"));
+  } else {
+    row.perplexity = std::exp(row.loss);
+    more = fmt::format("perplexity {:.3f}", row.perplexity);
+  }
+  at_root(trainer_.axes().world, Pace::slow, [&] { record_.add(row); });
+  log_info("step {}: held-out loss {:.4f}, {}", meta_.step, row.loss, more);
+  return true;
 }
 
 }  // namespace trireme

@@ -48,48 +48,55 @@ static std::optional<TableStart> routing_start(Origin origin, const CheckpointMe
   return start;
 }
 
-static std::string_view columns_of(History history) {
-  return history == History::preferences ? preference_columns : history_columns;
+// A table that goes on and has no columns of preferences gets them first.
+RunRecord::Table RunRecord::open_growing(const std::filesystem::path& path,
+                                         const TableColumns& columns, Preferences wanted,
+                                         std::optional<TableStart> start) {
+  if (start) {
+    const auto text = is_there(path) ? read_text(path) : std::string();
+    if (has_preferences(text, columns) || has_preferences(start->carried, columns))
+      wanted = Preferences::some;
+    if (wanted == Preferences::some) {
+      if (!text.empty() && !has_preferences(text, columns))
+        replace_atomically(path, with_preferences(text, columns));
+      start->carried = with_preferences(start->carried, columns);
+    }
+  }
+  const auto header = wanted == Preferences::some ? columns.preferences : columns.plain;
+  return {open_table(path, header, start), &columns, wanted};
 }
 
-// What a history that goes on has; a table without columns of preferences gets them first.
-static History grown(const std::filesystem::path& path, History wanted,
-                     std::optional<TableStart>& start) {
-  if (!start) return wanted;
-  const auto text = is_there(path) ? read_text(path) : std::string();
-  if (has_preferences(text) || has_preferences(start->carried)) wanted = History::preferences;
-  if (wanted == History::tokens) return wanted;
-  if (!text.empty() && !has_preferences(text)) replace_atomically(path, with_preferences(text));
-  start->carried = with_preferences(start->carried);
-  return wanted;
+void RunRecord::append(Table& table, const std::string& row) const {
+  auto line = row + "\n";
+  if (table.preferences == Preferences::some) line = with_preferences(line, *table.columns);
+  line.pop_back();
+  restored(table.file).append(line);
 }
 
 void require_tables(const RunDirectory& directory) {
-  require_history(directory.history());
+  require_columns(directory.history(), history_columns);
   require_columns(directory.evaluation(), evaluation_columns);
   require_columns(directory.digests(), digest_columns);
   require_columns(directory.routing(), routing_columns);
 }
 
-RunRecord::RunRecord(const RunDirectory& directory, Origin origin, History history,
+RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences preferences,
                      Evaluations evaluations, Digests digests, RoutingTable routing,
                      const CheckpointMeta& meta, JobStart start) {
-  auto begins = history_start(origin, meta);
-  const auto columns = grown(directory.history(), history, begins);
-  files_.emplace(Files{directory,
-                       columns,
-                       open_table(directory.history(), columns_of(columns), begins),
-                       {},
-                       {},
-                       {},
-                       0,
-                       meta.extra.machine,
-                       std::move(start),
-                       {}});
-  files_->history_begins = files_->history.first_step().value_or(meta.step + 1);
+  files_.emplace(Files{
+      directory,
+      open_growing(directory.history(), history_columns, preferences, history_start(origin, meta)),
+      {},
+      {},
+      {},
+      0,
+      meta.extra.machine,
+      std::move(start),
+      {}});
+  files_->history_begins = files_->history.file.first_step().value_or(meta.step + 1);
   if (evaluations == Evaluations::some)
-    files_->evaluation.emplace(
-        open_table(directory.evaluation(), evaluation_columns, evaluation_start(origin, meta)));
+    files_->evaluation = open_growing(directory.evaluation(), evaluation_columns, preferences,
+                                      evaluation_start(origin, meta));
   // A table of earlier steps ends with the step restored, also when no more rows come.
   if (digests == Digests::some || (origin == Origin::this_run && is_there(directory.digests())))
     files_->digests.emplace(
@@ -127,35 +134,40 @@ CsvFile& RunRecord::restored(CsvFile& table) const {
   return table;
 }
 
+static void add_preference(EventFile& events, std::int64_t step, const std::string& group,
+                           const std::optional<PreferenceColumns>& p) {
+  if (!p) return;
+  const std::string margin = group + "/margin", accuracy = group + "/accuracy",
+                    chosen = group + "/reward_chosen", rejected = group + "/reward_rejected";
+  events.add(step, std::array<Scalar, 4>{{{margin, p->margin},
+                                          {accuracy, p->accuracy},
+                                          {chosen, p->reward_chosen},
+                                          {rejected, p->reward_rejected}}});
+}
+
 void RunRecord::add(const HistoryRow& row) {
   if (!files_) return;
-  auto line = to_csv(row) + "\n";
-  if (files_->columns == History::preferences) line = with_preferences(line);
-  line.pop_back();
-  restored(files_->history).append(line);
+  append(files_->history, to_csv(row));
   write_events([&](auto& events) {
-    if (events)
-      events->add(row.step,
-                  std::array<Scalar, 4>{{{"train/loss", row.loss},
-                                         {"train/grad_norm", row.grad_norm},
-                                         {"train/lr", row.lr},
-                                         {"train/tokens_per_second", row.tokens_per_second}}});
-    if (const auto& p = row.preference; p && events)
-      events->add(row.step, std::array<Scalar, 4>{{{"train/margin", p->margin},
-                                                   {"train/accuracy", p->accuracy},
-                                                   {"train/reward_chosen", p->reward_chosen},
-                                                   {"train/reward_rejected", p->reward_rejected}}});
+    if (!events) return;
+    events->add(row.step,
+                std::array<Scalar, 4>{{{"train/loss", row.loss},
+                                       {"train/grad_norm", row.grad_norm},
+                                       {"train/lr", row.lr},
+                                       {"train/tokens_per_second", row.tokens_per_second}}});
+    add_preference(*events, row.step, "train", row.preference);
   });
 }
 
 void RunRecord::add(const EvaluationRow& row) {
   if (!files_ || !files_->evaluation) return;
-  restored(*files_->evaluation).append(to_csv(row));
+  append(*files_->evaluation, to_csv(row));
   write_events([&](auto& events) {
     if (!events) return;
     events->add(row.step, std::array<Scalar, 1>{{{"held_out/loss", row.loss}}});
     if (row.perplexity != 0)
       events->add(row.step, std::array<Scalar, 1>{{{"held_out/perplexity", row.perplexity}}});
+    add_preference(*events, row.step, "held_out", row.preference);
   });
 }
 
@@ -183,11 +195,11 @@ void RunRecord::add(const RoutingRow& row) {
 
 void RunRecord::put_into(CheckpointMeta& meta) {
   if (!files_) return;
-  restored(files_->history).sync();
-  meta.extra.history = files_->history.newest_rows();
+  restored(files_->history.file).sync();
+  meta.extra.history = files_->history.file.newest_rows();
   if (files_->evaluation) {
-    restored(*files_->evaluation).sync();
-    meta.extra.evaluation = files_->evaluation->newest_rows();
+    restored(files_->evaluation->file).sync();
+    meta.extra.evaluation = files_->evaluation->file.newest_rows();
   }
   for (auto* table : {&files_->digests, &files_->routing})
     if (*table) restored(**table).sync();

@@ -21,12 +21,11 @@ enum class Origin : std::uint8_t {
   another_run  // restarted from another directory's checkpoint, with new tables
 };
 
-// history.csv has columns of its own for preferences, and keeps them where it has them.
-enum class History : std::uint8_t { tokens, preferences };
-
 // Error when a table to be continued has other columns than this program writes.
 void require_tables(const RunDirectory&);
 
+// Tables have columns of their own for preferences, and keep them where they have them.
+enum class Preferences : std::uint8_t { none, some };
 enum class Evaluations : std::uint8_t { none, some };
 enum class Digests : std::uint8_t { none, some };
 enum class RoutingTable : std::uint8_t { none, some };
@@ -37,7 +36,7 @@ class RunRecord {
   RunRecord() = default;
   // Opens the tables to continue after meta.step; damage is repaired and logged. `meta` is the
   // checkpoint's.
-  RunRecord(const RunDirectory&, Origin, History, Evaluations, Digests, RoutingTable,
+  RunRecord(const RunDirectory&, Origin, Preferences, Evaluations, Digests, RoutingTable,
             const CheckpointMeta& meta, JobStart = {});
 
   // Rows and texts go into an event file, too; one that cannot be written is left with a warning.
@@ -61,11 +60,20 @@ class RunRecord {
   void write_events(Write);
   CsvFile& restored(CsvFile&) const;
 
+  struct Table {
+    CsvFile file;
+    const TableColumns* columns;
+    Preferences preferences;
+  };
+  static Table open_growing(const std::filesystem::path&, const TableColumns&, Preferences,
+                            std::optional<TableStart>);
+  void append(Table&, const std::string& row) const;
+
   struct Files {
     RunDirectory directory;
-    History columns;
-    CsvFile history;
-    std::optional<CsvFile> evaluation, digests, routing;
+    Table history;
+    std::optional<Table> evaluation;
+    std::optional<CsvFile> digests, routing;
     std::int64_t history_begins;  // the first step with a row
     std::string machine;
     JobStart start;

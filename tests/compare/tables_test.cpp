@@ -48,7 +48,7 @@ TEST(Histories, AreReadAsTheyWereWritten) {
   test::Folder folder;
   const auto path = folder.path() / "history.csv";
   const HistoryRow first = row(1, 5.505690368540854, 1e-300, 3e-3), third = row(3, std::nan(""));
-  folder.write("history.csv", std::string(history_columns) + "\n" + to_csv(third) + "\n" +
+  folder.write("history.csv", std::string(history_columns.plain) + "\n" + to_csv(third) + "\n" +
                                   to_csv(first) + "\nrubbish\n" + to_csv(row(4, 1)).substr(0, 3));
   const auto rows = read_history(path);
   ASSERT_EQ(rows.size(), 2U);

@@ -16,16 +16,16 @@ using namespace test;
 namespace fs = std::filesystem;
 
 static CsvFile evaluation_file(const fs::path& path, const std::optional<TableStart>& start) {
-  return CsvFile(path, evaluation_columns, start);
+  return CsvFile(path, evaluation_columns.plain, start);
 }
 
 TEST(RunTables, RowsAreInTheFileAtOnceInShortestForm) {
   Folder folder;
   const auto path = folder.path() / "history.csv";
-  CsvFile history(path, history_columns, {});
+  CsvFile history(path, history_columns.plain, {});
   history.append(to_csv(HistoryRow{1, 768, 5.545177444479562, 0.1, 6e-4, 0.01, 76800, 0, 1 << 20}));
   history.append(to_csv(HistoryRow{2, 1536, std::nan(""), 1e300, 1e-10, 2, 384, 3, 4}));
-  EXPECT_EQ(read_text(path), std::string(history_columns) +
+  EXPECT_EQ(read_text(path), std::string(history_columns.plain) +
                                  "\n1,768,5.545177444479562,0.1,0.0006,0.01,76800,,0,1048576\n"
                                  "2,1536,nan,1e+300,1e-10,2,384,,3,4\n");
 }
@@ -60,7 +60,7 @@ TEST(RunTables, OtherColumnsAreRefusedAndLeftAlone) {
   const auto path = folder.path() / "history.csv";
   std::ofstream(path) << "step,loss\n1,2\n";
   for (const auto& message :
-       {message_of([&] { CsvFile(path, history_columns, TableStart{.step = 1}); }),
+       {message_of([&] { CsvFile(path, history_columns.plain, TableStart{.step = 1}); }),
         message_of([&] { require_columns(path, history_columns); })})
     EXPECT_TRUE(contains(message, "columns other than")) << message;
   EXPECT_EQ(read_text(path), "step,loss\n1,2\n");
@@ -75,27 +75,50 @@ TEST(RunTables, AHistoryGrowsColumnsOfPreferences) {
   preferred.step = 2;
   preferred.preference = PreferenceColumns{0.5, 1, 0.25, -0.25};
   const auto narrow = to_csv(plain) + "\n", wide = to_csv(preferred) + "\n";
-  EXPECT_FALSE(has_preferences(""));
-  EXPECT_FALSE(has_preferences(narrow));
-  EXPECT_TRUE(has_preferences(narrow + wide));
-  const auto before = std::string(history_columns) + "\n" + narrow;
-  EXPECT_FALSE(has_preferences(before));
+  EXPECT_FALSE(has_preferences("", history_columns));
+  EXPECT_FALSE(has_preferences(narrow, history_columns));
+  EXPECT_TRUE(has_preferences(narrow + wide, history_columns));
+  const auto before = std::string(history_columns.plain) + "\n" + narrow;
+  EXPECT_FALSE(has_preferences(before, history_columns));
   // Two rows of which a damage made one say nothing of columns.
   EXPECT_FALSE(
-      has_preferences(std::string(history_columns) + "\n1,2,3,4,5,6,7,8,9,10,11,12,13,14\n"));
-  const auto after = with_preferences(before + wide);
-  EXPECT_EQ(after, std::string(preference_columns) + "\n1,2,3,4,5,6,7,,8,9,,,,\n" + wide);
-  EXPECT_EQ(with_preferences(after), after);
-  EXPECT_TRUE(has_preferences(after));
+      has_preferences(std::string(history_columns.plain) + "\n1,2,3,4,5,6,7,8,9,10,11,12,13,14\n",
+                      history_columns));
+  const auto after = with_preferences(before + wide, history_columns);
+  EXPECT_EQ(after, std::string(history_columns.preferences) + "\n1,2,3,4,5,6,7,,8,9,,,,\n" + wide);
+  EXPECT_EQ(with_preferences(after, history_columns), after);
+  EXPECT_TRUE(has_preferences(after, history_columns));
   std::ofstream(path) << after;
-  require_history(path);
+  require_columns(path, history_columns);
   const auto rows = read_history(path);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_FALSE(rows[0].preference);
   EXPECT_EQ(rows[0].bytes_peak, 9);
   EXPECT_EQ(rows[1].preference->reward_rejected, -0.25);
   std::ofstream(path) << "step,loss\n1,2\n";
-  EXPECT_TRUE(contains(message_of([&] { require_history(path); }), "columns other than"));
+  EXPECT_TRUE(
+      contains(message_of([&] { require_columns(path, history_columns); }), "columns other than"));
+}
+
+TEST(RunTables, AnEvaluationOfPairsHasItsColumns) {
+  Folder folder;
+  const auto path = folder.path() / "evaluation.csv";
+  const auto plain = to_csv(EvaluationRow{4, 40, 2, 8}) + "\n";
+  const auto wide = to_csv(EvaluationRow{8, 80, 0.5, 0, PreferenceColumns{1, 0.75, 2, 3}}) + "\n";
+  std::ofstream(path) << with_preferences(std::string(evaluation_columns.plain) + "\n" + plain,
+                                          evaluation_columns)
+                      << wide;
+  EXPECT_EQ(read_text(path),
+            "step,tokens,loss,perplexity,margin,accuracy,reward_chosen,reward_rejected\n"
+            "4,40,2,8,,,,\n8,80,0.5,,1,0.75,2,3\n");
+  EXPECT_TRUE(has_row(path, evaluation_columns, 8));
+  const auto rows = read_evaluations(path);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_FALSE(rows[0].preference);
+  EXPECT_EQ(rows[0].perplexity, 8);
+  EXPECT_EQ(rows[1].perplexity, 0);
+  EXPECT_EQ(rows[1].preference->accuracy, 0.75);
+  EXPECT_EQ(rows[1].preference->reward_rejected, 3);
 }
 
 TEST(RunTables, WhatIsLostOfADamagedFileIsKeptBesideIt) {

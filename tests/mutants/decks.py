@@ -8,10 +8,10 @@ PLACES = program("predict_test", "MachineFile.*")
 
 MUTANTS = [
     # rules between keys
-    ("a router's kind needs no experts", "lib/deck/check.cpp", "alone(m.router != plain.router, \"model.router\");", "", DECK),
-    ("no expert may compute a token", "lib/deck/check.cpp", "rule(m.experts_per_token >= 1 && m.", "rule(m.", DECK),
-    ("dense blocks may lie behind the last", "lib/deck/check.cpp", "[&](auto l) { return l >= layers; }", "[&](auto l) { return l > layers; }", DECK),
-    ("softmax takes a bias", "lib/deck/check.cpp", "t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,", "true,", DECK),
+    ("a router's kind needs no experts", "lib/deck/model_rules.cpp", "alone(m.router != plain.router, \"model.router\");", "", DECK),
+    ("no expert may compute a token", "lib/deck/model_rules.cpp", "rule(m.experts_per_token >= 1 && m.", "rule(m.", DECK),
+    ("dense blocks may lie behind the last", "lib/deck/model_rules.cpp", "[&](auto l) { return l >= layers; }", "[&](auto l) { return l > layers; }", DECK),
+    ("softmax takes a bias", "lib/deck/model_rules.cpp", "t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,", "true,", DECK),
     # values
     ("K is 1", "lib/keys/quantity.cpp", "static_cast<double>(power + 1)", "static_cast<double>(power)", DECK),
     ("GB is GiB", "lib/keys/quantity.cpp", "binary ? 1024.0 : 1000.0", "1024.0", DECK),

@@ -5,7 +5,7 @@ PAIRS = program("train_test", "*Preferences.*")
 SCORES = rows("scores of a model save")
 TAUGHT = program("train_test", "*Distillation.*")
 TAUGHT_ROWS = program("kernels_test", "*CrossEntropyWithATeacher*")
-FILES = program("data_test", "Pairs.*")
+FILES = program("data_test", "Pair*")
 
 MUTANTS = [
     ("a signal waits for all of a step of pairs", "lib/train/trainer.cpp", "if (passes > 0 && give_up && wants_to_end(0).wait() > 0) {", "if (false) {", PAIRS),
@@ -23,6 +23,8 @@ MUTANTS = [
      "require(!read_text_attribute(hdf5, hash_attribute, path).empty(),", program("io_test", "ScoresFile.*")),
     ("a restart goes on against another model", "app/prepare.cpp", "there.empty() || there == here,", "there.empty() || !here.empty(),", SCORES),
     ("of a file's scores those of one data rank are kept", "lib/run/evaluation.cpp", "  axes.world.all_reduce(all);\n  return all;", "  return all;", SCORES),
+    ("held-out rewards are the last pairs'", "lib/run/evaluation.cpp", "*total.preferences += trainer.evaluate_pairs(mine);",
+     "total.preferences = trainer.evaluate_pairs(mine);", rows("^tuning: pairs of answers")),
     ("weights are those of a loss without beta", "lib/train/preference.cpp", "return beta * (margin > 0", "return (margin > 0", PAIRS),
     ("a document begins with its sample", "lib/train/preference.cpp", "    before += documents.count;\n", "", PAIRS),
     ("rows of a chunk of logits are the sample's first", "lib/ops/head.cpp", "some.target_T = rows_of(whole.target_T, here);",

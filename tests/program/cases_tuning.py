@@ -129,6 +129,12 @@ def shown(at):
         at("evaluate tuned --data turns.tokens", ranks=ranks, codes=(1,), says=("the checkpoint that these adapters stand beside, is not there", "--base"))
 
 
+def measured_as(row):
+    """what `evaluate` says of pairs that are in this row of evaluation.csv"""
+    loss, margin, accuracy, chosen, rejected = (float(row[c]) for c in ("loss", "margin", "accuracy", "reward_chosen", "reward_rejected"))
+    return f"loss {loss:.6f}, margin {margin:.4f} accuracy {accuracy:.3f} rewards {chosen:.4f} and {rejected:.4f}"
+
+
 @story(CASES, fast=True)
 def preferences(at):
     """pairs of answers: a run takes what was planned, a restart has the bits of one run, and what is no pair is refused"""
@@ -149,7 +155,8 @@ def preferences(at):
     at.train(f"{words} train.microbatch=1 --restart whole/checkpoints/step-00000004", run="rest")
     assert at.losses("rest") == at.losses("whole")[4:]
     held = at.rows("whole", "evaluation.csv")[-1]
-    assert held["perplexity"] == "" and f"loss {float(held['loss']):.6f}, over " in at("evaluate whole").out
+    assert held["perplexity"] == "" and measured_as(held) in at("evaluate whole").out and measured_as(held) in at("evaluate whole", ranks=2).out
+    assert abs(float(held["margin"]) - float(held["reward_chosen"]) + float(held["reward_rejected"])) < 1e-9 and float(held["accuracy"]) * 14 % 1 == 0
     assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
     for more, why in (("train.objective=tokens", "is of pairs of documents, of which the rejected one is not to be learnt"),
                       ("data.path=text.tokens data.validation=[]", "has none: make it with trireme tokenize --preference"),
@@ -188,7 +195,7 @@ def scores(at):
     at(f"train deck.toml {whole} --restart whole/checkpoints/step-00000004 --run-dir rest")
     assert at.losses("rest") == at.losses("whole")[4:]
     held = at.rows("whole", "evaluation.csv")[-1]
-    assert f"loss {float(held['loss']):.6f}, over 14 pairs" in at("evaluate whole").out
+    assert f"{measured_as(held)}, over 14 pairs" in at("evaluate whole").out
     # Scores of what was trained since are those of another model.
     at(f"score deck.toml {words} model.init_from=whole train.dpo_scores=later.scores")
     at.train(f"{words} train.dpo_scores=later.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
@@ -285,14 +292,16 @@ def measured(at):
 
 @story(CASES, fast=True)
 def turns(at):
-    """a run that changes its objective has one history"""
+    """a run that changes its objective has one table of its steps, and one of its evaluations"""
     at.take("one", run="base")
     at.write("pairs.jsonl", "".join(f'{{"prompt": "{a}", "chosen": "{a}", "rejected": "xyz"}}\n' for a in range(1, 8)))
     at("tokenize pairs.jsonl --preference --output pairs.tokens")
-    words = f"model.init_from=base adapter.rank=2 {DOCUMENTS} data.validation=[]"
-    pairs = f"{words} train.objective=dpo data.path=pairs.tokens"
-    text = "data.path=text.tokens data.packing=windows data.attention=document"
+    words = f"model.init_from=base adapter.rank=2 {DOCUMENTS} evaluate.batches=1"
+    pairs = f"{words} train.objective=dpo data.path=pairs.tokens data.validation=[held.tokens]"
+    text = "data.path=text.tokens data.packing=windows data.attention=document data.validation=[later.tokens]"
     at("tokenize text.txt --output text.tokens --overwrite --separator 32")
+    shutil.copy(at / "text.tokens", at / "later.tokens")
+    shutil.copy(at / "pairs.tokens", at / "held.tokens")
     at.train(f"{words} {text} train.steps=4", run="turned")
     first = at.read("turned/history.csv").splitlines()
     shutil.copytree(at / "turned", at / "lost")
@@ -305,6 +314,8 @@ def turns(at):
     after = at.read("turned/history.csv").splitlines()
     assert after[0] == first[0] + ",margin,accuracy,reward_chosen,reward_rejected"
     assert after[1:5] == [line + ",,,," for line in first[1:]] and {line.count(",") for line in after} == {13}
+    held = {int(row["step"]): (row["perplexity"] != "", row["margin"] != "") for row in at.rows("turned", "evaluation.csv")}
+    assert held == {4: (True, False), 6: (False, True), 8: (False, True), 12: (True, False)}, held
     at("report turned")
     # What the checkpoint has of it comes back, of whatever objective it was.
     at.train(f"{pairs} train.steps=8 --restart latest", run="lost")

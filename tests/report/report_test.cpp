@@ -134,7 +134,7 @@ TEST(Timing, OfAFileIsWhatWasWritten) {
 
 TEST(RunReport, HasWhatTheFilesSay) {
   const ScratchFolder folder;
-  std::string history = std::string(history_columns) + "\n";
+  std::string history;
   for (int step = 1; step <= 4; ++step) {
     HistoryRow row;
     row.step = step;
@@ -143,9 +143,13 @@ TEST(RunReport, HasWhatTheFilesSay) {
     row.grad_norm = step == 2 ? std::nan("") : 10 * step;
     row.lr = 0.25 * step;
     row.tokens_per_second = 1000 * step;
+    if (step > 2) row.preference = {0.5 * step, 1.0 / step, 0, 0};
     history += to_csv(row) + "\n";
   }
-  folder.write("history.csv", history);
+  folder.write("history.csv", std::string(history_columns.preferences) + "\n" +
+                                  with_preferences(history, history_columns));
+  folder.write("evaluation.csv", std::string(evaluation_columns.preferences) +
+                                     "\n2,200,0.5,,0.25,0.75,0.5,0.25\n4,400,0.4,,0.5,1,1,0.5\n");
   folder.write("log", "2026-01-01 00:00:00 info step 2: checkpoint x in 0.1 s\n");
   test::save_model(folder.path() / "checkpoints", test::small_llama());  // of step 3
 
@@ -163,6 +167,12 @@ TEST(RunReport, HasWhatTheFilesSay) {
     EXPECT_EQ(Json(series.at(name).at("tokens")), (Json{100, 200, 300, 400})) << name;
   }
   EXPECT_EQ(Json(series.at("grad_norm").at("value")), (Json{10, 30, 40}));
+  EXPECT_EQ(Json(series.at("margin").at("value")), (Json{1.5, 2}));
+  EXPECT_EQ(Json(series.at("margin").at("step")), (Json{3, 4}));
+  EXPECT_EQ(Json(series.at("accuracy").at("value")), (Json{0.333333333, 0.25}));
+  EXPECT_EQ(Json(series.at("held_out").at("value")), (Json{0.5, 0.4}));
+  EXPECT_EQ(Json(series.at("held_out_margin").at("value")), (Json{0.25, 0.5}));
+  EXPECT_EQ(Json(series.at("held_out_accuracy").at("value")), (Json{0.75, 1}));
   EXPECT_EQ(Json(r.at("marks")),
             Json::parse(R"({"checkpoints": [{"step": 2, "kept": false}, {"step": 3, "kept": true}],
                             "restarts": [], "skipped": [{"step": 2, "why": "it is not finite"}]})"));

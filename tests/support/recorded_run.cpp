@@ -32,7 +32,7 @@ void record_run(const std::filesystem::path& run, const Deck& d, Backend& backen
   Workspace scratch(backend);
   Trainer trainer(backend, {}, setup_of(d));
   trainer.store().initialize(meta.seed, 1);
-  RunRecord record(directory, Origin::fresh, History::tokens, Evaluations::none, Digests::some,
+  RunRecord record(directory, Origin::fresh, Preferences::none, Evaluations::none, Digests::some,
                    RoutingTable::none, meta);
   SignalWatch signals;
   LoopSettings settings;

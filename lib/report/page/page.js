@@ -148,6 +148,9 @@ const curveKinds = [
   {key: "loss", title: "loss", log: true}, {key: "held_out", title: "held-out loss", log: true},
   {key: "grad_norm", title: "gradient norm"}, {key: "lr", title: "learning rate"},
   {key: "tokens_per_second", title: "tokens/s"},
+  {key: "margin", title: "margin of pairs"}, {key: "held_out_margin", title: "margin of held-out pairs"},
+  {key: "accuracy", title: "share of pairs with a margin above 0"},
+  {key: "held_out_accuracy", title: "share of held-out pairs with a margin above 0"},
   {key: "balance", title: "balance loss, 1 for even loads"}, {key: "router_z", title: "router z loss"},
   {key: "least_load", title: "idlest expert's tokens / mean of its layer"},
   {key: "most_load", title: "busiest expert's tokens / mean of its layer"}];

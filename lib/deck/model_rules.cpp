@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "lib/base/fixed.hpp"
+#include "lib/deck/resolve.hpp"
+#include "lib/deck/rules.hpp"
+
+namespace trireme {
+namespace {
+
+class ModelRules : DeckRules {
+ public:
+  using DeckRules::DeckRules;
+
+  void all() {
+    heads();
+    window();
+    experts();
+    rope();
+    adapter();
+  }
+
+ private:
+  void heads() {
+    const ModelConfig& m = deck_.model;
+    const bool rotary = m.positions == Positions::rotary;
+    if (m.head_dim == 0) {
+      auto legal = divisors(m.width);
+      std::erase_if(legal, [&](std::int64_t h) { return rotary && m.width / h % 2 != 0; });
+      rule(false, {"model.heads", "model.width", "model.positions"},
+           "model.heads = {} does not divide model.width = {}; heads that do: {}; or give "
+           "model.head_dim",
+           m.heads, m.width, legal_text(legal, m.heads));
+    } else {
+      rule(m.heads <= static_cast<std::int64_t>(row_most) / m.head_dim,
+           {"model.head_dim", "model.heads"},
+           "{} heads of model.head_dim = {} have more than {} channels", m.heads, m.head_dim,
+           static_cast<std::int64_t>(row_most));
+      rule(!rotary || m.head_dim % 2 == 0,
+           {"model.head_dim", "model.heads", "model.width", "model.positions"},
+           "rotary positions turn pairs of channels, and a head has {}; give an even "
+           "model.head_dim, or heads with an even share of model.width = {}",
+           m.head_dim, m.width);
+    }
+    rule(m.heads % m.kv_heads == 0, {"model.kv_heads", "model.heads"},
+         "model.kv_heads = {} does not divide model.heads = {}; key and value heads that do: {}",
+         m.kv_heads, m.heads, legal_text(divisors(m.heads), m.kv_heads));
+    rule(m.qk_norm || m.qk_norm_over == QkNormOver::head, {"model.qk_norm_over", "model.qk_norm"},
+         "model.qk_norm_over = \"{}\" is of a norm of queries and keys: give model.qk_norm = true, "
+         "or leave it out",
+         name_of(m.qk_norm_over));
+    rule(m.offload == Offload::none || m.recompute == Recompute::block,
+         {"model.offload", "model.recompute"},
+         "model.offload = \"{}\" is of the inputs that model.recompute = \"block\" keeps: give "
+         "that, or leave it out",
+         name_of(m.offload));
+  }
+
+  // Of a list of blocks: each is one, and once.
+  bool blocks(const std::vector<std::int64_t>& list, const std::string& key) {
+    const auto layers = deck_.model.layers;
+    const auto outside = std::ranges::find_if(list, [&](auto l) { return l >= layers; });
+    if (outside != list.end())
+      rule(false, {key, "model.layers"},
+           "{} names block {}, and the last of model.layers = {} is {}", key, *outside, layers,
+           layers - 1);
+    auto sorted = list;
+    std::ranges::sort(sorted);
+    const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
+    rule(!twice, {key}, "{} names a block twice", key);
+    return outside == list.end() && !twice;
+  }
+
+  void window() {
+    const ModelConfig& m = deck_.model;
+    rule(m.window > 0 || m.window_layers.empty(), {"model.window_layers", "model.window"},
+         "model.window_layers says which blocks have a window: give model.window, or leave it out");
+    blocks(m.window_layers, "model.window_layers");
+    rule(m.window_rope_theta == 0 || (m.window > 0 && m.positions == Positions::rotary),
+         {"model.window_rope_theta", "model.window", "model.positions"},
+         "model.window_rope_theta is of rotary positions in blocks with a window: give "
+         "model.window and model.positions = \"rotary\", or leave it out");
+  }
+
+  void experts() {
+    const ModelConfig& m = deck_.model;
+    const ModelConfig plain;
+    if (m.experts == 0) {
+      const auto alone = [&](bool given, const char* key) {
+        rule(!given, {key, "model.experts"},
+             "{} is of mixtures of experts: give model.experts, or leave it out", key);
+      };
+      alone(m.experts_per_token != 0, "model.experts_per_token");
+      alone(m.expert_width != 0, "model.expert_width");
+      alone(m.shared_expert_width != 0, "model.shared_expert_width");
+      alone(!m.dense_layers.empty(), "model.dense_layers");
+      alone(deck_.parallel.expert != 1, "parallel.expert");
+      alone(deck_.parallel.expert_tokens != 0, "parallel.expert_tokens");
+      alone(m.router != plain.router, "model.router");
+      alone(m.norm_topk != plain.norm_topk, "model.norm_topk");
+      alone(deck_.train.balance != Balance::none, "train.balance");
+      alone(deck_.train.router_z != 0, "train.router_z");
+    } else {
+      rule(m.experts_per_token >= 1 && m.experts_per_token <= m.experts,
+           {"model.experts_per_token", "model.experts"},
+           "model.experts_per_token = {} is not between 1 and model.experts = {}: give how many of "
+           "them compute a token",
+           m.experts_per_token, m.experts);
+      rule(m.activation == ActivationKind::swiglu, {"model.activation", "model.experts"},
+           "experts need model.activation = \"swiglu\"");
+      rule(!blocks(m.dense_layers, "model.dense_layers") || std::ssize(m.dense_layers) < m.layers,
+           {"model.dense_layers", "model.layers", "model.experts"},
+           "model.dense_layers names all blocks, so none has experts: leave one out, or "
+           "model.experts with all that is of them");
+      rule(deck_.parallel.expert_tokens == 0 || deck_.parallel.expert != 1,
+           {"parallel.expert_tokens", "parallel.expert"},
+           "parallel.expert_tokens is of experts over ranks: give parallel.expert, or leave it "
+           "out");
+    }
+    rule(!m.shared_expert_gate || m.shared_expert_width > 0,
+         {"model.shared_expert_gate", "model.shared_expert_width"},
+         "model.shared_expert_gate weighs a shared expert: give model.shared_expert_width, or "
+         "leave it out");
+    const TrainConfig& t = deck_.train;
+    const TrainConfig quiet;
+    rule(t.balance == Balance::sample || t.balance_weight == quiet.balance_weight,
+         {"train.balance_weight", "train.balance"},
+         "train.balance_weight is of train.balance = \"sample\": give that, or leave it out");
+    rule(t.balance == Balance::bias || t.balance_rate == quiet.balance_rate,
+         {"train.balance_rate", "train.balance"},
+         "train.balance_rate is of train.balance = \"bias\": give that, or leave it out");
+    rule(t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,
+         {"train.balance", "model.router"},
+         "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\"; with softmax give "
+         "\"sample\"");
+  }
+
+  void rope() {
+    const ModelConfig& m = deck_.model;
+    const bool scaled = m.rope_scaling != RopeScaling::none;
+    rule(!scaled || m.positions == Positions::rotary, {"model.rope_scaling", "model.positions"},
+         "model.rope_scaling is of rotary positions: give model.positions = \"rotary\", or leave "
+         "it out");
+    rule(scaled || m.rope_factor == 1, {"model.rope_factor", "model.rope_scaling"},
+         "model.rope_factor = {} scales nothing: give model.rope_scaling, \"linear\", "
+         "\"llama3\" or \"yarn\", or leave it out",
+         number_text(m.rope_factor));
+    rule(m.rope_scaling != RopeScaling::llama3 || m.rope_high_freq_factor > m.rope_low_freq_factor,
+         {"model.rope_high_freq_factor", "model.rope_low_freq_factor"},
+         "model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}: between "
+         "the two, frequencies are scaled in part",
+         number_text(m.rope_high_freq_factor), number_text(m.rope_low_freq_factor));
+    rule(m.rope_scaling != RopeScaling::yarn || m.rope_beta_fast > m.rope_beta_slow,
+         {"model.rope_beta_fast", "model.rope_beta_slow"},
+         "model.rope_beta_fast = {} is not above model.rope_beta_slow = {}: between the two, "
+         "frequencies are scaled in part",
+         number_text(m.rope_beta_fast), number_text(m.rope_beta_slow));
+  }
+
+  void adapter() {
+    rule(deck_.model.adapter.rank <= deck_.model.width, {"adapter.rank", "model.width"},
+         "adapter.rank = {} is more than model.width = {}", deck_.model.adapter.rank,
+         deck_.model.width);
+    rule(deck_.model.adapter.rank == 0 || !deck_.model.adapter.patterns.empty(),
+         {"adapter.patterns", "adapter.rank"},
+         "adapter.patterns = [] names no product: nothing would train; adapter.rank = 0 trains the "
+         "whole model");
+    rule(deck_.model.adapter.rank > 0 || deck_.model.adapter.base == BaseType::compute,
+         {"adapter.base", "adapter.rank"},
+         "adapter.base = \"{}\" is of weights that adapters stand beside: give adapter.rank, or "
+         "leave it out",
+         name_of(deck_.model.adapter.base));
+    rule(deck_.model.adapter.rank == 0 || deck_.train.balance != Balance::bias,
+         {"train.balance", "adapter.rank"},
+         "train.balance = \"bias\" moves biases of routers, which adapters leave as they are; use "
+         "\"sample\" or \"none\"");
+  }
+};
+
+}  // namespace
+
+void model_rules(const Deck& deck, std::vector<DeckProblem>& problems) {
+  ModelRules(deck, problems).all();
+}
+
+}  // namespace trireme

@@ -1,0 +1,17 @@
+#include "lib/run/preference_text.hpp"
+
+#include <fmt/format.h>
+
+namespace trireme {
+
+PreferenceColumns columns_of(const PreferenceSums& sums) {
+  const auto mean = sums.mean();
+  return {mean.margin, mean.preferred, mean.chosen, mean.rejected};
+}
+
+std::string text_of(const PreferenceColumns& p) {
+  return fmt::format("margin {:.4f} accuracy {:.3f} rewards {:.4f} and {:.4f}", p.margin,
+                     p.accuracy, p.reward_chosen, p.reward_rejected);
+}
+
+}  // namespace trireme

@@ -1,0 +1,251 @@
+// What no architecture describes, and what a config.json says that cannot be represented, is
+// refused by name.
+#include "lib/interchange/hf_config.hpp"
+#include "lib/interchange/hf_gemma.hpp"
+
+#include "tests/interchange/config_files.hpp"
+
+namespace trireme {
+
+using namespace test;
+
+TEST(HfConfigRefused, AModelThatNoArchitectureDescribesByItsSetting) {
+  const auto refused = [](ModelConfig c, auto change, const char* says) {
+    change(c);
+    const auto text = message_of<Error>([&] { architecture_of(c); });
+    EXPECT_NE(text.find(says), std::string::npos) << says << ": " << text;
+  };
+  const auto gpt2 = small_gpt2(), llama = small_llama();
+  refused(
+      gpt2, [](auto& c) { c.norm = NormKind::rms; }, "model.norm = \"rms\"");
+  refused(
+      gpt2, [](auto& c) { c.activation = ActivationKind::swiglu; }, "model.activation");
+  refused(
+      gpt2, [](auto& c) { c.bias = false; }, "model.bias = false");
+  refused(
+      gpt2, [](auto& c) { c.qk_norm = true; }, "model.qk_norm");
+  refused(
+      gpt2, [](auto& c) { c.kv_heads = 1; }, "model.kv_heads = 1, and GPT2LMHeadModel");
+  refused(
+      gpt2, [](auto& c) { c.head_dim = 4; }, "model.head_dim = 4");
+  refused(
+      llama, [](auto& c) { c.norm = NormKind::layer; }, "model.norm = \"layer\"");
+  refused(
+      llama, [](auto& c) { c.activation = ActivationKind::gelu; }, "model.activation");
+  refused(
+      llama, [](auto& c) { c.qk_norm = c.bias = true; }, "model.bias = true");
+  refused(
+      llama, [](auto& c) { c.qk_norm = c.qkv_bias = true; }, "model.qkv_bias = true");
+  refused(
+      llama, [](auto& c) { c.heads = 10; }, "model.heads = 10");
+  refused(
+      llama, [](auto& c) { c.qk_norm = true, c.qk_norm_over = QkNormOver::width; },
+      "model.qk_norm_over = \"width\"");
+  refused(
+      llama, [](auto& c) { c.attention_sinks = true; },
+      "model.attention_sinks = true, and each that is exported needs false");
+  refused(
+      llama, [](auto& c) { c.norm_place = NormPlace::both; },
+      "model.activation = \"swiglu\", and each with model.norm_place = \"both\"");
+  refused(
+      llama, [](auto& c) { c.activation = ActivationKind::geglu; }, "model.activation = \"geglu\"");
+  refused(
+      llama, [](auto& c) { c.scale_embedding = true; }, "model.scale_embedding = true");
+  refused(
+      llama, [](auto& c) { c.attention_scale = 0.3; }, "model.attention_scale = 0.3");
+  refused(
+      llama, [](auto& c) { c.attention_softcap = 30; }, "model.attention_softcap = 30");
+  refused(
+      gpt2, [](auto& c) { c.logit_softcap = 30; }, "model.logit_softcap = 30");
+  refused(
+      llama, [](auto& c) { c.window = 5, c.window_rope_theta = 30; },
+      "model.window_rope_theta = 30");
+  const auto gemma2 = small_gemma2(), gemma3 = small_gemma3();
+  auto of_python = gemma2;
+  of_python.attention_scale = 0.37796447300922725;  // 7**-0.5, not 1 / sqrt(7)
+  EXPECT_EQ(query_scalar_of(of_python), 7);
+  refused(
+      gemma2, [](auto& c) { c.scale_embedding = false; }, "model.scale_embedding = false");
+  refused(
+      gemma2, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
+  refused(
+      gemma2, [](auto& c) { c.attention_scale = 0.3; }, "model.attention_scale = 0.3");
+  refused(
+      gemma2, [](auto& c) { c.width += 2; }, "a divisor of model.width");
+  refused(
+      gemma2, [](auto& c) { c.window_rope_theta = 30; }, "model.window_rope_theta = 30");
+  refused(
+      gemma3, [](auto& c) { c.attention_softcap = 30; }, "model.attention_softcap = 30");
+  refused(
+      gemma3, [](auto& c) { c.qk_norm_over = QkNormOver::width; }, "model.qk_norm_over");
+  refused(
+      gemma3,
+      [](auto& c) {
+        c.window_rope_theta = 0;
+        c.rope_scaling = RopeScaling::linear;
+      },
+      "model.rope_scaling = \"linear\"");
+  refused(
+      gpt2, [](auto& c) { c.norm_place = NormPlace::after; },
+      "model.norm_place = \"after\", and GPT2LMHeadModel");
+  const auto olmo2 = small_olmo2();
+  refused(
+      olmo2, [](auto& c) { c.qk_norm = false; }, "model.qk_norm = false, and Olmo2ForCausalLM");
+  refused(
+      olmo2, [](auto& c) { c.qk_norm_over = QkNormOver::head; }, "model.qk_norm_over = \"head\"");
+  refused(
+      olmo2, [](auto& c) { c.window = 5; }, "model.window = 5");
+  const auto mixtral = small_mixtral(), olmoe = small_olmoe(), qwen2 = small_qwen2_moe(),
+             qwen3 = small_qwen3_moe();
+  refused(
+      olmoe, [](auto& c) { c.dense_layers = {1}; }, "model.dense_layers = [1]");
+  refused(
+      olmoe, [](auto& c) { c.head_dim = 8; }, "model.head_dim = 8");
+  refused(
+      olmoe, [](auto& c) { c.shared_expert_width = 8; }, "model.shared_expert_width = 8");
+  refused(
+      mixtral,
+      [](auto& c) {
+        c.positions = Positions::learned;
+        c.norm = NormKind::layer;
+      },
+      "model.positions = \"learned\", and each with experts needs \"rotary\". Train with that, or "
+      "export with --format hdf5");
+  refused(
+      mixtral, [](auto& c) { c.norm_place = NormPlace::after; },
+      "model.norm_place = \"after\", and each with experts");
+  refused(
+      mixtral, [](auto& c) { c.norm_topk = false; }, "model.norm_topk = false");
+  refused(
+      mixtral,
+      [](auto& c) {
+        c.dense_layers = {0, 1};
+      },
+      "model.dense_layers = [0, 1]");
+  refused(
+      mixtral, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
+  refused(
+      mixtral, [](auto& c) { c.bias = true; }, "model.bias = true");
+  refused(
+      mixtral, [](auto& c) { c.router = RouterScores::sigmoid; }, "model.router = \"sigmoid\"");
+  refused(
+      qwen2, [](auto& c) { c.shared_expert_gate = false; }, "model.shared_expert_gate = false");
+  refused(
+      qwen2, [](auto& c) { c.head_dim = 8; }, "model.head_dim = 8");
+  refused(
+      qwen3, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
+  refused(
+      qwen3, [](auto& c) { c.shared_expert_width = 8; }, "model.shared_expert_width = 8");
+}
+
+TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
+  const std::pair<const char*, const char*> llama[] = {
+      {R"({"model_type": "gemma"})", "\"gemma\""},
+      {R"({"model_type": null})", "'model_type'"},
+      {R"({"hidden_act": "gelu"})", "'hidden_act' = \"gelu\""},
+      {R"({"attention_bias": true})", "'attention_bias' = true"},
+      {R"({"mlp_bias": true})", "'mlp_bias' = true"},
+      {R"({"model_type": "qwen3", "attention_bias": true})", "'attention_bias' = true"},
+      {R"({"rope_scaling": {"rope_type": "yarn"}})", "'rope_scaling.factor'"},
+      {R"({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}})", "\"longrope\""},
+      {R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})", "\"dynamic\""},
+      {R"({"model_type": "gemma2", "hidden_activation": "gelu"})",
+       "'hidden_activation' = \"gelu\""},
+      {R"({"model_type": "gemma2", "use_bidirectional_attention": true})",
+       "'use_bidirectional_attention' = true"},
+      {R"({"model_type": "gemma3_text", "attn_logit_softcapping": 50})",
+       "'attn_logit_softcapping' = 50"},
+      {R"({"model_type": "gemma3_text", "rope_parameters": {"sliding_attention":
+          {"rope_type": "linear", "factor": 2}}})",
+       "'rope_parameters.sliding_attention.rope_type' = \"linear\""},
+      {R"({"model_type": "gemma3_text", "rope_scaling": {"type": "linear", "factor": 8}})",
+       "'rope_scaling.type' = \"linear\": Gemma 3's class reads 'rope_type' alone"},
+      {R"({"model_type": "gemma3_text", "rope_parameters": {"rope_theta": 5}})",
+       "'rope_parameters' = "},
+      {R"({"model_type": "gemma2", "attn_logit_softcapping": 0.0})",
+       "'attn_logit_softcapping' = 0.0"},
+      {R"({"model_type": "gemma3_text", "final_logit_softcapping": 0})",
+       "'final_logit_softcapping' = 0"},
+      {R"({"model_type": "gemma2", "sliding_window": 5, "sliding_window_size": 6})",
+       "'sliding_window_size' = 6"},
+      {R"({"model_type": "phi3", "auto_map": {"AutoConfig": "other.Config"}})", "'auto_map'"},
+      {R"({"model_type": "phi3", "rope_scaling": {"type": "su", "short_factor": [1, 1, 1]}})",
+       "'rope_type' = \"su\" in a model of type \"phi3\" is \"longrope\""},
+      {R"({"model_type": "phi3", "rope_scaling": {"type": "yarn", "factor": 2.0}})",
+       "\"longrope\""},
+      {R"({"rope_scaling": {"rope_type": "llama3", "factor": 2.0}})",
+       "'rope_scaling.low_freq_factor'"},
+      {R"({"rope_scaling": {"rope_type": "linear"}})", "'rope_scaling.factor'"},
+      {R"({"rope_parameters": {"full_attention": {"rope_type": "default"}}})", "full_attention"},
+      {R"({"partial_rotary_factor": 0.5})", "'partial_rotary_factor' = 0.5"},
+      {R"({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}})",
+       "'rope_parameters.partial_rotary_factor'"},
+      {R"({"rope_scaling": {"rope_type": "default", "factor": 4.0}})", "'rope_scaling.factor' = 4"},
+      {R"({"rope_parameters": {"rope_theta": 5, "mrope_section": [1, 1]}})",
+       "'rope_parameters.mrope_section' = [1,1]"},
+      {R"({"rope_scaling": "linear"})", "'rope_scaling' is not an object: \"linear\""},
+      {R"({"rope_interleaved": true})", "'rope_interleaved' = true"},
+      {R"({"logit_scale": 0.5, "qk\u001bnorm": true})",
+       "'logit_scale' = 0.5, 'qk\\x1bnorm' = true: what this does to a model of type \"llama\""},
+      {R"({"n_embd": 24})", "'n_embd' = 24"},
+      {R"({"pruned_heads": {"1": [0]}})", "'pruned_heads'"},
+      {R"({"num_hidden_layers": 2.0})", "'num_hidden_layers' is not an integer: 2.0"},
+      {R"({"num_hidden_layers": 18446744073709551616})", "'num_hidden_layers' is not an integer"},
+      {R"({"vocab_size": 9223372036854775808})",
+       "'vocab_size' = 9223372036854775808 is out of range"},
+      {R"({"quantization_config": {"bits": 4}})", "'quantization_config'"},
+      {R"({"auto_map": {"AutoModel": "x.Y"}})", "'auto_map'"},
+      {R"({"is_encoder_decoder": true})", "'is_encoder_decoder'"},
+      {R"({"hidden_size": null})", "'hidden_size' is missing"},
+      {R"({"hidden_size": "24"})", "'hidden_size'"},
+      {R"({"hidden_size": -24})", "'hidden_size'"},
+      {R"({"hidden_size": 26})", "does not divide"},
+      {R"({"rms_norm_eps": "x"})", "'rms_norm_eps'"},
+      {R"({"tie_word_embeddings": 1})", "'tie_word_embeddings'"},
+  };
+  const std::pair<const char*, const char*> qwen2_moe[] = {
+      {R"({"num_experts_per_tok": 7})", "'num_experts_per_tok' = 7: a layer has 6 experts"},
+      {R"({"num_experts_per_tok": 0})", "'num_experts_per_tok' = 0 is out of range"},
+      {R"({"num_experts": 0})", "'num_experts' = 0 is out of range"},
+      {R"({"num_experts": null})", "'num_experts' is missing"},
+      {R"({"num_local_experts": 5})", "'num_local_experts' = 5 and 'num_experts' = 6 are two"},
+      {R"({"norm_topk_prob": 1})", "'norm_topk_prob' is neither true nor false"},
+      {R"({"moe_intermediate_size": null})", "'moe_intermediate_size' is missing"},
+      {R"({"shared_expert_intermediate_size": null})",
+       "'shared_expert_intermediate_size' is missing"},
+      {R"({"decoder_sparse_step": 0})", "'decoder_sparse_step' = 0 is out of range"},
+      {R"({"mlp_only_layers": 1})", "'mlp_only_layers' is not an array"},
+      {R"({"mlp_only_layers": [1.5]})", "'mlp_only_layers' is not an integer"},
+      {R"({"attention_bias": true})", "'attention_bias' = true"},
+      {R"({"n_group": 4})", "'n_group' = 4"},
+      {R"({"model_type": "qwen3_moe"})", "'shared_expert_intermediate_size' = 14"},
+      {R"({"model_type": "mixtral"})", "'norm_topk_prob' = true"},
+      {R"({"model_type": "olmoe", "clip_qkv": 8.0})", "'clip_qkv' = 8"},
+      {R"({"model_type": "deepseek_v3"})", "\"deepseek_v3\" is not among those"},
+      {R"({"model_type": "llama"})", "'num_experts' = 6"},
+  };
+  const std::pair<const char*, const char*> gpt2[] = {
+      {R"({"activation_function": "gelu"})", "'activation_function' = \"gelu\""},
+      {R"({"scale_attn_weights": false})", "'scale_attn_weights'"},
+      {R"({"scale_attn_by_inverse_layer_idx": true})", "'scale_attn_by_inverse_layer_idx'"},
+      {R"({"add_cross_attention": true})", "'add_cross_attention'"},
+      {R"({"n_embd": null})", "'n_embd' is missing"},
+      {R"({"rope_scaling": {"rope_type": "linear", "factor": 4.0}})", "'rope_scaling'"},
+  };
+  const auto check = [](const Json& json, const auto& cases) {
+    for (const auto& [change, says] : cases) {
+      const auto text = message_of<Error>([&] { with(json, change); });
+      EXPECT_NE(text.find(says), std::string::npos) << change << ": " << text;
+      EXPECT_TRUE(text.starts_with("config.json cannot be imported")) << text;
+    }
+  };
+  check(llama_config(), llama);
+  check(qwen2_moe_config(), qwen2_moe);
+  check(config_of_model(small_gpt2(), {}, ElementType::f32), gpt2);
+  EXPECT_NE(message_of<Error>([] {
+              model_of_config(config_of_model(small_gpt2(), {}, ElementType::f32), "c", 18);
+            }).find("--context 18"),
+            std::string::npos);
+}
+
+}  // namespace trireme
