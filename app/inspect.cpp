@@ -1,4 +1,5 @@
-// trireme inspect PATH: what a checkpoint or a token file holds, and whether it is intact.
+// trireme inspect PATH: what a checkpoint, a token file or a file of scores holds, and whether it
+// is intact.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "app/inspect_tokens.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/base/posix_file.hpp"
@@ -17,6 +19,7 @@
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/describe.hpp"
 #include "lib/io/repair.hpp"
+#include "lib/io/scores_file.hpp"
 
 namespace trireme {
 
@@ -105,10 +108,22 @@ int inspect_run(const std::filesystem::path& run) {
   }
 }
 
+// Reading them checks their hash.
+int inspect_scores(const std::filesystem::path& path) {
+  const auto all = read_scores(path);
+  say("{}: scores by {}, computed in {}, in samples of {} tokens\n  weights: {}\n", path.string(),
+      all.checkpoint, all.compute, all.context, all.model);
+  for (const auto& f : all.files)
+    say("  {}: {}\n", f.file, counted(std::ssize(f.loss_D) / 2, "pair"));
+  say("verdict: intact\n");
+  return 0;
+}
+
 int inspect(const InspectArguments& a) {
   const auto path = std::filesystem::path(a.path);
   std::error_code e;
   if (std::filesystem::is_regular_file(path, e)) {
+    if (is_scores_file(path) && !a.repair && !a.document) return inspect_scores(path);
     require(is_token_file(path), "{} is no token file, and a checkpoint is a directory",
             path.string());
     require(!a.repair, "--repair is for checkpoints, and {} is a token file", path.string());
@@ -140,9 +155,11 @@ int inspect(const InspectArguments& a) {
 
 void add_inspect(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
-      "inspect", "what a checkpoint or a token file holds, and whether it is intact");
+      "inspect",
+      "what a checkpoint, a token file or a file of scores holds, and whether it is intact");
   auto a = std::make_shared<InspectArguments>();
-  command->add_option("checkpoint", a->path, "a checkpoint, a run directory or a token file")
+  command
+      ->add_option("checkpoint", a->path, "a checkpoint, a run directory, a token file or scores")
       ->required()
       ->transform(with_environment());
   command->add_flag("--verify", a->verify, "read everything and compare all hashes");

@@ -27,15 +27,14 @@ std::int64_t targets_of(const TokenFile& file) {
 }
 
 // How long a sample is to be.
-void say_lengths(std::vector<PackedDocument> all) {
+void say_lengths(std::string_view what, std::vector<std::int64_t> all) {
   if (all.empty()) return;
-  std::ranges::sort(all, {}, &PackedDocument::count);
+  std::ranges::sort(all);
   const auto at = [&](double share) {
-    return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))].count;
+    return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))];
   };
-  say("  tokens of a document, without its separator: {} at least, half up to {}, nine of ten up "
-      "to {}, {} at most\n",
-      at(0), at(0.5), at(0.9), at(1));
+  say("  tokens of {}: {} at least, half up to {}, nine of ten up to {}, {} at most\n", what, at(0),
+      at(0.5), at(0.9), at(1));
 }
 
 void say_contents(const TokenFile& file) {
@@ -57,7 +56,14 @@ void say_contents(const TokenFile& file) {
           "{}: its documents are said to be pairs, and are an odd number", file.path().string());
   say("  {}{}, behind each the separator {}\n", counted(std::ssize(all), "document"),
       h.pairs ? fmt::format(", {}", counted(std::ssize(all) / 2, "pair")) : "", *h.separator);
-  say_lengths(std::move(all));
+  std::vector<std::int64_t> lengths;
+  for (const auto& d : all) lengths.push_back(d.count);
+  say_lengths("a document, without its separator", lengths);
+  if (!h.pairs) return;
+  for (std::size_t i = 0; i < lengths.size() / 2; ++i)
+    lengths[i] = lengths[2 * i] + lengths[2 * i + 1];
+  lengths.resize(lengths.size() / 2);
+  say_lengths("a pair, without separators", std::move(lengths));
 }
 
 // Runs of tokens that are learnt, or are not, a line each.

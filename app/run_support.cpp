@@ -118,8 +118,8 @@ void log_packing(const Dataset& data) {
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(
-            "{}: of {}, {} longer than a sample are left out, {} of which a document has no target "
-            "(`trireme inspect` says how long they are)",
+            "{}: of {}, {} longer than a sample are left out (`trireme inspect` says how long they "
+            "are), and {} for a document without a target",
             file, counted(p->pairs, "pair"), p->long_pairs, p->left_out / 2);
       continue;
     }

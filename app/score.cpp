@@ -80,12 +80,15 @@ int score(const Communicator& world, const DeckArguments& a) {
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const std::filesystem::path output = deck.train.dpo_scores;
   at_root(world, Pace::slow, [&] {
-    require(deck.train.objective == Objective::dpo && !output.empty(),
-            "a deck of train.objective = \"dpo\" names the file of scores: give it, and "
-            "train.dpo_scores");
+    require(deck.train.objective == Objective::dpo,
+            "scores are of pairs of documents: give train.objective = \"dpo\"");
+    require(!output.empty(), "train.dpo_scores names the file that scores go into: give it");
+    require(!std::filesystem::is_directory(output),
+            "train.dpo_scores: {} is a directory: name a file in it", output.string());
     require(!deck.model.init_from.empty(),
             "model.init_from names the checkpoint whose scores are wanted: give it");
-    require(!is_there(output), "{} exists: remove it first, or give another train.dpo_scores",
+    require(!is_there(output),
+            "{} exists, and scores replace no file: give another train.dpo_scores",
             output.string());
   });
   auto reader = open_initial(world, deck);

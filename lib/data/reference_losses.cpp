@@ -20,11 +20,15 @@ std::vector<double> losses_for(const ReferenceLosses& all, const TokenFile& file
   const auto found = std::ranges::find(all.files, identity_text(file), &FileLosses::identity);
   if (found == all.files.end()) {
     std::string held;
-    for (const auto& f : all.files) held += (held.empty() ? "" : ", ") + f.file;
+    bool known = false;
+    for (const auto& f : all.files) {
+      held += (held.empty() ? "" : ", ") + f.file;
+      known = known || f.file == name;
+    }
     fail(
-        "{} holds no scores of the tokens that are in {} now, but of {}: make them with `trireme "
-        "score` and this deck",
-        all.source, name, held);
+        "{} holds no scores of the tokens that are in {} now, {}: `trireme score` makes some, into "
+        "another file",
+        all.source, name, known ? "which has changed since they were made" : "but of " + held);
   }
   const auto& begins = found->begin_D;
   std::vector<double> losses;
@@ -33,7 +37,7 @@ std::vector<double> losses_for(const ReferenceLosses& all, const TokenFile& file
     const auto i = static_cast<std::size_t>(at);
     require(i < begins.size() && begins[i] == d.begin && found->inputs_D[i] == d.count,
             "{} holds no score of the document from token {} of {} on, of {} tokens: it was made "
-            "with samples of {} tokens; make it again with `trireme score` and this deck",
+            "with samples of {} tokens; `trireme score` makes another file with this deck",
             all.source, d.begin, name, d.count, all.context);
     losses.push_back(found->loss_D[i]);
   }

@@ -100,7 +100,19 @@ ReferenceLosses read_all(const fs::path& path) {
   return all;
 }
 
+bool is_hdf5_file(const fs::path& path) {
+  return fs::is_regular_file(path) && H5Fis_hdf5(path.c_str()) > 0;
+}
+
 }  // namespace
+
+bool is_scores_file(const fs::path& path) {
+  silence_hdf5();
+  if (!is_hdf5_file(path)) return false;
+  const Hdf5Handle hdf5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "H5Fopen",
+                        path);
+  return H5Aexists(hdf5, "format") > 0 && H5Lexists(hdf5, "files", H5P_DEFAULT) > 0;
+}
 
 std::string scores_hash(const ReferenceLosses& all) {
   Hasher hasher;
@@ -162,10 +174,12 @@ ReferenceLosses read_scores(const fs::path& path) {
   require(is_there(path),
           "train.dpo_scores: there is no {} yet: make it with `trireme score` and this deck",
           path.string());
+  require(is_hdf5_file(path), "train.dpo_scores: {} is no file of scores: it is {}", path.string(),
+          fs::is_directory(path) ? "a directory" : "not HDF5");
   try {
     return read_all(path);
   } catch (const Error& e) {
-    fail("{} cannot be read as scores of pairs: {}", path.string(), e.what());
+    fail("train.dpo_scores: {} cannot be read as scores of pairs: {}", path.string(), e.what());
   }
 }
 

@@ -15,6 +15,9 @@ void write_scores(const std::filesystem::path&, const ReferenceLosses&);
 // Throws Error, naming the file, when it is none, or holds other contents than its hash says.
 ReferenceLosses read_scores(const std::filesystem::path&);
 
+// HDF5 with what every version of these files has; not whether it is whole.
+bool is_scores_file(const std::filesystem::path&);
+
 // Of all but where they are and what they were called.
 std::string scores_hash(const ReferenceLosses&);
 

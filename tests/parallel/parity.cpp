@@ -88,10 +88,15 @@ std::vector<double> weights_here(Store& store, ParamId id) {
                                       : read_range<float>(store, id, mine);
 }
 
+static void initialize(Trainer& trainer) {
+  trainer.store().initialize(3, 1);
+  if (auto* teacher = trainer.teacher()) teacher->store().initialize(5, 1);
+}
+
 // Trains from the start; `weights` of a parameter, at the end.
 template <class Weights>
 static Course course_of(const ParityCase& p, Trainer& trainer, const Weights& weights) {
-  trainer.store().initialize(3, 1);
+  initialize(trainer);
   Course course;
   for (int s = 0; s < p.steps; ++s) {
     const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
@@ -137,10 +142,10 @@ const Course& one_rank_course(const ParityCase& given) {
   if (p.backend == "cuda") p.backend = "host";  // an oracle of its own
   static std::map<std::string, Course> courses;
   std::string key =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(p.base), p.exact_chunk,
-                  p.documents, p.size, p.context, p.layers, p.head_dim, p.flavour, p.dropout,
-                  p.adapter_rank, int(p.optimizer), p.momentum, p.nesterov, p.clip.value_or(-1),
-                  p.backend, trireme::name_of(p.compute), p.steps);
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(p.base),
+                  p.exact_chunk, p.documents, p.teacher, p.size, p.context, p.layers, p.head_dim,
+                  p.flavour, p.dropout, p.adapter_rank, int(p.optimizer), p.momentum, p.nesterov,
+                  p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
     key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
   if (const auto it = courses.find(key); it != courses.end()) return it->second;
@@ -249,7 +254,7 @@ void expect_parity(const ParityCase& p, double bound) {
   const auto backend = open_backend(choice);
   const Workspace workspace(*backend);
   Trainer trainer(*backend, axes, parity_setup(p));
-  trainer.store().initialize(3, 1);
+  initialize(trainer);
   for (int s = 0; s < p.steps; ++s) {
     const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
     if (steady) counted.step_sent(axes);

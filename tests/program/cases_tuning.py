@@ -177,6 +177,13 @@ def scores(at):
     assert re.search(r"a\.scores: 49 pairs of \S*pairs\.tokens, by \S*base/checkpoints/step-00000012\n.*: 14 pairs of \S*held\.tokens", said)
     at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
     at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores exists",))
+    (at / "folder").mkdir()
+    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "give it"), ("train.objective=tokens", "is of train.objective")):
+        said = at(f"score deck.toml {words} {more}", codes=(1, *REFUSED), says=(why,))
+        assert "remove" not in said.text and (at / "folder").is_dir()
+    inspected = at("inspect a.scores").out
+    assert "scores by " in inspected and "pairs.tokens: 49 pairs\n" in inspected and inspected.endswith("verdict: intact\n")
+    assert "tokens of a pair, without separators: " in at("inspect pairs.tokens").out
 
     def near(a, b):
         rows = at.rows(a), at.rows(b)
@@ -213,8 +220,10 @@ def scores(at):
     at.write("few.jsonl", '{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
     at("tokenize few.jsonl --preference --output pairs.tokens --overwrite")
     for command in ("train deck.toml --run-dir none", "check deck.toml"):
-        at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("holds no scores of the tokens that are in",))
-    at.train(f"{words} train.dpo_scores=none.scores", run="none", codes=REFUSED, says=("make it with `trireme score`",))
+        at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("holds no scores of the tokens that are in", "which has changed since"))
+    for name, why in (("none.scores", "make it with `trireme score`"), ("folder", "is no file of scores: it is a directory"),
+                      ("held.tokens", "is no file of scores: it is not HDF5")):
+        at.train(f"{words} train.dpo_scores={name}", run="none", codes=REFUSED, says=("train.dpo_scores: ", why))
     at.train(words, run="none", codes=REFUSED, says=("or train.dpo_scores",))
     at("evaluate whole --data pairs.tokens", codes=(1,), says=("holds no scores of the tokens",))
 

@@ -42,7 +42,7 @@ std::string name_of(const ParityCase& c) {
       (c.dropout > 0 ? std::string("_dropout") : "") +
           (c.adapter_rank > 0 ? fmt::format("_adapter{}", c.adapter_rank) : "") +
           (c.base != BaseType::compute ? fmt::format("_{}", trireme::name_of(c.base)) : ""),
-      c.documents ? "_documents" : "", word_of(c),
+      std::string(c.documents ? "_documents" : "") + (c.teacher ? "_teacher" : ""), word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
           (c.clip ? "_clip" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
@@ -155,9 +155,26 @@ ModelConfig parity_model(const ParityCase& p) {
   return completed(c);
 }
 
+static ModelConfig parity_teacher(const ParityCase& p) {
+  ParityCase other;
+  other.flavour = "llama";
+  other.context = p.context > 0 ? p.context : p.size;
+  other.layers = p.layers;
+  auto c = parity_model(other);
+  c.head_dim = 2;
+  c.width = 12;
+  c.ffn_width = 16;
+  c.logit_softcap = 0.7;
+  return c;
+}
+
 TrainerSetup parity_setup(const ParityCase& p) {
   TrainerSetup s;
   s.model = parity_model(p);
+  if (p.teacher) {
+    s.objective = Objective::distill;
+    s.teacher = TeacherSetup{parity_teacher(p), 1.7, 0.6};
+  }
   s.optimizer.name = p.optimizer;
   s.optimizer.momentum = p.momentum;
   s.optimizer.nesterov = p.momentum > 0 && p.nesterov;
@@ -234,6 +251,7 @@ std::vector<ParityCase> exact_cases(std::vector<ParityCase> cases, const char* b
     c.backend = backend;
     c.compute = compute;
     c.reduce = DType::f32;
+    c.teacher = false;  // refused
     c.exact_chunk = 2;  // divides what each of up to 8 ranks has
   }
   return cases;
@@ -272,6 +290,7 @@ std::vector<ParityCase> few_cases(int n) {
   cases[2].grid = {n >= 4 ? 2 : 1, n >= 4 ? n / 2 : n, 1};
   cases[2].flavour = "gqa";
   cases[2].zero.stage = 1;
+  cases[2].teacher = true;
   cases[3].grid = {1, n, 1};
   cases[3].chunk_tokens = 6;
   cases[3].zero.shard = n >= 4 ? n / 2 : 1;
@@ -340,6 +359,7 @@ std::vector<ParityCase> many_cases(int n) {
   cases[3].flavour = "qwen";
   cases[3].schedule = ScheduleKind::zero_bubble;
   cases[3].microbatches = 8;
+  cases[3].teacher = true;
   cases[4].grid = {4, n / 16, 4};
   cases[4].zero.stage = 2;
   cases[4].schedule = ScheduleKind::interleaved;

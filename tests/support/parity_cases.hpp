@@ -28,6 +28,7 @@ struct ParityCase {
   std::int64_t adapter_rank = 0;
   BaseType base = BaseType::compute;  // what adapters stand beside
   bool documents = false;             // data.attention = "document"
+  bool teacher = false;               // a smaller llama, under a soft cap
   OptimizerKind optimizer = OptimizerKind::sgd;
   double momentum = 0;  // of sgd
   bool nesterov = true;

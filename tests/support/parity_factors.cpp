@@ -103,6 +103,7 @@ std::vector<Factor> factors(int ranks) {
            adapters(BaseType::bf16)},
           {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; },
            chunks(2), folded},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.teacher = c.grid.expert == 1; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
 }
 
@@ -137,6 +138,7 @@ std::vector<Factor> exact_factors(std::vector<Factor> all) {
   const auto frozen = [](std::vector<FreezeRule> rules) {
     return [rules](ParityCase& c) { c.freeze = rules; };
   };
+  all.erase(all.end() - 2);  // of teachers, which are refused
   all.back() = {sgd(0, false), sgd(0.8, false), sgd(0.8, true), named(OptimizerKind::adamw),
                 named(OptimizerKind::lion)};
   all.push_back(
