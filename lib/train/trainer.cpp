@@ -28,6 +28,12 @@ static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
   return s.trainable ? std::optional(update_rule(s.optimizer)) : std::nullopt;
 }
 
+std::int64_t heads_of_seq(const TrainerSetup& s) {
+  auto heads = s.model.heads;
+  if (s.teacher) heads = std::min(heads, s.teacher->model.heads);
+  return s.pupil_heads > 0 ? std::min(heads, s.pupil_heads) : heads;
+}
+
 static TrainerSetup setup_of_teacher(const TrainerSetup& s) {
   TrainerSetup t;
   t.model = s.teacher->model;
@@ -38,6 +44,7 @@ static TrainerSetup setup_of_teacher(const TrainerSetup& s) {
   t.reduce = s.reduce;
   t.chunk_tokens = s.chunk_tokens;
   t.attention = s.attention;
+  t.pupil_heads = heads_of_seq(s);
   t.trainable = false;
   return t;
 }
@@ -389,7 +396,7 @@ void Trainer::check_memory() {
 
 ops::SequenceLayout Trainer::sequence_of(std::int64_t tokens) const {
   const auto own = tokens / axes_.grid.seq, leaf = setup_.exact_chunk;
-  return {tokens, axes_.grid.seq, setup_.model.heads, leaf > 0 && own % leaf == 0 ? leaf : 1,
+  return {tokens, axes_.grid.seq, heads_of_seq(setup_), leaf > 0 && own % leaf == 0 ? leaf : 1,
           backend_.properties().key_tile};
 }
 

@@ -99,6 +99,8 @@ struct TrainerSetup {
   double dpo_beta = 0.1;  // also of evaluate_pairs
   Reference reference = Reference::without_adapters;
   std::optional<TeacherSetup> teacher{};  // nothing where nothing trains
+  // Of a teacher, what heads_of_seq is for the model that learns from it; 0: of none.
+  std::int64_t pupil_heads = 0;
   Balance balance = Balance::none;
   double balance_rate = 0, balance_weight = 0, router_z = 0;  // as of TrainConfig
   std::uint64_t seed = 1;
@@ -107,6 +109,10 @@ struct TrainerSetup {
   // Are weights and arrays compared, from one update to the next, by their digests?
   bool check_memory = false;
 };
+
+// By so many heads ranks of seq share positions (ops::SequenceLayout). A model and its teacher see
+// the same rows on each rank: those of the one with fewer heads.
+std::int64_t heads_of_seq(const TrainerSetup&);
 
 // The pipeline on a grid with that many stages.
 Pipeline pipeline_of(const TrainerSetup&, int stages);
