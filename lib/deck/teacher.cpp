@@ -18,8 +18,7 @@ void read_teacher(Deck& deck) {
   require(context <= positions_of(model),
           "distill.teacher: {} knows {} positions, and samples have {}: lower model.context", name,
           positions_of(model), context);
-  // A table of learned positions is as long as it is.
-  if (model.positions == Positions::rotary) model.context = context;
+  model.context = context;  // a table of positions stays as long as it is: max_context
   auto beside = deck;
   beside.model = model;
   beside.parallel.stage_layers.clear();

@@ -237,9 +237,11 @@ def distilled(at):
     assert "the teacher is " in at(f"train deck.toml {words} --run-dir one").text
     for i, (grid, ranks) in enumerate((("parallel.data=2 zero.stage=3", 2), ("parallel.seq=2", 2), ("parallel.pipe=2 train.microbatch=1", 2),
                                        ("parallel.pipe=2 parallel.schedule=zero-bubble model.layers=4 train.microbatch=1", 2),
-                                       ("model.layers=4 model.recompute=block", 0))):
+                                       ("model.layers=4 model.recompute=block", 0),
+                                       ("model.heads=4 parallel.seq=4", 4), ("model.heads=4", 0),  # more than the teacher has
+                                       ("model.heads=1 parallel.seq=2 zero.stage=3", 2), ("model.heads=1", 0))):
         at(f"train deck.toml {words} {grid} --run-dir grid{i}", ranks=ranks)
-    for a, b in ("one", "grid0"), ("one", "grid1"), ("one", "grid2"), ("grid3", "grid4"):
+    for a, b in ("one", "grid0"), ("one", "grid1"), ("one", "grid2"), ("grid3", "grid4"), ("grid5", "grid6"), ("grid7", "grid8"):
         for x, y in zip(at.rows(a), at.rows(b), strict=True):
             assert all(abs(float(x[c]) - float(y[c])) <= 1e-12 for c in ("loss", "grad_norm")), (a, b, x, y)
     # Of cross entropy alone there is nothing of the teacher; of the teacher alone none of that.
@@ -253,6 +255,10 @@ def distilled(at):
     at(f"train deck.toml {words} --restart one/checkpoints/step-00000004 --run-dir rest")
     assert at.losses("rest") == at.losses("one")[4:]
     at.train("train.steps=2 train.seed=9", run="other")
+    # One with a table of positions that ranks of seq could not share; itself, whose checkpoints it removes.
+    at.train("train.steps=2 model.context=9", run="longer")
+    at(f"train deck.toml {words} distill.teacher=longer parallel.seq=2 --run-dir sharing", ranks=2)
+    at(f"train deck.toml {taught} distill.teacher=other train.steps=4 --restart latest --run-dir other", codes=(1,), says=("of this very run",))
     at(f"train deck.toml {words} distill.teacher=other --restart one/checkpoints/step-00000004 --run-dir none", codes=(1,),
        says=("is not what this run learns from",))
     at(f"train deck.toml {words} --run-dir teacher --overwrite", codes=(1,), says=("--overwrite would remove", "this run learns from"))
