@@ -4,6 +4,7 @@
 
 #include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
+#include "kernels/math/divergence.hpp"
 #include "kernels/math/exp.hpp"
 #include "kernels/math/log.hpp"
 #include "kernels/math/softcap.hpp"
@@ -114,8 +115,9 @@ template <Soft own, Soft others, class T>
   const float sum_z = sums_z.sum(), sum_q = sums_q.sum(), sum_p = sums_p.sum(),
               apart = math::log(sum_q) - math::log(sum_p);
   for_lanes(width, [&](auto i, auto l) {
-    const float of_y = (y(i) - most_y) * colder;
-    divergences[l] += math::exp(of_y) / sum_p * (of_y - (z(i) - most_z) * colder + apart);
+    const float of_y = (y(i) - most_y) * colder, of_z = (z(i) - most_z) * colder;
+    divergences[l] +=
+        math::divergence(math::exp(of_y) / sum_p, math::exp(of_z) / sum_q, (of_z - of_y) - apart);
   });
   const float z_target = z(target), y_target = y(target);
   if (what == Logits::become_gradient) {

@@ -162,6 +162,32 @@ TEST_P(TokenContract, CrossEntropyWithATeacher) {
             });
 }
 
+// At high temperatures p and q are much alike, and t^2 sum p log(p / q) nears half of the variance
+// of y - z, of which no rounding may be multiplied by t^2. With x = log(q / p): |x| <= 4 amplitude
+// / t, off by 8 u amplitude / t, and by what all have in common.
+TEST_P(TokenContract, CrossEntropyOfAHotTeacher) {
+  constexpr std::int64_t rows = 9;
+  constexpr double amplitude = 5;
+  for (const std::int64_t width : {7, 65, 768, 5003})
+    for (const double temperature : {100.0, 1000.0})
+      compare(fmt::format("width {} temperature {}", width, temperature), [=](Lab& lab) {
+        const View loss = lab.of_type(DType::f64, {1}, {0});
+        const View z = lab.random({rows, width}, 1, amplitude),
+                   y = lab.random({rows, width}, 2, amplitude);
+        lab.backend.put(queue, kernel::CrossEntropy{.loss = loss,
+                                                    .logits_TV = z,
+                                                    .target_T = lab.ids(std::vector<std::int32_t>(
+                                                        static_cast<std::size_t>(rows), 1)),
+                                                    .teacher = {y, 0, temperature, 1}});
+        const double u = roundoff(wide(lab.tested)), most = 8 * amplitude * amplitude;
+        const CrossEntropyErrors hot(lab.tested, width, amplitude / temperature);
+        const double common = 2 * hot.loss, relative = 2 * hot.relative + 20 * u + common;
+        lab.result(
+            "loss", loss,
+            rows * (most * (relative + 4 * u) + temperature * temperature * common * common / 2));
+      });
+}
+
 // What a model has in common with its teacher costs nothing.
 TEST_P(TokenContract, NothingIsLearntOfOneself) {
   run([](Lab& lab) {

@@ -6,6 +6,7 @@
 #include "kernels/cuda/kernels/quick.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
 #include "kernels/cuda/kernels/views.hpp"
+#include "kernels/math/divergence.hpp"
 #include "kernels/math/log.hpp"
 #include "kernels/math/softcap.hpp"
 
@@ -128,8 +129,9 @@ __global__ void __launch_bounds__(threads)
   const float apart = math::log(sums[1]) - math::log(sums[2]);
   float divergence = 0;
   for (std::int64_t v = threadIdx.x; v < vocab; v += threads) {
-    const float of_y = (y(v) - most_y) * colder;
-    divergence += math::exp(of_y) / sums[2] * (of_y - (z(v) - most_z) * colder + apart);
+    const float of_y = (y(v) - most_y) * colder, of_z = (z(v) - most_z) * colder;
+    divergence += math::divergence(math::exp(of_y) / sums[2], math::exp(of_z) / sums[1],
+                                   (of_z - of_y) - apart);
   }
   divergence = block_sum<threads>(divergence);
   if (threadIdx.x == 0) {
