@@ -11,10 +11,11 @@
 
 namespace trireme {
 
-// What attention does on a rank of seq.
-static std::vector<std::int64_t> kind_of_heads(const ModelConfig& c, int rank, int ranks) {
+// What attention does on a rank of seq, whose positions are shared by `seq_heads`.
+static std::vector<std::int64_t> kind_of_heads(const ModelConfig& c, std::int64_t seq_heads,
+                                               int rank, int ranks) {
   const ops::Heads heads{c.heads, c.kv_heads, c.head_dim};
-  const int share = ops::ranks_with_heads(ranks, c.heads);
+  const int share = ops::ranks_with_heads(ranks, seq_heads);
   std::vector<std::int64_t> kind{rank / share};  // whose positions it has
   for (const auto& g : head_groups(heads, head_share(heads, rank % share, share)))
     kind.insert(kind.end(), {g.query.begin, g.query.count, g.kv.begin, g.kv.count});
@@ -45,8 +46,13 @@ static std::vector<std::string> kinds_of_experts(const PlanInput& in) {
 RankKinds::RankKinds(const PlanInput& in) : grid_(in.grid) {
   const auto of_experts = kinds_of_experts(in);
   std::vector<std::vector<std::int64_t>> of_heads;
-  for (int s = 0; s < grid_.seq; ++s)
-    of_heads.push_back(kind_of_heads(in.setup.model, s, grid_.seq));
+  const auto heads = heads_of_seq(in.setup);
+  for (int s = 0; s < grid_.seq; ++s) {
+    auto& kind = of_heads.emplace_back(kind_of_heads(in.setup.model, heads, s, grid_.seq));
+    if (!in.setup.teacher) continue;
+    const auto of_teacher = kind_of_heads(in.setup.teacher->model, heads, s, grid_.seq);
+    kind.insert(kind.end(), of_teacher.begin(), of_teacher.end());
+  }
   std::map<std::pair<std::vector<std::int64_t>, std::string>, int> known;
   std::vector<int> places;
   for (int place = 0; place < std::lcm(grid_.seq, grid_.expert); ++place) {

@@ -89,6 +89,30 @@ TEST(RankKinds, AreAlike) {
     }
 }
 
+// Ranks that have as many heads of the model may have more and fewer of its teacher's.
+TEST(RankKinds, AreAlikeBesideATeacher) {
+  const auto target = roomy_target();
+  for (const auto& grid : {Grid{1, 1, 2}, Grid{2, 1, 2}, Grid{1, 1, 4}}) {
+    auto in = on(grid);
+    in.setup.model = test::tiny_llama();
+    in.setup.model.heads = in.setup.model.kv_heads = 4;
+    in.setup.model.context = 120;
+    auto other = in.setup.model;
+    other.heads = other.kv_heads = 3;
+    in.setup.objective = Objective::distill;
+    in.setup.teacher = TeacherSetup{.model = other};
+    const RankKinds kinds(in);
+    for (int rank = 0; rank < grid.ranks(); ++rank) {
+      const auto plan = plan_rank(in, target, rank);
+      const auto first = static_cast<std::size_t>(kinds.of(rank));
+      const auto of_kind = plan_rank(in, target, kinds.ranks()[first]);
+      EXPECT_EQ(plan.account.peak, of_kind.account.peak) << describe(grid) << " rank " << rank;
+      EXPECT_EQ(plan.step_traffic, of_kind.step_traffic) << describe(grid) << " rank " << rank;
+      EXPECT_DOUBLE_EQ(plan.step_flops, of_kind.step_flops);
+    }
+  }
+}
+
 // Each element of weights and moments is written by one rank, a router's bias alone.
 TEST(MixturePlan, RanksWriteTheStateOnce) {
   for (const auto& grid : {Grid{1, 1, 1}, Grid{1, 6, 1, 3}, Grid{2, 2, 2, 4}, Grid{1, 4, 2, 2}})
