@@ -30,7 +30,8 @@ static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::
   const auto here = identity_of(CheckpointReader(newest));
   if (here == wanted) return newest;
   const bool of_run = fs::is_directory(given / "checkpoints");
-  for (const auto& other : list_checkpoints(of_run ? given / "checkpoints" : given.parent_path()))
+  const auto beside = of_run ? given / "checkpoints" : fs::canonical(newest).parent_path();
+  for (const auto& other : list_checkpoints(beside))
     if (!damage_of(other.directory, Check::sizes) &&
         identity_of(CheckpointReader(other.directory)) == wanted)
       return other.directory;
@@ -137,7 +138,8 @@ void require_base_elsewhere(const Deck& deck, const fs::path& run) {
 }
 
 void require_teacher_elsewhere(const Deck& deck, const fs::path& run) {
-  require(deck.train.objective != Objective::distill || !is_within(deck.distill.teacher, run),
+  require(deck.train.objective != Objective::distill ||
+              !is_within(deck.distill.teacher, run / "checkpoints"),
           "distill.teacher: {} is a checkpoint of this very run, which removes its older ones, and "
           "could then not go on: give another --run-dir, or copy the teacher elsewhere",
           deck.distill.teacher);

@@ -262,6 +262,12 @@ def distilled(at):
     at(f"train deck.toml {words} distill.teacher=other --restart one/checkpoints/step-00000004 --run-dir none", codes=(1,),
        says=("is not what this run learns from",))
     at(f"train deck.toml {words} --run-dir teacher --overwrite", codes=(1,), says=("--overwrite would remove", "this run learns from"))
+    # Of a link that has moved on, what it led to then.
+    (at / "link").symlink_to(at / "teacher/checkpoints/step-00000008")
+    at(f"train deck.toml {words} distill.teacher=link train.steps=4 --run-dir linked")
+    (at / "link").unlink()
+    (at / "link").symlink_to(at / "teacher/checkpoints/step-00000012")
+    assert re.search(r"the teacher is \S+step-00000008", at(f"train deck.toml {words} distill.teacher=link train.steps=6 --restart latest --run-dir linked").text)
     # It is needed for training alone.
     (at / "teacher").rename(at / "moved")
     assert "loss " in at("evaluate one --data text.tokens --samples 4").out
