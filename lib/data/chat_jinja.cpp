@@ -23,11 +23,17 @@ struct Known {
   std::string_view hash, name;
 };
 constexpr Known known[] = {
-    {"f0a6a8278439fdb056191e205a440263", "chatml"},  {"e580c2da83415028d5d943bd0bd9082f", "qwen2"},
-    {"98f63cc3d421d28f99ab995e9629dacd", "smollm2"}, {"97aac26c37e4a675cb7c5112dfc4a3b0", "llama2"},
-    {"8f20b9eda669ce10b97891b7adc1beb8", "llama3"},  {"09facc0e4aa943189799ad6e2dea0594", "llama3"},
-    {"f395fc5daa794129a5d004210ebce758", "mistral"}, {"5ae4edc1a6c08aa61db34e9fc60441d8", "zephyr"},
+    {"f0a6a8278439fdb056191e205a440263", "chatml"},
+    {"e580c2da83415028d5d943bd0bd9082f", "qwen2"},
+    {"98f63cc3d421d28f99ab995e9629dacd", "smollm2"},
+    {"97aac26c37e4a675cb7c5112dfc4a3b0", "llama2"},
+    {"8f20b9eda669ce10b97891b7adc1beb8", "llama3"},
+    {"09facc0e4aa943189799ad6e2dea0594", "llama3"},
+    {"f395fc5daa794129a5d004210ebce758", "mistral"},
+    {"5ae4edc1a6c08aa61db34e9fc60441d8", "zephyr"},
     {"8b30bb763d138e692c2e86beabccd2a4", "gemma"},
+    {"05ac78533d6fb928da8ae4616203881a", "llama3.1"},
+    {"272f380facdb6472da83cc145815d4a5", "mistral-v3"},
 };
 
 // The first whose texts all occur.
@@ -42,8 +48,10 @@ const std::vector<Marks>& marks() {
       {"smollm2", {"<|im_start|>", "named SmolLM"}},
       {"qwen2", {"<|im_start|>", "You are a helpful assistant."}},
       {"chatml", {"<|im_start|>", "<|im_end|>"}},
+      {"llama3.1", {"<|start_header_id|>", "Cutting Knowledge Date: December 2023"}},
       {"llama3", {"<|start_header_id|>", "<|eot_id|>"}},
       {"llama2", {"<<SYS>>", "[INST]"}},
+      {"mistral-v3", {"[AVAILABLE_TOOLS] [", "[TOOL_CALLS] [", "[INST] "}},
       {"mistral", {"[INST]", "[/INST]"}},
       {"gemma", {"<start_of_turn>", "<end_of_turn>"}},
       {"zephyr", {"<|user|>", "<|assistant|>", "eos_token"}},

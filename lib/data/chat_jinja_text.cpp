@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,8 @@ std::string expression(std::string_view text,
   return parts.empty() ? "''" : fmt::format("{}", fmt::join(parts, " + "));
 }
 
+const std::map<std::string_view, std::string_view> answered{{"{id}", "message['tool_call_id']"}};
+
 class JinjaWriter {
  public:
   explicit JinjaWriter(const ChatTemplate& t) : template_(t) {}
@@ -65,14 +68,32 @@ class JinjaWriter {
     statement("endif");
   }
   bool has_system() const { return template_.turns.contains("system"); }
-  bool system_in_user() const { return template_.system == SystemPlace::first_user_turn; }
+  bool system_in_user() const { return template_.system != SystemPlace::own_turn; }
+  bool has_tools(ToolsPlace place) const {
+    return !template_.tools.each.empty() && template_.tools.place == place;
+  }
+  bool one_or_the_other() const {
+    return !template_.calls.each.empty() &&
+           template_.calls.message != MessageHas::content_and_calls;
+  }
+  // Calls and what tools give do not take turns with the user.
+  bool has_calls() const {
+    return !template_.calls.each.empty() || template_.turns.contains("tool");
+  }
   std::string trimmed(std::string_view e) const {
     return template_.trimmed ? fmt::format("({} | trim)", e) : std::string(e);
   }
-  // A turn around the expression of its content.
-  std::string turn(const ChatTemplate::Turn& t, std::string_view e) const {
-    return fmt::format("{} + {} + {}", expression(t.before), e, expression(t.after));
+  // A content as its turn has it.
+  static std::string content_in(const ChatTemplate::Turn& t, std::string_view e) {
+    if (t.json) return "(whole | tojson)";
+    return t.trimmed ? fmt::format("({} | trim)", e) : std::string(e);
   }
+  // A turn around the expression of its content.
+  static std::string turn(const ChatTemplate::Turn& t, std::string_view e) {
+    return fmt::format("{} + {} + {}", before(t), content_in(t, e), after(t));
+  }
+  static std::string before(const ChatTemplate::Turn& t) { return expression(t.before, answered); }
+  static std::string after(const ChatTemplate::Turn& t) { return expression(t.after, answered); }
 
   // A content is a text or a list of texts.
   void content() {
@@ -101,33 +122,71 @@ class JinjaWriter {
     }
     refuse("not turns", "the conversation has no turn");
     if (template_.tools.each.empty()) refuse("tools", "this template does not write tools");
+    places();
     print(expression(template_.begin));
-    if (!has_system() || system_in_user()) return;
-    const auto& t = template_.turns.at("system");
-    if (template_.tools.each.empty()) {
-      statement("if system is not none");
-      print(turn(t, trimmed("system")));
-    } else {
-      statement("if system is not none or tools");
-      print(expression(t.before));
-      statement("if system is not none");
-      print(trimmed("system"));
-      statement("endif");
-      tools();
-      print(expression(t.after));
-    }
-    statement("endif");
+    if (has_system() && !system_in_user()) system_turn();
   }
 
-  void tools() {
+  // How many have taken turns, and where the last user's is.
+  void places() {
+    const bool last =
+        template_.system == SystemPlace::last_user_turn || has_tools(ToolsPlace::before_last_user);
+    if (last || (template_.alternating && has_calls()))
+      statement("set place = namespace(said=0, last_user=-1)");
+    if (last) {
+      statement("for message in turns");
+      statement("if message['role'] == 'user'");
+      statement("set place.last_user = loop.index0");
+      statement("endif");
+      statement("endfor");
+      refuse("place.last_user < 0 and (tools or system is not none)", "there is no user's turn");
+    }
+    if (has_tools(ToolsPlace::first_user))
+      refuse("tools and turns[0]['role'] != 'user'", "tools stand in the first user's turn");
+  }
+
+  void system_turn() {
+    const auto& t = template_.turns.at("system");
+    const auto& with_tools = template_.tools.system_before;
+    const bool tools_here = has_tools(ToolsPlace::system), always = template_.system_always;
+    if (!always) statement(tools_here ? "if system is not none or tools" : "if system is not none");
+    if (!tools_here && !always && with_tools.empty()) {
+      print(turn(t, trimmed("system")));
+    } else {
+      if (!with_tools.empty()) {
+        statement("if tools");
+        print(expression(with_tools));
+        statement("else");
+      }
+      print(expression(t.before));
+      if (!with_tools.empty()) statement("endif");
+      statement("if system is not none");
+      print(content_in(t, trimmed("system")));
+      statement("endif");
+      if (tools_here) tools();
+      print(expression(t.after));
+    }
+    if (!always) statement("endif");
+  }
+
+  void tools(std::string_view where = "tools") {
     const auto& t = template_.tools;
-    statement("if tools");
-    statement("if system is not none");
-    print(expression(t.apart));
-    statement("endif");
+    statement(fmt::format("if {}", where));
+    if (t.place == ToolsPlace::system) {
+      statement("if system is not none");
+      print(expression(t.apart));
+      statement("endif");
+    }
     print(expression(t.before));
     statement("for tool in tools");
-    print(expression(t.each, {{"{tool}", "(tool | tojson)"}}));
+    if (!t.between.empty()) {
+      statement("if not loop.first");
+      print(expression(t.between));
+      statement("endif");
+    }
+    const auto json = t.indent > 0 ? fmt::format("(tool | tojson(indent={}))", t.indent)
+                                   : std::string("(tool | tojson)");
+    print(expression(t.each, {{"{tool}", json}}));
     statement("endfor");
     print(expression(t.after));
     statement("endif");
@@ -136,22 +195,29 @@ class JinjaWriter {
   void turns() {
     statement("set content = content_of(message)");
     if (has_system() && system_in_user()) system_before_user();
-    if (template_.alternating)
-      refuse("(message['role'] == 'user') != (loop.index0 % 2 == 0)",
-             "user and assistant take turns, the user begins");
+    if (template_.alternating) alternating();
     refuse(template_.calls.each.empty()
                ? "message['tool_calls']"
                : "message['tool_calls'] and message['role'] != 'assistant'",
            "this template does not write a message's tool_calls");
+    if (one_or_the_other()) content_or_calls();
+    if (std::ranges::any_of(template_.turns, [](auto& t) { return t.second.json; }))
+      statement("set whole = content");
     statement("set content = " + trimmed("content"));
     std::vector<std::string> roles;
     for (const auto& [role, t] : template_.turns) {
-      if (role == "system" && system_in_user()) continue;
+      if (role == "system" && (system_in_user() || template_.system_always)) continue;
       statement(
           fmt::format("{} message['role'] == {}", roles.empty() ? "if" : "elif", literal(role)));
+      if (writes_id(t.before) || writes_id(t.after))
+        require_id("message['tool_call_id']", "a message has no tool_call_id");
       group(t.group_before, role, "loop.first or turns[loop.index0 - 1]");
+      if (role == "user" && has_tools(ToolsPlace::before_last_user))
+        tools("tools and loop.index0 == place.last_user");
       if (role == "assistant")
         answer(t);
+      else if (role == "user" && has_tools(ToolsPlace::first_user))
+        first_user(t);
       else
         print(turn(t, "content"));
       group(t.group_after, role, "loop.last or turns[loop.index0 + 1]");
@@ -164,13 +230,54 @@ class JinjaWriter {
     statement("endif");
   }
 
+  void alternating() {
+    const auto* const text = "user and assistant take turns, the user begins";
+    if (!has_calls()) return refuse("(message['role'] == 'user') != (loop.index0 % 2 == 0)", text);
+    statement("if message['role'] != 'tool' and not message['tool_calls']");
+    refuse("message['role'] != ('user' if place.said % 2 == 0 else 'assistant')", text);
+    statement("set place.said = place.said + 1");
+    statement("endif");
+  }
+
+  void content_or_calls() {
+    refuse("message['tool_calls'] and content.strip()",
+           "a message has tool_calls and a content: this template writes one or the other");
+    if (template_.calls.message == MessageHas::content_or_call)
+      refuse("message['tool_calls'] and message['tool_calls'] | length != 1",
+             "this template writes one call a message");
+    statement("set content = '' if message['tool_calls'] else content");
+  }
+
+  static bool writes_id(std::string_view text) {
+    return text.find("{id}") != std::string_view::npos;
+  }
+  void require_id(std::string_view id, std::string_view message) {
+    const auto length = template_.calls.id_length;
+    refuse(fmt::format("not {}", id), message);
+    if (length > 0)
+      refuse(fmt::format("{} | length != {}", id, length),
+             fmt::format("this template writes ids of {} characters", length));
+  }
+
   void system_before_user() {
     const auto& t = template_.turns.at("system");
-    statement("if loop.first and system is not none");
-    refuse("message['role'] != 'user'", "the system's text stands in the first user's turn");
-    statement(fmt::format("set content = {} + system + {} + content", literal(t.before),
-                          literal(t.after)));
+    if (template_.system == SystemPlace::first_user_turn) {
+      statement("if loop.first and system is not none");
+      refuse("message['role'] != 'user'", "the system's text stands in the first user's turn");
+    } else {
+      statement("if loop.index0 == place.last_user and system is not none");
+    }
+    statement(fmt::format("set content = {} + {} + {} + content", literal(t.before),
+                          content_in(t, "system"), literal(t.after)));
     statement("endif");
+  }
+
+  // Tools stand between what is before a content and the content.
+  void first_user(const ChatTemplate::Turn& t) {
+    print(before(t));
+    tools("tools and loop.first");
+    print(content_in(t, "content"));
+    print(after(t));
   }
 
   void group(const std::string& text, const std::string& role, std::string_view border) {
@@ -181,34 +288,63 @@ class JinjaWriter {
   }
 
   void answer(const ChatTemplate::Turn& t) {
-    print(expression(t.before));
+    const auto before_calls = begin_of_calls(template_);
+    const bool other = one_or_the_other() && before_calls != t.before;
+    if (other) {
+      statement("if message['tool_calls']");
+      print(expression(before_calls));
+      statement("else");
+    }
+    print(before(t));
+    if (other) statement("endif");
+    const auto content = content_in(t, "content");
     if (template_.before_last.empty()) {
-      print("content");
+      print(content);
     } else {
       statement("if loop.last and turns | selectattr('role', 'equalto', 'user') | list");
-      print(expression(template_.before_last) + " + content.lstrip('\\n')");
+      print(expression(template_.before_last) + " + " + content + ".lstrip('\\n')");
       statement("else");
-      print("content");
+      print(content);
       statement("endif");
     }
     if (!template_.calls.each.empty()) calls();
-    print(expression(t.after));
+    print(after(t));
   }
 
   void calls() {
+    const auto& t = template_.calls;
+    if (!t.before.empty()) {
+      statement("if message['tool_calls']");
+      if (!t.between.empty()) {
+        statement("if content");
+        print(expression(t.between));
+        statement("endif");
+      }
+      print(expression(t.before));
+      statement("endif");
+    }
     statement("for call in message['tool_calls'] or []");
+    if (writes_id(t.each)) {
+      statement("set id = call['id']");
+      require_id("id", "a call has no id");
+    }
     statement("set call = call['function'] if call['function'] is mapping else call");
     statement("set arguments = call['arguments']");
-    if (!template_.calls.between.empty()) {
-      statement("if content or not loop.first");
-      print(expression(template_.calls.between));
+    if (!t.between.empty()) {
+      statement(t.before.empty() ? "if content or not loop.first" : "if not loop.first");
+      print(expression(t.between));
       statement("endif");
     }
     print(expression(
-        template_.calls.each,
-        {{"{name}", "call['name']"},
-         {"{arguments}", "(arguments if arguments is string else arguments | tojson)"}}));
+        t.each, {{"{name}", "call['name']"},
+                 {"{id}", "id"},
+                 {"{arguments}", "(arguments if arguments is string else arguments | tojson)"}}));
     statement("endfor");
+    if (!t.after.empty()) {
+      statement("if message['tool_calls']");
+      print(expression(t.after));
+      statement("endif");
+    }
   }
 
   void end() {

@@ -8,107 +8,12 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/data/chat_named.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
 namespace trireme {
 
 namespace {
-
-using Roles = std::vector<const char*>;
-using Turns = decltype(ChatTemplate::turns);
-
-// Turns that differ by the role's name alone: "{}" stands for it.
-Turns turns_of(const Roles& roles, std::string_view before, std::string_view after) {
-  Turns turns;
-  for (const auto* role : roles)
-    turns[role] = {fmt::format(fmt::runtime(before), role), std::string(after)};
-  return turns;
-}
-
-// OpenAI's ChatML and what grew out of it.
-ChatTemplate chatml(const char* name, const Roles& roles, const char* default_system = "") {
-  return {.name = name,
-          .turns = turns_of(roles, "<|im_start|>{}\n", "<|im_end|>\n"),
-          .special = {"<|im_start|>", "<|im_end|>"},
-          .default_system = default_system};
-}
-
-// Qwen's calls are objects of JSON, and what a tool gives is a user's turn.
-void add_tools(ChatTemplate& t) {
-  t.turns["tool"] = {"\n<tool_response>\n", "\n</tool_response>", "<|im_start|>user",
-                     "<|im_end|>\n"};
-  t.calls = {"<tool_call>\n{\"name\": \"{name}\", \"arguments\": {arguments}}\n</tool_call>", "\n"};
-  t.tools = {
-      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
-      "provided with function signatures within <tools></tools> XML tags:\n<tools>",
-      "\n{tool}",
-      "\n</tools>\n\nFor each function call, return a json object with function name and arguments "
-      "within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, "
-      "\"arguments\": <args-json-object>}\n</tool_call>",
-      "\n\n"};
-  t.plain = {"<tool_call>",     "</tool_call>",     "<tools>",         "</tools>",
-             "<tool_response>", "</tool_response>", "<function-name>", "<args-json-object>"};
-}
-
-ChatTemplate qwen25(const Roles& roles) {
-  auto t = chatml("qwen2.5", roles,
-                  "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.");
-  add_tools(t);
-  return t;
-}
-
-// An answer without a thought, as with enable_thinking=False.
-ChatTemplate qwen3(const Roles& roles) {
-  auto t = chatml("qwen3", roles);
-  t.before_last = "<think>\n\n</think>\n\n";
-  t.special.insert(t.special.end(), {"<think>", "</think>"});
-  t.refused = "</think>";
-  add_tools(t);
-  return t;
-}
-
-std::vector<ChatTemplate> built_in() {
-  const Roles three{"system", "user", "assistant"}, four{"system", "user", "assistant", "tool"};
-  return {
-      chatml("chatml", four),
-      chatml("qwen2", four, "You are a helpful assistant."),
-      qwen25(three),
-      qwen3(three),
-      chatml("smollm2", four,
-             "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
-      // A begin of the text for each question, as each answer has an end.
-      {.name = "llama2",
-       .turns = {{"user", {"{bos}[INST] ", " [/INST]"}},
-                 {"assistant", {" ", " {eos}"}},
-                 {"system", {"<<SYS>>\n", "\n<</SYS>>\n\n"}}},
-       .special = {"{bos}", "{eos}"},
-       .plain = {"<<SYS>>", "<</SYS>>"},
-       .system = ChatTemplate::SystemPlace::first_user_turn,
-       .trimmed = true,
-       .alternating = true},
-      {.name = "llama3",
-       .turns = turns_of(three, "<|start_header_id|>{}<|end_header_id|>\n\n", "<|eot_id|>"),
-       .begin = "{bos}",
-       .special = {"{bos}", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
-       .trimmed = true},
-      {.name = "mistral",
-       .turns = {{"user", {"[INST] ", " [/INST]"}}, {"assistant", {"", "{eos}"}}},
-       .begin = "{bos}",
-       .special = {"{bos}", "{eos}"},
-       .alternating = true},
-      {.name = "zephyr",
-       .turns = turns_of(three, "<|{}|>\n", "{eos}\n"),
-       .special = {"{eos}"},
-       .plain = {"<|system|>", "<|user|>", "<|assistant|>"}},
-      {.name = "gemma",
-       .turns = {{"user", {"<start_of_turn>user\n", "<end_of_turn>\n"}},
-                 {"assistant", {"<start_of_turn>model\n", "<end_of_turn>\n"}}},
-       .begin = "{bos}",
-       .special = {"{bos}", "<start_of_turn>", "<end_of_turn>"},
-       .trimmed = true,
-       .alternating = true},
-  };
-}
 
 // The token that the tokenizer's files name; where there are none, the usual one if it is a token.
 std::optional<std::string> token_of(const Tokenizer& tokenizer, const char* key,
@@ -137,7 +42,8 @@ void each_text(ChatTemplate& t, const F& f) {
     for (auto* text : {&turn.before, &turn.after, &turn.group_before, &turn.group_after}) f(*text);
   }
   for (auto* text : {&t.begin, &t.end, &t.before_last, &t.calls.each, &t.calls.between,
-                     &t.tools.before, &t.tools.each, &t.tools.after, &t.tools.apart})
+                     &t.calls.before, &t.calls.after, &t.tools.before, &t.tools.each,
+                     &t.tools.after, &t.tools.apart, &t.tools.between, &t.tools.system_before})
     f(*text);
 }
 
@@ -145,7 +51,7 @@ void each_text(ChatTemplate& t, const F& f) {
 std::vector<std::string> plain_texts(const ChatTemplate& t) {
   std::vector<std::string> all{t.default_system};
   const auto system = t.turns.find("system");
-  if (t.system == ChatTemplate::SystemPlace::first_user_turn && system != t.turns.end())
+  if (t.system != ChatTemplate::SystemPlace::own_turn && system != t.turns.end())
     all.insert(all.end(), {system->second.before, system->second.after});
   return all;
 }
@@ -201,12 +107,12 @@ void require_tokens(const ChatTemplate& t, const Tokenizer& tokenizer, std::stri
 
 std::vector<std::string> chat_template_names() {
   std::vector<std::string> names;
-  for (const auto& t : built_in()) names.push_back(t.name);
+  for (const auto& t : named_chat_templates()) names.push_back(t.name);
   return names;
 }
 
 ChatTemplate chat_template_named(std::string_view name) {
-  auto all = built_in();
+  auto all = named_chat_templates();
   const auto found = std::ranges::find(all, name, &ChatTemplate::name);
   const auto names = chat_template_names();
   const auto near = nearest_name(name, names);
@@ -273,10 +179,14 @@ std::size_t special_at(const ChatTemplate& t, std::string_view text) {
   return most;
 }
 
+std::string begin_of_calls(const ChatTemplate& t) {
+  const auto& before = t.turns.at("assistant").before;
+  return before.substr(0, before.find_last_not_of(' ') + 1);
+}
+
 std::string begin_of_answer(const ChatTemplate& t) {
-  std::string_view before = t.turns.at("assistant").before;
-  if (t.before_last.empty()) before = before.substr(0, before.find_last_not_of(' ') + 1);
-  return std::string(before) + t.before_last;
+  if (t.before_last.empty()) return begin_of_calls(t);
+  return t.turns.at("assistant").before + t.before_last;
 }
 
 std::string end_of_turn(const ChatTemplate& t) {

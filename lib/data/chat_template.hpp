@@ -8,31 +8,57 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
 #include "lib/data/tokenizer.hpp"
 
 namespace trireme {
 
+// What an assistant's message may be. White space beside calls is no content where it is one or
+// the other.
+enum class MessageHas : std::uint8_t { content_and_calls, content_or_calls, content_or_call };
+template <>
+inline constexpr auto value_names<MessageHas> = named<MessageHas>("content_and_calls",
+                                                                  "content_or_calls",
+                                                                  "content_or_call");
+
+// Behind the content of the system's turn, which is written then; before the content of the first
+// user's turn, with which the conversation begins; before the whole turn of the last user.
+enum class ToolsPlace : std::uint8_t { system, first_user, before_last_user };
+template <>
+inline constexpr auto value_names<ToolsPlace> = named<ToolsPlace>("system", "first_user",
+                                                                  "before_last_user");
+
 struct ChatTemplate {
   struct Turn {
-    std::string before, after;
+    std::string before, after;  // with "{id}" of the call that the message answers
     // Before the first and behind the last of turns of this role that follow each other.
     std::string group_before{}, group_after{};
+    bool trimmed = false;  // as that of the template, of this role alone
+    bool json = false;     // the content is written as a text of JSON, untrimmed
     bool operator==(const Turn&) const = default;
   };
   // Calls of tools, behind the content of an assistant's turn.
   struct Calls {
-    std::string each{};  // with "{name}" and "{arguments}", which is JSON; empty: none are written
-    std::string between{};  // calls, and before the first where there is a content
+    std::string
+        each{};  // with "{name}", "{arguments}", which is JSON, "{id}"; empty: none are written
+    std::string between{};          // calls, and before the first where there is a content
+    std::string before{}, after{};  // all of them
+    MessageHas message = MessageHas::content_and_calls;
+    std::int64_t id_length = 0;  // characters of each "{id}"; 0: any
     bool operator==(const Calls&) const = default;
   };
-  // The tools of a conversation, behind the content of the system's turn, which is written then.
+  // The tools of a conversation.
   struct Tools {
     std::string before{}, each{}, after{};  // each with "{tool}", which is JSON; empty: refused
-    std::string apart{};                    // before all where there is a system's text
+    std::string apart{};  // in the system's turn: before all where there is a system's text
+    std::string between{};
+    std::int64_t indent = 0;  // spaces a level of their JSON; 0: each on one line
+    ToolsPlace place = ToolsPlace::system;
+    std::string system_before{};  // where there are some: that of the system's turn; empty: as ever
     bool operator==(const Tools&) const = default;
   };
-  // A system text in the first user turn stands before its content.
-  enum class SystemPlace : std::uint8_t { own_turn, first_user_turn };
+  // A system text in a user's turn stands before its content.
+  enum class SystemPlace : std::uint8_t { own_turn, first_user_turn, last_user_turn };
 
   std::string name{};
   std::map<std::string, Turn, std::less<>> turns{};  // by role; "assistant" is there
@@ -45,8 +71,11 @@ struct ChatTemplate {
   std::vector<std::string> plain{};
   std::string default_system{};  // content of the system turn where a conversation has none
   SystemPlace system = SystemPlace::own_turn;
-  bool trimmed = false;      // contents are written without white space at both ends
-  bool alternating = false;  // user and assistant take turns, the user begins
+  bool system_always = false;  // its own turn is the first of each conversation, and no other
+  bool trimmed = false;        // contents are written without white space at both ends
+  // User and assistant take turns, the user begins. Messages with calls and those of the role
+  // "tool" do not count.
+  bool alternating = false;
   // Written behind `before` of the last turn, if that is the assistant's and the user had one; line
   // ends at the begin of its content are then left out.
   std::string before_last{};
@@ -80,6 +109,8 @@ std::size_t special_at(const ChatTemplate&, std::string_view text);
 // What an answer is written behind when it is to come: without the spaces that are part of its
 // first token.
 std::string begin_of_answer(const ChatTemplate&);
+// What calls are written behind in the place of a content: spaces there are a content's.
+std::string begin_of_calls(const ChatTemplate&);
 // The special text with which an answer ends, as it is learnt; empty: it ends with plain text.
 std::string end_of_turn(const ChatTemplate&);
 

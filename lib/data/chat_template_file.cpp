@@ -41,19 +41,66 @@ KeySection conversation() {
        row("refused", &C::refused, "a text that no content may hold").literally()}};
 }
 
-KeyRow in_first_user() {
-  using Place = ChatTemplate::SystemPlace;
-  return {"in_first_user", ValueKind::flag,
-          rows_of<ChatTemplate>().access(
-              [](const ChatTemplate& t) { return t.system == Place::first_user_turn; },
-              [](ChatTemplate& t, const KeyValue& v) {
-                t.system = std::get<bool>(v) ? Place::first_user_turn : Place::own_turn;
-              }),
-          "it stands before the first user's content"};
+using SystemPlace = ChatTemplate::SystemPlace;
+
+// One of two flags that exclude each other.
+KeyRow stands_in(const char* name, SystemPlace place, const char* meaning) {
+  return {
+      name, ValueKind::flag,
+      rows_of<ChatTemplate>().access([place](const ChatTemplate& t) { return t.system == place; },
+                                     [place](ChatTemplate& t, const KeyValue& v) {
+                                       if (std::get<bool>(v))
+                                         t.system = place;
+                                       else if (t.system == place)
+                                         t.system = SystemPlace::own_turn;
+                                     }),
+      meaning};
+}
+
+// `place`: where tools stand, for the meaning of one of them.
+std::vector<KeyRow> keys_of_system(ToolsPlace place) {
+  using C = ChatTemplate;
+  using Tools = C::Tools;
+  const auto row = rows_of<C>();
+  const auto tools = rows_of(&C::tools);
+  return {stands_in("in_first_user", SystemPlace::first_user_turn,
+                    "it stands before the first user's content"),
+          stands_in("in_last_user", SystemPlace::last_user_turn,
+                    "it stands before the last user's content"),
+          row("always", &C::system_always, "begins each conversation, with a text or without"),
+          tools("before_with_tools", &Tools::system_before, "`before`, where there are tools")
+              .literally(),
+          tools("tools_in", &Tools::place, "where tools stand"),
+          tools("tools_before", &Tools::before,
+                place == ToolsPlace::system ? "behind its content, before the tools"
+                                            : "before the tools")
+              .literally(),
+          tools("tool", &Tools::each, "each of them: {tool} is its JSON").literally(),
+          tools("between_tools", &Tools::between, "between two").literally(),
+          tools("tool_indent", &Tools::indent, "spaces a level of their JSON; 0: each on one line")
+              .in(0, 16),
+          tools("tools_after", &Tools::after, "behind the tools").literally(),
+          tools("tools_apart", &Tools::apart, "between a content and tools_before").literally()};
+}
+
+std::vector<KeyRow> keys_of_assistant() {
+  using C = ChatTemplate;
+  using Calls = C::Calls;
+  const auto calls = rows_of(&C::calls);
+  return {
+      rows_of<C>()("before_last", &C::before_last,
+                   "behind `before` of a last turn; line ends after it are left out")
+          .literally(),
+      calls("message_has", &Calls::message, "what may stand in one message"),
+      calls("before_calls", &Calls::before, "before the first").literally(),
+      calls("call", &Calls::each, "of a tool: its {name}, and its {arguments} as JSON").literally(),
+      calls("between_calls", &Calls::between, "and between a content and the first").literally(),
+      calls("after_calls", &Calls::after, "behind the last").literally(),
+      calls("id_length", &Calls::id_length, "characters of each call's {id}; 0: any").in(0, 1000)};
 }
 
 // The section of a role.
-KeySection turn(const std::string& role) {
+KeySection turn(const std::string& role, ToolsPlace place = ToolsPlace::system) {
   using T = ChatTemplate::Turn;
   const auto reach = [role](auto& all, std::size_t) -> auto& {
     return all.turns.at(role);
@@ -67,26 +114,16 @@ KeySection turn(const std::string& role) {
        row("after", &T::after, "behind its content").literally(),
        row("group_before", &T::group_before, "before the first of some in a row").literally(),
        row("group_after", &T::group_after, "behind the last of some in a row").literally()}};
-  const auto add = [&](const KeyRow& key) { section.keys.push_back(key); };
-  if (role == "system") {
-    const auto tools = rows_of(&ChatTemplate::tools);
-    using Tools = ChatTemplate::Tools;
-    add(in_first_user());
-    add(tools("tools_before", &Tools::before, "behind its content, before the tools").literally());
-    add(tools("tool", &Tools::each, "each of them: {tool} is its JSON").literally());
-    add(tools("tools_after", &Tools::after, "behind the tools").literally());
-    add(tools("tools_apart", &Tools::apart, "between a content and tools_before").literally());
-  }
-  if (role == "assistant") {
-    const auto calls = rows_of(&ChatTemplate::calls);
-    using Calls = ChatTemplate::Calls;
-    add(rows_of<ChatTemplate>()("before_last", &ChatTemplate::before_last,
-                                "behind `before` of a last turn; line ends after it are left out")
-            .literally());
-    add(calls("call", &Calls::each, "of a tool: its {name}, and its {arguments} as JSON")
-            .literally());
-    add(calls("between_calls", &Calls::between, "and between a content and the first").literally());
-  }
+  section.keys.push_back(row("trim", &T::trimmed, "its content without white space at both ends"));
+  const auto add = [&](const std::vector<KeyRow>& keys) {
+    section.keys.insert(section.keys.end(), keys.begin(), keys.end());
+  };
+  if (role == "system")
+    add(keys_of_system(place));
+  else if (role == "assistant")
+    add(keys_of_assistant());
+  else if (role != "user")
+    add({row("as_json", &T::json, "its content as a text of JSON, whole")});
   return section;
 }
 
@@ -102,11 +139,16 @@ class Reader final : public TableReader {
          {std::pair{"special", &template_.special}, std::pair{"plain", &template_.plain}})
       if (std::ranges::any_of(*texts, &std::string::empty))
         report(given(name), fmt::format("{} is a list of texts that are not empty", name));
+    const auto* const last = given("system.in_last_user");
+    if (is_true(last) && is_true(given("system.in_first_user")))
+      report(last, "in_first_user and in_last_user exclude each other");
     throw_problems();
     return std::move(template_);
   }
 
  private:
+  static bool is_true(const Given* given) { return given && given->value == KeyValue(true); }
+
   // Any name is a role's.
   const KeySection* section_of(const RawSection& raw) override {
     if (raw.name.empty()) return &sections_.front();
@@ -122,19 +164,38 @@ class Reader final : public TableReader {
   ChatTemplate template_;
 };
 
-// Keys that few templates need.
-bool is_left_out(const Key& key, const ChatTemplate& t) {
-  constexpr std::string_view rare[] = {"group_before", "group_after",  "tools_before",
-                                       "tool",         "tools_after",  "tools_apart",
-                                       "call",         "between_calls"};
-  return std::ranges::find(rare, key.name) != std::end(rare) &&
-         key.access.get(t, 0) == KeyValue(std::string());
+// Keys that few templates need, where they say nothing.
+bool is_left_out(const Key& key, std::string_view section, const ChatTemplate& t) {
+  constexpr std::string_view rare[] = {"group_before",
+                                       "group_after",
+                                       "tools_before",
+                                       "tool",
+                                       "tools_after",
+                                       "tools_apart",
+                                       "call",
+                                       "between_calls",
+                                       "as_json",
+                                       "in_last_user",
+                                       "always",
+                                       "tools_in",
+                                       "tool_indent",
+                                       "between_tools",
+                                       "message_has",
+                                       "before_calls",
+                                       "after_calls",
+                                       "id_length",
+                                       "before_with_tools"};
+  ChatTemplate blank;
+  blank.turns[std::string(section)];
+  return ((key.name == "trim" && !section.empty()) ||
+          std::ranges::find(rare, key.name) != std::end(rare)) &&
+         key.access.get(t, 0) == key.access.get(blank, 0);
 }
 
 std::string lines_of(const KeySection& section, const ChatTemplate& t) {
   std::vector<CommentedLine> lines;
   for (const auto& key : section.keys)
-    if (!is_left_out(key, t))
+    if (!is_left_out(key, section.name, t))
       lines.push_back(
           {fmt::format("{} = {}", key.name, to_toml(key.access.get(t, 0), TextIs::literal)),
            key.meaning});
@@ -167,10 +228,15 @@ ChatTemplate parse_chat_template(std::string_view text, const std::string& sourc
           "{}: a chat template has a section [user] and a section [assistant]", source);
   require(t.default_system.empty() || t.turns.contains("system"),
           "{}: default_system needs a section [system]", source);
-  require(
-      t.tools.each.empty() || t.system == ChatTemplate::SystemPlace::own_turn,
-      "{}: tools are written into a turn of the system: leave \"tool\" or \"in_first_user\" out",
-      source);
+  const auto excluded = [&](const char* key, bool given) {
+    require(!given || t.system == SystemPlace::own_turn,
+            "{}: \"{}\" is of a turn of the system: leave it, \"in_first_user\" or "
+            "\"in_last_user\" out",
+            source, key);
+  };
+  excluded("tool", !t.tools.each.empty() && t.tools.place == ToolsPlace::system);
+  excluded("before_with_tools", !t.tools.system_before.empty());
+  excluded("always", t.system_always);
   for (const auto& [key, text, name] :
        {std::tuple{"tool", &t.tools.each, "{tool}"}, std::tuple{"call", &t.calls.each, "{name}"},
         std::tuple{"call", &t.calls.each, "{arguments}"}})
@@ -193,7 +259,7 @@ std::string chat_template_text(const ChatTemplate& t) {
   for (const auto& role : roles_of(t))
     text += fmt::format("\n[{}]\n{}",
                         is_bare_key(role) ? role : to_toml(KeyValue(role), TextIs::literal),
-                        lines_of(turn(role), t));
+                        lines_of(turn(role, t.tools.place), t));
   return text;
 }
 

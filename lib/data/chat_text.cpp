@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/data/chat_check.hpp"
+#include "lib/data/python_json.hpp"
 #include "lib/tokenizer/utf8.hpp"
 
 namespace trireme {
@@ -17,18 +19,6 @@ namespace trireme {
 namespace {
 
 using SystemPlace = ChatTemplate::SystemPlace;
-
-// What Python's str.strip() takes for white space.
-bool is_stripped(std::int32_t c) {
-  return is_space(c) || (c >= 0x1c && c <= 0x1f);
-}
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_stripped(first_code_point(text).value))
-    text.remove_prefix(first_code_point(text).bytes);
-  while (!text.empty() && is_stripped(last_code_point(text).value))
-    text.remove_suffix(last_code_point(text).bytes);
-  return text;
-}
 
 class Writer {
  public:
@@ -52,15 +42,21 @@ class Writer {
   }
   void write_content(std::string_view text) { chat_.text += text; }
   // With other texts in the place of some names.
-  using Texts = std::map<std::string_view, std::string_view>;
-  void write(std::string_view text, const Texts& others) {
+  using Texts = std::map<std::string_view, std::string>;
+  std::size_t write(std::string_view text, const Texts& others) {
     std::vector<std::string_view> names;
     for (const auto& [name, other] : others) names.push_back(name);
-    for (const auto& part : parts_of(text, names))
-      if (part.stands_for_other)
+    std::optional<std::size_t> first_end;
+    for (const auto& part : parts_of(text, names)) {
+      const auto specials = chat_.special.size();
+      if (part.stands_for_other) {
         write_content(others.at(part.text));
-      else
-        write(part.text);
+        continue;
+      }
+      const auto end = write(part.text);
+      if (!first_end && chat_.special.size() > specials) first_end = end;
+    }
+    return first_end.value_or(place());
   }
   std::size_t place() const { return chat_.text.size(); }
   void learn(std::size_t begin, std::size_t end) {
@@ -73,65 +69,38 @@ class Writer {
   ChatText chat_;
 };
 
-const ChatTemplate::Turn& turn_of(const ChatTemplate& t, const std::string& role,
-                                  std::size_t number) {
-  const auto found = t.turns.find(role);
-  if (found != t.turns.end()) return found->second;
-  std::vector<std::string> roles;
-  for (const auto& [name, turn] : t.turns) roles.push_back(name);
-  fail(
-      "message {} is of \"{}\", a role that the chat template {} does not have: it has {}; rename "
-      "it, or write a template with a turn for it",
-      number, role, t.name, fmt::join(roles, ", "));
+// Whose content the system's text stands before, or whose turn has the tools.
+Message& user_of(Conversation& c, bool last) {
+  if (last) return *std::ranges::find(c.rbegin(), c.rend(), "user", &Message::role);
+  return *std::ranges::find(c, "user", &Message::role);
 }
 
-void check(const ChatTemplate& t, const Conversation& c) {
-  const std::size_t turns_begin = !c.empty() && c[0].role == "system" ? 1 : 0;
-  require(c.size() > turns_begin, "the conversation has no turn");
-  require(
-      c[0].tools.empty() || !t.tools.each.empty(),
-      "the conversation has \"tools\", which the chat template {} does not write: leave them out, "
-      "or write one with a text for them",
-      t.name);
-  for (std::size_t i = 0; i < c.size(); ++i) {
-    turn_of(t, c[i].role, i + 1);
-    require(t.refused.empty() || c[i].content.find(t.refused) == std::string::npos,
-            "message {} holds {}, which the chat template {} does not write here", i + 1, t.refused,
-            t.name);
-    require(c[i].calls.empty() || (c[i].role == "assistant" && !t.calls.each.empty()),
-            "message {} has \"tool_calls\": the chat template {} writes {}", i + 1, t.name,
-            t.calls.each.empty() ? "none, write one with a text for them"
-                                 : "those of an assistant alone");
-    require(i == 0 || c[i].role != "system" || t.system == SystemPlace::own_turn,
-            "message {} is of the system: the chat template {} has one at the begin alone", i + 1,
-            t.name);
-    require(i != turns_begin || t.system != SystemPlace::first_user_turn || c[i].role == "user" ||
-                (turns_begin == 0 && t.default_system.empty()),
-            "message {} is of \"{}\": the chat template {} writes the system's text into the first "
-            "user's turn, which has to come first",
-            i + 1, c[i].role, t.name);
-    if (!t.alternating || i < turns_begin) continue;
-    const auto* const role = (i - turns_begin) % 2 == 0 ? "user" : "assistant";
-    require(c[i].role == role,
-            "message {} is of \"{}\": in the chat template {} user and assistant take turns, the "
-            "user begins",
-            i + 1, c[i].role, t.name);
-  }
-}
-
-// With the default system text where there is none, and in the first user's where it belongs there.
+// With the system's text and the tools in the messages that they are written with, and contents as
+// they are written.
 Conversation prepared(const ChatTemplate& t, Conversation c) {
-  if (c[0].role != "system" && (!t.default_system.empty() || !c[0].tools.empty())) {
-    auto tools = std::exchange(c[0].tools, {});
-    c.insert(c.begin(), {"system", t.default_system, {}, std::move(tools)});
-  }
-  if (t.system == SystemPlace::first_user_turn && c[0].role == "system") {
+  auto tools = std::exchange(c[0].tools, {});
+  const bool in_system = !tools.empty() && t.tools.place == ToolsPlace::system;
+  if (c[0].role != "system" && (!t.default_system.empty() || t.system_always || in_system))
+    c.insert(c.begin(), {"system", t.default_system});
+  if (!tools.empty())
+    (in_system ? c[0] : user_of(c, t.tools.place == ToolsPlace::before_last_user)).tools =
+        std::move(tools);
+  if (t.system != SystemPlace::own_turn && c[0].role == "system") {
     const auto& turn = turn_of(t, "system", 1);
-    c[1].content = turn.before + c[0].content + turn.after + c[1].content;
+    const std::string_view text = turn.trimmed ? trimmed(c[0].content) : c[0].content;
+    auto& user = user_of(c, t.system == SystemPlace::last_user_turn);
+    user.content = fmt::format("{}{}{}{}", turn.before, text, turn.after, user.content);
     c.erase(c.begin());
   }
-  for (auto& message : c)
-    if (t.trimmed) message.content = trimmed(message.content);
+  for (auto& message : c) {
+    const auto& turn = turn_of(t, message.role, 1);
+    if (turn.json)
+      message.content = python_json_text(message.content);
+    else if (t.trimmed || turn.trimmed)
+      message.content = trimmed(message.content);
+    if (!message.calls.empty() && t.calls.message != MessageHas::content_and_calls)
+      message.content.clear();
+  }
   return c;
 }
 
@@ -140,19 +109,35 @@ std::string_view without_line_ends(std::string_view text) {
 }
 
 void write_calls(const ChatTemplate& t, const Message& message, Writer& writer) {
-  bool any = !message.content.empty();
+  if (message.calls.empty()) return;
+  if (!message.content.empty()) writer.write(t.calls.between);
+  writer.write(t.calls.before);
+  bool any = false;
   for (const auto& call : message.calls) {
     if (std::exchange(any, true)) writer.write(t.calls.between);
-    writer.write(t.calls.each, {{"{name}", call.name}, {"{arguments}", call.arguments}});
+    writer.write(t.calls.each,
+                 {{"{name}", call.name}, {"{arguments}", call.arguments}, {"{id}", call.id}});
   }
+  writer.write(t.calls.after);
 }
 
-void write_tools(const ChatTemplate& t, const std::vector<std::string>& tools, bool behind_text,
-                 Writer& writer) {
-  if (behind_text) writer.write(t.tools.apart);
+void write_tools(const ChatTemplate& t, const std::vector<std::string>& tools, Writer& writer) {
   writer.write(t.tools.before);
-  for (const auto& tool : tools) writer.write(t.tools.each, {{"{tool}", tool}});
+  bool any = false;
+  for (const auto& tool : tools) {
+    if (std::exchange(any, true)) writer.write(t.tools.between);
+    const auto spaces = static_cast<std::size_t>(t.tools.indent);
+    writer.write(t.tools.each, {{"{tool}", spaces > 0 ? indented_json(tool, spaces) : tool}});
+  }
   writer.write(t.tools.after);
+}
+
+// What stands before the content of a turn.
+std::string before_content(const ChatTemplate& t, const Message& message, bool any_tools) {
+  if (!message.calls.empty() && t.calls.message != MessageHas::content_and_calls)
+    return begin_of_calls(t);
+  const bool other = any_tools && message.role == "system" && !t.tools.system_before.empty();
+  return other ? t.tools.system_before : turn_of(t, message.role, 1).before;
 }
 
 // How many tokens lie before a place of the text: those that end there or before.
@@ -231,8 +216,9 @@ class Places {
 // All but what ends the conversation.
 static Writer written(const ChatTemplate& t, const Conversation& conversation,
                       std::size_t learnt_from) {
-  check(t, conversation);
+  require_writable(t, conversation);
   const bool has_system = conversation[0].role == "system" || !t.default_system.empty();
+  const bool any_tools = !conversation[0].tools.empty();
   const auto turns = prepared(t, conversation);
   const bool asked = std::ranges::find(turns, "user", &Message::role) != turns.end();
   Writer writer(t);
@@ -241,16 +227,24 @@ static Writer written(const ChatTemplate& t, const Conversation& conversation,
     const auto& message = turns[i];
     const auto& role = message.role;
     const auto& turn = turn_of(t, role, i + 1);
+    const Writer::Texts id{{"{id}", message.call_id}};
+    const bool has_tools = !message.tools.empty();
     if (i == 0 || turns[i - 1].role != role) writer.write(turn.group_before);
-    writer.write(turn.before);
+    if (has_tools && t.tools.place == ToolsPlace::before_last_user)
+      write_tools(t, message.tools, writer);
+    writer.write(before_content(t, message, any_tools), id);
     const bool ends = i + 1 == turns.size();
     const bool thinks = ends && asked && role == "assistant" && !t.before_last.empty();
     if (thinks) writer.write(t.before_last);
+    if (has_tools && t.tools.place == ToolsPlace::first_user) write_tools(t, message.tools, writer);
     const auto begin = writer.place();
     writer.write_content(thinks ? without_line_ends(message.content) : message.content);
     write_calls(t, message, writer);
-    if (!message.tools.empty()) write_tools(t, message.tools, has_system, writer);
-    const auto end = writer.write(turn.after);
+    if (has_tools && t.tools.place == ToolsPlace::system) {
+      if (has_system) writer.write(t.tools.apart);
+      write_tools(t, message.tools, writer);
+    }
+    const auto end = writer.write(turn.after, id);
     const auto message_number = i + conversation.size() - turns.size();  // a system's may differ
     if (role == "assistant" && message_number >= learnt_from) writer.learn(begin, end);
     if (ends || turns[i + 1].role != role) writer.write(turn.group_after);

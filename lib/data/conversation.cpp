@@ -31,6 +31,12 @@ const Json& list_in(const Json& object, const char* field, const std::string& wh
   return *found;
 }
 
+// What is no text is none.
+std::string id_in(const Json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 // The values whose JSON is written into the text; looked for once, and where there are some.
 class Texts {
  public:
@@ -74,7 +80,8 @@ std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, std:
            e.what());
     }
     calls.push_back({call.at("name").get<std::string>(),
-                     arguments.is_string() ? arguments.get<std::string>() : texts.at(at)});
+                     arguments.is_string() ? arguments.get<std::string>() : texts.at(at),
+                     id_in(one, "id")});
   }
   return calls;
 }
@@ -117,7 +124,11 @@ Message message_of(const Json& message, const JsonPlace& place, std::size_t numb
   auto calls = calls_in(message, place, number, texts);
   auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
   auto role = text_in(message, shared ? "from" : "role", number);
-  return {shared ? role_of(role) : role, std::move(content), std::move(calls)};
+  return {shared ? role_of(role) : role,
+          std::move(content),
+          std::move(calls),
+          {},
+          id_in(message, "tool_call_id")};
 }
 
 Conversation messages_in(const Json& list, const char* name, Texts& texts) {

@@ -10,12 +10,14 @@ namespace trireme {
 struct ToolCall {
   std::string name;
   std::string arguments;  // JSON
+  std::string id{};       // empty: none
   bool operator==(const ToolCall&) const = default;
 };
 struct Message {
   std::string role, content;
   std::vector<ToolCall> calls{};     // behind the content
   std::vector<std::string> tools{};  // of the first one: those of the conversation, JSON each
+  std::string call_id{};             // of the call that it answers; empty: none
   bool operator==(const Message&) const = default;
 };
 using Conversation = std::vector<Message>;
@@ -23,7 +25,8 @@ using Conversation = std::vector<Message>;
 // {"messages": [{"role": .., "content": ..}, ..]}, or ShareGPT's {"conversations": [{"from": ..,
 // "value": ..}, ..]}, in which human is user, gpt is assistant; a message may have either form. A
 // content is a text, or a list of {"type": "text", "text": ..}, or null beside "tool_calls":
-// [{"function": {"name": .., "arguments": {..}}}, ..]. Beside the messages "tools" may be a list of
+// [{"id": .., "function": {"name": .., "arguments": {..}}}, ..]; what a tool gives has the
+// "tool_call_id". Beside the messages "tools" may be a list of
 // objects, and "system" a text that comes before them. Their JSON is written as Python does;
 // arguments that are a text are JSON already and stay as they are. `text` is the object's own.
 // Throws Error (without a place) naming what is missing or not supported, such as pictures.

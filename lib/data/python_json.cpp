@@ -11,9 +11,7 @@
 
 namespace trireme {
 
-namespace {
-
-std::string in_quotes(std::string_view text) {
+std::string python_json_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -27,6 +25,8 @@ std::string in_quotes(std::string_view text) {
   }
   return out + '"';
 }
+
+namespace {
 
 // The shortest digits that are this number, with an exponent from 1e16 on and below 1e-4.
 std::string number(double x) {
@@ -57,13 +57,13 @@ class Writer final : public nlohmann::json_sax<nlohmann::json> {
     const bool integer = text.find_first_of(".eE") == std::string::npos;  // of more than 64 bits
     return put(integer ? text : number(x));
   }
-  bool string(string_t& x) override { return put(in_quotes(x)); }
+  bool string(string_t& x) override { return put(python_json_text(x)); }
   bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override { return start('{', std::nullopt); }
   bool start_array(std::size_t) override { return start('[', 0); }
   bool key(string_t& name) override {
     auto& level = open_.back();
-    if (writing()) text_ += (level.first ? "" : ", ") + in_quotes(name) + ": ";
+    if (writing()) text_ += (level.first ? "" : ", ") + python_json_text(name) + ": ";
     level.first = false;
     place_.back() = name;
     return true;
@@ -133,6 +133,36 @@ std::map<JsonPlace, std::string> python_json(std::string_view text,
   Writer writer(asked);
   nlohmann::json::sax_parse(text, &writer);
   return writer.take();
+}
+
+std::string indented_json(std::string_view json, std::size_t spaces) {
+  std::string out;
+  std::size_t level = 0;
+  bool quoted = false;
+  const auto line = [&](std::size_t at) { out += '\n' + std::string(at * spaces, ' '); };
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    out += c;
+    if (quoted) {
+      if (c == '\\') out += json[++i];
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      if (json[i + 1] == '}' || json[i + 1] == ']')
+        out += json[++i];
+      else
+        line(++level);
+    } else if (c == '}' || c == ']') {
+      out.pop_back();
+      line(--level);
+      out += c;
+    } else if (c == ',') {
+      line(level);
+      ++i;  // the space behind it
+    }
+  }
+  return out;
 }
 
 }  // namespace trireme

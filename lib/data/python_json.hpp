@@ -1,5 +1,6 @@
 #pragma once
 // JSON as Python's json.dumps writes it, which is what chat templates make of calls of tools.
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -15,5 +16,10 @@ using JsonPlace = std::vector<std::string>;
 // json.dumps(value, ensure_ascii=False) does, members in their order.
 std::map<JsonPlace, std::string> python_json(std::string_view text,
                                              const std::function<bool(const JsonPlace&)>& asked);
+
+// json.dumps(text, ensure_ascii=False).
+std::string python_json_text(std::string_view text);
+// What json.dumps(.., indent=spaces) makes of a value that python_json wrote.
+std::string indented_json(std::string_view json, std::size_t spaces);
 
 }  // namespace trireme

@@ -31,10 +31,18 @@ refused = "</t>"
 before = "S: "
 after = "\n"
 in_first_user = true
+tools_in = "before_last_user"
+tools_before = "T"
+tool = "{tool}"
+between_tools = "/"
+tool_indent = 2
+tools_after = "t"
+trim = true
 
 [tool]
 group_before = "["
 group_after = "]"
+as_json = true
 
 [user]
 before = "Q: "
@@ -42,8 +50,12 @@ before = "Q: "
 [assistant]
 after = "</s>"
 before_last = "-"
+message_has = "content_or_call"
+before_calls = "C"
 call = "{name}{arguments}"
 between_calls = "+"
+after_calls = "c"
+id_length = 3
 )"));
   EXPECT_EQ(t.begin, "<s>");
   EXPECT_EQ(t.end, ".");
@@ -56,9 +68,12 @@ between_calls = "+"
   EXPECT_EQ(t.before_last, "-");
   EXPECT_EQ(t.system, ChatTemplate::SystemPlace::first_user_turn);
   EXPECT_EQ(t.turns.size(), 4U);
-  EXPECT_EQ(t.turns.at("tool"), (ChatTemplate::Turn{"", "", "[", "]"}));
-  EXPECT_EQ(t.calls, (ChatTemplate::Calls{"{name}{arguments}", "+"}));
-  EXPECT_EQ(t.turns.at("system"), (ChatTemplate::Turn{"S: ", "\n"}));
+  EXPECT_EQ(t.turns.at("tool"), (ChatTemplate::Turn{"", "", "[", "]", false, true}));
+  EXPECT_EQ(t.calls, (ChatTemplate::Calls{"{name}{arguments}", "+", "C", "c",
+                                          MessageHas::content_or_call, 3}));
+  EXPECT_EQ(t.tools, (ChatTemplate::Tools{"T", "{tool}", "t", "", "/", 2,
+                                          ToolsPlace::before_last_user, ""}));
+  EXPECT_EQ(t.turns.at("system"), (ChatTemplate::Turn{"S: ", "\n", "", "", true}));
   EXPECT_EQ(t.turns.at("user"), (ChatTemplate::Turn{"Q: ", ""}));
   EXPECT_EQ(t.turns.at("assistant"), (ChatTemplate::Turn{"", "</s>"}));
 }
@@ -88,16 +103,24 @@ TEST(ChatTemplateFile, MistakesAreNamedWithTheirPlace) {
               HasSubstr("\"call\" has no place for {arguments}"));
   EXPECT_THAT(refusal(turns + "[system]\ntool = \"x\"\n"), HasSubstr("has no place for {tool}"));
   EXPECT_THAT(refusal(turns + "[system]\ntool = \"{tool}\"\nin_first_user = true\n"),
-              HasSubstr("tools are written into a turn of the system"));
+              HasSubstr("\"tool\" is of a turn of the system: leave it, \"in_first_user\""));
+  EXPECT_THAT(refusal(turns + "[system]\nalways = true\nin_last_user = true\n"),
+              HasSubstr("\"always\" is of a turn of the system"));
+  EXPECT_THAT(refusal(turns + "[system]\nbefore_with_tools = \"x\"\nin_last_user = true\n"),
+              HasSubstr("\"before_with_tools\" is of a turn of the system"));
+  EXPECT_THAT(refusal(turns + "[system]\nin_first_user = true\nin_last_user = true\n"),
+              HasSubstr("t.toml:6:16: in_first_user and in_last_user exclude each other"));
+  EXPECT_EQ(refusal(turns + "[system]\nin_first_user = false\nin_last_user = true\n"), "");
+  EXPECT_THAT(refusal(turns + "[system]\ntools_in = \"user\"\n"),
+              HasSubstr("it can be \"system\", \"first_user\" or \"before_last_user\""));
+  EXPECT_THAT(refusal(turns + "as_json = true\n"), HasSubstr("no key 'as_json' in [assistant]"));
   EXPECT_THAT(message_of<Error>([&] { read_chat_template(scratch / "no.toml"); }),
               HasSubstr("cannot read"));
 }
 
 // A conversation's ids and masks, one after the other.
 std::vector<std::int32_t> written(const ChatTemplate& t, const Conversation& c) {
-  const ToyTokenizer tokenizer({"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<think>", "</think>",
-                                "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
-                                "<start_of_turn>", "<end_of_turn>"});
+  const ToyTokenizer tokenizer(chat_tokens);
   std::vector<std::int32_t> ids;
   std::vector<std::uint8_t> targets;
   encode_chat(tokenizer, write_chat(with_tokens_of(t, tokenizer), c), ids, targets);

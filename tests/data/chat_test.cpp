@@ -26,14 +26,8 @@ const Conversation long_talk{{"system", "Be brief."},
                              {"user", "Sure?"},
                              {"assistant", "Yes"}};
 
-ChatTemplate template_named(const char* name) {
-  return with_tokens_of(chat_template_named(name),
-                        ToyTokenizer({"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<think>",
-                                      "</think>", "<|start_header_id|>", "<|end_header_id|>",
-                                      "<|eot_id|>", "<start_of_turn>", "<end_of_turn>"}));
-}
 std::string written(const char* name, const Conversation& c) {
-  return write_chat(template_named(name), c).text;
+  return write_chat(chat_named(name), c).text;
 }
 
 // As the models' cards show them.
@@ -166,7 +160,7 @@ TEST(ChatText, TextsOfSpecialTokensInContentsArePlainText) {
 
 TEST(ChatText, ConversationsThatCannotBeWrittenAreRefused) {
   const auto refusal = [](const char* name, const Conversation& c) {
-    return message_of<Error>([&] { write_chat(template_named(name), c); });
+    return message_of<Error>([&] { write_chat(chat_named(name), c); });
   };
   EXPECT_THAT(refusal("chatml", {{"user", "a"}, {"critic", "b"}}),
               AllOf(HasSubstr("message 2 is of \"critic\""), HasSubstr("assistant, system, tool")));
@@ -176,7 +170,7 @@ TEST(ChatText, ConversationsThatCannotBeWrittenAreRefused) {
   EXPECT_THAT(refusal("qwen3", {{"user", "a"}, {"assistant", "<think>b</think>c"}}),
               HasSubstr("message 2 holds </think>"));
   EXPECT_THAT(refusal("llama2", {{"system", "a"}, {"assistant", "b"}}), HasSubstr("message 2"));
-  auto file = template_named("llama2");  // as one in a file, where turns need not alternate
+  auto file = chat_named("llama2");  // as one in a file, where turns need not alternate
   file.alternating = false;
   EXPECT_THAT(message_of<Error>([&] {
                 write_chat(file, {{"system", "a"}, {"assistant", "b"}, {"user", "c"}});
@@ -191,7 +185,7 @@ TEST(ChatText, ConversationsThatCannotBeWrittenAreRefused) {
 TEST(ChatText, AQuestionEndsWhereItsAnswerBegins) {
   const Conversation asked{{"user", "Hi"}}, again{{"user", "a"}, {"assistant", "b"}, {"user", "c"}};
   const auto question = [](const char* name, const Conversation& c) {
-    const auto q = write_question(template_named(name), c);
+    const auto q = write_question(chat_named(name), c);
     EXPECT_TRUE(q.targets.empty());
     return q.text;
   };
@@ -214,7 +208,7 @@ TEST(ChatText, AQuestionEndsWhereItsAnswerBegins) {
     EXPECT_TRUE(written(name.c_str(), whole).starts_with(question(name.c_str(), again))) << name;
   }
   EXPECT_THAT(message_of<Error>([&] {
-                write_question(template_named("chatml"), {{"user", "a"}, {"assistant", "b"}});
+                write_question(chat_named("chatml"), {{"user", "a"}, {"assistant", "b"}});
               }),
               HasSubstr("ends with an answer"));
 }
@@ -249,58 +243,6 @@ TEST(Conversations, AreReadFromBothForms) {
               HasSubstr("the arguments of its call 1 are no JSON"));
   EXPECT_THAT(refusal(R"({"messages": [], "tools": ["f"]})"), HasSubstr("element 1 of \"tools\""));
   EXPECT_THAT(refusal(R"({"messages": [], "tools": "f"})"), HasSubstr("no list"));
-}
-
-TEST(Conversations, HaveCallsOfTools) {
-  const char* text = R"({"messages": [{"role": "user", "content": "a"},
-    {"role": "assistant", "content": null, "tool_calls": [
-      {"id": "x", "type": "function", "function": {"name": "f", "arguments": {"z": 1e5,"a":[2]}}},
-      {"name": "g", "arguments": "{\"b\":1}"}]}],
-    "tools": [{"type":"function", "function": {"name": "f"}}]})";
-  EXPECT_THAT(
-      conversation_of(nlohmann::json::parse(text), text),
-      ElementsAre(
-          Message{"user", "a", {}, {R"({"type": "function", "function": {"name": "f"}})"}},
-          Message{"assistant", "", {{"f", R"({"z": 100000.0, "a": [2]})"}, {"g", R"({"b":1})"}}}));
-}
-
-// As Qwen's model cards show them.
-TEST(ChatText, HasToolsAndTheirCalls) {
-  const auto call = [](const char* name) { return ToolCall{name, R"({"a": 1})"}; };
-  const Conversation talk{{"user", "q", {}, {R"({"name": "f"})"}},
-                          {"assistant", "Wait.", {call("f"), call("g")}},
-                          {"tool", "1"},
-                          {"tool", "2"},
-                          {"assistant", "", {call("h")}}};
-  const std::string tools =
-      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
-      "provided with function signatures within <tools></tools> XML tags:\n<tools>\n{\"name\": "
-      "\"f\"}\n</tools>\n\nFor each function call, return a json object with function name and "
-      "arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": "
-      "<function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n"
-      "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\nWait.\n"
-      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n"
-      "<tool_call>\n{\"name\": \"g\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>\n"
-      "<|im_start|>user\n<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n"
-      "</tool_response><|im_end|>\n<|im_start|>assistant\n";
-  const std::string last =
-      "<tool_call>\n{\"name\": \"h\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>\n";
-  EXPECT_EQ(written("qwen3", talk),
-            "<|im_start|>system\n" + tools + "<think>\n\n</think>\n\n" + last);
-  EXPECT_EQ(written("qwen2.5", talk),
-            "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
-            "assistant.\n\n" +
-                tools + last);
-  const auto refusal = [&](const char* name, const Conversation& c) {
-    return message_of<Error>([&] { written(name, c); });
-  };
-  EXPECT_THAT(refusal("chatml", talk), HasSubstr("\"tools\", which the chat template chatml"));
-  EXPECT_THAT(refusal("chatml", {{"user", "q"}, {"assistant", "", {call("f")}}}),
-              HasSubstr("message 2 has \"tool_calls\""));
-  EXPECT_THAT(refusal("qwen3", {{"user", "q", {call("f")}}, {"assistant", "a"}}),
-              HasSubstr("those of an assistant alone"));
-  // Without a question there is no thought.
-  EXPECT_EQ(written("qwen3", {{"assistant", "\na"}}), "<|im_start|>assistant\n\na<|im_end|>\n");
 }
 
 // Of SentencePiece, control tokens stand in no text, so that they are never taken for one.

@@ -34,5 +34,14 @@ TEST(PythonJson, FindsPlaces) {
                                                      {{"d", "b"}, R"({"b": 6})"}}));
 }
 
+TEST(PythonJson, IsIndentedAsThatOfJsonDumps) {
+  EXPECT_EQ(indented_json(R"({"a": {}, "b": [], "c": [1, {"d": "e, [\\\"f: {"}], "g": null})", 2),
+            "{\n  \"a\": {},\n  \"b\": [],\n  \"c\": [\n    1,\n    {\n      \"d\": \"e, "
+            "[\\\\\\\"f: {\"\n    }\n  ],\n  \"g\": null\n}");
+  EXPECT_EQ(indented_json("{}", 4), "{}");
+  EXPECT_EQ(indented_json("[-1.5]", 1), "[\n -1.5\n]");
+  EXPECT_EQ(python_json_text("a\"\n\x7f"), "\"a\\\"\\n\x7f\"");
+}
+
 }  // namespace
 }  // namespace trireme

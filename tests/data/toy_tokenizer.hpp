@@ -58,6 +58,29 @@ class ToyTokenizer final : public Tokenizer {
   TokenizerSpec spec_{TokenizerKind::bytes, {}};
 };
 
+// Of all templates that are known by name.
+inline const std::vector<std::string> chat_tokens{"<s>",
+                                                  "</s>",
+                                                  "<|im_start|>",
+                                                  "<|im_end|>",
+                                                  "<think>",
+                                                  "</think>",
+                                                  "<|eot_id|>",
+                                                  "<|end_header_id|>",
+                                                  "<|start_header_id|>",
+                                                  "<start_of_turn>",
+                                                  "<end_of_turn>",
+                                                  "[INST]",
+                                                  "[/INST]",
+                                                  "[AVAILABLE_TOOLS]",
+                                                  "[/AVAILABLE_TOOLS]",
+                                                  "[TOOL_CALLS]",
+                                                  "[TOOL_RESULTS]",
+                                                  "[/TOOL_RESULTS]"};
+inline ChatTemplate chat_named(std::string_view name) {
+  return with_tokens_of(chat_template_named(name), ToyTokenizer(chat_tokens));
+}
+
 inline const Conversation short_talk{{"user", "Hi"}, {"assistant", "Yo"}};
 
 }  // namespace trireme

@@ -52,9 +52,38 @@ LLAMA3 = """{{- bos_token -}}{%- for message in messages -%}
 {%- generation -%}{{- message.content.strip() + '<|eot_id|>' -}}{%- endgeneration -%}
 {%- else -%}{{- message.content.strip() + '<|eot_id|>' -}}{%- endif -%}{%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}{%- endif -%}"""
+LLAMA31 = """{{- bos_token + '<|start_header_id|>system<|end_header_id|>\\n\\n' + ('Environment: ipython\\n' if tools else '') -}}
+{{- 'Cutting Knowledge Date: December 2023\\nToday Date: 26 Jul 2024\\n\\n' -}}
+{%- set offset = 1 if messages[0].role == 'system' else 0 -%}
+{{- (messages[0].content.strip() if offset else '') + '<|eot_id|>' -}}
+{%- for message in messages[offset:] -%}
+{{- '<|start_header_id|>' + ('ipython' if message.role == 'tool' else message.role) + '<|end_header_id|>\\n\\n' -}}
+{%- if loop.first and tools -%}
+{{- 'Given the following functions, please respond with a JSON for a function call with its proper arguments that best answers the given' -}}
+{{- ' prompt.\\n\\nRespond in the format {"name": function name, "parameters": dictionary of argument name and its value}.' -}}
+{{- 'Do not use variables.\\n\\n' -}}{%- for tool in tools -%}{{- (tool | tojson(indent=4)) + '\\n\\n' -}}{%- endfor -%}{%- endif -%}
+{%- if message.role == 'tool' -%}{{- (message.content | tojson) + '<|eot_id|>' -}}
+{%- elif message.role != 'assistant' -%}{{- message.content.strip() + '<|eot_id|>' -}}
+{%- else -%}{%- generation -%}{%- if message.tool_calls -%}{%- set call = message.tool_calls[0].function -%}
+{{- '{"name": "' + call.name + '", "parameters": ' + (call.arguments | tojson) + '}' -}}
+{%- else -%}{{- message.content.strip() -}}{%- endif -%}{{- '<|eot_id|>' -}}{%- endgeneration -%}{%- endif -%}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}{%- endif -%}"""
 MISTRAL = """{{- bos_token -}}{%- for message in messages -%}
 {%- if message.role == 'user' -%}{{- '[INST] ' + message.content + ' [/INST]' -}}
 {%- else -%}{%- generation -%}{{- message.content + eos_token -}}{%- endgeneration -%}{%- endif -%}{%- endfor -%}"""
+# The last user's turn is with the system's text whatever comes behind it, and tools are JSON whatever they say: so has Mistral's own library.
+MISTRAL_V3 = """{%- set offset = 1 if messages[0].role == 'system' else 0 -%}{%- set seen = namespace(user=0) -%}
+{%- for message in messages -%}{%- if message.role == 'user' -%}{%- set seen.user = loop.index0 - offset -%}{%- endif -%}{%- endfor -%}
+{{- bos_token -}}{%- for message in messages[offset:] -%}
+{%- if message.role == 'user' -%}{%- set last = loop.index0 == seen.user -%}
+{{- '[AVAILABLE_TOOLS] ' + (tools | tojson) + '[/AVAILABLE_TOOLS]' if tools and last else '' -}}
+{{- '[INST] ' + (messages[0].content + '\\n\\n' if offset and last else '') + message.content + '[/INST]' -}}
+{%- elif message.role == 'tool' -%}
+{{- '[TOOL_RESULTS] {"content": ' + message.content + ', "call_id": "' + message.tool_call_id + '"}[/TOOL_RESULTS]' -}}
+{%- elif message.tool_calls -%}{%- generation -%}{{- '[TOOL_CALLS] [' -}}{%- for call in message.tool_calls -%}
+{{- (', ' if not loop.first else '') + (call.function | tojson)[:-1] + ', "id": "' + call.id + '"}' -}}
+{%- endfor -%}{{- ']' + eos_token -}}{%- endgeneration -%}
+{%- else -%}{{- ' ' -}}{%- generation -%}{{- message.content.strip() + eos_token -}}{%- endgeneration -%}{%- endif -%}{%- endfor -%}"""
 ZEPHYR = """{%- for message in messages -%}{{- '<|' + message.role + '|>\\n' -}}
 {%- if message.role == 'assistant' -%}
 {%- generation -%}{{- message.content + eos_token -}}{%- endgeneration -%}
@@ -77,7 +106,10 @@ TEMPLATES = {
     "smollm2": (chatml("You are a helpful AI assistant named SmolLM, trained by Hugging Face"), IM, True),
     "llama2": (LLAMA2, [], True),
     "llama3": (LLAMA3, ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"], True),
+    "llama3.1": (LLAMA31, ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"], True),
     "mistral": (MISTRAL, [], False),
+    "mistral-v3": (MISTRAL_V3, ["[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[TOOL_RESULTS]",
+                                "[/TOOL_RESULTS]"], True),
     "zephyr": (ZEPHYR, [], True),
     "gemma": (GEMMA, ["<start_of_turn>", "<end_of_turn>"], False),
 }

@@ -227,15 +227,18 @@ def answers_end(name, end, program):
     return f"{rows[0]['tokens']} and {rows[1]['tokens']} tokens"
 
 
+METASPACE = ("llama2", "mistral", "mistral-v3", "zephyr", "gemma")
+
+
 def cases():
     for name in TEMPLATES:
         yield name, lambda program, name=name: same_ids(name, byte_level, program)
-    for name in ("llama2", "mistral", "zephyr", "gemma"):
+    for name in METASPACE:
         yield f"{name}_metaspace", lambda program, name=name: same_ids(name, with_metaspace, program)
     for name in TEMPLATES:
         yield f"{name}_prompts", lambda program, name=name: same_prompts(name, byte_level, program)
         yield f"{name}_exported", lambda program, name=name: same_as_exported(name, byte_level, program)
-    for name in ("llama2", "mistral", "zephyr", "gemma"):
+    for name in METASPACE:
         yield f"{name}_metaspace_prompts", lambda program, name=name: same_prompts(name, with_metaspace, program)
         yield f"{name}_metaspace_exported", lambda program, name=name: same_as_exported(name, with_metaspace, program)
     if importlib.util.find_spec("google") and importlib.util.find_spec("google.protobuf"):  # transformers reads a model with it

@@ -1,0 +1,11 @@
+#pragma once
+// The chat templates that are known by name, as data.
+#include <vector>
+
+#include "lib/data/chat_template.hpp"
+
+namespace trireme {
+
+std::vector<ChatTemplate> named_chat_templates();
+
+}  // namespace trireme
