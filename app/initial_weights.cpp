@@ -25,6 +25,7 @@ struct Fixed {
 
 // On one rank. Another checkpoint of the same run will do where it has these weights.
 static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::string& wanted) {
+  require(fs::exists(given), "{}: there is no {}: correct the path", what.key, given.string());
   const auto newest = find_checkpoint(given);
   if (wanted.empty()) return newest;
   const auto here = identity_of(CheckpointReader(newest));
@@ -35,7 +36,8 @@ static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::
     if (!damage_of(other.directory, Check::sizes) &&
         identity_of(CheckpointReader(other.directory)) == wanted)
       return other.directory;
-  fail("{} is not what {}: its weights are {}, these were {}; name the right checkpoint with {}",
+  fail("{} is not what {}: its weights are {}, these were {}, which no checkpoint beside it has; "
+       "name the right one with {}",
        newest.string(), what.was, here, wanted, what.keys);
 }
 

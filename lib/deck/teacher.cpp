@@ -1,5 +1,7 @@
 #include "lib/deck/teacher.hpp"
 
+#include <filesystem>
+
 #include "lib/base/error.hpp"
 #include "lib/deck/check.hpp"
 #include "lib/deck/preset.hpp"
@@ -10,6 +12,7 @@ namespace trireme {
 void read_teacher(Deck& deck) {
   if (deck.train.objective != Objective::distill) return;
   const auto& name = deck.distill.teacher;
+  require(std::filesystem::exists(name), "distill.teacher: there is no {}: correct the path", name);
   auto model = preset_named(std::string(checkpoint_preset) + name);
   require(model.vocab == deck.model.vocab,
           "distill.teacher: {} has a vocabulary of {}, this model one of {}: they must be the same",

@@ -148,7 +148,7 @@ CASES = [
       for name, more in (("new", ""), ("restarted", "--restart latest"), ("that overwrites", "--overwrite"), ("of another deck", "--restart latest train.batch=2"))),
     beside("a second job of two ranks", "timeout 30 $MPIEXEC -n 2 $TRIREME train deck.toml --run-dir run --restart latest", OTHER),
     beside("a second job beside one of two ranks", "timeout 30 $TRIREME train deck.toml --run-dir run --restart latest", OTHER, config="data2-at-once"),
-    beside("evaluate beside a job", "$TRIREME evaluate run", "step 8: loss"),
+    beside("evaluate beside a job", "until [ -e run/checkpoints/step-00000008 ]; do sleep 0.01; done; $TRIREME evaluate run", "step 8: loss"),
     *(in_between(f"{command.split()[0]} beside a job that prunes", f"$TRIREME {command}", config) for config in ("pruned",)
       for command in ("evaluate run", "inspect run --verify", "generate run --prompt the --tokens 4")),
     beside("a copy that goes on elsewhere", "$TRIREME train deck.toml --run-dir copy --restart run/checkpoints/step-00000004", "done: 12 steps"),
