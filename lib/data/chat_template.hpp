@@ -39,8 +39,8 @@ struct ChatTemplate {
   };
   // Calls of tools, behind the content of an assistant's turn.
   struct Calls {
-    std::string
-        each{};  // with "{name}", "{arguments}", which is JSON, "{id}"; empty: none are written
+    // With "{name}", "{arguments}", which is JSON, and "{id}"; empty: none are written.
+    std::string each{};
     std::string between{};          // calls, and before the first where there is a content
     std::string before{}, after{};  // all of them
     MessageHas message = MessageHas::content_and_calls;
@@ -64,7 +64,7 @@ struct ChatTemplate {
   std::map<std::string, Turn, std::less<>> turns{};  // by role; "assistant" is there
   std::string begin{}, end{};                        // of a conversation
   // Texts that are one token each wherever they stand above. In contents they are plain text, and
-  // so they are in a system text that stands in the first user turn.
+  // so they are in a system text that stands in a user's turn.
   std::vector<std::string> special{};
   // Texts above that look like special tokens, as "<|user|>", and may be plain text: they are where
   // the tokenizer has no such token.

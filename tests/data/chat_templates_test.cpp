@@ -154,6 +154,8 @@ TEST(ChatTemplates, ATokenizersOwnIsKnownByItsText) {
   EXPECT_THAT(refusal(exported + "{{ 'more' }}"), HasSubstr("not known here; it looks like"));
   EXPECT_THAT(refusal(jinja + "{{ 'more' }}"),
               AllOf(HasSubstr("not known here; it looks like chatml"), HasSubstr("--template")));
+  for (const auto* name : {"llama3", "llama3.1", "mistral", "mistral-v3"})
+    EXPECT_EQ(similar_jinja(jinja_text(chat_template_named(name)) + "more"), name);
   EXPECT_THAT(refusal("{{ messages }}"), AllOf(HasSubstr("not known here:"), HasSubstr("qwen3")));
   EXPECT_THAT(message_of<Error>([] { chat_template_of(*bytes_tokenizer()); }),
               HasSubstr("brings no chat template"));
