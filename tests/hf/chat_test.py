@@ -2,6 +2,7 @@
 those of add_generation_prompt; and what `export` writes makes the same of them."""
 import importlib.util
 import json
+import re
 
 import jinja2
 import sentencepiece
@@ -220,10 +221,11 @@ def answers_end(name, end, program):
         assert program(*words, "--prompt", asked) == answer + "\n"
         behind = program(*words[:-1], row["tokens"] + 1, "--ignore-eos", "--prompt", asked)
         assert behind == f"{answer}{end}\n", behind
-    # Another template than that of the training is taken where it is asked for.
-    (program.work / "plain.toml").write_text('[user]\nbefore = "Q: "\n[assistant]\nafter = "\\n"\n')
-    said = program(*words, "--prompt", "How many oars?", "--template", "plain.toml")
-    assert said != "170.\n", said
+    # Another template than that of the training is taken where it is asked for: here one that begins the answer.
+    begun = re.sub(r'(\[assistant\]\nbefore = ".*?)(" *#)', r"\1Aegean\2", program("tokenize", "--show-template", name))
+    (program.work / "begun.toml").write_text(begun)
+    said = program(*words, "--prompt", "How many oars?", "--template", "begun.toml")
+    assert "Aegean" in begun and "170" not in said, said
     return f"{rows[0]['tokens']} and {rows[1]['tokens']} tokens"
 
 
