@@ -36,9 +36,10 @@ static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::
     if (!damage_of(other.directory, Check::sizes) &&
         identity_of(CheckpointReader(other.directory)) == wanted)
       return other.directory;
-  fail("{} is not what {}: its weights are {}, these were {}, which no checkpoint beside it has; "
-       "name the right one with {}",
-       newest.string(), what.was, here, wanted, what.keys);
+  fail(
+      "{} is not what {}: its weights are {}, these were {}, which no checkpoint beside it has; "
+      "name the right one with {}",
+      newest.string(), what.was, here, wanted, what.keys);
 }
 
 // `path` becomes that of the checkpoint. check(reader) throws Error.

@@ -1,0 +1,216 @@
+// What a case is called, and the model, step and plan's input that it is of.
+#include <fmt/format.h>
+
+#include "tests/support/parity_cases.hpp"
+
+namespace trireme::test {
+
+static std::string text(const ZeroConfig& z) {
+  auto s = fmt::format("zero{}", z.stage);
+  if (z.stage == 3) {
+    if (z.gather == ZeroCadence::step) s += "_gather_step";
+    if (z.reduce == ZeroCadence::step) s += "_reduce_step";
+  }
+  if (z.shard) s += fmt::format("_shard{}", z.shard);
+  if (z.prefetch != 1 || z.scatters != 1) s += fmt::format("_ahead{}_{}", z.prefetch, z.scatters);
+  return s;
+}
+
+static const char* word_of(const ParityCase& c) {
+  if (c.optimizer == OptimizerKind::adamw) return "adamw";
+  if (c.optimizer == OptimizerKind::lion) return "lion";
+  if (c.momentum == 0) return "sgd";
+  return c.nesterov ? "nesterov" : "momentum";
+}
+
+std::string name_of(const ParityCase& c) {
+  return fmt::format(
+      "pipe{}_data{}_seq{}{}_{}_{}_m{}{}{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq,
+      c.grid.expert > 1 ? fmt::format("_expert{}", c.grid.expert) : "", c.flavour, text(c.zero),
+      c.microbatches,
+      c.offload == Offload::inputs      ? "_offload"
+      : c.recompute == Recompute::block ? "_recompute"
+                                        : "",
+      c.chunk_tokens > 0 ? fmt::format("_tokens{}", c.chunk_tokens) : "",
+      (c.dropout > 0 ? std::string("_dropout") : "") +
+          (c.adapter_rank > 0 ? fmt::format("_adapter{}", c.adapter_rank) : "") +
+          (c.base != BaseType::compute ? fmt::format("_{}", trireme::name_of(c.base)) : ""),
+      std::string(c.documents ? "_documents" : "") + (c.teacher ? "_teacher" : ""), word_of(c),
+      c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
+      (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
+          (c.clip ? "_clip" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
+          (c.schedule == ScheduleKind::zero_bubble   ? "_zero_bubble"
+           : c.schedule == ScheduleKind::zbv         ? "_zbv"
+           : c.schedule == ScheduleKind::interleaved ? fmt::format("_chunks{}", c.chunks)
+                                                     : "") +
+          (c.reduce == DType::bf16 ? "_wire16" : "") +
+          (c.transport == TransportKind::device ? "_between_devices" : ""));
+}
+
+ModelConfig parity_model(const ParityCase& p) {
+  ModelConfig c;
+  c.layers = p.layers;
+  c.width = 24;
+  c.heads = 12;
+  c.vocab = 29;
+  c.context = p.context > 0 ? p.context : p.size;
+  c.ffn_width = 40;
+  if (p.flavour != "gpt2") c.kv_heads = 3;
+  const bool two = p.flavour == "two" || p.flavour == "two_experts";
+  if (p.flavour == "one" || two) {
+    c.heads = p.flavour == "one" ? 1 : 2;
+    c.kv_heads = 1;
+    c.head_dim = p.head_dim;
+  }
+  if (p.flavour == "gqa" || p.flavour == "sigmoid") c.window = 3;
+  c.attention_sinks = two;
+  if (two) {
+    c.window = 5;
+    c.window_layers = {0, 2, 5};
+  }
+  const bool mixture = p.flavour == "mixture" || p.flavour == "two_experts",
+             sigmoid = p.flavour == "sigmoid";
+  const bool olmo2 = p.flavour == "olmo2";
+  if (olmo2) {
+    c.norm_place = NormPlace::after;
+    c.qk_norm = true;
+    c.qk_norm_over = QkNormOver::width;
+  }
+  const bool gemma2 = p.flavour == "gemma2", gemma3 = p.flavour == "gemma3";
+  if (p.flavour == "llama" || olmo2 || gemma2 || gemma3 || two || mixture || sigmoid) {
+    c.norm = NormKind::rms;
+    c.bias = false;
+    c.activation = ActivationKind::swiglu;
+    c.positions = Positions::rotary;
+    c.tied = false;
+  }
+  if (gemma2 || gemma3) {
+    c.norm_place = NormPlace::both;
+    c.activation = ActivationKind::geglu;
+    c.tied = true;
+    c.scale_embedding = true;
+    c.attention_scale = 0.6;
+    c.window = 5;
+    c.window_layers = {0, 2, 4, 6};
+  }
+  if (gemma2) {
+    c.attention_softcap = 0.5;
+    c.logit_softcap = 0.7;
+  }
+  if (gemma3) {
+    c.qk_norm = true;
+    c.rope_theta = 500;
+    c.window_rope_theta = 30;
+  }
+  if (p.flavour == "qwen") {
+    c.norm = NormKind::rms;
+    c.bias = false;
+    c.qkv_bias = true;
+    c.qk_norm = true;
+    c.head_dim = 4;
+    c.activation = ActivationKind::swiglu;
+    c.positions = Positions::rotary;
+    c.rope_theta = 100;
+    c.rope_scaling = RopeScaling::llama3;
+    c.rope_factor = 8;
+    c.rope_original_context = 16;
+    c.window = 5;
+    c.window_layers = {1, 2, 6};
+    c.attention_sinks = true;
+  }
+  if (mixture) {
+    c.experts = 5;
+    c.experts_per_token = 2;
+    c.shared_expert_width = 12;
+    c.shared_expert_gate = true;
+    c.norm_topk = false;
+    c.dense_layers = {0, 4};
+  }
+  if (sigmoid) {
+    c.experts = 6;
+    c.experts_per_token = 3;
+    c.router = RouterScores::sigmoid;
+    c.norm_place = NormPlace::both;
+  }
+  if (mixture || sigmoid) {
+    c.expert_width = 16;
+    c.attention_sinks = true;
+  }
+  // Norms behind divide by what is small when a model begins, and its rounding by that, too.
+  if (norms_after(c)) c.norm_eps = 0.01;
+  c.dropout = p.dropout;
+  c.adapter.rank = p.adapter_rank;
+  c.adapter.base = p.base;
+  c.adapter.dropout = p.dropout;
+  c.recompute = p.recompute;
+  c.offload = p.offload;
+  if (p.dropout > 0) c.max_context = p.size + 5;  // more than samples have tokens
+  return completed(c);
+}
+
+static ModelConfig parity_teacher(const ParityCase& p) {
+  ParityCase other;
+  other.flavour = "llama";
+  other.context = p.context > 0 ? p.context : p.size;
+  other.layers = p.layers;
+  auto c = parity_model(other);
+  c.head_dim = 2;
+  c.width = 12;
+  c.ffn_width = 16;
+  c.logit_softcap = 0.7;
+  return c;
+}
+
+TrainerSetup parity_setup(const ParityCase& p) {
+  TrainerSetup s;
+  s.model = parity_model(p);
+  if (p.teacher) {
+    s.objective = Objective::distill;
+    s.teacher = TeacherSetup{parity_teacher(p), 1.7, 0.6};
+  }
+  s.optimizer.name = p.optimizer;
+  s.optimizer.momentum = p.momentum;
+  s.optimizer.nesterov = p.momentum > 0 && p.nesterov;
+  const bool plain = p.optimizer == OptimizerKind::sgd;
+  if (plain) {  // Adam and clipping hide constant factors
+    s.optimizer.weight_decay = 0;
+    s.optimizer.clip = 0;
+  }
+  if (p.clip) s.optimizer.clip = *p.clip;
+  s.zero = p.zero;
+  s.freeze = p.freeze;
+  s.stage_layers = p.stage_layers;
+  s.schedule = p.schedule;
+  s.chunks = p.chunks;
+  s.compute = p.compute;
+  s.reduce = p.reduce;
+  s.exact_chunk = p.exact_chunk;
+  s.chunk_tokens = p.chunk_tokens;
+  s.attention = p.documents ? AttentionSpan::document : AttentionSpan::causal;
+  s.seed = 11;
+  if (p.flavour == "mixture" || p.flavour == "two_experts") {
+    s.balance = Balance::sample;
+    s.balance_weight = 0.5;
+    s.router_z = 0.1;
+    s.expert_tokens = 9;  // several rounds
+  }
+  if (p.flavour == "sigmoid") {
+    s.balance = Balance::bias;
+    s.balance_rate = 0.01;
+  }
+  return s;
+}
+
+PlanInput plan_input(const ParityCase& p) {
+  PlanInput in;
+  in.setup = parity_setup(p);
+  in.train.batch = p.size;
+  in.train.steps = p.steps;
+  in.train.microbatch = p.size / (p.grid.data * p.microbatches);
+  in.grid = p.grid;
+  in.evaluation = PlanEvaluation::left_out;
+  in.transport = p.transport;
+  return in;
+}
+
+}  // namespace trireme::test
