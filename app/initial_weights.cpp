@@ -133,14 +133,14 @@ static void require_elsewhere(const fs::path& needed, const fs::path& run, std::
           needed.string(), why);
 }
 
-void require_base_elsewhere(const Deck& deck, const fs::path& run) {
+void require_inputs_survive_overwrite(const Deck& deck, const fs::path& run) {
   if (deck.model.adapter.rank > 0)
     require_elsewhere(deck.model.init_from, run, "the adapters of this run stand beside");
   if (deck.train.objective == Objective::distill)
     require_elsewhere(deck.distill.teacher, run, "this run learns from");
 }
 
-void require_teacher_elsewhere(const Deck& deck, const fs::path& run) {
+void require_teacher_of_another_run(const Deck& deck, const fs::path& run) {
   require(deck.train.objective != Objective::distill ||
               !is_within(deck.distill.teacher, run / "checkpoints"),
           "distill.teacher: {} is a checkpoint of this very run, which removes its older ones, and "

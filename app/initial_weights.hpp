@@ -29,8 +29,8 @@ void compare_with_initial(const Deck&, const CheckpointReader&);
 
 // Error when the run directory, which is about to be overwritten, holds the base of its adapters or
 // its teacher.
-void require_base_elsewhere(const Deck&, const std::filesystem::path& run);
+void require_inputs_survive_overwrite(const Deck&, const std::filesystem::path& run);
 // Error when the teacher is one of the run directory's own checkpoints.
-void require_teacher_elsewhere(const Deck&, const std::filesystem::path& run);
+void require_teacher_of_another_run(const Deck&, const std::filesystem::path& run);
 
 }  // namespace trireme

@@ -123,7 +123,13 @@ int inspect(const InspectArguments& a) {
   const auto path = std::filesystem::path(a.path);
   std::error_code e;
   if (std::filesystem::is_regular_file(path, e)) {
-    if (is_scores_file(path) && !a.repair && !a.document) return inspect_scores(path);
+    if (is_scores_file(path)) {
+      require(!a.repair && !a.document,
+              "--repair is for checkpoints and --document for token files, and {} is a file of "
+              "scores",
+              path.string());
+      return inspect_scores(path);
+    }
     require(is_token_file(path), "{} is no token file, and a checkpoint is a directory",
             path.string());
     require(!a.repair, "--repair is for checkpoints, and {} is a token file", path.string());

@@ -52,7 +52,7 @@ Inputs inputs_of(Deck deck, const std::string& from) {
   std::optional<ReferenceLosses> scores;
   std::string identity_of_scores;
   if (!deck.train.dpo_scores.empty()) {
-    scores = read_scores(deck.train.dpo_scores);
+    scores = scores_of(deck);
     training = training.with_reference(*scores);
     if (validation) validation = validation->with_reference(*scores);
     identity_of_scores = scores_hash(*scores);

@@ -91,9 +91,17 @@ void require_objective(const Deck& deck, const Dataset& data) {
           name);
 }
 
+ReferenceLosses scores_of(const Deck& deck) {
+  try {
+    return read_scores(deck.train.dpo_scores);
+  } catch (const Error& e) {
+    fail("train.dpo_scores: {}", e.what());
+  }
+}
+
 Dataset with_scores(const Deck& deck, Dataset data) {
   if (deck.train.dpo_scores.empty() || !data.pairs()) return data;
-  return data.with_reference(read_scores(deck.train.dpo_scores));
+  return data.with_reference(scores_of(deck));
 }
 
 static double percent(std::int64_t part, std::int64_t of) {

@@ -38,6 +38,8 @@ void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_
 
 // Error when data are not what train.objective is of: pairs of documents, or others.
 void require_objective(const Deck&, const Dataset&);
+// What train.dpo_scores names. Throws Error, naming the key.
+ReferenceLosses scores_of(const Deck&);
 // Pairs with what train.dpo_scores says of them, where the deck names such a file; other data as
 // they are. Error when it is not there or lacks some.
 Dataset with_scores(const Deck&, Dataset);

@@ -284,8 +284,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   // 2. All that it reads.
   auto in = open_inputs(world, std::move(deck), start.from);
   if (start.mode.existing == Existing::overwrite)
-    together(world, [&] { require_base_elsewhere(in.deck, start.run); });
-  together(world, [&] { require_teacher_elsewhere(in.deck, start.run); });
+    together(world, [&] { require_inputs_survive_overwrite(in.deck, start.run); });
+  together(world, [&] { require_teacher_of_another_run(in.deck, start.run); });
   compare_models(world, in, a.other_model);
   together(world, [&] { require_countable(in.deck.train, in.deck.model.context, in.meta); });
   const bool goes_on = start.directory && start.mode.existing == Existing::restart &&

@@ -116,8 +116,8 @@ template <Soft own, Soft others, class T>
               apart = math::log(sum_q) - math::log(sum_p);
   for_lanes(width, [&](auto i, auto l) {
     const float of_y = (y(i) - most_y) * colder, of_z = (z(i) - most_z) * colder;
-    divergences[l] +=
-        math::divergence(math::exp(of_y) / sum_p, math::exp(of_z) / sum_q, (of_z - of_y) - apart);
+    divergences[l] += math::divergence_term(math::exp(of_y) / sum_p, math::exp(of_z) / sum_q,
+                                            (of_z - of_y) - apart);
   });
   const float z_target = z(target), y_target = y(target);
   if (what == Logits::become_gradient) {

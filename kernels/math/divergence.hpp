@@ -4,7 +4,7 @@
 // p log(p / q) cancel to what is far smaller where p and q are much alike, as at high temperatures.
 namespace trireme::math {
 
-constexpr float divergence(float p, float q, float x) {
+constexpr float divergence_term(float p, float q, float x) {
   // p (e^x - 1 - x) = p x^2 (1/2 + x/6 + x^2/24 + ...) near 0, where q - p is of equal numbers.
   constexpr float near = 0.25F;
   const float size = x < 0 ? -x : x;

@@ -13,8 +13,6 @@ namespace trireme {
 
 namespace {
 
-using SystemPlace = ChatTemplate::SystemPlace;
-
 // What Python's str.strip() takes for white space.
 bool is_stripped(std::int32_t c) {
   return is_space(c) || (c >= 0x1c && c <= 0x1f);
@@ -43,19 +41,15 @@ const ChatTemplate::Turn& turn_of(const ChatTemplate& t, const std::string& role
 
 namespace {
 
-bool writes_id(std::string_view text) {
-  return text.find("{id}") != std::string_view::npos;
-}
-
 // `owner`: "call 1 of message 2".
 void require_id(const ChatTemplate& t, const std::string& id, const char* field,
                 const std::string& owner) {
   require(!id.empty(), "{} has no text in \"{}\", which the chat template {} writes", owner, field,
           t.name);
   const auto length = std::ranges::count_if(id, [](char c) { return (c & 0xc0) != 0x80; });
-  require(t.calls.id_length == 0 || length == t.calls.id_length,
+  require(t.calls.call_id_length == 0 || length == t.calls.call_id_length,
           "{} has the \"{}\" {}, of {} characters: the chat template {} writes those of {}", owner,
-          field, id, length, t.name, t.calls.id_length);
+          field, id, length, t.name, t.calls.call_id_length);
 }
 
 void require_calls(const ChatTemplate& t, const Message& message, std::size_t number) {
@@ -68,7 +62,7 @@ void require_calls(const ChatTemplate& t, const Message& message, std::size_t nu
           "message {} has \"tool_calls\" and a content: the chat template {} writes one or the "
           "other, give each a message of its own",
           number, t.name);
-  require(t.calls.message != MessageHas::content_or_call || message.calls.size() == 1,
+  require(t.calls.message != MessageHas::content_or_one_call || message.calls.size() == 1,
           "message {} has {} \"tool_calls\": the chat template {} writes one a message", number,
           message.calls.size(), t.name);
   if (writes_id(t.calls.each))
@@ -92,7 +86,7 @@ void require_alternating(const ChatTemplate& t, const Conversation& c, std::size
 void require_places(const ChatTemplate& t, const Conversation& c, std::size_t turns_begin) {
   const bool any_tools = !c[0].tools.empty();
   const bool any_system = turns_begin > 0 || !t.default_system.empty();
-  const bool first = any_system && t.system == SystemPlace::first_user_turn;
+  const bool first = any_system && t.system == SystemPlace::first_user;
   require(!first || c[turns_begin].role == "user",
           "message {} is of \"{}\": the chat template {} writes the system's text into the first "
           "user's turn, which has to come first",
@@ -101,7 +95,7 @@ void require_places(const ChatTemplate& t, const Conversation& c, std::size_t tu
           "message {} is of \"{}\": the chat template {} writes \"tools\" into the first user's "
           "turn, which has to come first",
           turns_begin + 1, c[turns_begin].role, t.name);
-  const bool last = (any_system && t.system == SystemPlace::last_user_turn) ||
+  const bool last = (any_system && t.system == SystemPlace::last_user) ||
                     (any_tools && t.tools.place == ToolsPlace::before_last_user);
   require(!last || std::ranges::find(c, "user", &Message::role) != c.end(),
           "the conversation has no message of a user, with whose last the chat template {} writes "

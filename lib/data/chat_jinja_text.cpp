@@ -12,8 +12,6 @@ namespace trireme {
 
 namespace {
 
-using SystemPlace = ChatTemplate::SystemPlace;
-
 // A text as Jinja's literal.
 std::string literal(std::string_view text) {
   std::string out = "'";
@@ -130,7 +128,7 @@ class JinjaWriter {
   // How many have taken turns, and where the last user's is.
   void places() {
     const bool last =
-        template_.system == SystemPlace::last_user_turn || has_tools(ToolsPlace::before_last_user);
+        template_.system == SystemPlace::last_user || has_tools(ToolsPlace::before_last_user);
     if (last || (template_.alternating && has_calls()))
       statement("set place = namespace(said=0, last_user=-1)");
     if (last) {
@@ -242,17 +240,14 @@ class JinjaWriter {
   void content_or_calls() {
     refuse("message['tool_calls'] and content.strip()",
            "a message has tool_calls and a content: this template writes one or the other");
-    if (template_.calls.message == MessageHas::content_or_call)
+    if (template_.calls.message == MessageHas::content_or_one_call)
       refuse("message['tool_calls'] and message['tool_calls'] | length != 1",
              "this template writes one call a message");
     statement("set content = '' if message['tool_calls'] else content");
   }
 
-  static bool writes_id(std::string_view text) {
-    return text.find("{id}") != std::string_view::npos;
-  }
   void require_id(std::string_view id, std::string_view message) {
-    const auto length = template_.calls.id_length;
+    const auto length = template_.calls.call_id_length;
     refuse(fmt::format("not {}", id), message);
     if (length > 0)
       refuse(fmt::format("{} | length != {}", id, length),
@@ -261,7 +256,7 @@ class JinjaWriter {
 
   void system_before_user() {
     const auto& t = template_.turns.at("system");
-    if (template_.system == SystemPlace::first_user_turn) {
+    if (template_.system == SystemPlace::first_user) {
       statement("if loop.first and system is not none");
       refuse("message['role'] != 'user'", "the system's text stands in the first user's turn");
     } else {

@@ -62,8 +62,11 @@ ChatTemplate qwen3(const Roles& roles) {
   return t;
 }
 
+// Of Llama 3, before each turn.
+constexpr std::string_view llama_header = "<|start_header_id|>{}<|end_header_id|>\n\n";
+
 std::string header(const char* role) {
-  return fmt::format("<|start_header_id|>{}<|end_header_id|>\n\n", role);
+  return fmt::format(llama_header, role);
 }
 
 // Of Meta's Llama 3.1, which 3.3 has too: tools are the user's, the date is the template's default.
@@ -80,7 +83,7 @@ ChatTemplate llama31() {
           .system_always = true,
           .trimmed = true,
           .calls = {.each = "{\"name\": \"{name}\", \"parameters\": {arguments}}",
-                    .message = MessageHas::content_or_call},
+                    .message = MessageHas::content_or_one_call},
           .tools = {.before = "Given the following functions, please respond with a JSON for a "
                               "function call with its proper arguments that best answers the given "
                               "prompt.\n\nRespond in the format {\"name\": function name, "
@@ -104,14 +107,14 @@ ChatTemplate mistral_v3() {
           .begin = "{bos}",
           .special = {"{bos}", "{eos}", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]",
                       "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"},
-          .system = ChatTemplate::SystemPlace::last_user_turn,
+          .system = SystemPlace::last_user,
           .alternating = true,
           .calls = {.each = "{\"name\": \"{name}\", \"arguments\": {arguments}, \"id\": \"{id}\"}",
                     .between = ", ",
                     .before = "[TOOL_CALLS] [",
                     .after = "]",
                     .message = MessageHas::content_or_calls,
-                    .id_length = 9},
+                    .call_id_length = 9},
           .tools = {.before = "[AVAILABLE_TOOLS] [",
                     .each = "{tool}",
                     .after = "][/AVAILABLE_TOOLS]",
@@ -137,11 +140,11 @@ std::vector<ChatTemplate> named_chat_templates() {
                  {"system", {"<<SYS>>\n", "\n<</SYS>>\n\n"}}},
        .special = {"{bos}", "{eos}"},
        .plain = {"<<SYS>>", "<</SYS>>"},
-       .system = ChatTemplate::SystemPlace::first_user_turn,
+       .system = SystemPlace::first_user,
        .trimmed = true,
        .alternating = true},
       {.name = "llama3",
-       .turns = turns_of(three, "<|start_header_id|>{}<|end_header_id|>\n\n", "<|eot_id|>"),
+       .turns = turns_of(three, llama_header, "<|eot_id|>"),
        .begin = "{bos}",
        .special = {"{bos}", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
        .trimmed = true},

@@ -51,7 +51,7 @@ void each_text(ChatTemplate& t, const F& f) {
 std::vector<std::string> plain_texts(const ChatTemplate& t) {
   std::vector<std::string> all{t.default_system};
   const auto system = t.turns.find("system");
-  if (t.system != ChatTemplate::SystemPlace::own_turn && system != t.turns.end())
+  if (t.system != SystemPlace::own_turn && system != t.turns.end())
     all.insert(all.end(), {system->second.before, system->second.after});
   return all;
 }
@@ -149,6 +149,10 @@ ChatTemplate with_tokens_of(ChatTemplate t, const Tokenizer& tokenizer) {
             t.name, text);
   each_text(t, [&](const std::string& text) { require_tokens(t, tokenizer, text); });
   return t;
+}
+
+bool writes_id(std::string_view text) {
+  return holds(text, "{id}");
 }
 
 std::vector<ChatPart> parts_of(std::string_view text, const std::vector<std::string_view>& names) {

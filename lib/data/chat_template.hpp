@@ -15,11 +15,11 @@ namespace trireme {
 
 // What an assistant's message may be. White space beside calls is no content where it is one or
 // the other.
-enum class MessageHas : std::uint8_t { content_and_calls, content_or_calls, content_or_call };
+enum class MessageHas : std::uint8_t { content_and_calls, content_or_calls, content_or_one_call };
 template <>
 inline constexpr auto value_names<MessageHas> = named<MessageHas>("content_and_calls",
                                                                   "content_or_calls",
-                                                                  "content_or_call");
+                                                                  "content_or_one_call");
 
 // Behind the content of the system's turn, which is written then; before the content of the first
 // user's turn, with which the conversation begins; before the whole turn of the last user.
@@ -28,13 +28,16 @@ template <>
 inline constexpr auto value_names<ToolsPlace> = named<ToolsPlace>("system", "first_user",
                                                                   "before_last_user");
 
+// A system text in a user's turn stands before its content.
+enum class SystemPlace : std::uint8_t { own_turn, first_user, last_user };
+
 struct ChatTemplate {
   struct Turn {
     std::string before, after;  // with "{id}" of the call that the message answers
     // Before the first and behind the last of turns of this role that follow each other.
     std::string group_before{}, group_after{};
     bool trimmed = false;  // as that of the template, of this role alone
-    bool json = false;     // the content is written as a text of JSON, untrimmed
+    bool json = false;     // the content is written as a JSON string, untrimmed
     bool operator==(const Turn&) const = default;
   };
   // Calls of tools, behind the content of an assistant's turn.
@@ -44,7 +47,7 @@ struct ChatTemplate {
     std::string between{};          // calls, and before the first where there is a content
     std::string before{}, after{};  // all of them
     MessageHas message = MessageHas::content_and_calls;
-    std::int64_t id_length = 0;  // characters of each "{id}"; 0: any
+    std::int64_t call_id_length = 0;  // characters of each "{id}"; 0: any
     bool operator==(const Calls&) const = default;
   };
   // The tools of a conversation.
@@ -57,9 +60,6 @@ struct ChatTemplate {
     std::string system_before{};  // where there are some: that of the system's turn; empty: as ever
     bool operator==(const Tools&) const = default;
   };
-  // A system text in a user's turn stands before its content.
-  enum class SystemPlace : std::uint8_t { own_turn, first_user_turn, last_user_turn };
-
   std::string name{};
   std::map<std::string, Turn, std::less<>> turns{};  // by role; "assistant" is there
   std::string begin{}, end{};                        // of a conversation
@@ -103,6 +103,8 @@ struct ChatPart {
   bool stands_for_other;  // one of `names`, as "{tool}"
 };
 std::vector<ChatPart> parts_of(std::string_view text, const std::vector<std::string_view>& names);
+// Does it have a place for the id of a call?
+bool writes_id(std::string_view text);
 
 // Bytes of the longest special text that `text` begins with; 0: it begins with none.
 std::size_t special_at(const ChatTemplate&, std::string_view text);

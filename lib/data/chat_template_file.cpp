@@ -41,8 +41,6 @@ KeySection conversation() {
        row("refused", &C::refused, "a text that no content may hold").literally()}};
 }
 
-using SystemPlace = ChatTemplate::SystemPlace;
-
 // One of two flags that exclude each other.
 KeyRow stands_in(const char* name, SystemPlace place, const char* meaning) {
   return {
@@ -63,24 +61,24 @@ std::vector<KeyRow> keys_of_system(ToolsPlace place) {
   using Tools = C::Tools;
   const auto row = rows_of<C>();
   const auto tools = rows_of(&C::tools);
-  return {stands_in("in_first_user", SystemPlace::first_user_turn,
-                    "it stands before the first user's content"),
-          stands_in("in_last_user", SystemPlace::last_user_turn,
-                    "it stands before the last user's content"),
-          row("always", &C::system_always, "begins each conversation, with a text or without"),
-          tools("before_with_tools", &Tools::system_before, "`before`, where there are tools")
-              .literally(),
-          tools("tools_in", &Tools::place, "where tools stand"),
-          tools("tools_before", &Tools::before,
-                place == ToolsPlace::system ? "behind its content, before the tools"
-                                            : "before the tools")
-              .literally(),
-          tools("tool", &Tools::each, "each of them: {tool} is its JSON").literally(),
-          tools("between_tools", &Tools::between, "between two").literally(),
-          tools("tool_indent", &Tools::indent, "spaces a level of their JSON; 0: each on one line")
-              .in(0, 16),
-          tools("tools_after", &Tools::after, "behind the tools").literally(),
-          tools("tools_apart", &Tools::apart, "between a content and tools_before").literally()};
+  return {
+      stands_in("in_first_user", SystemPlace::first_user,
+                "it stands before the first user's content"),
+      stands_in("in_last_user", SystemPlace::last_user, "it stands before the last user's content"),
+      row("always", &C::system_always, "begins each conversation, with a text or without"),
+      tools("before_with_tools", &Tools::system_before, "`before`, where there are tools")
+          .literally(),
+      tools("tools_in", &Tools::place, "where tools stand"),
+      tools(
+          "tools_before", &Tools::before,
+          place == ToolsPlace::system ? "behind its content, before the tools" : "before the tools")
+          .literally(),
+      tools("tool", &Tools::each, "each of them: {tool} is its JSON").literally(),
+      tools("tools_between", &Tools::between, "between two").literally(),
+      tools("tools_indent", &Tools::indent, "spaces a level of their JSON; 0: each on one line")
+          .in(0, 16),
+      tools("tools_after", &Tools::after, "behind the tools").literally(),
+      tools("tools_apart", &Tools::apart, "between a content and tools_before").literally()};
 }
 
 std::vector<KeyRow> keys_of_assistant() {
@@ -96,7 +94,8 @@ std::vector<KeyRow> keys_of_assistant() {
       calls("call", &Calls::each, "of a tool: its {name}, and its {arguments} as JSON").literally(),
       calls("between_calls", &Calls::between, "and between a content and the first").literally(),
       calls("after_calls", &Calls::after, "behind the last").literally(),
-      calls("id_length", &Calls::id_length, "characters of each call's {id}; 0: any").in(0, 1000)};
+      calls("call_id_length", &Calls::call_id_length, "characters of each call's {id}; 0: any")
+          .in(0, 1000)};
 }
 
 // The section of a role.
@@ -123,7 +122,7 @@ KeySection turn(const std::string& role, ToolsPlace place = ToolsPlace::system) 
   else if (role == "assistant")
     add(keys_of_assistant());
   else if (role != "user")
-    add({row("as_json", &T::json, "its content as a text of JSON, whole")});
+    add({row("as_json_string", &T::json, "its content as a JSON string, untrimmed")});
   return section;
 }
 
@@ -164,32 +163,13 @@ class Reader final : public TableReader {
   ChatTemplate template_;
 };
 
-// Keys that few templates need, where they say nothing.
+// Of keys of a turn most templates need these alone; others are left out at their defaults.
 bool is_left_out(const Key& key, std::string_view section, const ChatTemplate& t) {
-  constexpr std::string_view rare[] = {"group_before",
-                                       "group_after",
-                                       "tools_before",
-                                       "tool",
-                                       "tools_after",
-                                       "tools_apart",
-                                       "call",
-                                       "between_calls",
-                                       "as_json",
-                                       "in_last_user",
-                                       "always",
-                                       "tools_in",
-                                       "tool_indent",
-                                       "between_tools",
-                                       "message_has",
-                                       "before_calls",
-                                       "after_calls",
-                                       "id_length",
-                                       "before_with_tools"};
+  constexpr std::string_view usual[] = {"before", "after", "before_last", "in_first_user"};
+  if (section.empty() || std::ranges::find(usual, key.name) != std::end(usual)) return false;
   ChatTemplate blank;
   blank.turns[std::string(section)];
-  return ((key.name == "trim" && !section.empty()) ||
-          std::ranges::find(rare, key.name) != std::end(rare)) &&
-         key.access.get(t, 0) == key.access.get(blank, 0);
+  return key.access.get(t, 0) == key.access.get(blank, 0);
 }
 
 std::string lines_of(const KeySection& section, const ChatTemplate& t) {

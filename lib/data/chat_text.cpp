@@ -18,8 +18,6 @@ namespace trireme {
 
 namespace {
 
-using SystemPlace = ChatTemplate::SystemPlace;
-
 class Writer {
  public:
   explicit Writer(const ChatTemplate& t) : template_(t) {}
@@ -70,9 +68,11 @@ class Writer {
 };
 
 // Whose content the system's text stands before, or whose turn has the tools.
-Message& user_of(Conversation& c, bool last) {
-  if (last) return *std::ranges::find(c.rbegin(), c.rend(), "user", &Message::role);
+Message& first_user(Conversation& c) {
   return *std::ranges::find(c, "user", &Message::role);
+}
+Message& last_user(Conversation& c) {
+  return *std::ranges::find(c.rbegin(), c.rend(), "user", &Message::role);
 }
 
 // With the system's text and the tools in the messages that they are written with, and contents as
@@ -82,13 +82,15 @@ Conversation prepared(const ChatTemplate& t, Conversation c) {
   const bool in_system = !tools.empty() && t.tools.place == ToolsPlace::system;
   if (c[0].role != "system" && (!t.default_system.empty() || t.system_always || in_system))
     c.insert(c.begin(), {"system", t.default_system});
-  if (!tools.empty())
-    (in_system ? c[0] : user_of(c, t.tools.place == ToolsPlace::before_last_user)).tools =
-        std::move(tools);
+  if (!tools.empty()) {
+    const bool last = t.tools.place == ToolsPlace::before_last_user;
+    auto& owner = in_system ? c[0] : last ? last_user(c) : first_user(c);
+    owner.tools = std::move(tools);
+  }
   if (t.system != SystemPlace::own_turn && c[0].role == "system") {
     const auto& turn = turn_of(t, "system", 1);
     const std::string_view text = turn.trimmed ? trimmed(c[0].content) : c[0].content;
-    auto& user = user_of(c, t.system == SystemPlace::last_user_turn);
+    auto& user = t.system == SystemPlace::last_user ? last_user(c) : first_user(c);
     user.content = fmt::format("{}{}{}{}", turn.before, text, turn.after, user.content);
     c.erase(c.begin());
   }

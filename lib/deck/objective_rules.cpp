@@ -33,8 +33,7 @@ class ObjectiveRules : DeckRules {
     const auto objective = name_of(deck_.train.objective);
     rule(deck_.run.exactness != Exactness::invariant, {"train.objective", "run.exactness"},
          "train.objective = \"{}\" is not for run.exactness = \"invariant\": give \"repeatable\" "
-         "for "
-         "the same bits on one grid",
+         "for the same bits on one grid",
          objective);
     rule(deck_.run.replay_every == 0, {"train.objective", "run.replay_every"},
          "run.replay_every computes the pass with gradients twice, not the one before it of "

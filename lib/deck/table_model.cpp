@@ -1,4 +1,4 @@
-// What is trained.
+// What is trained: the model and its adapters.
 #include "lib/deck/preset.hpp"
 #include "lib/deck/sections.hpp"
 

@@ -1,4 +1,4 @@
-// On which tokens and how.
+// How a model is trained: on which tokens, with which loss and optimizer.
 #include "lib/deck/sections.hpp"
 
 namespace trireme {

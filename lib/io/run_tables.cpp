@@ -114,7 +114,7 @@ std::string CsvFile::newest_rows() const {
   return text;
 }
 
-static std::string text_of(const std::optional<PreferenceColumns>& p) {
+static std::string columns_text(const std::optional<PreferenceColumns>& p) {
   if (!p) return {};
   return fmt::format(",{},{},{},{}", p->margin, p->accuracy, p->reward_chosen, p->reward_rejected);
 }
@@ -123,13 +123,13 @@ std::string to_csv(const HistoryRow& r) {
   return fmt::format("{},{},{},{},{},{},{},{},{},{}", r.step, r.tokens, r.loss, r.grad_norm, r.lr,
                      r.seconds, r.tokens_per_second, r.mfu > 0 ? fmt::format("{:.4f}", r.mfu) : "",
                      r.bytes_sent, r.bytes_peak) +
-         text_of(r.preference);
+         columns_text(r.preference);
 }
 
 std::string to_csv(const EvaluationRow& r) {
   return fmt::format("{},{},{},{}", r.step, r.tokens, r.loss,
                      r.perplexity == 0 ? "" : fmt::format("{}", r.perplexity)) +
-         text_of(r.preference);
+         columns_text(r.preference);
 }
 
 static auto columns_in(std::string_view line) {
@@ -178,9 +178,9 @@ static std::vector<Row> read_rows(const fs::path& path, const TableColumns& colu
   const auto lines = whole_lines(table.text);
   for (const auto line : std::span(lines).subspan(1)) {
     const auto texts = split(line, ',');
-    auto text_of = texts.begin();
+    auto field = texts.begin();
     const auto parse = [&](auto&... to) {
-      ((std::from_chars(text_of->data(), text_of->data() + text_of->size(), to), ++text_of), ...);
+      ((std::from_chars(field->data(), field->data() + field->size(), to), ++field), ...);
     };
     Row& row = rows.emplace_back();
     std::apply(parse, fields(row));

@@ -171,15 +171,14 @@ void write_scores(const fs::path& target, const ReferenceLosses& all) {
 
 ReferenceLosses read_scores(const fs::path& path) {
   silence_hdf5();
-  require(is_there(path),
-          "train.dpo_scores: there is no {} yet: make it with `trireme score` and this deck",
+  require(is_there(path), "there is no {} yet: make it with `trireme score` and this deck",
           path.string());
-  require(is_hdf5_file(path), "train.dpo_scores: {} is no file of scores: it is {}", path.string(),
+  require(is_hdf5_file(path), "{} is no file of scores: it is {}", path.string(),
           fs::is_directory(path) ? "a directory" : "not HDF5");
   try {
     return read_all(path);
   } catch (const Error& e) {
-    fail("train.dpo_scores: {} cannot be read as scores of pairs: {}", path.string(), e.what());
+    fail("{} cannot be read as scores of pairs: {}", path.string(), e.what());
   }
 }
 

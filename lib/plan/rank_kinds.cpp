@@ -11,11 +11,11 @@
 
 namespace trireme {
 
-// What attention does on a rank of seq, whose positions are shared by `seq_heads`.
-static std::vector<std::int64_t> kind_of_heads(const ModelConfig& c, std::int64_t seq_heads,
+// What attention does on a rank of seq, whose positions are shared by `fewest_heads`.
+static std::vector<std::int64_t> kind_of_heads(const ModelConfig& c, std::int64_t fewest_heads,
                                                int rank, int ranks) {
   const ops::Heads heads{c.heads, c.kv_heads, c.head_dim};
-  const int share = ops::ranks_with_heads(ranks, seq_heads);
+  const int share = ops::ranks_with_heads(ranks, fewest_heads);
   std::vector<std::int64_t> kind{rank / share};  // whose positions it has
   for (const auto& g : head_groups(heads, head_share(heads, rank % share, share)))
     kind.insert(kind.end(), {g.query.begin, g.query.count, g.kv.begin, g.kv.count});

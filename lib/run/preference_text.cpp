@@ -6,7 +6,10 @@ namespace trireme {
 
 PreferenceColumns columns_of(const PreferenceSums& sums) {
   const auto mean = sums.mean();
-  return {mean.margin, mean.preferred, mean.chosen, mean.rejected};
+  return {.margin = mean.margin,
+          .accuracy = mean.preferred,
+          .reward_chosen = mean.chosen,
+          .reward_rejected = mean.rejected};
 }
 
 std::string text_of(const PreferenceColumns& p) {

@@ -49,9 +49,9 @@ static std::optional<TableStart> routing_start(Origin origin, const CheckpointMe
 }
 
 // A table that goes on and has no columns of preferences gets them first.
-RunRecord::Table RunRecord::open_growing(const std::filesystem::path& path,
-                                         const TableColumns& columns, Preferences wanted,
-                                         std::optional<TableStart> start) {
+RunRecord::Table RunRecord::open_with_preferences(const std::filesystem::path& path,
+                                                  const TableColumns& columns, Preferences wanted,
+                                                  std::optional<TableStart> start) {
   if (start) {
     const auto text = is_there(path) ? read_text(path) : std::string();
     if (has_preferences(text, columns) || has_preferences(start->carried, columns))
@@ -83,20 +83,20 @@ void require_tables(const RunDirectory& directory) {
 RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences preferences,
                      Evaluations evaluations, Digests digests, RoutingTable routing,
                      const CheckpointMeta& meta, JobStart start) {
-  files_.emplace(Files{
-      directory,
-      open_growing(directory.history(), history_columns, preferences, history_start(origin, meta)),
-      {},
-      {},
-      {},
-      0,
-      meta.extra.machine,
-      std::move(start),
-      {}});
+  files_.emplace(Files{directory,
+                       open_with_preferences(directory.history(), history_columns, preferences,
+                                             history_start(origin, meta)),
+                       {},
+                       {},
+                       {},
+                       0,
+                       meta.extra.machine,
+                       std::move(start),
+                       {}});
   files_->history_begins = files_->history.file.first_step().value_or(meta.step + 1);
   if (evaluations == Evaluations::some)
-    files_->evaluation = open_growing(directory.evaluation(), evaluation_columns, preferences,
-                                      evaluation_start(origin, meta));
+    files_->evaluation = open_with_preferences(directory.evaluation(), evaluation_columns,
+                                               preferences, evaluation_start(origin, meta));
   // A table of earlier steps ends with the step restored, also when no more rows come.
   if (digests == Digests::some || (origin == Origin::this_run && is_there(directory.digests())))
     files_->digests.emplace(

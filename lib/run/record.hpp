@@ -65,8 +65,8 @@ class RunRecord {
     const TableColumns* columns;
     Preferences preferences;
   };
-  static Table open_growing(const std::filesystem::path&, const TableColumns&, Preferences,
-                            std::optional<TableStart>);
+  static Table open_with_preferences(const std::filesystem::path&, const TableColumns&, Preferences,
+                                     std::optional<TableStart>);
   void append(Table&, const std::string& row) const;
 
   struct Files {

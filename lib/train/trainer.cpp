@@ -31,7 +31,7 @@ static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
 std::int64_t heads_of_seq(const TrainerSetup& s) {
   auto heads = s.model.heads;
   if (s.teacher) heads = std::min(heads, s.teacher->model.heads);
-  return s.pupil_heads > 0 ? std::min(heads, s.pupil_heads) : heads;
+  return s.student_heads > 0 ? std::min(heads, s.student_heads) : heads;
 }
 
 static TrainerSetup setup_of_teacher(const TrainerSetup& s) {
@@ -44,7 +44,7 @@ static TrainerSetup setup_of_teacher(const TrainerSetup& s) {
   t.reduce = s.reduce;
   t.chunk_tokens = s.chunk_tokens;
   t.attention = s.attention;
-  t.pupil_heads = heads_of_seq(s);
+  t.student_heads = heads_of_seq(s);
   t.trainable = false;
   return t;
 }

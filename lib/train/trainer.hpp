@@ -99,8 +99,8 @@ struct TrainerSetup {
   double dpo_beta = 0.1;  // also of evaluate_pairs
   Reference reference = Reference::without_adapters;
   std::optional<TeacherSetup> teacher{};  // nothing where nothing trains
-  // Of a teacher, what heads_of_seq is for the model that learns from it; 0: of none.
-  std::int64_t pupil_heads = 0;
+  // Of a teacher, heads_of_seq of its student; 0: it is none.
+  std::int64_t student_heads = 0;
   Balance balance = Balance::none;
   double balance_rate = 0, balance_weight = 0, router_z = 0;  // as of TrainConfig
   std::uint64_t seed = 1;

@@ -34,15 +34,15 @@ in_first_user = true
 tools_in = "before_last_user"
 tools_before = "T"
 tool = "{tool}"
-between_tools = "/"
-tool_indent = 2
+tools_between = "/"
+tools_indent = 2
 tools_after = "t"
 trim = true
 
 [tool]
 group_before = "["
 group_after = "]"
-as_json = true
+as_json_string = true
 
 [user]
 before = "Q: "
@@ -50,12 +50,12 @@ before = "Q: "
 [assistant]
 after = "</s>"
 before_last = "-"
-message_has = "content_or_call"
+message_has = "content_or_one_call"
 before_calls = "C"
 call = "{name}{arguments}"
 between_calls = "+"
 after_calls = "c"
-id_length = 3
+call_id_length = 3
 )"));
   EXPECT_EQ(t.begin, "<s>");
   EXPECT_EQ(t.end, ".");
@@ -66,11 +66,11 @@ id_length = 3
   EXPECT_TRUE(t.alternating);
   EXPECT_EQ(t.refused, "</t>");
   EXPECT_EQ(t.before_last, "-");
-  EXPECT_EQ(t.system, ChatTemplate::SystemPlace::first_user_turn);
+  EXPECT_EQ(t.system, SystemPlace::first_user);
   EXPECT_EQ(t.turns.size(), 4U);
   EXPECT_EQ(t.turns.at("tool"), (ChatTemplate::Turn{"", "", "[", "]", false, true}));
   EXPECT_EQ(t.calls, (ChatTemplate::Calls{"{name}{arguments}", "+", "C", "c",
-                                          MessageHas::content_or_call, 3}));
+                                          MessageHas::content_or_one_call, 3}));
   EXPECT_EQ(t.tools, (ChatTemplate::Tools{"T", "{tool}", "t", "", "/", 2,
                                           ToolsPlace::before_last_user, ""}));
   EXPECT_EQ(t.turns.at("system"), (ChatTemplate::Turn{"S: ", "\n", "", "", true}));
@@ -113,7 +113,8 @@ TEST(ChatTemplateFile, MistakesAreNamedWithTheirPlace) {
   EXPECT_EQ(refusal(turns + "[system]\nin_first_user = false\nin_last_user = true\n"), "");
   EXPECT_THAT(refusal(turns + "[system]\ntools_in = \"user\"\n"),
               HasSubstr("it can be \"system\", \"first_user\" or \"before_last_user\""));
-  EXPECT_THAT(refusal(turns + "as_json = true\n"), HasSubstr("no key 'as_json' in [assistant]"));
+  EXPECT_THAT(refusal(turns + "as_json_string = true\n"),
+              HasSubstr("no key 'as_json_string' in [assistant]"));
   EXPECT_THAT(message_of<Error>([&] { read_chat_template(scratch / "no.toml"); }),
               HasSubstr("cannot read"));
 }

@@ -72,7 +72,7 @@ TEST(ChatTemplates, NoTokenOfTheTokenizerIsWrittenAsPlainText) {
   system.default_system.clear();
   system.turns["system"] = {"<|user|>", ""};
   EXPECT_EQ(refusal(system), "");
-  system.system = ChatTemplate::SystemPlace::first_user_turn;
+  system.system = SystemPlace::first_user;
   EXPECT_THAT(refusal(system), AllOf(HasSubstr("<|user|>"), HasSubstr("plain text")));
 }
 

@@ -88,8 +88,8 @@ before_with_tools = "With tools: "
 tools_in = "first_user"
 tools_before = "Tools: "
 tool = "-{tool}"
-between_tools = ","
-tool_indent = 2
+tools_between = ","
+tools_indent = 2
 tools_after = ".\\n"
 [user]
 before = "U: "
@@ -125,7 +125,7 @@ between_calls = "; "
 [tool]
 before = "T: "
 after = "\\n"
-as_json = true
+as_json_string = true
 group_before = "["
 group_after = "]"
 """), "system": ("qwen", """[system]
@@ -134,7 +134,7 @@ after = "\\n"
 always = true
 before_with_tools = "With tools: "
 tool = "{tool}"
-between_tools = " or "
+tools_between = " or "
 tools_apart = " "
 trim = true
 [user]

@@ -165,7 +165,7 @@ TEST_P(TokenContract, CrossEntropyWithATeacher) {
 // At high temperatures p and q are much alike, and t^2 sum p log(p / q) nears half of the variance
 // of y - z, of which no rounding may be multiplied by t^2. With x = log(q / p): |x| <= 4 amplitude
 // / t, off by 8 u amplitude / t, and by what all have in common.
-TEST_P(TokenContract, CrossEntropyOfAHotTeacher) {
+TEST_P(TokenContract, CrossEntropyWithATeacherAtHighTemperature) {
   constexpr std::int64_t rows = 9;
   constexpr double amplitude = 5;
   for (const std::int64_t width : {7, 65, 768, 5003})

@@ -45,7 +45,7 @@ MUTANTS = [
     ("a teacher says of all microbatches what it says of the first", "lib/train/stage.cpp", "when_.teacher[static_cast<std::size_t>(m)].view()", "when_.teacher[0].view()", TAUGHT),
     ("a teacher's logits are under the model's cap", "lib/train/trainer.cpp", "when.taught = {.softcap = setup_.teacher->model.logit_softcap,", "when.taught = {.softcap = setup_.model.logit_softcap,", TAUGHT),
     ("what p and q have in common is multiplied by t^2", "kernels/math/divergence.hpp", "return size < near ?", "return size < 0 * near ?", TAUGHT_ROWS),
-    ("a teacher's positions are shared by its own heads", "lib/train/trainer.cpp", "  t.pupil_heads = heads_of_seq(s);\n", "", rows("learns from another")),
+    ("a teacher's positions are shared by its own heads", "lib/train/trainer.cpp", "  t.student_heads = heads_of_seq(s);\n", "", rows("learns from another")),
     ("ranks are alike whatever heads a teacher has", "lib/plan/rank_kinds.cpp", "if (!in.setup.teacher) continue;", "if (s >= 0) continue;", program("plan_test", "RankKinds.*")),
     ("a restart learns from whatever is newest", "app/initial_weights.cpp", 'from ? from->extra.teacher : ""', '""',
      rows("learns from another")),

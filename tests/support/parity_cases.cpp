@@ -48,11 +48,12 @@ std::vector<ParityCase> exact_cases(std::vector<ParityCase> cases, const char* b
 }
 
 std::vector<ParityCase> exact_pairs(int ranks, const char* backend, DType compute) {
-  return exact_cases(covering_cases(exact_factors(factors(ranks)), 2), backend, compute);
+  return exact_cases(covering_cases(exact_factors(factors(ranks, Teachers::none)), 2), backend,
+                     compute);
 }
 
 std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType compute) {
-  auto all = exact_factors(factors(1));
+  auto all = exact_factors(factors(1, Teachers::none));
   all[0].clear();
   for (int n = 1; n <= 8; ++n) std::ranges::copy(grids(n), std::back_inserter(all[0]));
   std::vector<ParityCase> cases;

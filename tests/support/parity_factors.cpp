@@ -32,7 +32,7 @@ Factor grids(int ranks) {
   return f;
 }
 
-std::vector<Factor> factors(int ranks) {
+std::vector<Factor> factors(int ranks, Teachers teachers) {
   constexpr auto step = ZeroCadence::step, micro = ZeroCadence::microbatch;
   Factor zeros;
   for (const auto& z : {zero(0), zero(1), zero(2), zero(3), zero(3, step), zero(3, micro, step),
@@ -83,28 +83,31 @@ std::vector<Factor> factors(int ranks) {
         if (c.grid.places() % e == 0 && (shard % e == 0 || e % shard == 0)) c.grid.expert = e;
     };
   };
-  return {grids(ranks),
-          zeros,
-          {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen"), flavour("mixture"),
-           flavour("sigmoid"), flavour("one"), flavour("two"), flavour("olmo2"), flavour("gemma2"),
-           flavour("gemma3")},
-          {experts(1), experts(2), experts(5)},
-          {microbatches(1), microbatches(2), microbatches(4)},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; },
-           [](ParityCase& c) {
-             c.recompute = Recompute::block;
-             c.offload = Offload::inputs;
-           }},
-          // Pieces of a sample, whose last is shorter, one sample or several, as the grid has it.
-          {[](ParityCase&) {}, [](ParityCase& c) { c.chunk_tokens = 6; }},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
-          {[](ParityCase&) {}, adapters(BaseType::compute), adapters(BaseType::nf4),
-           adapters(BaseType::bf16)},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; },
-           chunks(2), folded},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.teacher = c.grid.expert == 1; }},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
+  std::vector<Factor> all{
+      grids(ranks),
+      zeros,
+      {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen"), flavour("mixture"),
+       flavour("sigmoid"), flavour("one"), flavour("two"), flavour("olmo2"), flavour("gemma2"),
+       flavour("gemma3")},
+      {experts(1), experts(2), experts(5)},
+      {microbatches(1), microbatches(2), microbatches(4)},
+      {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; },
+       [](ParityCase& c) {
+         c.recompute = Recompute::block;
+         c.offload = Offload::inputs;
+       }},
+      // Pieces of a sample, whose last is shorter, one sample or several, as the grid has it.
+      {[](ParityCase&) {}, [](ParityCase& c) { c.chunk_tokens = 6; }},
+      {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
+      {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
+      {[](ParityCase&) {}, adapters(BaseType::compute), adapters(BaseType::nf4),
+       adapters(BaseType::bf16)},
+      {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; }, chunks(2),
+       folded}};
+  if (teachers == Teachers::some)
+    all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.teacher = c.grid.expert == 1; }});
+  all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }});
+  return all;
 }
 
 std::vector<std::size_t> settings_of(const std::vector<Factor>& all) {
@@ -138,7 +141,6 @@ std::vector<Factor> exact_factors(std::vector<Factor> all) {
   const auto frozen = [](std::vector<FreezeRule> rules) {
     return [rules](ParityCase& c) { c.freeze = rules; };
   };
-  all.erase(all.end() - 2);  // of teachers, which are refused
   all.back() = {sgd(0, false), sgd(0.8, false), sgd(0.8, true), named(OptimizerKind::adamw),
                 named(OptimizerKind::lion)};
   all.push_back(

@@ -130,8 +130,8 @@ __global__ void __launch_bounds__(threads)
   float divergence = 0;
   for (std::int64_t v = threadIdx.x; v < vocab; v += threads) {
     const float of_y = (y(v) - most_y) * colder, of_z = (z(v) - most_z) * colder;
-    divergence += math::divergence(math::exp(of_y) / sums[2], math::exp(of_z) / sums[1],
-                                   (of_z - of_y) - apart);
+    divergence += math::divergence_term(math::exp(of_y) / sums[2], math::exp(of_z) / sums[1],
+                                        (of_z - of_y) - apart);
   }
   divergence = block_sum<threads>(divergence);
   if (threadIdx.x == 0) {
