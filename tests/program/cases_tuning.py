@@ -178,7 +178,7 @@ def scores(at):
     at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
     at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores exists",))
     (at / "folder").mkdir()
-    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "give it"), ("train.objective=tokens", "is of train.objective")):
+    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores, the scores of one"), ("train.objective=tokens", "give train.objective = \"dpo\"")):
         said = at(f"score deck.toml {words} {more}", codes=(1, *REFUSED), says=(why,))
         assert "remove" not in said.text and (at / "folder").is_dir()
     inspected = at("inspect a.scores").out
