@@ -2,7 +2,7 @@
 import math
 import re
 import shutil
-import shutil
+import subprocess
 
 from rows import REFUSED, story
 
@@ -129,6 +129,12 @@ def shown(at):
         at("evaluate tuned --data turns.tokens", ranks=ranks, codes=(1,), says=("the checkpoint that these adapters stand beside, is not there", "--base"))
 
 
+def losses_in(scores, n):
+    """of each document of the n-th token file, as another program reads them"""
+    said = subprocess.run(["h5dump", "-y", "-w", "1", "-m", "%.17g", "-d", f"/files/{n}/loss", scores], check=True, capture_output=True, text=True).stdout
+    return [float(x) for x in said[said.index("DATA {") + 6:].replace("}", " ").replace(",", " ").split()]
+
+
 def measured_as(row):
     """what `evaluate` says of pairs that are in this row of evaluation.csv"""
     loss, margin, accuracy, chosen, rejected = (float(row[c]) for c in ("loss", "margin", "accuracy", "reward_chosen", "reward_rejected"))
@@ -205,6 +211,13 @@ def scores(at):
     assert f"{measured_as(held)}, over 14 pairs" in at("evaluate whole").out
     # Scores of what was trained since are those of another model.
     at(f"score deck.toml {words} model.init_from=whole train.dpo_scores=later.scores")
+    before, after = (losses_in(at / name, 1) for name in ("a.scores", "later.scores"))
+    assert len(before) == 28
+    rewards = [0.1 * (b - a) for b, a in zip(before, after, strict=True)]
+    margins = [chosen - rejected for chosen, rejected in zip(rewards[::2], rewards[1::2], strict=True)]
+    for column, all in (("reward_chosen", rewards[::2]), ("reward_rejected", rewards[1::2]), ("margin", margins), ("accuracy", [m > 0 for m in margins]),
+                        ("loss", [math.log1p(math.exp(-m)) for m in margins])):
+        assert abs(float(held[column]) - sum(all) / len(all)) <= 1e-12, (column, held)
     at.train(f"{words} train.dpo_scores=later.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
              says=("compares with another model than it began with",))
     at.train(f"{words} train.dpo_scores=later.scores", run="other", says=("these are not the weights of model.init_from",))
