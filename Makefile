@@ -10,6 +10,7 @@ cached = $(shell sed -n 's/^$(1):[^=]*=//p' $(BUILD)/CMakeCache.txt)
 mpiexec = $(call cached,MPIEXEC_EXECUTABLE)
 # The quick start on 4 ranks: its deck runs on any grid up to 2 x 2 x 2.
 quickstart_grid = parallel.pipe=2 parallel.seq=2 zero.stage=3
+space := $(subst ,, )
 # Open MPI refuses root and more ranks than cores unless told otherwise; others do not read these.
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
@@ -29,8 +30,9 @@ help:
 	@echo 'make build      build/trireme and the quick start'\''s token file'
 	@echo 'make test-full  the slow tests too: every grid and setting, an install; an hour or more on 2 cores'
 	@echo 'make test-builds  what compiles the tree anew: a bundle, a bare Debian without CUDA, containers'
-	@echo 'make test-asan  the fast tests under AddressSanitizer and UBSan, on 2 and 4 ranks'
-	@echo 'make test-hf    models in and out, held to transformers and torch in a virtual environment of their own'
+	@echo 'make test-asan  run the fast tests under AddressSanitizer and UBSan, on 2 and 4 ranks; SUITES="kernels io" runs those alone'
+	@echo 'make test-hf    compare imported and exported models with transformers and torch, in a virtual environment;'
+	@echo '                REQUIRED=yes fails where torch cannot be installed instead of skipping'
 	@echo 'make mutants    small wrong edits, each of which a test must find, and a few that none may'
 	@echo 'make bench      step time, memory and throughput as tables'
 	@echo 'make predict    calibrate, predict the times of steps, then measure them; half an hour on 2 cores'
@@ -76,12 +78,12 @@ test-builds: build
 
 test-asan:
 	@BUILD=build/asan PRESET=asan CUDA=OFF cmake/setup.sh
-	@cmake --build build/asan -j $(JOBS)
-	@tests/run.sh build/asan $(JOBS) -L fast -LE scripts
+	@cmake --build build/asan -j $(JOBS) $(if $(SUITES),--target $(SUITES:%=%_test))
+	@tests/run.sh build/asan $(JOBS) -L fast -LE scripts $(if $(SUITES),-R '^($(subst $(space),|,$(SUITES)))_test')
 
 test-hf: build
 	@cmake --build $(BUILD) -j $(JOBS) --target hf_logits hf_prompts
-	@tests/hf/run.py $(BUILD) $(if $(ONLY),--only '$(ONLY)')
+	@tests/hf/run.py $(BUILD) $(if $(ONLY),--only '$(ONLY)') $(if $(REQUIRED),--required)
 
 mutants: setup
 	@tests/mutants/run.py $(BUILD)

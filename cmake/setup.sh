@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes $BUILD ready to build: configures it, installs packages only when that fails for want of
 # them, and ends with two MPI ranks that greet each other. Nothing to do takes a few milliseconds.
-#   BUILD PRESET ARCH CUDA MPI_CXX_COMPILER CHART_JS  see the Makefile; CHECK=yes needs clang-format as well
+#   BUILD PRESET ARCH CUDA MPI_CXX_COMPILER CHART_JS  see the Makefile; CHECK=yes also installs clang-format and python3-venv
 #   SLURM=yes installs Slurm and munge, too, for the tests of job scripts
 #   HELLO=no  leaves the two ranks out, where mpiexec may not run (a login node)
 set -u
@@ -244,9 +244,12 @@ Where their files were removed, root types: apt-get install --reinstall $missed"
   place > "$BUILD/setup.place"
 fi
 
-if [ "${CHECK:-}" ] && ! command -v clang-format-14 > /dev/null && ! command -v clang-format > /dev/null; then
-  packages="clang-format"
-  install_missing
+if [ "${CHECK:-}" ]; then
+  packages=$(
+    command -v clang-format-14 > /dev/null || command -v clang-format > /dev/null || echo clang-format
+    python3 -c 'import ensurepip' 2> /dev/null || echo python3-venv
+  )
+  [ "$packages" ] && install_missing
 fi
 
 # Slurm's packages start services, which nobody asked for: tests start their own.

@@ -47,12 +47,12 @@ void Immediate::give(const Block& b, std::span<const Event> last) noexcept {
 
 void Immediate::upload(Queue, View dst, std::span<const std::byte> bytes) {
   expect(dst.dense() && dst.span_bytes() == bytes.size(), "upload fills a dense view");
-  std::memcpy(dst.data, bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(dst.data, bytes.data(), bytes.size());
 }
 
 void Immediate::download(Queue, std::span<std::byte> bytes, ConstView src) {
   expect(src.dense() && src.span_bytes() == bytes.size(), "download empties a dense view");
-  std::memcpy(bytes.data(), src.data, bytes.size());
+  if (!bytes.empty()) std::memcpy(bytes.data(), src.data, bytes.size());
 }
 
 }  // namespace trireme

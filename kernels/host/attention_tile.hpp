@@ -82,9 +82,9 @@ inline auto rows_of(const V& v_BTHD, std::int64_t b, std::int64_t t, std::int64_
   return reinterpret_cast<Element*>(v_BTHD.data) + b * s[0] + t * s[1] + h * s[2];
 }
 
-// to[r][0..E) = from[r][0..D) for `rows` rows, zeros elsewhere and in the rows that fill a vector.
+// to[r][0..D) = from[r][0..D) and to[r][D..E) = 0 for `rows` rows. Writes rows * E floats.
 template <class T>
-inline void load_tile(float* to, const T* from, std::int64_t stride, std::int64_t rows,
+inline void load_rows(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                       std::int64_t D, std::int64_t E) {
   for (std::int64_t r = 0; r < rows; ++r) {
     float* line = to + r * E;
@@ -94,6 +94,14 @@ inline void load_tile(float* to, const T* from, std::int64_t stride, std::int64_
     for (; d < D; ++d) line[d] = static_cast<float>(source[d]);
     for (; d < E; ++d) line[d] = 0;
   }
+}
+
+// The same, followed by zero rows up to a whole vector of rows. Writes rounded_up(rows, lanes) * E
+// floats.
+template <class T>
+inline void load_tile(float* to, const T* from, std::int64_t stride, std::int64_t rows,
+                      std::int64_t D, std::int64_t E) {
+  load_rows(to, from, stride, rows, D, E);
   std::fill(to + rows * E, to + rounded_up(rows, lanes) * E, 0.0F);
 }
 

@@ -24,7 +24,7 @@ Rows64 rows_at(const View& cache_PGD, std::int64_t g, std::int64_t first, std::i
                      g * cache_PGD.stride[1];
   if constexpr (std::is_same_v<T, float>)
     if (D == E) return {from, cache_PGD.stride[0]};
-  load_tile(copy, from, cache_PGD.stride[0], rows, D, E);
+  load_rows(copy, from, cache_PGD.stride[0], rows, D, E);
   return {copy, E};
 }
 
@@ -80,7 +80,7 @@ void query(const kernel::CachedAttention& a, std::int64_t t, std::int64_t h) {
   const auto H = a.q_THD.extent[1], D = a.q_THD.extent[2], G = a.k_TGD.extent[1];
   const auto E = rounded_up(D, lanes), g = h * G / H, keys = a.at + t + 1;
   const auto seen = a.window > 0 ? std::max<std::int64_t>(0, keys - a.window) : 0;
-  load_tile(
+  load_rows(
       q, reinterpret_cast<const T*>(a.q_THD.data) + t * a.q_THD.stride[0] + h * a.q_THD.stride[1],
       D, 1, D, E);
   for (std::int64_t e = 0; e < E; ++e) q[e] *= static_cast<float>(a.scale) * log2_e;

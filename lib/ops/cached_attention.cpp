@@ -18,11 +18,11 @@ View cache_PGD(const Tensor& kept, std::int64_t which) {
   return v;
 }
 
+// Extents and strides behind the last dim stay 0: views of one shape compare equal.
 View without_first_dim(View v) {
-  for (std::size_t d = 0; d + 1 < static_cast<std::size_t>(v.dims); ++d) {
-    v.extent[d] = v.extent[d + 1];
-    v.stride[d] = v.stride[d + 1];
-  }
+  std::shift_left(v.extent.begin(), v.extent.end(), 1);
+  std::shift_left(v.stride.begin(), v.stride.end(), 1);
+  v.extent.back() = v.stride.back() = 0;
   --v.dims;
   return v;
 }

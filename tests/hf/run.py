@@ -2,7 +2,8 @@
 """Models in and out, held to transformers and to a torch reference: tests/hf/run.py [BUILD] [--only PATTERN]
 
 Runs every tests/hf/*_test.py with BUILD's trireme in a Python that has tests/hf/requirements.txt: $TRIREME_HF_PYTHON, or
-BUILD/hf/venv, which is made where it is missing. Where it cannot be made it says "skipped" and why, and ends with 0.
+BUILD/hf/venv, which is made where it is missing. Where it cannot be made it says "skipped" and why, and ends with 0; with
+--required it fails.
 """
 import argparse
 import os
@@ -72,6 +73,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("build", nargs="?", type=Path, default=HERE.parent.parent / "build")
     p.add_argument("--only", default="", metavar="PATTERN", help="cases whose names match this regular expression")
+    p.add_argument("--required", action="store_true", help="fail where torch and transformers cannot be installed")
     a = p.parse_args()
     build = a.build.resolve()
     for program in ("trireme", "tests/hf_logits", "tests/hf_prompts"):
@@ -80,8 +82,8 @@ def main():
     try:
         python = find_python(build)
     except Skipped as e:
-        print(f"test-hf: skipped: {e}")
-        return 0
+        print(f"test-hf: {'FAILED' if a.required else 'skipped'}: {e}")
+        return 1 if a.required else 0
     # Nothing may be fetched: models are made here.
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     return subprocess.run([python, str(HERE / "suite.py"), str(build), a.only], env=environment).returncode
