@@ -27,6 +27,11 @@
 
 namespace trireme {
 
+// Returns true if `every` is positive and divides `step`.
+inline bool is_multiple(std::int64_t step, std::int64_t every) {
+  return every > 0 && step % every == 0;
+}
+
 // Is an evaluation due after this step of a run that has held-out data?
 bool evaluation_is_due(const EvaluateConfig&, std::int64_t step, std::int64_t total_steps);
 

@@ -9,11 +9,11 @@ def few(n):
 
 MUTANTS = [
     # factors
-    ("loss scaled by seq", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
+    ("loss scaled by seq", "lib/train/trainer_step.cpp", "const double scale = 1.0 / ",
      "const double scale = 1.0 * axes_.grid.seq / ", few(4)),
-    ("loss scaled by data", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
+    ("loss scaled by data", "lib/train/trainer_step.cpp", "const double scale = 1.0 / ",
      "const double scale = 1.0 / axes_.grid.data / ", few(4)),
-    ("loss scaled by microbatches", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
+    ("loss scaled by microbatches", "lib/train/trainer_step.cpp", "const double scale = 1.0 / ",
      "const double scale = 1.0 / static_cast<double>(microbatches.size()) / ", few(1)),
     ("targets counted on this rank alone", "lib/train/trainer.cpp",
      "  axes_.world.all_reduce(sums);\n", "  const double here = sums[0];\n  axes_.world.all_reduce(sums);\n  sums[0] = 1 + here;\n", few(2)),

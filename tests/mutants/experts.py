@@ -61,7 +61,7 @@ MUTANTS = [
     ("loads of this rank alone", "lib/train/routing.cpp", "  world.all_reduce(sums);\n", "", few(2)),
     ("loads of a forward that is run again", "lib/train/stage.cpp", "run_of(batch, m, weights, c.late(i) ? now : nullptr);",
      "run_of(batch, m, weights, c.late(i) ? now : nullptr, when_.totals);", ROUTING),
-    ("z by microbatch", "lib/train/trainer.cpp", "when.z_scale = setup_.router_z / tokens;",
+    ("z by microbatch", "lib/train/trainer_step.cpp", "when.z_scale = setup_.router_z / tokens;",
      "when.z_scale = setup_.router_z / tokens * static_cast<double>(microbatches.size());", few(2)),
     ("a sample is balanced on each rank by itself", "lib/ops/router.cpp", "  for (int r = 0; r < ranks_counted(run); ++r)",
      "  for (int r = run.seq.rank(), first = r; r == first; ++r)", few(2)),
@@ -78,7 +78,7 @@ MUTANTS = [
     ("padding has a gradient", "kernels/host/routing.cpp", "    if (counted_as(o.counted_T, t) < 0) return;\n    if (o.dweight_TK && o.normalize)",
      "    if (o.dweight_TK && o.normalize)", program("kernels_test", "*RoutingContract.RouteGradient*")),
     ("a bias falls where a load is low", "lib/train/routing.cpp", "above < 0 ? rate : -rate", "above < 0 ? -rate : rate", ROUTING),
-    ("a frozen bias moves", "lib/train/trainer.cpp", "    if (moves && freeze_states_[p.index()].trained)\n      store_.add", "    if (moves)\n      store_.add", ROUTING),
+    ("a frozen bias moves", "lib/train/trainer_step.cpp", "    if (moves && freeze_states_[p.index()].trained)\n      store_.add", "    if (moves)\n      store_.add", ROUTING),
     ("a bias is rounded to the compute type", "lib/shard/shards.hpp", "return s.wide ? master() : compute_;",
      "return compute_;", ranks(2, "Exactness.InvariantHasTheBitsOfOneRankInBf16")),
 ]

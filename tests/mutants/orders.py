@@ -2,7 +2,7 @@
 from suites import bits, fast_bits, survives
 
 MUTANTS = [
-    ("microbatches in reverse", "lib/train/trainer.cpp", "  const auto losses = run(program, Purpose::train, microbatches,",
+    ("microbatches in reverse", "lib/train/trainer_step.cpp", "  const auto losses = run(program, Purpose::train, microbatches,",
      "  const std::vector<Batch> reversed(microbatches.rbegin(), microbatches.rend());\n"
      "  const auto losses = run(program, Purpose::train, reversed,", [fast_bits(2), survives(bits(2)), survives(bits(4))]),
     ("contributions of ranks in reverse", "lib/comm/engine/messages.cpp",

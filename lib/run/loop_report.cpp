@@ -1,0 +1,124 @@
+// What the training loop reports: rows of tables, log lines, evaluations and generated samples.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "lib/base/counted.hpp"
+#include "lib/base/escaped.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/seconds.hpp"
+#include "lib/base/timesheet.hpp"
+#include "lib/run/evaluation.hpp"
+#include "lib/run/loop.hpp"
+#include "lib/run/preference_text.hpp"
+#include "lib/run/sample.hpp"
+#include "lib/train/work.hpp"
+
+namespace trireme {
+
+using Clock = std::chrono::steady_clock;
+
+static RoutingRow routing_row(std::int64_t step, std::int64_t tokens, const Routing& r) {
+  RoutingRow row{step, tokens, r.balance, r.z, r.more_rounds, {}};
+  for (std::size_t l = 0; l < r.layers.size(); ++l) {
+    const auto& loads = r.loads[l];
+    const auto [least, most] = std::ranges::minmax(loads);
+    const auto all = std::reduce(loads.begin(), loads.end(), std::int64_t{0});
+    row.loads.push_back(
+        {r.layers[l], least, static_cast<double>(all) / static_cast<double>(loads.size()), most});
+  }
+  return row;
+}
+
+void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int64_t sent) {
+  HistoryRow row;
+  row.step = meta_.step;
+  row.tokens = meta_.tokens;
+  const bool measured = r.verdict != Verdict::no_targets;
+  row.loss = measured ? r.loss : std::nan("");
+  row.grad_norm = measured ? r.grad_norm : std::nan("");
+  row.lr = lr;
+  row.seconds = seconds;
+  row.tokens_per_second = measured ? static_cast<double>(r.tokens) / seconds : std::nan("");
+  if (settings_.peak_flops > 0)
+    row.mfu = flops_of_token(trainer_.model().spec()) * row.tokens_per_second /
+              (settings_.peak_flops * trainer_.axes().grid.ranks());
+  row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
+  row.bytes_sent = sent;
+  if (settings_.train.objective == Objective::dpo)
+    row.preference = columns_of(measured ? *r.preferences : PreferenceSums{});
+  std::optional<DigestTable> digests;
+  if (is_multiple(meta_.step, settings_.run.digest_every)) digests = trainer_.digests();
+  try {
+    record_.add(row);
+    if (digests) record_.add(DigestRow{std::move(*digests), meta_.step});
+    if (!r.routing.layers.empty()) record_.add(routing_row(meta_.step, meta_.tokens, r.routing));
+  } catch (const Error&) {
+    row_error_ = std::current_exception();  // for all ranks, when they decide
+  }
+  if (is_multiple(meta_.step, settings_.run.log_every)) {
+    // Over all steps since the line before, with what saving took, without evaluations.
+    const auto preference_text = row.preference ? text_of(*row.preference) + " " : std::string();
+    log_detail("step {}/{} loss {:.4f} {}norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
+               total_steps_, row.loss, preference_text, row.grad_norm, lr,
+               static_cast<double>(line_.tokens) / (seconds_since(line_.at) - line_.evaluating));
+    line_ = {0, Clock::now(), 0};
+  }
+  if (const auto idle = idle_experts_.after(r.routing, settings_.train.balance); !idle.empty())
+    log_warning("step {}: {}", meta_.step, idle);
+  const double left = static_cast<double>(total_steps_ - meta_.step) * times_.step();
+  progress_.show({meta_.step, total_steps_, row.loss, lr, row.tokens_per_second, left});
+}
+
+void TrainLoop::sample_now() {
+  if (!tokenizer_ || !sample_is_due(settings_.evaluate, meta_.step, total_steps_)) return;
+  const TaskScope task(Task::sampling);
+  const auto begin = Clock::now();
+  const auto text =
+      sample_text(trainer_, *tokenizer_, settings_.evaluate, [this] { return signals_.stop(); });
+  times_.sample = seconds_since(begin);
+  line_.evaluating += times_.sample;
+  if (!text) return;
+  log_info("step {}: the model writes: {}", meta_.step, escaped(*text, text->npos));
+  record_.add_sample(meta_.step, *text);
+}
+
+bool TrainLoop::evaluate_now() {
+  const TaskScope task(Task::evaluating);
+  const auto begin = Clock::now();
+  std::optional<Evaluation> result;
+  try {
+    result = evaluate(trainer_, *validation_, settings_.evaluate.batches * settings_.train.batch,
+                      settings_.train.microbatch, [this] { return signals_.stop(); });
+  } catch (const SharedError&) {
+    save_and_rethrow();
+  }
+  times_.evaluation = seconds_since(begin);
+  line_.evaluating += times_.evaluation;
+  if (!result) {
+    log_info("step {}: a signal interrupted the evaluation", meta_.step);
+    return false;
+  }
+  const auto loss = result->loss;
+  if (loss.valid == 0) {
+    log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
+    return true;
+  }
+  EvaluationRow row{meta_.step, meta_.tokens, loss.mean(), 0};
+  std::string more;
+  if (result->preferences) {
+    row.preference = columns_of(*result->preferences);
+    more = fmt::format("{}, of {}", text_of(*row.preference), counted(loss.valid, "pair"));
+  } else {
+    row.perplexity = std::exp(row.loss);
+    more = fmt::format("perplexity {:.3f}", row.perplexity);
+  }
+  at_root(trainer_.axes().world, Pace::slow, [&] { record_.add(row); });
+  log_info("step {}: held-out loss {:.4f}, {}", meta_.step, row.loss, more);
+  return true;
+}
+
+}  // namespace trireme

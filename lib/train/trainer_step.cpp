@@ -1,0 +1,200 @@
+// One optimizer step of a trainer: forward and backward passes, their sums, the update.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/trace.hpp"
+#include "lib/base/timesheet.hpp"
+#include "lib/shard/digests.hpp"
+#include "lib/train/digests.hpp"
+#include "lib/train/trainer.hpp"
+
+namespace trireme {
+
+static std::vector<int> in_order(int n) {
+  std::vector<int> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+static std::vector<int> reversed(std::vector<int> all) {
+  std::ranges::reverse(all);
+  return all;
+}
+
+StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
+                         const GiveUp& give_up, Replay replay_wanted) {
+  const std::string fault =
+      pipeline_fault(pipe_.schedule, pipe_.stages, pipe_.chunks, std::ssize(microbatches));
+  require(fault.empty(), "{}", fault);
+  for (const auto& batch : microbatches)
+    expect(batch.start_BT.empty() == (setup_.attention == AttentionSpan::causal),
+           "batches have starts of documents where attention is kept within them");
+  follow_freeze_rules(step);
+  has_gradients_ = false;
+  StepResult result;
+  const auto counts = count(microbatches);
+  result.valid = counts.valid;
+  result.tokens = counts.tokens;
+  if (result.valid == 0) {
+    result.verdict = Verdict::no_targets;
+    return result;
+  }
+  const double scale = 1.0 / static_cast<double>(result.valid);
+  const int count = static_cast<int>(microbatches.size());
+  // The ranks' answers before microbatch m count as many later as a stage may be ahead of another:
+  // by then all have answered, so that none waits for another.
+  std::vector<Maximum> answers;
+  // With a teacher or pairs a pass forward comes first, and another one where nothing says what the
+  // reference makes of pairs; forward and backward are three of them.
+  const bool pairs = setup_.objective == Objective::dpo;
+  const int passes = teacher_                               ? 1
+                     : !pairs                               ? 0
+                     : setup_.reference == Reference::given ? 1
+                                                            : 2,
+            each = passes > 0 ? 3 : 1;
+  const auto wants_to_end = [&](int m) {
+    return axes_.world.start_max(give_up(passes * count + each * m, (passes + each) * count));
+  };
+  const auto drop = [&](int m) {
+    answers.push_back(wants_to_end(m));
+    const int asked = m - most_ahead(pipe_);
+    return asked > 0 && answers[static_cast<std::size_t>(asked - 1)].wait() > 0;
+  };
+  ModelStage::When when{.phase = Phase::train,
+                        .seed = setup_.seed,
+                        .step = step,
+                        .scale = scale,
+                        .drop = give_up ? drop : std::function<bool(int)>()};
+  std::optional<ActivationDigests> activations;
+  if (replay_wanted == Replay::yes) activations.emplace(backend_, model_, in_order(count));
+  when.activations = activations ? &*activations : nullptr;
+  const auto tokens = static_cast<double>(counts.tokens);
+  if (setup_.balance == Balance::sample) when.balance_scale = setup_.balance_weight / tokens;
+  if (setup_.model.experts > 0 && setup_.router_z > 0) when.z_scale = setup_.router_z / tokens;
+  std::optional<Preferences> preferences;
+  if (pairs) {
+    preferences = prefer(microbatches, {.phase = Phase::train, .seed = setup_.seed, .step = step});
+    when.losses = preferences->losses;
+    result.preferences = preferences->sums;
+  }
+  std::vector<Tensor> taught;
+  if (teacher_) {
+    taught = teacher_->head_inputs(microbatches);
+    when.teacher = taught;
+    when.taught = {.softcap = setup_.teacher->model.logit_softcap,
+                   .temperature = setup_.teacher->temperature,
+                   .share = setup_.teacher->weight};
+  }
+  if (passes > 0 && give_up && wants_to_end(0).wait() > 0) {
+    result.verdict = Verdict::dropped;
+    return result;
+  }
+  auto computed = compute(microbatches, counts, when);
+  for (auto& answer : answers) answer.wait();
+  if (!computed) {
+    store_.discard_gradients();
+    result.verdict = Verdict::dropped;
+    return result;
+  }
+  // A second time may be too long for a signal.
+  if (activations && !(give_up && axes_.world.start_max(give_up(count, 2 * count)).wait() > 0)) {
+    auto replayed = replay(*computed, *activations, microbatches, counts, when);
+    computed = std::move(replayed.computed);
+    result.fault = std::move(replayed.fault);
+  }
+  const auto& sums = computed->sums;
+  result.routing = std::move(computed->routing);
+  has_gradients_ = true;
+  check_memory();  // before sums are judged that a changed weight may have spoiled
+  if (!sums.overflow.empty()) {
+    store_.discard_gradients();
+    throw CountOverflow(sums.overflow);
+  }
+  result.loss = preferences ? preferences->sums.mean().loss : sums.loss * scale;
+  result.grad_norm = std::sqrt(sums.squares);
+  if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
+    result.verdict = Verdict::not_finite;
+    result.culprit = sums.not_finite ? fmt::format("the gradient of {}",
+                                                   model_.spec().params[*sums.not_finite].name)
+                                     : "the loss";
+    store_.discard_gradients();
+    return result;
+  }
+  const double clip = setup_.optimizer.clip;
+  update(lr, clip > 0 ? std::min(1.0, clip / (result.grad_norm + 1e-6)) : 1.0, result.routing);
+  return result;
+}
+
+std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microbatches,
+                                                  const StepCounts& counts, ModelStage::When when) {
+  const auto program = training_program(pipe_, static_cast<int>(microbatches.size()), axes_.at.pipe,
+                                        first_trainable_stage());
+  RoutingSums routing(backend_, model_.spec(), setup_.exact_chunk > 0);
+  when.totals = routing.totals();
+  const auto losses = run(program, Purpose::train, microbatches, std::move(when));
+  if (!losses) return std::nullopt;
+  auto norms = [&] {
+    const TraceScope span("gradient norm");
+    const TaskScope task(Task::optimizer);
+    return store_.finish_gradients();
+  }();
+  const auto loss = download(axes_.world, backend_, *losses, counts.valid);
+  auto sums = setup_.exact_chunk > 0
+                  ? add_counts(axes_.world, model_.spec(), std::move(norms), loss)
+                  : add_in_order(axes_.world, std::move(norms), loss);
+  auto routed = routing.read(axes_.world, counts.tokens);
+  if (setup_.router_z == 0) routed.z = 0;  // made beside the other, and not trained for
+  return Computed{std::move(sums), std::move(routed)};
+}
+
+Trainer::Replayed Trainer::replay(const Computed& computed, const ActivationDigests& activations,
+                                  std::span<const Batch> microbatches, const StepCounts& counts,
+                                  ModelStage::When when) {
+  const auto& world = axes_.world;
+  when.drop = {};
+  const auto come_to = [&](const StepSums& s, const ActivationDigests& t) {
+    return Computation{digests_of_all_gradients(store_), s.loss, s.squares, t.read(world)};
+  };
+  Computed newest;
+  const auto execute = [&](std::vector<int> order) {
+    std::vector<Batch> ordered;
+    for (const int m : order) ordered.push_back(microbatches[static_cast<std::size_t>(m)]);
+    ActivationDigests of_this(backend_, model_, std::move(order));
+    when.activations = &of_this;
+    newest = *compute(ordered, counts, when);
+    return come_to(newest.sums, of_this);
+  };
+  const auto order = in_order(static_cast<int>(microbatches.size()));
+  const auto first = come_to(computed.sums, activations);
+  const auto second = execute(setup_.exact_chunk > 0 ? reversed(order) : order);
+  if (have_same_results(world, first, second)) return {newest, ""};
+  const auto third = execute(order);
+  const auto where = first_difference(world, model_, first, second);
+  const bool as_first = have_same_results(world, third, first);
+  if (!as_first && !have_same_results(world, third, second))
+    throw SharedError(
+        fmt::format("a step was computed three times, with three results, which differ {}", where));
+  return {newest, fmt::format("computed twice, with two results, which differ {}; a third "
+                              "computation has the {} one",
+                              where, as_first ? "first" : "second")};
+}
+
+void Trainer::update(double lr, double scale, const Routing& routing) {
+  const TraceScope span("optimizer");
+  const TaskScope task(Task::optimizer);
+  store_.update({.lr = lr, .decay = setup_.optimizer.weight_decay, .scale = scale});
+  if (setup_.balance == Balance::bias) move_router_biases(routing);
+  if (setup_.check_memory) memory_ = digests_of_memory(store_);
+}
+
+void Trainer::move_router_biases(const Routing& routing) {
+  for (std::size_t i = 0; i < routing.layers.size(); ++i) {
+    const auto p = model_.spec().blocks[static_cast<std::size_t>(routing.layers[i])].router_bias;
+    const bool moves = model_.spec().params[p.index()].learns_from == LearnsFrom::loads;
+    if (moves && freeze_states_[p.index()].trained)
+      store_.add(p, bias_change(routing.loads[i], setup_.balance_rate));
+  }
+}
+
+}  // namespace trireme
