@@ -5,6 +5,7 @@
   tests/program/run.py BUILD --fast           a choice
   tests/program/run.py BUILD --only PATTERN   those whose title holds this regular expression; says what the program said
   tests/program/run.py BUILD --list           titles
+  tests/program/run.py BUILD --random N --minutes M   faults drawn at random with seed N (random_faults.py), for M minutes
   tests/program/run.py --self-test            plants wrong outcomes and sees them refused
 
 Expected of every case: the exit code, what is said and what is not (no C++ in a message), that nothing hangs or stays
@@ -21,7 +22,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -38,6 +39,7 @@ import cases_scripts
 import cases_signals
 import cases_tuning
 import cases_writes
+import random_faults
 import self_test
 from engine import Workshop
 from judging import verdict
@@ -87,6 +89,17 @@ def try_case(workshop, number, case, work):
     return case, good, remark, said, time.monotonic() - begin
 
 
+def in_turn(pool, jobs, work, things):
+    """What `work` makes of each thing; a thing is drawn only when a worker is free."""
+    waiting = deque()
+    for thing in things:
+        waiting.append(pool.submit(work, thing))
+        if len(waiting) >= jobs:
+            yield waiting.popleft().result()
+    for last in waiting:
+        yield last.result()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", help="the build folder")
@@ -95,6 +108,9 @@ def main():
     parser.add_argument("--program", help="instead of BUILD's")
     parser.add_argument("--only", metavar="PATTERN", help="cases whose title holds it")
     parser.add_argument("--list", action="store_true", help="titles, and no more")
+    parser.add_argument("--random", metavar="SEED", help="cases drawn at random, instead of the tables")
+    parser.add_argument("--first", type=int, default=0, metavar="K", help="the first of the drawn cases to try")
+    parser.add_argument("--minutes", type=float, default=1, help="how long cases are drawn; 0: one case")
     parser.add_argument("--self-test", action="store_true", help="of the checker")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count()), help="cases at a time")
     parser.add_argument("--patience", type=float, default=1, help="times all limits, for slow machines")
@@ -104,14 +120,22 @@ def main():
         signal.signal(number, signal.SIG_DFL)  # nohup and others leave them ignored, and programs inherit that
     if options.self_test:
         return self_test.run()
-    cases = [c for c in all_cases() if (c.fast or not options.fast) and not (options.sanitized and disturbs_sanitizers(c))
+    end = time.monotonic() + 60 * options.minutes
+
+    def drawn_cases():
+        number = options.first
+        while number == options.first or time.monotonic() < end:
+            yield random_faults.case(options.random, number)
+            number += 1
+
+    cases = [] if options.random else [c for c in all_cases() if (c.fast or not options.fast) and not (options.sanitized and disturbs_sanitizers(c))
              and re.search(options.only or "", c.title)]
     if options.list:
         for case in cases:
             print(f"{case.title}{'  [known: ' + case.known + ']' if case.known else ''}")
         print(f"{len(cases)} cases")
         return 0
-    if not options.build or not cases:
+    if not options.build or not (cases or options.random):
         parser.error("no case has such a title" if options.build else "which build folder?")
     with tempfile.TemporaryDirectory(prefix="trireme-program-") as work:
         work = Path(work)
@@ -126,11 +150,15 @@ def main():
             return 1
         results = []
         with ThreadPoolExecutor(options.jobs) as pool:
-            for result in pool.map(lambda c: try_case(workshop, *c, work), enumerate(cases)):
+            tried = (pool.map(lambda c: try_case(workshop, *c, work), enumerate(cases)) if not options.random else
+                     in_turn(pool, options.jobs, lambda c: try_case(workshop, *c, work), enumerate(drawn_cases())))
+            for result in tried:
                 results.append(result)
                 case, good, remark, said, seconds = result
                 if not good:
                     print(f"FAILED {case.title}: {remark}", flush=True)
+                if options.random and not good:
+                    print("    faults: " + "; then ".join(run.faults for run in case.runs))
                 if said and (not good or options.only):
                     print("    " + said[-6000:].rstrip().replace("\n", "\n    "), flush=True)
     if options.durations:
