@@ -3,7 +3,8 @@
 
 namespace trireme {
 
-// What becomes of the numbers that a result's memory holds.
+// Selects whether an operation overwrites the memory of its result or adds to the numbers already
+// there.
 enum class Accumulate : std::uint8_t { overwrite, add };
 
 }  // namespace trireme

@@ -3,12 +3,14 @@
 
 namespace trireme {
 
-// Functions of one number between a model's layers: formulas in kernels/math/activations.hpp.
+// Element-wise activation functions of a model. kernels/math/activations.hpp contains their
+// formulas.
 enum class Activation : std::uint8_t {
-  gelu,  // tanh form (Hendrycks, Gimpel 2016)
+  gelu,  // tanh approximation (Hendrycks, Gimpel 2016)
 };
 
-// What opens the gate of a gated MLP (Shazeer 2020).
+// Activation function applied to the gate of a gated MLP (Shazeer 2020). silu gives SwiGLU, gelu
+// gives GeGLU.
 enum class GateFunction : std::uint8_t { silu, gelu };
 
 }  // namespace trireme

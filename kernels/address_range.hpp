@@ -1,13 +1,16 @@
 #pragma once
-// Host addresses reserved at once and opened as they are needed. What is closed counts neither as
-// memory nor against the kernel's limit of what may be promised (vm.overcommit_memory = 2).
+// A range of host addresses that is reserved once and made accessible step by step. Inaccessible
+// addresses use no memory and do not count against the kernel's commit limit (vm.overcommit_memory
+// = 2).
 #include <cstddef>
 
 namespace trireme {
 
+// Owner of a reserved range of host addresses, which are made accessible from the beginning.
 class AddressRange {
  public:
-  // Throws Error, saying which limit to raise.
+  // Reserves `bytes` of addresses, all inaccessible. Throws Error, which names the limit to raise,
+  // if the reservation fails.
   explicit AddressRange(std::size_t bytes);
   ~AddressRange();
   AddressRange(const AddressRange&) = delete;
@@ -15,8 +18,8 @@ class AddressRange {
 
   std::byte* begin() const { return begin_; }
   std::size_t bytes() const { return bytes_; }
-  // Makes [begin(), begin() + end) readable and writable; never closes anything. Throws Error when
-  // the system grants no more.
+  // Makes [begin(), begin() + end) readable and writable. Pages that are already accessible stay
+  // accessible. Throws Error if the system grants no more memory.
   void open_to(std::size_t end);
 
  private:

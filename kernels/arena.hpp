@@ -1,12 +1,13 @@
 #pragma once
-// Caching allocator over address ranges, with the account. It knows offsets, not memory: a backend
-// backs [0, reserved) with whatever it has, and `dry` with nothing, so all give the same account.
+// A caching allocator over address ranges that also keeps the memory account. The arena manages
+// offsets and never touches memory: each backend provides memory for [0, reserved), and the `dry`
+// backend provides none. All backends therefore report the same account.
 //
-// Best fit with splitting and coalescing, lowest address first among equals; the free range at the
-// end comes last, however long it is (Korn, Vo 1985: "In search of a better malloc"). So where a
-// block goes does not depend on how far the arena once grew, and equal steps reserve alike. Blocks
-// are free as soon as they are given back; a free range keeps the last event of every queue that
-// used it.
+// The allocator is best fit with splitting and coalescing. Among free ranges of equal size it
+// prefers the lowest address. It uses the free range at the end of the address range last, even if
+// that range fits best (Korn, Vo 1985: "In search of a better malloc"). Placement therefore does
+// not depend on how far the arena once grew, and equal steps reserve equal amounts. A block is free
+// as soon as it is given back. Each free range stores the last event of every queue that used it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,23 +21,30 @@
 
 namespace trireme {
 
-std::string describe(const Account&);  // one line for each kind in use, for messages
+// Formats the account for messages: one line for each kind with a nonzero peak, then the totals.
+std::string describe(const Account&);
 
+// One event ticket for each queue, indexed by Queue. 0 stands for no event.
 using Tickets = std::array<std::uint64_t, queue_count>;
 
+// Allocator of offsets in two address ranges, one for each Memory.
 class Arena {
  public:
+  // Sizes of blocks are rounded up to multiples of this many bytes.
   static constexpr std::size_t granule = 256;
 
   struct Taken {
     std::size_t offset, bytes;
-    Tickets last;  // the taker's first queue waits for these
+    Tickets last;  // the new owner's first queue waits for these
   };
 
-  // Bytes that may be reserved of each Memory.
+  // The parameters limit the bytes that may be reserved in each Memory.
   Arena(std::size_t device_capacity, std::size_t pinned_capacity);
 
+  // Returns a range of at least `bytes` and adds it to the account. Throws Error, with the account
+  // in the message, if the capacity does not suffice.
   Taken take(std::size_t bytes, Kind, Memory);
+  // Returns a range to the arena. `last` holds the last event of each queue that used the range.
   void give(std::size_t offset, std::size_t bytes, Kind, Memory,
             std::span<const Event> last) noexcept;
   const Account& account() const { return account_; }
@@ -49,7 +57,7 @@ class Arena {
   struct Range {
     std::size_t capacity = 0, end = 0;
     std::map<std::size_t, Free> by_offset;
-    std::set<std::pair<std::size_t, std::size_t>> by_size;  // bytes, offset
+    std::set<std::pair<std::size_t, std::size_t>> by_size;  // pairs of (bytes, offset)
   };
   static void insert(Range&, std::size_t offset, Free);
   static Free remove(Range&, std::size_t offset);

@@ -1,33 +1,37 @@
 #pragma once
-// Operations of causal attention. Shapes as in operations.hpp; T of k and v is that of their keys.
+// Operations of causal attention. operations.hpp explains the letters of shapes. For k and v, T is
+// the number of keys, which may differ from the number of queries.
 #include <algorithm>
 
 #include "kernels/operation.hpp"
 
 namespace trireme {
 
-// `tokens` queries at positions query_at and on, and as many keys or key_count at key_at and on.
+// Sizes and positions of one attention call. The `tokens` queries have consecutive positions from
+// `query_at`. The keys have consecutive positions from `key_at`.
 struct AttentionShape {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   double scale;
-  std::int64_t window = 0;     // keys that a query sees, up to its own; 0: all
-  std::int64_t key_count = 0;  // 0: as many as queries
+  std::int64_t window = 0;     // most recent keys that a query sees, its own included; 0: no limit
+  std::int64_t key_count = 0;  // 0: equal to `tokens`
   std::int64_t query_at = 0, key_at = 0;
-  bool documents = false;  // comes with start_BT
-  double softcap = 0;      // c > 0: scores s become c tanh(s / c)
+  bool documents = false;  // the call has start_BT
+  double softcap = 0;      // c > 0 replaces scores s by c tanh(s / c)
 
   std::int64_t keys() const { return key_count > 0 ? key_count : tokens; }
 };
 
-// Bytes that a call is lent: scratch, and what stands between pieces of keys.
+// Bytes of memory that the caller lends to an attention call: `workspace` is scratch, and `state`
+// carries partial results between pieces of keys.
 struct AttentionBytes {
   std::size_t workspace = 0, state = 0;
 };
 
-// Pairs of a query and a key that it sees, counted as an area: T^2 / 2 of T queries and their keys.
+// Returns the number of (query, key) pairs in which the query sees the key, computed as an area: T
+// queries on their own T keys give T^2 / 2.
 inline double pairs_seen(const AttentionShape& s) {
   const auto keys = static_cast<double>(s.keys()), queries = static_cast<double>(s.tokens);
-  // Of all queries before x, if the first key is at 0.
+  // Pairs of all queries before x, if the first key has position 0.
   const auto before = [&](double x) {
     const double inside = std::clamp(x, 0.0, keys);
     return inside * inside / 2 + keys * (std::max(x, keys) - keys);
@@ -37,16 +41,19 @@ inline double pairs_seen(const AttentionShape& s) {
   return seen(first) - (s.window > 0 ? seen(first - static_cast<double>(s.window)) : 0);
 }
 
-// Two products of D a pair and head. Backward has five, as the probabilities are computed again.
+// Returns the floating-point operations of one call. The forward pass has two products over
+// head_dim for each pair and head. The backward pass has five because it recomputes the
+// probabilities.
 inline double attention_flops(const AttentionShape& s, Direction d) {
   const double forward = 4.0 * static_cast<double>(s.batch * s.heads * s.head_dim) * pairs_seen(s);
   return d == Direction::forward ? forward : 2.5 * forward;
 }
 
-// Keys and values of a context may come in pieces, one call each in ascending order, and what is
-// known of the queries stands in the state between them. Queries have the bits that all keys at
-// once give them, if each piece begins at a multiple of BackendProperties::key_tile; but in bf16 on
-// cuda, where cuDNN rounds what each piece gives.
+// Position of a call in a sequence of calls that together cover all keys of a context. The keys and
+// values may arrive in pieces: one call for each piece, in ascending order. Between the calls,
+// `state` holds the partial results of the queries. The results for the queries have the same bits
+// as a single call over all keys if each piece begins at a multiple of BackendProperties::key_tile.
+// The exception is bf16 on cuda, where cuDNN rounds the result of each piece.
 enum class Piece : std::uint8_t { all, first, next, last };
 constexpr bool begins_keys(Piece p) {
   return p == Piece::all || p == Piece::first;
@@ -57,15 +64,23 @@ constexpr bool ends_keys(Piece p) {
 
 namespace kernel {
 
-// softmax(s) v with s = scale q k', or c tanh(scale q k' / c) with a soft cap c, over the keys not
-// later than the query, and of those the last `window`; query head h reads key/value head h * G /
-// H. Strided: only the last dim is dense. lse is the log of what softmax divides by; backward needs
-// it beside inputs and output. o and lse are written with the last piece; each query sees a key of
-// some piece. start_BT (i32): query t sees keys start(t) to t alone, those of its document, which
-// starts at that position; a row never falls, and start(t) <= t. flops() counts as if it were
-// absent. sink_H: softmax divides by exp(sink) of the head more than its keys add up to (Xiao et
-// al. 2023, as OpenAI's gpt-oss learns it). workspace and, with pieces, state have the bytes that
-// Backend::attention_bytes asks for; absent where those are none.
+// Computes o = softmax(s) v with the scores s = scale q k', or s = c tanh(scale q k' / c) with a
+// soft cap c. A query sees the keys up to its own position, of these only the last `window` if that
+// is positive. Query head h reads key/value head h * G / H. The views are strided: only their last
+// dim must be dense.
+//
+// lse is the log of the softmax's denominator, which the backward pass reads. o and lse are written
+// by the call with the last piece. Each query must see at least one key in some piece.
+//
+// `start_BT` (i32) restricts attention to documents: query t sees only keys start(t) to t, where
+// start(t) is the position at which its document begins. The values of a row never decrease, and
+// start(t) <= t. flops() ignores `start_BT`.
+//
+// `sink_H` adds exp(sink(h)) to the softmax's denominator of head h (Xiao et al. 2023; learned as
+// in OpenAI's gpt-oss).
+//
+// `workspace` and, if keys come in pieces, `state` have the sizes that Backend::attention_bytes
+// returns. A view whose size would be 0 is absent.
 struct Attention {
   static constexpr std::string_view name = "attention";
   View o_BTHD{}, lse_BHT{};
@@ -88,9 +103,11 @@ struct Attention {
   double flops() const { return attention_flops(shape, Direction::forward); }
 };
 
-// Of queries and the keys of one piece: dq is written with the last one, dk and dv, in the compute
-// or the wide type, with each, or added to. As i64 they count quanta of 2^-shift gradient quanta: a
-// call's sum over its queries is one term.
+// Backward pass of Attention for the queries and one piece of keys. dq is written by the call with
+// the last piece. Each call writes dk and dv of its own keys or, if `keys` is Accumulate::add, adds
+// to them. dk and dv have the compute type, the wide type or i64. As i64 they count units of
+// 2^-shift gradient quanta (lib/base/fixed.hpp): the sum over the queries of one call is rounded
+// once.
 struct AttentionGrad {
   static constexpr std::string_view name = "attention_grad";
   View dq_BTHD{}, dk_BTGD, dv_BTGD;
@@ -116,8 +133,9 @@ struct AttentionGrad {
   double flops() const { return attention_flops(shape, Direction::backward); }
 };
 
-// Of sinks, by what attention made with them: dsink(h) = - sum over b and t of
-// exp(sink(h) - lse(b, h, t)) do(b, t, h).o(b, t, h), in the wide type. Strided, but for sinks.
+// Gradient of the attention sinks, from the results of Attention: dsink(h) = - sum over b and t of
+// exp(sink(h) - lse(b, h, t)) do(b, t, h).o(b, t, h), in the wide type. All views except the sinks
+// may be strided.
 struct SinkGrad {
   static constexpr std::string_view name = "sink_grad";
   View dsink_H;
@@ -129,12 +147,14 @@ struct SinkGrad {
   }
 };
 
-// Attention of a few more positions of one sample, whose earlier keys and values are kept: rows of
-// k and v become positions `at` and on of the caches, and each query attends to the positions up to
-// its own, as Attention has it, sinks and windows included. Position p is row p % P of a cache:
-// P >= at + T, or, a multiple of BackendProperties::key_tile, P >= window + T - 1. Other
-// rows stay as they are. Strided: only the last dim is dense. A head's bits depend on that head and
-// position alone.
+// Attention of T new positions of one sample whose earlier keys and values are cached. The rows of
+// k and v become positions `at` and following of the caches. Each query attends to the positions up
+// to its own, with sinks, window and soft cap as in Attention.
+//
+// Position p is stored in row p % P of a cache. P must be at least at + T. With a window, P may
+// instead be a multiple of BackendProperties::key_tile that is at least window + T - 1. Other rows
+// of the caches do not change. The views are strided: only their last dim must be dense. The bits
+// of a result depend only on its head and position.
 struct CachedAttention {
   static constexpr std::string_view name = "cached_attention";
   View o_THD, k_cache_PGD, v_cache_PGD;
@@ -150,12 +170,12 @@ struct CachedAttention {
     read(f, o.q_THD, o.k_TGD, o.v_TGD);
     may_read(f, o.sink_H);
   }
-  // Positions that some query sees.
+  // Returns the number of positions that at least one query sees.
   std::int64_t positions() const {
     const auto all = at + q_THD.extent[0];
     return window > 0 ? std::min(all, window - 1 + q_THD.extent[0]) : all;
   }
-  // tile: BackendProperties::key_tile.
+  // Returns true if the cache has enough rows for this call. `tile` is BackendProperties::key_tile.
   bool fits(const ConstView& cache_PGD, std::int64_t tile) const {
     const auto P = cache_PGD.extent[0];
     return P >= at + q_THD.extent[0] || (P >= positions() && P % tile == 0);

@@ -1,7 +1,7 @@
 #pragma once
-// The hardware contract: memory, queues and transfers of a machine that computes the operations of
-// kernels/operations.hpp. Kernels see Views, allocate nothing, and are asynchronous on their
-// queue unless said otherwise.
+// The interface to hardware: memory, queues and transfers of a machine that computes the operations
+// of kernels/operations.hpp. Kernels receive views and never allocate memory. Unless a comment says
+// otherwise, calls are asynchronous: they put work on a queue and return.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,68 +14,82 @@
 
 namespace trireme {
 
-// Work put on one queue runs in order; queues are ordered against each other by events alone.
+// Streams of work. Work on one queue runs in order. Different queues are ordered only by events: a
+// queue can wait for an event of another queue. `gather` and `scatter` carry the collectives of
+// weights and gradients, `exchange` those between sequence-parallel or expert-parallel ranks,
+// `down` and `up` messages between pipeline stages, and `host` copies of offloaded activations.
 enum class Queue : std::uint8_t { compute, gather, scatter, exchange, down, up, host };
 inline constexpr int queue_count = 7;
 std::string_view name_of(Queue);
 
-// Has passed when all work put on `queue` up to `ticket` is done; ticket 0 has always passed.
+// A point in a queue. An event has passed once all work up to `ticket` on `queue` is done. Ticket 0
+// has always passed.
 struct Event {
   Queue queue = Queue::compute;
   std::uint64_t ticket = 0;
 };
 
-// What a block is for, in the account.
+// Purpose of a memory block. The account reports bytes by kind.
 enum class Kind : std::uint8_t {
   weights,
   optimizer,
   gradients,
-  gathered,
-  saved,
-  transient,
-  boundary,
-  staging,
-  snapshot,
-  offloaded,
-  workspace
+  gathered,   // weights after an all-gather
+  saved,      // activations kept for the backward pass
+  transient,  // temporary results
+  boundary,   // inputs of a pipeline stage, and its messages to other stages
+  staging,    // buffers of messages in transit
+  snapshot,   // copy of the training state, from which a checkpoint is written
+  offloaded,  // activations moved to pinned host memory
+  workspace   // scratch of kernels
 };
 inline constexpr int kind_count = 11;
 std::string_view name_of(Kind);
 
+// Memory of the device, or host memory that the device can access directly (page-locked).
 enum class Memory : std::uint8_t { device, pinned };
 
+// One block of memory, as returned by Backend::take.
 struct Block {
   std::byte* data = nullptr;
-  std::size_t bytes = 0;  // rounded up by the arena
+  std::size_t bytes = 0;  // rounded up to a multiple of Arena::granule
   Kind kind{};
   Memory memory{};
 };
 
-// Bytes, a pure function of the sequence of takes and gives: equal on every backend.
+// Memory use in bytes. `live` is what is in use now and `peak` the maximum so far, for each Kind
+// and for all together. The numbers depend only on the sequence of calls to take and give, so they
+// are equal on every backend.
 struct Account {
   std::array<std::size_t, kind_count> live{}, peak{};
   std::size_t live_all = 0, peak_all = 0;
-  std::size_t reserved = 0;         // most address space ever needed, gaps included
-  std::size_t pinned_reserved = 0;  // the same of Memory::pinned
+  std::size_t reserved = 0;         // highest address ever used, gaps included
+  std::size_t pinned_reserved = 0;  // the same for Memory::pinned
 };
 
-// What does not change while a backend is open.
+// Properties of a backend that stay constant while it is open.
 struct BackendProperties {
   std::string name;
-  // May the host read and write the memory that `take` returns? It always may if that is pinned.
+  // True if the host may read and write device memory from `take`. The host may always access
+  // pinned memory.
   bool host_readable = true;
-  // Scratch that kernels on compute need at all times: lib/ takes it once and lends it.
+  // Scratch memory that kernels on the compute queue need at all times. The library takes it once
+  // and passes it to lend_workspace.
   std::size_t workspace_bytes = 0;
-  // Rows of logits that the head makes at a time: enough to keep this machine busy.
+  // Number of rows of logits that the model's head computes at a time, large enough to keep this
+  // machine busy.
   std::int64_t head_rows = 256;
-  // Has it what run.exactness = "invariant" asks for: counts of quanta and SumOrder::by_shape?
+  // True if the backend supports run.exactness = "invariant", which needs i64 sums of quanta and
+  // SumOrder::by_shape.
   bool invariant = true;
-  // Attention's pieces of keys begin at multiples of this, for the bits of all keys at once.
+  // Attention over pieces of keys has the same bits as attention over all keys at once if each
+  // piece begins at a multiple of this number of keys.
   std::int64_t key_tile = 64;
-  // Has it what keeps keys and values: CachedAttention and SumOrder::by_row?
+  // True if the backend supports key/value caches, which need CachedAttention and SumOrder::by_row.
   bool caches = true;
 };
 
+// Interface of a backend: a machine that owns memory and queues and computes operations.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -89,43 +103,52 @@ class Backend {
   std::size_t workspace_bytes() const { return properties().workspace_bytes; }
   std::int64_t head_rows() const { return properties().head_rows; }
 
-  // Puts the operation on the queue. The memory of its views stays valid until it is done; the
-  // struct itself is copied if that is later.
+  // Puts the operation on the queue. The memory of its views must stay valid until the operation is
+  // done. The struct itself may be destroyed after the call: the backend copies it if necessary.
   virtual void put(Queue, const kernel::Operation&) = 0;
-  // Of kernel::Attention or, backward, kernel::AttentionGrad.
+  // Returns the bytes that kernel::Attention (forward) or kernel::AttentionGrad (backward) needs
+  // for this shape and compute type.
   virtual AttentionBytes attention_bytes(const AttentionShape&, DType, Direction) const = 0;
 
-  // Memory. Blocks are taken and given back in program order. `last` names for each queue the last
-  // event that used the block; the next taker's `first` queue waits for them. Throws Error with the
-  // account when memory is exhausted. `give` never throws.
+  // Takes a block of at least `bytes`. Callers take blocks and give them back in program order. The
+  // memory may still be in use by a previous owner's queues, so the queue `first` waits for them.
+  // Throws Error, with the account in the message, if memory is exhausted.
   virtual Block take(std::size_t bytes, Kind, Queue first, Memory = Memory::device) = 0;
+  // Gives a block back. `last` holds, for each queue that used the block, the last event after its
+  // use. Never throws.
   virtual void give(const Block&, std::span<const Event> last) noexcept = 0;
   virtual const Account& account() const = 0;
+  // Gives the kernels on the compute queue their scratch memory of workspace_bytes().
   virtual void lend_workspace(View) = 0;
 
-  // Queues.
+  // Returns an event that passes when the work put on the queue so far is done.
   virtual Event record(Queue) = 0;
+  // Makes the queue wait for the event before it continues. The host does not wait.
   virtual void wait(Queue, Event) = 0;
+  // Returns true if the event has passed.
   virtual bool done(Event) = 0;
+  // Returns the queue's handle in the device's API (a cudaStream_t on cuda), or null if there is
+  // none.
   virtual void* native(Queue) = 0;
 
-  // False: nothing is kept of what is written, so what costs time to make need not be.
+  // Returns false if the backend discards all values that are written. Callers can then skip work
+  // that only produces values.
   virtual bool keeps_values() const { return true; }
 
-  // Transfers. `upload` has copied its span when it returns; `download` returns when the bytes are
-  // there (dense views both).
+  // Copies host memory to a dense view. The span may be reused as soon as the call returns.
   virtual void upload(Queue, View dst, std::span<const std::byte>) = 0;
+  // Copies a dense view to host memory. Blocks until the bytes have arrived.
   virtual void download(Queue, std::span<std::byte>, ConstView src) = 0;
-  // The same bytes from or to Memory::pinned, where the queue comes to it: the host waits for
-  // nothing.
+  // Copies between device memory and a view in Memory::pinned, asynchronously on the queue:
+  // bring_down from the device, bring_up to it.
   virtual void bring_down(Queue q, View pinned, ConstView src) {
     put(q, kernel::Copy{.dst = pinned, .src = src});
   }
   virtual void bring_up(Queue q, View dst, ConstView pinned) {
     put(q, kernel::Copy{.dst = dst, .src = pinned});
   }
-  // Says that the host itself reads or writes memory at this point of the queue. Only a backend
-  // that checks the order of accesses does anything.
+  // Reports that the host itself reads or writes memory at this point of the queue. Only a backend
+  // that checks the order of accesses uses the report.
   virtual void touched(Queue, ConstView /*read*/, View /*written*/) {}
 };
 

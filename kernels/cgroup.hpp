@@ -1,15 +1,18 @@
 #pragma once
-// What control groups, such as those of a batch job's --mem, leave of a machine's memory.
+// Memory limits that Linux control groups set for this process, for example from a batch job's
+// --mem.
 #include <cstddef>
 #include <filesystem>
 #include <string_view>
 
 namespace trireme {
 
-// The least limit, in bytes, of this process' groups and of all above them, which it shares with
-// what else runs in them; SIZE_MAX: none.
+// Returns the smallest memory limit, in bytes, of this process's control groups and their
+// ancestors. Other processes in these groups share the limit. Returns SIZE_MAX if there is no
+// limit.
 std::size_t cgroup_limit();
-// The same of the groups that `own` names, as /proc/self/cgroup does, mounted at `mounted`.
+// Returns the same for given groups. `own` has the format of /proc/self/cgroup, and `mounted` is
+// the directory where the cgroup file system is mounted.
 std::size_t cgroup_limit(std::string_view own, const std::filesystem::path& mounted);
 
 }  // namespace trireme

@@ -1,11 +1,11 @@
 #pragma once
-// Memory for debugging, in which each block has pages of its own:
+// Guarded memory for debugging (run.guards). Each block has pages of its own:
 //
 //   no access | known bytes, the block, known bytes up to Arena::granule | no access
 //
-// so that what is read or written beyond the last granule ends the process at once, and what is
-// written between it and the block shows when the block is given back, as the known bytes have
-// changed. Nothing is used again: what is touched after it was given back ends the process, too.
+// An access beyond the last granule ends the process at once. A write between the block and that
+// point changes the known bytes, which are checked when the block is given back. Addresses are
+// never reused, so an access to a block after it was given back also ends the process.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,23 +18,27 @@ namespace trireme {
 
 enum class Guards : std::uint8_t { off, on };
 
-// Bytes from the beginning of the pages that are accessible.
+// Layout of a guarded block. All members are offsets in bytes from its first accessible page.
 struct GuardedPlace {
-  std::size_t begin, end;    // of the block
-  std::size_t pages;         // all of them
+  std::size_t begin, end;    // the block is [begin, end)
+  std::size_t pages;         // end of the accessible pages
   std::size_t watched_from;  // known bytes are [watched_from, begin) and [end, pages)
   std::size_t reserved(std::size_t page) const { return pages + 2 * page; }
 };
+// Returns the layout of a block of `bytes` on a system whose pages have `page` bytes.
 GuardedPlace guarded_place(std::size_t bytes, std::size_t page);
 
 inline constexpr auto known_byte = std::byte{0xa5};
-inline constexpr auto fresh_byte = std::byte{0xff};  // of the block when it is taken: NaNs
+// Value of each byte of a new block. Floating-point numbers made from these bytes are NaN.
+inline constexpr auto fresh_byte = std::byte{0xff};
 
-// What is wrong, if anything is, with the known bytes before and behind a block.
+// Returns a message if the known bytes before or behind a block have changed. `bytes` is the size
+// of the block.
 std::optional<std::string> guard_damage(std::span<const std::byte> before,
                                         std::span<const std::byte> behind, std::size_t bytes, Kind);
 
-// Says what is wrong and ends the process: memory is given back where nothing may throw.
+// Logs `what` and aborts the process. Blocks are given back in noexcept functions, so an exception
+// is not possible.
 [[noreturn]] void end_for_damage(const std::string& what) noexcept;
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
-// What backends share that run every operation at once, in host memory: memory over reserved
-// addresses, queues that are always finished, upload and download. Kernels stay abstract.
+// Base class of backends that run every operation at once, in host memory. It implements memory
+// over reserved addresses, queues whose work is always finished, uploads and downloads. Derived
+// classes implement the kernels.
 
 #include <array>
 
@@ -13,14 +14,16 @@ namespace trireme {
 
 enum class Poison : std::uint8_t { off, on };
 
-// This machine's memory in bytes, as far as control groups leave it: what may be reserved.
+// Returns this machine's memory in bytes, or the control group limit if that is smaller. No more
+// memory than this is reserved.
 std::size_t physical_memory();
 
+// Backend that runs each operation during put(), in host memory.
 class Immediate : public Backend {
  public:
   static constexpr std::size_t workspace_size = std::size_t{16} << 20;
 
-  // Poison fills blocks with NaN patterns as they are given back.
+  // Poison::on fills blocks with NaN bit patterns when they are given back.
   explicit Immediate(BackendProperties, Poison = Poison::off, Guards = Guards::off);
 
   const BackendProperties& properties() const final { return properties_; }
@@ -47,9 +50,9 @@ class Immediate : public Backend {
   Poison poison_;
   Guards guards_;
   std::size_t capacity_;
-  std::array<AddressRange, 2> ranges_;  // by Memory
+  std::array<AddressRange, 2> ranges_;  // index: Memory
   Arena arena_;
-  GuardedMemory guarded_;  // where guards are on: the arena then counts alone
+  GuardedMemory guarded_;  // with guards, provides the memory; the arena then only counts
   View scratch_;
 };
 

@@ -1,15 +1,19 @@
 #pragma once
-// What every operation is: operands with roles, and how much there is to do. Whatever is not
-// arithmetic (deferring, checking order, counting, timing) walks the operands and names none.
+// The common form of all operations: operands with roles, and the amount of work. Code that does no
+// arithmetic (deferring, checking access order, counting, timing) visits the operands generically
+// and depends on no particular operation.
 //
 // An operation is a struct with
 //   static constexpr std::string_view name
-//   static void operands(auto& o, auto&& f)   calls f with each operand, by the verbs below
-// An operand that may be absent has {} as its default; leaving out another is a warning that the
-// build takes for an error. Where the operands do not say it, also
-//   double flops() const                      of products
-//   double bytes() const                      of memory, each element read or written once
-//   static void in_steps(const O&, put)       the same in other operations, for want of a kernel
+//   static void operands(auto& o, auto&& f)   calls f with each operand, through the verbs below
+// Operands that may be absent have {} as their default. Omitting any other operand in an
+// initializer is a compiler warning, which the build treats as an error. Optional members:
+//   double flops() const                      floating-point operations, if the operation is a
+//   product double bytes() const                      memory traffic, each element read or written
+//   once, if it
+//                                             differs from the sum over the operands
+//   static void in_steps(const O&, put)       puts equivalent simpler operations, for backends that
+//                                             lack a kernel for this one
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -19,12 +23,14 @@
 
 namespace trireme {
 
+// How an operation uses an operand.
 enum class Role : std::uint8_t {
   read,
-  write,    // all of it is written; what was there does not matter
+  write,    // overwritten entirely; the previous contents do not matter
   add,      // read and written
-  scratch,  // written and read; its contents mean nothing afterwards
+  scratch,  // written and read; the contents are meaningless afterwards
 };
+// Whether an operand must be present or may be absent.
 enum class Need : std::uint8_t { must, may };
 
 constexpr bool reads(Role r) {
@@ -38,10 +44,12 @@ constexpr Role role_of(Accumulate how) {
   return how == Accumulate::add ? Role::add : Role::write;
 }
 
+// Pass of an operation: forward or backward.
 enum class Direction : std::uint8_t { forward, backward };
 
-// The verbs with which an operation lists its operands, always in the same order. A result is added
-// to or written, as `how` says; an operand of a may_ verb may be absent and has {} as its default.
+// The verbs with which an operation lists its operands, always in the same order. A `result` is
+// overwritten or added to, depending on `how`. An operand listed by a may_ verb may be absent and
+// has {} as its default.
 namespace kernel {
 
 template <Role role, Need need = Need::must>
@@ -64,7 +72,8 @@ void may_result(auto& f, Accumulate how, auto&... views) {
 
 }  // namespace kernel
 
-// f(view, role) for each operand that is there; the views may be changed where `o` may.
+// Calls f(view, role) for each operand that is present. If `o` is not const, `f` may modify the
+// views.
 template <class O, class F>
 void each_operand(O& o, F&& f) {
   std::remove_const_t<O>::operands(o, [&](auto& view, Role role, Need = Need::must) {
@@ -72,7 +81,7 @@ void each_operand(O& o, F&& f) {
   });
 }
 
-// The index of the first operand that must be there and is not; -1: none.
+// Returns the index of the first required operand that is absent, or -1 if none is.
 template <class O>
 int missing_operand(const O& o) {
   int at = 0, missing = -1;
@@ -83,10 +92,10 @@ int missing_operand(const O& o) {
   return missing;
 }
 
-// The least that any machine moves and computes.
+// Lower bound of the work of an operation on any machine.
 struct Work {
-  double bytes = 0;  // of memory
-  double flops = 0;  // of products
+  double bytes = 0;  // read from or written to memory
+  double flops = 0;  // of matrix products and attention
 
   Work& operator+=(const Work& w) {
     bytes += w.bytes;
@@ -95,10 +104,12 @@ struct Work {
   }
 };
 
+// Returns the bytes of all elements of a view, each counted once. An absent view has 0.
 inline double bytes_seen(const ConstView& v) {
   return v ? static_cast<double>(v.count()) * static_cast<double>(bytes_of(v.dtype)) : 0;
 }
 
+// Returns the work of one operation.
 template <class O>
 Work work_of(const O& o) {
   Work w;

@@ -1,14 +1,14 @@
 #pragma once
-// Everything that Trireme asks a machine to compute, each operation once. Backends implement each
-// as run(const kernel::X&, ...); one that is missing does not compile.
+// All operations that Trireme asks a backend to compute. A backend implements each one as run(const
+// kernel::X&, ...). If one is missing, the backend does not compile.
 //
-// Shapes: B samples, T positions (or rows: B*T flattened where no B stands beside it), C width,
-// H query heads, G key/value heads, D head dim, F hidden width, V vocabulary, M N K of a product,
-// N elements of any shape. Views are dense unless strided is said.
-// Dtypes: one compute type (bf16, f32 or f64) in an operation; statistics, gradients of weights,
-// master weights and moments in wide(compute); token ids i32; sample numbers i64; sums f64. Where
-// i64 is said of a sum it counts quanta (lib/base/fixed.hpp) and `largest` (f32, one element), if
-// it is there, becomes the larger of itself and every term's magnitude, infinite with a NaN.
+// Shapes: B samples, T positions (or rows: B*T flattened if there is no B), C width, H query heads,
+// G key/value heads, D head dim, F hidden width, V vocabulary, M N K sizes of a matrix product, N
+// elements of any shape. Views are dense unless a comment says strided.
+// Dtypes: one compute type (bf16, f32 or f64) in an operation; statistics, weight gradients, master
+// weights and moments in wide(compute); token ids i32; sample numbers i64; sums f64. A sum of type
+// i64 counts quanta (lib/base/fixed.hpp). With it comes an optional operand `largest` (f32, one
+// element), which is raised to the largest magnitude of all terms, or to infinity if a term is NaN.
 #include <algorithm>
 #include <string_view>
 #include <variant>
@@ -23,36 +23,40 @@
 
 namespace trireme {
 
-// Which samples and positions the rows of a [B, T, ...] view are.
+// Sample numbers and positions of the rows of a [B, T, ...] view.
 struct SampleRows {
   ConstView sample_B;      // i64, global sample numbers
-  std::int64_t t0 = 0;     // position of the first row of each sample, the others follow it, ...
-  ConstView position_T{};  // ... or, where this is there (i32), the position of each
+  std::int64_t t0 = 0;     // position of the first row of each sample; the others count up from it
+  ConstView position_T{};  // i32; if present, replaces t0 by the position of each row
 };
 
-// What is done to a product c = a b while its operands are at hand; nothing where all are absent.
-// At most one is there, but a bias may go with activated_MN.
+// Work that is fused with a product c = a b, while its operands are at hand. All members absent
+// means no extra work. At most one view may be present, except that a bias may accompany
+// activated_MN. The bias is added to each row of c.
 struct Epilogue {
   ConstView bias_N{};
-  Activation activation = Activation::gelu;  // of the next two
-  View activated_MN{};          // gets the activation of c, which stays the pre-activation
-  ConstView activated_at_MN{};  // c, dense, is multiplied by the activation's slope at these
-  View row_sum_M{};             // wide; gets the sum over K of a, added to where c is; a' is dense
+  Activation activation = Activation::gelu;  // the function for the next two members
+  View activated_MN{};          // output: the activation of c; c itself keeps the pre-activation
+  ConstView activated_at_MN{};  // dense; c is multiplied by the activation's derivative here
+  View row_sum_M{};             // wide; the sum of a over K, accumulated like c; a' is dense
 };
 
+// What happens to the logits of a loss: they stay, or their gradient replaces them.
 enum class Logits : std::uint8_t { keep, become_gradient };
 
-// What another model makes of the same rows, in the same type; absent: none.
+// Logits of another model, the teacher, for the same rows and in the same type. If `logits_TV` is
+// absent, there is no teacher. CrossEntropy explains `temperature` and `share`.
 struct Teacher {
   ConstView logits_TV{};
-  double softcap = 0;  // of these
+  double softcap = 0;  // soft cap on the teacher's logits; 0: none
   double temperature = 1, share = 0;
 };
 
 namespace kernel {
 
-// dst = src, or dst += src. Strided on both sides, any dims of one shape; casts between compute
-// types, f64 and themselves; i64 and i32 from their own kind, i32 not added.
+// Copies: dst = src, or dst += src. Both views have the same shape and may be strided in every dim.
+// The copy casts between floating-point types. i64 and i32 are copied only to their own type, and
+// i32 cannot be added.
 struct Copy {
   static constexpr std::string_view name = "copy";
   View dst;
@@ -64,7 +68,7 @@ struct Copy {
   }
 };
 
-// Strided, of any dtype.
+// Sets all elements of `dst` to `value`. The view may be strided and have any dtype.
 struct Fill {
   static constexpr std::string_view name = "fill";
   View dst;
@@ -72,7 +76,8 @@ struct Fill {
   static void operands(auto& o, auto&& f) { write(f, o.dst); }
 };
 
-// sum (i64) = x, or sum += x, as counts of gradients' quanta; x is f32.
+// Converts x (f32) to counts of gradient quanta (lib/base/fixed.hpp): sum = x, or sum += x. `sum_N`
+// is i64.
 struct AddFixed {
   static constexpr std::string_view name = "add_fixed";
   View sum_N;
@@ -86,8 +91,9 @@ struct AddFixed {
   }
 };
 
-// y = what counts of 2^-shift quanta come to, in a compute type, or NaN, all of it, if `terms`
-// terms of the largest one's magnitude do not fit. Strided: only the last dim is dense.
+// Converts counts back to numbers of a compute type: y = sum * 2^-shift gradient quanta. `largest`
+// is the largest magnitude among the terms of the sum. If `terms` terms of this magnitude could
+// overflow a sum, all of y becomes NaN. The views are strided: only their last dim must be dense.
 struct ReadFixed {
   static constexpr std::string_view name = "read_fixed";
   View y_BTHD;
@@ -100,9 +106,10 @@ struct ReadFixed {
   }
 };
 
-// y = code * scale in f32, then rounded, of S records of weights of 4 bits (kernels/nf4.hpp); y_N
-// is dense, with all weights of each. Scales are rounded once (kernels/math/nf4.hpp), so bits are
-// the same everywhere. Strided: rows of the others are dense.
+// Decodes S records of 4-bit weights (kernels/nf4.hpp): y = code * scale in f32, then rounded to
+// the type of y. `y_N` is dense and holds all weights of the records in order. Each scale is
+// rounded once (kernels/math/nf4.hpp), so the bits are the same on every backend. The other views
+// are strided, with dense rows.
 struct Dequantize {
   static constexpr std::string_view name = "dequantize";
   View y_N;
@@ -113,9 +120,10 @@ struct Dequantize {
   }
 };
 
-// c = a b, or c += a b. Two dims each, one of the two strides is 1 (transposes are strides). c is
-// in the compute type, or in its wide type for gradients of weights and routers' logits. In bf16 a
-// product may be rounded before a bias, or what is there, is added: algorithms of cuBLASLt do so.
+// Computes c = a b, or c += a b, and then the epilogue. Each matrix has two dims, and one of its
+// two strides is 1, so that transposes are views. c has the compute type. For weight gradients and
+// router logits it has the wide type. In bf16 the product may be rounded before the bias or the
+// previous c is added, as some algorithms of cuBLASLt do.
 struct Matmul {
   static constexpr std::string_view name = "matmul";
   View c_MN;
@@ -135,9 +143,9 @@ struct Matmul {
   }
 };
 
-// Layer norm (Ba et al. 2016): y = (x - mean) * rstd * w + b over each row; b may be absent.
-// Without mean and b the RMS norm (Zhang, Sennrich 2019): y = x * rstd * w,
-// rstd = 1 / sqrt(mean(x^2) + eps).
+// Normalises each row. Layer norm (Ba et al. 2016): y = (x - mean) * rstd * w + b, where b may be
+// absent. RMS norm (Zhang, Sennrich 2019), if mean and b are absent: y = x * rstd * w with rstd = 1
+// / sqrt(mean(x^2) + eps).
 struct Norm {
   static constexpr std::string_view name = "norm";
   View y_TC, mean_T{}, rstd_T;
@@ -151,10 +159,11 @@ struct Norm {
   }
 };
 
-// dx, absent when it is not wanted, gets dsum (which may be absent) + the norm's gradient by x; dw
-// and db are absent when their parameter is frozen, and `how` applies to them. dx alone, or dw and
-// db alone, have the same bits as all together. w may be absent where dx is. dx may be dy, but not
-// dsum.
+// Backward pass of Norm. dx = dsum + the gradient of the norm with respect to its input, where
+// `dsum_TC` may be absent. `dx_TC` is absent if it is not needed. `dw_C` and `db_C` are absent if
+// their parameter is frozen. `how` applies to dw and db. Computing dx alone, or dw and db alone,
+// gives the same bits as computing all three. `w_C` may be absent if `dx_TC` is. dx may share
+// memory with dy, but not with dsum.
 struct NormGrad {
   static constexpr std::string_view name = "norm_grad";
   View dx_TC{}, dw_C{}, db_C{};
@@ -174,7 +183,9 @@ struct NormGrad {
   }
 };
 
-// y = skip + x * keep / (1 - p); skip may be absent; p = 0 keeps everything; y may be x or skip.
+// Computes y = skip + x * keep / (1 - p), where `keep` is a random mask of 0 and 1. DropoutKey
+// defines the mask. `skip_BTC` may be absent. p = 0 keeps everything. y may share memory with x or
+// skip.
 struct Dropout {
   static constexpr std::string_view name = "dropout";
   View y_BTC;
@@ -188,7 +199,7 @@ struct Dropout {
   }
 };
 
-// sum = skip + dropout(x), y = its norm. sum may be x.
+// Fuses Dropout and Norm: sum = skip + dropout(x), y = norm(sum). sum may share memory with x.
 struct ResidualNorm {
   static constexpr std::string_view name = "residual_norm";
   View sum_BTC, y_BTC, mean_T{}, rstd_T;
@@ -219,10 +230,11 @@ struct ResidualNorm {
   }
 };
 
-// Su et al. 2021. In place on a strided view: the halves (x1, x2) of each head turn by the angle of
-// their position: forward (x1 c - x2 s, x2 c + x1 s), backward the inverse. The table holds cos
-// then sin for E = D/2 frequencies in the wide type; its first row belongs to the view's position
-// 0, or, where position_BT (i32) is there, row position(b, t) to row t of sample b.
+// Rotary position embedding (Su et al. 2021), in place on a strided view. The two halves (x1, x2)
+// of each head are rotated by the angles of their position: forward gives (x1 c - x2 s, x2 c + x1
+// s), backward the inverse. A row of the table holds the cosines and then the sines of E = D/2
+// frequencies, in the wide type. Row t of each sample uses table row t or, if `position_BT` (i32)
+// is present, table row position(b, t).
 struct Rotary {
   static constexpr std::string_view name = "rotary";
   View x_BTHD;
@@ -236,7 +248,7 @@ struct Rotary {
   }
 };
 
-// y may be x.
+// Computes y = activation(x). y may share memory with x.
 struct Activate {
   static constexpr std::string_view name = "activate";
   Activation activation;
@@ -248,7 +260,7 @@ struct Activate {
   }
 };
 
-// dx may be dy.
+// Computes dx = dy * activation'(x). dx may share memory with dy.
 struct ActivateGrad {
   static constexpr std::string_view name = "activate_grad";
   Activation activation;
@@ -260,7 +272,7 @@ struct ActivateGrad {
   }
 };
 
-// x = factor x.
+// Multiplies x by `factor`, in place.
 struct Scale {
   static constexpr std::string_view name = "scale";
   View x_N;
@@ -268,8 +280,9 @@ struct Scale {
   static void operands(auto& o, auto&& f) { add(f, o.x_N); }
 };
 
-// Shazeer 2020: y = silu(gate) * up with gate = gate_up[:, 0, :], up = gate_up[:, 1, :], or of
-// GeGLU gelu(gate) * up; times the row's weight, in the wide type, if that is there.
+// Gated MLP activation (Shazeer 2020): y = act(gate) * up with gate = gate_up[:, 0, :] and up =
+// gate_up[:, 1, :]. `act` is silu (SwiGLU) or gelu (GeGLU). If `weight_T` (wide type) is present,
+// each row is also multiplied by its weight.
 struct Swiglu {
   static constexpr std::string_view name = "swiglu";
   View y_TF;
@@ -282,7 +295,7 @@ struct Swiglu {
   }
 };
 
-// dweight_T may be there where weight_T is.
+// Backward pass of Swiglu. `dweight_T` may be present only if `weight_T` is.
 struct SwigluGrad {
   static constexpr std::string_view name = "swiglu_grad";
   View dgate_up_T2F, dweight_T{};
@@ -296,13 +309,15 @@ struct SwigluGrad {
   }
 };
 
-// Bytes of the rows of a table that `rows` ids name, each row once: an upper bound.
+// Returns an upper bound of the bytes that looking up `rows` ids reads from the table: each table
+// row counts once.
 inline double bytes_of_rows(const ConstView& table_VC, std::int64_t rows) {
   return static_cast<double>(std::min(rows, table_VC.extent[0]) * table_VC.extent[1]) *
          static_cast<double>(bytes_of(table_VC.dtype));
 }
 
-// Rows of a table, as often as they are named: of a vocabulary, or of tokens, sorted by expert.
+// Copies table rows: y[t] = table[ids[t]]. The table is an embedding, or the tokens' rows that are
+// sorted by expert. An id may occur several times.
 struct Embedding {
   static constexpr std::string_view name = "embedding";
   View y_TC;
@@ -316,7 +331,8 @@ struct Embedding {
   }
 };
 
-// Rows of the same id are added in row order, or into i64.
+// Backward pass of Embedding: adds row t of dy to row ids[t] of dtable. Rows with the same id are
+// added in row order. dtable has the wide type or is i64.
 struct EmbeddingGrad {
   static constexpr std::string_view name = "embedding_grad";
   View dtable_VC;
@@ -334,11 +350,15 @@ struct EmbeddingGrad {
   }
 };
 
-// loss (f64 or i64, one element) gets the sum over rows of -log softmax(logits)[target], rows with
-// target -1 contribute nothing; logits become scale * d(that sum)/d(logits) when asked to. As i64 a
-// row counts loss quanta. With a soft cap c the softmax is of c tanh(logits / c). With the logits
-// of a teacher, of whose softmax(z / t) is p and of these q, a row's loss is (1 - share) of that
-// and share t^2 sum p log(p / q) (Hinton et al. 2015).
+// Cross-entropy loss. `loss` (f64 or i64, one element) gets the sum over rows of -log
+// softmax(logits)[target]. Rows with target -1 contribute nothing. With Logits::become_gradient,
+// the logits are replaced by scale * d(sum)/d(logits). As i64 the loss counts loss quanta, and the
+// loss of each row is rounded separately. A soft cap c > 0 replaces the logits by c tanh(logits /
+// c).
+//
+// With a teacher, the loss of a row is (1 - share) * cross-entropy + share * t^2 * sum p log(p /
+// q), where t is the temperature and p and q are softmax(z / t) of the teacher's and these logits
+// (Hinton et al. 2015).
 struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   View loss;
@@ -359,7 +379,7 @@ struct CrossEntropy {
   }
 };
 
-// out = sum over rows, in the wide type or as i64.
+// Computes out = the sum of x over its rows, in the wide type or as i64.
 struct ColumnSum {
   static constexpr std::string_view name = "column_sum";
   View out_C;
@@ -373,9 +393,10 @@ struct ColumnSum {
   }
 };
 
-// An optimizer's step over flat shards, many of which are small; they do not overlap. `state_N` is
-// one view for each of arrays_of(rule); gradients may be i64; `copy` is the compute-type copy of
-// the new weights, absent when master serves; copies are of one dtype.
+// One optimizer step over flat shards of weights. The shards do not overlap, and many are small.
+// `state_N` has one view for each array in arrays_of(rule). Gradients may be i64. `copy_N` receives
+// the new weights in the compute type; it is absent if the master weights are used directly. All
+// copies have the same dtype.
 struct Update {
   static constexpr std::string_view name = "update";
   struct Shard {
@@ -396,8 +417,9 @@ struct Update {
   }
 };
 
-// out[i] (f64) = sum of squares of x[i] in f64: finite exactly when every element is. All x are of
-// one dtype; of i64, out[4 i] to out[4 i + 3] are the limbs of the squares' exact sum.
+// Computes out[i] (f64) = the sum of squares of x[i], in f64. The sum is finite if and only if
+// every element is. All x have the same dtype. If they are i64, out[4 i] to out[4 i + 3] are the
+// limbs of the exact sum of squares.
 struct SumSquares {
   static constexpr std::string_view name = "sum_squares";
   View out_N;
@@ -408,9 +430,9 @@ struct SumSquares {
   }
 };
 
-// out[i] (i64) = the digest (lib/base/digest.hpp) of dense x[i], as far as it is here: the array's
-// elements from `first` on, which begin a block. Digests of what others have of it are added
-// modulo 2^64.
+// Computes out[i] (i64) = the digest (lib/base/digest.hpp) of the dense view parts[i].x, which
+// holds a part of an array: its elements from index `first` on. `first` must be the beginning of a
+// digest block. The digest of the whole array is the sum of the digests of its parts, modulo 2^64.
 struct Digest {
   static constexpr std::string_view name = "digest";
   struct Part {
@@ -425,6 +447,7 @@ struct Digest {
   }
 };
 
+// Variant of all operations.
 using Operation =
     std::variant<Copy, Fill, AddFixed, ReadFixed, Dequantize, Matmul, Attention, AttentionGrad,
                  SinkGrad, CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
@@ -433,7 +456,7 @@ using Operation =
                  CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad>;
 
 std::string_view name_of(const Operation&);
-// Throws Error where an operand that must be there is absent.
+// Throws Error if a required operand is absent.
 void check_operands(const Operation&);
 
 }  // namespace kernel

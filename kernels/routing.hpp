@@ -1,12 +1,15 @@
 #pragma once
-// Operations of mixtures of experts (Shazeer et al. 2017; Fedus et al. 2022): a router chooses K of
-// E experts for each of T tokens, rows are sorted by expert, and products have a matrix an expert.
+// Operations of mixture-of-experts layers (Shazeer et al. 2017; Fedus et al. 2022). A router
+// chooses K of E experts for each of T tokens. The rows are then sorted by expert, and each expert
+// multiplies its rows by its own matrices.
 //
-// Shapes as in operations.hpp, and: R = T K rows, sorted by expert and, of one expert, in the order
-// of tokens; offset_E1 (i32): expert e has rows offset[e] to offset[e + 1]. Nothing is dropped: an
-// expert may have all rows, or none. T / B tokens in a row are counted in one row of count_BE;
-// where counted_T (i32) is there, token t is counted as token counted_T[t] would be, and below 0 it
-// is padding, which is counted nowhere.
+// Shapes as in operations.hpp, and: R = T K rows, sorted by expert and, for the same expert, in
+// token order. offset_E1 (i32): expert e has the rows offset[e] to offset[e + 1]. No token is
+// dropped: an expert may have all rows, or none.
+//
+// count_BE (i64) holds how often each expert was chosen, in B rows. Each row counts T / B
+// consecutive tokens. If `counted_T` (i32) is present, token t is counted as if it were token
+// counted_T[t]. A negative value marks padding, which is not counted.
 #include <vector>
 
 #include "kernels/operation.hpp"
@@ -15,10 +18,11 @@
 
 namespace trireme::kernel {
 
-// choice (i32): the experts with the K largest scores s(logits) + bias, the largest first; of equal
-// ones, and of those that are NaN, the lower index. weight: their scores without bias, divided by
-// their sum where `normalize` says so. bias_E may be absent. Logits, bias and weights are of the
-// wide type. Padding has weights of 0 and experts in turns, whatever its logits are.
+// Chooses experts. choice (i32) holds the experts with the K largest values of score + bias,
+// largest first. Of equal values, and of NaNs, the lower index comes first. weight holds the scores
+// of the chosen experts, without the bias; `normalize` divides them by their sum. `bias_E` may be
+// absent. Logits, bias and weights have the wide type. A padding token gets weights of 0 and
+// experts in rotation, whatever its logits are.
 struct Route {
   static constexpr std::string_view name = "route";
   View weight_TK, choice_TK;
@@ -32,9 +36,10 @@ struct Route {
   }
 };
 
-// dlogits, of the compute or the wide type, from the gradient of the weights, which may be absent,
-// and from what RouterLosses adds: the first times balance_scale, the second times z_scale.
-// count_BE (i64) is there where balance_scale is not 0. Choices are constants; of padding all is 0.
+// Computes dlogits, of the compute or the wide type, as the sum of up to three terms: the gradient
+// through the weights (if `dweight_TK` is present), balance_scale times the gradient of the first
+// sum of RouterLosses, and z_scale times the gradient of the second. `count_BE` must be present if
+// balance_scale is not 0. Choices are treated as constants. Padding tokens get 0.
 struct RouteGrad {
   static constexpr std::string_view name = "route_grad";
   View dlogits_TE;
@@ -50,12 +55,14 @@ struct RouteGrad {
   }
 };
 
-// sums (f64 or i64, two elements) += over tokens that are no padding
-//   E / n sum_e p_e count_e        (DeepSeek-V3's loss of a sample: p are the token's scores,
-//   divided
-//                                  by their sum, n the sum of count_e), 0 without count_BE
-//   (log sum_e exp(logits_e))^2    (Zoph et al. 2022, "ST-MoE")
-// As i64 a token counts loss quanta.
+// Adds two auxiliary losses to `sums` (f64 or i64, two elements), summed over all tokens that are
+// not padding:
+//   E / n sum_e p_e count_e        load-balancing loss of a sample, as in DeepSeek-V3; p is the
+//                                  token's scores divided by their sum, n the sum of count_e;
+//                                  0 without count_BE
+//   (log sum_e exp(logits_e))^2    z-loss (Zoph et al. 2022, "ST-MoE")
+// As i64 the sums count loss quanta (lib/base/fixed.hpp), and the loss of each token is rounded
+// separately.
 struct RouterLosses {
   static constexpr std::string_view name = "router_losses";
   View sums;
@@ -70,8 +77,8 @@ struct RouterLosses {
   }
 };
 
-// count (i64) = how many of the choices of tokens that are counted together are of each expert; or
-// that is added.
+// Computes count (i64) = how many choices of the tokens counted in each row are of each expert, or
+// adds these numbers to count.
 struct CountChoices {
   static constexpr std::string_view name = "count_choices";
   View count_BE;
@@ -84,8 +91,8 @@ struct CountChoices {
   }
 };
 
-// The order by expert. Row r is of token_R[r], for its choice number choice_R[r] = token K + k;
-// that choice's row is row_TK. All i32.
+// Sorts the choices by expert. Row r holds token token_R[r] for its choice k, and choice_R[r] =
+// token * K + k. In reverse, row_TK[token, k] = r. All views are i32.
 struct SortChoices {
   static constexpr std::string_view name = "sort_choices";
   View offset_E1, token_R, choice_R, row_TK;
@@ -96,8 +103,8 @@ struct SortChoices {
   }
 };
 
-// y[t] = skip[t] + the sum over k of x[place[t, k]], in the order of k, rounded once; skip may be
-// absent, and y may be skip.
+// Computes y[t] = skip[t] + the sum over k of x[row[t, k]], in the order of k, rounded once.
+// `skip_TC` may be absent. y may share memory with skip.
 struct SumRows {
   static constexpr std::string_view name = "sum_rows";
   View y_TC;
@@ -109,7 +116,8 @@ struct SumRows {
   }
 };
 
-// Rows of expert e: c = a b[e]. All in one compute type; matrices as of a Matmul, all b alike.
+// Computes c = a b[e] on the rows of each expert e. All views have the same compute type. The
+// matrices follow the rules of Matmul, and all b have the same shape and strides.
 struct GroupedMatmul {
   static constexpr std::string_view name = "grouped_matmul";
   View c_RN;
@@ -126,10 +134,12 @@ struct GroupedMatmul {
   }
 };
 
-// c[e] = a' b over the rows of expert e, or that is added; c is dense, of the wide type, and absent
-// where it is not wanted. As i64: leaves of `leaf` tokens in a row are multiplied by themselves,
-// SumOrder::by_shape, and counted; token_R says which rows are of one leaf, largest (f32, one
-// element each) are there.
+// Computes c[e] = a' b over the rows of each expert e, or adds the product to c[e]. c[e] is dense
+// and has the wide type. It is absent if it is not needed.
+//
+// As i64, c counts gradient quanta. Each leaf (the rows of `leaf` consecutive tokens) is multiplied
+// separately with SumOrder::by_shape, and its product is added as one term. token_R gives the token
+// of each row. token_R and `largest` (f32, one element for each expert) must then be present.
 struct GroupedMatmulGrad {
   static constexpr std::string_view name = "grouped_matmul_grad";
   std::vector<View> c_MN;

@@ -3,9 +3,10 @@
 
 namespace trireme {
 
-// The order in which a product's sums over K are made: any; by shapes and strides alone, so that it
-// has the same bits on any number of threads; or by those of a row alone, so that a row has the
-// same bits whatever rows stand beside it.
+// Order in which a matrix product adds its terms over K. `any` leaves the order to the backend.
+// `by_shape` depends only on shapes and strides, so that the bits are the same for any number of
+// threads. `by_row` depends only on those of one row, so that the bits of a row do not depend on
+// the other rows of the product.
 enum class SumOrder : std::uint8_t { any, by_shape, by_row };
 
 }  // namespace trireme

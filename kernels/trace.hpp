@@ -1,10 +1,11 @@
 #pragma once
-// What the queues of this process do when, as spans of time: kept while a trace is recorded, shown
-// to a profiler that is attached. Otherwise a span costs the test of a flag. Main thread only.
+// Records what the queues of this process do as spans of time. Spans are kept while a trace is
+// recorded and shown to a profiler if one is attached. Otherwise a span costs only the test of a
+// flag. Main thread only.
 //
-// The clock is the host's. A span on compute lasts from when its work is put there until the host
-// goes on, which is when the work is done on backends that do everything at once; a message's span
-// lasts from its issue until it was seen to be complete.
+// Times are taken on the host. A span on the compute queue lasts from the call that puts the work
+// there until the host continues. On backends that compute at once, the work is then done. A span
+// of a message lasts from its start until the host notices that it is complete.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -16,39 +17,43 @@
 
 namespace trireme {
 
+// One recorded span of time on a queue.
 struct TraceSpan {
   Queue queue{};
-  std::string name;      // "gather", "linear", "linear grad"
-  std::string unit;      // of the model; empty: none
+  std::string name;      // examples: "gather", "linear", "linear grad"
+  std::string unit;      // the model's unit; empty: none
   int microbatch = -1;   // -1: none
-  std::int64_t begin{};  // of the clock; nanoseconds unless another clock was given
+  std::int64_t begin{};  // in nanoseconds, unless Trace::start was given another clock
   std::int64_t end{};
 };
 
-// A profiler's calls: push with a span's text when it begins, pop when the innermost open span
-// ends.
+// Functions of a profiler. `push` is called with a span's text when the span begins, `pop` when the
+// innermost open span ends.
 struct TraceDisplay {
   void (*push)(const char* text);
   void (*pop)();
 };
 
+// The trace of this process.
 class Trace {
  public:
   using Clock = std::function<std::int64_t()>;
 
   static bool on() { return on_; }
-  // Is a trace recorded or a profiler attached?
+  // Returns true if a trace is recorded or a profiler is attached.
   static bool watched() { return on_ || display_ != nullptr; }
+  // Discards earlier spans and starts recording. Times are taken from the given clock.
   static void start(Clock = nanoseconds);
-  // What was recorded since start, in the order in which it ended.
+  // Stops recording. Returns the spans recorded since start, ordered by their end.
   static std::vector<TraceSpan> stop();
 
-  static std::int64_t nanoseconds();  // of the steady clock
-  // While it is on.
+  // Returns the time of the steady clock.
+  static std::int64_t nanoseconds();
+  // These functions may be called only while a trace is recorded.
   static std::int64_t now();
   static void add(TraceSpan);
 
-  // Where scopes are shown from now on; null: nowhere.
+  // Sets the profiler that later scopes are shown in. Null detaches it.
   static void show(const TraceDisplay* display) { display_ = display; }
 
  private:
@@ -57,9 +62,9 @@ class Trace {
   inline static const TraceDisplay* display_ = nullptr;
 };
 
-// A span on compute from its construction to its destruction. One that names no unit has that of
-// the span around it; one without a name records nothing. Shown as "linear grad, blocks.1,
-// microbatch 2".
+// Records a span on the compute queue from its construction to its destruction. A scope without a
+// unit inherits the unit of the enclosing scope. A scope with an empty name records nothing. A
+// profiler shows a scope as "linear grad, blocks.1, microbatch 2".
 class TraceScope {
  public:
   explicit TraceScope(std::string_view name, int microbatch = -1,
@@ -78,7 +83,7 @@ class TraceScope {
 
   struct Open {
     TraceSpan span;
-    std::string around;  // unit of the span around it
+    std::string around;  // the enclosing scope's unit
     bool recorded;
     const TraceDisplay* shown;
   };

@@ -1,13 +1,15 @@
 #pragma once
-// What an optimizer does to one weight, as a value: a rule with the numbers that are its own.
+// Optimizer rules as values: each rule is a struct with its hyperparameters. The formulas are
+// implemented twice:
 //
-//   kernels/math/update.hpp    the formulas in f32, for host and device
+//   kernels/math/update.hpp    in f32, for host and device
 //   kernels/ref/optimizer.cpp  in double, from the papers
 //
-// w is the weight, g its gradient times UpdateFactors::scale. Weight decay stands apart from the
-// gradient in all of them (Loshchilov, Hutter 2019): w -= lr * (step + decay * w), where the rule
-// makes the step from g and from arrays that it keeps of each weight, zero at first. An array's
-// name is that of its group in checkpoints; only what means the same may have one name.
+// w is a weight, and g is its gradient times UpdateFactors::scale. All rules use decoupled weight
+// decay (Loshchilov, Hutter 2019): w -= lr * (step + decay * w). The rule computes `step` from g
+// and from arrays that hold one number for each weight, initially zero. An array has the same name
+// as its group in checkpoints. Rules may share the name of an array only if it has the same
+// meaning.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -16,23 +18,23 @@
 
 namespace trireme {
 
-// What every rule is given.
+// Parameters that every rule receives.
 struct UpdateFactors {
   double lr = 0, decay = 0;
-  double scale = 1;        // of the gradient
-  std::int64_t count = 1;  // of updates to these weights, this one included
+  double scale = 1;        // factor on the gradient
+  std::int64_t count = 1;  // number of updates to these weights, this one included
 };
 
 namespace rule {
 
-// step = g
+// Stochastic gradient descent: step = g.
 struct Sgd {
   static constexpr const char* name = "sgd";
   static constexpr std::array<std::string_view, 0> arrays{};
 };
 
-// m = momentum m + g; step = m, or with Nesterov's look ahead g + momentum m (Sutskever et al.
-// 2013).
+// SGD with momentum: m = momentum m + g, step = m. With `nesterov`, step = g + momentum m
+// (Sutskever et al. 2013).
 struct Momentum {
   static constexpr const char* name = "momentum";
   static constexpr std::array<std::string_view, 1> arrays{"momentum"};
@@ -40,6 +42,7 @@ struct Momentum {
   bool nesterov = false;
 };
 
+// AdamW (Loshchilov, Hutter 2019):
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
 // step = m / (1 - beta1^count) / (sqrt(v / (1 - beta2^count)) + eps)
 struct AdamW {
@@ -48,8 +51,8 @@ struct AdamW {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
 };
 
-// step = sign(beta1 m + (1 - beta1) g), then m = beta2 m + (1 - beta2) g; sign(0) = 0 (Chen et al.
-// 2023).
+// Lion (Chen et al. 2023): step = sign(beta1 m + (1 - beta1) g) with sign(0) = 0, then m = beta2 m
+// + (1 - beta2) g.
 struct Lion {
   static constexpr const char* name = "lion";
   static constexpr std::array<std::string_view, 1> arrays{"moment1"};

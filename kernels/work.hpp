@@ -1,16 +1,16 @@
 #pragma once
-// How long the calls of an operation took, beside what there was to do.
+// Measured time of operations, with the amount of work that they did.
 #include <string>
 
 #include "kernels/operation.hpp"
 
 namespace trireme {
 
-// All calls of one operation together.
+// Totals over all calls of one operation.
 struct OperationTime {
-  std::string name;  // "matmul", "norm_grad"
+  std::string name;  // examples: "matmul", "norm_grad"
   std::int64_t calls = 0;
-  double milliseconds = 0;  // by the device's clock
+  double milliseconds = 0;  // measured on the device
   Work work;
 };
 
