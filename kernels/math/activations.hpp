@@ -1,10 +1,11 @@
 #pragma once
-// Which formulas an Activation stands for, in f32, for host and device.
+// Maps each Activation to a class with its value and its derivative, in f32, for host and device.
 #include "kernels/activation.hpp"
 #include "kernels/math/gelu.hpp"
 
 namespace trireme::math {
 
+// GELU. `value` returns the function, `slope` its derivative. A is the arithmetic (exact.hpp).
 struct GeluFormula {
   template <class A = Exact>
   static constexpr float value(float x) {
@@ -16,7 +17,7 @@ struct GeluFormula {
   }
 };
 
-// f(the formula)
+// Calls f with the class of the activation's formulas, e.g. f(GeluFormula{}).
 template <class F>
 void with_formula(Activation a, const F& f) {
   switch (a) {

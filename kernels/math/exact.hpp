@@ -1,12 +1,12 @@
 #pragma once
-// The formulas of this folder take as an argument how e^x and quotients are computed: exactly, or,
-// where a device has something faster for results of fewer bits, that way
-// (kernels/cuda/kernels/quick.cuh).
+// Exact arithmetic for the formulas of this folder. The formulas have a template parameter A, which
+// computes e^x and quotients. The default is Exact. A device may use a faster class if the results
+// need fewer bits (kernels/cuda/kernels/quick.cuh).
 #include "kernels/math/exp.hpp"
 
 namespace trireme::math {
 
-// Within 1 ulp, the same bits on every machine.
+// Arithmetic within 1 ulp, with the same bits on every machine.
 struct Exact {
   static constexpr float exp(float x) { return math::exp(x); }
   static constexpr float exp_normal(float x) { return math::exp_normal(x); }

@@ -1,37 +1,39 @@
 #pragma once
-// e^x for f32 within 1 ulp in plain arithmetic without branches: loops over it vectorise, and
-// device code runs the same lines. Values are bounded, and NaNs found, by their bits as integers,
-// which becomes masks: GCC makes branches of two comparisons of floats in a row.
+// e^x for f32 within 1 ulp, in plain arithmetic without branches. Loops over it vectorise, and
+// device code runs the same lines. Bounding a value and finding NaNs is done on the bits, as
+// integers, so that compilers produce masks: GCC produces branches for two consecutive comparisons
+// of floats.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 
 namespace trireme::math {
 
-// x with its magnitude bounded; a NaN becomes the bound.
+// Returns x with its magnitude limited to `bound`. A NaN becomes the bound, with the sign of the
+// NaN.
 constexpr float bounded(float x, float bound) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const auto size = std::min(bits & 0x7fffffffU, std::bit_cast<std::uint32_t>(bound));
   return std::bit_cast<float>(size | (bits & 0x80000000U));
 }
 
-// y, or a NaN where x is one: a mask from the sign of inf's bits less those of |x|.
+// Returns y, or a NaN if x is a NaN. The sign of (bits of inf) - (bits of |x|) serves as a mask.
 constexpr float unless_nan(float x, float y) {
   const auto size = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffU);
   const std::int32_t mask = (0x7f800000 - size) >> 31;
   return std::bit_cast<float>(std::bit_cast<std::int32_t>(y) | mask);
 }
 
-// e^x = 2^n p, n as an integer modulo 2^9 in the low bits.
+// e^x as 2^n p. The low 9 bits of `n` hold the exponent modulo 2^9.
 struct Exponential {
   float p;
   std::uint32_t n;
 };
 
-// For |x| < 2^9: x = n ln 2 + r with |r| <= ln 2 / 2, and e^r - 1 - r = r^2 q(r) with q the minimax
-// polynomial for the relative error of e^r (2^-28).
+// Splits e^x for |x| < 2^9: x = n ln 2 + r with |r| <= ln 2 / 2, and p = e^r = 1 + r + r^2 q(r),
+// where q is the minimax polynomial for the relative error of e^r (2^-28).
 constexpr Exponential split_exp(float x) {
-  constexpr float shift = 0x1.8p23F;  // adding it rounds to an integer, kept in the low bits
+  constexpr float shift = 0x1.8p23F;  // adding it rounds to an integer, which is in the low bits
   constexpr float log2_e = 0x1.715476p0F, ln2_high = 0x1.62e4p-1F, ln2_low = 0x1.7f7d1cp-20F;
   const float shifted = x * log2_e + shift;
   const float n = shifted - shift;
@@ -44,14 +46,15 @@ constexpr Exponential split_exp(float x) {
   return {(q * r) * r + r + 1.0F, std::bit_cast<std::uint32_t>(shifted)};
 }
 
-// For |x| <= 87, where e^x is a normal number: p's exponent field takes n.
+// Returns e^x for |x| <= 87, where e^x is a normal number. n is added to the exponent field of p.
 constexpr float exp_normal(float x) {
   const auto e = split_exp(x);
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(e.p) + (e.n << 23));
 }
 
-// For all x: overflows to inf, is rounded to subnormal numbers and to 0; a NaN stays a NaN. 2^n in
-// two factors, so that only the last product rounds. At the bound the first is 0 or 2^127.
+// Returns e^x for all x. The result overflows to inf and is rounded to subnormal numbers and 0. A
+// NaN stays a NaN. 2^n is applied as two factors, so that only the last product rounds. At the
+// bound of |x|, the first factor is 0 or 2^127.
 constexpr float exp(float x) {
   const auto e = split_exp(bounded(x, 176.0F));
   const auto n = static_cast<std::int32_t>(e.n << 23) >> 23;

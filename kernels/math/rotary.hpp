@@ -1,5 +1,6 @@
 #pragma once
-// Rotary positions (Su et al. 2021), halves rotated: (x1, x2) turns by the angle of (c, s).
+// Rotary position embedding (Su et al. 2021) of one pair of elements: x1 from the first half of a
+// head, x2 from the second.
 
 namespace trireme::math {
 
@@ -7,7 +8,7 @@ struct Pair {
   float x1, x2;
 };
 
-// The inverse turn is the turn with -s.
+// Rotates (x1, x2) by the angle whose cosine is c and whose sine is s. Pass -s for the inverse.
 constexpr Pair turn(Pair x, float c, float s) {
   return {x.x1 * c - x.x2 * s, x.x2 * c + x.x1 * s};
 }

@@ -1,7 +1,7 @@
 #pragma once
-// SwiGLU (Shazeer 2020): y = silu(gate) * up, silu(x) = x sigmoid(x). Error of silu 4 |x| 2^-24.
-// Below x = -87 it is -1e-36 instead of something yet closer to 0. A NaN stays a NaN.
-// GeGLU: gelu for silu.
+// Gated activations and their gradients. SwiGLU (Shazeer 2020): y = silu(gate) * up with silu(x) =
+// x sigmoid(x). GeGLU is the same with gelu. The error of silu is 4 |x| 2^-24. Below x = -87 it
+// returns -1e-36 instead of a number even closer to 0. A NaN stays a NaN.
 #include "kernels/activation.hpp"
 #include "kernels/math/gelu.hpp"
 
@@ -17,11 +17,13 @@ constexpr float swiglu(float gate, float up) {
   return silu<A>(gate) * up;
 }
 
+// Gradients of a gated activation with respect to its two inputs.
 struct SwigluGradient {
   float gate, up;
 };
 
-// d silu / dx = s + x s (1 - s), with 1 - s = e^-x s
+// Returns the gradients with respect to gate and up. d silu / dx = s + x s (1 - s), where s =
+// sigmoid(x) and 1 - s is computed as e^-x s.
 template <class A = Exact>
 constexpr SwigluGradient swiglu_gradient(float dy, float gate, float up) {
   const float x = bounded(gate, 87.0F);
@@ -31,6 +33,7 @@ constexpr SwigluGradient swiglu_gradient(float dy, float gate, float up) {
   return {dy * up * unless_nan(gate, slope), dy * ((gate < -87.0F ? -87.0F : gate) * s)};
 }
 
+// SwiGLU: the value and its gradients, given the gradient dy of the result.
 struct SiluGate {
   template <class A = Exact>
   static constexpr float value(float gate, float up) {
@@ -42,6 +45,7 @@ struct SiluGate {
   }
 };
 
+// GeGLU: the value and its gradients, given the gradient dy of the result.
 struct GeluGate {
   template <class A = Exact>
   static constexpr float value(float gate, float up) {
@@ -53,7 +57,7 @@ struct GeluGate {
   }
 };
 
-// f(the gate's formulas)
+// Calls f with the class of the gate's formulas, f(SiluGate{}) or f(GeluGate{}).
 template <class F>
 void with_gate(GateFunction g, const F& f) {
   switch (g) {

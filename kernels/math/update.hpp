@@ -1,8 +1,10 @@
 #pragma once
-// One weight's step by each rule of kernels/update_rule.hpp, in f32: formula(w, gradient,
-// arrays...). What all weights of a shard share is made in double by formula_of and rounded once.
-// Each product that is added to is an explicit fma: left to a compiler, a weight's bits depend on
-// where in the loop it stands.
+// The formulas of the optimizer rules (kernels/update_rule.hpp) for one weight, in f32.
+// formula_of(rule, factors) computes everything that all weights of a shard share, in double, and
+// rounds it once. The returned object is called as formula(w, gradient, arrays...) and updates w
+// and the arrays. Each multiplication followed by an addition is an explicit fma. Otherwise the
+// compiler could decide differently in different places of a loop, and the bits of a weight would
+// depend on its position.
 #include <cmath>
 
 #include "kernels/math/rsqrt.hpp"
@@ -29,8 +31,8 @@ inline SgdFormula formula_of(const rule::Sgd&, const UpdateFactors& u) {
 
 struct MomentumFormula {
   float momentum;
-  float of_g, of_m;  // the step: 0 and 1, or Nesterov's 1 and momentum
-  float scale;       // of the gradient
+  float of_g, of_m;  // step = of_g g + of_m m: 0 and 1, with Nesterov 1 and momentum
+  float scale;       // factor on the gradient
   float shrink;      // 1 - lr decay
   float rate;        // lr
 
@@ -54,7 +56,7 @@ inline MomentumFormula formula_of(const rule::Momentum& r, const UpdateFactors& 
 struct AdamWFormula {
   float beta1, beta2;
   float take1, take2;  // 1 - beta
-  float scale;         // of the gradient
+  float scale;         // factor on the gradient
   float shrink;        // 1 - lr decay
   float rate;          // lr / (1 - beta1^count)
   float unbias2;       // 1 / (1 - beta2^count)
@@ -84,7 +86,7 @@ inline AdamWFormula formula_of(const rule::AdamW& r, const UpdateFactors& u) {
 struct LionFormula {
   float beta1, beta2;
   float take1, take2;  // 1 - beta
-  float scale;         // of the gradient
+  float scale;         // factor on the gradient
   float shrink;        // 1 - lr decay
   float rate;          // lr
 
