@@ -1,5 +1,6 @@
 #pragma once
-// How the reference kernels see a View: typed elements at any strides, read and written as double.
+// Access to views for the reference kernels: typed elements at any strides, read and written as
+// double.
 #include <cstdint>
 #include <type_traits>
 
@@ -27,6 +28,7 @@ inline void store(bf16& slot, double x) {
   slot = bf16(static_cast<float>(x));
 }
 
+// The wide type of T: double for double, else float.
 template <class T>
 struct WideOf {
   using type = float;
@@ -38,8 +40,8 @@ struct WideOf<double> {
 template <class T>
 using Wide = typename WideOf<T>::type;
 
-// Elements of type T (const T where they are only read) of a view. With fewer indices than dims the
-// missing ones are 0.
+// The elements of a view as type T, or const T if they are only read. Trailing indices may be
+// omitted and are then 0.
 template <class T>
 class Elements {
  public:
@@ -71,7 +73,8 @@ class Elements {
   std::array<std::int64_t, max_dims> stride_;
 };
 
-// body(T{}) for the compute type T that `t` names; once a call, never in a loop.
+// Calls body(T{}) with the C++ type T of the compute type `t`. Throws Error for other types.
+// Intended for use once in a kernel, not in loops.
 template <class Body>
 void with_compute_type(DType t, const Body& body) {
   switch (t) {
@@ -86,7 +89,8 @@ void with_compute_type(DType t, const Body& body) {
   }
 }
 
-// use(c, sum over rows t = 0, 1, ... of term(t, c)) for each column, a few columns at a time.
+// Calls use(c, sum) for each column c, where `sum` is the sum of term(t, c) over the rows t in
+// ascending order. A few columns are processed at a time.
 template <class Term, class Use>
 void sum_over_rows(std::int64_t rows, std::int64_t width, const Term& term, const Use& use) {
   constexpr std::int64_t block = 64;

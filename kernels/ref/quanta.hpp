@@ -1,18 +1,20 @@
 #pragma once
-// A view of counts of gradients' quanta that terms are added to.
+// Sums of gradient quanta (lib/base/fixed.hpp) in a view, for the reference kernels.
 #include "lib/base/fixed.hpp"
 #include "lib/base/view.hpp"
 
 namespace trireme::ref {
 
+// A view of i64 counts, to which terms are added one at a time.
 class Quanta {
  public:
-  // `largest` may be absent. The sum is dense.
+  // `sum` is dense i64. `largest` (f32, one element) may be absent.
   Quanta(const View& sum, const View& largest)
       : sum_(reinterpret_cast<std::int64_t*>(sum.data)),
         largest_(reinterpret_cast<float*>(largest.data)) {
     expect(sum.dtype == DType::i64 && sum.dense(), "quanta are dense i64");
   }
+  // Adds x to element i, rounded to quanta, and raises `largest` to |x| if |x| is larger.
   void add(std::int64_t i, double x) const {
     const auto term = static_cast<float>(x);
     sum_[i] = fixed::wrapping_sum(sum_[i], fixed::of_gradient(term));

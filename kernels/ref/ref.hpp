@@ -1,10 +1,11 @@
 #pragma once
-// The oracle: plain loops that add in double, for f32, bf16 and f64. It shares no arithmetic with
-// other backends, so agreement with it means something.
+// The reference backend: plain loops that add in double, for f32, bf16 and f64. It shares no
+// arithmetic with other backends, so agreement with it is evidence that they are correct.
 #include "kernels/immediate.hpp"
 
 namespace trireme {
 
+// Backend of the reference kernels.
 class Ref final : public Immediate {
  public:
   explicit Ref(Poison poison = Poison::off, Guards guards = Guards::off)
