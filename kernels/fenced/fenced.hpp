@@ -1,8 +1,9 @@
 #pragma once
-// The host backend behind a fence, so that mistakes of a GPU build show on any machine. Memory is
-// mapped twice: the addresses handed out may not be touched, so host code that reads or writes
-// "device" memory faults; kernels work on the second mapping. And each queue runs as late as events
-// and downloads allow, so a missing wait gives wrong numbers. Blocks are full of NaN when taken.
+// A backend that detects mistakes of GPU code on any machine. It computes with the host backend,
+// but behaves like a GPU in two ways. First, memory is mapped twice: the addresses handed out are
+// inaccessible, so that host code which reads or writes "device" memory faults. Kernels use the
+// second mapping. Second, each queue runs as late as events and downloads allow, so that a missing
+// wait gives wrong numbers. Blocks are filled with NaNs when they are taken.
 #include <array>
 #include <deque>
 #include <functional>
@@ -11,6 +12,7 @@
 
 namespace trireme {
 
+// Host backend with inaccessible device memory and deferred queues.
 class Fenced final : public Backend {
  public:
   explicit Fenced(int threads);
@@ -33,21 +35,23 @@ class Fenced final : public Backend {
   void download(Queue, std::span<std::byte>, ConstView src) override;
 
  private:
+  // Deferred work of one queue, with the number of items put there and done so far.
   struct Line {
     std::deque<std::function<void()>> waiting;
     std::uint64_t put = 0, done = 0;
   };
   Line& line(Queue q) { return lines_[static_cast<std::size_t>(q)]; }
   void defer(Queue, std::function<void()>);
+  // Runs the queue of the event until the event has passed.
   void run_to(Event);
-  // The same bytes in the accessible mapping.
+  // Returns the same view in the accessible mapping.
   template <class AnyView>
   AnyView inside(AnyView) const;
 
   Host host_;
   BackendProperties properties_;
   std::size_t capacity_;
-  std::byte *fence_, *memory_;  // two mappings of one file; pinned blocks in the upper half
+  std::byte *fence_, *memory_;  // two mappings of one file; pinned blocks are in the upper half
   Arena arena_;
   std::array<Line, queue_count> lines_;
 };
