@@ -1,10 +1,12 @@
 #pragma once
-// Which queue accessed which bytes, and was the order given? Each queue has a vector clock; memory
-// is an interval map of its last write and, by queue, its last reads.
+// A race detector for memory accesses from several queues. Each queue has a vector clock (Mattern
+// 1989). Memory is an interval map, in which each interval has its last write and, for each queue,
+// the last read.
 //
-// An event may be waited for at any later time, so the clock that its queue had is kept: once for
-// each ticket where it changed, and as long as an access in memory's map distinguishes it from the
-// clock before. So at most as many clocks are kept as the map has accesses.
+// A queue may wait for an event at any later time, so the clock that the event's queue had must be
+// kept. One clock is kept for each ticket at which the clock changed, as long as some access in the
+// interval map makes a difference between it and the previous clock. The number of clocks is
+// therefore at most the number of accesses in the map.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -15,24 +17,33 @@
 
 namespace trireme {
 
+// Kind of an access to memory.
 enum class Touch : std::uint8_t { read, write };
 
+// Recorder of accesses that finds pairs without an order.
 class Accesses {
  public:
   Accesses() { forget_next_.fill(forget_at); }
-  void begin(std::string_view what, Queue);  // a new operation; its name outlives this
-  void touch(Touch, ConstView);              // of the operation begun last
+  // Begins a new operation. The text of its name must outlive this object.
+  void begin(std::string_view what, Queue);
+  // Records an access by the operation begun last. Reports a race if an earlier access to the same
+  // bytes is not ordered before this one and at least one of the two is a write.
+  void touch(Touch, ConstView);
   Event record(Queue);
-  void wait(Queue, Event);  // for an event recorded here
+  // Orders later work of the queue after the event, which must have been recorded here.
+  void wait(Queue, Event);
 
+  // Returns messages about the first 8 races. Each names the two accesses.
   const std::vector<std::string>& races() const { return races_; }
+  // Returns the number of all races.
   std::int64_t race_count() const { return race_count_; }
-  std::size_t size() const;  // clocks and intervals that are kept
+  // Returns the number of stored clocks and intervals.
+  std::size_t size() const;
 
  private:
   using Clock = std::array<std::uint64_t, queue_count>;
   struct Access {
-    std::uint64_t ticket = 0;  // 0: never
+    std::uint64_t ticket = 0;  // 0: no access yet
     Queue queue = Queue::compute;
     std::string_view what;
   };
@@ -42,8 +53,8 @@ class Accesses {
     std::array<Access, queue_count> reads;
   };
   struct Seen {
-    std::uint64_t from;  // the queue's first ticket with this clock
-    Clock clock;         // tickets seen of the other queues; its own component is not used
+    std::uint64_t from;  // first ticket of the queue with this clock
+    Clock clock;  // tickets of the other queues that were seen; the queue's own entry is unused
   };
   static constexpr std::size_t forget_at = 1024;
 
@@ -54,9 +65,9 @@ class Accesses {
   void split(std::uint64_t at);
 
   std::array<Clock, queue_count> clock_{};
-  std::array<std::vector<Seen>, queue_count> seen_;  // by ticket
+  std::array<std::vector<Seen>, queue_count> seen_;  // for each queue, ordered by ticket
   std::array<std::size_t, queue_count> forget_next_;
-  std::map<std::uint64_t, Bytes> memory_;  // by first byte; neighbours do not overlap
+  std::map<std::uint64_t, Bytes> memory_;  // key: first byte; intervals do not overlap
   std::string_view what_;
   Queue queue_ = Queue::compute;
   std::vector<std::string> races_;

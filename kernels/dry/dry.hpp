@@ -1,8 +1,9 @@
 #pragma once
-// A backend without memory or arithmetic: it keeps the account of the backend it stands for, counts
-// floating-point operations, and checks that any two accesses to the same bytes, one of them a
-// write, are ordered by queues and events (vector clocks: Mattern 1989). Scalars in f64 read back
-// as 1 and all else as 0, so a step's norms and losses are finite and nothing is skipped.
+// A backend without memory or arithmetic, for planning. It keeps the same account as the backend
+// that it plans for and counts floating-point operations. It also checks that any two accesses to
+// the same bytes, one of them a write, are ordered by queues and events (vector clocks: Mattern
+// 1989). When read back, f64 numbers are 1 and all other data is 0, so the norms and losses of a
+// step are finite and no step is skipped.
 #include <functional>
 #include <map>
 #include <string>
@@ -15,22 +16,25 @@
 
 namespace trireme {
 
-// What the backend that is planned for would answer.
+// Answers of the backend that is planned for.
 struct DryTarget {
   BackendProperties properties;
   std::size_t capacity;  // bytes of device memory
   std::function<AttentionBytes(const AttentionShape&, DType, Direction)> attention_bytes;
-  bool order = true;  // accesses are checked, which takes most of the time
+  bool order = true;  // check the order of accesses, which takes most of the time
 };
 
+// Backend that only keeps account of memory, operations and accesses.
 class Dry : public Backend {
  public:
   explicit Dry(DryTarget);
 
-  // Messages naming two unordered accesses each, the first few of them; and how many there were.
+  // Returns messages about the first few pairs of accesses without an order.
   const std::vector<std::string>& races() const { return accesses_.races(); }
+  // Returns the number of all such pairs.
   std::int64_t race_count() const { return accesses_.race_count(); }
-  double flops() const { return flops_; }  // of products and attention
+  // Returns the floating-point operations so far, of matrix products and attention.
+  double flops() const { return flops_; }
 
   const BackendProperties& properties() const override { return properties_; }
   void put(Queue, const kernel::Operation&) override;
@@ -51,9 +55,10 @@ class Dry : public Backend {
   void touched(Queue, ConstView read, View written) override;
 
  private:
-  // Records an access of each view; `what` outlives the backend.
+  // Begins an operation whose accesses follow. The text `what` must outlive the backend.
   void begin(std::string_view what, Queue);
   void access(Role, const ConstView&);
+  // Records a copy: a read of src and a write of dst. Either may be absent.
   void transfer(std::string_view what, Queue, const ConstView& src, const View& dst);
 
   DryTarget target_;
