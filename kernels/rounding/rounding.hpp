@@ -1,17 +1,19 @@
 #pragma once
-// Another backend, each of whose results is perturbed at random by about as much as rounding may:
-// what a program computes with it is a draw from what any order of its sums would have given it
-// (Monte Carlo arithmetic: Parker, Pierce, Eggert 2000; CESTAC: Vignes 1993).
+// A backend that wraps another one and perturbs each result at random by about the size of its
+// rounding error. The numbers that a program computes with it are one sample of the numbers that
+// any order of its sums could have given (Monte Carlo arithmetic: Parker, Pierce, Eggert 2000;
+// CESTAC: Vignes 1993).
 //
-// With u half a unit in the last place of 1 in the type of sums, and independent random numbers of
-// mean 0, an element x of a result is perturbed with the standard deviation
-//   u / sqrt(6) |a| |b|     a product's, of a row a and a column b: with K terms of size s and of
-//                           random signs the sum of k of them is s sqrt(k), each is rounded with
-//                           variance u^2 / 3 of that, and |a| |b| = K s
-//   u sqrt(n / 6) rms(row)  a sum of n terms elsewhere (attention, statistics over rows)
-//   u / sqrt(3) |x|         all else, and what is added to
-// and rounded to its type again, from where it may have been before it was rounded at first. What
-// is copied, and the optimizer's own arithmetic, stays as it is; so do counts and what is chosen.
+// Let u be half a unit in the last place of 1 in the type of sums. Each element x of a result is
+// perturbed by an independent random number of mean 0 and standard deviation
+//   u / sqrt(6) |a| |b|     for a matrix product of row a and column b. With K terms of size s and
+//                           random signs, a sum of k of them has size s sqrt(k), each sum is
+//                           rounded with variance u^2 / 3 times its square, and |a| |b| = K s
+//   u sqrt(n / 6) rms(row)  for other sums of n terms (attention, statistics over rows)
+//   u / sqrt(3) |x|         for all other results; the two above also get it, as an added variance
+// and rounded to its type again. Before that, the first rounding is undone by a random shift of at
+// most half a unit in the last place. Copies, the optimizer's own arithmetic, counts and choices
+// are not perturbed.
 #include <cstdint>
 #include <memory>
 
@@ -19,10 +21,11 @@
 
 namespace trireme {
 
+// Backend whose results carry random rounding errors.
 class Rounding final : public Backend {
  public:
-  // Error for a backend whose memory the host cannot access. The same seed and calls give the same
-  // numbers.
+  // Wraps a backend. The same seed and the same calls give the same numbers. Throws Error if the
+  // host cannot access the backend's memory.
   Rounding(std::unique_ptr<Backend>, std::uint64_t seed);
 
   const BackendProperties& properties() const override { return inner_->properties(); }
