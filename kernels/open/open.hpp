@@ -1,5 +1,5 @@
 #pragma once
-// From a backend's name to a Backend, or to what a plan needs to know of it.
+// Opens a backend by its name, and answers questions about backends that are not open.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,34 +11,38 @@
 
 namespace trireme {
 
+// Name and settings of a backend.
 struct BackendChoice {
-  std::string name = "auto";  // auto, host, ref, fenced, cuda
+  std::string name = "auto";  // auto, host, ref, fenced or cuda
   int threads = 1;
-  bool debug = false;  // poison memory as it is given back
+  bool debug = false;  // fill blocks with NaNs when they are given back
   Guards guards = Guards::off;
-  // Not 0: all results are moved by what rounding may move them, at random from this seed
-  // (kernels/rounding).
+  // Seed for kernels/rounding, which perturbs all results by about their rounding errors. 0: off.
   std::uint64_t rounding = 0;
-  int device = 0;  // of the cuda backend, as all below
+  int device = 0;  // this and the following members are for cuda
   CudaBits bits = CudaBits::fast;
   bool tf32 = false;
-  std::size_t headroom = 0;  // bytes of its memory that are left to others
+  std::size_t headroom = 0;  // bytes of free device memory that are left to libraries
 };
 
-// "auto" decided: cuda if a device answers, else host. Error when the job was given GPUs and none
-// answers, and when the driver has a device that this build for CUDA cannot use.
+// Returns the name of the backend to open. "auto" becomes cuda if a device answers, else host.
+// Other names are returned as they are. Throws Error for "auto" if the job was given GPUs and none
+// answers, or if the driver has a device that this CUDA build cannot use.
 std::string decide_backend(std::string_view name);
 
-// Throws Error for a name that is no backend.
+// Opens a backend. Throws Error if there is no backend of that name.
 std::unique_ptr<Backend> open_backend(const BackendChoice&);
+// Returns the properties that the dry backend needs to plan for this backend. A cuda device need
+// not be present.
 DryTarget dry_target(const BackendChoice&);
 
-// What the bits of a backend depend on beside deck, grid and program, in a line of text: the kind
-// of CPU or GPU, versions of libraries, instructions in use.
+// Returns one line of text that describes everything the bits of results depend on, except the
+// deck, the grid and the program: the kind of CPU or GPU, the versions of libraries and the
+// instructions in use.
 std::string machine_kind(const BackendChoice&);
 
-// The type that the backend computes in when `wanted` is asked for: bf16 becomes f32 where this
-// machine cannot multiply it. Error for a type that it has no kernels for.
+// Returns the type that the backend computes in if the deck asks for `wanted`. bf16 becomes f32 if
+// this machine cannot multiply bf16. Throws Error if the backend has no kernels for the type.
 DType compute_type(const BackendChoice&, DType wanted);
 
 }  // namespace trireme
