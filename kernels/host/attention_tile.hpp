@@ -1,10 +1,12 @@
 #pragma once
-// What attention's forward and backward share. Queries and keys are cut into tiles of `edge` rows,
-// copied into dense f32 scratch whose row length is the head dim rounded up to whole vectors (E).
-// Scores are kept transposed, s[key][query]: sums and maxima over keys then run lane by lane.
-// i stands for a query tile, j for a key tile of the call. What a query tile sees of a key tile
-// follows from `ahead`: how far its first query is behind the first key in the context, so that
-// query r sees key k where k <= ahead + r.
+// Code shared by the forward and backward passes of attention. Queries and keys are divided into
+// tiles of `edge` rows. A tile is copied into dense f32 scratch whose row length E is the head dim
+// rounded up to whole vectors. Scores are stored transposed, s[key][query], so that sums and maxima
+// over keys are computed lane by lane.
+//
+// i is the index of a query tile and j that of a key tile of the call. `ahead` is the position of a
+// tile's first query minus the position of a tile's first key. Query r of the tile sees key k if k
+// <= ahead + r.
 #include <array>
 
 #include "kernels/host/kernels.hpp"
@@ -18,15 +20,16 @@ namespace trireme::host {
 inline constexpr std::int64_t edge = 64;
 inline constexpr std::int64_t max_head_dim = 256;
 
-// Of the tiles of each of several heads, how many are taken at once and share copies: few where
-// threads would wait for the last ones.
+// Returns how many tiles of one head a thread processes together, so that they share copies of the
+// other operand. The number is 1 to most_at_once, and small if threads would otherwise wait for the
+// last tiles.
 inline constexpr std::int64_t most_at_once = 8;
 inline std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t heads) {
   const std::int64_t each = tiles * heads / (4 * threads());
   return std::clamp<std::int64_t>(each, 1, std::min(tiles, most_at_once));
 }
 
-// The sizes of one call. Query head h reads key/value head h * G / H.
+// Sizes of one attention call. Query head h reads key/value head h * G / H.
 struct Tiling {
   explicit Tiling(const AttentionShape& s)
       : shape(s),
@@ -39,7 +42,8 @@ struct Tiling {
   std::int64_t ahead(std::int64_t i, std::int64_t j) const {
     return shape.query_at + i * edge - shape.key_at - j * edge;
   }
-  // The end of the key tiles that query tile i sees; the first query tile that sees key tile j.
+  // key_tiles_of returns the number of key tiles that query tile i may see, and first_query_tile
+  // the first query tile that may see key tile j, by causality alone.
   std::int64_t key_tiles_of(std::int64_t i) const {
     const auto keys = ahead(i, 0) + queries(i);
     return std::clamp<std::int64_t>((keys + edge - 1) / edge, 0, key_tiles);
@@ -56,7 +60,7 @@ struct Tiling {
   std::int64_t tiles, key_tiles, E;
 };
 
-// Hands out aligned pieces of a workspace.
+// Divides a workspace into aligned arrays.
 class Scratch {
  public:
   explicit Scratch(std::byte* data) {
@@ -74,6 +78,7 @@ class Scratch {
   std::byte* data_;
 };
 
+// Returns a pointer to the head dim of (b, t, h).
 template <class T, class V>
 inline auto rows_of(const V& v_BTHD, std::int64_t b, std::int64_t t, std::int64_t h) {
   using Element =
@@ -82,7 +87,8 @@ inline auto rows_of(const V& v_BTHD, std::int64_t b, std::int64_t t, std::int64_
   return reinterpret_cast<Element*>(v_BTHD.data) + b * s[0] + t * s[1] + h * s[2];
 }
 
-// to[r][0..D) = from[r][0..D) and to[r][D..E) = 0 for `rows` rows. Writes rows * E floats.
+// Copies `rows` rows of D elements into rows of E floats: to[r][0..D) = from[r][0..D), to[r][D..E)
+// = 0. Writes rows * E floats. `stride` is the distance of source rows in elements.
 template <class T>
 inline void load_rows(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                       std::int64_t D, std::int64_t E) {
@@ -96,8 +102,8 @@ inline void load_rows(float* to, const T* from, std::int64_t stride, std::int64_
   }
 }
 
-// The same, followed by zero rows up to a whole vector of rows. Writes rounded_up(rows, lanes) * E
-// floats.
+// Calls load_rows and adds rows of zeros up to a whole vector of rows. Writes rounded_up(rows,
+// lanes) * E floats.
 template <class T>
 inline void load_tile(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                       std::int64_t D, std::int64_t E) {
@@ -105,6 +111,7 @@ inline void load_tile(float* to, const T* from, std::int64_t stride, std::int64_
   std::fill(to + rows * E, to + rounded_up(rows, lanes) * E, 0.0F);
 }
 
+// Computes to[d] = from[d] * factor for d < D.
 template <class T>
 inline void store_row(T* to, const float* from, std::int64_t D, float factor) {
   std::int64_t d = 0;
@@ -118,8 +125,8 @@ inline void store_tile(T* to, std::int64_t stride, const float* from, std::int64
   for (std::int64_t r = 0; r < rows; ++r) store_row(to + r * stride, from + r * E, D, 1.0F);
 }
 
-// to[e][r] = from[r][e] * factor, r < rows rounded up to whole vectors; rows of `to` are `edge`
-// long.
+// Transposes a tile: to[e][r] = from[r][e] * factor for r < `rows`, rounded up to whole vectors.
+// The rows of `to` are `edge` floats long.
 template <class T>
 inline void transpose_tile(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                            std::int64_t E, float factor) {
@@ -130,7 +137,8 @@ inline void transpose_tile(float* to, const T* from, std::int64_t stride, std::i
   }
 }
 
-// The same straight from the source; `spare` is a tile for rows that are not whole vectors.
+// Does the work of load_tile and transpose_tile in one pass over the source. If rows or columns are
+// not whole vectors, it uses `spare`, a scratch tile.
 template <class T>
 inline void load_transposed(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                             std::int64_t D, std::int64_t E, float factor, float* spare) {
@@ -141,8 +149,8 @@ inline void load_transposed(float* to, const T* from, std::int64_t stride, std::
   transpose_tile(to, from, stride, rows, E, factor);
 }
 
-// Where the keys that the queries of a tile see begin, counted from the call's first key: where
-// their documents and windows do, or before it. They never fall.
+// For each query of a tile, the index among the call's keys of the first key that its document and
+// window leave visible, or -1 if that key lies before the call's keys. The values never decrease.
 struct FirstKeys {
   FirstKeys() = default;
   FirstKeys(const AttentionShape& s, const ConstView& start_BT, std::int64_t b, std::int64_t at,
@@ -160,14 +168,15 @@ struct FirstKeys {
           static_cast<std::int32_t>(std::max<std::int64_t>(first - s.key_at, -1));
     }
   }
-  // The first key tile that any query sees.
+  // Returns the first key tile that any of the queries sees.
   std::int64_t tile() const { return std::max(key[0], 0) / edge; }
 
   std::array<std::int32_t, edge> key;
 };
 
-// What query tile i sees of key tile j: keys from `skip` on, as those before are hidden from all,
-// and by the first `queries` queries, as those behind see none. Keys are counted from `skip`.
+// The part of key tile j that query tile i may see. The first `skip` keys of the tile are hidden
+// from all queries, and keys are counted from there. Only the first `queries` queries of the tile
+// see any of its keys.
 struct Pair {
   Pair(const Tiling& t, const FirstKeys& f, std::int64_t i, std::int64_t j) {
     const auto at = j * edge;
@@ -179,14 +188,16 @@ struct Pair {
     first = f.key.back() > begin ? f.key.data() : nullptr;
   }
 
-  // What a product over queries has for a block of keys, and one over keys for a block of queries.
+  // queries_of returns the range of a product over queries for the block of keys that begins at
+  // `key`. keys_of returns the range of a product over keys for the block of queries that begins at
+  // `query`.
   Part queries_of(std::int64_t key) const { return {first_query(key), queries, 0}; }
   Part keys_of(std::int64_t query) const {
     return {0, std::clamp<std::int64_t>(ahead + query + block_rows, 0, keys), 0};
   }
 
-  // s[key][query] = k[key] . x[query] from xT[d][query]. Only what causality leaves, by whole
-  // blocks.
+  // Computes s[key][query] = k[key] . x[query] from xT[d][query]. Only the elements that causality
+  // leaves are computed, rounded up to whole blocks.
   void score(float* s, const float* k, const float* xT, const Tiling& t) const {
     product(s, edge, Accumulate::overwrite, Rows{k + skip * t.E, t.E}, xT, edge, keys, queries,
             [&](std::int64_t key) {
@@ -194,8 +205,9 @@ struct Pair {
             });
   }
 
-  // body(key, seen) for the keys that a vector of queries from `column` on may see, in whole
-  // blocks; lanes of `seen` are 0 where the key is hidden.
+  // Calls body(key, seen) for each key that one of the queries in the vector [column, column +
+  // lanes) may see, rounded up to whole blocks. The lanes of `seen` are 0 where the key is hidden
+  // and all ones elsewhere.
   template <class Body>
   void for_keys(std::int64_t column, const Body& body) const {
     const auto open = std::clamp<std::int64_t>(ahead + column, 0, keys);
@@ -217,31 +229,33 @@ struct Pair {
   }
 
   std::int64_t skip, keys, queries;
-  std::int64_t ahead;  // the first query sees keys up to that one
+  std::int64_t ahead;  // the first query sees the keys up to this one
 
  private:
   std::int64_t first_query(std::int64_t key) const {
     return std::clamp<std::int64_t>(key - ahead, 0, edge);
   }
 
-  const std::int32_t* first;  // null: none is hidden for being before a query's first
-  std::int32_t begin;         // of the keys among the call's
+  const std::int32_t* first;  // first visible key of each query; null: causality alone decides
+  std::int32_t begin;         // index of the first counted key in the call
 };
 
-// n scores in bits, under a soft cap of scores that are not.
+// Applies the soft cap to n scores in place. The scores have been multiplied by log2(e); `softcap`
+// has not.
 inline void cap_scores(float* s, std::int64_t n, double softcap) {
   const float cap = static_cast<float>(softcap) * log2_e;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) s[i] = math::capped(s[i], cap);
 }
-// Rows of a tile that a pair has; what is hidden in them is not read.
+// Applies the soft cap to the part of a tile that `of` describes. Hidden scores may hold any value.
 inline void cap_scores(float* s, const Pair& of, double softcap) {
   for (std::int64_t key = 0; key < of.keys; ++key)
     cap_scores(s + key * edge, rounded_up(of.queries, lanes), softcap);
 }
 
-// With `sum` exponentials below `max` and the sink's: the log of all, and what results that lack
-// the division are multiplied with.
+// Result of a softmax from its running maximum `max` and the sum of exponentials relative to it.
+// With a sink, exp(sink) is added to the sum. `lse` is the log of the sum. Multiplying a result by
+// `factor` divides it by the sum.
 struct Softmax {
   Softmax(float max, float sum) : lse(max + math::log(sum)), factor(1 / sum) {}
   Softmax(float max, float sum, float sink) {
@@ -253,7 +267,7 @@ struct Softmax {
   }
   float lse, factor;
 };
-// Of head h.
+// Returns the softmax of head h, with the head's sink if sink_H is present.
 template <class T>
 inline Softmax softmax_of(float max, float sum, const ConstView& sink_H, std::int64_t h) {
   if (!sink_H) return {max, sum};
@@ -261,14 +275,16 @@ inline Softmax softmax_of(float max, float sum, const ConstView& sink_H, std::in
   return {max, sum, static_cast<float>(sinks[h * sink_H.stride[0]])};
 }
 
+// Returns the workspace and state of a backward call.
 AttentionBytes attention_grad_bytes(const Tiling&);
 
-// What a call is lent; the state must be there where keys come in pieces.
+// Memory lent to a call. `state` must be present if keys come in pieces.
 struct Lent {
   View workspace, state;
   Piece piece;
 };
-// Throws Error naming what does not fit.
+// Throws Error, with a message that names the operand, if shapes, types, strides or lent memory do
+// not fit.
 void check_attention(const AttentionShape&, std::initializer_list<ConstView> query_side,
                      std::initializer_list<ConstView> key_side, const ConstView& lse, const Lent&,
                      const ConstView& start_BT, Direction);

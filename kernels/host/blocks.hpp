@@ -1,6 +1,6 @@
 #pragma once
-// What the host's own kernels share: typed access to views, and loops over blocks of a fixed number
-// of elements, which the compiler turns into vector code.
+// Helpers of the host kernels: typed access to views, and loops over blocks of a fixed number of
+// elements, which the compiler vectorises.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -13,9 +13,11 @@
 
 namespace trireme::host {
 
-// Four registers of 16: enough independent sums to hide the latency of an addition.
+// Elements of a block: four registers of 16, enough independent sums to hide the latency of an
+// addition.
 inline constexpr std::int64_t block_size = 64;
 
+// Returns the memory of a view as elements of type T.
 template <class T>
 T* data(const View& v) {
   return reinterpret_cast<T*>(v.data);
@@ -25,7 +27,8 @@ const T* data(const ConstView& v) {
   return reinterpret_cast<const T*>(v.data);
 }
 
-// f(T{}) for the compute type T of a kernel.
+// Calls f(T{}) with the C++ type T of the compute type `t`. Throws Error, naming `kernel`, if the
+// host backend does not support the type.
 template <class F>
 void by_type(DType t, const char* kernel, const F& f) {
   if (t == DType::f32) return f(float{});
@@ -34,7 +37,8 @@ void by_type(DType t, const char* kernel, const F& f) {
        kernel, name_of(t));
 }
 
-// to = T(x). Through the member: GCC 12 does not vectorise the assignment of a struct.
+// Converts x to the type of `to` and assigns it. For bf16 it assigns the member, as GCC 12 does not
+// vectorise assignments of structs.
 inline void put(float& to, float x) {
   to = x;
 }
@@ -45,15 +49,16 @@ inline void put(bf16& to, float x) {
   to.bits = bf16(x).bits;
 }
 
-// One piece of machine code for full blocks and padded ones: inlined twice, the compiler may
-// contract to FMA in one place and not in the other.
+// Calls `body` on consecutive full blocks. The function is not inlined, so that full and padded
+// blocks run the same machine code. If it were inlined twice, the compiler might contract to FMA in
+// only one of the two places.
 template <class Body, class... T>
 [[gnu::noinline, gnu::noclone]] void run_blocks(std::int64_t blocks, const Body& body, T*... p) {
   for (std::int64_t b = 0; b < blocks; ++b) body(p + b * block_size...);
 }
 
-// body(p...) on consecutive blocks of arrays of n elements. The last, short block is computed on
-// padded copies, so an element's bits do not depend on its place in the array.
+// Calls body(p...) on consecutive blocks of arrays of n elements. A shorter last block is computed
+// on padded copies, so the bits of an element do not depend on its place in the array.
 template <class Body, class... T>
 void for_blocks(std::int64_t n, const Body& body, T*... p) {
   run_blocks(n / block_size, body, p...);
@@ -69,7 +74,7 @@ void for_blocks(std::int64_t n, const Body& body, T*... p) {
   std::apply([&](auto&... block) { (store(block, p), ...); }, padded);
 }
 
-// The same over all threads.
+// Does the same with all threads.
 template <class Body, class... T>
 void map_blocks(std::int64_t n, const Body& body, T*... p) {
   static_assert(grain % block_size == 0);
@@ -78,7 +83,7 @@ void map_blocks(std::int64_t n, const Body& body, T*... p) {
   });
 }
 
-// body(i, i % block_size) for i of [0, n), a block at a time.
+// Calls body(i, i % block_size) for each i in [0, n), one block at a time.
 template <class Body>
 void for_lanes(std::int64_t n, const Body& body) {
   std::int64_t i = 0;
@@ -90,7 +95,7 @@ void for_lanes(std::int64_t n, const Body& body) {
   for (std::int64_t l = 0; l < n - i; ++l) body(i + l, l);
 }
 
-// One running value a lane, and their combination in a fixed order.
+// One running value for each element of a block, to be combined in a fixed order.
 template <class T>
 struct Lanes {
   std::array<T, block_size> lane;
@@ -98,7 +103,7 @@ struct Lanes {
   explicit Lanes(T start) { lane.fill(start); }
   T& operator[](std::int64_t l) { return lane[static_cast<std::size_t>(l)]; }
 
-  // Folded in halves by f(a, b).
+  // Combines all values with f(a, b), halving their number in each round. Overwrites the values.
   template <class F>
   T fold(const F& f) {
     for (std::int64_t n = block_size / 2; n > 0; n /= 2) {

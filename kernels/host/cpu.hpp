@@ -1,13 +1,15 @@
 #pragma once
-// A build uses instructions that older CPUs lack. Every program checks for them before main and
-// before any vector code: it ends with exit code 1 and a message that names the extension.
+// Check for instructions that this build uses and older CPUs lack. Every program performs the check
+// before main and before any vector code. If an extension is missing, the program prints a message
+// that names it and ends with exit code 1.
 
 namespace trireme {
 
-// The first extension this build uses and this machine lacks, or null. Never allocates.
+// Returns the first extension that this build uses and this machine lacks, or null if none is
+// missing. Never allocates.
 const char* missing_cpu_feature() noexcept;
 
-// What the build was made for: native, x86-64-v3 or x86-64-v4.
+// Returns the architecture of the build: native, x86-64-v3 or x86-64-v4.
 const char* build_architecture() noexcept;
 
 }  // namespace trireme

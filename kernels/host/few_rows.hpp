@@ -1,17 +1,17 @@
 #pragma once
-// Products each of whose elements is one chain of FMAs over K for each lane of a vector, whatever
-// stands beside it: SumOrder::by_row. Made for few rows, where what costs is to read b once from
-// memory; many rows take twice the time of other products in f32, in bf16 up to five times that of
-// the processor's own.
+// Matrix products with SumOrder::by_row. Each element is computed with one chain of FMAs over K for
+// each lane of a vector, whatever the other rows and columns are. The functions are made for few
+// rows, where the cost is to read b once from memory. For many rows they take twice the time of
+// other products in f32, and in bf16 up to five times that of the processor's own bf16 products.
 #include "kernels/host/onednn.hpp"
 
 namespace trireme::host {
 
-// a in rows; b of any layout, which no bit depends on; c of their type or f32. Error naming what
-// does not fit.
+// Multiplies with all threads. The rows of `a` are dense. `b` may have any layout, which does not
+// affect the bits. `c` has their type or f32. Throws Error if an operand does not fit.
 void multiply_few_rows(const Product&);
 
-// The same on the calling thread alone.
+// Does the same on the calling thread only.
 void multiply_few_rows_alone(const Product&);
 
 }  // namespace trireme::host

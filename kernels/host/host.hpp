@@ -1,12 +1,14 @@
 #pragma once
-// The CPU backend: oneDNN products, vectorised kernels over all threads of the rank. f32 and bf16.
+// The CPU backend: matrix products by oneDNN, and vectorised kernels that use all threads of the
+// rank. The types are f32 and bf16.
 #include "kernels/immediate.hpp"
 
 namespace trireme {
 
+// Backend of the host kernels.
 class Host final : public Immediate {
  public:
-  // Sets the number of threads of this process' parallel loops and products.
+  // Sets the number of threads for the parallel loops and products of the whole process.
   explicit Host(int threads, Poison = Poison::off, Guards = Guards::off);
 
   void put(Queue, const kernel::Operation&) override;

@@ -1,5 +1,5 @@
 #pragma once
-// Matrices as Views of two dims, one of whose strides is 1.
+// Matrices as views with two dims, one of whose strides is 1.
 #include <algorithm>
 
 #include "kernels/host/blocks.hpp"
@@ -8,11 +8,13 @@
 
 namespace trireme::host {
 
+// Returns true if the elements of a row are adjacent.
 inline bool row_major(const ConstView& v) {
   return v.stride[1] == 1;
 }
 
-// The same matrix with strides {ld, 1} or {1, ld}: the stride of a dim of one element is free.
+// Returns the same matrix with strides {ld, 1} or {1, ld}. The stride of a dim with one element may
+// have any value and is replaced. Throws Error, naming the matrix, if neither form is possible.
 template <class V>
 V normal(V v, const char* name) {
   require(v.dims == 2, "matmul: {} has {} dims, not 2", name, v.dims);
@@ -31,14 +33,14 @@ V normal(V v, const char* name) {
   return v;
 }
 
-// Rows [row, row + rows), columns [column, column + columns).
+// Returns rows [row, row + rows) and columns [column, column + columns) of a matrix.
 template <class V>
 V part_of(const V& v, std::int64_t row, std::int64_t rows, std::int64_t column,
           std::int64_t columns) {
   return v.slice(0, row, rows).slice(1, column, columns);
 }
 
-// to[r][c] = m(r, c) in f32, whose rows begin `ld` apart.
+// Copies a matrix to f32 rows: to[r * ld + c] = m(r, c).
 template <class T>
 void pack(float* to, std::int64_t ld, const ConstView& m) {
   const auto rows = m.extent[0], cols = m.extent[1];

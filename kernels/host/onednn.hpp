@@ -1,13 +1,15 @@
 #pragma once
-// The one door to oneDNN, for versions 2.6 and 3.x. Matrices are Views of two dims whose strides
-// are {ld, 1} or {1, ld}; c is row-major.
-// `matmul` is for one thread at a time; `matmul_alone` always, `sgemm` from inside a parallel loop
-// are for any, on which they stay.
+// The only interface to oneDNN, for versions 2.6 and 3.x. Matrices are views with two dims whose
+// strides are {ld, 1} or {1, ld}; c is row-major.
+//
+// `matmul` may be called by one thread at a time and uses all threads. Any thread may call
+// `matmul_alone`, and `sgemm` from inside a parallel loop. These calls stay on their thread.
 #include "kernels/operations.hpp"
 
 namespace trireme::host {
 
-// c = a b + bias, or c += a b + bias; bias, in c's type, may be absent.
+// One matrix product: c = a b + bias, or c += a b + bias. `bias` has the type of c and may be
+// absent.
 struct Product {
   View c;
   ConstView a, b;
@@ -25,25 +27,29 @@ struct Product {
 
 namespace onednn {
 
-// Can this processor multiply bf16 at all, and is that faster than widening to f32 first?
+// multiplies_bf16 returns true if this processor can multiply bf16 at all, multiplies_bf16_fast if
+// that is also faster than converting to f32 first.
 bool multiplies_bf16();
 bool multiplies_bf16_fast();
 
-// E.g. "oneDNN 2.6.3 for avx2": the version in use and the instructions that it may use here.
+// Returns the version in use and the instructions that it may use here, e.g. "oneDNN 2.6.3 for
+// avx2".
 std::string version_and_instructions();
 
-// In f32, has an element the same bits wherever it is in a product and on any number of threads?
+// Returns true if an element of an f32 product has the same bits at any place in the product and
+// with any number of threads.
 bool same_in_every_place();
 
-// By the matmul primitive: a and b of one type, c of that type or f32. Primitives are built once
-// for each shape; `matmul_scratch` is in bytes.
+// Multiplies with the matmul primitive. a and b have the same type; c has that type or f32. A
+// primitive is built once for each shape. `matmul_scratch` returns the bytes of scratch that the
+// call needs.
 std::size_t matmul_scratch(const Product&);
 void matmul(const Product&, const View& scratch);
 
-// The same on the calling thread alone, with scratch that the thread keeps.
+// Does the same on the calling thread only, with scratch that the thread keeps between calls.
 void matmul_alone(const Product&);
 
-// The same in f32 by the BLAS-like call, without bias; it finds its own scratch.
+// Multiplies in f32 with oneDNN's BLAS-like function, without a bias. oneDNN allocates the scratch.
 void sgemm(const View& c, const ConstView& a, const ConstView& b, Accumulate);
 
 }  // namespace onednn

@@ -1,7 +1,8 @@
 #pragma once
-// The only caller of Kokkos and OpenMP for loops. Work is cut by size, never by thread count, so
-// results do not depend on how many threads run. Debian's Kokkos has the Serial space alone, whose
-// RangePolicy is the one thing safe to use from several threads: then OpenMP deals out the chunks.
+// Parallel loops; no other file uses Kokkos or OpenMP for loops. Work is divided by its size and
+// never by the number of threads, so results do not depend on how many threads run. Debian's Kokkos
+// has only the Serial space. Of that, only RangePolicy is safe to use from several threads, so
+// OpenMP then distributes the chunks.
 #include <immintrin.h>
 #include <omp.h>
 #include <Kokkos_Core.hpp>
@@ -20,7 +21,7 @@ inline void set_threads(int n) {
   omp_set_num_threads(n);
 }
 
-// While this lives the calling thread has no other threads, as inside a parallel loop.
+// Limits the calling thread to itself, as inside a parallel loop, for the lifetime of the object.
 class OneThread {
  public:
   OneThread() { set_threads(1); }
@@ -32,13 +33,15 @@ class OneThread {
   int before_ = threads();
 };
 
-// Makes the calling thread treat denormals as zero. They cost a hundred cycles each, and a first
-// moment that gets no gradient becomes one: it shrinks by 0.9 a step and stops at the smallest.
+// Makes the calling thread treat denormal numbers as zero. Each operation on one costs a hundred
+// cycles. They do occur: a first moment without gradients shrinks by a factor of 0.9 in each step
+// until it is the smallest denormal number.
 inline void flush_denormals() {
   _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
 }
 
-// body(begin, end) for consecutive chunks of [0, n), each `chunk` long but the last.
+// Calls body(begin, end) in parallel for consecutive chunks of [0, n). Each has `chunk` elements,
+// except the last, which may have fewer.
 template <class Body>
 void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
   const std::int64_t count = (n + chunk - 1) / chunk;
@@ -62,13 +65,16 @@ void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
 #endif
 }
 
-// Units of work of different size, taken in order by whatever thread is free. body(unit, slot):
-// slots are numbers below slots_for(units), one for each thread at work, `most` in all.
+// Number of threads that `share` uses for `units` units of work, at most `most`. Each has a slot
+// number below it.
 inline constexpr std::int64_t any_slots = std::numeric_limits<std::int64_t>::max();
 inline std::int64_t slots_for(std::int64_t units, std::int64_t most = any_slots) {
   return std::min({units, static_cast<std::int64_t>(threads()), most});
 }
 
+// Calls body(unit, slot) for each unit of work. Units may differ in size: each thread takes the
+// next unit, in order, when it is free. `slot` identifies the thread and is below slots_for(units,
+// most).
 template <class Body>
 void share(std::int64_t units, const Body& body, std::int64_t most = any_slots) {
   std::atomic<std::int64_t> next{0};
@@ -77,10 +83,11 @@ void share(std::int64_t units, const Body& body, std::int64_t most = any_slots) 
   });
 }
 
-// Elements a thread should get at least before a second one is worth waking.
+// Minimum number of elements for each thread: below it, waking a second thread is not worthwhile.
 inline constexpr std::int64_t grain = 4096;
 
-// Rows of `width` elements in chunks of about `grain` elements.
+// Calls body(begin, end) in parallel for chunks of rows that have about `grain` elements. Each row
+// has `width` elements.
 template <class Body>
 void for_rows(std::int64_t rows, std::int64_t width, const Body& body) {
   for_chunks(rows, std::max<std::int64_t>(1, grain / std::max<std::int64_t>(1, width)), body);

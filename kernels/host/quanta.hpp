@@ -1,5 +1,6 @@
 #pragma once
-// Terms added to counts of gradients' quanta, a block at a time; the largest term of a call.
+// Sums of gradient quanta (lib/base/fixed.hpp) for the host kernels, one block at a time, and the
+// largest term of a call.
 #include <atomic>
 
 #include "kernels/accumulate.hpp"
@@ -8,6 +9,7 @@
 
 namespace trireme::host {
 
+// The largest magnitude of the terms that one thread has added.
 class Largest {
  public:
   void take(const float* x, std::int64_t n) {
@@ -17,7 +19,8 @@ class Largest {
     for_lanes(
         n, [&](auto i, auto l) { lanes_[l] = fixed::larger(lanes_[l], static_cast<float>(x[i])); });
   }
-  // Into `to`, which other threads may write as well; may be absent.
+  // Raises `to` (f32, one element) to the largest magnitude so far. Other threads may do so at the
+  // same time. `to` may be absent.
   void put(const View& to) {
     if (!to) return;
     const float mine = lanes_.fold(fixed::larger);
@@ -31,7 +34,7 @@ class Largest {
   Lanes<float> lanes_{0};
 };
 
-// sum = or += the quanta of x.
+// Converts n elements of x to quanta: sum = x, or sum += x.
 template <class T>
 void add_quanta(std::int64_t* sum, Accumulate how, const T* x, std::int64_t n) {
   if (how == Accumulate::overwrite) {

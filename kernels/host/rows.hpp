@@ -1,6 +1,6 @@
 #pragma once
-// Sums over rows: made over chunks of a fixed number of rows into scratch, then added in the order
-// of the chunks, so the result depends on the sizes alone.
+// Sums over rows. Each chunk of a fixed number of rows is summed into scratch. The sums of the
+// chunks are then added in order, so the result depends only on the sizes.
 #include "kernels/host/blocks.hpp"
 #include "kernels/operations.hpp"
 #include "lib/base/error.hpp"
@@ -9,22 +9,23 @@ namespace trireme::host {
 
 inline constexpr std::int64_t rows_per_chunk = 16;
 
-// body(first, last, parts) for runs of rows whose chunks have room in scratch, one part of `width`
-// f32 each. The runs follow from the sizes alone.
+// Calls body(first, last, parts) for consecutive ranges of rows. Each range has `parts` chunks
+// whose sums fit in `scratch`, `width` floats for each. The ranges depend only on the sizes. Throws
+// Error if `scratch` is too small for one chunk.
 template <class Body>
 void each_round(std::int64_t rows, std::int64_t width, const View& scratch, const Body& body) {
   const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(float)) / width;
   require(room > 0 || rows == 0, "sums over {} columns do not fit into {} bytes of scratch", width,
           scratch.span_bytes());
   std::int64_t first = 0;
-  do {  // no rows make one run, whose sums are 0
+  do {  // without rows, one call gives sums of 0
     const auto last = std::min(rows, first + room * rows_per_chunk);
     body(first, last, (last - first + rows_per_chunk - 1) / rows_per_chunk);
     first = last;
   } while (first < rows);
 }
 
-// out[c] = or += the sum over k of part[k * stride + c].
+// Computes out[c] = the sum over k of part[k * stride + c], or adds it to out[c].
 inline void combine(float* out, Accumulate how, const float* part, std::int64_t stride,
                     std::int64_t parts, std::int64_t width) {
   for_chunks(width, block_size, [&](std::int64_t begin, std::int64_t end) {

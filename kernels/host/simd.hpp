@@ -1,7 +1,7 @@
 #pragma once
-// The widest vectors of floats of the CPU that is compiled for, by the compiler's vector extension:
-// +, -, * work lane by lane and a product that is added becomes one FMA. For the few loops that the
-// compiler does not vectorise by itself; nothing here names an instruction set.
+// Vectors of floats, as wide as the target CPU has them, through the compiler's vector extension.
+// +, - and * work lane by lane, and a product that is added becomes one FMA. They are for the few
+// loops that the compiler does not vectorise by itself. No instruction set is named here.
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace trireme::host {
 
-// 16 with AVX-512, 8 with AVX2.
+// Floats in a vector: 16 with AVX-512, 8 with AVX2.
 inline constexpr int lanes = __BIGGEST_ALIGNMENT__ / sizeof(float);
 using Vec [[gnu::vector_size(lanes * sizeof(float))]] = float;
 using VecInt [[gnu::vector_size(lanes * sizeof(float))]] = std::int32_t;
@@ -33,7 +33,7 @@ inline void store(float* p, Vec v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// Rounds as bf16's constructor does.
+// Rounds like the constructor of bf16.
 inline void store(bf16* p, Vec v) {
   const auto u = (VecBits)v;
   const VecBits rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16;
@@ -46,7 +46,7 @@ inline Vec larger(Vec a, Vec b) {
   return a > b ? a : b;
 }
 
-// first, first + 1, ...
+// Returns the vector (first, first + 1, ...).
 inline VecInt counted_from(std::int64_t first) {
   VecInt v;
   for (int l = 0; l < lanes; ++l) v[l] = l;
@@ -55,11 +55,11 @@ inline VecInt counted_from(std::int64_t first) {
 
 inline constexpr float log2_e = 0x1.715476p0F, ln_2 = 0x1.62e43p-1F;
 
-// 2^x within 2 ulp for x <= 126; below -125 it stays at about 2^-125. 2^n for the nearest integer n
-// goes to the exponent, the rest through a polynomial (minimax, exact at 0). math::exp, which
-// bounds every x, becomes masked code that takes three times as long (measured).
+// Returns 2^x within 2 ulp for x <= 126. Below -125 the result stays at about 2^-125. The nearest
+// integer n goes to the exponent as 2^n, and a polynomial (minimax, exact at 0) gives the rest.
+// math::exp bounds every x, which becomes masked code that takes three times as long (measured).
 inline Vec exp2_below(Vec x) {
-  constexpr float shift = 0x1.8p23F;  // rounds to an integer in the lowest bits
+  constexpr float shift = 0x1.8p23F;  // adding it rounds to an integer, which is in the lowest bits
   x = x < -125.0F ? Vec{} - 125.0F : x;
   const Vec shifted = x + shift;
   const Vec r = x - (shifted - shift);
@@ -71,10 +71,11 @@ inline Vec exp2_below(Vec x) {
   return (Vec)((VecBits)p + ((VecBits)shifted << 23));
 }
 
-// Exchanges the off-diagonal blocks of `step` lanes in each pair of rows `step` apart.
+// Swaps the off-diagonal blocks of `step` lanes in each pair of rows that are `step` apart, then
+// does so for step / 2, down to 1. With step = lanes / 2 this transposes the square.
 template <int step>
 inline void exchange(std::array<Vec, lanes>& row) {
-  VecInt low, high;  // which lane of (row i, row i + step)
+  VecInt low, high;  // source lanes in the concatenation of rows i and i + step
   for (int l = 0; l < lanes; ++l) {
     low[l] = (l & step) ? lanes + l - step : l;
     high[l] = (l & step) ? lanes + l : l + step;
@@ -89,7 +90,7 @@ inline void exchange(std::array<Vec, lanes>& row) {
   if constexpr (step > 1) exchange<step / 2>(row);
 }
 
-// Lane r is the sum of the lanes of row[r], in the order of the lanes.
+// Returns a vector whose lane r is the sum of all lanes of row[r], added in lane order.
 inline Vec sums(std::array<Vec, lanes> row) {
   exchange<lanes / 2>(row);
   Vec total = row[0];
@@ -98,7 +99,8 @@ inline Vec sums(std::array<Vec, lanes> row) {
   return total;
 }
 
-// to[c][r] = from[r][c] * factor for a square of `lanes`; row lengths ld in elements.
+// Transposes a square of `lanes` x `lanes`: to[c][r] = from[r][c] * factor. The distances of rows,
+// to_ld and from_ld, are in elements.
 template <class T>
 inline void transpose(float* to, std::int64_t to_ld, const T* from, std::int64_t from_ld,
                       float factor) {

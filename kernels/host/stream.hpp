@@ -1,6 +1,7 @@
 #pragma once
-// Stores that go around the caches, for arrays that would not stay there: a line is not read before
-// it is overwritten, which doubles the rate of a fill. SSE2, which every x86-64 has.
+// Stores that bypass the caches, for arrays too large to stay in them. A cache line is then not
+// read before it is overwritten, which doubles the rate of a fill. The code uses SSE2, which every
+// x86-64 CPU has.
 #include <emmintrin.h>
 
 #include <cstddef>
@@ -9,10 +10,12 @@
 
 namespace trireme::host {
 
-// Bytes written by one operation from which on this pays: more than a core's own cache.
+// Smallest number of bytes, written by one operation, for which this is faster. It is more than a
+// core's own cache.
 inline constexpr std::size_t stream_threshold = std::size_t{8} << 20;
 
-// n bytes; from(i) gives the 16 bytes at i, edge(i, n) stores n of them the usual way.
+// Writes n bytes. from(i) returns the 16 bytes at offset i. edge(i, n) stores n bytes at offset i
+// with ordinary instructions, for the unaligned ends.
 template <class From, class Edge>
 void stream(std::byte* to, std::size_t n, const From& from, const Edge& edge) {
   const auto aligned = (16 - reinterpret_cast<std::uintptr_t>(to) % 16) % 16;
@@ -34,7 +37,7 @@ inline void stream_copy(std::byte* to, const std::byte* from, std::size_t n) {
       [=](std::size_t i, std::size_t m) { std::memcpy(to + i, from + i, m); });
 }
 
-// Copies of one element whose size divides 16; `to` is a multiple of that size.
+// Fills an array with n copies of x. The size of x must divide 16, and `to` must be aligned to it.
 template <class T>
 void stream_fill(T* to, std::size_t n, const T& x) {
   __m128i all;

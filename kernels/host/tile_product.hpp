@@ -1,7 +1,8 @@
 #pragma once
-// c = a b or c += a b for small row-major f32 matrices that lie in cache, one thread. The result is
-// cut into blocks of rows x two vectors held in registers over the whole depth. Each element is one
-// chain of FMAs in the order of the depth, whatever the block it falls into.
+// c = a b, or c += a b, for small row-major f32 matrices that fit in the cache, on one thread. The
+// result is divided into blocks of block_rows rows by two vectors, which stay in registers over the
+// whole depth (the summed dim). Each element is one chain of FMAs in depth order, whatever block it
+// is in.
 #include <algorithm>
 #include <cstdint>
 
@@ -10,14 +11,16 @@
 
 namespace trireme::host {
 
-// Accumulators for two vectors of columns fill half of the registers.
+// Rows of a block. The sums for two vectors of columns fill half of the registers.
 inline constexpr std::int64_t block_rows = lanes >= 16 ? 8 : 4;
 
+// Returns n rounded up to a multiple of `step`.
 constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step * step;
 }
 
-// The left operand as stored, or stored transposed: element (r, k).
+// Left operand of a product: element (r, k) of a matrix stored in rows (Rows) or in columns
+// (Columns). `ld` is the distance of rows or columns.
 struct Rows {
   const float* data;
   std::int64_t ld;
@@ -29,6 +32,7 @@ struct Columns {
   float operator()(std::int64_t r, std::int64_t k) const { return data[k * ld + r]; }
 };
 
+// Computes one block: block_rows rows by `vectors` vectors of columns, over the depth [begin, end).
 template <int vectors, class Left>
 inline void product_block(float* c, std::int64_t ldc, Accumulate how, const Left& a,
                           std::int64_t row, const float* b, std::int64_t ldb, std::int64_t begin,
@@ -59,14 +63,15 @@ inline void product_block(float* c, std::int64_t ldc, Accumulate how, const Left
   }
 }
 
-// What of a product is computed for a block of rows.
+// The part of a product that is computed for one block of rows: a range of the depth, and the
+// columns from column_begin.
 struct Part {
   std::int64_t depth_begin, depth_end, column_begin;
 };
 
-// Rows are rounded up to block_rows and columns to lanes: memory of c, b and a must reach that far.
-// part_of(row) says what is computed for the block that starts at `row`; column_begin is rounded
-// down to lanes.
+// Computes the product. Rows are rounded up to block_rows and columns to lanes, so the memory of a,
+// b and c must extend that far. part_of(row) returns the Part for the block that begins at `row`.
+// Its column_begin is rounded down to lanes.
 template <class Left, class PartOf>
 inline void product(float* c, std::int64_t ldc, Accumulate how, const Left& a, const float* b,
                     std::int64_t ldb, std::int64_t rows, std::int64_t columns,

@@ -1,15 +1,16 @@
 #pragma once
-// Products cut by the shape alone, each piece on one thread: so bits depend neither on the number
-// of threads nor on other work.
+// Matrix products divided into pieces by their shape alone, each computed by one thread. The bits
+// therefore depend neither on the number of threads nor on other work.
 #include "kernels/host/onednn.hpp"
 
 namespace trireme::host {
 
-// In f32, where the rounding of oneDNN's kernels depends on where in a block an element is, as with
-// those for AVX2.
+// Multiplies in f32, in tiles. It is for processors on which the rounding of oneDNN's kernels
+// depends on the place of an element in a block, as with the kernels for AVX2.
 void multiply_in_tiles(const Product&);
 
-// Of any type: few large blocks of the longer side. sgemm: f32 without bias.
+// Multiplies in a few large blocks along the longer side of c, with the primitive for any type or
+// with sgemm for f32 without a bias.
 enum class Block : std::uint8_t { primitive, sgemm };
 void multiply_in_blocks(const Product&, Block);
 

@@ -1,12 +1,15 @@
 #pragma once
-// How idle OpenMP threads wait. Spinning for long collapses when another process takes a core, and
-// libgomp reads its settings before main, so the program starts itself once more with them.
-// 2,000 turns outlast the gaps between a step's products on an idle machine (one turn is a `pause`,
-// 40 to 140 cycles): fewer cost idle time, more cost time beside a busy process.
+// Setting for how idle OpenMP threads wait. Performance collapses if they spin for long while
+// another process needs a core. libgomp reads its settings before main, so the program sets them
+// and starts itself again.
+//
+// They spin 2,000 times, which outlasts the gaps between the products of a step on an idle machine
+// (one spin is a `pause`, 40 to 140 cycles). Fewer cost time on an idle machine, more cost time
+// next to a busy process.
 namespace trireme::host {
 
-// Re-executes this program with GOMP_SPINCOUNT set unless the user chose a policy (OMP_WAIT_POLICY
-// or GOMP_SPINCOUNT). Returns when nothing is to be done or the system refuses.
+// Starts this program again with GOMP_SPINCOUNT set, unless the user has set OMP_WAIT_POLICY or
+// GOMP_SPINCOUNT. Returns if nothing needs to be set or the system refuses.
 void reexec_with_wait_policy(char** argv);
 
 }  // namespace trireme::host
