@@ -30,7 +30,7 @@ enum class Role : std::uint8_t {
   add,      // read and written
   scratch,  // written and read; the contents are meaningless afterwards
 };
-// Whether an operand must be present or may be absent.
+// Presence of an operand: `must` be given, or `may` be absent.
 enum class Need : std::uint8_t { must, may };
 
 constexpr bool reads(Role r) {

@@ -1,10 +1,12 @@
 #pragma once
-// What attention keeps of a query and head between pieces of keys: forward sums of D, their maximum
-// and their total; backward the sum of dq. Of a plan and of the kernels.
+// Size of the state that attention stores for each query and head between pieces of keys. The
+// forward pass stores a sum of head_dim floats, the maximum and the total of the exponentials; the
+// backward pass stores the sum of dq. Both plans and kernels use the function.
 #include "kernels/operations.hpp"
 
 namespace trireme::cuda {
 
+// Returns the floats of state for each query and head.
 constexpr std::int64_t kept_floats(Direction d, std::int64_t head_dim) {
   return d == Direction::forward ? head_dim + 2 : head_dim;
 }

@@ -3,10 +3,11 @@
 
 namespace trireme::cuda {
 
-// Throws Error with the call's text and the runtime's own words unless `code` (a cudaError_t) is 0.
+// Throws Error, with `call` and the CUDA runtime's description, if `code` (a cudaError_t) is not 0.
 void check(int code, const char* call);
 
-// Throws Error where there are more of something than a launch or a library takes.
+// Throws Error if `count` exceeds `most`, the limit of a kernel launch or library. `what` names the
+// counted things in the message.
 void check_count(std::int64_t count, std::int64_t most, const char* what);
 
 }  // namespace trireme::cuda

@@ -1,7 +1,7 @@
 #pragma once
-// The CUDA backend as the rest of the program sees it, with no header of NVIDIA's. Its code is a
-// shared object (library.hpp) that is opened when a device answers; in a build without the toolkit
-// there is none.
+// The CUDA backend's interface to the rest of the program, without any NVIDIA header. The code is
+// in a shared object (library.hpp), which is opened when a device answers. A build without the CUDA
+// toolkit has no such object.
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,63 +12,71 @@
 
 namespace trireme {
 
-// Must equal inputs give equal bits in every process? Then nothing is chosen by measurement and
-// attention adds in a fixed order.
+// Reproducibility of results. With `repeatable`, equal inputs give equal bits in every process:
+// nothing is chosen by measurement, and attention adds in a fixed order.
 enum class CudaBits : std::uint8_t { fast, repeatable };
 
-// What follows a product: part of it where that was measured to be faster, and never where bits are
-// to be repeatable; or wherever cuBLASLt can, which is for tests.
+// Policy for fusing the epilogue of a matrix product into it. `measured` fuses it where that was
+// measured to be faster, and never with CudaBits::repeatable. `always`, for tests, fuses it
+// wherever cuBLASLt can.
 enum class Epilogues : std::uint8_t { measured, always };
 
+// Settings of the CUDA backend.
 struct CudaChoice {
   int device = 0;
   CudaBits bits = CudaBits::fast;
-  bool tf32 = false;            // may f32 products round their inputs to 10 bits?
-  bool debug = false;           // poisons memory, waits for every operation
-  Guards guards = Guards::off;  // on: debugs, too
-  // Bytes of what is free when the backend is opened that are left to libraries.
+  bool tf32 = false;            // f32 products may round their inputs to TF32, with 10 bits
+  bool debug = false;           // fill new blocks with NaNs, and wait for every operation
+  Guards guards = Guards::off;  // on: also turns on `debug`
+  // Bytes of device memory that are left to libraries, of those free when the backend is opened.
   std::size_t headroom = 0;
   Epilogues epilogues = Epilogues::measured;
 };
 
+// Returns true if this build contains the CUDA backend.
 bool built_with_cuda();
-// Has NVIDIA's driver a device? Otherwise `why` gets its words.
+// Returns true if NVIDIA's driver finds a device. Otherwise sets `why` to the reason.
 bool cuda_driver_answers(std::string* why);
 
-// Number of usable devices. When there is none, `why` gets the reason, in the driver's or the
-// runtime's own words. Asks the driver first, and loads CUDA's libraries when it has a device.
-// Never throws for want of a device, a driver or a library.
+// Returns the number of usable devices. If it is 0, sets `why` to the reason, in the words of the
+// driver or the CUDA runtime. Asks the driver first and loads CUDA's libraries only if it has a
+// device. A missing device, driver or library is not an error.
 int cuda_devices(std::string* why);
 
-// What identifies this device: the same from whichever process it is asked, also of a
-// slice of a GPU. Throws Error where there is none of that number.
+// Returns text that identifies the device. It is the same in every process, and also identifies a
+// slice of a GPU. Throws Error if there is no device of that number.
 std::string cuda_device_identity(int device);
 
-// 90 for compute capability 9.0. Throws Error where there is none of that number.
+// Returns the architecture, e.g. 90 for compute capability 9.0. Throws Error if there is no device
+// of that number.
 int cuda_architecture(int device);
 
-// Bytes of its memory, used or not. Throws Error where there is none of that number.
+// Returns the size of the device's memory, used or not. Throws Error if there is no device of that
+// number.
 std::size_t cuda_device_bytes(int device);
 
-// Versions of the libraries in use, which it loads: "CUDA runtime 13.0, cuBLASLt 13.1.0,
-// cuDNN 9.19.0, cudnn-frontend 1.32.0". Needs no device. Empty in a build without the toolkit.
-// Throws Error where they cannot be loaded.
+// Returns the versions of the libraries, e.g. "CUDA runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0,
+// cudnn-frontend 1.32.0". Loads them, but needs no device. Returns empty text in a build without
+// the CUDA toolkit. Throws Error if they cannot be loaded.
 std::string cuda_libraries();
 
-// Throws Error where there is no such device.
+// Opens the CUDA backend. Throws Error if there is no such device.
 std::unique_ptr<Backend> open_cuda(const CudaChoice&);
-// How long each operation put on an open_cuda backend between the two calls took on the device, in
-// order of names. The second waits for them.
+// Measures operations on a backend from open_cuda. start_cuda_timing begins the measurement.
+// stop_cuda_timing waits for the operations put on the backend since then and returns their times
+// on the device, ordered by name.
 void start_cuda_timing(Backend&);
 std::vector<OperationTime> stop_cuda_timing(Backend&);
 
-// Products of an open_cuda backend that had their epilogue, bias aside, as part of them.
+// Returns how many products of a backend from open_cuda were run with a fused epilogue. A bias does
+// not count.
 std::int64_t cuda_fused_products(Backend&);
 
-// What a plan needs to know: the same on every machine and in every build, with the toolkit or
-// without. The lent workspace: half of it is cuBLASLt's; a measurement of products and sums on
-// their way use the other half.
+// Size of the lent workspace. cuBLASLt uses half of it. The other half holds the results of
+// measured products, and sums before they are added.
 inline constexpr std::size_t cuda_workspace_bytes = std::size_t{64} << 20;
+// Properties of the CUDA backend for planning. They are the same on every machine and in every
+// build, with the CUDA toolkit or without.
 BackendProperties cuda_properties();
 AttentionBytes cuda_attention_bytes(const AttentionShape&, DType, Direction, CudaBits);
 

@@ -1,8 +1,9 @@
 #pragma once
-// libtrireme_cuda.so: all code that calls the CUDA toolkit, cuDNN and NCCL, opened when a device is
-// asked for and answers, so that a process without one loads none of their 250 MB. It takes what it
-// needs of the rest from the program. Searched beside the program, in lib/ there, in ../lib and
-// ../lib/trireme, and beside libtrireme.so.
+// Loader of libtrireme_cuda.so, the shared object with all code that calls the CUDA toolkit, cuDNN
+// and NCCL. It is opened only if a device is requested and answers, so that other processes load
+// none of the 250 MB of these libraries. It uses functions of the program that opens it. The file
+// is searched for in the program's folder, in lib/, ../lib and ../lib/trireme relative to it, and
+// in the folder of libtrireme.so.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,10 +14,12 @@
 
 namespace trireme::cuda {
 
-// What the file offers, at its symbol `trireme_cuda`; each member is what device.hpp says of its
-// namesake.
+// Function table of libtrireme_cuda.so, returned by its symbol `trireme_cuda`. device.hpp describes
+// each function, under a name that also contains `cuda`.
 struct Library {
-  const char* build;  // stays first: that of another build must be readable
+  // Text that identifies the build. It must stay the first member, so that it can be read from a
+  // file of any other build.
+  const char* build;
   int (*devices)(std::string* why);
   std::string (*device_identity)(int device);
   int (*architecture)(int device);
@@ -28,14 +31,16 @@ struct Library {
   std::int64_t (*fused_products)(Backend&);
 };
 
-// Opens the file, once; null where that fails, and `why` gets a sentence: which file, what is wrong
-// with it, what to do.
+// Opens libtrireme_cuda.so on the first call. If that fails, returns null and sets `why` to a
+// sentence that names the file, the problem and the remedy.
 const Library* library(std::string* why);
-std::string library_file();  // where it is; throws Error when it is not beside the program
-// The same of a file that is named; its `build` must be this one's.
+// Returns the path of libtrireme_cuda.so. Throws Error if it is in none of the folders.
+std::string library_file();
+// Opens the given file. Its `build` must equal the argument. Failure is reported as by library().
 const Library* open_library(const std::string& file, std::string_view build, std::string* why);
 
-// Address of a symbol of the file; null when it has none or cannot be opened.
+// Returns the address of a symbol in libtrireme_cuda.so. Returns null if there is no such symbol or
+// the file cannot be opened.
 void* library_symbol(const char* name);
 
 }  // namespace trireme::cuda

@@ -20,10 +20,11 @@ namespace trireme::host {
 inline constexpr std::int64_t edge = 64;
 inline constexpr std::int64_t max_head_dim = 256;
 
+// The most tiles of one head that a thread processes together.
+inline constexpr std::int64_t most_at_once = 8;
 // Returns how many tiles of one head a thread processes together, so that they share copies of the
 // other operand. The number is 1 to most_at_once, and small if threads would otherwise wait for the
 // last tiles.
-inline constexpr std::int64_t most_at_once = 8;
 inline std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t heads) {
   const std::int64_t each = tiles * heads / (4 * threads());
   return std::clamp<std::int64_t>(each, 1, std::min(tiles, most_at_once));

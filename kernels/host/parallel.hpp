@@ -65,9 +65,10 @@ void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
 #endif
 }
 
-// Number of threads that `share` uses for `units` units of work, at most `most`. Each has a slot
-// number below it.
+// No limit on the number of slots.
 inline constexpr std::int64_t any_slots = std::numeric_limits<std::int64_t>::max();
+// Returns the number of threads that `share` uses for `units` units of work: at most `most`. Each
+// of them has a slot number below the result.
 inline std::int64_t slots_for(std::int64_t units, std::int64_t most = any_slots) {
   return std::min({units, static_cast<std::int64_t>(threads()), most});
 }

@@ -15,7 +15,7 @@ namespace trireme {
 struct BackendChoice {
   std::string name = "auto";  // auto, host, ref, fenced or cuda
   int threads = 1;
-  bool debug = false;  // fill blocks with NaNs when they are given back
+  bool debug = false;  // fill unused memory with NaNs; on cuda, also wait for every operation
   Guards guards = Guards::off;
   // Seed for kernels/rounding, which perturbs all results by about their rounding errors. 0: off.
   std::uint64_t rounding = 0;

@@ -1,22 +1,25 @@
 #pragma once
-// Attention through cuDNN where keys come in pieces, or queries stand anywhere in their context:
-// what cuDNN gives of a call's keys alone waits in front of its workspace, to be joined with what
-// is known of the queries (kernels/cuda/backend/attention.cpp).
+// Memory for attention through cuDNN when keys come in pieces or when queries and keys have
+// different positions. cuDNN computes attention to the keys of one call. Its results are stored at
+// the beginning of the workspace and then joined with the results so far
+// (kernels/cuda/backend/attention.cpp).
 #include "kernels/cuda/attention/sdpa_plan.hpp"
 
 namespace trireme::cuda {
 
-// Views of memory, or where there is none, sizes.
+// cuDNN's results for one call, as views of memory from `at`. If `at` is null, only `bytes` and the
+// shapes are meaningful.
 struct PieceResults {
   PieceResults(std::byte* at, const AttentionShape&, Direction);
 
   View of_queries;  // o or dq, bf16 [B, T, H, D]
-  View lse;         // f32 [B, H, T], dense, as cuDNN has it
-  View dk, dv;      // backward, bf16 [B, T of keys, G, D]
+  View lse;         // f32 [B, H, T], dense, as cuDNN requires
+  View dk, dv;      // backward pass only, bf16 [B, keys, G, D]
   std::size_t bytes = 0;
 };
 
-// 0: results of such a call are nothing to wait for.
+// Returns the bytes of a call's PieceResults, or 0 if cuDNN can write its results directly because
+// the call has no key_count.
 std::size_t piece_bytes(const AttentionShape&, Direction);
 
 }  // namespace trireme::cuda

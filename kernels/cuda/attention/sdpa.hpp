@@ -1,7 +1,7 @@
 #pragma once
-// Attention of the contract (kernels/operations.hpp) through cuDNN 9's fused engines, causal,
-// strided, in bf16: Dao 2023, "FlashAttention-2", as NVIDIA builds it for each architecture. In a
-// build without cuDNN's C++ frontend `supports` says no and a kernel of our own takes over.
+// Attention (kernels/operations.hpp) through the fused engines of cuDNN 9: causal, strided, in
+// bf16. They are NVIDIA's versions of FlashAttention-2 (Dao 2023) for each architecture. In a build
+// without cuDNN's C++ frontend, `supports` returns false and a kernel of this project is used.
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,26 +10,31 @@
 
 namespace trireme::cuda {
 
-// "cudnn-frontend 1.32.0", or empty in a build without it.
+// Returns e.g. "cudnn-frontend 1.32.0", or empty text in a build without it.
 std::string sdpa_library();
 
+// Attention through cuDNN on one device, with the plans built so far.
 class Sdpa {
  public:
-  // A call is split into parts that need no more than `limit` bytes, where that can be.
+  // `sm` is the device's architecture, e.g. 90. A call is split into parts that need at most
+  // `limit` bytes of workspace each, if that is possible.
   explicit Sdpa(Determinism, int sm = sm_hopper, std::size_t limit = sdpa_part_limit);
   ~Sdpa();
   Sdpa(Sdpa&&) noexcept;
 
-  // Needs neither driver nor device. A call that is supported here but refused by the cuDNN at hand
-  // throws Error.
+  // Returns true if cuDNN computes such a call. Needs neither a driver nor a device. If the
+  // installed cuDNN refuses a call that is supported here, run() throws Error.
   bool supports(const AttentionShape&, DType, Direction) const;
-  std::size_t workspace(const AttentionShape&, Direction) const;  // bytes
+  // Returns the bytes of workspace that a call needs.
+  std::size_t workspace(const AttentionShape&, Direction) const;
 
-  // Asynchronous on `stream` (a cudaStream_t), and so is its use of the workspace. The
-  // first call with new extents or strides builds a plan, which may take a second. lse is the
-  // natural log of the sum of exp(scale q k'). An engine may need more than workspace() says: then
-  // smaller parts are taken, with one warning. False, and nothing was done: no part is small
-  // enough. Throw Error with the shape and cuDNN's own words.
+  // Puts the operation on `stream` (a cudaStream_t). The call is asynchronous and uses its
+  // workspace asynchronously. The first call with new extents or strides builds a plan, which may
+  // take a second. lse is the natural log of the sum of exp(scale q k').
+  //
+  // If an engine needs more memory than workspace() returned, the call is split into smaller parts,
+  // with one warning. Returns false, without doing anything, if no part is small enough. Throws
+  // Error, with the shape and cuDNN's description, if cuDNN fails.
   bool run(void* stream, const kernel::Attention&);
   bool run(void* stream, const kernel::AttentionGrad&);
 
@@ -38,13 +43,15 @@ class Sdpa {
   std::unique_ptr<Plans> plans_;
 };
 
-// What cuDNN offers for a call on a device that need not be here, best first. Empty: refused, and
-// `why` gets its words. Needs a libcuda to be loaded, if only the toolkit's stub. `device` is the
-// text of a cudnnBackend device property descriptor, `sm` e.g. 90.
+// An engine that cuDNN offers for a call.
 struct SdpaEngine {
-  std::string name;       // cuDNN's: engine number and settings
+  std::string name;       // cuDNN's name: engine number and settings
   std::size_t workspace;  // bytes
 };
+// Returns the engines for a call on a device that need not be present, best first. `device` is a
+// serialized cudnnBackend device property descriptor, and `sm` its architecture, e.g. 90. If cuDNN
+// refuses the call, returns none and sets `why` to its reason. A libcuda must be loaded; the
+// toolkit's stub suffices.
 std::vector<SdpaEngine> sdpa_engines(const SdpaKey&, const std::string& device, int sm,
                                      std::string* why);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Attention through cuDNN, as far as it is decided with neither a device nor cuDNN at hand: a plan
-// made on a login node and the run on a GPU get the same answers from here.
+// Decisions about attention through cuDNN that need neither a device nor cuDNN. A plan made on a
+// login node and the run on a GPU therefore agree.
 #include <array>
 #include <compare>
 #include <cstddef>
@@ -13,47 +13,56 @@
 
 namespace trireme::cuda {
 
-// On: equal inputs give equal bits. Off: backward adds its parts of dq in the order they arrive.
+// Reproducibility of the backward pass. With `on`, equal inputs give equal bits. With `off`, parts
+// of dq are added in the order of their arrival.
 enum class Determinism : std::uint8_t { off, on };
 inline constexpr Determinism determinism_of(CudaBits b) {
   return b == CudaBits::repeatable ? Determinism::on : Determinism::off;
 }
 
-// Which keys of a call its queries see: of as many, those up to their own; of more, of which the
-// last ones are the queries' own, the same; all.
+// Relation between the queries and keys of a call. With `causal`, queries and keys have the same
+// positions, and a query sees the keys up to its own. `causal_at_end` is the same with additional
+// earlier keys. With `none`, every query sees every key.
 enum class SdpaMask : std::uint8_t { causal, causal_at_end, none };
+// Returns the mask of a call, or nothing if no mask describes it.
 std::optional<SdpaMask> sdpa_mask(const AttentionShape&);
 
-// Keys that a mask says, bf16, head dim a multiple of 8 up to 256 (backward up to 128 but on
-// Hopper), as many query heads on each key/value head, more than one token backward. `sm` is the
-// device's architecture, e.g. 90; a plan made elsewhere takes Hopper for granted.
+// Architecture number of Hopper GPUs.
 inline constexpr int sm_hopper = 90;
+// Returns true if cuDNN computes such a call. It needs keys that an SdpaMask describes, bf16, no
+// soft cap, the same number of query heads for each key/value head, and a head dim that is a
+// multiple of 8 up to 256. The backward pass needs more than one token and, except on Hopper, a
+// head dim up to 128. `sm` is the device's architecture, e.g. 90. A plan assumes Hopper.
 bool sdpa_supports(const AttentionShape&, DType, Direction, int sm = sm_hopper);
 
-// Samples [sample, sample + samples) and key/value heads [kv_head, kv_head + kv_heads) with their
-// query heads: what one call of cuDNN gets. A call is split when its scratch would pass the limit.
+// The part of an attention call that one call of cuDNN computes: samples [sample, sample + samples)
+// and key/value heads [kv_head, kv_head + kv_heads) with their query heads. A call is split if its
+// scratch would exceed the limit.
 struct SdpaPart {
   std::int64_t sample, samples, kv_head, kv_heads;
   bool operator==(const SdpaPart&) const = default;
 };
 inline constexpr std::size_t sdpa_part_limit = std::size_t{1} << 30;
-// In order; together they cover the shape once. Whole samples first, then whole groups of heads:
-// one group is never split, whatever it needs.
+// Returns parts that together cover the shape once, in order. A call is split into whole samples
+// first, then into key/value heads with their query heads. One such head is never split, even if it
+// exceeds `limit`.
 std::vector<SdpaPart> sdpa_parts(const AttentionShape&, Direction, Determinism,
                                  std::size_t limit = sdpa_part_limit);
+// Returns the shape of a part.
 AttentionShape shape_of(const AttentionShape& whole, const SdpaPart&);
-// The halves of a part, by samples or else by groups of heads; none: it is one group of one
-// sample. For an engine that needs more than is known here.
+// Splits a part in two, by samples or, if there is only one, by key/value heads. Returns none if
+// the part is one head of one sample. It is for engines that need more memory than expected.
 std::vector<SdpaPart> halves_of(const SdpaPart&);
 
-// Upper bound of the bytes that the parts of a shape need, one after the other. It includes what
-// is lost to alignment.
+// Alignment of the workspace in bytes.
 inline constexpr std::size_t sdpa_alignment = 256;
+// Returns an upper bound of the bytes that the parts of a shape need. The parts run one after the
+// other and share the memory. The bound includes the loss to alignment.
 std::size_t sdpa_workspace(const AttentionShape&, Direction, Determinism,
                            std::size_t limit = sdpa_part_limit);
 
-// The tensors of a call, forward the first five. [B, T, heads, D], T of keys their own; lse f32
-// [B, H, T].
+// Index of a tensor in SdpaOperands. The forward pass uses the first five. lse is f32 [B, H, T].
+// The others are [B, T, heads, D], where T is the number of keys for k, v, dk and dv.
 enum SdpaOperand : std::uint8_t {
   sdpa_q,
   sdpa_k,
@@ -71,20 +80,22 @@ inline constexpr std::size_t operands_of(Direction d) {
 }
 using SdpaOperands = std::array<ConstView, sdpa_operands>;
 
-// Throws Error unless every operand has the shape's extents, bf16, a dense last dim, and lies on 16
-// bytes with all its rows; lse is f32 and dense.
+// Throws Error unless every operand has the shape's extents and type bf16, its last dim is dense
+// and all its rows are aligned to 16 bytes. lse must be f32 and dense.
 void check_operands(const AttentionShape&, Direction, const SdpaOperands&);
+// Returns the views of a part.
 SdpaOperands operands_of(const SdpaOperands& whole, const AttentionShape&, const SdpaPart&);
 
-// Whatever a plan of cuDNN's depends on: calls with equal keys share a plan.
+// Everything that a plan of cuDNN depends on. Calls with equal keys share a plan.
 struct SdpaKey {
   Direction direction;
   Determinism determinism;
-  std::array<std::int64_t, 6> extents;  // B, T, H, G, D, T of keys
+  std::array<std::int64_t, 6> extents;  // B, T, H, G, D, number of keys
   SdpaMask mask;
-  std::int64_t window;  // 0: hides nothing
+  std::int64_t window;  // 0: no key is hidden by the window
   double scale;
-  // In elements for B, T and heads (lse: B, T, H). What a dim of one element has is not part of it.
+  // Strides in elements, in the order B, T, heads, also for lse. A dim with one element has the
+  // stride of a dense tensor.
   std::array<std::array<std::int64_t, 3>, sdpa_operands> strides;
   auto operator<=>(const SdpaKey&) const = default;
 };

@@ -1,7 +1,7 @@
 #pragma once
-// The NVIDIA backend: one device, a stream for each queue, cuBLASLt, cuDNN and own kernels. f32 and
-// bf16. Nothing in a step waits for the whole device; only `download` and products of experts wait,
-// for their queue.
+// The NVIDIA backend. It uses one device, a stream for each queue, cuBLASLt, cuDNN and its own
+// kernels. The types are f32 and bf16. No call in a step waits for the whole device. Only
+// `download` and the products of experts wait, for their own queue.
 #include <memory>
 
 #include "kernels/cuda/backend/nvtx.hpp"
@@ -14,9 +14,10 @@
 
 namespace trireme {
 
+// Backend of one NVIDIA GPU.
 class Cuda final : public Backend {
  public:
-  // Throws Error where the device does not answer.
+  // Throws Error if the device does not answer.
   explicit Cuda(const CudaChoice&);
   ~Cuda() override;
 
@@ -42,9 +43,11 @@ class Cuda final : public Backend {
  private:
   template <class O>
   void put_one(Queue, const O&);
+  // Puts a product and then the parts of its epilogue that are not fused into it.
   void put_product(Queue, const kernel::Matmul&);
-  // Calls f(stream) with the queue's stream; the amount of work goes into the timing. When
-  // debugging, waits for it, so that a fault on the device is reported with the operation's name.
+  // Calls f(stream) with the queue's stream and records the time and `work` if timing is on. In
+  // debug mode, waits for the operation, so that a fault on the device is reported under the name
+  // `what`.
   template <class F>
   void on_stream(Queue, std::string_view what, const Work&, const F&);
 

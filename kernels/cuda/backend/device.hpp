@@ -1,6 +1,6 @@
 #pragma once
-// What kernels/cuda/device.hpp says of devices and libraries, by the CUDA runtime. Throw Error in
-// its words.
+// Implementation of functions in kernels/cuda/device.hpp with the CUDA runtime. They throw Error
+// with the runtime's description.
 #include <cstddef>
 #include <string>
 

@@ -1,9 +1,10 @@
 #pragma once
-// The trace's scopes as NVTX ranges, in a domain "trireme" of the main thread, while this lives and
-// a profiler is attached. Without one no text is made.
+// Shows the scopes of the trace to NVIDIA's profilers.
 
 namespace trireme::cuda {
 
+// While an object exists and a profiler is attached, each scope of the trace becomes an NVTX range
+// of the main thread in the domain "trireme". Without a profiler no text is formatted.
 class NvtxRanges {
  public:
   NvtxRanges();

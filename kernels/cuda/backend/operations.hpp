@@ -1,12 +1,14 @@
 #pragma once
-// Every operation of the contract, put on a stream: here what NVIDIA's libraries do where they can,
-// and what a GPU refuses; all else goes to kernels of our own (kernels.hpp).
+// All operations of kernels/operations.hpp, put on a stream. The functions declared here use
+// NVIDIA's libraries where possible, or throw Error because a GPU does not support the operation.
+// The others are kernels of this project (kernels.hpp).
 #include "kernels/cuda/attention/sdpa.hpp"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/products/matmul.hpp"
 
 namespace trireme::cuda {
 
+// Stream, scratch and libraries that an operation uses.
 struct Resources : OnStream {
   Products& products;
   Sdpa& sdpa;

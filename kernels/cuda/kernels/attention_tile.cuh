@@ -1,6 +1,6 @@
 #pragma once
-// What attention's kernels share: a block of 8 warps, each with one row of its own; the rows that
-// all of them need go through shared memory in tiles of 32, one for each lane.
+// Code shared by the attention kernels. A block has 8 warps, each of which processes one row. Rows
+// that all warps need go through shared memory in tiles of 32 rows, one for each lane.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
@@ -9,7 +9,8 @@
 
 namespace trireme::cuda {
 
-// The first key of each query's document, of those of a call; null: the first of all.
+// For each query, the first key of its document, counted from the call's first key. If `data` is
+// null, every query's document begins at that key.
 struct DocumentStarts {
   const std::int32_t* data;
   std::int64_t sample, token, key_at;
@@ -18,7 +19,7 @@ struct DocumentStarts {
   }
 };
 
-// Query head h reads key/value head h * G / H.
+// Inputs of attention. Query head h reads key/value head h * G / H.
 template <class T>
 struct AttentionInputs {
   Heads<const T> q, k, v;
@@ -37,7 +38,8 @@ AttentionInputs<T> inputs_of(const O& o) {
 
 inline constexpr int attention_warps = 8;
 inline constexpr int attention_threads = attention_warps * warp;
-inline constexpr int lane_dims = static_cast<int>(widest_head) / warp;  // of a row, most in a lane
+// The most dims of a row that one lane holds.
+inline constexpr int lane_dims = static_cast<int>(widest_head) / warp;
 
 __device__ inline int lane_of() {
   return static_cast<int>(threadIdx.x) % warp;
@@ -60,16 +62,17 @@ __device__ T& number_of(const RowNumbers<T>& x, std::int64_t b, std::int64_t t, 
   return x.data[b * x.sample + h * x.head + t * x.token];
 }
 
-// One more float a row, so that lanes that read a column meet different banks.
+// Returns the row length of a tile. One extra float makes lanes that read a column use different
+// banks.
 inline constexpr int tile_stride(int dim) {
   return dim + 1;
 }
 
-// Of a call's keys, or of its queries.
+// A range of the call's keys or queries.
 struct Range {
   std::int64_t begin, end;
 };
-// Those that a query sees.
+// Returns the keys that query t of sample b sees.
 template <class T>
 __device__ Range keys_of(const AttentionInputs<T>& a, std::int64_t b, std::int64_t t) {
   const auto& s = a.dims;
@@ -77,13 +80,14 @@ __device__ Range keys_of(const AttentionInputs<T>& a, std::int64_t b, std::int64
   return {max(max(own + 1 - s.window, a.start(b, t)), std::int64_t{0}), min(own + 1, s.keys)};
 }
 
-// Where the tiles begin that query t and those behind it see.
+// Returns the first key of the first tile that query t sees. Later queries see no earlier tile.
 template <class T>
 __device__ std::int64_t first_tile(const AttentionInputs<T>& a, std::int64_t b, std::int64_t t) {
   return keys_of(a, b, t).begin / warp * warp;
 }
 
-// Those of a tile from `begin` on, by their lanes.
+// The lanes, and so the rows, of a tile that lie in a range. `begin` is the index of the tile's
+// first row.
 struct Lanes {
   int from, end;
   __device__ bool has(int lane) const { return from <= lane && lane < end; }
@@ -95,7 +99,8 @@ __device__ inline Lanes lanes_of(const Range& seen, std::int64_t begin) {
           static_cast<int>(min(max(seen.end - begin, std::int64_t{0}), all))};
 }
 
-// tile[r] = row first + r of head h, zeros from `tokens` on; rows of the tile by warps in turns.
+// Loads a tile: tile[r] = row first + r of head h. Rows from `tokens` on are zero. The warps take
+// turns with the rows.
 template <class T>
 __device__ void load_tile(float* tile, Heads<const T> x, std::int64_t b, std::int64_t h,
                           std::int64_t first, int rows, std::int64_t tokens, int dim) {
@@ -111,8 +116,8 @@ __device__ inline float dot(const float* a, const float* b, int dim) {
   return sum;
 }
 
-// sum[i] += factor of each lane * that lane's row of the tile, dims lane, lane + 32, ..., of the
-// lanes [first, end) alone: 0 times a row that is not to be seen is not 0 when it holds a NaN.
+// Adds rows of a tile: sum[i] += factor of lane r * dim (lane + 32 i) of row r, for the rows
+// [first, end) only. Hidden rows are skipped, not multiplied by 0, because they may hold NaNs.
 __device__ inline void add_rows(float (&sum)[lane_dims], float factor, const float* tile, int first,
                                 int end, int dim) {
   __shared__ float factors[attention_warps][warp];
@@ -143,8 +148,8 @@ __device__ void load_row(float (&sum)[lane_dims], const T* row, int dim) {
     if (lane_of() + i * warp < dim) sum[i] = widen(row[lane_of() + i * warp]);
 }
 
-// Are scores under a soft cap? Known when a kernel is compiled, so that others have no registers
-// for it.
+// Kind of scores: plain, or with a soft cap. It is a compile-time argument of the kernels, so that
+// kernels without a cap need no registers for it.
 enum class Scores : std::uint8_t { plain, capped };
 template <class F>
 void with_scores(const AttentionDims& s, const F& f) {
@@ -156,13 +161,14 @@ __device__ float score_of(float product, const AttentionDims& s) {
   const float score = product * s.scale;
   return kind == Scores::capped ? math::capped(score, s.softcap) : score;
 }
-// d score / d(scale product), at the score.
+// Returns the derivative of the score with respect to scale * product, given the score.
 template <Scores kind>
 __device__ float score_slope(float score, const AttentionDims& s) {
   return kind == Scores::capped ? math::capped_slope(score, s.softcap) : 1.0F;
 }
 
-// Shared memory for `tiles` tiles of 32 rows and `sets` of the warps' own rows.
+// Returns the bytes of shared memory for `tiles` tiles of 32 rows and `sets` sets of one row for
+// each warp.
 inline std::size_t tile_bytes(int tiles, int sets, std::int64_t dim) {
   return static_cast<std::size_t>((tiles * warp + sets * attention_warps) *
                                   tile_stride(static_cast<int>(dim))) *

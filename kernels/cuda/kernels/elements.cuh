@@ -1,5 +1,6 @@
 #pragma once
-// How device kernels see memory: packs of up to 16 bytes, read into f32 and rounded when written.
+// Access to memory for device kernels: packs of up to 16 bytes, converted to f32 when read and
+// rounded when written.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -11,10 +12,11 @@
 
 namespace trireme::cuda {
 
-// Elements that one 16-byte access moves.
+// Elements of T in one 16-byte access.
 template <class T>
 inline constexpr int pack_of = 16 / static_cast<int>(sizeof(T));
 
+// N numbers in f32.
 template <int N>
 struct Floats {
   float v[N];
@@ -32,7 +34,7 @@ template <>
 __device__ inline float rounded<float>(float x) {
   return x;
 }
-// The instruction: to nearest, ties to even.
+// Rounds to nearest, ties to even, with one instruction.
 template <>
 __device__ inline bf16 rounded<bf16>(float x) {
   bf16 b;
@@ -40,17 +42,18 @@ __device__ inline bf16 rounded<bf16>(float x) {
   return b;
 }
 
-// The widest access that moves so many bytes in whole ones; a pointer is aligned to all of them.
+// The widest type for accesses to `bytes` bytes in whole words. Pointers are aligned to `bytes`.
 template <int bytes>
 using Access = std::conditional_t<
     bytes % 16 == 0, uint4,
     std::conditional_t<bytes % 8 == 0, uint2, std::conditional_t<bytes % 4 == 0, unsigned, bf16>>>;
 
-// What the cache keeps: the data being stored, or what is there already.
+// Data that a store leaves in the cache: the stored data (here), or the data already there
+// (elsewhere).
 enum class Kept : std::uint8_t { here, elsewhere };
 
-// N elements of T in registers, in the words that memory is read in: nothing waits for the loads
-// before the words are taken apart.
+// N elements of T in registers, as the words that memory is read in. Loads are not waited for until
+// the words are converted.
 template <class T, int N>
 struct Pack {
   static constexpr int bytes = N * static_cast<int>(sizeof(T));
@@ -92,7 +95,7 @@ struct Pack {
   }
   __device__ Floats<N> floats() const {
     Floats<N> f;
-    if constexpr (sizeof(T) == 2 && N % 2 == 0) {  // an instruction each, not two
+    if constexpr (sizeof(T) == 2 && N % 2 == 0) {  // one instruction each instead of two
       unsigned pairs[N / 2];
       memcpy(pairs, w, bytes);
 #pragma unroll

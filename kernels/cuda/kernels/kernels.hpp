@@ -1,14 +1,16 @@
 #pragma once
-// The device kernels, put on a stream: operations of kernels/operations.hpp in f32 and bf16,
-// copies and fills of f64, i32 and i64, too. Error for another type and too small a workspace.
-// Arithmetic is in f32, but sums that the contract keeps in f64 are in f64. No sum depends on the
-// order in which blocks run: partial sums are cut by size and added in order.
+// The device kernels, put on a stream: operations of kernels/operations.hpp in f32 and bf16. Copies
+// and fills also accept f64, i32 and i64. The functions throw Error for other types or if the
+// workspace is too small. Arithmetic is in f32, except sums that kernels/operations.hpp defines as
+// f64. No sum depends on the order in which blocks run: partial sums are divided by size and added
+// in order.
 #include "kernels/operations.hpp"
 
 namespace trireme::cuda {
 
 using Stream = void*;  // a cudaStream_t
 
+// Stream and scratch memory of a kernel.
 struct OnStream {
   Stream stream;
   View scratch;  // the lent workspace
@@ -17,7 +19,7 @@ struct OnStream {
 void run(const kernel::Copy&, const OnStream&);
 void run(const kernel::Fill&, const OnStream&);
 void run(const kernel::Dequantize&, const OnStream&);
-void run(const kernel::Norm&, const OnStream&);  // at most 8,192 wide
+void run(const kernel::Norm&, const OnStream&);  // at most 8,192 channels
 void run(const kernel::NormGrad&, const OnStream&);
 void run(const kernel::Dropout&, const OnStream&);
 void run(const kernel::ResidualNorm&, const OnStream&);
@@ -34,7 +36,7 @@ void run(const kernel::ColumnSum&, const OnStream&);
 void run(const kernel::Update&, const OnStream&);
 void run(const kernel::SumSquares&, const OnStream&);
 void run(const kernel::Digest&, const OnStream&);
-void run(const kernel::Route&, const OnStream&);  // among at most 14,336 experts
+void run(const kernel::Route&, const OnStream&);  // at most 14,336 experts
 void run(const kernel::RouteGrad&, const OnStream&);
 void run(const kernel::RouterLosses&, const OnStream&);
 void run(const kernel::CountChoices&, const OnStream&);
@@ -42,29 +44,32 @@ void run(const kernel::SortChoices&, const OnStream&);
 void run(const kernel::SumRows&, const OnStream&);
 void run(const kernel::SinkGrad&, const OnStream&);
 
-// Attention for what cuDNN does not do. Error above a head dim of 256 or 65,535 samples x heads.
+// Compute attention where cuDNN does not support the call. Throw Error for a head dim above 256 or
+// more than 65,535 samples x heads.
 void attend(const kernel::Attention&, Stream);
 void attend(const kernel::AttentionGrad&, Stream);
-// What attention to this piece of keys alone gives, of which each query sees one, to its results or
-// its state.
+// Joins attention to one piece of keys with the earlier pieces. o and lse are the result for this
+// piece alone; each query must see one of its keys. The joined result goes to the state or, with
+// the last piece, to the operation's results.
 void join_piece(const kernel::Attention&, const ConstView& o_BTHD, const ConstView& lse_BHT,
                 Stream);
-// Makes attention without sinks that with them.
+// Adds the sinks to the results o and lse of attention that was computed without them.
 void join_sinks(const kernel::Attention&, Stream);
 
-// sort.cu, for other kernels: order_T gets the numbers of the rows in the order of their ids, all
-// below `limit`, and those of one id in their own. Returns the ids in that order, which lie in
-// `memory` of bytes_to_sort, on 256 bytes.
+// Sorts row numbers by id (sort.cu), for other kernels. `order_T` receives the numbers of the rows
+// in ascending order of their ids; rows with the same id stay in row order. All ids are below
+// `limit`. Returns the ids in that order. They lie in `memory`, which must have bytes_to_sort(rows)
+// bytes and be aligned to 256.
 std::size_t bytes_to_sort(std::int64_t rows);
 const std::int32_t* sort_rows(Stream, const char* name, std::byte* memory, std::int32_t* order_T,
                               const std::int32_t* ids_T, std::int64_t rows, std::int64_t limit);
 
-// reduce.cu, for other kernels' sums.
-// a_C (+)= sum over `parts` rows of partial_2PC[0], b_C of partial_2PC[1], in order; either of a_C
-// and b_C may be null.
+// Adds partial sums in order (reduce.cu), for other kernels: a_C = the sum over `parts` rows of
+// partial_2PC[0], and b_C that of partial_2PC[1]. With Accumulate::add, the sums are added to a_C
+// and b_C. Either may be null.
 void add_partials(Stream, float* a_C, float* b_C, Accumulate, const float* partial_2PC,
                   std::int64_t parts, std::int64_t width);
-// out (+)= sum of x, in order
+// Computes out = the sum of x in order, or adds it to out.
 void sum_in_order(Stream, double* out, Accumulate, const double* x, std::int64_t n);
 
 }  // namespace trireme::cuda

@@ -1,5 +1,5 @@
 #pragma once
-// How kernels are cut into blocks and packs.
+// Division of kernels into blocks and packs.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -10,13 +10,13 @@ namespace trireme::cuda {
 
 inline constexpr int block_threads = 256;
 
-// Enough blocks to fill any device of today, each thread then strides over the rest.
+// Enough blocks to fill any current device. Each thread then loops over the remaining elements.
 inline constexpr std::int64_t most_blocks = 8192;
 
-// What a grid takes along x, and along y or z.
+// Limits of a grid along x, and along y or z.
 inline constexpr std::int64_t most_along_x = 0x7fffffff, most_along_y = 65535;
 
-// Parts of `each` that n is cut into. Throws Error where there are more than a grid takes.
+// Returns the number of parts of size `each` that n elements need. Throws Error above `most`.
 inline unsigned blocks_for(std::int64_t n, std::int64_t each, std::int64_t most = most_along_x) {
   const auto blocks = (n + each - 1) / each;
   check_count(blocks, most, "blocks of a kernel");
@@ -30,7 +30,7 @@ __global__ void for_each(std::int64_t n, F f) {
     f(i);
 }
 
-// f(i) for i < n, a thread each.
+// Runs f(i) for each i < n on the stream, one thread for each i.
 template <class F>
 void launch_each(void* stream, const char* name, std::int64_t n, F f) {
   if (n == 0) return;  // a grid of no blocks is an error
@@ -38,13 +38,14 @@ void launch_each(void* stream, const char* name, std::int64_t n, F f) {
   start(name, for_each<F>, blocks, block_threads, 0, stream, n, f);
 }
 
-// Can `p...` be read 16 bytes at a time?
+// Returns true if all pointers allow accesses of 16 bytes.
 template <class... P>
 __host__ __device__ bool aligned(const P*... p) {
   return ((reinterpret_cast<std::uintptr_t>(p) % 16 == 0) && ...);
 }
 
-// f(std::integral_constant<int, N>): N elements of T at a time when `whole`, else one.
+// Calls f(std::integral_constant<int, N>) if `whole`, else with 1: the number of elements that the
+// kernel accesses together.
 template <int N, class F>
 void with_packs(bool whole, const F& f) {
   if (whole)

@@ -1,17 +1,20 @@
 #pragma once
-// Dropout's mask of a pack of neighbouring channels. One random number serves four of them.
+// Dropout's mask for a pack of neighbouring channels. One call of the random generator serves four
+// channels.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/dropout.hpp"
 
 namespace trireme::cuda {
 
+// Sample numbers and positions of the rows (SampleRows), as kernels receive them.
 struct DropoutRows {
   std::int64_t samples, tokens, width, t0;
   const std::int64_t* sample_B;
-  const std::int32_t* position_T;  // may be null: t0 and on
+  const std::int32_t* position_T;  // null: positions count up from t0
 };
 
+// Arguments of a dropout kernel.
 template <class T>
 struct Dropped {
   T* y;
@@ -30,20 +33,22 @@ Dropped<T> dropped_of(const kernel::Dropout& o) {
                    at<std::int32_t>(o.rows.position_T)}};
 }
 
+// The mask of a dropout operation.
 struct Mask {
   std::uint64_t key;
   math::Dropout drop;
-  bool all;  // is everything kept?
+  bool all;  // nothing is dropped
   DropoutRows rows;
 
   Mask(const DropoutKey& k, const DropoutRows& r) : key(k.key), drop(k.p), all(k.p == 0), rows(r) {}
 
-  // Of one row.
+  // The mask of one row.
   struct Row {
     const Mask& mask;
-    std::uint64_t first = 0, sample = 0;  // element of channel 0
+    std::uint64_t first = 0, sample = 0;  // index of the row's first element in its sample
 
-    // Of channels [channel, channel + N); N is 1 or divides by 4, as channel then does.
+    // Applies dropout to channels [channel, channel + N). N is 1, or N and `channel` are multiples
+    // of 4.
     template <int N>
     __device__ void operator()(Floats<N>& v, std::int64_t channel) const {
       if (mask.all) return;

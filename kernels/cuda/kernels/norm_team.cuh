@@ -1,5 +1,5 @@
 #pragma once
-// What normalises a row: a team of threads, a warp or a block, that keeps it in registers.
+// Normalisation of a row by a team of threads, a warp or a block, which holds the row in registers.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
 #include "kernels/cuda/kernels/views.hpp"
@@ -7,14 +7,14 @@
 
 namespace trireme::cuda {
 
-// means null: the RMS norm; b may be null.
+// Arguments of a norm kernel. Null `means` select the RMS norm. `b` may be null.
 template <class T>
 struct NormRows {
   T* y;
   float *means, *rstds;
   const T *x, *w, *b;
   std::int64_t rows, width;
-  float each, eps;  // 1 / width
+  float each, eps;  // each = 1 / width
 };
 template <class T>
 NormRows<T> rows_of(const kernel::Norm& o) {
@@ -32,16 +32,17 @@ NormRows<T> rows_of(const kernel::Norm& o) {
           .eps = static_cast<float>(o.eps)};
 }
 
-// Threads of a row, of a block, the most floats of a row that a thread holds, the blocks that must
-// fit on a processor at once (the compiler otherwise spills for more), and the rows that a team has
-// in flight together: bytes requested and not yet there are what keeps the memory busy.
+// A team of `Row` threads that normalises rows. A block has `Block` threads. A thread holds at most
+// `Floats` floats of a row. `Blocks` blocks must fit on a multiprocessor at once; without this
+// number the compiler aims at more and spills registers. A team loads `AtOnce` rows together,
+// because many bytes in flight keep the memory busy.
 template <int Row, int Block, int Floats, int Blocks, int AtOnce = 1>
 struct Team {
   static constexpr int row = Row, block = Block, floats = Floats, blocks = Blocks, at_once = AtOnce;
-  static constexpr int teams = Block / Row;  // of a block
+  static constexpr int teams = Block / Row;  // teams in a block
   static constexpr int rows = teams * AtOnce;
 };
-// For rows whose elements are loaded one by one.
+// Team for rows whose elements are loaded one by one.
 using Alone = Team<512, 512, 16, 1>;
 
 template <class Team, int M>
@@ -58,7 +59,8 @@ __device__ float team_sum(float x) {
   return one[0];
 }
 
-// Where thread `lane` of a team finds its packs: lane, lane + row, ... of width / N.
+// Location of the packs that thread `lane` of a team holds. Of the width / N packs of a row, these
+// are the packs lane, lane + row, lane + 2 row and so on.
 template <class Team, int N>
 struct Places {
   static constexpr int packs = Team::floats / N;
@@ -66,11 +68,12 @@ struct Places {
 
   __device__ explicit Places(std::int64_t w)
       : lane(static_cast<int>(threadIdx.x) % Team::row), width(static_cast<int>(w)) {}
-  static constexpr int apart = Team::row * N;  // from one pack to the next
+  static constexpr int apart = Team::row * N;  // distance from one pack to the next
   __device__ int first() const { return lane * N; }
   __device__ int at(int i) const { return first() + i * apart; }
   __device__ bool has(int i) const { return at(i) < width; }
-  // Asks for all of a row before any of it is used, or holds zeros where there is none.
+  // Loads all packs of a row before any is used. Packs beyond the row, or all if `there` is false,
+  // are zeros.
   template <class T>
   __device__ void load(Pack<T, N> (&held)[packs], const T* row, bool there = true) const {
     const T* const p = row + first();
@@ -80,14 +83,15 @@ struct Places {
   }
 };
 
-// The first row of this thread's team.
+// Returns the first row of this thread's team.
 template <class Team>
 __device__ std::int64_t first_row() {
   return static_cast<std::int64_t>(blockIdx.x) * Team::rows +
          static_cast<int>(threadIdx.x) / Team::row * Team::at_once;
 }
 
-// f(Team{}) with the team for rows of this width, which holds some 64 registers of data at most.
+// Calls f(Team{}) with the team for rows of this width. A thread of it holds at most about 64
+// registers of data.
 template <class T, class F>
 void with_norm_team(std::int64_t width, const F& f) {
   constexpr bool narrow = sizeof(T) == 2;
@@ -100,14 +104,14 @@ void with_norm_team(std::int64_t width, const F& f) {
   f(Team<256, 256, 32, 2>{});
 }
 
-// Row r, of which each thread holds its packs.
+// Normalises row r, whose packs the team's threads hold, and writes the results.
 template <class Team, int N, class T>
 __device__ void normalise(const NormRows<T>& a, std::int64_t r, const Places<Team, N>& place,
                           const Pack<T, N> (&held)[Places<Team, N>::packs]) {
   float mean = 0;
   if (a.means != nullptr) {
 #pragma unroll
-    for (int i = 0; i < place.packs; ++i) {  // what is not there is 0
+    for (int i = 0; i < place.packs; ++i) {  // packs beyond the row are 0
       const auto f = held[i].floats();
 #pragma unroll
       for (int k = 0; k < N; ++k) mean += f.v[k];

@@ -1,6 +1,6 @@
 #pragma once
-// The words of a kernel's launch that only the CUDA compiler knows. Everything else in the .cu
-// files is C++, which tests/cuda/simulated compiles with its own version of this file.
+// The launch syntax that only the CUDA compiler understands. Everything else in the .cu files is
+// C++, which tests/cuda/simulated compiles with its own version of this file.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -14,10 +14,10 @@ inline cudaStream_t native(void* stream) {
   return static_cast<cudaStream_t>(stream);
 }
 
-// Of one block: what a launch may have without asking for more first.
+// Bytes of shared memory that a block may use without a request.
 inline constexpr std::size_t usual_shared_bytes = std::size_t{48} << 10;
 
-// Puts kernel(args...) on a stream. A launch that fails throws with `name`.
+// Puts kernel(args...) on a stream. Throws Error, with `name`, if the launch fails.
 template <class... Parameters, class... Args>
 void start(const char* name, void (*kernel)(Parameters...), dim3 grid, int threads,
            std::size_t shared_bytes, void* stream, Args&&... args) {
@@ -30,7 +30,7 @@ void start(const char* name, void (*kernel)(Parameters...), dim3 grid, int threa
   check(cudaGetLastError(), name);
 }
 
-// The block's shared memory of the size that its launch gave.
+// Returns the block's shared memory. The launch gave its size.
 __device__ inline float* block_memory() {
   extern __shared__ float memory[];
   return memory;

@@ -1,6 +1,6 @@
 #pragma once
-// Sums over the threads of a warp or block, in an order that the number of threads alone decides.
-// Every thread gets the result.
+// Sums over the threads of a warp or block. Their order depends only on the number of threads.
+// Every thread receives the result.
 #include <cuda_runtime.h>
 
 namespace trireme::cuda {
@@ -14,7 +14,7 @@ __device__ T warp_sum(T x) {
   return x;
 }
 
-// Several sums at a time, for the latency of one.
+// Computes M sums together, which hides the latency.
 template <int M, class T>
 __device__ void warp_sums(T (&x)[M]) {
 #pragma unroll
@@ -30,7 +30,8 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
-// The sum over a block of `Threads`; every thread calls it, and may call it again at once.
+// Computes M sums over a block of `Threads` threads. Every thread must call it, and may call it
+// again immediately.
 template <int Threads, int M, class T>
 __device__ void block_sums(T (&x)[M]) {
   constexpr int warps = Threads / warp;

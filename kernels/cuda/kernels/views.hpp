@@ -1,6 +1,6 @@
 #pragma once
-// From the contract's views to what the kernels take. A pointer to what is absent is null. What
-// is refused is said in views.cpp, as nvcc does not take fmt.
+// Conversion of views to the arguments of device kernels. An absent view becomes a null pointer.
+// The checks that format error messages are in views.cpp because nvcc does not compile fmt.
 #include "kernels/cuda/kernels/kernels.hpp"
 
 namespace trireme::cuda {
@@ -16,7 +16,8 @@ const T* at(const ConstView& v) {
   return reinterpret_cast<const T*>(v.data);
 }
 
-// f(T{}) for a compute type.
+// with_type calls f(T{}) with the C++ type of a compute type. refuse_type throws the Error for all
+// other types.
 [[noreturn]] void refuse_type(DType);
 template <class F>
 void with_type(DType t, const F& f) {
@@ -25,29 +26,32 @@ void with_type(DType t, const F& f) {
   f(bf16{});
 }
 
-// The lent workspace, if it has so many bytes.
+// Returns the memory of the lent workspace. Throws Error, naming the operation, if it has fewer
+// than `bytes` bytes.
 std::byte* lent(const View& workspace, std::size_t bytes, std::string_view operation);
 template <class T, class O>
 T* scratch(const O& o, const OnStream& on, std::size_t bytes) {
   return reinterpret_cast<T*>(lent(on.scratch, bytes, o.name));
 }
 
-void check_width(std::int64_t);    // of norms
-void check_experts(std::int64_t);  // of a router
+void check_width(std::int64_t);    // throws Error above the widest norm
+void check_experts(std::int64_t);  // throws Error above the most experts of a router
 
 inline constexpr std::int64_t widest_head = 256;
 
+// Sizes of an attention call, as kernels receive them.
 struct AttentionDims {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   float scale;
-  std::int64_t window;  // of keys that a query sees; more than there are, where none is hidden
+  std::int64_t window;  // keys that a query sees, its own included; very large if no window is set
   std::int64_t keys;
-  std::int64_t ahead;  // query t is at the place of key t + ahead
-  float softcap;       // of scores; 0: none
+  std::int64_t ahead;  // query t has the position of key t + ahead
+  float softcap;       // soft cap on scores; 0: none
 };
+// Converts a shape. Throws Error if the head dim or the number of samples x heads is too large.
 AttentionDims dims_of(const AttentionShape&);
 
-// [B, T, H, D] at any strides (in elements) but a dense last dim.
+// Pointer and strides, in elements, of a [B, T, H, D] view whose last dim is dense.
 template <class T>
 struct Heads {
   T* data;
@@ -62,7 +66,7 @@ Heads<const T> heads(const ConstView& v) {
   return {at<T>(v), v.stride[0], v.stride[1], v.stride[2]};
 }
 
-// [B, H, T] at any strides.
+// Pointer and strides, in elements, of a [B, H, T] view.
 template <class T>
 struct RowNumbers {
   T* data;

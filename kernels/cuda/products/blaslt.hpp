@@ -1,5 +1,5 @@
 #pragma once
-// cuBLASLt's descriptors as RAII values, and how it sees a matrix.
+// RAII types for cuBLASLt's descriptors, and the conversion of views to its matrices.
 #include <cublasLt.h>
 
 #include <compare>
@@ -10,7 +10,7 @@
 
 namespace trireme::cuda {
 
-// Throws Error with cuBLASLt's words unless all went well.
+// Throws Error, with cuBLASLt's description, if the status is not success.
 void check_blas(cublasStatus_t, const char* call);
 
 template <class T, cublasStatus_t (*destroy)(T)>
@@ -26,17 +26,19 @@ using Preference =
     std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
                     Destroy<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>>;
 
-// A matrix as cuBLASLt stores them, by columns: rows x columns, `ld` elements between columns, used
-// as it is or transposed.
+// A matrix in cuBLASLt's column-major form: rows x columns, with `ld` elements from one column to
+// the next. `transposed` means that the product uses its transpose.
 struct Stored {
   std::int64_t rows, columns, ld;
   bool transposed;
   auto operator<=>(const Stored&) const = default;
 };
 
-// The transpose of a view, which by columns is the view itself where its rows are dense.
+// Returns the transpose of a view. If the view's rows are dense, its transpose in column-major form
+// is the same memory.
 Stored transpose_of(const ConstView&);
-// The largest power of two, up to 256 bytes, that divides the address and the bytes of `ld`.
+// Returns the largest power of two, up to 256, that divides the address and the size of `ld`
+// elements in bytes.
 std::uint32_t alignment(const void*, std::int64_t ld, DType);
 
 cudaDataType_t type_of(DType);

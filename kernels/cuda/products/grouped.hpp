@@ -1,10 +1,11 @@
 #pragma once
-// Products with a matrix an expert, one after the other. cuBLASLt is told on the host how many rows
-// a product has, and the device alone knows how many an expert has: so the host reads the offsets,
-// and waits until the stream has come to them.
+// Products with one matrix for each expert, computed one after the other. cuBLASLt takes the number
+// of rows as a host argument, but only the device knows how many rows each expert has. The host
+// therefore waits for the stream and reads the offsets.
 //
-// Rows differ from step to step. Algorithms are looked up by shapes whose rows are rounded up to a
-// power of two, so there are few; nothing is measured, so they are the same in every process.
+// The numbers of rows differ from step to step. Algorithms are looked up by shapes whose rows are
+// rounded up to a power of two, so there are few. Nothing is measured, so the algorithms are the
+// same in every process.
 #include <functional>
 #include <map>
 #include <vector>
@@ -13,16 +14,18 @@
 
 namespace trireme::cuda {
 
+// Products of experts, with the algorithms found so far.
 class GroupedProducts {
  public:
   explicit GroupedProducts(Planner& planner) : planner_(planner) {}
 
-  // `workspace` has cuda_workspace_bytes.
+  // Compute the operations. They wait for the stream. `workspace` must have cuda_workspace_bytes.
   void run(void* stream, const kernel::GroupedMatmul&, View workspace);
   void run(void* stream, const kernel::GroupedMatmulGrad&, View workspace);
 
  private:
-  // The product of one expert as if it had so many rows; where they are stays as it is.
+  // Function that returns one expert's product as if it had `rows` rows. The addresses do not
+  // change.
   using OfRows = std::function<kernel::Matmul(std::int64_t rows)>;
   void multiply(cudaStream_t, View workspace, std::int64_t rows, const OfRows&);
 

@@ -1,8 +1,9 @@
 #pragma once
-// Products through cuBLASLt, f32 and bf16, summed in f32. How each shape is computed is decided
-// once: of the five algorithms that cuBLASLt recommends the one that was fastest here, with the
-// epilogue in the product or behind it; or the first without, where bits must not depend on a
-// measurement. Of a grouped product each expert with rows is a product by itself (grouped.hpp).
+// Matrix products through cuBLASLt in f32 and bf16, summed in f32. The method for each shape is
+// decided once. cuBLASLt recommends up to five algorithms; the fastest on this device is used, with
+// the epilogue fused or separate, whichever is faster. If bits must not depend on a measurement,
+// the first algorithm is used and the epilogue is separate. A grouped product is one product for
+// each expert that has rows (grouped.hpp).
 #include <functional>
 #include <memory>
 
@@ -11,8 +12,9 @@
 
 namespace trireme::cuda {
 
-enum class Tf32 : std::uint8_t { off, on };  // may f32 products round their inputs to 10 bits?
+enum class Tf32 : std::uint8_t { off, on };  // on: f32 products may round their inputs to 10 bits
 
+// Matrix products on one device, with the decisions made so far.
 class Products {
  public:
   Products(CudaBits, Tf32, Epilogues);
@@ -20,17 +22,19 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  std::int64_t fused() const;  // products with an epilogue, bias aside, as part of them
+  // Returns how many products were run with a fused epilogue. A bias does not count.
+  std::int64_t fused() const;
 
-  // Puts all of a product's epilogue but the bias on the stream.
+  // Function that puts all of a product's epilogue except the bias on the stream.
   using Separate = std::function<void(const kernel::Matmul&)>;
 
-  // Is this product to be run with all of its epilogue, or with the bias alone? `separate` is for
-  // comparison, on scratch; stream is a cudaStream_t.
+  // Returns true if the product should be run with its whole epilogue, false if with the bias only.
+  // May measure the choice on `stream` (a cudaStream_t), with results in `workspace`; it calls
+  // `separate` for the comparison.
   bool fuses(void* stream, const kernel::Matmul&, View workspace, const Separate&);
-  // `workspace` has cuda_workspace_bytes.
+  // Puts a product on the stream. `workspace` must have cuda_workspace_bytes.
   void run(void* stream, const kernel::Matmul&, View workspace);
-  // Waits for the stream.
+  // Put the products of all experts on the stream. They wait for the stream first.
   void run(void* stream, const kernel::GroupedMatmul&, View workspace);
   void run(void* stream, const kernel::GroupedMatmulGrad&, View workspace);
 

@@ -1,18 +1,19 @@
 #pragma once
-// What cuBLASLt is told of a product, and the algorithms that it has for it.
+// Descriptions of products for cuBLASLt, and its algorithms for them.
 #include <vector>
 
 #include "kernels/cuda/products/product.hpp"
 
 namespace trireme::cuda {
 
-// How a product is computed.
+// A product as it is described to cuBLASLt, with its algorithm.
 struct Plan {
   Descriptor product;
   Layout left, right, out;
   cublasLtMatmulAlgo_t algorithm{};
 };
 
+// Connection to cuBLASLt.
 class Planner {
  public:
   explicit Planner(Tf32 tf32) : tf32_(tf32) {}
@@ -20,20 +21,22 @@ class Planner {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  // All but the algorithm.
+  // Returns the description of a product. The algorithm is not set.
   Plan describe(const Key&, const Pointers&);
-  // At most five, what cuBLASLt recommends most first. None: it does not do this epilogue; Error
-  // where it is not the epilogue that it does not do.
+  // Returns at most five algorithms, in the order of cuBLASLt's recommendation. Returns none if
+  // cuBLASLt does not support the epilogue. Throws Error if it has none for a product without a
+  // fused epilogue.
   std::vector<cublasLtMatmulAlgo_t> algorithms(const Key&, const Plan&) const;
+  // Returns true if the algorithm can compute the product with the workspace that is available.
   bool works(const cublasLtMatmulAlgo_t&, const Plan&) const;
   void run(const Plan&, const cublasLtMatmulAlgo_t&, const Pointers&, const Call&) const;
 
  private:
   Tf32 tf32_;
-  cublasLtHandle_t handle_ = nullptr;  // made for the first product
+  cublasLtHandle_t handle_ = nullptr;  // created for the first product
 };
 
-// Tells a plan's product where its epilogue's operands are.
+// Sets the addresses of the epilogue's operands in a plan.
 void point(const Key&, const Plan&, const Pointers&);
 
 }  // namespace trireme::cuda

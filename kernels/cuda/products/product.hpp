@@ -1,6 +1,6 @@
 #pragma once
-// A product as cuBLASLt is asked for it: by columns, with what follows it where that may be part of
-// the product.
+// A matrix product in cuBLASLt's column-major form, with the part of its epilogue that may be fused
+// into it.
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
@@ -12,19 +12,22 @@
 
 namespace trireme::cuda {
 
-// The workspace: cuBLASLt's half; what measurements write, sums last; sums before they are added.
+// Division of the workspace: cuBLASLt's half, results of measured products, their row sums, and row
+// sums before they are added to a result.
 inline constexpr std::size_t lent_bytes = cuda_workspace_bytes / 2;
 inline constexpr std::size_t sums_bytes = std::size_t{1} << 20;
 inline constexpr std::size_t trial_bytes = cuda_workspace_bytes - lent_bytes - 2 * sums_bytes;
 inline constexpr std::size_t trial_at = lent_bytes, trial_sums_at = trial_at + trial_bytes,
                              sums_at = trial_sums_at + sums_bytes;
 
-// What of an epilogue cuBLASLt does in the product; otherwise it has a kernel of its own.
+// The part of an epilogue that cuBLASLt computes within the product. Other parts have kernels of
+// their own.
 enum class Fused : std::uint8_t { nothing, gelu, slope, sums };
 
+// Returns the part of an epilogue that cuBLASLt could compute.
 Fused wanted(const Epilogue&);
 
-// A product to be done, c's rows dense. By columns it is c' = b' a'.
+// A product to compute. The rows of c are dense. In column-major form it is c' = b' a'.
 struct Call : kernel::Matmul {
   View workspace;
   cudaStream_t stream;
@@ -32,7 +35,7 @@ struct Call : kernel::Matmul {
   bool adds() const { return how == Accumulate::add; }
 };
 
-// What decides how a product is computed.
+// Everything that decides how a product is computed.
 struct Key {
   Stored left, right, out;
   DType in, result;
@@ -43,7 +46,8 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// What a product reads and writes; `aux` is the input of GELU, `vector` the bias or the sums.
+// Addresses of a product's operands. `aux` is the input of GELU. `vector` is the bias or the row
+// sums.
 struct Pointers {
   const void *left, *right;
   void *out, *aux, *vector;
@@ -52,12 +56,15 @@ struct Pointers {
 Key key_of(const Call&, Fused);
 Pointers pointers_of(const Call&, Fused);
 cublasLtEpilogue_t epilogue_of(const Key&);
-// Do cuBLASLt's rules for an epilogue's operands allow it? Otherwise it follows the product.
+// Returns true if cuBLASLt's rules for the operands of an epilogue allow fusion. Otherwise the
+// epilogue follows the product.
 bool may_fuse(const Call&, Fused);
-// Where cuBLASLt puts the sums of an epilogue: it cannot add to what is there.
+// Returns where cuBLASLt writes the row sums. cuBLASLt cannot add to existing sums, so these are in
+// the workspace if the product is added to c.
 std::byte* sums_of(const Call&);
-// The same product with its results in scratch: a measurement must not change a running sum. None
-// where they do not fit.
+// Returns the same product with its results in the workspace, since a measurement must not change a
+// running sum. A product that overwrites c is returned unchanged. Returns nothing if the results do
+// not fit.
 std::optional<Call> on_scratch(const Call&);
 
 }  // namespace trireme::cuda

@@ -1,6 +1,6 @@
 #pragma once
-// Guarded blocks (kernels/guards.hpp) of a device's memory: each reserves addresses of its own, of
-// which the pages between the first and the last have memory behind them.
+// Guarded blocks (kernels/guards.hpp) in device memory. Each block reserves an address range of its
+// own. Its first and last pages have no memory behind them.
 #include <map>
 #include <vector>
 
@@ -9,6 +9,7 @@
 
 namespace trireme::cuda {
 
+// Allocator of guarded blocks on one device.
 class GuardedDevice {
  public:
   explicit GuardedDevice(Runtime& runtime) : runtime_(runtime), page_(runtime.page_bytes()) {}
@@ -16,16 +17,16 @@ class GuardedDevice {
   GuardedDevice(const GuardedDevice&) = delete;
   GuardedDevice& operator=(const GuardedDevice&) = delete;
 
-  // Writes the known bytes on `stream`, which is the first to use the block. `name` is the
-  // caller's.
+  // Returns a new block. `stream` is the first stream to use it, and the known bytes are written on
+  // it. `name` is any number by which the caller identifies the block.
   std::byte* take(std::size_t bytes, std::size_t name, Runtime::Stream);
-  // Returns its name; ends the process if known bytes have changed. All work on the block is done;
-  // on a device that has failed nothing can be seen.
+  // Releases a block and returns its `name`. All work on the block must be done. Ends the process
+  // with a message if the known bytes have changed. If the device has failed, the check is skipped.
   std::size_t give(const Block&, Runtime::Stream) noexcept;
 
  private:
   struct Mapped {
-    std::byte* at;  // its pages
+    std::byte* at;  // first accessible page
     std::size_t bytes, name;
     GuardedPlace place;
   };
@@ -34,7 +35,7 @@ class GuardedDevice {
 
   Runtime& runtime_;
   std::size_t page_;
-  std::map<const std::byte*, Mapped> blocks_;  // by their data
+  std::map<const std::byte*, Mapped> blocks_;  // keys: addresses of the blocks
 };
 
 }  // namespace trireme::cuda

@@ -1,7 +1,7 @@
 #pragma once
-// Memory of one device and pinned memory of its host under the arena: addresses are reserved once,
-// memory is put behind them as the arena grows. So blocks never move and the account is that of
-// every other backend.
+// Memory of one device, and pinned memory of its host, for an arena. Addresses are reserved once,
+// and memory is added behind them as the arena grows. Blocks therefore never move, and the account
+// is the same as on every other backend.
 #include <span>
 
 #include "kernels/address_range.hpp"
@@ -12,33 +12,36 @@
 
 namespace trireme::cuda {
 
+// Owner of the memory of a CUDA backend.
 class DeviceMemory {
  public:
-  // Reserves what is free on the device but for `headroom` bytes, and as much pinned memory as the
-  // host has. Error where no more than the headroom is free. With guards the arena counts alone.
+  // Reserves addresses for the memory that is free on the device, less `headroom` bytes, and for as
+  // much pinned memory as the host has. Throws Error if no more than the headroom is free. With
+  // guards, the arena only counts.
   DeviceMemory(Runtime&, Queues&, std::size_t headroom = 0, Guards = Guards::off);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // `first` waits for those who used the block before.
+  // Returns a block. The queue `first` waits for the previous users of its memory.
   Block take(std::size_t bytes, Kind, Queue first, Memory);
   void give(const Block&, std::span<const Event> last) noexcept;
   const Account& account() const { return arena_.account(); }
 
-  // One copy by the driver stays within one registered range of pinned memory: the bytes from p to
-  // the end of its range; no limit where p is in other memory.
+  // Returns how many bytes from `p` a single copy may cover, because the driver requires it to stay
+  // within one registered range of pinned memory. There is no limit if `p` is in other memory.
   std::size_t copied_whole(const std::byte* p) const;
 
  private:
-  // Addresses [begin, begin + reserved), memory behind the first `backed` bytes.
+  // Addresses [begin, begin + reserved). The first `backed` bytes have memory.
   struct Range {
     std::byte* begin = nullptr;
     std::size_t reserved = 0, backed = 0, page = 1;
   };
   void grow(Memory, std::size_t end);
   std::byte* take_guarded(std::size_t bytes, std::size_t offset, Queue first, Memory);
-  std::size_t give_guarded(const Block&, std::span<const Event> last) noexcept;  // its offset
+  // Waits for the block's queues, releases it and returns its offset in the arena.
+  std::size_t give_guarded(const Block&, std::span<const Event> last) noexcept;
   Range& range(Memory m) { return m == Memory::device ? device_ : host_; }
 
   Runtime& runtime_;

@@ -1,7 +1,7 @@
 #pragma once
-// The contract's queues as streams and its events as marks out of a pool. Every launch asks here
-// for its stream. A mark returns to the pool when it was seen to have passed; a later wait for its
-// ticket returns at once.
+// Queues as CUDA streams, and their events as marks (CUDA events) from a pool. Every kernel launch
+// gets its stream here. A mark returns to the pool once it is known to have passed. A later wait
+// for its ticket then returns at once.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -12,6 +12,7 @@
 
 namespace trireme::cuda {
 
+// The streams of one device, one for each Queue.
 class Queues {
  public:
   explicit Queues(Runtime&);
@@ -21,12 +22,15 @@ class Queues {
 
   Runtime::Stream stream(Queue q) const { return line(q).stream; }
   Event record(Queue);
-  // Work put on `q` from now on starts after the event. Waiting twice costs nothing.
+  // Makes work put on `q` from now on wait for the event. Repeated waits for the same event cost
+  // nothing.
   void wait(Queue q, Event);
   bool done(Event);
+  // Blocks until all work on the queue is done.
   void synchronize(Queue q);
 
-  std::size_t marks() const { return made_; }  // ever made: as many as were pending at once
+  // Returns the number of marks that were created, which is the largest number pending at once.
+  std::size_t marks() const { return made_; }
 
  private:
   struct Pending {
@@ -35,10 +39,10 @@ class Queues {
   };
   struct Line {
     Runtime::Stream stream = nullptr;
-    std::uint64_t last = 0;    // ticket given out
-    std::uint64_t passed = 0;  // and seen to be done
+    std::uint64_t last = 0;    // last ticket given out
+    std::uint64_t passed = 0;  // last ticket known to be done
     std::deque<Pending> pending;
-    std::array<std::uint64_t, queue_count> waited{};  // for each other queue: its latest ticket
+    std::array<std::uint64_t, queue_count> waited{};  // latest ticket waited for, by queue
   };
   Line& line(Queue q) { return lines_[static_cast<std::size_t>(q)]; }
   const Line& line(Queue q) const { return lines_[static_cast<std::size_t>(q)]; }

@@ -1,20 +1,21 @@
 #pragma once
-// The calls of the CUDA runtime that order work and back memory, as an interface: queues and memory
-// are tested on machines without a GPU against one that records. Each throws Error with the
-// runtime's words.
+// Interface to the functions of the CUDA runtime that order work and provide memory. With another
+// implementation, which records calls, queues and memory are tested on machines without a GPU. Each
+// function throws Error with the runtime's description if it fails.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
 namespace trireme::cuda {
 
+// One device, as seen through the CUDA runtime.
 class Runtime {
  public:
   using Stream = void*;  // a cudaStream_t
-  using Mark = void*;    // a cudaEvent_t, without timing
+  using Mark = void*;    // a cudaEvent_t, without timing unless created by create_timed_mark
   virtual ~Runtime() = default;
 
-  // Work on an urgent stream starts before work on others that waits for a place on the device.
+  // If several streams wait for space on the device, work on urgent streams starts first.
   enum class Urgency : std::uint8_t { usual, urgent };
   virtual Stream create_stream(Urgency = Urgency::usual) = 0;
   virtual void destroy_stream(Stream) noexcept = 0;
@@ -25,18 +26,20 @@ class Runtime {
   virtual void wait(Stream, Mark) = 0;
   virtual bool passed(Mark) = 0;
   virtual void synchronize_mark(Mark) = 0;
-  // A mark that keeps the time at which it passed; otherwise as any other.
+  // Returns a mark that also stores the time at which it passed.
   virtual Mark create_timed_mark() = 0;
-  virtual double milliseconds(Mark begin, Mark end) = 0;  // both timed and passed
+  // Returns the time between two marks. Both must be timed and have passed.
+  virtual double milliseconds(Mark begin, Mark end) = 0;
 
-  // Address space of the device without memory behind it, which `back` puts there; both in
-  // multiples of `page_bytes`.
+  // Memory of the device. `reserve` reserves addresses without memory, `back` puts memory behind
+  // them, and `release` frees both. Sizes are multiples of page_bytes().
   virtual std::size_t page_bytes() = 0;
-  virtual std::size_t device_bytes() = 0;  // free when asked
+  // Returns the bytes of device memory that are free now.
+  virtual std::size_t device_bytes() = 0;
   virtual std::byte* reserve(std::size_t bytes) = 0;
   virtual void back(std::byte* at, std::size_t bytes) = 0;
   virtual void release(std::byte* at, std::size_t reserved, std::size_t backed) noexcept = 0;
-  // Makes pages of the host known to the device.
+  // Registers host pages as pinned memory, which the device can access directly.
   virtual void pin(std::byte* at, std::size_t bytes) = 0;
   virtual void unpin(std::byte* at) noexcept = 0;
 
@@ -46,7 +49,7 @@ class Runtime {
   virtual void set_bytes(std::byte* at, unsigned char value, std::size_t bytes, Stream) = 0;
 };
 
-// Of one device of this process, which becomes the calling thread's.
+// Opens the runtime for a device and makes that device current in the calling thread.
 std::unique_ptr<Runtime> open_runtime(int device);
 
 }  // namespace trireme::cuda

@@ -1,7 +1,7 @@
 #pragma once
-// What each operation takes on the device: a timed mark before and one behind it on its stream,
-// read when asked for. A time includes what the stream waited for between the two: nothing where
-// the host puts work there ahead of the device.
+// Time of each operation on the device. A timed mark is recorded before and behind the operation on
+// its stream, and read when the times are requested. The time includes waits of the stream between
+// the two marks. There are none if the host puts work on the stream ahead of the device.
 #include <cstddef>
 #include <string_view>
 #include <vector>
@@ -11,6 +11,7 @@
 
 namespace trireme::cuda {
 
+// Timer of the operations on one device.
 class Timing {
  public:
   explicit Timing(Runtime& runtime) : runtime_(runtime) {}
@@ -20,14 +21,16 @@ class Timing {
 
   bool on() const { return on_; }
   void start();
-  // Waits for all that was timed. Marks are kept for the next time.
+  // Stops timing, waits for all timed operations and returns the times by operation. The marks are
+  // kept for the next measurement.
   std::vector<OperationTime> stop();
 
-  // Runs f, which puts an operation on the stream. `name` outlives the reading.
+  // Times f, which puts an operation on the stream. The text `name` must live until stop().
   template <class F>
   void around(Runtime::Stream, std::string_view name, const Work&, const F&);
 
-  std::size_t marks() const { return marks_.size(); }  // ever made: two for each of most operations
+  // Returns the number of marks ever created: two for each operation of the longest measurement.
+  std::size_t marks() const { return marks_.size(); }
 
  private:
   struct Timed {
@@ -40,7 +43,7 @@ class Timing {
   Runtime& runtime_;
   bool on_ = false;
   std::vector<Runtime::Mark> marks_;
-  std::size_t used_ = 0;  // of marks_
+  std::size_t used_ = 0;  // number of marks_ in use
   std::vector<Timed> timed_;
 };
 

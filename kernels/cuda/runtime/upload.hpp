@@ -1,6 +1,7 @@
 #pragma once
-// Bytes of the host on their way to the device: copied into a ring of pinned memory at once, from
-// there when the stream comes to it. The ring is there from the beginning and not in the account.
+// Uploads from the host to the device. The bytes are copied at once into a ring of pinned memory,
+// and from there to the device when the stream reaches the copy. The ring exists from the beginning
+// and is not part of the account.
 #include <cstddef>
 #include <deque>
 #include <span>
@@ -10,17 +11,18 @@
 
 namespace trireme::cuda {
 
+// Ring buffer in pinned memory.
 class UploadRing {
  public:
   static constexpr std::size_t size = std::size_t{16} << 20;
-  static constexpr std::size_t most = size / 4;  // of one copy
+  static constexpr std::size_t most = size / 4;  // bytes of one copy
 
   explicit UploadRing(Runtime&);
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
 
-  // Returns when `bytes` may be changed; waits only for room in the ring.
+  // Copies `bytes` to `to`. Returns when `bytes` may be changed. Blocks only if the ring is full.
   void upload(std::byte* to, std::span<const std::byte> bytes, Runtime::Stream);
 
  private:
