@@ -24,7 +24,7 @@ namespace trireme {
 // Formats the account for messages: one line for each kind with a nonzero peak, then the totals.
 std::string describe(const Account&);
 
-// One event ticket for each queue, indexed by Queue. 0 stands for no event.
+// One event ticket for each queue, indexed by Queue. 0 means no event.
 using Tickets = std::array<std::uint64_t, queue_count>;
 
 // Allocator of offsets in two address ranges, one for each Memory.
@@ -35,7 +35,7 @@ class Arena {
 
   struct Taken {
     std::size_t offset, bytes;
-    Tickets last;  // the new owner's first queue waits for these
+    Tickets last;  // events that the block's first queue must wait for
   };
 
   // The parameters limit the bytes that may be reserved in each Memory.

@@ -65,9 +65,9 @@ constexpr bool ends_keys(Piece p) {
 namespace kernel {
 
 // Computes o = softmax(s) v with the scores s = scale q k', or s = c tanh(scale q k' / c) with a
-// soft cap c. A query sees the keys up to its own position, of these only the last `window` if that
-// is positive. Query head h reads key/value head h * G / H. The views are strided: only their last
-// dim must be dense.
+// soft cap c. A query sees the keys up to its own position, or only the last `window` of them if
+// `window` is positive. Query head h reads key/value head h * G / H. The views are strided: only
+// their last dim must be dense.
 //
 // lse is the log of the softmax's denominator, which the backward pass reads. o and lse are written
 // by the call with the last piece. Each query must see at least one key in some piece.
@@ -148,8 +148,8 @@ struct SinkGrad {
 };
 
 // Attention of T new positions of one sample whose earlier keys and values are cached. The rows of
-// k and v become positions `at` and following of the caches. Each query attends to the positions up
-// to its own, with sinks, window and soft cap as in Attention.
+// k and v are stored in the caches as positions at, at + 1 and so on. Each query attends to the
+// positions up to its own, with sinks, window and soft cap as in Attention.
 //
 // Position p is stored in row p % P of a cache. P must be at least at + T. With a window, P may
 // instead be a multiple of BackendProperties::key_tile that is at least window + T - 1. Other rows

@@ -16,7 +16,7 @@ namespace trireme {
 
 // Streams of work. Work on one queue runs in order. Different queues are ordered only by events: a
 // queue can wait for an event of another queue. `gather` and `scatter` carry the collectives of
-// weights and gradients, `exchange` those between sequence-parallel or expert-parallel ranks,
+// weights and gradients, `exchange` the collectives of sequence-parallel and expert-parallel ranks,
 // `down` and `up` messages between pipeline stages, and `host` copies of offloaded activations.
 enum class Queue : std::uint8_t { compute, gather, scatter, exchange, down, up, host };
 inline constexpr int queue_count = 7;
@@ -57,14 +57,14 @@ struct Block {
   Memory memory{};
 };
 
-// Memory use in bytes. `live` is what is in use now and `peak` the maximum so far, for each Kind
-// and for all together. The numbers depend only on the sequence of calls to take and give, so they
-// are equal on every backend.
+// Memory use in bytes. `live` is the number of bytes in use now and `peak` the maximum so far, for
+// each Kind and in total. The numbers depend only on the sequence of calls to take and give, so
+// they are equal on every backend.
 struct Account {
   std::array<std::size_t, kind_count> live{}, peak{};
   std::size_t live_all = 0, peak_all = 0;
   std::size_t reserved = 0;         // highest address ever used, gaps included
-  std::size_t pinned_reserved = 0;  // the same for Memory::pinned
+  std::size_t pinned_reserved = 0;  // highest address used in Memory::pinned
 };
 
 // Properties of a backend that stay constant while it is open.

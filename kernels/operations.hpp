@@ -357,8 +357,8 @@ struct EmbeddingGrad {
 // c).
 //
 // With a teacher, the loss of a row is (1 - share) * cross-entropy + share * t^2 * sum p log(p /
-// q), where t is the temperature and p and q are softmax(z / t) of the teacher's and these logits
-// (Hinton et al. 2015).
+// q), where t is the temperature and p = softmax(y / t) and q = softmax(z / t) for the teacher's
+// logits y and these logits z (Hinton et al. 2015).
 struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   View loss;

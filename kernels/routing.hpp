@@ -77,8 +77,8 @@ struct RouterLosses {
   }
 };
 
-// Computes count (i64) = how many choices of the tokens counted in each row are of each expert, or
-// adds these numbers to count.
+// Counts how often each expert was chosen by the tokens of each row of count_BE (i64), or adds
+// these numbers to count_BE.
 struct CountChoices {
   static constexpr std::string_view name = "count_choices";
   View count_BE;

@@ -1,5 +1,5 @@
 #pragma once
-// Records what the queues of this process do as spans of time. Spans are kept while a trace is
+// Records the work on the queues of this process as spans of time. Spans are kept while a trace is
 // recorded and shown to a profiler if one is attached. Otherwise a span costs only the test of a
 // flag. Main thread only.
 //
@@ -34,7 +34,7 @@ struct TraceDisplay {
   void (*pop)();
 };
 
-// The trace of this process.
+// The trace of this process: its recorded spans, and the profiler that shows scopes.
 class Trace {
  public:
   using Clock = std::function<std::int64_t()>;

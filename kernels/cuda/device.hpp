@@ -28,7 +28,7 @@ struct CudaChoice {
   bool tf32 = false;            // f32 products may round their inputs to TF32, with 10 bits
   bool debug = false;           // fill new blocks with NaNs, and wait for every operation
   Guards guards = Guards::off;  // on: also turns on `debug`
-  // Bytes of device memory that are left to libraries, of those free when the backend is opened.
+  // Bytes of free device memory that the backend leaves to libraries.
   std::size_t headroom = 0;
   Epilogues epilogues = Epilogues::measured;
 };
@@ -60,7 +60,7 @@ std::size_t cuda_device_bytes(int device);
 // the CUDA toolkit. Throws Error if they cannot be loaded.
 std::string cuda_libraries();
 
-// Opens the CUDA backend. Throws Error if there is no such device.
+// Opens the CUDA backend. Throws Error if the device does not exist.
 std::unique_ptr<Backend> open_cuda(const CudaChoice&);
 // Measures operations on a backend from open_cuda. start_cuda_timing begins the measurement.
 // stop_cuda_timing waits for the operations put on the backend since then and returns their times

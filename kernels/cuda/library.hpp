@@ -1,9 +1,9 @@
 #pragma once
 // Loader of libtrireme_cuda.so, the shared object with all code that calls the CUDA toolkit, cuDNN
-// and NCCL. It is opened only if a device is requested and answers, so that other processes load
-// none of the 250 MB of these libraries. It uses functions of the program that opens it. The file
-// is searched for in the program's folder, in lib/, ../lib and ../lib/trireme relative to it, and
-// in the folder of libtrireme.so.
+// and NCCL. The libraries take 250 MB. The file is opened only if a device is requested and
+// answers, so that other processes do not load them. It uses functions of the program that opens
+// it. The file is searched for in the program's folder, in lib/, ../lib and ../lib/trireme relative
+// to it, and in the folder of libtrireme.so.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,11 +36,12 @@ struct Library {
 const Library* library(std::string* why);
 // Returns the path of libtrireme_cuda.so. Throws Error if it is in none of the folders.
 std::string library_file();
-// Opens the given file. Its `build` must equal the argument. Failure is reported as by library().
+// Opens the given file instead. If the file's `build` differs from the argument or the file cannot
+// be opened, returns null and sets `why` to a sentence that says so.
 const Library* open_library(const std::string& file, std::string_view build, std::string* why);
 
-// Returns the address of a symbol in libtrireme_cuda.so. Returns null if there is no such symbol or
-// the file cannot be opened.
+// Returns the address of a symbol in libtrireme_cuda.so. Returns null if the symbol does not exist
+// or the file cannot be opened.
 void* library_symbol(const char* name);
 
 }  // namespace trireme::cuda

@@ -31,7 +31,7 @@ class Dry : public Backend {
 
   // Returns messages about the first few pairs of accesses without an order.
   const std::vector<std::string>& races() const { return accesses_.races(); }
-  // Returns the number of all such pairs.
+  // Returns the number of all pairs of accesses without an order.
   std::int64_t race_count() const { return accesses_.race_count(); }
   // Returns the floating-point operations so far, of matrix products and attention.
   double flops() const { return flops_; }

@@ -44,7 +44,7 @@ class Fenced final : public Backend {
   void defer(Queue, std::function<void()>);
   // Runs the queue of the event until the event has passed.
   void run_to(Event);
-  // Returns the same view in the accessible mapping.
+  // Returns the view at the same place in the accessible mapping.
   template <class AnyView>
   AnyView inside(AnyView) const;
 

@@ -74,7 +74,7 @@ void for_blocks(std::int64_t n, const Body& body, T*... p) {
   std::apply([&](auto&... block) { (store(block, p), ...); }, padded);
 }
 
-// Does the same with all threads.
+// Calls body(p...) on consecutive blocks like for_blocks, in parallel on all threads.
 template <class Body, class... T>
 void map_blocks(std::int64_t n, const Body& body, T*... p) {
   static_assert(grain % block_size == 0);

@@ -11,7 +11,7 @@ namespace trireme::host {
 // affect the bits. `c` has their type or f32. Throws Error if an operand does not fit.
 void multiply_few_rows(const Product&);
 
-// Does the same on the calling thread only.
+// Multiplies like multiply_few_rows, on the calling thread only.
 void multiply_few_rows_alone(const Product&);
 
 }  // namespace trireme::host

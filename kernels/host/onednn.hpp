@@ -46,7 +46,8 @@ bool same_in_every_place();
 std::size_t matmul_scratch(const Product&);
 void matmul(const Product&, const View& scratch);
 
-// Does the same on the calling thread only, with scratch that the thread keeps between calls.
+// Multiplies like `matmul` on the calling thread only, with scratch that the thread keeps between
+// calls.
 void matmul_alone(const Product&);
 
 // Multiplies in f32 with oneDNN's BLAS-like function, without a bias. oneDNN allocates the scratch.

@@ -12,7 +12,7 @@ inline constexpr std::int64_t tile_floats =
     tile_depth * (tile_rows + tile_columns) + tile_rows * tile_columns;
 
 // Multiplies a tile of at most tile_rows x tile_columns elements. a and b have the same type, f32
-// or bf16. `memory` has tile_floats floats. Returns the sums, which lie in `memory` in rows that
+// or bf16. `memory` has tile_floats floats. Returns the sums. They are in `memory`, in rows that
 // are tile_columns apart.
 const float* multiply_tile(const ConstView& a, const ConstView& b, float* memory);
 

@@ -56,8 +56,9 @@ inline VecInt counted_from(std::int64_t first) {
 inline constexpr float log2_e = 0x1.715476p0F, ln_2 = 0x1.62e43p-1F;
 
 // Returns 2^x within 2 ulp for x <= 126. Below -125 the result stays at about 2^-125. The nearest
-// integer n goes to the exponent as 2^n, and a polynomial (minimax, exact at 0) gives the rest.
-// math::exp bounds every x, which becomes masked code that takes three times as long (measured).
+// integer n is added to the exponent, and a polynomial (minimax, exact at 0) gives the remaining
+// factor. math::exp bounds every x, which becomes masked code that takes three times as long
+// (measured).
 inline Vec exp2_below(Vec x) {
   constexpr float shift = 0x1.8p23F;  // adding it rounds to an integer, which is in the lowest bits
   x = x < -125.0F ? Vec{} - 125.0F : x;
@@ -71,8 +72,9 @@ inline Vec exp2_below(Vec x) {
   return (Vec)((VecBits)p + ((VecBits)shifted << 23));
 }
 
-// Swaps the off-diagonal blocks of `step` lanes in each pair of rows that are `step` apart, then
-// does so for step / 2, down to 1. With step = lanes / 2 this transposes the square.
+// Swaps the off-diagonal blocks of `step` lanes in each pair of rows that are `step` apart. Then
+// repeats this for step / 2, step / 4 and so on, down to 1. With step = lanes / 2 this transposes
+// the square.
 template <int step>
 inline void exchange(std::array<Vec, lanes>& row) {
   VecInt low, high;  // source lanes in the concatenation of rows i and i + step

@@ -1,8 +1,8 @@
 #pragma once
-// c = a b, or c += a b, for small row-major f32 matrices that fit in the cache, on one thread. The
-// result is divided into blocks of block_rows rows by two vectors, which stay in registers over the
-// whole depth (the summed dim). Each element is one chain of FMAs in depth order, whatever block it
-// is in.
+// Single-threaded products c = a b, or c += a b, of small row-major f32 matrices that fit in the
+// cache. The result is divided into blocks of block_rows rows by two vectors, which stay in
+// registers over the whole depth (the summed dim). Each element is one chain of FMAs in depth
+// order, whatever block it is in.
 #include <algorithm>
 #include <cstdint>
 

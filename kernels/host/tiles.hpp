@@ -5,7 +5,7 @@
 
 namespace trireme::host {
 
-// Multiplies in f32, in tiles. It is for processors on which the rounding of oneDNN's kernels
+// Multiplies in f32, in tiles. Callers use it on processors where the rounding of oneDNN's kernels
 // depends on the place of an element in a block, as with the kernels for AVX2.
 void multiply_in_tiles(const Product&);
 

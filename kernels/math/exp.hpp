@@ -1,8 +1,8 @@
 #pragma once
-// e^x for f32 within 1 ulp, in plain arithmetic without branches. Loops over it vectorise, and
-// device code runs the same lines. Bounding a value and finding NaNs is done on the bits, as
-// integers, so that compilers produce masks: GCC produces branches for two consecutive comparisons
-// of floats.
+// The exponential function for f32 within 1 ulp, in plain arithmetic without branches. Loops over
+// it vectorise, and device code runs the same lines. Bounding a value and finding NaNs is done on
+// the bits, as integers, so that compilers produce masks: GCC produces branches for two consecutive
+// comparisons of floats.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -24,7 +24,7 @@ constexpr float unless_nan(float x, float y) {
   return std::bit_cast<float>(std::bit_cast<std::int32_t>(y) | mask);
 }
 
-// e^x as 2^n p. The low 9 bits of `n` hold the exponent modulo 2^9.
+// A representation of e^x as 2^n p. The low 9 bits of `n` hold the exponent modulo 2^9.
 struct Exponential {
   float p;
   std::uint32_t n;

@@ -29,11 +29,12 @@ inline constexpr std::array<float, 16> nf4_sixteenths{
     1.0F,         0.957603276F, 0.917004049F, 0.878126085F, 0.840896428F, 0.805245161F,
     0.771105409F, 0.738413095F, 0.707106769F, 0.677127779F, 0.648419797F, 0.620928884F,
     0.594603539F, 0.56939429F,  0.545253873F, 0.522136867F};
-// The byte q that stands for a scale of 0.
+// The byte q of a block whose scale is 0.
 inline constexpr unsigned nf4_nothing = 255;
 
-// Returns the scale of a block. The product is rounded only once, since the last factor is a power
-// of two. The bits are therefore the same on every machine.
+// Returns the scale of a block. `q` is the byte of the block and `unit` the largest scale of its
+// record. The product is rounded only once, since the last factor is a power of two. The bits are
+// therefore the same on every machine.
 constexpr float nf4_scale(float unit, unsigned q) {
   const auto sixteenths = nf4_sixteenths;
   const float power = std::bit_cast<float>((127U - (q >> 4)) << 23);

@@ -29,10 +29,11 @@ std::optional<SdpaMask> sdpa_mask(const AttentionShape&);
 
 // Architecture number of Hopper GPUs.
 inline constexpr int sm_hopper = 90;
-// Returns true if cuDNN computes such a call. It needs keys that an SdpaMask describes, bf16, no
-// soft cap, the same number of query heads for each key/value head, and a head dim that is a
-// multiple of 8 up to 256. The backward pass needs more than one token and, except on Hopper, a
-// head dim up to 128. `sm` is the device's architecture, e.g. 90. A plan assumes Hopper.
+// Returns true if cuDNN can compute attention of this shape and type. cuDNN needs keys that an
+// SdpaMask describes, bf16, no soft cap, the same number of query heads for each key/value head,
+// and a head dim that is a multiple of 8 up to 256. The backward pass needs more than one token
+// and, except on Hopper, a head dim up to 128. `sm` is the device's architecture, e.g. 90. A plan
+// assumes Hopper.
 bool sdpa_supports(const AttentionShape&, DType, Direction, int sm = sm_hopper);
 
 // The part of an attention call that one call of cuDNN computes: samples [sample, sample + samples)
@@ -44,14 +45,15 @@ struct SdpaPart {
 };
 inline constexpr std::size_t sdpa_part_limit = std::size_t{1} << 30;
 // Returns parts that together cover the shape once, in order. A call is split into whole samples
-// first, then into key/value heads with their query heads. One such head is never split, even if it
-// exceeds `limit`.
+// first, then into key/value heads with their query heads. A single key/value head is never split,
+// even if it exceeds `limit`.
 std::vector<SdpaPart> sdpa_parts(const AttentionShape&, Direction, Determinism,
                                  std::size_t limit = sdpa_part_limit);
-// Returns the shape of a part.
+// Returns the attention shape of one part of a call.
 AttentionShape shape_of(const AttentionShape& whole, const SdpaPart&);
 // Splits a part in two, by samples or, if there is only one, by key/value heads. Returns none if
-// the part is one head of one sample. It is for engines that need more memory than expected.
+// the part is one head of one sample. Callers use the halves if an engine needs more memory than
+// expected.
 std::vector<SdpaPart> halves_of(const SdpaPart&);
 
 // Alignment of the workspace in bytes.
@@ -83,7 +85,7 @@ using SdpaOperands = std::array<ConstView, sdpa_operands>;
 // Throws Error unless every operand has the shape's extents and type bf16, its last dim is dense
 // and all its rows are aligned to 16 bytes. lse must be f32 and dense.
 void check_operands(const AttentionShape&, Direction, const SdpaOperands&);
-// Returns the views of a part.
+// Returns the views of one part of a call.
 SdpaOperands operands_of(const SdpaOperands& whole, const AttentionShape&, const SdpaPart&);
 
 // Everything that a plan of cuDNN depends on. Calls with equal keys share a plan.

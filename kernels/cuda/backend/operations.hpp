@@ -1,7 +1,7 @@
 #pragma once
 // All operations of kernels/operations.hpp, put on a stream. The functions declared here use
 // NVIDIA's libraries where possible, or throw Error because a GPU does not support the operation.
-// The others are kernels of this project (kernels.hpp).
+// All other operations are kernels of this project (kernels.hpp).
 #include "kernels/cuda/attention/sdpa.hpp"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/products/matmul.hpp"

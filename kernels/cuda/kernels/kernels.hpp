@@ -49,8 +49,8 @@ void run(const kernel::SinkGrad&, const OnStream&);
 void attend(const kernel::Attention&, Stream);
 void attend(const kernel::AttentionGrad&, Stream);
 // Joins attention to one piece of keys with the earlier pieces. o and lse are the result for this
-// piece alone; each query must see one of its keys. The joined result goes to the state or, with
-// the last piece, to the operation's results.
+// piece alone; each query must see one of its keys. The joined result is written to the state or,
+// with the last piece, to the operation's results.
 void join_piece(const kernel::Attention&, const ConstView& o_BTHD, const ConstView& lse_BHT,
                 Stream);
 // Adds the sinks to the results o and lse of attention that was computed without them.

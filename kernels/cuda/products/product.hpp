@@ -59,12 +59,12 @@ cublasLtEpilogue_t epilogue_of(const Key&);
 // Returns true if cuBLASLt's rules for the operands of an epilogue allow fusion. Otherwise the
 // epilogue follows the product.
 bool may_fuse(const Call&, Fused);
-// Returns where cuBLASLt writes the row sums. cuBLASLt cannot add to existing sums, so these are in
-// the workspace if the product is added to c.
+// Returns where cuBLASLt writes the row sums. If the product is added to c, this is the workspace,
+// because cuBLASLt cannot add to existing sums.
 std::byte* sums_of(const Call&);
-// Returns the same product with its results in the workspace, since a measurement must not change a
-// running sum. A product that overwrites c is returned unchanged. Returns nothing if the results do
-// not fit.
+// Returns a copy of the product whose results are in the workspace, since a measurement must not
+// change a running sum. A product that overwrites c is returned unchanged. Returns nothing if the
+// results do not fit.
 std::optional<Call> on_scratch(const Call&);
 
 }  // namespace trireme::cuda

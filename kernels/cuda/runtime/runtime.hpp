@@ -31,21 +31,27 @@ class Runtime {
   // Returns the time between two marks. Both must be timed and have passed.
   virtual double milliseconds(Mark begin, Mark end) = 0;
 
-  // Memory of the device. `reserve` reserves addresses without memory, `back` puts memory behind
-  // them, and `release` frees both. Sizes are multiples of page_bytes().
+  // Returns the page size of the device in bytes. The sizes given to `reserve` and `back` are
+  // multiples of it.
   virtual std::size_t page_bytes() = 0;
   // Returns the bytes of device memory that are free now.
   virtual std::size_t device_bytes() = 0;
+  // Reserves device addresses, without memory behind them.
   virtual std::byte* reserve(std::size_t bytes) = 0;
+  // Puts memory behind reserved addresses.
   virtual void back(std::byte* at, std::size_t bytes) = 0;
+  // Frees reserved addresses and the memory behind the first `backed` bytes.
   virtual void release(std::byte* at, std::size_t reserved, std::size_t backed) noexcept = 0;
   // Registers host pages as pinned memory, which the device can access directly.
   virtual void pin(std::byte* at, std::size_t bytes) = 0;
   virtual void unpin(std::byte* at) noexcept = 0;
 
+  // Puts a copy from pinned host memory on the stream and returns.
   virtual void copy_to_device(std::byte* to, const std::byte* pinned, std::size_t bytes,
                               Stream) = 0;
+  // Puts a copy to the host on the stream. Returns at once if the host memory is pinned.
   virtual void copy_to_host(std::byte* to, const std::byte* device, std::size_t bytes, Stream) = 0;
+  // Puts a fill on the stream, which sets each byte to `value`.
   virtual void set_bytes(std::byte* at, unsigned char value, std::size_t bytes, Stream) = 0;
 };
 
