@@ -139,11 +139,11 @@ class Backend {
   virtual void upload(Queue, View dst, std::span<const std::byte>) = 0;
   // Copies a dense view to host memory. Blocks until the bytes have arrived.
   virtual void download(Queue, std::span<std::byte>, ConstView src) = 0;
-  // Copies between device memory and a view in Memory::pinned, asynchronously on the queue:
-  // bring_down from the device, bring_up to it.
+  // Copies device memory to a view in Memory::pinned, asynchronously on the queue.
   virtual void bring_down(Queue q, View pinned, ConstView src) {
     put(q, kernel::Copy{.dst = pinned, .src = src});
   }
+  // Copies a view in Memory::pinned to device memory, asynchronously on the queue.
   virtual void bring_up(Queue q, View dst, ConstView pinned) {
     put(q, kernel::Copy{.dst = dst, .src = pinned});
   }

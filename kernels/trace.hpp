@@ -49,8 +49,9 @@ class Trace {
 
   // Returns the time of the steady clock.
   static std::int64_t nanoseconds();
-  // These functions may be called only while a trace is recorded.
+  // Returns the time of the trace's clock. May be called only while a trace is recorded.
   static std::int64_t now();
+  // Adds a span to the trace. May be called only while a trace is recorded.
   static void add(TraceSpan);
 
   // Sets the profiler that later scopes are shown in. Null detaches it.

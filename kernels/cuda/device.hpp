@@ -62,10 +62,10 @@ std::string cuda_libraries();
 
 // Opens the CUDA backend. Throws Error if the device does not exist.
 std::unique_ptr<Backend> open_cuda(const CudaChoice&);
-// Measures operations on a backend from open_cuda. start_cuda_timing begins the measurement.
-// stop_cuda_timing waits for the operations put on the backend since then and returns their times
-// on the device, ordered by name.
+// Begins to time the operations that are put on a backend from open_cuda.
 void start_cuda_timing(Backend&);
+// Waits for the operations that were put on the backend since start_cuda_timing. Returns their
+// times on the device, ordered by name.
 std::vector<OperationTime> stop_cuda_timing(Backend&);
 
 // Returns how many products of a backend from open_cuda were run with a fused epilogue. A bias does
@@ -78,6 +78,7 @@ inline constexpr std::size_t cuda_workspace_bytes = std::size_t{64} << 20;
 // Properties of the CUDA backend for planning. They are the same on every machine and in every
 // build, with the CUDA toolkit or without.
 BackendProperties cuda_properties();
+// Returns the workspace and state that attention needs on the CUDA backend.
 AttentionBytes cuda_attention_bytes(const AttentionShape&, DType, Direction, CudaBits);
 
 }  // namespace trireme

@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-// Answers of the backend that is planned for.
+// Properties of the backend for which the dry backend plans.
 struct DryTarget {
   BackendProperties properties;
   std::size_t capacity;  // bytes of device memory

@@ -43,12 +43,12 @@ struct Tiling {
   std::int64_t ahead(std::int64_t i, std::int64_t j) const {
     return shape.query_at + i * edge - shape.key_at - j * edge;
   }
-  // key_tiles_of returns the number of key tiles that query tile i may see, and first_query_tile
-  // the first query tile that may see key tile j, by causality alone.
+  // Returns the number of key tiles, from the first, that query tile i may see by causality alone.
   std::int64_t key_tiles_of(std::int64_t i) const {
     const auto keys = ahead(i, 0) + queries(i);
     return std::clamp<std::int64_t>((keys + edge - 1) / edge, 0, key_tiles);
   }
+  // Returns the first query tile that may see key tile j.
   std::int64_t first_query_tile(std::int64_t j) const {
     return std::max<std::int64_t>(0, -ahead(0, j) / edge);
   }
@@ -189,10 +189,11 @@ struct Pair {
     first = f.key.back() > begin ? f.key.data() : nullptr;
   }
 
-  // queries_of returns the range of a product over queries for the block of keys that begins at
-  // `key`. keys_of returns the range of a product over keys for the block of queries that begins at
-  // `query`.
+  // Returns the range of queries that a product sums over for the block of keys that begins at
+  // `key`.
   Part queries_of(std::int64_t key) const { return {first_query(key), queries, 0}; }
+  // Returns the range of keys that a product sums over for the block of queries that begins at
+  // `query`.
   Part keys_of(std::int64_t query) const {
     return {0, std::clamp<std::int64_t>(ahead + query + block_rows, 0, keys), 0};
   }

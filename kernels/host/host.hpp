@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Backend of the host kernels.
+// The CPU backend, which runs the host kernels.
 class Host final : public Immediate {
  public:
   // Sets the number of threads for the parallel loops and products of the whole process.

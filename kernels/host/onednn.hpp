@@ -27,9 +27,9 @@ struct Product {
 
 namespace onednn {
 
-// multiplies_bf16 returns true if this processor can multiply bf16 at all, multiplies_bf16_fast if
-// that is also faster than converting to f32 first.
+// Returns true if this processor can multiply bf16 at all.
 bool multiplies_bf16();
+// Returns true if multiplying bf16 is faster on this processor than converting to f32 first.
 bool multiplies_bf16_fast();
 
 // Returns the version in use and the instructions that it may use here, e.g. "oneDNN 2.6.3 for
@@ -40,10 +40,10 @@ std::string version_and_instructions();
 // with any number of threads.
 bool same_in_every_place();
 
-// Multiplies with the matmul primitive. a and b have the same type; c has that type or f32. A
-// primitive is built once for each shape. `matmul_scratch` returns the bytes of scratch that the
-// call needs.
+// Returns the bytes of scratch that `matmul` needs for this product.
 std::size_t matmul_scratch(const Product&);
+// Multiplies with the matmul primitive. a and b have the same type; c has that type or f32. A
+// primitive is built once for each shape.
 void matmul(const Product&, const View& scratch);
 
 // Multiplies like `matmul` on the calling thread only, with scratch that the thread keeps between

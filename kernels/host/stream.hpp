@@ -10,8 +10,8 @@
 
 namespace trireme::host {
 
-// Smallest number of bytes, written by one operation, for which this is faster. It is more than a
-// core's own cache.
+// Smallest number of bytes, written by one operation, for which stores that bypass the caches are
+// faster. It is more than a core's own cache.
 inline constexpr std::size_t stream_threshold = std::size_t{8} << 20;
 
 // Writes n bytes. from(i) returns the 16 bytes at offset i. edge(i, n) stores n bytes at offset i

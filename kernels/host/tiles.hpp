@@ -9,9 +9,10 @@ namespace trireme::host {
 // depends on the place of an element in a block, as with the kernels for AVX2.
 void multiply_in_tiles(const Product&);
 
-// Multiplies in a few large blocks along the longer side of c, with the primitive for any type or
-// with sgemm for f32 without a bias.
+// Function of oneDNN that multiplies a block: its matmul primitive for any type, or sgemm for f32
+// without a bias.
 enum class Block : std::uint8_t { primitive, sgemm };
+// Multiplies in a few large blocks along the longer side of c.
 void multiply_in_blocks(const Product&, Block);
 
 }  // namespace trireme::host

@@ -28,11 +28,11 @@ void add_scaled(double* sum, double factor, const T* x, std::int64_t n) {
   return cap > 0 ? cap * std::tanh(score / cap) : score;
 }
 
-// `capped` returns a score or logit under a soft cap, or x itself if the cap is 0. `capped_slope`
-// returns the derivative at the point where the capped value is y.
+// Returns a score or logit x under a soft cap, or x itself if the cap is 0.
 inline double capped(double x, double cap) {
   return cap > 0 ? cap * std::tanh(x / cap) : x;
 }
+// Returns the derivative of `capped` at the point where its value is y.
 inline double capped_slope(double y, double cap) {
   return cap > 0 ? 1 - y / cap * (y / cap) : 1;
 }

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Backend of the reference kernels.
+// The reference backend, which runs the reference kernels.
 class Ref final : public Immediate {
  public:
   explicit Ref(Poison poison = Poison::off, Guards guards = Guards::off)

@@ -17,7 +17,7 @@ namespace trireme {
 // Backend of one NVIDIA GPU.
 class Cuda final : public Backend {
  public:
-  // Throws Error if the device does not answer.
+  // Opens the device. Throws Error if it does not answer.
   explicit Cuda(const CudaChoice&);
   ~Cuda() override;
 

@@ -44,8 +44,8 @@ void run(const kernel::SortChoices&, const OnStream&);
 void run(const kernel::SumRows&, const OnStream&);
 void run(const kernel::SinkGrad&, const OnStream&);
 
-// Compute attention where cuDNN does not support the call. Throw Error for a head dim above 256 or
-// more than 65,535 samples x heads.
+// Computes attention where cuDNN does not support the call. Throws Error for a head dim above 256
+// or more than 65,535 samples x heads.
 void attend(const kernel::Attention&, Stream);
 void attend(const kernel::AttentionGrad&, Stream);
 // Joins attention to one piece of keys with the earlier pieces. o and lse are the result for this

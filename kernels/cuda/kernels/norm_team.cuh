@@ -83,7 +83,7 @@ struct Places {
   }
 };
 
-// Returns the first row of this thread's team.
+// Returns the first of the rows that this thread's team normalises.
 template <class Team>
 __device__ std::int64_t first_row() {
   return static_cast<std::int64_t>(blockIdx.x) * Team::rows +

@@ -16,9 +16,9 @@ const T* at(const ConstView& v) {
   return reinterpret_cast<const T*>(v.data);
 }
 
-// with_type calls f(T{}) with the C++ type of a compute type. refuse_type throws the Error for all
-// other types.
+// Throws Error that says that the CUDA backend does not compute in this type.
 [[noreturn]] void refuse_type(DType);
+// Calls f(T{}) with the C++ type T of the compute type `t`.
 template <class F>
 void with_type(DType t, const F& f) {
   if (t == DType::f32) return f(float{});

@@ -19,7 +19,8 @@ class GroupedProducts {
  public:
   explicit GroupedProducts(Planner& planner) : planner_(planner) {}
 
-  // Compute the operations. They wait for the stream. `workspace` must have cuda_workspace_bytes.
+  // Puts the products of all experts on the stream. First blocks until the stream has computed the
+  // offsets. `workspace` must have cuda_workspace_bytes.
   void run(void* stream, const kernel::GroupedMatmul&, View workspace);
   void run(void* stream, const kernel::GroupedMatmulGrad&, View workspace);
 

@@ -34,7 +34,8 @@ class Products {
   bool fuses(void* stream, const kernel::Matmul&, View workspace, const Separate&);
   // Puts a product on the stream. `workspace` must have cuda_workspace_bytes.
   void run(void* stream, const kernel::Matmul&, View workspace);
-  // Put the products of all experts on the stream. They wait for the stream first.
+  // Puts the products of all experts on the stream. First blocks until the stream has computed the
+  // offsets.
   void run(void* stream, const kernel::GroupedMatmul&, View workspace);
   void run(void* stream, const kernel::GroupedMatmulGrad&, View workspace);
 
