@@ -6,9 +6,10 @@
 //
 //   words 0 to 2047     4-bit codes, eight in a word; in a byte, the first weight has the high half
 //   words 2048 to 2111  one byte q for the scale of each block, four in a word
-//   (kernels/math/nf4.hpp) word 2112           f32, the largest scale of the record; the bytes q
-//   are relative to it up to word 2127     zeros, so that records begin at multiples of 64 bytes
+//   word 2112           f32, the largest scale of the record; the bytes q are relative to it
+//   up to word 2127     zeros, so that records begin at multiples of 64 bytes
 //
+// kernels/math/nf4.hpp explains codes and q.
 // A weight takes 4.16 bits.
 #include <cstdint>
 

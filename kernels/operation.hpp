@@ -8,10 +8,9 @@
 //   static void operands(auto& o, auto&& f)   calls f with each operand, through the verbs below
 // Operands that may be absent have {} as their default. Omitting any other operand in an
 // initializer is a compiler warning, which the build treats as an error. Optional members:
-//   double flops() const                      floating-point operations, if the operation is a
-//   product double bytes() const                      memory traffic, each element read or written
-//   once, if it
-//                                             differs from the sum over the operands
+//   double flops() const                      floating-point operations of a product
+//   double bytes() const                      memory traffic, each element read or written once;
+//                                             by default the sum over the operands
 //   static void in_steps(const O&, put)       puts equivalent simpler operations, for backends that
 //                                             lack a kernel for this one
 #include <cstdint>
