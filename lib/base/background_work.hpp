@@ -1,5 +1,5 @@
 #pragma once
-// A piece of work in a thread of its own, one at a time.
+// A thread that runs one function at a time in the background.
 #include <atomic>
 #include <exception>
 #include <functional>
@@ -8,18 +8,21 @@
 namespace trireme {
 
 class BackgroundWork {
+  // Runs a function in a thread of its own, at most one function at a time.
  public:
   BackgroundWork() = default;
-  ~BackgroundWork();  // waits
+  // Blocks until the function returns.
+  ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
 
-  // Signals are left to other threads. Error where there can be no thread.
+  // Starts the function in a new thread that handles no signals. The previous function must have
+  // been joined. Throws Error if the system refuses to create a thread.
   void start(std::function<void()>);
   bool running() const { return thread_.joinable() && !finished_.load(std::memory_order_acquire); }
-  // Waits, and throws what the work threw.
+  // Blocks until the function returns. Rethrows the exception if the function threw one.
   void join();
-  // Waits; what the work threw is forgotten.
+  // Blocks until the function returns. Discards the exception if the function threw one.
   void wait();
 
  private:

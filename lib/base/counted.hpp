@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of things, for people.
+// Formatting of counts for messages.
 #include <fmt/format.h>
 
 #include <concepts>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// "1 step", "2 steps".
+// Returns a count with its noun in the singular or plural, such as "1 step" or "2 steps".
 std::string counted(std::integral auto n, std::string_view thing) {
   return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s");
 }

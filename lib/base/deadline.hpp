@@ -1,12 +1,12 @@
 #pragma once
-// A limit on a call that blocks and cannot be interrupted.
+// A time limit for a blocking call that cannot be interrupted.
 #include <string>
 #include <thread>
 
 namespace trireme {
 
-// While it lives, for at most `seconds` (0: for ever): then the process says that `what` is not
-// finished and ends with code 1, without any destructor.
+// Ends the process with exit code 1 unless the object is destroyed within `seconds`. Before that,
+// it logs an error saying that `what` is not finished. No destructors run. 0 means no limit.
 class Deadline {
  public:
   Deadline(std::string what, double seconds);

@@ -1,13 +1,16 @@
 #pragma once
-// Digest: 64 bits of an array's bits, which reveal a fault or another computation; no forgery. It
-// is a sum over blocks of the array, so that those who hold a block each may make it in any order:
+// Digests of arrays: 64-bit checksums that reveal a hardware fault or a different computation. They
+// do not protect against forgery. A digest is a sum over blocks of the array, so ranks that hold
+// different blocks can compute it in any order.
 //
-//   words w of 32 bits, 16 a block, zeros behind the last; of block b with keys (k, l) = keys_of(b)
-//   the sum over lanes j < 8 of (w_j + k + lane_key_j) * (w_{8+j} + l + lane_key_{8+j}),
-//   words added modulo 2^32, products and their sum modulo 2^64
+//   Each block has 16 words w of 32 bits; the last block is padded with zeros. For block b with
+//   (k, l) = keys_of(b), the digest adds up, over lanes j < 8,
+//     (w_j + k + lane_key_j) * (w_{8+j} + l + lane_key_{8+j})
+//   Words are added modulo 2^32. Products and the digest are computed modulo 2^64.
 //
-// NH of Black et al., "UMAC: fast and secure message authentication", 1999: a change of one word
-// goes unseen with a probability of 2^-32. NaNs and the two zeros count by their bits.
+// This is NH from Black et al., "UMAC: fast and secure message authentication", 1999. A change to
+// one word goes undetected with a probability of 2^-32. NaNs, +0 and -0 are told apart by their
+// bits.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -18,8 +21,8 @@
 
 namespace trireme {
 
-// Digests of a model's arrays: gradients, weights, what the optimizer keeps. By array, then
-// ParamId; none where there is no such array.
+// Digests of a model's gradients, weights and optimizer state. `of[i][p]` belongs to the array
+// `arrays[i]` of the parameter with ParamId `p`. It is empty if the parameter has no such array.
 struct DigestTable {
   std::vector<std::string> arrays;
   std::vector<std::vector<std::optional<std::uint64_t>>> of;

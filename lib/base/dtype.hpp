@@ -1,5 +1,6 @@
 #pragma once
-// Element types. bf16 is two bytes of storage; arithmetic on it happens in f32.
+// Element types of tensors, and bf16 as a C++ type. A bf16 is stored in two bytes. Arithmetic on
+// bf16 values is done in f32.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +22,8 @@ constexpr std::size_t bytes_of(DType t) {
   }
 }
 
-// The type of sums, master weights and statistics for a compute type.
+// Returns the type that sums, master weights and statistics have when the compute type is `t`: f32
+// for bf16, otherwise `t`.
 constexpr DType wide(DType t) {
   return t == DType::bf16 ? DType::f32 : t;
 }
@@ -35,7 +37,8 @@ struct bf16 {
   std::uint16_t bits = 0;
 
   bf16() = default;
-  // Rounds to nearest, ties to even; a NaN stays a NaN. Branch-free, so loops over it vectorise.
+  // Rounds to the nearest bf16, ties to even. NaN stays NaN. The code has no branches, so compilers
+  // vectorize loops over it.
   constexpr explicit bf16(float x) {
     const auto u = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t rounded = u + 0x7fffU + ((u >> 16) & 1U), quiet = u | 0x400000U;

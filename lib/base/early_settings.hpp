@@ -1,5 +1,5 @@
 #pragma once
-// Settings that libraries read from the environment before main.
+// Environment variables that libraries read before main runs.
 #include <initializer_list>
 
 namespace trireme {
@@ -8,8 +8,9 @@ struct EarlySetting {
   const char *name, *value;
 };
 
-// Starts this program once more with those of the settings that the environment does not have: what
-// a user chose stays. Returns when nothing is to be done or the system refuses.
+// Sets the variables that the environment does not define yet, then executes this program again
+// with `argv`. A variable that the user has set keeps its value. Returns only if nothing was
+// missing or the execution failed.
 void start_again_with(std::initializer_list<EarlySetting>, char** argv);
 
 }  // namespace trireme

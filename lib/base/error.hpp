@@ -1,7 +1,8 @@
 #pragma once
-// One exception type and three checks. Messages say what is wrong, where, and what to try.
-//   require  of the deck, a file or the machine: always on, throws Error
-//   expect, ensure  of our own code (lib/base/expect.hpp)
+// Functions that throw Error, the project's one exception type. Error messages say what is wrong,
+// where, and what to do. Use `require` for conditions that a deck, a file or the machine may
+// violate; it is always checked. Use `expect` and `ensure` (lib/base/expect.hpp) for errors in this
+// program.
 #include <fmt/format.h>
 
 #include <string>
@@ -11,11 +12,13 @@
 
 namespace trireme {
 
+// Throws Error with the formatted text.
 template <class... A>
 [[noreturn]] void fail(fmt::format_string<A...> text, A&&... args) {
   throw Error(fmt::format(text, std::forward<A>(args)...));
 }
 
+// Throws Error with the formatted text unless `holds` is true.
 template <class... A>
 void require(bool holds, fmt::format_string<A...> text, A&&... args) {
   if (!holds) throw Error(fmt::format(text, std::forward<A>(args)...));

@@ -1,5 +1,5 @@
 #pragma once
-// Any exception as a message for users.
+// Conversion of exceptions to messages for users.
 #include <exception>
 #include <new>
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-// An Error speaks for itself; what the language or a library throws does not.
+// Returns the exception's message for users. The text of an Error is returned as it is. For
+// exceptions of the standard library or other libraries, the message also says what to do.
 inline std::string error_text(const std::exception& e) {
   if (dynamic_cast<const Error*>(&e)) return e.what();
   if (dynamic_cast<const std::bad_alloc*>(&e))

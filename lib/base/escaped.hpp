@@ -1,18 +1,19 @@
 #pragma once
-// Text that comes from a file, a name or a model as terminal and log may show it.
+// Functions that make text from files, names or models safe to show in a terminal or log.
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace trireme {
 
-// In one line: \n, \t, \\, and the bytes as \x1b of other control characters, of what turns the
-// direction or the line of a text, and of what is no UTF-8. Of a text that would be longer than
-// `most` bytes the first ones, and how many bytes it has.
+// Returns the text in one line with all control characters escaped. Newline, tab and backslash
+// become \n, \t and \\. Other control characters, Unicode characters that change the text direction
+// or end a line, and bytes that are not valid UTF-8 become hex escapes like \x1b. If the result
+// would be longer than `most` bytes, it is cut and the length of the whole text is added.
 std::string escaped(std::string_view text, std::size_t most = 400);
 
-// A message that is made already: the same without a limit, where backslashes stay and newlines
-// too.
+// Returns a complete message with its control characters escaped as in escaped(). Newlines and
+// backslashes stay, and the length is not limited.
 std::string without_controls(std::string_view message);
 
 }  // namespace trireme

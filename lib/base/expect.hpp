@@ -1,11 +1,12 @@
 #pragma once
-// Checks of our own code, in debug builds only: expect, a precondition, and ensure, a
-// postcondition. Without fmt, which nvcc does not take.
+// The exception type Error, and checks for errors in this program. The checks are active in debug
+// builds only. This header does without fmt because nvcc cannot compile it.
 #include <stdexcept>
 #include <string>
 
 namespace trireme {
 
+// The exception that reports every failure to the user.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -16,10 +17,14 @@ inline constexpr bool debug_checks = false;
 inline constexpr bool debug_checks = true;
 #endif
 
+// Throws Error if a precondition does not hold. `what` describes it. Does nothing in release
+// builds.
 inline void expect(bool holds, const char* what) {
   if (debug_checks && !holds) throw Error(std::string("precondition broken: ") + what);
 }
 
+// Throws Error if a postcondition does not hold. `what` describes it. Does nothing in release
+// builds.
 inline void ensure(bool holds, const char* what) {
   if (debug_checks && !holds) throw Error(std::string("postcondition broken: ") + what);
 }

@@ -1,15 +1,17 @@
 #pragma once
-// A clone without its large files.
+// Detection of Git LFS pointer files, which a clone contains if its large files were not
+// downloaded.
 #include <string_view>
 
 namespace trireme {
 
-// Whether a file that begins like this is what Git LFS leaves in place of one that was not fetched.
+// Returns true if a file with this beginning is a Git LFS pointer.
 constexpr bool is_lfs_pointer(std::string_view beginning) {
   return beginning.starts_with("version https://git-lfs.github.com/spec/");
 }
 
-// For such a file; to be put behind "FILE is ".
+// Advice for a user whose file is a Git LFS pointer. The text completes a sentence that begins with
+// "FILE is ".
 inline constexpr std::string_view lfs_pointer_advice =
     "a pointer of Git LFS and not the file itself: run git lfs pull where it was cloned, or "
     "download it";

@@ -1,5 +1,6 @@
 #pragma once
-// XXH3-128 (xxHash): detects accidental damage, not forgery.
+// 128-bit hashes of files and texts with XXH3-128 from xxHash. They detect accidental damage. They
+// do not protect against forgery.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-struct XXH3_state_s;  // xxHash's own
+struct XXH3_state_s;
 
 namespace trireme {
 
@@ -17,13 +18,15 @@ struct Hash128 {
   bool operator==(const Hash128&) const = default;
 };
 
-std::string to_string(Hash128);  // 32 hex digits, as `xxhsum -H2` prints them
+// Returns 32 hex digits, as `xxhsum -H2` prints them.
+std::string to_string(Hash128);
+// Returns the hash that to_string() wrote, or nothing if the text is not 32 lower-case hex digits.
 std::optional<Hash128> parse_hash(std::string_view hex);
 
 Hash128 hash128(std::span<const std::byte>);
 Hash128 hash128(std::string_view);
 
-// The same hash, of bytes given in pieces.
+// Computes hash128() of bytes that arrive in pieces.
 class Hasher {
  public:
   Hasher();

@@ -1,5 +1,5 @@
 #pragma once
-// This machine's name, for messages.
+// The name of this machine, for messages.
 #include <unistd.h>
 
 #include <string>

@@ -4,8 +4,9 @@
 
 namespace trireme {
 
-// Of a path that is not there: what to do if it is meant as a name of the Hugging Face Hub, such as
-// "Qwen/Qwen2-0.5B", to be put behind a message. Empty where it can be none.
+// Returns advice for a path that does not exist but looks like the name of a model on the Hugging
+// Face Hub, such as "Qwen/Qwen2-0.5B". The caller appends it to an error message. Returns an empty
+// string if the path cannot be the name of a model.
 std::string hub_advice(const std::filesystem::path&);
 
 }  // namespace trireme

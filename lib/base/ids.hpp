@@ -1,11 +1,12 @@
 #pragma once
-// Indices that say what they index. -1 is "none".
+// Index types that cannot be confused with each other. The value -1 means "none".
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 
 namespace trireme {
 
+// Index of a parameter of the model.
 struct ParamId {
   std::int32_t value = -1;
   static constexpr ParamId at(std::size_t i) { return {static_cast<std::int32_t>(i)}; }
@@ -13,6 +14,7 @@ struct ParamId {
   std::size_t index() const { return static_cast<std::size_t>(value); }
 };
 
+// Index of a unit: a set of parameters that ranks all-gather together.
 struct UnitId {
   std::int32_t value = -1;
   static constexpr UnitId at(std::size_t i) { return {static_cast<std::int32_t>(i)}; }

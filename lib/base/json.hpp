@@ -1,7 +1,7 @@
 #pragma once
-// JSON of files: the one place where it is parsed, and where what it says is held to the kind and
-// range that are asked for. What is wrong is an Error that names the member and, where the text is
-// at fault, its place; the reader of a file puts the file's name before it.
+// Parsing of JSON, and access to its values with checks of their type and range. All JSON files are
+// read through these functions. Errors name the member and, for wrong syntax, the position in the
+// text. The caller adds the name of the file.
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,30 +15,37 @@ namespace trireme {
 
 using Json = nlohmann::json;
 
-// What a text says, in time linear in its length. Error for wrong syntax, a name given twice in one
-// object, numbers that overflow, and nesting of more than 64 levels, which no file here has and
-// which would overflow the stack of what walks it.
+// Parses a text in linear time. Throws Error if the syntax is wrong, an object contains a name
+// twice, a number overflows, or values are nested more than 64 levels deep. Deeper nesting could
+// overflow the stack of recursive functions, and no supported file has it.
 Json parse_json(std::string_view text);
-// The same of a text that has to be an object; the Error begins with "`where` is damaged: ".
+// Parses a text that must be an object. Error messages begin with "`where` is damaged: ".
 Json parse_object(std::string_view text, std::string_view where);
-// The value of one member of such an object, null where there is none. The others are skipped: a
-// tokenizer's vocabulary takes many times its text's memory.
+// Parses an object but returns only the value of one member, or null if it is missing. The other
+// members are skipped to save memory: a parsed tokenizer vocabulary is many times larger than its
+// text.
 Json parse_member(std::string_view text, std::string_view member, std::string_view where);
 
-// As Hugging Face's programs write it: two spaces a level, a line end at the end.
+// Returns the value as text, formatted as Hugging Face's programs do: two spaces per level, and a
+// newline at the end.
 std::string to_lines(const Json&);
 
-// A value as a message may show it: in ASCII, its beginning if it is long.
+// Returns the value in ASCII for use in a message. Long values are cut.
 std::string shown(const Json&);
 
-// `what` names the member. An integer within [low, high]: no float, even without a fraction.
+// Returns an integer in [low, high]. Throws Error, naming the member `what`, if the value is
+// outside the range or not an integer. A float is rejected even if it has no fraction.
 std::int64_t integer(const Json&, std::string_view what, std::int64_t low = 0,
                      std::int64_t high = std::numeric_limits<std::int64_t>::max());
-// A number of any kind, which is finite as everything that parses.
+// Returns a number. Throws Error, naming the member `what`, if the value is not a number. The
+// result is finite because parsing rejects numbers that overflow.
 double real(const Json&, std::string_view what);
+// Returns a hash. Throws Error, naming the member `what`, if the value is not a string of 32 hex
+// digits.
 Hash128 hash_of(const Json&, std::string_view what);
 
-// The members of an object; one that is missing is an Error.
+// Checked access to the members of an object. The functions throw Error if the member is missing or
+// has the wrong type.
 struct JsonFields {
   const Json& json;
 

@@ -1,6 +1,7 @@
 #pragma once
-// Process-wide log to stderr and, after `log_to`, a file. Lines carry time and level. Free of
-// spdlog's headers, which are slow to compile.
+// The process-wide log. Lines go to stderr and, after log_to(), to a file as well. Each line begins
+// with the time and level. This header does not include spdlog's headers because they are slow to
+// compile.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -10,19 +11,24 @@
 
 namespace trireme {
 
-// `detail` goes to the file, and to stderr unless that is a terminal (which shows progress).
+// Severity of a log line. `detail` lines go to the file. They go to stderr only if it is not a
+// terminal, because a terminal shows progress instead.
 enum class LogLevel : std::uint8_t { detail, info, warning, error };
 
-// Is stderr a terminal? A launcher gives its ranks none, even where it is started on one.
+// Returns true if this process logs to a terminal and log_quietly() was not called. Ranks that a
+// launcher starts have no terminal of their own, even if the launcher runs in one.
 bool on_terminal();
-// Says whether it is; before the first line.
+// Sets whether stderr is treated as a terminal. Call this before the first line is logged.
 void log_as_to_terminal(bool);
 
-void log_line(LogLevel, std::string_view);  // without_controls; further lines begin with a blank
-// Logs to `file` as well (appends; first the lines logged before it was set); an empty path ends
-// that. Throws Error when it cannot be opened.
+// Logs a message. Control characters are escaped as in without_controls(). If the message has
+// several lines, the second and later ones are indented with a blank.
+void log_line(LogLevel, std::string_view);
+// Appends all further lines to `file` as well. The first file also receives up to 100 lines that
+// were logged before. An empty path stops logging to a file. Throws Error if the file cannot be
+// opened.
 void log_to(const std::filesystem::path& file);
-// Logs errors alone: for all ranks but one.
+// Limits the output on stderr to errors. All ranks except one call this.
 void log_quietly();
 
 template <class... A>

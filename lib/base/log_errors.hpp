@@ -3,8 +3,8 @@
 
 namespace trireme {
 
-// From now on errors of this process are added to `file`, too, which another rank writes; it is
-// opened for each.
+// Appends all further errors of this process to `file` as well. Another rank owns the file and must
+// have created it, so it is opened and closed again for each error.
 void log_errors_to(std::filesystem::path file);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Which known name a misspelt one probably means.
+// Suggestions for misspelled names.
 #include <cstddef>
 #include <span>
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace trireme {
 
-// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, each 1.
+// Returns the number of insertions, deletions, substitutions and swaps of neighbors that turn one
+// text into the other (optimal string alignment distance).
 std::size_t edit_distance(std::string_view, std::string_view);
 
-// The candidate of least distance (the first of equals), or empty when more than half of the
-// letters would change.
+// Returns the candidate with the smallest edit distance, the first one of several. Returns an empty
+// string if more than half of the letters would change.
 std::string nearest_name(std::string_view wrong, std::span<const std::string> candidates);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-// Files by descriptor, so that every failure is an Error with the path and the system's message.
+// Files and directories through POSIX calls. Every failure throws Error with the path and the
+// system's message.
 #include <sys/stat.h>
 
 #include <cstddef>
@@ -13,17 +14,22 @@
 
 namespace trireme {
 
-// "cannot WHAT PATH: ...", of an errno, and what to do.
+// Throws Error with the message "cannot `what` PATH: REASON", where `code` is an errno value. For
+// some codes the message also says what to do.
 [[noreturn]] void fail_errno(const char* what, const std::filesystem::path&, int code);
 
-// Owns a descriptor of a regular file. Closing does not report errors: after writing, call sync()
-// first.
+// A file descriptor of a regular file, closed by the destructor. Closing does not report errors, so
+// call sync() after writing.
 class PosixFile {
  public:
-  static PosixFile create(const std::filesystem::path&);  // must not exist yet; read and write
-  static PosixFile open(const std::filesystem::path&);    // to read
-  static PosixFile open_to_write(const std::filesystem::path&);  // must exist
-  // To read and write, never through a link; none where there is no such name.
+  // Creates a file for reading and writing. Throws Error if the path exists.
+  static PosixFile create(const std::filesystem::path&);
+  // Opens an existing file for reading.
+  static PosixFile open(const std::filesystem::path&);
+  // Opens an existing file for reading and writing.
+  static PosixFile open_to_write(const std::filesystem::path&);
+  // Opens a file for reading and writing, without following a symbolic link. Returns nothing if the
+  // path does not exist.
   static std::optional<PosixFile> open_if_there(const std::filesystem::path&);
   PosixFile(PosixFile&&) noexcept;
   PosixFile& operator=(PosixFile&&) noexcept;
@@ -33,13 +39,15 @@ class PosixFile {
   int descriptor() const { return descriptor_; }
   struct stat status() const;
   std::int64_t size() const { return status().st_size; }
-  void read_at(std::span<std::byte>, std::int64_t offset) const;  // all of it, or Error
+  // Fills the whole span from the file. Throws Error if the file ends too early.
+  void read_at(std::span<std::byte>, std::int64_t offset) const;
   void write_at(std::span<const std::byte>, std::int64_t offset);
   void resize(std::int64_t bytes);
-  // Asks the kernel to fetch a range that will be read soon.
+  // Asks the kernel to read a range into memory because it will be needed soon.
   void start_readahead(std::int64_t offset, std::int64_t bytes) const noexcept;
-  // Asks the kernel to start writing a range back, so that the final sync() has less to wait for.
+  // Asks the kernel to start writing a range to disk. The final sync() then has less to wait for.
   void start_writeback(std::int64_t offset, std::int64_t bytes) noexcept;
+  // Blocks until all data is on disk.
   void sync();
 
  private:
@@ -51,20 +59,22 @@ class PosixFile {
 };
 
 std::string read_text(const std::filesystem::path&);
-// Creates a file that must not exist and syncs it.
+// Creates a file with this content and syncs it. Throws Error if the path exists.
 void write_new(const std::filesystem::path&, std::string_view text);
-// Readers see the old content or the new one, also after a crash.
+// Replaces the content of a file. Readers see the old content or the new one, even after a crash.
 void replace_atomically(const std::filesystem::path&, std::string_view text);
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
-// Exchanges two names atomically; false where the file system cannot do that.
+// Exchanges two paths atomically. Returns false if the file system cannot do that.
 bool exchange_paths(const std::filesystem::path& a, const std::filesystem::path& b);
-// What lies in a directory, by name.
+// Returns the paths of a directory's entries, sorted.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& directory);
-// False only when there is no such name: a file system that does not answer is an Error.
+// Returns false only if the path does not exist. Throws Error if the file system does not answer. A
+// symbolic link exists even if its target does not.
 bool is_there(const std::filesystem::path&);
 void remove_tree(const std::filesystem::path&);
-void make_directory(const std::filesystem::path&);  // parents too; fine if it exists
-// Makes the names in a directory durable.
+// Creates a directory and its parents. An existing directory is not an error.
+void make_directory(const std::filesystem::path&);
+// Makes new names in a directory durable: they survive a crash.
 void sync_directory(const std::filesystem::path&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Names that nobody else draws: of a run, of a process at a lock.
+// Random identifiers that are unique in practice, for runs and for processes that hold a lock.
 #include <cstddef>
 #include <string>
 
@@ -7,7 +7,7 @@ namespace trireme {
 
 inline constexpr std::size_t random_id_digits = 32;
 
-// So many hex digits from the system's source of random bits.
+// Returns `random_id_digits` hex digits from the system's random source.
 std::string random_id();
 
 }  // namespace trireme

@@ -1,14 +1,15 @@
 #pragma once
-// Counter-based random numbers: a value is a pure function of (key, counter), so it depends neither
-// on the rank nor on earlier draws. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy
-// as 1, 2, 3", SC11. Checked in tests against the known-answer vectors of Random123.
+// Counter-based random numbers. A number is a pure function of a key and a counter, so it depends
+// neither on the rank nor on earlier draws. The generator is Philox4x32-10 from Salmon et al.,
+// "Parallel random numbers: as easy as 1, 2, 3", SC11. Tests check it against Random123's known
+// answers.
 #include <array>
 #include <cstdint>
 #include <string_view>
 
 namespace trireme {
 
-// Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection with full avalanche.
+// Returns a well-mixed permutation of x: the finalizer of splitmix64 (Steele, Lea, Flood 2014).
 constexpr std::uint64_t mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -16,6 +17,7 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Returns a hash of two or three integers, or of an integer and a text.
 constexpr std::uint64_t hash64(std::uint64_t a, std::uint64_t b) {
   return mix64(mix64(a) ^ b);
 }
@@ -53,15 +55,16 @@ constexpr Random4 philox4x32(std::uint64_t key, std::uint64_t counter_low,
   return {c0, c1, c2, c3};
 }
 
-// [0, 1) in steps of 2^-24.
+// Converts 32 random bits to a float in [0, 1), a multiple of 2^-24.
 constexpr float unit_float(std::uint32_t r) {
   return static_cast<float>(r >> 8) * 0x1p-24F;
 }
 
-// Which elements a dropout site drops: element e of a sample (e = position * width + channel) is
-// lane e % 4 of philox(key, counter = (e / 4, sample)); dropped when unit_float < p.
+// Selects the elements that one dropout layer drops. Element e of a sample is position * width +
+// channel. Its random number is lane e % 4 of philox4x32(key, counter = (e / 4, sample)). The
+// element is dropped if unit_float() of that number is less than `p`.
 struct DropoutKey {
-  std::uint64_t key = 0;  // hash64(seed, step, site)
+  std::uint64_t key = 0;  // hash64(seed, step, dropout layer)
   float p = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Numbers of bytes for people: memory in powers of 2, what travels or is stored in powers of 10.
+// Formatting of byte counts for people. Memory uses powers of 2; network traffic and files use
+// powers of 10.
 #include <fmt/format.h>
 
 #include <array>
@@ -9,7 +10,8 @@ namespace trireme {
 
 namespace detail {
 
-// The largest unit that leaves at least 1; what would round up to a whole step is one of the next.
+// Formats a number with the largest unit that leaves a value of at least 1. A value that would be
+// rounded up to a whole `step` is shown in the next unit.
 inline std::string sized(double bytes, double step, int digits,
                          const std::array<const char*, 6>& units) {
   std::size_t u = 0;
@@ -20,11 +22,11 @@ inline std::string sized(double bytes, double step, int digits,
 
 }  // namespace detail
 
-// "35.6 GiB".
+// Formats an amount of memory, such as "35.6 GiB".
 inline std::string memory_text(double bytes) {
   return detail::sized(bytes, 1024, 1, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
 }
-// "16.95 TB".
+// Formats an amount of traffic or storage, such as "16.95 TB".
 inline std::string traffic_text(double bytes) {
   return detail::sized(bytes, 1000, 2, {"B", "kB", "MB", "GB", "TB", "PB"});
 }

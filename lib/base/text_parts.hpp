@@ -1,5 +1,5 @@
 #pragma once
-// Texts taken apart: fields and lines, as views of them, and numbers.
+// Functions that split text into fields and lines and that parse numbers.
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What is between the separators: one part more than there are of them.
+// Returns the parts between separators as views of `text`. There is one part more than separators.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -19,14 +19,16 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   }
 }
 
-// The lines that have an end, without it.
+// Returns the lines of `text` as views, without their newlines. Text after the last newline is left
+// out.
 inline std::vector<std::string_view> whole_lines(std::string_view text) {
   auto lines = split(text, '\n');
   lines.pop_back();
   return lines;
 }
 
-// The number that all of a text is, as std::from_chars reads it: with `base` 16 of an integer.
+// Parses a number as std::from_chars does. Returns nothing unless the whole text is one number. For
+// integers, `base` may be given, such as 16.
 template <class T, class... Base>
 std::optional<T> number_in(std::string_view text, Base... base) {
   T value{};

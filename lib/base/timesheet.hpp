@@ -1,9 +1,10 @@
 #pragma once
-// What the main thread spends its time on: at each moment one task, so that the tasks' times add up
-// to the time since the start. A clock is read only where the task changes. Main thread only.
+// Accounting of the main thread's time by task. One task is current at any moment, so the times of
+// all tasks add up to the time since the start. The clock is read only when the task changes. Only
+// the main thread may use this.
 //
-// The clock is the host's. On a device that works behind the host, forward, backward and optimizer
-// are the time to put work on its queues, and the work itself is waited for as `device`.
+// The times are those of the host. On a device that runs asynchronously, `forward`, `backward` and
+// `optimizer` measure the time to enqueue work, and `device` measures the wait for its completion.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -11,18 +12,19 @@
 
 namespace trireme {
 
+// What the main thread is doing. In the tasks from `gather` to `agreeing` it waits for other ranks.
 enum class Task : std::uint8_t {
-  starting,   // before the first step
-  reading,    // samples
-  forward,    // computing
-  backward,   // computing
-  device,     // waiting for it
-  gather,     // from here to agreeing: waiting for other ranks; weights
-  scatter,    // gradients
-  exchange,   // heads, keys and values, tokens of experts
-  pipeline,   // activations and gradients of other stages
-  agreeing,   // norms, losses and decisions: where ranks wait for the slowest
-  optimizer,  // and the gradients' norm
+  starting,  // until the first step
+  reading,   // reading samples
+  forward,
+  backward,
+  device,     // waiting for the device
+  gather,     // all-gather of weights
+  scatter,    // reduce-scatter of gradients
+  exchange,   // attention heads, keys and values, tokens of experts
+  pipeline,   // activations and gradients of other pipeline stages
+  agreeing,   // norms, losses, decisions; here a rank waits for the slowest one
+  optimizer,  // optimizer step and gradient norm
   evaluating,
   sampling,
   saving,
@@ -30,20 +32,23 @@ enum class Task : std::uint8_t {
 };
 inline constexpr std::size_t task_count = 15;
 std::string_view name_of(Task);
-// Is what happens within it all called by its name?
+// Returns true for tasks that include everything that happens during them: a nested TaskScope then
+// has no effect.
 constexpr bool covers(Task t) {
-  // What is started may be planned first, by a step that is not one of the run.
+  // Startup may plan a step first. That step does not belong to the run.
   return t == Task::starting || t == Task::evaluating || t == Task::sampling || t == Task::saving;
 }
 
+// The process-wide record of time by task.
 class Timesheet {
  public:
   using Clock = std::chrono::steady_clock;
 
+  // Resets all times and makes `starting` the current task.
   static void start(Clock::time_point = Clock::now());
   static void turn_to(Task t) { turn_to(t, Clock::now()); }
   static Task now_at() { return now_; }
-  // By task, since the start; they add up to the time until now.
+  // Returns the seconds spent on each task. They add up to the time since start().
   static std::array<double, task_count> seconds();
 
  private:
@@ -54,7 +59,8 @@ class Timesheet {
   inline static std::array<Clock::duration, task_count> spent_{};
 };
 
-// From its construction to its destruction, unless within a task that covers others.
+// Makes a task current during the object's lifetime, then restores the previous one. It has no
+// effect within a task for which covers() is true.
 class TaskScope {
  public:
   explicit TaskScope(Task t) : before_(Timesheet::now_at()) {

@@ -1,29 +1,31 @@
 #pragma once
-// Which bytes are UTF-8.
+// Checks of UTF-8 encoding, byte by byte.
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace trireme {
 
-// Bytes of the character that begins with this byte, in well-formed text.
+// Returns the length in bytes of the character that begins with this byte. The text must be valid
+// UTF-8.
 constexpr std::size_t utf8_length(char first) {
   const auto c = static_cast<unsigned char>(first);
   return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
-// A sequence at the start of a text that is not empty: its bytes, and whether they make a whole
-// character. One that does not is the longest beginning of a character, or one byte.
+// The first bytes of a text. If `whole` is true, they encode one character. Otherwise they are the
+// longest incomplete character, or one invalid byte.
 struct Utf8Sequence {
   std::size_t bytes;
   bool whole;
 };
+// Returns the sequence at the beginning of a text, which must not be empty.
 Utf8Sequence first_sequence(std::string_view text);
 
-// How many bytes from the start are well-formed.
+// Returns the length in bytes of the longest valid prefix.
 std::size_t well_formed_bytes(std::string_view text);
-// With U+FFFD in place of each maximal part that is not well-formed (Unicode 3.9, as Rust and
-// Python do).
+// Replaces each maximal invalid part with U+FFFD, as Rust and Python do (Unicode standard,
+// section 3.9).
 std::string with_replacements(std::string_view text);
 
 }  // namespace trireme

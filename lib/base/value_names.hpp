@@ -1,11 +1,12 @@
 #pragma once
-// Names of an enum's values, in their order, beside the enum:
+// Names for the values of an enum. Specialize `value_names` next to the enum, in the order of its
+// values:
 //
 //   enum class Recompute : std::uint8_t { none, block };
 //   template <>
 //   inline constexpr auto value_names<Recompute> = named<Recompute>("none", "block");
 //
-// A value without a name does not build, nor does a name without a value.
+// A value without a name, or a name without a value, is a compile error.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -15,7 +16,8 @@
 
 namespace trireme {
 
-// GCC and clang spell a value that the enum does not list as a cast, "(Recompute)2".
+// Returns true if the enum lists `value`. GCC and clang print other values as a cast,
+// "(Recompute)2".
 template <auto value>
 consteval bool is_listed() {
   return std::string_view(__PRETTY_FUNCTION__).find("= (") == std::string_view::npos;
@@ -29,6 +31,7 @@ consteval auto named(Text... names) {
   return std::array<std::string_view, n>{names...};
 }
 
+// Names of an enum's values, in their order. Specialize this for each enum that has names.
 template <class Enum>
 inline constexpr std::nullptr_t value_names = nullptr;
 
@@ -49,7 +52,7 @@ std::vector<Enum> all_values() {
   return all;
 }
 
-// None: no value has that name.
+// Returns the value with this name, or nothing if there is none.
 template <Named Enum>
 constexpr std::optional<Enum> value_named(std::string_view name) {
   const auto& all = value_names<Enum>;

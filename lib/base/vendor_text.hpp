@@ -1,10 +1,10 @@
 #pragma once
-// Words of libraries that a message quotes.
+// Cleanup of error messages from libraries.
 #include <string_view>
 
 namespace trireme {
 
-// Without the "[json.exception.parse_error.101] " that it begins with.
+// Removes a leading tag such as "[json.exception.parse_error.101] ".
 inline std::string_view without_tag(std::string_view text) {
   const auto end = text.find("] ");
   return text.starts_with('[') && end != std::string_view::npos ? text.substr(end + 2) : text;

@@ -3,13 +3,14 @@
 
 namespace trireme {
 
-// The contents of the file VERSION, e.g. "0.1.0".
+// Returns the content of the file VERSION, such as "0.1.0".
 std::string_view version();
 
-// The commit it was built from, with a + where files had changed since; empty: unknown.
+// Returns the commit that this program was built from. A "+" follows if files had been changed
+// since. An empty string means that the commit is unknown.
 std::string_view commit();
 
-// The compiler's name and version, e.g. "GCC 12.2.0".
+// Returns the compiler's name and version, such as "GCC 12.2.0".
 std::string_view compiler();
 
 }  // namespace trireme

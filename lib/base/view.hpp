@@ -1,7 +1,7 @@
 #pragma once
-// Shape: extents of a dense tensor. View: memory that it does not own, with a dtype, extents and
-// strides (in elements, up to 6 dims). A default-constructed view means "absent": an operand or
-// a result that is not there.
+// Shape, the extents of a dense tensor, and View, a reference to memory with an element type,
+// extents and strides. A View does not own its memory. A default-constructed View is absent: it
+// says that an operand or result is not there.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +17,7 @@ namespace trireme {
 
 inline constexpr int max_dims = 6;
 
+// Extents of a dense tensor of up to `max_dims` dims.
 class Shape {
  public:
   Shape() = default;
@@ -41,9 +42,12 @@ class Shape {
   int dims_ = 0;
 };
 
-std::string to_string(const Shape&);  // "[4, 64, 768]"
+// Returns the extents like "[4, 64, 768]".
+std::string to_string(const Shape&);
 
 template <class Byte>
+// A reference to memory that it does not own, as a tensor with strides counted in elements. A view
+// made from a Shape is dense.
 struct BasicView {
   Byte* data = nullptr;
   DType dtype = DType::f32;
@@ -60,7 +64,7 @@ struct BasicView {
     }
   }
 
-  // Of a View.
+  // Converts a View to a ConstView.
   template <class Other>
   requires(std::is_const_v<Byte> && !std::is_const_v<Other>) BasicView(const BasicView<Other>& v)
       : data(v.data), dtype(v.dtype), dims(v.dims), extent(v.extent), stride(v.stride) {}
@@ -72,7 +76,8 @@ struct BasicView {
     for (int d = 0; d < dims; ++d) n *= extent[static_cast<std::size_t>(d)];
     return n;
   }
-  // Elements from the first to the last, gaps included (no negative strides).
+  // Returns the number of elements from the first to the last one, including gaps between them.
+  // Strides must not be negative.
   std::int64_t span() const {
     std::int64_t last = 0;
     for (int d = 0; d < dims; ++d) {
@@ -93,7 +98,7 @@ struct BasicView {
     return true;
   }
 
-  // Element [begin, begin + n) of one dim.
+  // Returns the view limited to indices [begin, begin + n) of dim `dim`.
   BasicView slice(int dim, std::int64_t begin, std::int64_t n) const {
     auto v = *this;
     const auto d = static_cast<std::size_t>(dim);
@@ -109,7 +114,8 @@ struct BasicView {
     std::swap(v.stride[0], v.stride[1]);
     return v;
   }
-  // The same dense memory with other extents.
+  // Returns a view of the same memory with another shape. The view must be dense and keep its
+  // number of elements.
   BasicView reshaped(const Shape& s) const {
     expect(dense() && s.count() == count(), "reshape keeps a dense view's elements");
     return BasicView(data, dtype, s);

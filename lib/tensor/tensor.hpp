@@ -1,7 +1,7 @@
 #pragma once
-// Tensor: shared ownership of a block of a backend's memory, with a shape. No arithmetic. Copies
-// share the block; the last one frees it, to be reused after all work that is on the compute queue
-// by then and after the events given to used().
+// Tensor: a block of backend memory with a shape and an element type. Copies share the block. The
+// last copy frees it; the backend reuses the memory only after all work enqueued on the compute
+// queue by then and after the events passed to used(). A Tensor has no arithmetic.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -10,22 +10,28 @@
 
 namespace trireme {
 
+// Shared ownership of a block of backend memory, seen through a shape. Default-constructed tensors
+// are absent: they have no memory.
 class Tensor {
  public:
-  Tensor() = default;  // absent
+  Tensor() = default;
+  // Allocates an uninitialized tensor. `Kind` is the entry of the memory account that it counts in.
+  // `first` is the queue that uses it first.
   static Tensor empty(Backend&, const Shape&, DType, Kind, Queue first = Queue::compute,
                       Memory = Memory::device);
 
   explicit operator bool() const { return bool(storage_); }
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
-  View view() const;  // absent tensor: absent view
-  // No other Tensor shares the memory: it may be overwritten in place.
+  // Returns a view of the elements, which does not own them. An absent tensor gives an absent view.
+  View view() const;
+  // Returns true if no other Tensor shares the memory, which may then be overwritten in place.
   bool unique() const { return storage_.use_count() == 1; }
-  // Shares the memory: the elements from `begin` on as `shape`.
+  // Returns a tensor with the given shape that shares the memory. Its first element is element
+  // `begin` of this tensor.
   Tensor slice(std::int64_t begin, const Shape&) const;
   Tensor reshaped(const Shape& s) const { return slice(0, s); }
-  // A queue other than compute uses it until `e`.
+  // Records that a queue other than compute uses the memory until event `e`.
   void used(Event e) const;
 
  private:
@@ -41,10 +47,11 @@ class Tensor {
   std::shared_ptr<Storage> storage_;
   Shape shape_;
   DType dtype_ = DType::f32;
-  std::int64_t offset_ = 0;  // bytes
+  std::int64_t offset_ = 0;  // in bytes
 };
 
-// The scratch memory of a backend's kernels: taken once, lent to the backend while this lives.
+// Scratch memory for a backend's kernels. The constructor allocates it and lends it to the backend;
+// the destructor takes it back and frees it.
 class Workspace {
  public:
   explicit Workspace(Backend&);
