@@ -1,5 +1,5 @@
 #pragma once
-// The communicators of Axes by name, and which ranks of the job each connects.
+// Names of the communicators in Axes, and the ranks of the job that each one connects.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -10,6 +10,7 @@
 
 namespace trireme {
 
+// The members of Axes that are communicators.
 enum class Comm : std::uint8_t {
   gather,
   scatter,
@@ -19,22 +20,23 @@ enum class Comm : std::uint8_t {
   up,
   stages,
   world,
-  experts,  // this and the following where Grid::expert is above 1
+  experts,  // these exist if Grid::expert > 1
   expert_gather,
   expert_scatter,
   expert_replicas
 };
 inline constexpr int comm_count = 12;
 
-// Of one rank, from arithmetic alone: also of a pretended one.
+// The communicators of one rank by name. It is computed without communication, so the rank may be
+// pretended.
 class Comms {
  public:
-  // `shard` as in make_axes.
+  // `shard` is the argument of make_axes().
   Comms(const Axes&, int shard);
 
-  // Error for a communicator of other Axes.
+  // Returns a communicator's name. Throws Error if it does not belong to these Axes.
   Comm of(const engine::Context&) const;
-  // Ranks of the job, by rank in the communicator.
+  // Returns the ranks of the job that the communicator connects, by their rank in the communicator.
   std::span<const int> members(Comm n) const { return members_[static_cast<std::size_t>(n)]; }
 
  private:

@@ -1,26 +1,29 @@
 #pragma once
-// Ranks of a job, as MPI's communicators. The words of lib/comm:
-//   communicator  ranks that call the same collectives in the same order; copies share it
-//   operation     a collective on Views, a send or a receive; in flight until it is waited for
-//   slice         one of size() equal ones of a View: rank r's is the r-th
-//   message       what one rank sends another at a time: at most a chunk of a View's elements, in
-//                 the wire type, through staging where the transport cannot access the memory
-//   transport     what carries messages: between host memories (MPI), between devices (NCCL), or
-//                 nowhere (pretended)
-//   progress      made within calls alone
+// Communicator: a group of ranks that communicate, like an MPI communicator. Terms used in
+// lib/comm:
+//   operation   a collective on Views, a send or a receive; in flight until it is waited for
+//   slice       one of size() equal parts of a View; slice r belongs to rank r
+//   message     what one rank sends to another at once: at most one chunk of a View's elements, in
+//               the wire type; it is staged in a buffer if the transport cannot access the View
+//   transport   what carries messages: MPI between host memories, NCCL between devices, or nothing
+//               if the job is pretended
 //
-// A default-constructed Communicator is rank 0 of 1 and makes no MPI call, so one code path serves
-// one rank and many; a pretended one allocates, accesses memory and counts bytes as a real one, but
-// sends nothing. A wait polls and yields, so that more ranks than cores are usable. One thread at a
-// time: the main one, or beside it the one that speaks for slow work (agree.hpp). MPI's errors
-// become Errors with its text.
+// A default-constructed Communicator is rank 0 of 1 and makes no MPI calls, so one code path serves
+// one rank and many. A pretended Communicator allocates, accesses memory and counts bytes like a
+// real one, but sends nothing; plans use it. Copies of a Communicator are the same communicator.
 //
-// Operations on Views are asynchronous and collective (send and receive: between two ranks). They
-// start when earlier work on `queue` is done; the caller makes that queue wait for events of others
-// and keeps the Views' blocks until wait. Views are dense. Memory that the host cannot access
-// (Backend::host_readable) goes through pinned staging, or from device to device once the
-// communicator is connected. Collectives of one communicator run one after the other, so sums into
-// the same memory have a fixed order.
+// Operations on Views are asynchronous. All except send and receive are collective: all ranks call
+// them in the same order. An operation starts when earlier work on `queue` is done. The caller
+// makes `queue` wait for the events of other queues, and keeps the memory alive until
+// Pending::wait(). Views must be dense. Memory that the host cannot access (Backend::host_readable)
+// is staged in pinned memory, unless the communicator is connected and sends from device to device.
+// Collectives on one communicator run one after another, so sums into the same memory have a fixed
+// order.
+//
+// Operations progress only during calls. A wait polls and yields, so that a job can have more ranks
+// than cores. Only one thread may use communicators at a time: the main thread, or the thread that
+// reports slow work (agree.hpp) while the main thread does it. MPI errors become Errors with MPI's
+// text.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,105 +49,123 @@ class Progress;
 class Communicator;
 using engine::Process;
 
-// A number in flight to be compared with those of all ranks. The communicator outlives it.
+// A maximum over all ranks that is being computed; Communicator::start_max() starts it. The
+// Communicator must outlive it.
 class Maximum {
  public:
   Maximum(Maximum&&) noexcept = default;
   Maximum& operator=(Maximum&&) = delete;
   ~Maximum();
+  // Blocks until the result is there and returns it.
   double wait();
 
  private:
   friend class Communicator;
   explicit Maximum(double x) : value_(std::make_unique<double>(x)) {}
-  std::unique_ptr<double> value_;               // MPI may write to it until the request is complete
-  const Communicator* communicator_ = nullptr;  // null: complete
+  std::unique_ptr<double> value_;               // MPI may write to it until the request completes
+  const Communicator* communicator_ = nullptr;  // null if the request is complete
   transport::Transport::Request request_{};
 };
 
+// A group of ranks that communicate. See the head of this file.
 class Communicator {
  public:
-  // One rank, a job of its own.
+  // Creates a communicator with one rank.
   Communicator();
-  // All ranks of a job: what is split off shares its progress and settings.
+  // Creates the communicator of all ranks of a job. Communicators split off from it share its
+  // progress engine and settings.
   explicit Communicator(std::unique_ptr<transport::HostTransport>, const CommSettings& = {});
-  // Rank `rank` of a job of `size` ranks that does not run. Error when there is no such rank.
+  // Creates a communicator as rank `rank` of `size` ranks would have it, without running a job.
+  // Throws Error if the rank is out of range.
   static Communicator pretend(int rank, int size, const CommSettings& = {});
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Collective: the ranks with the same color (>= 0), ordered by key, then by rank; with own
-  // sequence numbers and counters. A pretended communicator cannot know the others' colors: Error.
+  // Splits off the ranks with the same `color` (>= 0), ordered by `key`, then by rank. Collective.
+  // The new communicator numbers its operations and counts its bytes separately. Throws Error on a
+  // pretended communicator, which does not know the colors of other ranks.
   Communicator split(int color, int key) const;
-  // Collective: the same ranks, with own sequence numbers and counters. Cheaper than a split, which
-  // all ranks of this one take part in.
+  // Creates another communicator of the same ranks, which numbers its operations and counts its
+  // bytes separately. Collective over these ranks only, so it is cheaper than split().
   Communicator duplicate() const;
-  // Rank `rank` of a pretended communicator of the same job.
+  // Returns a pretended communicator in the same job as this pretended one, as rank `rank` of
+  // `size` ranks.
   Communicator pretend_split(int rank, int size) const;
-  // Collective: the ranks that share memory with this one.
+  // Splits off the ranks that share memory with this one. Collective.
   Communicator node() const;
-  // Collective, once, before any operation on Views: from now on they are sent between devices,
-  // enqueued on one stream, so all operations must be on one queue. Communicators split off this
-  // one are not connected.
+  // Opens a transport between devices, which carries all further operations on Views. They are
+  // enqueued on one stream, so all of them must use one queue. Collective. Call it once, before any
+  // operation on Views. Communicators split off from this one are not connected.
   void connect(const transport::OpenDevice&) const;
   bool connected() const;
-  // Collective, once, of all ranks of the job: a wait that takes too long then ends with the roll
-  // call of the job's ranks, on rank 0. Not for pretended ones.
+  // Lets a wait that takes too long end with a report of what each rank waits for, printed by rank
+  // 0. Collective over all ranks of the job, once. Not for pretended communicators.
   void take_roll() const;
-  // Where the ranks of the job run, by rank; elsewhere than on rank 0 where that runs. Empty before
-  // take_roll().
+  // Returns the host and process id of each rank of the job on rank 0. Other ranks get only those
+  // of rank 0. The result is empty before take_roll().
   std::span<const Process> processes() const;
 
-  // Host memory, blocking, small.
+  // Small, blocking collectives on host memory.
   void broadcast(std::string&, int root = 0) const;
-  void all_reduce(std::span<double>) const;  // sum; the same bits on every rank
+  // Sums over ranks, in place. All ranks get the same bits.
+  void all_reduce(std::span<double>) const;
+  // Takes the maximum over ranks, in place.
   void all_reduce_max(std::span<double>) const;
-  std::vector<std::string> all_gather(const std::string&) const;  // by rank
-  // A maximum that is started now, and waited for when it is read; its label is not compared.
+  // Returns the text of each rank, by rank.
+  std::vector<std::string> all_gather(const std::string&) const;
+  // Starts computing the maximum of a number over ranks without blocking. Ranks do not compare
+  // labels here, because that would block.
   Maximum start_max(double) const;
 
-  // dst = the ranks' slices one after the other; src may be dst's own slice.
+  // All-gathers: writes the ranks' slices one after another to `dst`. `src` may be this rank's
+  // slice of `dst`.
   [[nodiscard]] Pending all_gather(Backend&, Queue, View dst, ConstView src, const Label&) const;
-  // dst (+)= sum over ranks of slice `rank()` of their src; own slice first, then rank+1, ...
-  // dst may be src's own slice when it is overwritten. Between devices the transport chooses the
-  // order, unless contributions are rounded. `wire`: the type that is sent: src's, or bf16 for an
-  // f32 src, where each contribution but the own is rounded once and added in f32.
+  // Reduce-scatters: writes or adds to `dst` the sum over ranks of slice rank() of their `src`. The
+  // sum begins with this rank's slice, then takes those of rank+1, rank+2 and so on. If `dst` is
+  // overwritten, it may be this rank's slice of `src`. `wire` is the type that is sent: the type of
+  // `src`, or bf16 if that is f32. With bf16, each slice from another rank is rounded once, and the
+  // sum is in f32. Between devices, the transport chooses the order of the sum unless `wire` is
+  // bf16.
   [[nodiscard]] Pending reduce_scatter(Backend&, Queue, View dst, ConstView src, Accumulate,
                                        DType wire, const Label&) const;
-  // All-to-all: dst[r] = rank r's src[rank()], of the same type and number of elements. Entries may
-  // be absent (nothing is sent); the own entry is ignored.
+  // Exchanges data between all pairs of ranks (all-to-all): dst[r] receives src[rank()] of rank r.
+  // The two must have the same type and number of elements. An absent entry means that nothing is
+  // sent. The entries for this rank are ignored.
   [[nodiscard]] Pending exchange(Backend&, Queue, std::span<const View> dst,
                                  std::span<const ConstView> src, const Label&) const;
-  // A send matches the receive with the same microbatch, several of one microbatch in order of the
-  // calls. Both may be posted in any order; between devices, receives from a rank come in the order
-  // of its sends.
+  // Sends to or receives from one rank. A send matches the receive with the same micro-batch in its
+  // label. If there are several, they match in the order of the calls. Sends and receives may
+  // otherwise be called in any order on host memory. Between devices, a rank must receive from
+  // another rank in the order of its sends.
   [[nodiscard]] Pending send(Backend&, Queue, ConstView, int to, const Label&) const;
   [[nodiscard]] Pending receive(Backend&, Queue, View, int from, const Label&) const;
 
-  // Payload in bytes that left this rank through operations on Views of this communicator.
+  // Returns the bytes that this rank has sent on this communicator in operations on Views.
   std::int64_t bytes_sent() const;
 
-  // The following apply to all communicators of the job. Error when chunks are too long.
+  // Changes the settings of all communicators of the job. Throws Error if a chunk is too long for a
+  // message.
   void configure(const CommSettings&) const;
   const CommSettings& settings() const;
-  // Advances what is in flight: cheap, called between ops.
+  // Advances operations in flight. It is cheap and is called between ops.
   void progress() const;
-  // Until an event is done. Throws Error with `what` after CommSettings::hang_timeout.
+  // Blocks until the event is done. Throws Error, naming `what`, after CommSettings::hang_timeout.
   void wait(Backend&, Event, const std::string& what) const;
-  // Waits for all operations between devices, so that a following download waits for computing
-  // alone. Throws Error naming an operation that failed or is not done within
-  // CommSettings::hang_timeout. Does nothing for host memory.
+  // Blocks until all operations between devices are done, so that a wait that follows measures only
+  // computation. Throws Error, naming the operation, if one failed or exceeds
+  // CommSettings::hang_timeout. Does nothing if Views travel through host memory.
   void synchronize() const;
-  // Labels of operations whose Pending was dropped in flight. drain() completes these, ordered
-  // before later work on compute, and frees their memory, or throws the Errors of those that
-  // failed. For use after an error that all ranks share, while the backends still live.
+  // Returns the labels of operations whose Pending was destroyed before wait(), as happens when an
+  // exception is thrown. drain() completes these operations, makes the compute queue wait for them
+  // and frees their memory. It throws Error with the messages of those that failed. Call drain()
+  // after an error that all ranks share, while the backends are still alive.
   std::vector<std::string> abandoned() const;
   void drain() const;
-  // From now on notifies `o` of what this rank asks of the job's communicators, as long as it
-  // lives; null: nobody.
+  // Notifies `o` of all further calls on the job's communicators by this rank, until `o` is
+  // destroyed. Null ends notification.
   void set_observer(engine::Observer* o) const;
-  // Equal for copies of a communicator alone.
+  // Returns an identifier that only copies of this communicator share.
   const engine::Context* id() const { return context_.get(); }
 
  private:
@@ -153,9 +174,10 @@ class Communicator {
   Pending begin(Backend&, Queue, engine::Call) const;
   std::int64_t longest_message() const;
   void touch(Backend&, Queue, const ConstView& read, const View& written) const;
-  // Before every collective; `what` is the same on every rank, or the ranks are out of step.
+  // Compares `what` over the ranks before a collective if CommSettings::check_labels is set. Throws
+  // Error if it differs, because then the ranks call different operations.
   void require_same(const std::function<std::string()>& what) const;
-  // Until an operation on host memory is complete.
+  // Blocks until an operation on host memory completes.
   void finish(transport::Transport::Request, const std::function<std::string()>& what) const;
   void reduce(std::span<double>, transport::Reduction) const;
   std::vector<std::string> gather_texts(const std::string&) const;

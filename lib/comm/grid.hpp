@@ -1,103 +1,113 @@
 #pragma once
-// Rank <-> coordinates in the grid pipe x data x seq, and which ranks form each communicator.
-// Arithmetic only: tests and plans use it for any rank of any grid without MPI.
+// The grid of ranks: pipeline x data x sequence parallelism. The functions map ranks to grid
+// coordinates and say which ranks form each communicator. They are pure arithmetic, so tests and
+// plans can use them for any rank of any grid without MPI.
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace trireme {
 
+// Number of ranks along each axis. Rank = (pipe index * data + data index) * seq + seq index.
 struct Grid {
+  // Coordinates of a rank.
   struct At {
     int pipe = 0, data = 0, seq = 0;
     bool operator==(const At&) const = default;
   };
-  int pipe = 1, data = 1, seq = 1;  // ranks along each axis
-  // Ranks that hold all experts of a stage between them: so many places in a row.
+  int pipe = 1, data = 1, seq = 1;
+  // Number of consecutive ranks of a stage that together hold all its experts (expert parallelism).
   int expert = 1;
 
   int ranks() const { return pipe * data * seq; }
-  // Ranks of one stage; they hold the same layers.
+  // Returns the number of ranks in one pipeline stage. They hold the same layers.
   int places() const { return data * seq; }
-  // seq is fastest, then data.
+  // Returns the coordinates of a rank. The seq index varies fastest, then the data index.
   At at(int rank) const;
   int rank(At) const;
-  // A rank's place among those of its stage: data index * seq + seq index.
+  // Returns the index of a rank within its stage: data index * seq + seq index.
   int place(int rank) const { return rank % places(); }
 
   bool operator==(const Grid&) const = default;
 };
 
-// One rank's arguments to split a communicator off the world: the `size` ranks with the same color
-// form one, ordered by key = 0 .. size-1.
+// The arguments with which one rank splits a communicator off the world. The `size` ranks with the
+// same `color` form one communicator, ordered by `key` from 0 to size - 1.
 struct Group {
   int color, key, size;
   bool operator==(const Group&) const = default;
 };
 
-// The ranks that share one copy of a stage's parameters: `shard` consecutive places of a stage.
-// `shard` divides places().
+// Returns the group of ranks that share one copy of a stage's parameters: `shard` consecutive ranks
+// of the stage. `shard` must divide places().
 Group shard_group(const Grid&, int shard, int rank);
-// The ranks that hold the same slice of other copies: places a stride of `shard` apart.
+// Returns the group of ranks that hold the same slice of different copies. Neighbors are `shard`
+// ranks apart.
 Group replica_group(const Grid&, int shard, int rank);
-// The ranks that hold all experts between them, and send each other their tokens; key is the share
-// of the experts. Grid::expert divides places().
+// Returns the group of ranks that together hold all experts and send each other their tokens. The
+// key is the index of this rank's share of the experts. Grid::expert must divide places().
 Group expert_group(const Grid&, int rank);
-// Experts [first, end).
+// The range [first, end) of experts that a rank holds.
 struct OwnedExperts {
   std::int64_t first, end;
   std::int64_t count() const { return end - first; }
 };
-// Of rank `rank` of the `ranks` that hold them all: so many in a row, the first ranks one more
-// where they do not divide.
+// Returns the experts that rank `rank` of an expert group of `ranks` ranks holds: consecutive ones,
+// as many on each rank. If they do not divide evenly, the first ranks hold one more.
 OwnedExperts owned_experts(std::int64_t experts, int rank, int ranks);
-// Of the ranks that hold the same experts, those that share one copy of it: the ones in the
-// same shard group, or none but this one where that is smaller than an expert group. One of `shard`
-// and Grid::expert divides the other.
+// Returns the group of ranks that hold the same experts and share one copy of their parameters.
+// They are in the same shard group. If the shard group is smaller than the expert group, this rank
+// is alone. One of `shard` and Grid::expert must divide the other.
 Group expert_shard_group(const Grid&, int shard, int rank);
-// Those that hold the same slice of other copies.
+// Returns the group of ranks that hold the same slice of different copies of the same experts.
 Group expert_replica_group(const Grid&, int shard, int rank);
-// The ranks that share each sample's tokens.
+// Returns the group of ranks that share the tokens of each sample (sequence parallelism).
 Group seq_group(const Grid&, int rank);
-// The ranks at the same place of every stage; key is the stage.
+// Returns the group of ranks with the same data and seq index in all stages. The key is the stage.
 Group pipe_group(const Grid&, int rank);
 
-// What a grid must fit. 0: not known or decided yet, no limit.
+// Sizes that limit which grids are possible. 0 means unknown or undecided, and then there is no
+// limit.
 struct GridLimits {
-  std::int64_t layers = 0;      // of the model: a stage needs a block
-  std::int64_t tokens = 0;      // of a sample; seq divides them
-  std::int64_t batch = 0;       // samples a step; data * microbatch divides them
-  std::int64_t microbatch = 0;  // samples of a microbatch on a data rank
-  std::int64_t shard = 0;       // zero.shard; divides data * seq
-  std::int64_t experts = 0;     // of a mixture: parallel.expert is at most that
+  std::int64_t layers = 0;      // in the model; each stage needs at least one
+  std::int64_t tokens = 0;      // per sample; seq must divide them
+  std::int64_t batch = 0;       // samples per step; data * micro-batch must divide them
+  std::int64_t microbatch = 0;  // samples per micro-batch on each data rank
+  std::int64_t shard = 0;       // ranks that share one copy of a stage; must divide data * seq
+  std::int64_t experts = 0;     // per layer; parallel.expert must not exceed them
 };
 
-// `keys`: the deck's keys of the rule, first the one to change.
+// A rule that a grid violates. `keys` are the deck keys that the rule involves; the first one is
+// the one that should be changed.
 struct GridProblem {
   std::vector<std::string> keys;
   std::string message;
 };
 
-// Why the grid does not fit the limits, each with the legal values. data = 0: not decided yet.
-// Empty: it fits.
+// Returns the rules that the grid violates. Each message lists the legal values. data = 0 means
+// that it is undecided. The result is empty if the grid fits the limits.
 std::vector<GridProblem> grid_problems(const Grid&, const GridLimits&);
 
-// All grids of that many ranks that fit the limits, by pipe, then seq; with `expert` as it is.
+// Returns all grids with `ranks` ranks that fit the limits, ordered by pipe, then seq. All have the
+// given `expert`.
 std::vector<Grid> legal_grids(const GridLimits&, std::int64_t ranks, int expert = 1);
 
-// The grid on that many ranks: data = 0 becomes what pipe and seq leave. Throws Error naming the
-// nearest legal grids where the grid's product is not the number of ranks; checks nothing else.
+// Returns the grid for this number of ranks. If data = 0, the data axis gets the ranks that pipe
+// and seq leave. Throws Error, naming the nearest legal grids, if the grid does not have `ranks`
+// ranks. Other rules are not checked.
 Grid fit_grid(const Grid&, const GridLimits&, std::int64_t ranks);
 
-// Sorts by distance from `asked`: the sum of |log2| of the axes' ratios.
+// Sorts grids by distance from `asked`, which is the sum of |log2| of the ratios of the axes.
 void nearest_first(std::vector<Grid>&, const Grid& asked);
 
-// "pipe 2 x data auto x seq 4", and " with experts over 2" where they are
+// Returns a text like "pipe 2 x data auto x seq 4". If experts are distributed, " with experts over
+// N" follows.
 std::string describe(const Grid&);
 
-// Ascending; n >= 1.
+// Returns the divisors of n in ascending order. Requires n >= 1.
 std::vector<std::int64_t> divisors(std::int64_t n);
-// At most eight of `legal`, those nearest to `asked`, ascending, joined by commas.
+// Returns the values of `legal` that are nearest to `asked`, at most eight, ascending and joined by
+// commas.
 std::string legal_text(std::vector<std::int64_t> legal, std::int64_t asked);
 
 }  // namespace trireme

@@ -13,24 +13,26 @@ namespace engine {
 class Operation;
 }
 
-// Move-only; default: nothing in flight. When an exception destroys it before wait(), the operation
-// stays in flight and keeps its memory: Communicator::abandoned() names it.
+// Handle of an operation in flight. Move-only; by default there is no operation. If it is destroyed
+// before wait(), for instance by an exception, the operation stays in flight and keeps its memory.
+// Communicator::abandoned() then lists it.
 class Pending {
  public:
   Pending() noexcept;
-  // Starts it.
+  // Starts the operation.
   explicit Pending(std::unique_ptr<engine::Operation>);
   Pending(Pending&&) noexcept;
   Pending& operator=(Pending&&) noexcept;
   ~Pending();
 
-  // Polls and yields until the operation is complete; later work on `q` sees its result, and host
-  // memory is ready on return. Returns the event on the operation's queue after which its memory is
-  // no longer used. Throws Error, still in flight, on failure or after CommSettings::hang_timeout.
+  // Polls and yields until the operation completes. Later work on `q` sees the result; host memory
+  // is ready on return. Returns the event on the operation's queue after which its memory is no
+  // longer used. Throws Error if the operation fails or exceeds CommSettings::hang_timeout; it then
+  // stays in flight.
   Event wait(Queue q);
   bool in_flight() const { return operation_ != nullptr; }
-  // Holds the tensor until wait(), which also records its last use (Tensor::used). If the operation
-  // is dropped, it is held until that completes.
+  // Keeps a tensor alive until wait(), which also records the last use (Tensor::used). If this
+  // handle is destroyed first, the tensor lives until the operation completes.
   void keep(Tensor);
 
  private:

@@ -1,28 +1,30 @@
 #pragma once
-// Which ranks of a job stand on one node.
+// The distribution of a job's ranks over nodes.
 #include <span>
 
 #include "lib/comm/communicator.hpp"
 
 namespace trireme {
 
-// Each node runs as many consecutive ranks; in a plan the last may run fewer.
+// Maps ranks to nodes. Each node runs `ranks_of_node` consecutive ranks; in a plan, the last node
+// may run fewer.
 struct Placement {
   int ranks_of_node = 1;
-  int before = 0;  // ranks of the first node that are not counted: others' of a larger job
+  int before = 0;  // ranks of a larger job that precede rank 0 on its node
   int node(int rank) const { return (rank + before) / ranks_of_node; }
 };
 
-// On how many nodes some ranks stand, and how many of them on the node that has fewest.
+// The number of nodes that a group of ranks occupies, and the smallest number of its ranks on one
+// of them.
 struct NodeSpread {
   int nodes = 1, fewest = 1;
   bool operator==(const NodeSpread&) const = default;
 };
-// Of at least one rank, in ascending order.
+// Returns the spread of the given ranks, which must be in ascending order and not empty.
 NodeSpread node_spread_of(const Placement&, std::span<const int> ranks);
 
-// Of a job that runs. Collective; SharedError where its nodes run different numbers of ranks, or
-// not consecutive ones.
+// Returns the placement of a running job. Collective. Throws SharedError if nodes run different
+// numbers of ranks, or if the ranks of a node are not consecutive.
 Placement placement_of(const Communicator& world);
 
 }  // namespace trireme

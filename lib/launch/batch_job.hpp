@@ -1,15 +1,16 @@
 #pragma once
-// What the environment says of the batch job that a process is part of.
+// Information about the batch job of this process, from the environment.
 #include <string>
 
 namespace trireme::launch {
 
-// Slurm's: "123", of an array "120_3"; empty: none.
+// Returns Slurm's job id: "123", or "120_3" in a job array. Returns an empty string outside a job.
 std::string job_id();
-// How often Slurm has requeued it.
+// Returns how often Slurm has requeued the job.
 int restart_count();
 
-// For the log: "Slurm job 123, restart 2, on n[1-4]"; empty: no job.
+// Returns a text for the log, like "Slurm job 123, restart 2, on n[1-4]". Returns an empty string
+// outside a job.
 std::string describe_job();
 
 }  // namespace trireme::launch

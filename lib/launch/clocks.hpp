@@ -1,6 +1,6 @@
 #pragma once
-// Offsets between the steady clocks of ranks: those of one machine agree, another machine's counts
-// from its own boot.
+// Offsets between the steady clocks of ranks. Ranks on one machine have the same clock. Each
+// machine's clock starts at its boot.
 #include <cstdint>
 #include <span>
 
@@ -8,17 +8,19 @@
 
 namespace trireme::launch {
 
-// One barrier as a rank saw it: no rank left before the last one had entered.
+// The times at which one rank entered and left a barrier. No rank leaves before the last one has
+// entered.
 struct BarrierSeen {
-  std::int64_t entered, left;  // ns of the rank's clock
+  std::int64_t entered, left;  // nanoseconds by the rank's clock
 };
 
-// To be added to `mine` to get `theirs`, from the same barriers. Each one bounds the offset by
-// theirs.entered - mine.left and theirs.left - mine.entered; 0 if that is within all bounds, else
-// the middle of the tightest ones. Pure.
+// Returns the offset to add to times of `mine` to get times of `theirs`. Both lists describe the
+// same barriers. Each barrier limits the offset to the range from theirs.entered - mine.left to
+// theirs.left - mine.entered. Returns 0 if that satisfies all limits, otherwise the middle of the
+// tightest limits.
 std::int64_t clock_offset(std::span<const BarrierSeen> mine, std::span<const BarrierSeen> theirs);
 
-// To be added to Trace::nanoseconds() of this rank to get rank 0's. Collective.
+// Returns the offset to add to this rank's Trace::nanoseconds() to get rank 0's. Collective.
 std::int64_t offset_to_root(const Communicator&);
 
 }  // namespace trireme::launch

@@ -1,5 +1,5 @@
 #pragma once
-// Which GPU a rank computes on.
+// The choice of the GPU on which a rank computes.
 #include <span>
 #include <string>
 
@@ -7,17 +7,18 @@
 
 namespace trireme::launch {
 
-// Collective. The number of this rank's device among those that it sees; 0 where `wanted` is false,
-// which may differ between ranks. Error on all ranks when a rank sees none, or two ranks would get
-// one device and may not share it.
+// Returns the index of this rank's GPU among those visible to the process. Collective. If `wanted`
+// is false on a rank, the rank gets 0. Throws SharedError if a rank that wants a GPU sees none, or
+// if two ranks would use the same GPU and `share` is false.
 int gpu_of_rank(bool wanted, bool share, const Communicator& world);
 
-// Each rank resolves run.backend = "auto" on its own machine. Error when ranks chose different
-// backends: they would use different transports and wait for each other. `names` by rank.
+// Throws Error unless all ranks have chosen the same backend, because different backends use
+// different transports and would wait for each other. Each rank resolves run.backend = "auto" by
+// itself. `names` is by rank.
 void require_one_backend(std::span<const std::string> names);
 
-// The ranks that would share a device, for a message; empty: none. `identities` by rank, empty for
-// a rank without a device.
+// Returns a text like "ranks 0 and 2" that names two ranks with the same device, or an empty
+// string. `identities` is by rank; an empty one means that the rank has no device.
 std::string ranks_sharing(std::span<const std::string> identities);
 
 }  // namespace trireme::launch

@@ -3,8 +3,8 @@
 
 namespace trireme {
 
-// Waits until whoever reads the descriptor `pipe` has taken all that was written, `most` at the
-// longest; not for what is no pipe. Did it come to that?
+// Blocks until the reader of a pipe has consumed everything written to it, or until `most` has
+// passed. Returns false if `most` has passed. Returns true at once if the descriptor is not a pipe.
 bool wait_until_read(int pipe, std::chrono::milliseconds most);
 
 }  // namespace trireme

@@ -1,37 +1,38 @@
 #pragma once
-// MPI's life in a process: initialised once, finalised once.
+// The lifetime of MPI in a process: initialized once, finalized once.
 #include <string>
 
 #include "lib/comm/communicator.hpp"
 
 namespace trireme::launch {
 
-// Initialises MPI and finalises it; one per process. When operations are still in flight at its
-// end, for which other ranks may be waiting, it aborts the whole job.
+// Initializes MPI and finalizes it; at most one object per process. If operations are still in
+// flight when it is destroyed, it aborts the job, because other ranks may wait for them.
 class MpiJob {
  public:
-  // A wait for other ranks, here and later, ends the process after `hang_timeout` seconds; 0:
-  // never. world().configure changes it.
+  // Initializes MPI. A wait for other ranks, in the constructor or later, ends the process after
+  // `hang_timeout` seconds; 0 means never. Later, world().configure() can change the limit.
   explicit MpiJob(double hang_timeout = 0);
   ~MpiJob();
   MpiJob(const MpiJob&) = delete;
   MpiJob& operator=(const MpiJob&) = delete;
 
   const Communicator& world() const { return world_; }
-  // Ends all ranks of the job with this exit code; does not return. Waits until the launcher has
-  // taken what this rank said, five seconds at most, and half a second for it to pass that on, and
-  // for other ranks that fail now to say why.
+  // Ends all ranks of the job with this exit code. Does not return. Before that, it waits up to
+  // five seconds for the launcher to read this rank's output. Then it waits half a second, so that
+  // the launcher can forward the output and other failing ranks can report their errors.
   [[noreturn]] void abort(int code) const;
 
  private:
   Communicator world_;
 };
 
-// The MPI library's name and version.
+// Returns the name and version of the MPI library.
 std::string mpi_library();
 
-// Number of ranks according to the launcher's environment (PMI, Open MPI, srun); 0 when unknown.
-// If it differs from the communicator's, the launcher of another MPI started N jobs of one rank.
+// Returns the number of ranks according to the launcher's environment (PMI, Open MPI, srun), or 0
+// if it is unknown. If it differs from the communicator's size, a launcher of another MPI has
+// started N jobs of one rank each.
 int launched_ranks();
 
 }  // namespace trireme::launch

@@ -1,5 +1,5 @@
 #pragma once
-// How many threads a rank computes with.
+// The number of threads with which a rank computes.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -8,14 +8,16 @@
 
 namespace trireme::launch {
 
-// `wanted` if above 0, else OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the processors in this
-// process's affinity mask divided by the ranks of the node whose masks overlap it. Collective.
+// Returns the number of threads for this rank. Collective. If `wanted` is 0, OMP_NUM_THREADS or
+// SLURM_CPUS_PER_TASK decides. If neither is set, the processors in this process's affinity mask
+// are divided by the number of ranks on the node whose masks overlap it.
 int threads_of_rank(std::int64_t wanted, const Communicator& world);
 
-// At least 1. An affinity mask as text, 'x' for each processor in it; `all` of the node's ranks,
-// this one included.
+// Returns the number of processors in `mine` divided by the number of masks in `all` that overlap
+// it, at least 1. Masks are texts with an 'x' for each processor. `all` has the masks of the node's
+// ranks, including `mine`.
 int share_of_processors(const std::string& mine, std::span<const std::string> all);
-// Do the masks of two ranks overlap without being equal?
+// Returns true if the masks of two ranks overlap but differ.
 bool badly_bound(std::span<const std::string> all);
 
 }  // namespace trireme::launch

@@ -1,28 +1,30 @@
 #pragma once
-// A collective that a device transport provides natively, in place of messages.
+// A collective that a device transport performs itself, in place of messages.
 #include <optional>
 
 #include "lib/comm/engine/messages_in_flight.hpp"
 
 namespace trireme::engine {
 
-// Absent views: nothing to do.
+// The operands of an all-gather (`slice`, `gathered`) or a reduce-scatter (`summands`, `sum`). The
+// others are absent. If all are absent, there is nothing to do.
 struct NativeCollective {
-  ConstView slice{};     // of this rank, for
-  View gathered{};       // the slices of all; its own place there may be `slice`
-  ConstView summands{};  // f32, a slice for each rank
-  View sum{};            // += or = the sum over ranks of their slice for this one
+  ConstView slice{};     // this rank's contribution
+  View gathered{};       // the contributions of all ranks; `slice` may be this rank's part of it
+  ConstView summands{};  // f32, one slice per rank
+  View sum{};            // receives the sum over ranks of the slice for this rank
   Accumulate how = Accumulate::overwrite;
 
   explicit operator bool() const { return gathered || summands; }
 };
 
+// A native collective in flight.
 class CollectiveInFlight {
  public:
-  // Takes a buffer for a sum that is added.
+  // Allocates a buffer if the sum is added to memory.
   CollectiveInFlight(const Route&, const NativeCollective&);
 
-  // True: something changed.
+  // post() starts the collective and test() completes it. They return true if anything changed.
   bool post();
   bool test();
   bool complete() const { return complete_; }

@@ -1,22 +1,23 @@
 #pragma once
-// Delays messages by random times, so that in tests they arrive in any order.
+// Random delays of messages. With them, tests let messages arrive in any order.
 #include <chrono>
 #include <cstdint>
 #include <optional>
 
 namespace trireme::engine {
 
-// The source of these times.
+// A random sequence of delays.
 struct DelaySource {
-  std::uint64_t seed = 0;  // 0: no delays
-  std::uint64_t draws = 0;
+  std::uint64_t seed = 0;   // 0 means no delays
+  std::uint64_t draws = 0;  // number of delays so far
 };
 
+// One delay at a time, for one direction of an operation.
 class Delay {
  public:
-  // `source` outlives it.
+  // `source` must outlive this object.
   Delay(DelaySource& source, int rank) : source_(source), rank_(rank) {}
-  // Has the delay passed? True starts the next one.
+  // Returns true if the current delay has passed; the next call then starts another delay.
   bool over();
 
  private:

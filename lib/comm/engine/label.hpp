@@ -1,5 +1,5 @@
 #pragma once
-// The purpose of an operation, shown in error messages and traces.
+// Labels: the purpose of an operation, for error messages and traces.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace trireme {
 namespace engine {
+// The kind of operation. `tie` combines the gradients of tied embeddings of two stages.
 enum class Doing : std::uint8_t { gather, scatter, exchange, send, receive, tie };
-}
+}  // namespace engine
 template <>
 inline constexpr auto value_names<engine::Doing> = named<engine::Doing>("gather", "scatter",
                                                                         "exchange", "send",
@@ -20,17 +21,19 @@ inline constexpr auto value_names<engine::Doing> = named<engine::Doing>("gather"
 
 namespace trireme::engine {
 
-// What time spent waiting for one counts as.
+// The task that a wait counts as in the Timesheet, by kind of operation.
 inline constexpr std::array task_by_doing = {Task::gather,   Task::scatter,  Task::exchange,
                                              Task::pipeline, Task::pipeline, Task::scatter};
 static_assert(task_by_doing.size() == value_names<Doing>.size());
 
-// `unit` outlives the operation (a name of the model's spec).
+// The purpose of an operation. `unit` is a name from the model's spec and must outlive the
+// operation. `microbatch` is -1 if the operation belongs to no micro-batch.
 struct Label {
   Doing doing;
   std::string_view unit = {};
   int microbatch = -1;
 };
-std::string to_string(const Label&);  // "gather of blocks.3, microbatch 2"
+// Returns a text like "gather of blocks.3, microbatch 2".
+std::string to_string(const Label&);
 
 }  // namespace trireme::engine

@@ -1,8 +1,8 @@
 #pragma once
-// Collectives as lists of messages between two ranks, each at most `chunk` elements of one View:
-// pure functions of rank and size. A rank posts in the order of its lists, which is the same on
-// both sides of every message. So the earliest incomplete message is first in both its lists, and
-// nothing deadlocks however few messages are outstanding.
+// Collectives as lists of messages between pairs of ranks. The functions are pure. Each message has
+// at most `chunk` elements of one View. A rank posts its messages in list order. The sender and the
+// receiver of a message agree on the order, so the earliest incomplete message comes first in both
+// their lists. Hence nothing deadlocks, however few messages may be in flight.
 #include <span>
 #include <vector>
 
@@ -10,7 +10,7 @@
 
 namespace trireme::engine {
 
-// `view` is dense and has one dim.
+// A message to or from another rank. `view` is dense and has one dim.
 struct Outgoing {
   int peer;
   ConstView view;
@@ -19,22 +19,26 @@ struct Incoming {
   int peer;
   View view;
 };
+// The messages of one operation, in the order in which this rank posts them.
 struct Messages {
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
 };
 
-// Slice `rank` of `size` equal slices of a dense view.
+// Returns slice `rank` of a dense view that is divided into `size` equal slices.
 View slice_of(const View&, int rank, int size);
 ConstView slice_of(const ConstView&, int rank, int size);
 
-// In round k to rank+k and from rank-k.
+// Returns the messages of an all-gather. In round k, a rank sends to rank+k and receives from
+// rank-k.
 Messages gather_messages(int rank, int size, const View& dst, const ConstView& src,
                          std::int64_t chunk);
-// In round k to rank-k and from rank+k, so contributions arrive in the order rank+1, rank+2, ...
+// Returns the messages of a reduce-scatter. In round k, a rank sends to rank-k and receives from
+// rank+k, so contributions arrive in the order rank+1, rank+2, ...
 Messages scatter_messages(int rank, int size, const View& dst, const ConstView& src,
                           std::int64_t chunk);
-// As gather, with an own view for each rank; absent and own ones are left out.
+// Returns the messages of an all-to-all in the order of an all-gather. Absent views and this rank's
+// own views are left out.
 Messages exchange_messages(int rank, std::span<const View> dst, std::span<const ConstView> src,
                            std::int64_t chunk);
 Messages send_messages(int to, const ConstView&, std::int64_t chunk);

@@ -1,6 +1,6 @@
 #pragma once
-// One direction of an operation: its messages in order, a few of them in flight at a time, sent
-// from (received into) the operands themselves or staging buffers.
+// The messages of one operation in one direction. They are sent from or received into the operands
+// or staging buffers, in order, with a few in flight at a time.
 #include <cstddef>
 #include <vector>
 
@@ -14,28 +14,31 @@ namespace trireme::engine {
 using transport::DeviceTransport;
 using transport::Transport;
 
-// What both directions of an operation share.
+// Properties that the sends and receives of an operation share.
 struct Route {
   Backend& backend;
   Queue queue;
-  Transport* transport;     // null: one rank, no messages
-  DeviceTransport* device;  // the same one where it is between GPUs, else null
+  Transport* transport;     // null if there is one rank and thus no messages
+  DeviceTransport* device;  // equal to `transport` if that connects GPUs, otherwise null
   int tag;
-  bool staged;  // does either direction go through staging buffers?
+  bool staged;  // true if sends or receives use staging buffers
   DelaySource& delays;
 
-  // May the transport read and write the backend's memory?
+  // Returns true if the transport can access the backend's memory.
   bool direct() const { return device || backend.host_readable(); }
   void* stream() const { return backend.native(queue); }
 };
 
-// Absent: the operands themselves.
+// Staging buffers. They are absent if messages can use the operands directly.
 struct Staging {
   static constexpr std::size_t buffers = 2;
-  Tensor message;  // [buffers, elements] of the wire type, where the transport may touch them
-  Tensor cast;     // [elements] of the wire type, where kernels cannot work on `message`
+  // [buffers, elements] of the wire type, in memory that the transport can access.
+  Tensor message;
+  // [elements] of the wire type. Present if kernels cannot access `message`.
+  Tensor cast;
 };
 
+// Sends or receives the messages of one operation.
 class MessagesInFlight {
  public:
   MessagesInFlight(const Route&, Staging, std::size_t messages);
@@ -43,20 +46,20 @@ class MessagesInFlight {
   MessagesInFlight(const MessagesInFlight&) = delete;
   MessagesInFlight& operator=(const MessagesInFlight&) = delete;
 
-  // Post what can be posted, complete what has arrived; true: something changed. Throw Error when a
-  // message failed.
+  // post() starts as many messages as may be in flight. test() completes those that have arrived.
+  // Both return true if anything changed, and throw Error if a message failed.
   bool post();
   bool test();
-  bool idle() const { return posted_ == completed_; }  // nothing is in flight
+  bool idle() const { return posted_ == completed_; }
   bool complete() const { return completed_ == messages_; }
   std::size_t completed() const { return completed_; }
-  // Staging was last used by `e` and is given back.
+  // Frees the staging buffers, which were last used at event `e`.
   void release(Event e);
 
  protected:
   virtual Transport::Request post_one(std::size_t message) = 0;
   virtual void completed_one(std::size_t) {}
-  // The buffers of a message of `count` elements.
+  // Return the buffers for a message of `count` elements.
   View message_buffer(std::size_t message, std::int64_t count) const;
   View cast_buffer(std::int64_t count) const;
 
@@ -66,7 +69,7 @@ class MessagesInFlight {
  private:
   std::size_t messages_, most_in_flight_, posted_ = 0, completed_ = 0;
   std::vector<Transport::Request> requests_;
-  bool arrived_ = false;  // the oldest in flight
+  bool arrived_ = false;  // true if the oldest message in flight has arrived
   Delay before_post_, before_completion_;
 };
 
@@ -82,7 +85,7 @@ class SendsInFlight final : public MessagesInFlight {
 
 class ReceivesInFlight final : public MessagesInFlight {
  public:
-  // With Accumulate::add there is staging.
+  // Accumulate::add requires staging.
   ReceivesInFlight(const Route&, Staging, std::vector<Incoming>, Accumulate);
   const std::vector<Incoming>& messages() const { return messages_; }
 

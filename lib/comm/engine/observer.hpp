@@ -1,6 +1,6 @@
 #pragma once
-// Is notified of what a rank asks of its communicators, in the order of its program: how a
-// prediction of time learns what is sent when. Calls come on the main thread.
+// Observer: an interface that is notified of a rank's calls on its communicators, in program order.
+// Predictions of time use it to learn what is sent and when. Calls come from the main thread.
 #include <cstddef>
 
 #include "kernels/backend.hpp"
@@ -11,6 +11,7 @@ struct Call;
 struct Context;
 class Operation;
 
+// Receives notifications about one rank's communication.
 class Observer {
  public:
   Observer() = default;
@@ -18,14 +19,15 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
 
-  // An operation on Views is called; what is put on the backend until `called` belongs to it.
+  // Called when an operation on Views is requested. Work that is enqueued on the backend from then
+  // until called() belongs to it.
   virtual void call(const Context&, Queue, const Call&) = 0;
   virtual void called(const Operation&) = 0;
-  // The program goes on when it is complete.
+  // Called when the program blocks until the operation completes.
   virtual void wait(const Operation&) = 0;
-  // The program lets what is in flight progress.
+  // Called when the program makes progress on operations in flight.
   virtual void poll() = 0;
-  // The program waits until all ranks of the communicator came here, with that many bytes.
+  // Called when the program blocks in a collective of `bytes` bytes on host memory.
   virtual void agree(const Context&, std::size_t bytes) = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// One operation in flight: its messages, and when it may begin.
+// One operation in flight: its messages, and the conditions under which it may begin.
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,64 +17,74 @@ using transport::HostTransport;
 
 enum class Pattern : std::uint8_t { collective, send, receive };
 
-// Operations that run one after the other, since their messages could be mistaken for each other's:
-// collectives on Views; sends to one rank, or receives from one, with one tag.
+// Counts of called and completed operations in one sequence. The operations of a sequence run one
+// after another because their messages could be confused: all collectives on Views, or all sends to
+// (or receives from) one rank with one tag.
 struct Sequence {
   std::uint64_t called = 0, complete = 0;
 };
 
-// What the copies of one Communicator share; its messages never match another Communicator's.
+// The state that copies of a Communicator share. Messages of different Contexts never match.
 struct Context {
-  std::shared_ptr<Progress> progress;       // of the job
-  std::unique_ptr<HostTransport> host;      // null: one rank, no messages
-  std::unique_ptr<DeviceTransport> device;  // null: Views travel through host memory
-  std::uint64_t collectives = 0;            // called, those on host memory too
-  std::map<std::tuple<Pattern, int, int>, Sequence> sequences;  // by peer and tag; else -1
+  std::shared_ptr<Progress> progress;       // shared by the job
+  std::unique_ptr<HostTransport> host;      // null if there is one rank and thus no messages
+  std::unique_ptr<DeviceTransport> device;  // null if Views travel through host memory
+  std::uint64_t collectives = 0;            // number called, including those on host memory
+  // By pattern, peer and tag. Peer and tag are -1 for collectives.
+  std::map<std::tuple<Pattern, int, int>, Sequence> sequences;
   std::int64_t bytes_sent = 0;
-  std::string broken;  // the first error of an operation: later ones would wait for ever
+  // Message of the first error. Later operations would wait forever, so they fail with it.
+  std::string broken;
 };
 
-// An operation as it was called.
+// The description of an operation as the caller requested it.
 struct Call {
   Label label{};
-  // What stays on this rank: dst (+)= src before anything arrives. dst absent: nothing.
+  // The part of the result that needs no message: `own_dst` is overwritten with, or increased by,
+  // `own_src` before any message is received. Absent if there is no such part.
   View own_dst{};
   ConstView own_src{};
   Accumulate own_how = Accumulate::overwrite;
   Messages messages{};
-  NativeCollective native{};                    // present: does what the messages would
-  DType type{}, wire{};                         // of the operands, of what travels
-  Accumulate arriving = Accumulate::overwrite;  // what happens to what is received
+  NativeCollective native{};                    // if present, replaces the messages
+  DType type{}, wire{};                         // of the operands, and of the messages
+  Accumulate arriving = Accumulate::overwrite;  // how received data is written
   Pattern pattern = Pattern::collective;
   int peer = -1;
 };
 
+// One operation in flight.
 class Operation {
  public:
-  // Takes staging.
+  // Allocates staging buffers.
   Operation(std::shared_ptr<Context>, Backend&, Queue, Call);
 
-  // Makes what progress it can; true: some. Never throws: see error().
+  // Makes all possible progress. Returns true if anything changed. Does not throw; a failure is in
+  // error().
   bool advance();
-  // On the host's view: between GPUs, all is on its stream and its order is fixed.
+  // Returns true if the host has nothing left to do. Between GPUs, the work is then enqueued on a
+  // stream but may still run.
   bool complete() const { return complete_; }
-  const std::string& error() const { return error_; }  // empty: none
+  const std::string& error() const { return error_; }  // empty if none
   bool ended() const { return complete_ || !error_.empty(); }
   Backend& backend() const { return backend_; }
   const std::shared_ptr<Context>& context() const { return context_; }
   Queue queue() const { return queue_; }
-  // Gives staging and what was kept back; the event after which the operation's memory is free.
+  // Frees staging buffers and the tensors passed to keep(). Returns the event after which the
+  // operation uses no more memory.
   Event release();
+  // Keeps a tensor alive until release().
   void keep(Tensor t) { kept_.push_back(std::move(t)); }
-  // From now on the label's unit need not live.
+  // Copies the label's text. Afterwards the label's `unit` need not stay alive.
   void remember_name() { name_ = to_string(label_); }
-  const Label& label() const { return label_; }  // its unit lives until remember_name()
+  const Label& label() const { return label_; }
   std::string name() const { return name_.empty() ? to_string(label_) : name_; }
-  // Its number among those of its kind, and what is missing: for a wait that is too long.
+  // Returns the operation's number in its sequence and the missing messages, for the report of a
+  // wait that takes too long.
   std::string state() const;
 
  private:
-  bool begin();  // true: it has begun
+  bool begin();  // returns true when it has begun
   bool post();
   void trace() const;
 
@@ -87,14 +97,15 @@ class Operation {
   ConstView own_src_;
   Accumulate own_how_;
   Pattern pattern_;
-  Sequence* sequence_;  // null: one rank
+  Sequence* sequence_;  // null if there is one rank
   std::uint64_t number_;
   Route route_;
   SendsInFlight sends_;
   ReceivesInFlight receives_;
   CollectiveInFlight native_;
-  Event start_, done_{};                // done: its last work on the queue, once that is asked for
-  std::optional<std::int64_t> issued_;  // by the clock of a trace
+  // `done_` is the last event of the operation on its queue.
+  Event start_, done_{};
+  std::optional<std::int64_t> issued_;  // by the clock of traces
   bool begun_ = false, complete_ = false;
   std::string error_;
   std::vector<Tensor> kept_;

@@ -1,8 +1,8 @@
 #pragma once
-// The progress engine: all operations of a job in flight on this rank, and the one loop that waits.
-// It is shared by the job's communicators, and by abandoned operations, to whose memory MPI may
-// still write. One thread at a time: the main one, or beside it the one that speaks for slow work
-// (lib/comm/agree.hpp).
+// The progress engine: all operations of a job that are in flight on this rank, and the loop that
+// waits for them. The job's communicators and abandoned operations share it, because MPI may still
+// write to the memory of an abandoned operation. Only one thread may use it at a time: the main
+// thread, or the thread that reports slow work (lib/comm/agree.hpp).
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,59 +15,67 @@
 
 namespace trireme::engine {
 
+// The progress engine of one rank.
 class Progress {
  public:
   explicit Progress(const Settings& s = {}) { configure(s); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Throws Error when a chunk is empty or too long for a message.
+  // Changes the settings. Throws Error if a chunk is empty or too long for a message.
   void configure(const Settings&);
   const Settings& settings() const { return settings_; }
   DelaySource& delays() { return delays_; }
 
-  // From now on waits that are too long are known to all ranks.
+  // Makes waits that take too long known to all ranks.
   void take_roll(std::unique_ptr<RollCall> r) { roll_call_ = std::move(r); }
   const RollCall* roll_call() const { return roll_call_.get(); }
 
-  // From now on, as long as it lives; null: nobody.
+  // Notifies `o` of all further calls until it is destroyed. Null ends notification.
   void set_observer(Observer* o) { observer_ = o; }
   Observer* observer() const { return observer_; }
 
+  // Starts an operation and registers it as in flight.
   void start(Operation&);
-  bool poll();  // advances everything in flight; true: something changed
-  // Polls and yields. After Settings::hang_timeout it throws Error, on rank 0 with the roll call.
+  // Advances everything in flight. Returns true if anything changed.
+  bool poll();
+  // Polls and yields until `done` returns true. Throws Error after Settings::hang_timeout; on rank
+  // 0, the message says what each rank waits for.
   void wait_until(const std::function<bool()>& done, const std::function<Wait()>& what);
-  // Until it is complete; throws its error.
+  // Blocks until the operation completes. Throws its Error if it failed.
   void wait(Operation&);
 
-  // Waits for operations that are complete for the host but still run on a device's stream.
+  // Blocks until operations that are complete for the host have finished on the device's stream.
   void synchronize();
 
+  // Takes over an operation whose Pending was destroyed before wait(). See
+  // Communicator::abandoned() and Communicator::drain().
   void abandon(std::unique_ptr<Operation>) noexcept;
   std::vector<std::string> abandoned() const;
   void drain();
 
  private:
-  // An operation between devices, enqueued and not known to be done.
+  // An operation between devices that is enqueued and may still run.
   struct OnStream {
-    std::weak_ptr<Context> context;  // gone: so may the backend be
+    // Expired if the communicator is gone. The backend may then be gone, too.
+    std::weak_ptr<Context> context;
     Backend* backend;
     Event last;
     Label label;  // its unit lives as long as the model
   };
   void watch(const Operation&);
-  // On rank 0: asks who waits for what, until all have answered, for a while, or until `done`.
+  // Asks all ranks what they wait for. Returns when all have answered, after a while, or when
+  // `done` returns true. For rank 0.
   void ask(const std::function<Wait()>& own, const std::function<bool()>& done);
-  // Throws the Error of a wait that is too long: this rank's, or another's.
+  // Throws Error because this rank (`overdue`) or another one has waited too long.
   [[noreturn]] void hang(const Wait&, bool overdue);
 
   Settings settings_;
   Observer* observer_ = nullptr;
-  std::unique_ptr<RollCall> roll_call_;  // null: one rank, or pretended ones
+  std::unique_ptr<RollCall> roll_call_;  // null if there is one rank or the job is pretended
   DelaySource delays_;
   std::vector<OnStream> on_stream_;
-  std::vector<Operation*> in_flight_;  // in the order in which they were called
+  std::vector<Operation*> in_flight_;  // in the order of calls
   std::vector<std::unique_ptr<Operation>> abandoned_;
 };
 

@@ -1,7 +1,8 @@
 #pragma once
-// The roll call of a job that hangs: rank 0 asks all ranks what they wait for, and says who waits
-// for what and who does not answer. A rank answers from within its own waits, so one that computes,
-// is stopped or has died stays silent. One thread at a time, as all of MPI.
+// Diagnosis of jobs that hang. Rank 0 asks all ranks what they wait for, then reports which ranks
+// wait for what and which do not answer. A rank answers only during its own waits, so a rank that
+// computes, is stopped or has died stays silent. Only one thread at a time may use this, like all
+// of MPI.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -15,51 +16,59 @@
 
 namespace trireme::engine {
 
-// What a rank waits for: "gather of blocks.3, microbatch 2", and how far that is.
+// What a rank waits for, such as "gather of blocks.3, microbatch 2", and how far it has come.
 struct Wait {
   std::string what, state;
 };
 
-// Where a rank runs.
+// Host and process id of a rank.
 struct Process {
   std::string host;
   int id = 0;
 };
 
+// One rank's part in the diagnosis of a hanging job.
 class RollCall {
  public:
-  // Collective over the ranks of `host`, which carries nothing else; not pretended.
+  // Collects the host and process id of each rank. Collective over the ranks of `host`, which must
+  // carry nothing else and must not be pretended.
   explicit RollCall(std::unique_ptr<transport::HostTransport> host);
   ~RollCall();
   RollCall(const RollCall&) = delete;
   RollCall& operator=(const RollCall&) = delete;
 
   int rank() const { return host_->rank(); }
-  // By rank; elsewhere than on rank 0 its alone.
+  // Returns the processes by rank on rank 0. On other ranks, only the first entry, rank 0's,
+  // exists.
   std::span<const Process> processes() const { return processes_; }
 
-  // Called now and then by a rank that waits: answers a question. True on rank 0: another rank says
-  // that it has waited too long.
+  // Handles messages that have arrived; a waiting rank calls this regularly. If rank 0 has asked,
+  // it answers with `own` and with `overdue`, which says that this rank has waited too long. On
+  // rank 0, returns true if another rank has reported that it has waited too long.
   bool poll(const std::function<Wait()>& own, bool overdue);
-  // To rank 0: this rank has waited too long; what it waited for has come after all.
+  // Reports to rank 0 that this rank has waited too long for `own`.
   void alarm(const Wait& own);
+  // Takes the alarm back because the wait has ended.
   void withdraw() noexcept;
-  // Has rank 0 asked since the alarm?
+  // Returns true if rank 0 has asked since the last alarm().
   bool heard() const { return heard_; }
 
-  // On rank 0: asks all ranks; answers then come with poll().
+  // Asks all ranks what they wait for. Their answers arrive in poll(). For rank 0.
   void ask();
+  // Returns true if all ranks have answered the last question. For rank 0.
   bool everyone_answered() const;
-  // On rank 0: does one that answered wait for too long?
+  // Returns true if a rank that answered has waited too long. For rank 0.
   bool anyone_overdue() const;
-  // On rank 0: who waits for what and who has not answered, a line each.
+  // Returns a report with one line for each operation that ranks wait for and for each silent rank.
+  // For rank 0.
   std::string account(const Wait& own) const;
 
  private:
   enum class Meaning : std::int32_t { question, answer, alarm, withdrawal };
   struct Message {
     Meaning meaning{};
-    std::int32_t question = 0;  // the number of rank 0's last question that the sender knows
+    // Number of the last question from rank 0 that the sender has received.
+    std::int32_t question = 0;
     std::int32_t overdue = 0;
     std::array<char, 240> what{}, state{};
   };
@@ -75,9 +84,9 @@ class RollCall {
   std::unique_ptr<transport::HostTransport> host_;
   std::vector<Process> processes_;
   std::int32_t question_ = 0;
-  std::deque<Leaving> leaving_;  // its elements stay where they are
+  std::deque<Leaving> leaving_;  // a deque, because MPI reads its elements in place
   bool heard_ = false;
-  // On rank 0, by rank: elsewhere nothing is kept of all ranks.
+  // By rank, on rank 0. Other ranks store nothing per rank.
   std::vector<std::uint8_t> alarmed_, answered_, overdue_;
   std::vector<Wait> answers_;
 };

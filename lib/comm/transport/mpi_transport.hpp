@@ -5,7 +5,8 @@
 
 namespace trireme::transport {
 
-// A copy of MPI_COMM_WORLD. MPI runs while it, or what was split off from it, is used.
+// Returns a transport over a duplicate of MPI_COMM_WORLD. MPI must stay initialized while it or a
+// transport split off from it is in use.
 std::unique_ptr<HostTransport> mpi_world();
 
 }  // namespace trireme::transport

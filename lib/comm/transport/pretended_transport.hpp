@@ -1,15 +1,15 @@
 #pragma once
-// A rank of a job that does not run: every request is complete at once and no memory changes,
-// except that an all-gather of texts returns this rank's text for every rank.
+// Transports of a rank whose job does not run. Every request is complete at once, and no memory
+// changes. The one exception: an all-gather returns this rank's data for every rank.
 #include <memory>
 
 #include "lib/comm/transport/device_transport.hpp"
 
 namespace trireme::transport {
 
-// Throws Error where there is no such rank. It cannot be split.
+// Returns a host transport that cannot be split. Throws Error if the rank is out of range.
 std::unique_ptr<HostTransport> pretended_host(int rank, int size);
-// An OpenDevice.
+// Returns a device transport. This function is an OpenDevice.
 std::unique_ptr<DeviceTransport> pretended_device(const Bootstrap&);
 
 }  // namespace trireme::transport

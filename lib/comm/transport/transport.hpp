@@ -1,6 +1,7 @@
 #pragma once
-// Sends and receives bytes between the ranks of one communicator: messages are posted and tested.
-// The caller keeps the memory alive and does not touch it until `test` returns true.
+// Interface of transports, which send and receive bytes between the ranks of one communicator.
+// Messages are posted and then tested. The caller keeps the memory alive and does not touch it
+// until test() returns true.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,10 +20,12 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Messages between two ranks with one tag arrive in the order in which they were posted.
+  // Post a message. Messages between two ranks with the same tag arrive in the order in which they
+  // were posted.
   virtual Request send(int to, int tag, std::span<const std::byte>) = 0;
   virtual Request receive(int from, int tag, std::span<std::byte>) = 0;
-  // True: complete, and the request is gone. Throws Error when the operation failed.
+  // Returns true if the operation is complete; the request is then invalid. Throws Error if the
+  // operation failed.
   virtual bool test(Request) = 0;
 };
 

@@ -2,10 +2,10 @@
 
 namespace trireme::transport {
 
-// Versions as the libraries number them: 12030 and 22600. Throws Error where NCCL cannot launch the
-// work of several communicators in the order of the calls: two of them may then wait for each
-// other's room on the device for ever ("Using multiple NCCL communicators concurrently" in its
-// guide).
+// Throws Error if NCCL cannot run the work of several communicators in the order of the calls. Two
+// communicators could then wait forever for each other's space on the device ("Using multiple NCCL
+// communicators concurrently" in NCCL's guide). The arguments are versions as the libraries number
+// them, such as 12030 and 22600.
 void require_launch_order(int driver, int nccl);
 
 }  // namespace trireme::transport
