@@ -1,7 +1,11 @@
 #pragma once
-// An Op is a map and its adjoint. The backend, the weights and the tokens come with each call as a
-// Run; what backward needs of forward is in Saved, which holds Tensors alone, so a tape cannot keep
-// a gathered weight alive.
+// Op: a differentiable operation, given by its forward pass and its adjoint. A Run carries the
+// backend, the weights and the description of the tokens to each call. Saved holds the tensors that
+// the backward pass needs. It holds no weights, so a tape cannot keep an all-gathered weight alive.
+//
+// Names of tensors end in their dims: B samples, T positions (or rows of all samples), C and N
+// channels, V vocabulary, H query heads, G key-value heads, D channels per head, E experts, K
+// experts per token, R rows.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,131 +19,156 @@
 
 namespace trireme {
 
-// Borrowed weights in the compute type. Throws Error for one that was not borrowed.
+// The weights that a part has borrowed for one use, in the compute type. Indexing throws Error if
+// the parameter was not borrowed.
 class Weights {
  public:
   virtual ~Weights() = default;
   virtual ConstView operator[](ParamId) const = 0;
 };
 
+// The range [begin, end) of rows.
 struct Rows {
   std::int64_t begin, end;
 };
 
-// Where all weight gradients are added: sums over tokens. `fill` writes or adds, by its Accumulate,
-// the sums over the given rows to one view of wide(compute) for each parameter, absent if frozen. A
-// kernel that also makes dx does so for these rows, so every row is visited exactly once. Where
-// sums are counts of quanta (lib/base/fixed.hpp), rows come in leaves of Place::exact_chunk.
+// The destination of all weight gradients, which are sums over tokens.
 class Gradients {
  public:
   virtual ~Gradients() = default;
   using Fill = std::function<void(Rows, std::span<const View> dst, Accumulate)>;
+  // Adds the gradients of some parameters. The implementation calls `fill` for ranges that together
+  // contain each of the `rows` rows exactly once. `fill` computes the sums over these rows and
+  // writes or adds them, as its last argument says, to one view per parameter. The views have the
+  // type wide(compute) and are absent for frozen parameters. An op whose kernel also computes the
+  // input gradient does so in `fill`. If sums are integers (lib/base/fixed.hpp), each range is one
+  // leaf of Place::exact_chunk rows.
   virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
-  // For kernels that add counts of quanta themselves: then dst are i64, and `largest`, one of each,
-  // are there.
+  // Adds the gradients of some parameters in one call of `fill`, for kernels that can sum integers
+  // themselves. If sums are integers, the views are i64, and `fill` also gets one `largest` view
+  // per parameter for the largest magnitude.
   using FillWhole =
       std::function<void(std::span<const View> dst, std::span<const View> largest, Accumulate)>;
-  // `leaves`: how many this rank adds to the most that one element gets of all ranks.
+  // `leaves` is the number by which this call raises the upper limit on the terms in one element's
+  // sum over all ranks.
   virtual void add_whole(std::span<const ParamId>, std::int64_t leaves, const FillWhole&) = 0;
 };
 
-// Dropout is off in evaluation.
+// Whether the run trains or evaluates. Evaluation has no dropout.
 enum class Phase : std::uint8_t { train, evaluate };
 
-// Rows of this rank's B T whose losses are added to one of several sums, and gradients' scale.
+// A range of this rank's B * T rows, the index of the loss sum that their losses are added to, and
+// the scale of their gradients.
 struct LossRows {
   Rows rows;
   std::int64_t sum = 0;
   double scale = 1;
 };
 
-// What goes into the head of a teacher for these tokens, and its weights; absent: there is none.
+// A teacher model for distillation: the input of its head for the same tokens, and the head's
+// weight. Absent if there is no teacher.
 struct TaughtBy {
   ConstView x_BTC{}, w_VC{};
-  double softcap = 0;  // of its logits
+  double softcap = 0;  // soft cap of the teacher's logits; 0 means none
+  // `share` is the fraction of the loss that is the divergence from the teacher.
   double temperature = 1, share = 0;
 };
 
-// The tokens that an op works on.
+// Describes the tokens that an op processes, and how it processes them.
 struct Place {
   Phase phase = Phase::train;
   std::uint64_t seed = 0;
   std::int64_t step = 0;
   int microbatch = 0;
-  SampleRows rows;         // the samples, and which T positions of them this rank has
-  ConstView targets_BT{};  // i32, -1 is masked; the head's
-  // i32, where documents stand apart: the position in the sample where a token's document begins,
-  // of all positions; and the position in its document, of this rank's. Where a rank's positions
-  // do not follow each other, and in generation with kept keys and values, the second alone: each
-  // row's position.
+  SampleRows rows;         // the samples, and this rank's T positions in them
+  ConstView targets_BT{};  // for the head: i32, where -1 means no target
+  // Attention within documents (i32). `start_BT` is the position in the sample at which a token's
+  // document begins, for all positions of the sample. `position_BT` is the position within the
+  // document, for this rank's tokens. If a rank's positions are not contiguous, or keys and values
+  // are cached, only `position_BT` is present and has each row's position.
   ConstView start_BT{}, position_BT{};
-  // i32, of all ranks of seq, for routers: the token of this rank's B T that a token is counted as,
-  // the first of its document here; -1: padding, or of a document that is not here. Absent: all
-  // count, by sample.
+  // For routers that balance load within documents (i32), for the tokens of all ranks of `seq`.
+  // Each token has the index of its document's first token among this rank's B * T tokens. The
+  // index is -1 for padding and for documents without a token on this rank. If absent, load is
+  // balanced within samples and every token counts.
   ConstView counted_RBT{};
-  double scale = 1;  // 1 / valid targets of the whole step
-  // Instead of that, in order and of all rows, with how many sums there are. Not with exact_chunk.
+  double scale = 1;  // 1 / valid targets in the whole step
+  // Replaces `scale` if not empty: ranges in order that cover all rows, and the number of loss sums
+  // that they use. Must be empty if exact_chunk is set.
   std::span<const LossRows> losses{};
   std::int64_t loss_sums = 1;
-  TaughtBy teacher{};    // the head's; not with losses or exact_chunk
-  bool adapters = true;  // false: forward alone, of the model that they stand beside
-  // Weights of the losses of routers, of their mean over the whole step's tokens, by the tokens.
-  // Padding is none of them.
+  TaughtBy teacher{};  // for the head; must be absent with `losses` or exact_chunk
+  // False computes the base model without adapters. There is then no backward pass.
+  bool adapters = true;
+  // Factors of the routers' balancing loss and z-loss: the weight of the loss divided by the number
+  // of tokens in the whole step, excluding padding.
   double balance_scale = 0, z_scale = 0;
-  // run.exactness = "invariant": tokens that are summed as one, a divisor of this rank's T. A
-  // row's bits may depend on how many are computed at once, so products take that many. 0: fast.
+  // With run.exactness = "invariant": the number of tokens whose gradients are summed as one term.
+  // It divides this rank's T. Matrix products compute exactly this many rows at a time, because a
+  // row's bits may depend on the number. 0 selects the fast mode.
   std::int64_t exact_chunk = 0;
-  // Tokens that a stretch of forward (tape.hpp) takes at a time; 0: all.
+  // Tokens that a Stretch (tape.hpp) processes at a time. 0 means all.
   std::int64_t chunk_tokens = 0;
 };
 
-struct Cached;         // lib/ops/key_values.hpp
-struct RoutingTotals;  // lib/ops/router.hpp
-struct ExpertGroup;    // lib/ops/token_dispatch.hpp
+struct Cached;         // in lib/ops/key_values.hpp
+struct RoutingTotals;  // in lib/ops/router.hpp
+struct ExpertGroup;    // in lib/ops/token_dispatch.hpp
 namespace ops {
-class SequenceLayout;  // lib/ops/sequence_layout.hpp
+class SequenceLayout;  // in lib/ops/sequence_layout.hpp
 }
 
+// The context of one call of an op.
 struct Run {
   Backend& backend;
-  const Communicator& seq;  // the ranks that share these samples
+  const Communicator& seq;  // ranks that share these samples (sequence parallelism)
   const Weights& weights;
-  Gradients* gradients;                     // null: no weight gradient is wanted
-  std::span<const std::uint8_t> trainable;  // by ParamId
+  Gradients* gradients;                     // null if no weight gradients are wanted
+  std::span<const std::uint8_t> trainable;  // 1 if the parameter is trainable, by ParamId
   Place place;
-  const Cached* cached = nullptr;  // keys and values of earlier positions, in generation
-  // What routers add up over a step; null where forward is run again, or nothing trains.
+  const Cached* cached = nullptr;  // cached keys and values of earlier positions, for generation
+  // Totals of the routers over one step. Null when the forward pass is recomputed, and when nothing
+  // trains.
   const RoutingTotals* totals = nullptr;
-  const ExpertGroup* expert_group = nullptr;  // null: all experts are here
-  // How seq's ranks share these samples; null: their heads alone, each has T positions in order.
+  const ExpertGroup* expert_group = nullptr;  // null if this rank holds all experts
+  // How the ranks of `seq` share these samples. Null if they share only the attention heads, each
+  // with T consecutive positions.
   const ops::SequenceLayout* sequence = nullptr;
 
+  // Returns true if the gradient of `p` is wanted.
   bool wants(ParamId p) const { return gradients && trainable[p.index()]; }
 };
 
+// The tensors that an op's backward pass needs from its forward pass.
 using Saved = std::vector<Tensor>;
 
+// A differentiable operation on tensors. Ops belong to the model and keep no state between calls.
 class Op {
  public:
   virtual ~Op() = default;
   virtual std::string_view name() const = 0;
-  // Parameters whose gradients weight_gradients (or, for the head, forward) adds.
+  // Returns the parameters whose gradients this op computes, in weight_gradients() or, for the
+  // head, in forward().
   virtual std::span<const ParamId> params() const { return {}; }
-  // saved == null: there will be no backward. An input that is unique may be overwritten.
+  // Computes the outputs from the inputs. A null Saved says that no backward pass follows. An input
+  // that no other Tensor shares may be overwritten.
   virtual std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const = 0;
-  // The adjoint, in two halves that a schedule may call at different times, this one first. An
-  // absent tensor in grad_out is zero; in the result, a gradient that is not wanted. May take from
-  // grad_out and Saved what weight_gradients does not need.
+  // Computes the gradients of the inputs: the first half of the backward pass. A schedule may call
+  // the second half, weight_gradients(), later. An absent tensor in `grad_out` is zero. An absent
+  // tensor in the result is a gradient that is not wanted. May modify `grad_out` and Saved, except
+  // what weight_gradients() needs.
   virtual std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                               std::span<const std::uint8_t> wanted) const = 0;
-  // Adds the gradients of params() that are wanted. Reads no weights.
+  // Adds the wanted gradients of params(). Reads no weights.
   virtual void weight_gradients(const Run&, std::vector<Tensor> /*grad_out*/, Saved) const {}
-  // Both, with the same bits; overridden where one pass can make both.
+  // Runs both halves with the same bits as separate calls. Ops override it if one pass can compute
+  // both.
   virtual std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
                                        std::span<const std::uint8_t> wanted) const;
 };
 
-// Activations that backward may read are "saved", others "transient".
+// Returns the memory kind of an op's outputs: `saved` if the backward pass may read them, otherwise
+// `transient`.
 inline Kind kind_of(const Saved* saved) {
   return saved ? Kind::saved : Kind::transient;
 }

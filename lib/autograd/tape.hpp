@@ -1,5 +1,6 @@
 #pragma once
-// Tape: ops in the order in which they ran, for one backward pass. No backend, weights or Run.
+// Tape: records the ops of a forward pass in order, for one backward pass. It holds no backend,
+// weights or Run.
 #include <functional>
 #include <memory>
 #include <span>
@@ -10,69 +11,76 @@
 
 namespace trireme {
 
-// A tensor and its slot on a tape. The tape itself holds no tensor but those in Saved, so that a
-// value is freed once its callers drop it.
+// A tensor and its index (slot) on a tape. The tape itself holds only the tensors in Saved, so a
+// value is freed as soon as its callers drop it.
 struct Value {
   Tensor data;
   std::int32_t slot = -1;
 };
 
-// again: forward is run a second time, for its backward alone, so nobody reads what it ends with.
+// Whether a tape records ops. `again` means that the forward pass is recomputed only for its
+// backward pass, so its final output is not needed.
 enum class Record : std::uint8_t { off, on, again };
 
 class Tape;
 
-// A stretch of forward: ops that compute each token of x_BTC from that token and its place alone.
-// So it may go through a microbatch's tokens in chunks. Lives in the model, as ops do.
+// A sequence of ops that computes each token only from that token and its place. A tape can
+// therefore run it in chunks of tokens. A Stretch belongs to the model, like an op.
 class Stretch {
  public:
   virtual ~Stretch() = default;
   virtual std::string_view name() const = 0;
-  // An output may be an input.
+  // Runs the ops. An output may be one of the inputs.
   virtual std::vector<Value> forward(Tape&, const Run&, std::vector<Value> in) const = 0;
 };
 
+// Records ops and runs the backward pass through them.
 class Tape {
  public:
   explicit Tape(Record r = Record::on) : record_(r) {}
 
-  // A leaf; `wanted`: backward() computes its gradient.
+  // Registers a tensor as an input of the tape. `wanted` says whether its gradient is needed.
   Value input(Tensor, bool wanted);
-  // Runs the op. It is recorded when a gradient flows through it to a wanted leaf or a trainable
+  // Runs the op. It is recorded if a gradient flows through it to a wanted input or a trainable
   // parameter.
   std::vector<Value> apply(const Run&, const Op&, std::vector<Value> in);
   Value apply(const Run&, const Op&, Value in);
-  // Runs the stretch: as it stands, or, where there are more than Place::chunk_tokens, in chunks of
-  // tokens. Then its inputs alone are kept, and backward runs each chunk forward again before it
-  // goes back through it, so that nothing else of it lives for more than a chunk.
+  // Runs the stretch. If it has more than Place::chunk_tokens tokens, it runs in chunks, and only
+  // its inputs are kept. The backward pass then recomputes one chunk at a time before it goes back
+  // through that chunk.
   std::vector<Value> apply(const Run&, const Stretch&, std::vector<Value> in);
-  // Of the stretch that a forward ends with, which has one output: it is absent with Record::again
-  // where the stretch goes in chunks, as these are run again anyway.
+  // Runs the last stretch of a forward pass, which has one output. With Record::again and a stretch
+  // in chunks, it is not run and the output is absent, because the backward pass recomputes the
+  // chunks.
   Value finish(const Run&, const Stretch&, std::vector<Value> in);
-  // Backpropagates from `root`, whose gradient is `seed` (absent if its op needs none), and returns
-  // the gradient of `leaf`, absent if that was not wanted.
+  // Runs the backward pass from `root` and returns the gradient of `leaf`, or an absent tensor if
+  // that is not wanted. `seed` is the gradient of `root`; it may be absent if the op that computed
+  // `root` needs none.
   Tensor backward(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf) &&;
-  // The same in two halves, with the same bits. The first gets a Run whose gradients say what is
-  // wanted, and adds none; it keeps of each op what the second reads. The second reads no weights.
-  // Of a stretch in chunks that is kept of every chunk.
+  // Runs the backward pass in two halves with the same bits. For the first half, the Run's
+  // gradients only say what is wanted; nothing is added to them. The first half keeps what the
+  // second half needs; for a stretch in chunks, it keeps this for every chunk. The second half
+  // reads no weights.
   Tensor input_gradients(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf);
   void weight_gradients(const Run&) &&;
   bool empty() const { return steps_.empty(); }
 
  private:
+  // One recorded op or stretch.
   struct Step {
-    const Op* op = nullptr;            // ops live in the model
-    const Stretch* stretch = nullptr;  // instead of an op: in chunks
+    const Op* op = nullptr;            // owned by the model
+    const Stretch* stretch = nullptr;  // set in place of `op` for a stretch in chunks
     std::vector<std::int32_t> in = {}, out = {};
     Saved saved = {};
   };
-  // What an op's second half reads.
+  // What weight_gradients() of an op needs, kept from the first half of the backward pass.
   struct Later {
     const Op* op;
     std::vector<Tensor> grad_out;
     Saved saved;
   };
-  // `seeds`: the gradients of `roots`. The result: those of `leaves`.
+  // Processes the recorded steps from last to first; `adjoint` computes each step's input
+  // gradients. `seeds` are the gradients of `roots`. Returns the gradients of `leaves`.
   template <class Adjoint>
   std::vector<Tensor> walk(const Run&, std::span<const std::int32_t> roots,
                            std::vector<Tensor> seeds, std::span<const std::int32_t> leaves,
@@ -81,7 +89,8 @@ class Tape {
   std::vector<Tensor> backward(const Run&, Slots roots, std::vector<Tensor> seeds, Slots leaves);
   std::vector<Tensor> input_gradients(const Run&, Slots roots, std::vector<Tensor> seeds,
                                       Slots leaves);
-  // A chunk's forward again, then go_back on its tape.
+  // Recomputes each chunk of a stretch on a tape of its own and calls `go_back` with that tape.
+  // Returns the gradients of the stretch's inputs.
   using GoBack = std::function<std::vector<Tensor>(Tape&, const Run&, Slots roots,
                                                    std::vector<Tensor> seeds, Slots leaves)>;
   static std::vector<Tensor> each_chunk_back(const Run&, const Step&, std::vector<Tensor> grad_out,

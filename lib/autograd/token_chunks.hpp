@@ -1,5 +1,6 @@
 #pragma once
-// Which tokens of a microbatch [B, T] a stretch of forward (tape.hpp) takes at a time. Pure.
+// Division of a micro-batch [B, T] into the chunks of tokens that a Stretch (tape.hpp) processes
+// one at a time. The functions are pure.
 #include <cstdint>
 #include <vector>
 
@@ -7,23 +8,24 @@
 
 namespace trireme {
 
-// Tokens [token, token + tokens) of samples [sample, sample + samples): of one sample, or whole
-// samples, so that they lie together in [B, T, C].
+// A chunk: tokens [token, token + tokens) of samples [sample, sample + samples). The chunk is part
+// of one sample or consists of whole samples, so its rows are contiguous in a [B, T, C] tensor.
 struct TokenChunk {
   std::int64_t sample = 0, samples = 0, token = 0, tokens = 0;
   bool operator==(const TokenChunk&) const = default;
 };
 
-// Of at most `at_once` tokens each, in order: as many whole samples as that holds, else ranges of a
-// sample, whose last may be shorter. 0: all as one.
+// Returns the chunks of a micro-batch in order, each of at most `at_once` tokens. If a whole sample
+// fits in a chunk, a chunk has as many whole samples as possible. Otherwise each sample is divided,
+// and its last chunk may be shorter. If `at_once` is 0, there is one chunk.
 std::vector<TokenChunk> token_chunks(std::int64_t samples, std::int64_t tokens,
                                      std::int64_t at_once);
 
-// The place of a chunk's tokens. start_BT stays that of all positions of its samples; routers,
-// which no stretch has, read all of counted_RBT.
+// Returns the Place of a chunk's tokens. `start_BT` keeps all positions of the chunk's samples.
+// `counted_RBT` stays unchanged, because routers, which alone read it, never run in chunks.
 Place place_of(const Place&, const TokenChunk&);
 
-// The chunk's rows of x_BTC; shares its memory.
+// Returns the chunk's rows of `x_BTC`. The result shares its memory.
 Tensor rows_of(const Tensor& x_BTC, const TokenChunk&);
 
 }  // namespace trireme
