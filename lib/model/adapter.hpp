@@ -1,6 +1,7 @@
 #pragma once
-// Low-rank adapters (LoRA: Hu et al. 2021): beside a frozen weight w_NC stand a_RC and b_NR, and a
-// product with it becomes x (w + s b a)'. [adapter] of a deck.
+// Settings of low-rank adapters (LoRA: Hu et al. 2021), the section [adapter] of a deck. The base
+// weight w_NC is frozen, and the matrices a_RC and b_NR are trained. A product with the weight
+// becomes x (w + s b a)'.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,39 +13,46 @@ namespace trireme {
 
 struct ModelConfig;
 
-// How the weights of a frozen model's products are kept: in the compute type, or in less, from
-// which they are widened for each use.
+// The type in which frozen weights are stored: the compute type, or a smaller type from which they
+// are converted for each use.
 enum class BaseType : std::uint8_t { compute, bf16, nf4 };
 template <>
 inline constexpr auto value_names<BaseType> = named<BaseType>("compute", "bf16", "nf4");
 
+// Settings of the adapters of a model.
 struct AdapterConfig {
-  std::int64_t rank = 0;                      // R; 0: there are none, and the whole model trains
-  double alpha = 0;                           // s = alpha / R, ...; 0: twice the rank
-  bool rank_stabilized = false;               // ... or alpha / sqrt(R) (rsLoRA: Kalajdzievski 2023)
-  double dropout = 0;                         // probability, of what goes through a
-  BaseType base = BaseType::compute;          // what they stand beside
-  std::vector<std::string> patterns = {"*"};  // names of products (below) that get one
+  std::int64_t rank = 0;  // R; 0 means no adapters, so the whole model trains
+  // The scale is s = alpha / R, or alpha / sqrt(R) if rank_stabilized is set (rsLoRA: Kalajdzievski
+  // 2023). An alpha of 0 means twice the rank.
+  double alpha = 0;
+  bool rank_stabilized = false;
+  double dropout = 0;                         // dropout probability for the input of `a`
+  BaseType base = BaseType::compute;          // storage type of the frozen weights
+  std::vector<std::string> patterns = {"*"};  // names of products that get an adapter
 
   bool operator==(const AdapterConfig&) const = default;
 };
 
-// The same adapters where other keys are given: what changes no value is at its default, and so are
-// patterns, since the parameters show which products there are.
+// Returns settings that are equal for adapters that compute the same function. Settings that change
+// no value get their defaults. So does `patterns`, because the parameters show which products have
+// adapters.
 AdapterConfig canonical(AdapterConfig);
 
-// Of alpha that is decided, and s.
+// Returns alpha, or twice the rank if alpha is 0.
 double alpha_of(const AdapterConfig&);
+// Returns s, the factor of an adapter's contribution.
 double scale_of(const AdapterConfig&);
 
-// A product with channels [channel, channel + channels) of a weight's outputs: of "qkv" of rotary
-// models the queries, keys and values, of "ffn_in" of a gated MLP gate and up; of others the whole.
+// A product that can have an adapter: channels [channel, channel + channels) of a weight's outputs.
+// In rotary models, "qkv" consists of the products for queries, keys and values. In gated MLPs,
+// "ffn_in" consists of gate and up. Other weights are one product.
 struct AdaptedProduct {
-  std::string name;  // "blocks.3.qkv.q"
+  std::string name;  // such as "blocks.3.qkv.q"
   std::int64_t channel = 0, channels = 0;
 };
 
-// The products of a block's weight "blocks.3.qkv" with so many outputs, adapted or not.
+// Returns the products of one weight, such as "blocks.3.qkv", with or without adapters. `outputs`
+// is its number of output channels.
 std::vector<AdaptedProduct> products_of(const ModelConfig&, const std::string& weight,
                                         std::int64_t outputs);
 

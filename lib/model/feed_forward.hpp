@@ -1,5 +1,5 @@
 #pragma once
-// What a block computes of each token by itself, behind attention: one MLP, or a mixture of
+// The feed-forward network of a transformer block, which follows attention: one MLP or a mixture of
 // experts.
 #include <memory>
 
@@ -8,13 +8,14 @@
 
 namespace trireme {
 
+// A feed-forward network. Each token's output depends on that token only.
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
   virtual Value forward(Tape&, const Run&, Value h_BTC) const = 0;
 };
 
-// Of a block of the model.
+// Creates the feed-forward network of block `layer`.
 std::unique_ptr<FeedForward> make_feed_forward(const ModelSpec&, std::int64_t layer);
 
 }  // namespace trireme

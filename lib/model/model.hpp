@@ -1,6 +1,6 @@
 #pragma once
-// The parts of a transformer in order of the forward pass: embedding, blocks, final norm, head. A
-// part owns its ops alone; it borrows the weights of its units for each Run.
+// Model: the parts of a transformer in the order of the forward pass: embedding, blocks, final
+// norm, head. A part owns its ops but no weights. It borrows the weights of its units for each Run.
 #include <memory>
 #include <span>
 #include <string>
@@ -12,19 +12,22 @@
 
 namespace trireme {
 
-// A table that two parts use has one gradient for each of them.
+// Which of a unit's users a part is. Tied embeddings have two users with separate gradients: the
+// embedding (`own`) and the head (`tied`).
 enum class Use : std::uint8_t { own, tied };
 
+// One part's use of a unit.
 struct Borrow {
   UnitId unit;
   Use use = Use::own;
 };
 
-// Does this part's backward read weights? If not, none are gathered for it.
+// Whether a part's backward pass reads weights. If it reads none, none are all-gathered for it.
 enum class BackwardReads : std::uint8_t { weights, nothing };
-// When a part adds its weight gradients; the head does so in forward.
+// When a part adds its weight gradients. The head adds them in the forward pass.
 enum class GradientsIn : std::uint8_t { backward, forward };
 
+// One part of a transformer: the embedding, a block, the final norm or the head.
 class Part {
  public:
   virtual ~Part() = default;
@@ -32,22 +35,25 @@ class Part {
   virtual std::span<const Borrow> units() const = 0;
   virtual BackwardReads backward_reads() const { return BackwardReads::weights; }
   virtual GradientsIn gradients_in() const { return GradientsIn::backward; }
-  // May its forward run again in backward, so that only its input is kept?
+  // Returns true if the part supports activation checkpointing: only its input is kept, and the
+  // backward pass recomputes the rest.
   virtual bool recomputable() const { return false; }
   virtual Value forward(Tape&, const Run&, Value x) const = 0;
 };
 
+// A transformer as a sequence of parts.
 class Model {
  public:
-  // exact: sums of gradients depend on no layout, key/value heads' included.
+  // If `exact` is set, sums of gradients are independent of how the model is distributed. Key-value
+  // heads are then repeated for each query head.
   Model(Backend&, ModelSpec, DType compute, bool exact = false);
   ~Model();
 
   const ModelSpec& spec() const { return spec_; }
   DType compute() const { return compute_; }
-  // Input of the first: ids_BT (i32). Output of the last: the loss (f64, one element).
+  // The first part takes ids_BT (i32). The last part returns the loss (f64, one element).
   std::span<const std::unique_ptr<Part>> parts() const { return parts_; }
-  // The last part's op, whose logits generation samples from.
+  // Returns the op of the last part, which computes logits for generation.
   const ops::Head& head() const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The four kinds of part.
+// The parts of a transformer: embedding, block, final norm and head.
 #include <optional>
 
 #include "lib/model/feed_forward.hpp"
@@ -15,7 +15,8 @@
 
 namespace trireme {
 
-// x_BTC = dropout(table[ids_BT] + positions), the table times sqrt(width) where the model says so
+// The embedding: x_BTC = dropout(s * table[ids_BT] + positions). The factor s is sqrt(width) if
+// ModelConfig::scale_embedding is set, otherwise 1.
 class EmbeddingPart final : public Part {
  public:
   EmbeddingPart(const ModelSpec&, DType compute);
@@ -32,8 +33,9 @@ class EmbeddingPart final : public Part {
   ops::Dropout dropout_;
 };
 
-// What stands before attention: x -> x, and qkv of its norm, or of x where norms stand behind, with
-// queries and keys normed and turned where the model says so.
+// The first stretch of a block: everything before attention. Returns x and the packed projections
+// qkv of norm(x). If there is no norm before attention, qkv is computed from x. Queries and keys
+// are normalized and rotated if the config says so.
 class AttentionInput final : public Stretch {
  public:
   AttentionInput(const ModelSpec&, const BlockParams&, const Tensor& rotary_T2E, bool exact);
@@ -48,8 +50,9 @@ class AttentionInput final : public Stretch {
   std::optional<ops::RepeatHeads> repeat_heads_;
 };
 
-// What stands behind it, of x and attention's o: x += dropout(projection(o));
-// x += dropout(ffn(norm(x))). Norms behind are of what dropout takes.
+// The second stretch of a block: everything after attention. Its inputs are x and attention's
+// output o. It computes x += dropout(projection(o)), then x += dropout(ffn(norm(x))). Norms after a
+// branch, if any, are applied before dropout.
 class AttentionOutput final : public Stretch {
  public:
   AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer);
@@ -57,22 +60,22 @@ class AttentionOutput final : public Stretch {
   std::vector<Value> forward(Tape&, const Run&, std::vector<Value> x_and_o) const override;
 
  private:
-  // The residual stream, and what the MLP reads.
+  // Returns the residual stream and the input of the MLP.
   std::vector<Value> residual(Tape&, const Run&, std::vector<Value> x_and_branch) const;
 
   std::unique_ptr<Op> projection_;
   std::optional<ops::Norm> attention_out_norm_, ffn_out_norm_;
-  std::optional<ops::ResidualNorm> attention_residual_norm_;  // or, where no norm follows,
+  std::optional<ops::ResidualNorm> attention_residual_norm_;  // absent if no norm precedes the MLP
   ops::Residual attention_residual_;
   std::unique_ptr<FeedForward> feed_forward_;
   ops::Residual ffn_residual_;
 };
 
-// x += dropout(projection(attention(norm(x)))); x += dropout(ffn(norm(x))), with norms where the
-// model says
+// A transformer block: x += dropout(projection(attention(norm(x)))), then x +=
+// dropout(ffn(norm(x))). ModelConfig::norm_place moves the norms.
 class BlockPart final : public Part {
  public:
-  // rotary_T2E is absent with learned positions.
+  // With learned positions, rotary_T2E is absent.
   BlockPart(const ModelSpec&, std::int64_t layer, const Tensor& rotary_T2E, bool exact);
   std::string_view name() const override { return name_; }
   std::span<const Borrow> units() const override { return units_; }

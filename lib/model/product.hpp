@@ -1,5 +1,5 @@
 #pragma once
-// A product with a weight of the model.
+// Ops for matrix products with weights of the model.
 #include <memory>
 
 #include "lib/autograd/op.hpp"
@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-// y = x w' + bias, with the weight's adapter where it has one; `bias` of value -1: none.
+// Returns an op that computes y = x w' + bias, plus the weight's adapter if it has one. A `bias` of
+// value -1 means no bias.
 std::unique_ptr<Op> make_product(const ModelSpec&, ParamId weight, ParamId bias = {});
 
 }  // namespace trireme

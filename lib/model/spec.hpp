@@ -1,6 +1,6 @@
 #pragma once
-// A transformer's parameters, and the units in which they are gathered, without any memory: pure,
-// for plans of any size.
+// ModelSpec: the parameters of a transformer and the units in which they are all-gathered. It
+// allocates no memory, so plans can use it for models of any size.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,76 +12,86 @@
 
 namespace trireme {
 
-// What moves a parameter: its gradient; of a router's bias, how many tokens chose each expert; of
-// what adapters stand beside, nothing.
+// What changes a parameter during training: its gradient, the load of each expert (for a router's
+// bias), or nothing (for the frozen base model of adapters).
 enum class LearnsFrom : std::uint8_t { gradients, loads, nothing };
 
+// One parameter of the model.
 struct ParamSpec {
-  std::string name;  // "blocks.3.qkv.weight"; weights are [out, in]
+  std::string name;  // such as "blocks.3.qkv.weight"; weights have the shape [out, in]
   Shape shape;
   UnitId unit;
-  bool decay;        // weight decay applies (not to norms and biases)
-  double init_std;   // normal(0, init_std) ...
-  double init_mean;  // ... around this: constants have init_std 0
+  bool decay;  // true if weight decay applies; false for norms and biases
+  // Initial values are normally distributed with this standard deviation and mean. Constants have
+  // init_std = 0.
+  double init_std;
+  double init_mean;
   LearnsFrom learns_from = LearnsFrom::gradients;
-  bool wide = false;                  // computed with in the wide type
-  std::int64_t expert = -1;           // that it is of
-  BaseType kept = BaseType::compute;  // what learns from nothing may be kept in less
+  bool wide = false;                  // true if it is computed with in the wide type
+  std::int64_t expert = -1;           // index of the expert it belongs to, or -1
+  BaseType kept = BaseType::compute;  // storage type, which may be smaller for frozen weights
 };
 
-// Do checkpoints of the model have it? What adapters stand beside is in a checkpoint of its own.
+// Returns true if checkpoints of the model contain the parameter. The frozen base model of adapters
+// is in a checkpoint of its own.
 inline bool is_saved(const ParamSpec& p) {
   return p.learns_from != LearnsFrom::nothing;
 }
 
+// Returns true if the parameter belongs to a LoRA adapter.
 bool is_of_adapter(const ParamSpec&);
 
-// Parameters of one block; value -1 where the model has none.
+// The parameters of one transformer block. The value -1 means that the model has no such parameter.
 struct BlockParams {
   UnitId unit;
   ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, q_norm, k_norm, sinks;
   ParamId projection, projection_bias, attention_out_norm, attention_out_norm_bias;
   ParamId ffn_norm, ffn_norm_bias, ffn_out_norm, ffn_out_norm_bias;
-  ParamId ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;  // of one MLP
-  // Of a mixture: a router, of sigmoids with a bias, the MLP of all tokens, those of the experts.
+  ParamId ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;  // if the block has one MLP
+  // If the block has a mixture of experts: the router, its bias if it uses sigmoid scores, the
+  // shared expert and the experts.
   ParamId router, router_bias, shared_gate, shared_in, shared_out;
   std::vector<ParamId> expert_in, expert_out;  // by expert
 };
 
-// What is added to a product with a weight w_NC: its input by a_(PR)C', a block of R rows for each
-// of P products, each by its rows of b, which are those of the channels that it adds to.
+// A LoRA adapter of one weight w_NC. It covers P products, each with a range of the N output
+// channels. Product p adds scale * x a_p' b_p' to its channels. `a` is [P * R, C] with R rows per
+// product. `b` has R columns and one row for each covered channel.
 struct AdapterParams {
   ParamId weight, a, b;
   std::int64_t rank = 0;
   struct Product {
-    std::int64_t channel, channels;  // of the weight's N
-    std::int64_t row;                // of b
+    std::int64_t channel, channels;  // range of the weight's output channels
+    std::int64_t row;                // first row of `b`
   };
   std::vector<Product> products;
-  std::int64_t site = 0;  // of dropout
+  std::int64_t site = 0;  // index of its dropout layer
 };
 
+// All parameters of a model.
 struct ModelSpec {
-  ModelConfig config;  // completed, vocab known
+  ModelConfig config;  // completed, with vocab set
   std::vector<std::string> units;
-  std::vector<ParamSpec> params;                           // by ParamId
-  UnitId table_unit, position_unit, norm_unit, head_unit;  // head_unit == table_unit when tied
+  std::vector<ParamSpec> params;  // by ParamId
+  // With tied embeddings, head_unit == table_unit.
+  UnitId table_unit, position_unit, norm_unit, head_unit;
   ParamId table, positions, final_norm, final_norm_bias, head;
   std::vector<BlockParams> blocks;
-  std::vector<AdapterParams> adapters;  // in order of their blocks
+  std::vector<AdapterParams> adapters;  // in the order of their blocks
 
-  // Null: the weight has none.
+  // Returns the weight's adapter, or null if it has none.
   const AdapterParams* adapter_of(ParamId weight) const;
   std::int64_t parameter_count() const;
-  // Without the experts that a token does not choose.
+  // Returns the number of parameters that one token uses, which leaves out the experts that it does
+  // not choose.
   std::int64_t active_parameter_count() const;
 };
 
-// Names and shapes of what its checkpoints have.
+// Returns the names and shapes of the parameters in checkpoints of the model.
 std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec&);
 
-// Throws Error for a config that is not completed or whose vocab is 0, and for patterns of adapters
-// that match no product.
+// Returns the parameters of a model. Throws Error if the config is not completed, vocab is 0,
+// experts are configured illegally, or an adapter pattern matches no product.
 ModelSpec make_spec(const ModelConfig&);
 
 }  // namespace trireme
