@@ -1,46 +1,51 @@
 #pragma once
-// Runs a program: each instruction is a call of the stage or a message. Each direction has a
-// communicator and a queue: one in-order queue for both would deadlock. At most one activation and
-// one gradient are in flight to each side. Messages of stages of several chunks go through the host
-// (Pipeline::through_host): queues of devices would wait for each other.
+// Execution of a program: each instruction becomes a call of the stage or a message. Each direction
+// has its own communicator and queue, because one in-order queue for both would deadlock. At most
+// one activation and one gradient are in flight to each neighbor. If stages have several chunks,
+// messages pass through host memory (Pipeline::through_host), because the queues of devices would
+// wait for each other.
 #include "lib/comm/communicator.hpp"
 #include "lib/pipe/pipeline.hpp"
 #include "lib/tensor/tensor.hpp"
 
 namespace trireme {
 
+// Shape and type of the tensors that stages send each other.
 struct Boundary {
   Shape shape;
   DType dtype;
 };
 
-// What a pipeline stage computes; independent of ranks and messages.
+// The computations of a pipeline stage. Implementations know nothing of ranks and messages.
 class Stage {
  public:
   virtual ~Stage() = default;
-  // The tensor sent between stages, the same everywhere: [B, T, C].
+  // Returns the shape [B, T, C] and type of the tensors between stages, which are the same at every
+  // boundary.
   virtual Boundary boundary() const = 0;
-  // Before a microbatch's first instruction, and before messages of it: for what all ranks decide.
+  // Called before the first instruction of a micro-batch, messages included. Decisions that all
+  // ranks must share about the micro-batch are made here.
   virtual void begin(int /*microbatch*/) {}
-  // Since then: is it left out, on all stages? It then has no messages, and forward and backward
-  // get and return absent tensors.
+  // Returns true if all stages leave out the micro-batch, as decided in begin(). It then has no
+  // messages, and the functions below receive and return absent tensors.
   virtual bool leaves_out(int /*microbatch*/) const { return false; }
-  // The first virtual stage gets an absent tensor, the last returns one.
+  // The forward pass and the backward pass of a micro-batch on one chunk. The first virtual stage
+  // gets an absent activation; the last one returns an absent activation.
   virtual Tensor forward(int microbatch, int chunk, Tensor x_BTC) = 0;
   virtual Tensor backward(int microbatch, int chunk, Tensor dy_BTC) = 0;
-  // Backward in halves, for programs that have it so.
+  // The two halves of the backward pass, for programs that split it.
   virtual Tensor input_gradients(int microbatch, int chunk, Tensor dy_BTC) = 0;
   virtual void weight_gradients(int microbatch, int chunk) = 0;
 };
 
-// Two communicators of the same stages, in which rank = stage: for messages down and up, as Peer
-// says. Default: one stage.
+// Two communicators of the same stages, for messages down and up the pipeline (see Peer). A rank's
+// number is its stage. By default, there is one stage.
 struct Pipe {
   Communicator down, up = down;
 };
 
-// Error when a stage or a message fails; operations in flight are then abandoned
-// (Communicator::abandoned).
+// Runs the program. Throws Error if the stage or a message fails. Operations in flight are then
+// abandoned; see Communicator::abandoned.
 void execute(const Program&, const Pipeline&, Stage&, Backend&, const Pipe&);
 
 }  // namespace trireme

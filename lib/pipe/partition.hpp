@@ -1,7 +1,7 @@
 #pragma once
-// Which transformer blocks each stage runs, as a number for each stage: blocks count as alike. The
-// first stage also embeds tokens, the last one also runs the head. With chunks, stages are virtual
-// ones (lib/pipe/schedule.hpp). Pure.
+// Distribution of the transformer blocks over pipeline stages, as the number of blocks of each
+// virtual stage (lib/pipe/pipeline.hpp). All blocks are assumed to cost the same. The first stage
+// also runs the embedding, and the last one the head. The functions are pure.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,26 +10,29 @@
 
 namespace trireme {
 
-// In seconds, FLOPs or any other additive unit; forward and backward together.
+// Costs of a forward and backward pass through one block, the embedding and the head, in seconds,
+// FLOPs or any other additive unit.
 struct PartCosts {
   double block = 1, embedding = 0, head = 0;
 };
 
-// Blocks of each virtual stage, at least one: minimises the cost of the largest stage with all its
-// chunks, then of the next largest, and so on; a stage's go to its cheapest chunks. Among equals
-// the later get more, as they hold fewer inputs. Throws Error when there are more of them than
-// layers.
+// Returns the number of blocks of each virtual stage, at least one. It minimizes the cost of the
+// most expensive stage with all its chunks, then that of the next one, and so on. Within a stage,
+// blocks go to the cheapest chunks. Of equal choices, later stages get more blocks, because they
+// keep fewer inputs. Throws Error if there are more virtual stages than layers.
 std::vector<std::int64_t> partition(std::int64_t layers, const Pipeline&, const PartCosts&);
 
-// Cost of each virtual stage under that partition.
+// Returns the cost of each virtual stage for these numbers of blocks.
 std::vector<double> stage_costs(const std::vector<std::int64_t>& stage_layers, const PartCosts&);
 
-// The deck's parallel.stage_layers: why it does not give `layers` blocks to `stages` stages of
-// `chunks` each, or empty.
+// Returns an error message if `stage_layers`, the deck's parallel.stage_layers, does not distribute
+// `layers` blocks over `stages` stages with `chunks` chunks each. Returns an empty string if it
+// does.
 std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, std::int64_t layers,
                                std::int64_t stages, std::int64_t chunks = 1);
 
-// stage_layers where the deck gives them (throws Error where they are wrong), else partition().
+// Returns `stage_layers` if the deck sets it, otherwise the result of partition(). Throws Error if
+// `stage_layers` is wrong.
 std::vector<std::int64_t> choose_stage_layers(const std::vector<std::int64_t>& stage_layers,
                                               std::int64_t layers, const Pipeline&,
                                               const PartCosts&);

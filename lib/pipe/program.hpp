@@ -1,6 +1,6 @@
 #pragma once
-// What a pipeline stage does in one step, as data: a program is a list of instructions, each of one
-// microbatch and one of the stage's chunks of the model.
+// Program: the work of one pipeline stage in one step, as a list of instructions. Each instruction
+// concerns one micro-batch and one of the stage's chunks of the model.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,6 +8,7 @@
 
 namespace trireme {
 
+// Kinds of instruction.
 enum class Do : std::uint8_t {
   receive_activation,
   forward,
@@ -15,12 +16,14 @@ enum class Do : std::uint8_t {
   receive_gradient,
   backward,
   send_gradient,
-  // Backward in two halves: the first makes what is sent, the second what is summed.
+  // The two halves of a backward pass. The first computes the gradients that are sent to the
+  // previous stage. The second computes the gradients that are summed.
   input_gradients,
   weight_gradients,
 };
 inline constexpr int kinds_of_work = 8;
 
+// One instruction of a stage's program.
 struct Instruction {
   Do what;
   int microbatch;
@@ -31,13 +34,14 @@ struct Instruction {
 
 using Program = std::vector<Instruction>;
 
-// Does it compute? Else it is a message.
+// Returns true if the instruction computes, and false if it is a message.
 bool computes(Do);
-// What gradients of inputs come from in this program: `backward`, or its first half.
+// Returns the instruction that computes input gradients in this program: `backward`, or
+// `input_gradients` if the program splits the backward pass.
 Do backward_of(const Program&);
 
 std::string_view name_of(Do);
-// "send_activation 3"
+// Returns a text like "send_activation 3".
 std::string describe(const Instruction&);
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
-// In which order a pipeline's stages work: programs from a ScheduleKind. Pure. That the programs of
-// all stages fit together and finish, and what they hold, is proven in tests/pipe.
+// Pipeline schedules: the order in which each stage works, for each ScheduleKind. The functions are
+// pure. tests/pipe verifies that the programs of all stages finish together and checks what they
+// keep in memory.
 #include <cstdint>
 #include <string>
 
@@ -8,35 +9,42 @@
 
 namespace trireme {
 
-// What holds of all pipelines of a kind.
+// Properties of a kind of schedule.
 struct ScheduleTraits {
-  std::int64_t fewest_chunks, most_chunks;  // that it runs on a stage
+  std::int64_t fewest_chunks, most_chunks;  // allowed chunks per stage
   Path path;
-  bool groups;  // it takes microbatches in groups of as many as there are stages
-  int full;     // after full * stages microbatches each stage works as it does from then on
-  // Of two stages with the same work, does the earlier one hold as much as the other at least?
+  bool groups;  // processes micro-batches in groups of as many as there are stages
+  int full;     // after full * stages micro-batches, each stage is in its steady state
+  // True if, of two stages with equal work, the earlier one needs at least as much memory as the
+  // later one.
   bool earlier_holds_most;
 };
 const ScheduleTraits& traits_of(ScheduleKind);
 
-// In all programs forward and backward run in microbatch order on every virtual stage, and so do
-// weight gradients, so that they are summed in the same order whatever the schedule and the number
-// of stages. Virtual stages before `first_trainable` run forward only and no gradient is sent to
-// them; if it is the number of them, nothing is trained.
+// Returns the program of one stage for a training step. On each virtual stage, the forward passes
+// run in micro-batch order, and so do the backward passes and the weight gradients. Gradients are
+// therefore summed in the same order for all schedules and numbers of stages. Virtual stages before
+// `first_trainable` run only the forward pass and receive no gradients. If `first_trainable` is the
+// number of virtual stages, nothing is trained.
 Program training_program(const Pipeline&, int microbatches, int stage, int first_trainable = 0);
-// Evaluation and generation: every microbatch forward, nothing kept.
+// Returns the program of one stage for evaluation or generation: the forward pass of every
+// micro-batch, with nothing kept.
 Program forward_program(const Pipeline&, int microbatches, int stage);
 
-// By how many microbatches a stage may be ahead of another at most: what all say before one is here
-// by so many later.
+// Returns the maximum number of micro-batches by which one stage may be ahead of another. If all
+// stages contribute to a decision before micro-batch m, the decision is available before
+// micro-batch m + most_ahead().
 int most_ahead(const Pipeline&);
-// The microbatches of the shortest step, of at most `microbatches`, that holds all that a longer
-// one does.
+// Returns the number of micro-batches, at most `microbatches`, that a step needs to reach its
+// maximum memory use. Longer steps need no more memory.
 std::int64_t microbatches_held(const Pipeline&, std::int64_t microbatches);
 
-// The names of those that run so many chunks on a stage; of 2: "interleaved" or "zbv", in quotes.
+// Returns the names of the schedules that support this number of chunks per stage, in quotes and
+// joined by "or".
 std::string schedules_of_chunks(std::int64_t chunks);
-// Why no schedule of this kind has these chunks or, where they are known, microbatches; or empty.
+// Returns an error message if the schedule does not support these numbers of chunks or
+// micro-batches, or an empty string if it does. `microbatches` = 0 means that the number is
+// unknown.
 std::string pipeline_fault(ScheduleKind, std::int64_t stages, std::int64_t chunks,
                            std::int64_t microbatches = 0);
 

@@ -1,6 +1,7 @@
 #pragma once
-// When each stage runs what, and how long it idles: programs and costs -> spans of time -> text.
-// Messages take no time and sends never wait. Pure.
+// Timelines of a pipeline: when each stage runs each instruction, and how long it is idle. They are
+// computed from programs and costs; messages take no time and sends never wait. The functions are
+// pure.
 #include <span>
 #include <string>
 #include <vector>
@@ -9,31 +10,35 @@
 
 namespace trireme {
 
-// Of one microbatch on one stage, in seconds or any other unit; above 0.
+// Costs of one micro-batch on one virtual stage, in seconds or any other unit. They must be
+// positive.
 struct StageCost {
   double forward = 1, backward = 2;
-  double weights = 1;  // what of backward weight gradients take, where they come by themselves
+  double weights = 1;  // part of `backward` that weight gradients take, if they run separately
 };
 
+// The time during which a stage runs one instruction.
 struct Span {
-  Instruction what;  // one that computes
+  Instruction what;  // an instruction that computes
   double begin, end;
 };
 
+// The spans of all stages.
 struct Timeline {
-  std::vector<std::vector<Span>> stages;  // in time order
-  double end = 0;                         // of the last span
+  std::vector<std::vector<Span>> stages;  // by stage, in order of time
+  double end = 0;                         // end of the last span
 };
 
-// One program a stage and one cost a virtual stage. Throws Error when the programs do not finish.
+// Returns the timeline for one program per stage and one cost per virtual stage. Throws Error if
+// the programs do not finish.
 Timeline make_timeline(const Pipeline&, std::span<const Program>, std::span<const StageCost>);
 
-// The fraction of all stages' time that is idle: (S-1) / (M+S-1) for S stages of equal cost and M
-// microbatches.
+// Returns the idle fraction of all stages' time. With M micro-batches and S stages of equal cost,
+// it is (S-1) / (M+S-1) for 1F1B.
 double bubble(const Timeline&);
 
-// A row for each stage and a legend, lines of at most `columns` characters (70 or more): what does
-// not fit is cut with a note.
+// Returns a drawing with one row for each stage and a legend. Lines have at most `columns`
+// characters, which must be at least 70. If the timeline is longer, it is cut and a note says so.
 std::string timeline_text(const Timeline&, int columns = 100);
 
 }  // namespace trireme
