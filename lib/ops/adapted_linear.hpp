@@ -1,10 +1,12 @@
 #pragma once
-// A frozen product with a low-rank adapter (Hu et al. 2021), whose products P each add to channels
-// n of y:
+// AdaptedLinear: a product with a frozen weight and its low-rank adapter (LoRA: Hu et al. 2021).
+// The adapter covers P products; each one adds to a range n of the output channels N. R is the rank
+// and s the scale.
 //   t_T(PR) = s drop(x_TC) a_(PR)C'
-//   y_TN = x_TC w_NC' + b_N;  y_Tn += t_TR b_nR'
-// u_T(PR) = s dy_Tn b_nR
-// dx = dy w + drop(u a);  da = u' drop(x);  db_nR = dy_Tn' t_TR
+//   y_TN = x_TC w_NC' + b_N;  y_Tn += t_TR b_nR'  for each product
+//
+// Backward pass, with u_T(PR) = s dy_Tn b_nR for each product:
+//   dx = dy w + drop(u a);  da = u' drop(x);  db_nR = dy_Tn' t_TR
 #include <vector>
 
 #include "lib/ops/linear.hpp"
@@ -12,12 +14,13 @@
 
 namespace trireme::ops {
 
+// The parameters and settings of an adapter.
 struct LowRank {
   ParamId a, b;
   std::int64_t rank;
   double scale;
   struct Product {
-    std::int64_t channel, channels, row;  // of y, of b
+    std::int64_t channel, channels, row;  // range of y's channels; first row of b
   };
   std::vector<Product> products;
   DropoutSite dropout;
@@ -39,7 +42,7 @@ class AdaptedLinear final : public Op {
 
   Linear frozen_;
   LowRank low_;
-  std::vector<ParamId> params_;  // a, b
+  std::vector<ParamId> params_;
 };
 
 }  // namespace trireme::ops

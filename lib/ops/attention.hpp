@@ -1,13 +1,20 @@
 #pragma once
-// Causal self-attention over packed projections qkv_BT(H+2G)D: H query heads, then G key heads,
-// then G value heads; o_BT(HD) = softmax(q k' / sqrt(D)) v, or with other Scores. Saved: qkv, o and
-// one number a token and head; never a T x T matrix (Dao 2023). Over several ranks of seq it works
-// on its own heads, of the positions of those that share out heads with it (collective.hpp); keys
-// and values of others stream past (key_stream.hpp). Where Place has documents, a token sees only
-// those of its own. With run.exactness = "invariant" gradients of keys and values are counts of
-// quanta, to which each Place::exact_chunk queries add one term. With sinks, one number a query
-// head that training learns, softmax divides by exp(sink) more than the keys add up to
-// (kernels/attention.hpp); saved is then a copy of them, too.
+// Attention: causal self-attention over packed projections qkv_BT(H+2G)D, which are H query heads,
+// then G key heads, then G value heads. It computes o_BT(HD) = softmax(q k' / sqrt(D)) v; Scores
+// can change the scale and add a soft cap.
+//
+// Saved: qkv, o and one number per token and head, but never a T x T matrix (Dao 2023).
+//
+// Sequence parallelism: a rank computes its own heads for the positions of all ranks with which it
+// shares heads (collective.hpp). Keys and values of other ranks arrive in chunks (key_stream.hpp).
+//
+// Documents: if Place has documents, a token attends only to its own document.
+//
+// Exact sums: with run.exactness = "invariant", gradients of keys and values are summed as integers
+// (lib/base/fixed.hpp). Each Place::exact_chunk queries add one term.
+//
+// Sinks: a sink is a learned number per query head. Softmax adds exp(sink) to its divisor
+// (kernels/attention.hpp). Saved then also has a copy of the sinks.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -15,10 +22,12 @@
 
 namespace trireme::ops {
 
+// Causal self-attention.
 class Attention final : public Op {
  public:
-  // `block`: of the model, whose keys and values are kept where the Run says so.
-  // `window`: tokens that a token sees, up to its own; 0: all before it. `sinks`: absent or [H].
+  // `block` is the index of the model's block, under which keys and values are cached during
+  // generation. `window` is the number of tokens that a token attends to, its own included; 0 means
+  // all tokens before it. `sinks` is absent or [H].
   explicit Attention(Heads heads, std::size_t block = 0, std::int64_t window = 0,
                      ParamId sinks = {}, Scores scores = {})
       : heads_(heads), block_(block), window_(window), scores_(scores) {
@@ -36,7 +45,7 @@ class Attention final : public Op {
   std::size_t block_;
   std::int64_t window_;
   Scores scores_;
-  std::vector<ParamId> sinks_;  // one or none
+  std::vector<ParamId> sinks_;  // at most one
 };
 
 }  // namespace trireme::ops

@@ -1,6 +1,7 @@
 #pragma once
-// Which calls attention is made of on this rank: runs of its queries, each with a piece of the keys
-// that they see and a group of heads; and what of its tensors a call is given.
+// The kernel calls that attention consists of on this rank. Each call processes a run of queries, a
+// piece of the keys that they attend to and a group of heads. The functions also return the tensor
+// slices that a call reads and writes.
 #include <cstdint>
 #include <vector>
 
@@ -10,12 +11,12 @@
 
 namespace trireme::ops {
 
-// This rank's heads, of x_BTX's samples and positions.
+// The attention heads of this rank, in a tensor x_BTX of its samples and positions.
 struct OwnHeads {
   OwnHeads(const Run&, const Heads&, const Tensor& x_BTX);
-  // Those of a group.
+  // Returns a group's heads in an attention output.
   View heads(const Tensor& o, const HeadGroup&) const;
-  // A group's numbers lie together: [B, h, T].
+  // Returns a group's log-sum-exp values [B, h, T], which are contiguous.
   View lse(const Tensor& lse, const HeadGroup&) const;
 
   HeadShare share;
@@ -23,45 +24,48 @@ struct OwnHeads {
   std::vector<HeadGroup> groups;
 };
 
-// Queries of a call: rows of this rank's that are positions which follow each other.
+// The queries of one call: rows of this rank with consecutive positions, all in one chunk of the
+// context.
 struct QueryRun {
   std::int64_t row;
   Span positions;
-  int chunk;  // that they are in
+  int chunk;  // chunk of the context that contains them
 };
 
-// A run's queries, a piece of their keys, a group of heads.
+// One kernel call: a run of queries, a piece of their keys and a group of heads.
 struct AttentionCall {
-  std::size_t run;  // which one its queries are
+  std::size_t run;  // index of the QueryRun
   HeadGroup heads;
-  std::size_t group;  // which one they are
+  std::size_t group;  // index of the HeadGroup
   Span keys;
   Piece piece;
   AttentionShape shape;
 };
 
+// All calls of one attention op on this rank.
 class AttentionCalls : public OwnHeads {
  public:
-  // rows > 0: runs of so many queries.
+  // If `rows` > 0, a run of queries has this many rows. Otherwise it has a whole block of a chunk.
   AttentionCalls(const Run&, const Heads&, std::int64_t window, const Scores&,
                  const Tensor& qkv_BTX, Direction, std::int64_t rows = 0);
 
-  // In order, those with keys of chunk c.
+  // Returns, in order, the calls whose keys are in chunk `c`.
   std::vector<AttentionCall> with_keys_of(int c) const;
-  // For any of the calls; taken last, as it is given back first.
+  // Returns scratch memory that suffices for any call. Take it last, because it is freed first.
   Tensor workspace() const;
-  // What a call finds of the pieces before it, and leaves for those behind.
+  // Returns the state that passes from a call to the call with the next piece of keys for the same
+  // queries and heads. It is absent if one call has all their keys.
   Tensor state(const AttentionCall&);
 
-  // Of this rank's rows, those of a call.
+  // Return the rows and heads that a call uses, in tensors of this rank's rows.
   View queries(const View& q_BTHD, const AttentionCall&) const;
   View heads_of(const Tensor& o, const AttentionCall&) const;
   View lse_of(const Tensor& all, const AttentionCall&) const;
-  // Keys (which = 0) or values of a call, of a chunk's: [B, T, 2 G, D].
+  // Returns the keys (which = 0) or values (which = 1) of a call in a chunk [B, T, 2 G, D].
   View keys(const View& chunk_BTGD, int chunk, const AttentionCall&, std::int64_t which) const;
   ConstView starts(const ConstView& start_BT, const AttentionCall&) const;
   Packed packed(const Tensor& qkv) const;
-  // Keys and values side by side.
+  // Returns keys and values as one view [B, T, 2 G, D].
   View key_values(const Tensor& qkv) const;
 
   SequenceLayout layout;
@@ -78,7 +82,7 @@ class AttentionCalls : public OwnHeads {
   bool documents_;
   Scores scores_;
   std::vector<QueryRun> runs_;
-  std::vector<Tensor> states_;  // by run and group
+  std::vector<Tensor> states_;  // by run of queries and group of heads
 };
 
 }  // namespace trireme::ops

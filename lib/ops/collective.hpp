@@ -1,11 +1,12 @@
 #pragma once
-// Ulysses: the exchanges between linear layers, where a rank of seq has all heads of its positions,
-// and attention, where it has its own heads (heads.hpp) of all positions of the ranks that share
-// out heads with it (sequence_layout.hpp).
-//   t positions of this rank, T of those in rank order, h own heads (of query and key/value)
-// SplitHeads  qkv_Bt(H+2G)D -> qkv_BT(h)D: a key/value head goes to every rank that reads it;
-//             the adjoint sums its gradients where its positions live
-// JoinHeads   o_BT(h)D -> o_Bt(H)D
+// Ulysses sequence parallelism: all-to-all exchanges of attention heads. In linear layers, a rank
+// has all heads for its own positions. In attention, it has its own heads (heads.hpp) for the
+// positions of all ranks with which it shares heads (sequence_layout.hpp). With t positions of this
+// rank, T positions of those ranks in rank order, and h heads of this rank (query and key-value
+// heads):
+//   SplitHeads  qkv_Bt(H+2G)D -> qkv_BT(h)D: each key-value head is sent to all ranks that read
+//               it; the adjoint sums its gradients on the rank that has the positions
+//   JoinHeads   o_BT(h)D -> o_Bt(H)D
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -13,9 +14,11 @@
 
 namespace trireme::ops {
 
-// Of rows that every rank has, each with its own heads: all heads, o_BT(h)D -> o_BT(H)D.
+// Exchanges heads of rows that all ranks have, each with its own heads: o_BT(h)D -> o_BT(H)D.
+// Returns all heads.
 Tensor all_heads(const Run&, const Heads&, const Tensor& own);
 
+// Gives each rank its own heads, before attention.
 class SplitHeads final : public Op {
  public:
   explicit SplitHeads(Heads heads) : heads_(heads) {}
@@ -28,6 +31,7 @@ class SplitHeads final : public Op {
   Heads heads_;
 };
 
+// Gives each rank all heads of its positions, after attention.
 class JoinHeads final : public Op {
  public:
   explicit JoinHeads(Heads heads) : heads_(heads) {}

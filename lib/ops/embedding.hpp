@@ -1,14 +1,15 @@
 #pragma once
-// Embedding  y_BTC = table_VC[ids_BT];  the gradient adds rows of the same id in token order
-// AddPositions  y_BTC = x_BTC + table_PC[t0 + t], or table_PC[position_BT] where Place has them:
-// documents
-//               apart: then a position may come often in a sample
+// Ops that look up rows of tables:
+//   Embedding     y_BTC = table_VC[ids_BT]; the gradient adds rows of the same id in token order
+//   AddPositions  y_BTC = x_BTC + table_PC[t0 + t], or table_PC[position_BT] if Place has positions
+//                 within documents; a position may then occur several times in a sample
 #include <vector>
 
 #include "lib/autograd/op.hpp"
 
 namespace trireme::ops {
 
+// Looks up token embeddings.
 class Embedding final : public Op {
  public:
   Embedding(ParamId table, std::int64_t width, DType compute)
@@ -26,6 +27,7 @@ class Embedding final : public Op {
   DType compute_;
 };
 
+// Adds learned position embeddings.
 class AddPositions final : public Op {
  public:
   explicit AddPositions(ParamId table) : params_{table} {}

@@ -1,5 +1,6 @@
 #pragma once
-// What Experts and ExpertsOverRanks take and save, by place, and what both do with it.
+// Helpers that Experts and ExpertsOverRanks share: indices of their inputs and saved tensors, and
+// common computations.
 #include <vector>
 
 #include "kernels/operations.hpp"
@@ -8,6 +9,7 @@
 
 namespace trireme::ops {
 
+// Indices of the inputs.
 enum In : std::uint8_t {
   in_x,
   in_weight,
@@ -18,18 +20,21 @@ enum In : std::uint8_t {
   in_count,
   in_skip
 };
-// What both save first.
+// Indices of the first saved tensors.
 enum Kept : std::uint8_t { kept_x, kept_offset, kept_token, kept_row, kept_weight, end_kept };
 
+// Returns the skip connection as rows, or an absent view if there is none.
 inline ConstView skip_of(const std::vector<Tensor>& in) {
   return in.size() > in_skip ? ConstView(as_rows(in[in_skip])) : ConstView{};
 }
 
-// One number for each choice, as rows of one column.
+// Returns a tensor with one number per choice as a matrix with one column.
 inline View as_column(const Tensor& t) {
   return t.view().reshaped({t.shape().count(), 1});
 }
 
+// Adds, for each token, the rows of x_RC that row_TK lists, plus the token's row of skip_TC if
+// present.
 inline Tensor sum_rows(const Run& run, const Tensor& x_RC, const Tensor& row_TK, const Shape& shape,
                        const ConstView& skip_TC, Kind kind) {
   Tensor y = Tensor::empty(run.backend, shape, x_RC.dtype(), kind);
@@ -40,7 +45,8 @@ inline Tensor sum_rows(const Run& run, const Tensor& x_RC, const Tensor& row_TK,
   return y;
 }
 
-// The gradients of x, weight and skip that are wanted, from those of rows and of choices.
+// Returns the wanted gradients of x, weight and skip. `dx_RC` has the gradients of sorted rows and
+// `dweight_R1` those of their weights.
 inline std::vector<Tensor> experts_input_gradients(const Run& run, const Saved& saved,
                                                    const Tensor& dy_BTC, const Tensor& dx_RC,
                                                    const Tensor& dweight_R1,
@@ -56,7 +62,8 @@ inline std::vector<Tensor> experts_input_gradients(const Run& run, const Saved& 
   return grad_in;
 }
 
-// Of the tokens of as many ranks.
+// Returns the number of leaves (chunks of Place::exact_chunk tokens) on `ranks` ranks, or 0 without
+// exact sums.
 inline std::int64_t leaves_of(const Run& run, const Tensor& x_BTC, int ranks) {
   const auto leaf = run.place.exact_chunk;
   return leaf > 0 ? as_rows(x_BTC).extent[0] / leaf * ranks : 0;

@@ -1,10 +1,11 @@
 #pragma once
-// How rows of tokens travel to the ranks that hold their experts: in rounds of a planned size, so
-// that a rank's memory does not depend on what routers choose. Pure.
+// Expert parallelism: how rows of tokens travel to the ranks that own their experts. They travel in
+// rounds of a planned size, so a rank's memory does not depend on the routers' choices. The
+// functions are pure.
 //
-// An owner's rows have one order: by expert, then by the rank they come from, then as they stand
-// there. A round takes the next so many of them; what of it comes from one rank is then a range of
-// that rank's sorted rows.
+// The rows of an owner are ordered by expert, then by source rank, then as in the source rank. Each
+// round takes the next rows in this order. The rows of a round from one source rank are therefore a
+// contiguous range of that rank's sorted rows.
 #include <cstdint>
 #include <vector>
 
@@ -18,54 +19,59 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-// Some of a round's rows, which travel and are computed while the next ones travel.
+// A part of a round. While one chunk is computed, the next one travels.
 struct ExpertChunk {
-  std::vector<RowRange> send;         // of this rank's sorted rows, by owner
-  std::vector<std::int64_t> receive;  // rows, by the rank that they come from
-  // Of this rank's experts: received rows in the order of the experts, as their places among what
-  // is received, rank after rank; where each expert's begin in it, and the end.
+  std::vector<RowRange> send;         // ranges of this rank's sorted rows, by owner
+  std::vector<std::int64_t> receive;  // number of rows, by source rank
+  // `place` lists the received rows in the order of this rank's experts, as indices into the
+  // received rows of all source ranks in rank order. `offset` is where each expert's rows begin in
+  // that list, and the end.
   std::vector<std::int32_t> place, offset;
   std::int64_t rows() const { return offset.back(); }
 };
 
+// One round of rows for one rank.
 struct ExpertRound {
-  std::vector<ExpertChunk> chunks;  // in order, as many on every rank
-  // Of this rank's experts, over all chunks: where each expert's rows begin, and the end; the leaf
-  // that each row is of, a number over all ranks.
+  std::vector<ExpertChunk> chunks;  // in order; every rank has as many
+  // For all chunks together: `offset` is where the rows of each of this rank's experts begin, and
+  // the end. `leaf` is the leaf of each row (see ExpertCounts), numbered over all ranks.
   std::vector<std::int32_t> offset, leaf;
-  bool pretended = false;  // a plan's: it takes a round's memory, and nothing travels
+  bool pretended = false;  // in a plan: allocates a round's memory without sending anything
   std::int64_t rows() const { return offset.back(); }
 };
 
+// Numbers of rows that each rank sends to each expert.
 struct ExpertCounts {
   int ranks = 1;
   std::int64_t experts = 1, leaves = 1;
-  // Most that one expert may have of a leaf, which a round must not divide; 0: it may.
+  // Maximum rows of one leaf for one expert. A leaf is a chunk of tokens whose gradients are summed
+  // as one term, so rounds must not divide it. 0 means that they may.
   std::int64_t leaf_rows = 0;
-  // Rows by rank, leaf and expert: leaves are parts of a rank's tokens, in order.
+  // By rank, leaf and expert. The leaves of a rank are parts of its tokens, in order.
   std::vector<std::int64_t> rows{};
   std::int64_t at(int rank, std::int64_t leaf, std::int64_t expert) const {
     return rows[static_cast<std::size_t>((rank * leaves + leaf) * experts + expert)];
   }
 };
 
-// Rows that an owner takes in a round: `wanted`, or, where that is 0, 1.25 times its share of all
-// rows if experts were chosen evenly.
+// Returns the maximum rows of an owner in one round. `wanted` = 0 means 1.25 times the owner's
+// share of all rows if all experts were chosen equally often.
 std::int64_t rows_of_round(const ExpertCounts&, const OwnedExperts&, std::int64_t wanted);
 
-// An owner's rows of a round are cut into as many equal chunks, wherever the cuts fall: one where
-// products and messages have the same processors, more where the one goes on beside the other.
+// Returns the number of equal chunks of a round: one if the host computes, because products and
+// messages would share its processors; otherwise several, so that computation and messages overlap.
 constexpr std::int64_t chunks_of_round(bool host_computes) {
   return host_computes ? 1 : 4;
 }
-// Of at most so many rows.
+// Returns the maximum rows of a chunk.
 constexpr std::int64_t rows_of_chunk(std::int64_t rows_of_round, std::int64_t chunks) {
   return (rows_of_round + chunks - 1) / chunks;
 }
 
-// `counted`: without places and leaves of each row, for a plan.
+// Whether a round has `place` and `leaf` of each row. Plans need only the counts.
 enum class RowLists : std::uint8_t { made, counted };
-// Of rank `me`; as many on every rank, at least one.
+// Returns the rounds of rank `me`. All ranks have the same number of rounds, at least one. `wanted`
+// is the argument of rows_of_round().
 std::vector<ExpertRound> make_expert_rounds(const ExpertCounts&, int me, std::int64_t wanted,
                                             std::int64_t chunks, RowLists = RowLists::made);
 

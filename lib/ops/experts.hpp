@@ -1,18 +1,18 @@
 #pragma once
-// The experts of a mixture on the tokens that chose them: y_t = skip_t + sum over the token's rows
-// of what an expert makes of x_t and the row's weight (expert_mlp.hpp). One op, so that x is kept
-// once and not for each of its experts.
+// Experts of a mixture of experts, applied to the tokens that chose them: y_t = skip_t + the sum of
+// the outputs of t's experts, each weighted by the router (expert_mlp.hpp). All experts form one
+// op, so x is kept once and not once per expert.
 #include <vector>
 
 #include "lib/ops/expert_mlp.hpp"
 
 namespace trireme::ops {
 
-// in: x_BTC, weight_TK, then the tensors of ExpertOrder (lib/ops/router.hpp), then skip_BTC if
-// there is one; out: y_BTC.
+// The experts of a block, if this rank holds all of them. Inputs: x_BTC, weight_TK, the tensors of
+// ExpertOrder (lib/ops/router.hpp) and, if present, skip_BTC. Output: y_BTC.
 class Experts final : public Op {
  public:
-  // Weights [2F, C] and [C, F] of each expert.
+  // `in` [2F, C] and `out` [C, F] are the weights of each expert. `width` is F.
   Experts(std::span<const ParamId> in, std::span<const ParamId> out, std::int64_t width);
 
   std::string_view name() const override { return "experts"; }
@@ -25,13 +25,14 @@ class Experts final : public Op {
  private:
   ExpertMlp mlp() const;
 
-  std::vector<ParamId> params_;  // in of all experts, then out
-  std::int64_t width_;           // F
+  std::vector<ParamId> params_;  // `in` of all experts, then `out`
+  std::int64_t width_;
 };
 
-// The same where Run::expert_group holds the experts between its ranks: rows are sent to their
-// owners and back, in rounds (lib/ops/expert_rounds.hpp). Backward keeps what the first round
-// computed; what other rounds did is sent and computed again.
+// The same computation if the ranks of Run::expert_group share the experts (expert parallelism).
+// Rows are sent to the owners of their experts and back, in rounds (lib/ops/expert_rounds.hpp). The
+// results of the first round are kept for the backward pass. Rows of other rounds are sent and
+// computed again.
 class ExpertsOverRanks final : public Op {
  public:
   ExpertsOverRanks(std::span<const ParamId> in, std::span<const ParamId> out, std::int64_t width);
@@ -42,21 +43,22 @@ class ExpertsOverRanks final : public Op {
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
-  // Adds weight gradients round by round, so that none of them keeps what they are made of.
+  // Adds weight gradients round by round, so that their inputs are kept for one round only.
   std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
                                std::span<const std::uint8_t> wanted) const override;
 
  private:
   enum class WeightGradients : std::uint8_t { now, later };
-  // Of the experts that this rank holds.
+  // Returns the MLPs of the experts that this rank holds.
   ExpertMlp mlp(const Run&) const;
   std::int64_t experts() const { return static_cast<std::int64_t>(params_.size()) / 2; }
-  // `later`: leaves what they are made of behind what is saved.
+  // Computes the input gradients. With WeightGradients::later, it appends the inputs of the weight
+  // gradients to Saved.
   std::vector<Tensor> gradients(const Run&, const Tensor& dy_BTC, Saved&,
                                 std::span<const std::uint8_t> wanted, WeightGradients) const;
 
-  std::vector<ParamId> params_;  // in of all experts of the group, then out
-  std::int64_t width_;           // F
+  std::vector<ParamId> params_;  // `in` of all experts of the group, then `out`
+  std::int64_t width_;
 };
 
 }  // namespace trireme::ops

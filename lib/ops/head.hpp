@@ -1,18 +1,22 @@
 #pragma once
-// Head: loss = sum over valid targets of -log softmax(x_TC w_VC')[target], or, with a soft cap c,
-// of c tanh(x_TC w_VC' / c). Forward computes loss, dx and dw together, in chunks of
-// Backend::head_rows() tokens, so logits are neither kept nor computed twice: the seed of backward
-// is 1 by convention, scaled by Place::scale.
-// Output: one f64, the sum over this rank's valid targets, not divided by anything; with
-// Place::losses as many as there are sums. With Place::exact_chunk two i64: that sum as a count of
-// quanta, and the bits of its largest term. With Place::teacher a share of the loss is the
-// divergence from what that makes of a chunk (kernel::CrossEntropy).
+// Head: output projection and loss. The loss is the sum over valid targets of -log
+// softmax(z)[target], with logits z = x_TC w_VC', or c tanh(z / c) with a soft cap c.
+//
+// The forward pass computes the loss, dx and dw together, in chunks of Backend::head_rows() tokens.
+// Logits are thus neither kept nor computed twice. Gradients are scaled by Place::scale, and the
+// backward pass assumes that the gradient of the loss is 1.
+//
+// The output is the sum over this rank's valid targets, not divided, as one f64. With
+// Place::losses, it has as many sums as Place::loss_sums. With Place::exact_chunk, it is two i64:
+// the sum as an integer (lib/base/fixed.hpp) and the bits of the largest term. With Place::teacher,
+// a part of the loss is the divergence from the teacher's distribution (kernel::CrossEntropy).
 #include <vector>
 
 #include "lib/autograd/op.hpp"
 
 namespace trireme::ops {
 
+// The output projection and the loss.
 class Head final : public Op {
  public:
   Head(ParamId weight, std::int64_t vocab, double softcap = 0)
@@ -22,16 +26,17 @@ class Head final : public Op {
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
-  // A result of forward, on the host.
+  // The loss on the host.
   struct Loss {
-    double sum = 0;           // without exact_chunk
-    std::int64_t quanta = 0;  // with it
-    float largest = 0;        //
+    double sum = 0;           // if exact_chunk is 0
+    std::int64_t quanta = 0;  // otherwise, with `largest`
+    float largest = 0;
   };
+  // Copies a loss with one sum to the host.
   static Loss download(Backend&, const Tensor&);
-  // Several sums.
+  // Copies a loss with several sums to the host.
   static std::vector<double> download_sums(Backend&, const Tensor&);
-  // Logits [R, V] of rows x_RC, for generation, before a soft cap.
+  // Returns the logits [R, V] of x_RC for generation, without the soft cap.
   Tensor logits(const Run&, ConstView x_RC) const;
   ParamId weight() const { return params_[0]; }
 

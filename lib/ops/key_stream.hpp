@@ -1,8 +1,8 @@
 #pragma once
-// Keys and values of other groups of seq's ranks (sequence_layout.hpp), chunk by chunk in ascending
-// order, the next one on its way while one is used; and their gradients on the way back.
-// A chunk lies by position: [T, B, 2 G, D], its keys and then its values, so that what a rank sends
-// or gets is dense.
+// The exchange of keys and values between groups of sequence-parallel ranks (sequence_layout.hpp).
+// Chunks of the context arrive in ascending order; while one is used, the next one travels.
+// Gradients return in the same way. A chunk is stored by position, [T, B, 2 G, D] with its keys
+// before its values, so that everything a rank sends or receives is dense.
 #include <functional>
 #include <optional>
 #include <vector>
@@ -12,31 +12,34 @@
 
 namespace trireme::ops {
 
-// What the ranks' keys and values have in common.
+// Shape and extent of the exchanged keys and values.
 struct KeyRows {
   const Run& run;
   const SequenceLayout& layout;
   std::int64_t batch, kv_heads, dim;
-  std::int64_t window;  // 0: none
-  bool every_key;       // also those that no query of this rank sees
+  std::int64_t window;  // 0 means none
+  bool every_key;       // also exchange keys that no query of this rank attends to
 
   Shape shape(std::int64_t positions) const { return {positions, batch, 2 * kv_heads, dim}; }
   int group() const { return layout.group_of(run.seq.rank()); }
   int rank_of(int group) const { return group * layout.head_ranks() + head_ranks(run).rank; }
-  // What `group` needs of chunk c, of those of `owner`.
+  // needed() returns the positions of chunk `c` that `group` needs. needed_of() returns those of
+  // them that the group `owner` has.
   Span needed(int group, int c) const;
   Span needed_of(int group, int c, int owner) const;
 };
 
-// [T, B, 2 G, D] as [B, T, 2 G, D].
+// Returns a view of [T, B, 2 G, D] as [B, T, 2 G, D].
 View by_sample(View rows_TBGD);
 
+// Receives keys and values chunk by chunk.
 class KeyStream {
  public:
-  // kv_BT2GD: this rank's, its group's blocks one after the other.
+  // kv_BTGD [B, T, 2 G, D] has this rank's keys and values: the blocks of its group, one after
+  // another.
   KeyStream(const KeyRows&, const View& kv_BTGD);
-  // Of the chunks in order, each once: [B, T, 2 G, D] of all its positions, of which those are
-  // there that are needed. Until the next call.
+  // Returns the keys and values [B, T, 2 G, D] of chunk `c`. Only the positions that this rank
+  // needs are set. Call it once for each chunk, in order. The result is valid until the next call.
   View chunk(int c);
 
  private:
@@ -51,24 +54,26 @@ class KeyStream {
   std::optional<Arriving> here_, next_;
 };
 
-// Sums over groups of what each adds to the gradients of a chunk's keys and values.
+// Sums the gradients of each chunk's keys and values over groups.
 class KeyGradients {
  public:
-  // Gets `put(c, sum_TBGD)` once for each chunk, with the sums of this rank's block.
+  // Called once for each chunk with the sums for this rank's block.
   using Put = std::function<void(int c, const Tensor& sum_TBGD)>;
   KeyGradients(const KeyRows&, DType type, Put put);
-  // Zeros, for all positions of chunk c: [T, B, 2 G, D].
+  // Returns zeros [T, B, 2 G, D] for all positions of chunk `c`, to which the caller adds
+  // gradients.
   Tensor start(int c) const;
-  // What was added to them is on its way; the chunk before is put.
+  // Sends the gradients of chunk `c` to their owners, then completes the previous chunk and calls
+  // `put` for it.
   void exchange(int c, Tensor sum_TBGD);
-  // The last chunk is put.
+  // Completes the last chunk and calls `put` for it.
   void finish();
 
  private:
   struct Leaving {
     int c;
     Tensor sum_TBGD;
-    std::vector<Tensor> from;  // by group, what it needed of this rank's block
+    std::vector<Tensor> from;  // by group: its gradients for this rank's block
     Pending pending;
   };
   KeyRows rows_;

@@ -1,5 +1,5 @@
 #pragma once
-// What generation keeps of a sample: the keys and values of its positions so far, so that a next
+// The key-value cache of generation: keys and values of a sample's positions so far. With it, a new
 // position costs one row and not the whole context.
 #include <cstdint>
 #include <span>
@@ -9,25 +9,28 @@
 
 namespace trireme {
 
+// The cached keys and values of one sample.
 struct KeyValues {
-  std::int64_t positions = 0;  // that there is room for: P
-  // By block of the model, [2, G, R, D]: keys, then values, of this rank's key/value heads; made
-  // when the block fills them. Position p is row p % R; R is P, or less where a window needs less.
+  std::int64_t positions = 0;  // capacity in positions: P
+  // By block of the model: keys, then values, of this rank's key-value heads, as [2, G, R, D]. A
+  // tensor is created when its block is first filled. Position p is in row p % R. R is P, or less
+  // if the block's window needs less.
   std::vector<Tensor> of_block;
 };
 
-// What a Run's blocks do with them.
+// How a Run uses key-value caches.
 struct Cached {
-  // fill: the run has one sample from its first position on, and keeps `rows` positions of it.
-  // extend: a row is one sample's next position, which sees what is kept of that sample and joins
-  // it; every rank of seq has all rows.
+  // `fill`: the run has one sample from its first position on, and `rows` of its positions are
+  // cached. `extend`: each row is the next position of one sample; it attends to the sample's
+  // cached positions and is added to them. Every rank of `seq` has all rows.
   enum class Use : std::uint8_t { fill, extend };
   Use use = Use::fill;
-  std::int64_t rows = 0;                    // fill
-  std::span<KeyValues* const> kept_B;       // one a sample
-  std::span<const std::int64_t> at_B = {};  // extend: positions
+  std::int64_t rows = 0;                    // for fill
+  std::span<KeyValues* const> kept_B;       // one per sample
+  std::span<const std::int64_t> at_B = {};  // for extend: position of each row
 };
 
+// Returns true if the run extends cached samples.
 inline bool extends(const Run& run) {
   return run.cached && run.cached->use == Cached::Use::extend;
 }

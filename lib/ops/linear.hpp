@@ -1,15 +1,17 @@
 #pragma once
-// y_TN = x_TC w_NC' + b_N
-// dx = dy w;  dw = sum over tokens dy' x;  db = sum over tokens dy
+// Linear: a matrix product with an optional bias.
+//   y_TN = x_TC w_NC' + b_N
+//   dx = dy w;  dw = sum over tokens dy' x;  db = sum over tokens dy
 #include <vector>
 
 #include "lib/autograd/op.hpp"
 
 namespace trireme::ops {
 
+// A linear layer.
 class Linear final : public Op {
  public:
-  // `bias` of value -1: none. outputs = N.
+  // A `bias` of value -1 means no bias. `outputs` is N.
   Linear(ParamId weight, ParamId bias, std::int64_t outputs);
 
   std::string_view name() const override { return "linear"; }
@@ -19,8 +21,8 @@ class Linear final : public Op {
                                       std::span<const std::uint8_t> wanted) const override;
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
-  // The three products, for ops made of several layers. Of the epilogue, bias and sums are set
-  // here, the rest by the caller.
+  // The three products of a linear layer, for ops that consist of several layers. The functions set
+  // the bias and the sums of the epilogue. The caller may set the rest.
   Shape output_shape(const Shape& x_TC) const;
   void multiply(const Run&, const Tensor& y_TN, const Tensor& x_TC, Epilogue = {}) const;
   void multiply_grad(const Run&, const Tensor& dx_TC, const Tensor& dy_TN,
@@ -28,7 +30,7 @@ class Linear final : public Op {
   void add_gradients(const Run&, const Tensor& dy_TN, const Tensor& x_TC) const;
 
  private:
-  std::vector<ParamId> params_;  // weight, then bias
+  std::vector<ParamId> params_;  // weight, then bias if present
   std::int64_t outputs_;
 };
 

@@ -1,12 +1,14 @@
 #pragma once
-// y_TC = f(x_TC w1_FC' + b1_F) w2_CF' + b2_C with an activation f
-// One op of two layers, so that f and its slope may be fused into the products.
+// Mlp: two linear layers with an activation f between them.
+//   y_TC = f(x_TC w1_FC' + b1_F) w2_CF' + b2_C
+// Both layers form one op, so that f and its derivative can be fused into the products.
 #include <vector>
 
 #include "lib/ops/linear.hpp"
 
 namespace trireme::ops {
 
+// An MLP without a gate.
 class Mlp final : public Op {
  public:
   Mlp(Linear in, Activation, Linear out);

@@ -1,8 +1,9 @@
 #pragma once
-// Layer norm  y = (x - mean) * rstd * w + b   (Ba, Kiros, Hinton 2016)
-// RMS norm    y = x * rstd * w                (Zhang, Sennrich 2019)
-// over the width of each token. x goes on beside y, so that what its other readers send back is
-// added to the norm's gradient in the same pass. Saved: x and a statistic or two a token.
+// Norm: normalization of each token over its channels.
+//   layer norm  y = (x - mean) * rstd * w + b   (Ba, Kiros, Hinton 2016)
+//   RMS norm    y = x * rstd * w                (Zhang, Sennrich 2019)
+// The op also returns x for the residual connection. The gradients of x's other uses are then added
+// in the same pass as the norm's gradient. Saved: x, and one or two numbers per token.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -10,30 +11,34 @@
 
 namespace trireme::ops {
 
-// What a norm alone and one after a residual share.
+// The parameters of a norm, and the computations that Norm and ResidualNorm share.
 class NormWeights {
  public:
-  // `bias` of value -1: none, as for NormKind::rms.
+  // A `bias` of value -1 means no bias. RMS norm has none.
   NormWeights(NormKind, ParamId weight, ParamId bias, double eps);
 
   NormKind kind() const { return kind_; }
   double eps() const { return eps_; }
   std::span<const ParamId> params() const { return params_; }
   ConstView weight(const Run& run) const { return run.weights[params_[0]]; }
-  ConstView bias(const Run&) const;  // absent where there is none
-  // One number a token; the mean's is absent for the RMS norm.
+  // Returns an absent view if there is no bias.
+  ConstView bias(const Run&) const;
+  // One number per token. RMS norm has no mean, so mean_T is then absent.
   struct Statistics {
     Tensor mean_T, rstd_T;
   };
+  // Allocates the statistics of x.
   Statistics statistics(const Run&, const Tensor& x, const Saved*) const;
 
-  // The adjoint at x, saved as {x, mean, rstd}. dx = dsum + the norm's adjoint of dy; either may be
-  // absent.
+  // Gradients that flow back to a norm: `dsum` to its input x directly, and `dy` to its output.
+  // Either may be absent.
   struct Grad {
     Tensor dsum, dy;
   };
+  // Which gradients a backward pass computes: of the input, of the weights, or of both.
   enum class Half : std::uint8_t { input, weight, both };
-  // dx, absent if not wanted; never wanted with Half::weight.
+  // Returns dx = dsum + the norm's adjoint of dy, or an absent tensor if it is not wanted. It must
+  // not be wanted with Half::weight. `Saved` is {x, mean, rstd}.
   Tensor backward(const Run&, const Grad&, const Saved&, bool wanted, Half) const;
 
  private:
@@ -42,7 +47,8 @@ class NormWeights {
   double eps_;
 };
 
-class Norm final : public Op {  // in: x; out: x, y
+// Normalizes x. Input: x. Outputs: x, y.
+class Norm final : public Op {
  public:
   explicit Norm(NormWeights weights) : weights_(std::move(weights)) {}
   std::string_view name() const override { return "norm"; }

@@ -1,18 +1,21 @@
 #pragma once
-// Swiglu    y_TF = silu(gate) * up, with gate and up side by side in x_T(2F) (Shazeer 2020), or,
-//           of GeGLU, gelu(gate) * up; times weight_T where that is a second input
-// Activate  y = f(x) of an activation f
-// Multiply  y = factor x
-// Residual  y = skip + dropout(branch);  dskip = dy, dbranch = dropout(dy)
-// Dropout   y = dropout(x)
-// What is dropped is a function of (seed, step, site, sample, position, channel), so backward makes
-// the same mask again instead of keeping it.
+// Ops that process each element, or each pair of elements, separately:
+//   Swiglu    y_TF = silu(gate) * up, with gate and up next to each other in x_T(2F) (Shazeer
+//             2020); GeGLU uses gelu(gate) * up; multiplied by weight_T if that is a second input
+//   Activate  y = f(x) with an activation f
+//   Multiply  y = factor x
+//   Residual  y = skip + dropout(branch);  dskip = dy, dbranch = dropout(dy)
+//   Dropout   y = dropout(x)
+//
+// Dropout masks are a function of (seed, step, site, sample, position, channel). The backward pass
+// computes the same mask again and does not keep it.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
 
 namespace trireme::ops {
 
+// A gated activation.
 class Swiglu final : public Op {
  public:
   explicit Swiglu(GateFunction gate = GateFunction::silu) : gate_(gate) {}
@@ -25,6 +28,7 @@ class Swiglu final : public Op {
   GateFunction gate_;
 };
 
+// Multiplies by a constant.
 class Multiply final : public Op {
  public:
   explicit Multiply(double factor) : factor_(factor) {}
@@ -37,6 +41,7 @@ class Multiply final : public Op {
   double factor_;
 };
 
+// Applies an activation function.
 class Activate final : public Op {
  public:
   explicit Activate(Activation f) : f_(f) {}
@@ -49,17 +54,20 @@ class Activate final : public Op {
   Activation f_;
 };
 
-// One place in the model where dropout is applied.
+// A dropout layer of the model: its index and the probability of dropping an element.
 struct DropoutSite {
   std::int64_t site;
   double p;
+  // Returns the key of the layer's random numbers at `place`. Evaluation has no dropout.
   DropoutKey key(const Place&) const;
 };
 
-// y = skip + dropout(x), in x's memory if that is unique; skip may be absent.
+// Returns skip + dropout(x). The result uses x's memory if no other Tensor shares it. `skip` may be
+// absent.
 Tensor drop(const Run&, const DropoutSite&, Tensor x, ConstView skip, Kind);
 
-class Residual final : public Op {  // in: skip, branch
+// Adds a branch to the residual stream. Inputs: skip, branch.
+class Residual final : public Op {
  public:
   explicit Residual(DropoutSite site) : site_(site) {}
   std::string_view name() const override { return "residual"; }
@@ -71,6 +79,7 @@ class Residual final : public Op {  // in: skip, branch
   DropoutSite site_;
 };
 
+// Drops elements at random.
 class Dropout final : public Op {
  public:
   explicit Dropout(DropoutSite site) : site_(site) {}

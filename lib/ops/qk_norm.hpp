@@ -1,11 +1,14 @@
 #pragma once
-// RMS norm of each query and key head of packed projections qkv_BT(H+2G)D (Henry et al. 2020,
-// "Query-Key Normalization", as Qwen3 has it): all query heads share one weight of D numbers, all
-// key heads another; values pass. Over the width (Muennighoff et al. 2024, "OLMoE") all query heads
-// of a token are one row of HD numbers, and all key heads one of GD. Saved: the query and key
-// heads, and a number for each row.
-//   y = x rstd w;  with n = x rstd and g = dy w:  dx = rstd (g - n mean(g n)),  dw = sum dy n
-// over rows.
+// QkNorm: RMS norm of queries and keys in packed projections qkv_BT(H+2G)D. Values stay as they
+// are.
+//   per head (Henry et al. 2020, "Query-Key Normalization"; as in Qwen3): each head is normalized
+//     over its D channels; all query heads share one weight of D numbers, and all key heads another
+//   over the width (Muennighoff et al. 2024, "OLMoE"): all query heads of a token are one row of HD
+//     numbers, and all key heads one row of GD numbers
+//
+// y = x rstd w. With n = x rstd and g = dy w: dx = rstd (g - n mean(g n)), dw = sum over rows dy n.
+//
+// Saved: the query heads and key heads, and one number per row.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -14,6 +17,7 @@
 
 namespace trireme::ops {
 
+// RMS norm of queries and keys.
 class QkNorm final : public Op {
  public:
   QkNorm(Heads heads, ParamId q, ParamId k, double eps, QkNormOver over = QkNormOver::head)
@@ -30,11 +34,12 @@ class QkNorm final : public Op {
  private:
   enum class Half : std::uint8_t { input, weight, both };
   View as_rows_of_norm(const Tensor& x_BTHD) const;
-  // The gradient by the input, absent if not wanted; never wanted with Half::weight.
+  // Returns the gradient of the input, or an absent tensor if it is not wanted. It must not be
+  // wanted with Half::weight.
   Tensor differentiate(const Run&, Tensor dqkv, const Saved&, bool wanted, Half) const;
 
   Heads heads_;
-  std::vector<ParamId> params_;  // of queries, of keys
+  std::vector<ParamId> params_;  // weights for queries and for keys
   double eps_;
   QkNormOver over_;
 };

@@ -5,8 +5,9 @@
 
 namespace trireme {
 
-// What a norm of queries and keys takes together: the channels of a head, whose weight all heads
-// share (Qwen3), or those of all heads, each with a weight of its own (OLMoE).
+// The channels over which a norm of queries and keys is computed. `head`: the channels of one head,
+// with a weight that all heads share (Qwen3). `width`: the channels of all heads, each with its own
+// weight (OLMoE).
 enum class QkNormOver : std::uint8_t { head, width };
 template <>
 inline constexpr auto value_names<QkNormOver> = named<QkNormOver>("head", "width");

@@ -1,11 +1,13 @@
 #pragma once
-// A key/value head for each query head: [B, T, H + 2 G, D] -> [B, T, 3 H, D]. Its adjoint adds the
-// gradients of a key/value head's copies in the order of their query heads, whoever worked on them.
+// RepeatHeads: copies key-value heads so that each query head has its own: [B, T, H + 2 G, D] ->
+// [B, T, 3 H, D]. The adjoint adds the gradients of the copies in the order of their query heads,
+// independent of which rank computed them.
 #include "lib/autograd/op.hpp"
 #include "lib/ops/heads.hpp"
 
 namespace trireme::ops {
 
+// Copies key-value heads for each query head.
 class RepeatHeads final : public Op {
  public:
   explicit RepeatHeads(Heads heads) : heads_(heads) {}
@@ -15,7 +17,9 @@ class RepeatHeads final : public Op {
                                       std::span<const std::uint8_t> wanted) const override;
 
  private:
-  // The heads of qkv, and of a tensor with a key/value head for each query head.
+  // Calls the function with corresponding heads of `qkv` and `all`: first the query heads, then
+  // each key-value head with each of its copies. The third argument is `add` for all copies of a
+  // head except the first, otherwise `overwrite`.
   void each_pair(const Tensor& qkv, const Tensor& all,
                  const std::function<void(View, View, Accumulate)>&) const;
 

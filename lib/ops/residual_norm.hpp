@@ -1,7 +1,8 @@
 #pragma once
-// sum = skip + dropout(branch),  y = norm(sum): the residual stream and what the next branch reads,
-// in one pass where the backend has one. With n the norm's gradient,
-//   dskip = dsum + n(dy),  dbranch = dropout(dskip)
+// ResidualNorm: adds a branch to the residual stream and normalizes the sum for the next branch.
+//   sum = skip + dropout(branch);  y = norm(sum)
+//   dskip = dsum + n(dy), dbranch = dropout(dskip), where n is the adjoint of the norm
+// It takes one pass if the backend has a fused kernel.
 #include <vector>
 
 #include "lib/ops/norm.hpp"
@@ -9,7 +10,8 @@
 
 namespace trireme::ops {
 
-class ResidualNorm final : public Op {  // in: skip, branch; out: sum, y
+// A residual addition followed by a norm. Inputs: skip, branch. Outputs: sum, y.
+class ResidualNorm final : public Op {
  public:
   ResidualNorm(DropoutSite site, NormWeights weights) : site_(site), weights_(std::move(weights)) {}
   std::string_view name() const override { return "residual_norm"; }
@@ -22,7 +24,7 @@ class ResidualNorm final : public Op {  // in: skip, branch; out: sum, y
                                std::span<const std::uint8_t> wanted) const override;
 
  private:
-  // The gradients of skip and branch out of that of their sum.
+  // Returns the gradients of skip and branch from the gradient of their sum.
   std::vector<Tensor> split(const Run&, Tensor dsum, std::span<const std::uint8_t> wanted) const;
 
   DropoutSite site_;

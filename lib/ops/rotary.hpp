@@ -1,6 +1,7 @@
 #pragma once
-// Turns the query and key heads of packed projections qkv_BT(H+2G)D by the angles of their
-// positions: in the sample, or in the document where Place has those (Su et al. 2021).
+// Rotary: rotates the query heads and key heads of packed projections qkv_BT(H+2G)D by angles that
+// depend on their position (Su et al. 2021). The position is within the document if Place has such
+// positions, otherwise within the sample.
 #include <span>
 #include <vector>
 
@@ -9,9 +10,10 @@
 
 namespace trireme::ops {
 
+// Rotary position embedding.
 class Rotary final : public Op {
  public:
-  // table_P2E: cos and sin by position, as kernel::Rotary says; owned by the model.
+  // `table` [P, 2, E] has cos and sin by position, as kernel::Rotary defines. Blocks share it.
   Rotary(Heads heads, Tensor table) : heads_(heads), table_(std::move(table)) {}
   std::string_view name() const override { return "rotary"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
@@ -24,8 +26,8 @@ class Rotary final : public Op {
   Tensor table_;
 };
 
-// cos and sin, times `amplitude`, for `positions` positions of each of E frequencies, radians a
-// position.
+// Returns cos and sin, multiplied by `amplitude`, for `positions` positions and each frequency.
+// Frequencies are in radians per position.
 Tensor rotary_table(Backend&, std::int64_t positions, std::span<const double> frequency_E,
                     double amplitude, DType);
 

@@ -1,45 +1,51 @@
 #pragma once
-// Router of a mixture of experts (lib/model/config.hpp): which K of E experts a token uses, and
-// with which weights. With z = x w', in the wide type:
+// Router: chooses K of E experts for each token and their weights (mixture of experts,
+// lib/model/config.hpp). The logits z = x w' and the results have the wide type.
 //   choice_TK = the K largest of scores(z) + bias
-//   weight_TK = their scores, divided by their sum where that is chosen
-//   dz = what comes through the weights, and of RouterLosses;  dx = dz w
-// Losses are means over the tokens of a step, of all layers, and count each sample by itself, and
-// where documents stand apart each of them, so they depend on no layout and no packing. Padding is
-// in neither and in no load, and no expert adds to it.
+//   weight_TK = the scores of these, divided by their sum if `normalize` is set
+//   dz = the gradient through the weights plus the gradient of RouterLosses;  dx = dz w
 //
-// SigmoidGate: y_T = sigmoid(x w'), in the wide type, the weight of a shared expert.
+// Losses are means over all tokens of a step and all layers. Load balancing counts each sample
+// separately or, with attention within documents, each document. The losses therefore depend
+// neither on the grid of ranks nor on packing. Padding counts in no loss and no load, and its
+// expert output is 0.
+//
+// SigmoidGate: y_T = sigmoid(x w'), in the wide type: the weight of a shared expert.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
 
 namespace trireme {
 
-// What the routers of a stage add up over a step.
+// Totals to which all routers of a stage add during one step.
 struct RoutingTotals {
-  View load_LE{};  // i64: tokens that chose an expert, by layer
-  // Over tokens and layers of RouterLosses: f64, or i64 counts of loss quanta and their largest.
+  View load_LE{};  // i64: number of tokens that chose each expert, by layer
+  // The two sums of RouterLosses over tokens and layers: f64, or i64 loss quanta
+  // (lib/base/fixed.hpp) with their largest magnitude.
   View losses{}, largest{};
-  std::int64_t* more_rounds = nullptr;  // of tokens to other ranks' experts, beyond the first
+  std::int64_t* more_rounds = nullptr;  // number of rounds of ExpertsOverRanks beyond the first
 };
 
 namespace ops {
 
-// How rows of tokens stand where they are sorted by expert: outputs of SortChoices, i32; and how
-// many choices of each leaf's tokens (one leaf: all of them) each expert has, i64, where experts
-// are spread over ranks.
+// The order of rows sorted by expert, as i32 outputs of kernel::SortChoices. If ranks share the
+// experts, count_LE (i64) counts the choices of each expert, separately for each leaf of
+// Place::exact_chunk tokens. Without exact sums, all tokens are one leaf.
 struct ExpertOrder {
   Tensor offset_E1, token_R, choice_R, row_TK, count_LE;
 };
 
-class Router final : public Op {  // in: x_BTC; out: weight_TK, then the tensors of ExpertOrder
+// Chooses experts for each token. Input: x_BTC. Outputs: weight_TK, then the tensors of
+// ExpertOrder.
+class Router final : public Op {
  public:
   struct Config {
     std::int64_t experts, of_token;  // E, K
     RouterScores scores;
     bool normalize;
   };
-  // `bias` of value -1: none. `layer`: whose row of load_LE is added to.
+  // A `bias` of value -1 means no bias. `layer` is the row of RoutingTotals::load_LE to which this
+  // router adds.
   Router(ParamId weight, ParamId bias, const Config&, std::int64_t layer);
 
   std::string_view name() const override { return "router"; }
@@ -50,19 +56,20 @@ class Router final : public Op {  // in: x_BTC; out: weight_TK, then the tensors
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
  private:
-  // Of each sample's, or document's, tokens on all ranks of seq, whose choices these are; absent
-  // where nothing is balanced by sample.
+  // Counts the choices of all ranks of `seq` by sample or by document. Returns an absent tensor if
+  // load is not balanced by sample.
   Tensor count_together(const Run&, const Tensor& choice_RTK, std::int64_t samples) const;
   void add_totals(const Run&, const Tensor& logits_TE, const Tensor& choice_TK,
                   const Tensor& count_BE) const;
 
-  std::vector<ParamId> params_;  // that have gradients
+  std::vector<ParamId> params_;  // parameters with gradients
   ParamId bias_;
   Config config_;
   std::int64_t layer_;
 };
 
-class SigmoidGate final : public Op {  // in: x_BTC; out: weight_T1
+// Computes the weight of a shared expert. Input: x_BTC. Output: weight_T1.
+class SigmoidGate final : public Op {
  public:
   explicit SigmoidGate(ParamId weight) : params_{weight} {}
 

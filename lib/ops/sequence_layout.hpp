@@ -1,10 +1,12 @@
 #pragma once
-// How the ranks of seq share a sample. Up to as many as there are query heads share out heads
-// (Jacobs et al. 2023, "DeepSpeed Ulysses"); where there are more, groups of such neighbours share
-// out positions, and in attention the keys and values of the other groups stream past (Liu et al.
-// 2023, "Ring Attention"), in chunks of the context in ascending order. A group has a block of
-// queries of each chunk; their order turns round from chunk to chunk (the folded slices of Liu et
-// al. 2024, "Context Parallelism ... in Llama 3"), so that all have as many keys to see.
+// SequenceLayout: how sequence-parallel ranks share a sample. Ranks share attention heads as long
+// as there is a query head for each (Jacobs et al. 2023, "DeepSpeed Ulysses"). If there are more
+// ranks, groups of such ranks share positions, and the keys and values of other groups arrive in
+// chunks during attention (Liu et al. 2023, "Ring Attention").
+//
+// The context is divided into chunks, and each chunk into one block of queries per group. The order
+// of groups reverses from chunk to chunk (the folded slices of Liu et al. 2024, "Context
+// Parallelism ... in Llama 3"), so that all groups have the same number of keys to attend to.
 #include <cstdint>
 #include <vector>
 
@@ -19,18 +21,21 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
+// The positions and heads of each sequence-parallel rank.
 class SequenceLayout {
  public:
-  // One rank, or ranks that share out heads alone, of `tokens` positions.
+  // The layout of `tokens` positions for one rank, or for ranks that share only heads.
   explicit SequenceLayout(std::int64_t tokens) : SequenceLayout(tokens, 1, 1, 1, 1) {}
-  // `ranks` of seq, a divisor of `tokens`; a block begins and ends at multiples of `leaf` rows of
-  // its rank, a divisor of tokens / ranks. key_tile: BackendProperties's.
+  // `ranks` must divide `tokens`. `heads` is the number of query heads. Blocks begin and end at
+  // multiples of `leaf` rows of their rank; `leaf` must divide tokens / ranks. Chunks begin at
+  // multiples of `key_tile`, which is BackendProperties::key_tile.
   SequenceLayout(std::int64_t tokens, int ranks, std::int64_t heads, std::int64_t leaf,
                  std::int64_t key_tile);
 
   std::int64_t tokens() const { return borders_.back(); }
   int ranks() const { return head_ranks_ * groups_; }
-  // Ranks that share out heads: neighbours, and as many as divide `ranks` and have a head each.
+  // Returns the number of consecutive ranks that share heads: the largest divisor of `ranks` that
+  // does not exceed the number of heads.
   int head_ranks() const { return head_ranks_; }
   int groups() const { return groups_; }
   int group_of(int rank) const { return rank / head_ranks_; }
@@ -38,29 +43,31 @@ class SequenceLayout {
 
   int chunks() const { return static_cast<int>(borders_.size()) - 1; }
   Span chunk(int c) const { return {borders_[at(c)], borders_[at(c) + 1]}; }
-  // The positions of a chunk whose queries, keys and values a group has.
+  // Returns the positions of a chunk whose queries, keys and values belong to a group.
   Span block(int group, int chunk) const;
-  // All positions of a rank, in order: its part of its group's blocks, which stand one after the
-  // other.
+  // Returns all positions of a rank in order: its part of its group's blocks, which are stored one
+  // after another.
   std::vector<Span> positions(int rank) const;
+  // Returns positions(rank) as a list of single positions.
   std::vector<std::int32_t> every_position(int rank) const;
-  // Keys of a chunk that the group's queries see, with a window or (0) without: whole tiles of
-  // `key_tile` keys; empty: none.
+  // Returns the keys of a chunk that any query of the group attends to. `window` = 0 means no
+  // window. The result begins at a multiple of `key_tile` and is empty if there are no such keys.
   Span seen(int group, int chunk, std::int64_t window) const;
-  // The same of these queries alone.
+  // Returns the keys of a chunk that any of these queries attends to, like seen().
   Span seen_by(const Span& queries, int chunk, std::int64_t window) const;
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   int head_ranks_, groups_;
   std::int64_t key_tile_;
-  std::vector<std::int64_t> borders_;  // of chunks
+  std::vector<std::int64_t> borders_;  // borders between chunks
 };
 
-// The most of so many ranks that divide them and have one of so many heads each.
+// Returns the largest divisor of `ranks` that does not exceed `heads`.
 int ranks_with_heads(int ranks, std::int64_t heads);
 
-// Those of the ranks of seq that share out heads with this one.
+// The ranks of `seq` that share heads with this one: the first of them, this rank's index among
+// them, and their number.
 struct HeadRanks {
   int first, rank, size;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Helpers that the ops share.
+// Helpers that several ops use.
 #include <span>
 
 #include "lib/autograd/op.hpp"
@@ -7,42 +7,47 @@
 
 namespace trireme::ops {
 
-// Rows [begin, end) of a view's first dim.
+// Returns rows [begin, end) of a view's first dim.
 template <class Byte>
 BasicView<Byte> rows_of(const BasicView<Byte>& v, Rows r) {
   return v.slice(0, r.begin, r.end - r.begin);
 }
 
-// [.., C] as a matrix of rows.
+// Returns a tensor [.., C] as a matrix with C columns.
 View as_rows(const Tensor&);
 
-// The tensor itself where nobody else holds it, so that it may be overwritten; else a copy.
+// Returns the tensor itself if no other Tensor shares its memory, otherwise a copy. The result may
+// be overwritten.
 Tensor owned(const Run&, Tensor, Kind);
 
-// The heads of packed projections qkv_BT(H+2G)D.
+// Queries, keys and values as views of packed projections qkv_BT(H+2G)D.
 struct Packed {
   View q_BTHD, k_BTGD, v_BTGD;
 };
 Packed unpack(const Tensor& qkv, const Heads&);
 
-// Of these heads; absent where there are none.
+// Returns the sinks of these heads, or an absent view if there are none.
 ConstView sinks_of(const ConstView& sink_H, HeadRange);
 
-// run.exactness = "invariant" asks for sums by shape alone.
+// Returns the order of a product's sums. With run.exactness = "invariant", it depends on shapes
+// only.
 SumOrder sum_order(const Run&);
 
-// The order of a product's sums whose rows may stand beside any others: grouped by expert.
+// Returns the order of sums for products whose rows are grouped by expert. With run.exactness =
+// "invariant", and in generation, a row's sums do not depend on the rows next to it.
 SumOrder sum_order_of_rows(const Run&);
 
-// A product whose rows are tokens; in blocks of Place::exact_chunk where that is set.
+// Computes a product whose rows are tokens. If Place::exact_chunk is set, it is computed in blocks
+// of that many rows. In generation with cached keys and values, a row's bits do not depend on other
+// rows.
 void multiply_rows(const Run&, const kernel::Matmul&);
 
-// Memory for rows as wide as these.
+// Allocates `rows` rows with the width and type of x_TC.
 Tensor room_for_rows(const Run&, const ConstView& x_TC, std::int64_t rows, Kind);
-// Rows of x_TC, by ids.
+// Returns the rows of x_TC that ids_R lists.
 Tensor take_rows(const Run&, const ConstView& x_TC, const ConstView& ids_R, Kind);
 
-// Is the gradient of one of `params` wanted?
+// Returns true if the gradient of any of `params` is wanted.
 bool wants_any(const Run&, std::span<const ParamId> params);
 
 }  // namespace trireme::ops

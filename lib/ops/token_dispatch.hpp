@@ -1,6 +1,7 @@
 #pragma once
-// One round of rows on their way to the ranks of their experts, and back: two all-to-alls of uneven
-// parts, each the other's plain transpose, in chunks, of which one is computed while others travel.
+// TokenDispatch: sends one round of rows to the ranks that own their experts, and sends results
+// back. The two directions are all-to-alls with parts of different sizes; each is the transpose of
+// the other. A round is divided into chunks, so that one chunk is computed while others travel.
 #include <array>
 #include <functional>
 #include <vector>
@@ -11,49 +12,54 @@
 
 namespace trireme {
 
-// The ranks that hold all experts between them.
+// The ranks that together hold all experts.
 struct ExpertGroup {
   const Communicator& ranks;
-  std::int64_t rows_of_round = 0;  // that a rank takes at a time; 0: 1.25 times an even load
+  std::int64_t rows_of_round = 0;  // maximum rows of a rank per round; 0: 1.25 times an even load
 };
 
 namespace ops {
 
-// The rounds of what this rank's tokens chose, count_LE (lib/ops/router.hpp), and the others':
-// these counts travel first. On a backend without values, as if experts were chosen evenly.
+// The rounds for the choices of all ranks. Ranks exchange their counts first. On a backend that
+// computes no values (in plans), experts count as chosen evenly.
 struct RoundPlan {
   ExpertCounts counts;
   std::vector<ExpertRound> all;
-  std::int64_t most = 0;  // rows that this rank takes in a round
+  std::int64_t most = 0;  // maximum rows of this rank in a round
 };
-// What several rounds are to leave of their memory: nothing, or, for a later half of backward, all.
+// Whether a round's memory is freed before the next round, or kept for weight gradients that are
+// computed later.
 enum class RoundMemory : std::uint8_t { one_by_one, kept };
-// The ranks' counts, [ranks, leaves, E].
+// Returns the counts of all ranks, [ranks, leaves, E]. Collective over Run::expert_group.
 Tensor gather_counts(const Run&, const Tensor& count_LE);
-// `rows`: of this rank; E experts in all.
+// Returns the rounds. `rows` is the number of this rank's rows, and `experts` is E, the number of
+// all experts.
 RoundPlan rounds_of(const Run&, const Tensor& counts, std::int64_t rows, std::int64_t experts,
                     RoundMemory = RoundMemory::one_by_one);
 
+// One round of rows on its way to the experts and back.
 class TokenDispatch {
  public:
-  // Some of a round's rows, on the rank of their experts.
+  // A chunk of a round on the rank that owns the experts.
   struct Chunk {
-    std::int64_t first, count;  // among the round's, which are sorted by expert
-    // Of the experts that have some: where their rows begin among these, and the end.
+    std::int64_t first, count;  // range of the round's rows, which are sorted by expert
+    // Where the rows of each expert begin in this chunk, and the end, for experts from
+    // `first_expert` on. Experts without rows at either end are left out.
     std::int64_t first_expert;
     const Tensor& offset_E1;
   };
-  // Rows that go to their experts: rows_RC of all of this rank's, sorted by expert. Where they
-  // arrive: the first rows() of into_NC, or, where that is absent, memory for one chunk.
+  // Rows to send. `rows_RC` has all rows of this rank, sorted by expert. They arrive in the first
+  // rows() rows of `into_NC`, or, if that is absent, in memory for one chunk.
   struct There {
     Tensor rows_RC, into_NC;
   };
-  // Rows that a chunk makes, from its first on, and where they go back to (absent: nowhere).
+  // Results to send back: the rows that a chunk computed, and the tensor on the source ranks that
+  // receives them. If `into_RC` is absent, nothing is sent.
   struct Back {
     Tensor rows_NC, into_RC;
   };
   using Made = std::array<Back, 2>;
-  // Rows on their way back. Call wait() before they are read.
+  // Results that are still traveling. Call wait() before reading them.
   class Returning {
    public:
     void wait();
@@ -63,14 +69,15 @@ class TokenDispatch {
     std::vector<Pending> pending_;
   };
 
-  // `most`: rows that this rank takes in a round.
+  // `most` is the maximum number of rows of this rank in a round.
   TokenDispatch(const Run&, const ExpertRound&, std::int64_t most);
 
-  // take_rows, of what travels in an earlier round, too.
+  // Returns rows of x_TC like take_rows(), when an earlier pass has taken the same rows. If the
+  // round is pretended, it only allocates them.
   Tensor rows_again(const ConstView& x_TC, const ConstView& ids_R) const;
-  // Chunk after chunk: `compute` gets what arrived of each of `there`, rows from the chunk's first
-  // on (absent where it has none and memory for the round was given). Meanwhile the next chunk is
-  // on its way there, and what the last one made on its way back.
+  // Processes all chunks in order. `compute` gets the arrived rows of each entry of `there`. A
+  // tensor is absent if the chunk has no rows and `into_NC` was given. During `compute`, the next
+  // chunk arrives and the results of the previous chunk return.
   [[nodiscard]] Returning through(
       const std::vector<There>& there,
       const std::function<Made(const Chunk&, std::vector<Tensor> arrived)>& compute) const;
@@ -78,7 +85,8 @@ class TokenDispatch {
   std::int64_t rows() const { return round_.rows(); }
   std::int64_t most_of_chunk() const { return rows_of_chunk(most_, std::ssize(round_.chunks)); }
   const Tensor& offset_E1() const { return offset_; }
-  // Such that a leaf of Place::exact_chunk tokens has numbers of its own.
+  // Returns a number for each row that identifies its leaf (see ExpertCounts): the leaf's index
+  // times Place::exact_chunk.
   const Tensor& token_N() const { return token_; }
 
  private:
@@ -95,7 +103,7 @@ class TokenDispatch {
   const Run& run_;
   const ExpertRound& round_;
   std::int64_t most_;
-  std::vector<std::int64_t> first_;              // by chunk, and the end
+  std::vector<std::int64_t> first_;              // first row of each chunk, and the end
   std::vector<std::vector<RowRange>> received_;  // by chunk and rank
   Tensor place_, back_, token_, offset_;
   std::vector<std::int64_t> first_expert_;  // by chunk
