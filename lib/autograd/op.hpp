@@ -74,7 +74,7 @@ struct TaughtBy {
   double temperature = 1, share = 0;
 };
 
-// Describes the tokens that an op processes, and how it processes them.
+// The tokens that an op processes, and settings that affect how it processes them.
 struct Place {
   Phase phase = Phase::train;
   std::uint64_t seed = 0;

@@ -73,7 +73,7 @@ class Tape {
     std::vector<std::int32_t> in = {}, out = {};
     Saved saved = {};
   };
-  // What weight_gradients() of an op needs, kept from the first half of the backward pass.
+  // An op whose weight_gradients() is still to be called, with the arguments for it.
   struct Later {
     const Op* op;
     std::vector<Tensor> grad_out;

@@ -7,8 +7,8 @@
 
 namespace trireme {
 
+// Runs a function in a thread of its own, at most one function at a time.
 class BackgroundWork {
-  // Runs a function in a thread of its own, at most one function at a time.
  public:
   BackgroundWork() = default;
   // Blocks until the function returns.

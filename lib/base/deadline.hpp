@@ -5,8 +5,9 @@
 
 namespace trireme {
 
-// Ends the process with exit code 1 unless the object is destroyed within `seconds`. Before that,
-// it logs an error saying that `what` is not finished. No destructors run. 0 means no limit.
+// A time limit. If the object still exists after `seconds`, it logs an error that `what` is not
+// finished and ends the process with exit code 1, without running destructors. If `seconds` is 0,
+// there is no limit.
 class Deadline {
  public:
   Deadline(std::string what, double seconds);

@@ -8,6 +8,7 @@
 
 namespace trireme {
 
+// Element types of tensors.
 enum class DType : std::uint8_t { f32, bf16, f64, i32, i64 };
 
 constexpr std::size_t bytes_of(DType t) {
@@ -33,6 +34,7 @@ constexpr std::string_view name_of(DType t) {
   return names[static_cast<int>(t)];
 }
 
+// A 16-bit floating-point number: the upper half of an f32.
 struct bf16 {
   std::uint16_t bits = 0;
 
@@ -50,6 +52,7 @@ struct bf16 {
 };
 static_assert(sizeof(bf16) == 2);
 
+// The DType of a C++ type; f32 for all types not listed below.
 template <class T>
 inline constexpr DType dtype_of = DType::f32;
 template <>

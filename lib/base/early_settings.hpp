@@ -4,6 +4,7 @@
 
 namespace trireme {
 
+// An environment variable and its value.
 struct EarlySetting {
   const char *name, *value;
 };

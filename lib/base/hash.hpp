@@ -13,6 +13,7 @@ struct XXH3_state_s;
 
 namespace trireme {
 
+// A 128-bit hash.
 struct Hash128 {
   std::uint64_t high = 0, low = 0;
   bool operator==(const Hash128&) const = default;

@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// What the main thread is doing. In the tasks from `gather` to `agreeing` it waits for other ranks.
+// Tasks of the main thread. In the tasks from `gather` to `agreeing`, it waits for other ranks.
 enum class Task : std::uint8_t {
   starting,  // until the first step
   reading,   // reading samples

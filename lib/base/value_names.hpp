@@ -23,6 +23,8 @@ consteval bool is_listed() {
   return std::string_view(__PRETTY_FUNCTION__).find("= (") == std::string_view::npos;
 }
 
+// Returns an array of the names. Fails to compile if their number differs from the number of the
+// enum's values.
 template <class Enum, class... Text>
 consteval auto named(Text... names) {
   constexpr auto n = sizeof...(names);
@@ -35,6 +37,7 @@ consteval auto named(Text... names) {
 template <class Enum>
 inline constexpr std::nullptr_t value_names = nullptr;
 
+// An enum whose values have names.
 template <class Enum>
 concept Named = requires {
   value_names<Enum>.size();

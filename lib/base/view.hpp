@@ -45,9 +45,9 @@ class Shape {
 // Returns the extents like "[4, 64, 768]".
 std::string to_string(const Shape&);
 
-template <class Byte>
 // A reference to memory that it does not own, as a tensor with strides counted in elements. A view
 // made from a Shape is dense.
+template <class Byte>
 struct BasicView {
   Byte* data = nullptr;
   DType dtype = DType::f32;

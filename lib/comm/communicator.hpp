@@ -99,8 +99,9 @@ class Communicator {
   // operation on Views. Communicators split off from this one are not connected.
   void connect(const transport::OpenDevice&) const;
   bool connected() const;
-  // Lets a wait that takes too long end with a report of what each rank waits for, printed by rank
-  // 0. Collective over all ranks of the job, once. Not for pretended communicators.
+  // Enables the diagnosis of hangs: if a wait exceeds CommSettings::hang_timeout, the Error on rank
+  // 0 lists what each rank waits for. Collective over all ranks of the job, once. Not for pretended
+  // communicators.
   void take_roll() const;
   // Returns the host and process id of each rank of the job on rank 0. Other ranks get only those
   // of rank 0. The result is empty before take_roll().

@@ -16,10 +16,12 @@
 
 namespace trireme {
 
+// Activations of the MLP. The last two have a gate.
 enum class ActivationKind : std::uint8_t { gelu, swiglu, geglu };
 template <>
 inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu", "swiglu",
                                                                           "geglu");
+// Position embeddings: a learned table, or rotary embedding of queries and keys.
 enum class Positions : std::uint8_t { learned, rotary };
 template <>
 inline constexpr auto value_names<Positions> = named<Positions>("learned", "rotary");
@@ -28,14 +30,14 @@ inline constexpr auto value_names<Positions> = named<Positions>("learned", "rota
 enum class NormPlace : std::uint8_t { before, after, both };
 template <>
 inline constexpr auto value_names<NormPlace> = named<NormPlace>("before", "after", "both");
-// What is kept of a block for its backward pass: everything, or only its input (activation
-// checkpointing).
+// Whether a block recomputes its forward pass in the backward pass: no, or yes, from its input
+// (activation checkpointing).
 enum class Recompute : std::uint8_t { none, block };
 template <>
 inline constexpr auto value_names<Recompute> = named<Recompute>("none", "block");
 
-// What is kept in host memory until its backward pass: nothing, or the block inputs that activation
-// checkpointing keeps.
+// The tensors that wait in host memory for their backward pass: none, or the block inputs that
+// activation checkpointing keeps.
 enum class Offload : std::uint8_t { none, inputs };
 template <>
 inline constexpr auto value_names<Offload> = named<Offload>("none", "inputs");

@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-// Which of a unit's users a part is. Tied embeddings have two users with separate gradients: the
-// embedding (`own`) and the head (`tied`).
+// The role in which a part uses a unit. Tied embeddings are one unit with two users, which have
+// separate gradients: the embedding (`own`) and the head (`tied`).
 enum class Use : std::uint8_t { own, tied };
 
 // One part's use of a unit.

@@ -96,6 +96,7 @@ class BlockPart final : public Part {
   bool has_experts_;
 };
 
+// The norm after the last block.
 class FinalNormPart final : public Part {
  public:
   explicit FinalNormPart(const ModelSpec&);
@@ -108,6 +109,7 @@ class FinalNormPart final : public Part {
   ops::Norm norm_;
 };
 
+// The output projection with the loss.
 class HeadPart final : public Part {
  public:
   explicit HeadPart(const ModelSpec&);

@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-// What changes a parameter during training: its gradient, the load of each expert (for a router's
-// bias), or nothing (for the frozen base model of adapters).
+// The source of a parameter's updates: its gradient, the load of each expert (for a router's bias),
+// or nothing (for the frozen base model of adapters).
 enum class LearnsFrom : std::uint8_t { gradients, loads, nothing };
 
 // One parameter of the model.
@@ -27,7 +27,7 @@ struct ParamSpec {
   double init_std;
   double init_mean;
   LearnsFrom learns_from = LearnsFrom::gradients;
-  bool wide = false;                  // true if it is computed with in the wide type
+  bool wide = false;                  // true if computations use its wide type
   std::int64_t expert = -1;           // index of the expert it belongs to, or -1
   BaseType kept = BaseType::compute;  // storage type, which may be smaller for frozen weights
 };

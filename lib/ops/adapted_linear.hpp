@@ -26,6 +26,7 @@ struct LowRank {
   DropoutSite dropout;
 };
 
+// A linear layer with a frozen weight and a LoRA adapter.
 class AdaptedLinear final : public Op {
  public:
   AdaptedLinear(Linear frozen, LowRank);

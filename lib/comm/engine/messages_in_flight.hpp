@@ -73,6 +73,7 @@ class MessagesInFlight {
   Delay before_post_, before_completion_;
 };
 
+// The messages that an operation sends.
 class SendsInFlight final : public MessagesInFlight {
  public:
   SendsInFlight(const Route&, Staging, std::vector<Outgoing>);
@@ -83,6 +84,7 @@ class SendsInFlight final : public MessagesInFlight {
   std::vector<Outgoing> messages_;
 };
 
+// The messages that an operation receives.
 class ReceivesInFlight final : public MessagesInFlight {
  public:
   // Accumulate::add requires staging.

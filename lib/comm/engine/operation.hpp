@@ -15,6 +15,7 @@ namespace trireme::engine {
 class Progress;
 using transport::HostTransport;
 
+// Whether an operation is a collective, a send or a receive.
 enum class Pattern : std::uint8_t { collective, send, receive };
 
 // Counts of called and completed operations in one sequence. The operations of a sequence run one

@@ -27,7 +27,7 @@ class Progress {
   const Settings& settings() const { return settings_; }
   DelaySource& delays() { return delays_; }
 
-  // Makes waits that take too long known to all ranks.
+  // Sets the RollCall that diagnoses waits that take too long.
   void take_roll(std::unique_ptr<RollCall> r) { roll_call_ = std::move(r); }
   const RollCall* roll_call() const { return roll_call_.get(); }
 

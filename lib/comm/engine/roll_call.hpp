@@ -16,7 +16,8 @@
 
 namespace trireme::engine {
 
-// What a rank waits for, such as "gather of blocks.3, microbatch 2", and how far it has come.
+// The operation that a rank waits for, such as "gather of blocks.3, microbatch 2", and how far it
+// has come.
 struct Wait {
   std::string what, state;
 };

@@ -4,6 +4,7 @@
 
 namespace trireme::engine {
 
+// Settings of a job's communicators.
 struct Settings {
   std::int64_t chunk = 1 << 20;  // maximum number of elements per message; equal on all ranks
   double hang_timeout = 0;       // seconds after which a wait throws Error; 0 means never
