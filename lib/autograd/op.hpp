@@ -36,29 +36,29 @@ struct Rows {
 class Gradients {
  public:
   virtual ~Gradients() = default;
+  // Function that computes the sums over the given rows and writes or adds them to `dst`, which has
+  // one view per parameter. The views have the type wide(compute) and are absent for frozen
+  // parameters.
   using Fill = std::function<void(Rows, std::span<const View> dst, Accumulate)>;
-  // Adds the gradients of some parameters. The implementation calls `fill` for ranges that together
-  // contain each of the `rows` rows exactly once. `fill` computes the sums over these rows and
-  // writes or adds them, as its last argument says, to one view per parameter. The views have the
-  // type wide(compute) and are absent for frozen parameters. An op whose kernel also computes the
-  // input gradient does so in `fill`. If sums are integers (lib/base/fixed.hpp), each range is one
-  // leaf of Place::exact_chunk rows.
+  // Adds the gradients of some parameters. Calls `fill` for ranges that together contain each of
+  // the `rows` rows exactly once. An op whose kernel also computes the input gradient does so in
+  // `fill`. With exact sums (lib/base/fixed.hpp), each range is one leaf: Place::exact_chunk rows.
   virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
-  // Adds the gradients of some parameters in one call of `fill`, for kernels that can sum integers
-  // themselves. If sums are integers, the views are i64, and `fill` also gets one `largest` view
-  // per parameter for the largest magnitude.
+  // Function that does the same for all rows. With exact sums, the views in `dst` are i64, and
+  // `largest` has one view per parameter for the largest magnitude of a term.
   using FillWhole =
       std::function<void(std::span<const View> dst, std::span<const View> largest, Accumulate)>;
-  // `leaves` is the number by which this call raises the upper limit on the terms in one element's
-  // sum over all ranks.
+  // Adds the gradients of some parameters with one call of the function, for kernels that sum over
+  // all rows themselves. `leaves` is the number by which this call raises the upper limit on the
+  // terms in one element's sum over all ranks.
   virtual void add_whole(std::span<const ParamId>, std::int64_t leaves, const FillWhole&) = 0;
 };
 
 // Whether the run trains or evaluates. Evaluation has no dropout.
 enum class Phase : std::uint8_t { train, evaluate };
 
-// A range of this rank's B * T rows, the index of the loss sum that their losses are added to, and
-// the scale of their gradients.
+// A range of this rank's B * T rows. Their losses are added to the loss sum with index `sum`, and
+// their gradients are multiplied by `scale`.
 struct LossRows {
   Rows rows;
   std::int64_t sum = 0;
@@ -98,7 +98,8 @@ struct Place {
   std::span<const LossRows> losses{};
   std::int64_t loss_sums = 1;
   TaughtBy teacher{};  // for the head; must be absent with `losses` or exact_chunk
-  // False computes the base model without adapters. There is then no backward pass.
+  // Whether LoRA adapters are applied. If false, the base model is computed, and a backward pass is
+  // not possible.
   bool adapters = true;
   // Factors of the routers' balancing loss and z-loss: the weight of the loss divided by the number
   // of tokens in the whole step, excluding padding.

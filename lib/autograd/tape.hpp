@@ -30,16 +30,16 @@ class Stretch {
  public:
   virtual ~Stretch() = default;
   virtual std::string_view name() const = 0;
-  // Runs the ops. An output may be one of the inputs.
+  // Runs the ops and returns their outputs. An output may be one of the inputs.
   virtual std::vector<Value> forward(Tape&, const Run&, std::vector<Value> in) const = 0;
 };
 
-// Records ops and runs the backward pass through them.
+// A record of the ops in a forward pass, and the backward pass through them.
 class Tape {
  public:
   explicit Tape(Record r = Record::on) : record_(r) {}
 
-  // Registers a tensor as an input of the tape. `wanted` says whether its gradient is needed.
+  // Registers a tensor as an input of the tape. Set `wanted` if its gradient is needed.
   Value input(Tensor, bool wanted);
   // Runs the op. It is recorded if a gradient flows through it to a wanted input or a trainable
   // parameter.

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Runs a function in a thread of its own, at most one function at a time.
+// A background thread that runs one function at a time.
 class BackgroundWork {
  public:
   BackgroundWork() = default;

@@ -60,9 +60,9 @@ constexpr float unit_float(std::uint32_t r) {
   return static_cast<float>(r >> 8) * 0x1p-24F;
 }
 
-// Selects the elements that one dropout layer drops. Element e of a sample is position * width +
-// channel. Its random number is lane e % 4 of philox4x32(key, counter = (e / 4, sample)). The
-// element is dropped if unit_float() of that number is less than `p`.
+// The key of a dropout layer, which determines the elements that it drops. Element e of a sample is
+// position * width + channel. Its random number is lane e % 4 of philox4x32(key, counter = (e / 4,
+// sample)). The element is dropped if unit_float() of that number is less than `p`.
 struct DropoutKey {
   std::uint64_t key = 0;  // hash64(seed, step, dropout layer)
   float p = 0;

@@ -59,8 +59,8 @@ class Timesheet {
   inline static std::array<Clock::duration, task_count> spent_{};
 };
 
-// Makes a task current during the object's lifetime, then restores the previous one. It has no
-// effect within a task for which covers() is true.
+// A scope in which the given task is current. Afterwards, the previous task is current again. The
+// scope has no effect within a task for which covers() is true.
 class TaskScope {
  public:
   explicit TaskScope(Task t) : before_(Timesheet::now_at()) {

@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Maps ranks to nodes. Each node runs `ranks_of_node` consecutive ranks; in a plan, the last node
-// may run fewer.
+// The assignment of ranks to nodes. Each node runs `ranks_of_node` consecutive ranks; in a plan,
+// the last node may run fewer.
 struct Placement {
   int ranks_of_node = 1;
   int before = 0;  // ranks of a larger job that precede rank 0 on its node

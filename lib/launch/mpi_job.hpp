@@ -6,8 +6,9 @@
 
 namespace trireme::launch {
 
-// Initializes MPI and finalizes it; at most one object per process. If operations are still in
-// flight when it is destroyed, it aborts the job, because other ranks may wait for them.
+// MPI in this process, from initialization in the constructor to finalization in the destructor. A
+// process can have at most one. If operations are still in flight, the destructor aborts the job,
+// because other ranks may wait for them.
 class MpiJob {
  public:
   // Initializes MPI. A wait for other ranks, in the constructor or later, ends the process after

@@ -14,9 +14,9 @@ namespace trireme::ops {
 // The attention heads of this rank, in a tensor x_BTX of its samples and positions.
 struct OwnHeads {
   OwnHeads(const Run&, const Heads&, const Tensor& x_BTX);
-  // Returns a group's heads in an attention output.
+  // Returns the part of an attention output that belongs to a group's heads.
   View heads(const Tensor& o, const HeadGroup&) const;
-  // Returns a group's log-sum-exp values [B, h, T], which are contiguous.
+  // Returns the log-sum-exp values [B, h, T] of a group's heads. They are contiguous in memory.
   View lse(const Tensor& lse, const HeadGroup&) const;
 
   HeadShare share;

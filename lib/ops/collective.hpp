@@ -18,7 +18,7 @@ namespace trireme::ops {
 // Returns all heads.
 Tensor all_heads(const Run&, const Heads&, const Tensor& own);
 
-// Gives each rank its own heads, before attention.
+// The exchange before attention, which gives each rank its own heads.
 class SplitHeads final : public Op {
  public:
   explicit SplitHeads(Heads heads) : heads_(heads) {}
@@ -31,7 +31,7 @@ class SplitHeads final : public Op {
   Heads heads_;
 };
 
-// Gives each rank all heads of its positions, after attention.
+// The exchange after attention, which gives each rank all heads of its positions.
 class JoinHeads final : public Op {
  public:
   explicit JoinHeads(Heads heads) : heads_(heads) {}

@@ -9,7 +9,7 @@
 
 namespace trireme::ops {
 
-// Looks up token embeddings.
+// The lookup of token embeddings. Input: ids_BT. Output: y_BTC.
 class Embedding final : public Op {
  public:
   Embedding(ParamId table, std::int64_t width, DType compute)
@@ -27,7 +27,7 @@ class Embedding final : public Op {
   DType compute_;
 };
 
-// Adds learned position embeddings.
+// The addition of learned position embeddings. Input: x_BTC. Output: y_BTC.
 class AddPositions final : public Op {
  public:
   explicit AddPositions(ParamId table) : params_{table} {}

@@ -42,8 +42,8 @@ class ExpertMlp {
   // Allocates memory for `rows` rows.
   Hidden room_for_hidden(const Run&, std::int64_t rows, Kind) const;
 
-  // Computes h, the output y, or the gradients of gate, up and weights. Results are written to the
-  // last argument.
+  // hidden() computes the first layer, output() the second layer, and row_gradients() the gradients
+  // of gate, up and the rows' weights. Each writes its results to the last argument.
   void hidden(const Run&, const ExpertRows&, const Hidden&) const;
   void output(const Run&, const ExpertRows&, const Tensor& h, const Tensor& y_NC) const;
   void row_gradients(const Run&, const ExpertRows&, const Tensor& gate_up, const Tensor& dy_NC,

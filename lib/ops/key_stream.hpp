@@ -32,7 +32,7 @@ struct KeyRows {
 // Returns a view of [T, B, 2 G, D] as [B, T, 2 G, D].
 View by_sample(View rows_TBGD);
 
-// Receives keys and values chunk by chunk.
+// The keys and values of all groups, which arrive chunk by chunk.
 class KeyStream {
  public:
   // kv_BTGD [B, T, 2 G, D] has this rank's keys and values: the blocks of its group, one after
@@ -54,14 +54,14 @@ class KeyStream {
   std::optional<Arriving> here_, next_;
 };
 
-// Sums the gradients of each chunk's keys and values over groups.
+// The gradients of keys and values, which are summed over groups chunk by chunk.
 class KeyGradients {
  public:
   // Called once for each chunk with the sums for this rank's block.
   using Put = std::function<void(int c, const Tensor& sum_TBGD)>;
   KeyGradients(const KeyRows&, DType type, Put put);
-  // Returns zeros [T, B, 2 G, D] for all positions of chunk `c`, to which the caller adds
-  // gradients.
+  // Returns a tensor of zeros [T, B, 2 G, D] for all positions of chunk `c`. The caller adds
+  // gradients to it.
   Tensor start(int c) const;
   // Sends the gradients of chunk `c` to their owners, then completes the previous chunk and calls
   // `put` for it.

@@ -47,7 +47,7 @@ class NormWeights {
   double eps_;
 };
 
-// Normalizes x. Input: x. Outputs: x, y.
+// Layer norm or RMS norm. Input: x. Outputs: x, y.
 class Norm final : public Op {
  public:
   explicit Norm(NormWeights weights) : weights_(std::move(weights)) {}

@@ -15,7 +15,7 @@
 
 namespace trireme::ops {
 
-// A gated activation.
+// A gated activation: SwiGLU or GeGLU.
 class Swiglu final : public Op {
  public:
   explicit Swiglu(GateFunction gate = GateFunction::silu) : gate_(gate) {}
@@ -28,7 +28,7 @@ class Swiglu final : public Op {
   GateFunction gate_;
 };
 
-// Multiplies by a constant.
+// Multiplication by a constant.
 class Multiply final : public Op {
  public:
   explicit Multiply(double factor) : factor_(factor) {}
@@ -41,7 +41,7 @@ class Multiply final : public Op {
   double factor_;
 };
 
-// Applies an activation function.
+// An activation function without a gate.
 class Activate final : public Op {
  public:
   explicit Activate(Activation f) : f_(f) {}
@@ -66,7 +66,7 @@ struct DropoutSite {
 // absent.
 Tensor drop(const Run&, const DropoutSite&, Tensor x, ConstView skip, Kind);
 
-// Adds a branch to the residual stream. Inputs: skip, branch.
+// The addition of a branch to the residual stream, with dropout. Inputs: skip, branch.
 class Residual final : public Op {
  public:
   explicit Residual(DropoutSite site) : site_(site) {}
@@ -79,7 +79,7 @@ class Residual final : public Op {
   DropoutSite site_;
 };
 
-// Drops elements at random.
+// Dropout: sets random elements to zero and scales the others.
 class Dropout final : public Op {
  public:
   explicit Dropout(DropoutSite site) : site_(site) {}

@@ -7,7 +7,7 @@
 
 namespace trireme::ops {
 
-// Copies key-value heads for each query head.
+// A copy of the key-value heads for each query head.
 class RepeatHeads final : public Op {
  public:
   explicit RepeatHeads(Heads heads) : heads_(heads) {}

@@ -35,8 +35,7 @@ struct ExpertOrder {
   Tensor offset_E1, token_R, choice_R, row_TK, count_LE;
 };
 
-// Chooses experts for each token. Input: x_BTC. Outputs: weight_TK, then the tensors of
-// ExpertOrder.
+// The router of one block. Input: x_BTC. Outputs: weight_TK, then the tensors of ExpertOrder.
 class Router final : public Op {
  public:
   struct Config {
@@ -68,7 +67,7 @@ class Router final : public Op {
   std::int64_t layer_;
 };
 
-// Computes the weight of a shared expert. Input: x_BTC. Output: weight_T1.
+// The gate that weights the output of a shared expert. Input: x_BTC. Output: weight_T1.
 class SigmoidGate final : public Op {
  public:
   explicit SigmoidGate(ParamId weight) : params_{weight} {}

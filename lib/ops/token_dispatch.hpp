@@ -32,8 +32,8 @@ struct RoundPlan {
 enum class RoundMemory : std::uint8_t { one_by_one, kept };
 // Returns the counts of all ranks, [ranks, leaves, E]. Collective over Run::expert_group.
 Tensor gather_counts(const Run&, const Tensor& count_LE);
-// Returns the rounds. `rows` is the number of this rank's rows, and `experts` is E, the number of
-// all experts.
+// Returns the rounds in which rows are sent. `rows` is the number of this rank's rows, and
+// `experts` is E, the number of all experts.
 RoundPlan rounds_of(const Run&, const Tensor& counts, std::int64_t rows, std::int64_t experts,
                     RoundMemory = RoundMemory::one_by_one);
 

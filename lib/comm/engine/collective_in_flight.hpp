@@ -21,7 +21,7 @@ struct NativeCollective {
 // A native collective in flight.
 class CollectiveInFlight {
  public:
-  // Allocates a buffer if the sum is added to memory.
+  // Allocates a staging buffer if the sum is added to `sum`.
   CollectiveInFlight(const Route&, const NativeCollective&);
 
   // post() starts the collective and test() completes it. They return true if anything changed.

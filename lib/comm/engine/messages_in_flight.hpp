@@ -38,7 +38,7 @@ struct Staging {
   Tensor cast;
 };
 
-// Sends or receives the messages of one operation.
+// The messages that one operation sends, or those that it receives.
 class MessagesInFlight {
  public:
   MessagesInFlight(const Route&, Staging, std::size_t messages);

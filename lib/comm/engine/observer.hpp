@@ -11,7 +11,7 @@ struct Call;
 struct Context;
 class Operation;
 
-// Receives notifications about one rank's communication.
+// Interface that receives notifications about one rank's communication.
 class Observer {
  public:
   Observer() = default;

@@ -11,7 +11,7 @@
 
 namespace trireme::transport {
 
-// Sends and receives bytes between GPU memories.
+// Interface that sends and receives bytes between GPU memories.
 class DeviceTransport : public Transport {
  public:
   // Enclose sends and receives that run concurrently. `stream` is the Backend::native of the queue

@@ -11,7 +11,7 @@ namespace trireme::transport {
 // How an all-reduce combines the numbers of all ranks.
 enum class Reduction : std::uint8_t { sum, max };
 
-// Sends and receives bytes between host memories.
+// Interface that sends and receives bytes between host memories.
 class HostTransport : public Transport {
  public:
   virtual Request broadcast(int root, std::span<std::byte>) = 0;

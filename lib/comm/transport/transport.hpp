@@ -8,7 +8,7 @@
 
 namespace trireme::transport {
 
-// Sends and receives bytes between ranks.
+// Interface that sends and receives bytes between ranks.
 class Transport {
  public:
   enum class Request : std::uint32_t {};
