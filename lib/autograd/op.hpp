@@ -70,7 +70,8 @@ struct LossRows {
 struct TaughtBy {
   ConstView x_BTC{}, w_VC{};
   double softcap = 0;  // soft cap of the teacher's logits; 0 means none
-  // `share` is the fraction of the loss that is the divergence from the teacher.
+  // In the divergence from the teacher, `temperature` divides the logits of both models. `share` is
+  // the fraction of the loss that is this divergence.
   double temperature = 1, share = 0;
 };
 

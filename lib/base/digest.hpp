@@ -36,7 +36,7 @@ namespace trireme::digest {
 inline constexpr int lanes = 8, words_a_block = 2 * lanes;
 inline constexpr int bytes_a_block = 4 * words_a_block;
 
-// The keys of one block.
+// The two keys with which the words of one block are hashed; see the head of this file.
 struct Keys {
   std::uint32_t low, high;
 };

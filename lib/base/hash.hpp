@@ -27,7 +27,7 @@ std::optional<Hash128> parse_hash(std::string_view hex);
 Hash128 hash128(std::span<const std::byte>);
 Hash128 hash128(std::string_view);
 
-// A hash128() of bytes that arrive in pieces.
+// The hash128() of bytes that arrive in pieces.
 class Hasher {
  public:
   Hasher();

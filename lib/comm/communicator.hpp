@@ -75,7 +75,7 @@ class Communicator {
   // Creates the communicator of all ranks of a job. Communicators split off from it share its
   // progress engine and settings.
   explicit Communicator(std::unique_ptr<transport::HostTransport>, const CommSettings& = {});
-  // Creates a communicator as rank `rank` of `size` ranks would have it, without running a job.
+  // Returns the communicator that rank `rank` would have in a job of `size` ranks. No job runs.
   // Throws Error if the rank is out of range.
   static Communicator pretend(int rank, int size, const CommSettings& = {});
 

@@ -153,9 +153,9 @@ ModelConfig without_adapters(ModelConfig);
 // its shape), and settings that others make unused, such as a window that covers all positions.
 ModelConfig canonical(ModelConfig);
 
-// Return the names of all presets, smallest first within each family, and the config of one. The
-// config is not completed, so a deck can still change its width. Throws Error if there is no such
-// preset.
+// model_preset_names() returns the names of all presets, smallest first within each family.
+// model_preset() returns the config of one. It is not completed, so a deck can still change its
+// width. Throws Error if there is no such preset.
 std::vector<std::string_view> model_preset_names();
 ModelConfig model_preset(std::string_view name);
 

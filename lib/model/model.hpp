@@ -16,7 +16,7 @@ namespace trireme {
 // separate gradients: the embedding (`own`) and the head (`tied`).
 enum class Use : std::uint8_t { own, tied };
 
-// One part's use of a unit.
+// One part's use of a unit: a set of parameters that ranks all-gather together.
 struct Borrow {
   UnitId unit;
   Use use = Use::own;

@@ -30,7 +30,7 @@ struct ExpertChunk {
   std::int64_t rows() const { return offset.back(); }
 };
 
-// One round of rows for one rank.
+// One round, as one rank sees it: the rows that it sends and receives.
 struct ExpertRound {
   std::vector<ExpertChunk> chunks;  // in order; every rank has as many
   // For all chunks together: `offset` is where the rows of each of this rank's experts begin, and
@@ -68,7 +68,8 @@ constexpr std::int64_t rows_of_chunk(std::int64_t rows_of_round, std::int64_t ch
   return (rows_of_round + chunks - 1) / chunks;
 }
 
-// Whether a round has `place` and `leaf` of each row. Plans need only the counts.
+// Whether a round lists `place` and `leaf` of each row (`made`) or only counts rows (`counted`, for
+// plans).
 enum class RowLists : std::uint8_t { made, counted };
 // Returns the rounds of rank `me`. All ranks have the same number of rounds, at least one. `wanted`
 // is the argument of rows_of_round().

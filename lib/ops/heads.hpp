@@ -43,7 +43,8 @@ HeadShare head_share(const Heads&, int rank, int size);
 struct HeadGroup {
   HeadRange query, kv;
 };
-// Divides a share into as few groups as possible.
+// Returns one group if one call can process all heads of the share, otherwise one group per
+// key-value head.
 std::vector<HeadGroup> head_groups(const Heads&, const HeadShare&);
 
 }  // namespace trireme::ops

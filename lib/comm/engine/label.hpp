@@ -21,7 +21,7 @@ inline constexpr auto value_names<engine::Doing> = named<engine::Doing>("gather"
 
 namespace trireme::engine {
 
-// The task that a wait counts as in the Timesheet, by kind of operation.
+// The Timesheet task that a wait belongs to, by kind of operation.
 inline constexpr std::array task_by_doing = {Task::gather,   Task::scatter,  Task::exchange,
                                              Task::pipeline, Task::pipeline, Task::scatter};
 static_assert(task_by_doing.size() == value_names<Doing>.size());

@@ -59,7 +59,7 @@ class MessagesInFlight {
  protected:
   virtual Transport::Request post_one(std::size_t message) = 0;
   virtual void completed_one(std::size_t) {}
-  // Return the buffers for a message of `count` elements.
+  // Returns the buffer for a message of `count` elements.
   View message_buffer(std::size_t message, std::int64_t count) const;
   View cast_buffer(std::int64_t count) const;
 

@@ -14,8 +14,8 @@ namespace trireme::transport {
 // Interface that sends and receives bytes between GPU memories.
 class DeviceTransport : public Transport {
  public:
-  // Enclose sends and receives that run concurrently. `stream` is the Backend::native of the queue
-  // on which they are posted.
+  // begin_group() and end_group() enclose sends and receives that run concurrently. `stream` is the
+  // Backend::native of the queue on which they are posted.
   virtual void begin_group(void* stream) = 0;
   virtual void end_group() = 0;
 

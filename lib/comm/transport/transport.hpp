@@ -21,8 +21,8 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Post a message. Messages between two ranks with the same tag arrive in the order in which they
-  // were posted.
+  // send() and receive() post a message. Messages between two ranks with the same tag arrive in the
+  // order in which they were posted.
   virtual Request send(int to, int tag, std::span<const std::byte>) = 0;
   virtual Request receive(int from, int tag, std::span<std::byte>) = 0;
   // Returns true if the operation is complete; the request is then invalid. Throws Error if the
