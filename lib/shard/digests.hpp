@@ -1,19 +1,23 @@
 #pragma once
-// Digests (lib/base/digest.hpp) of what this rank holds of a store.
+// Digests (lib/base/digest.hpp) of the arrays that this rank holds in a store: gradients, weights
+// and optimizer state. Comparing digests shows whether two runs are equal bit by bit.
 #include "lib/base/digest.hpp"
 #include "lib/shard/store.hpp"
 
 namespace trireme {
 
-// The sums that the next update reads, as far as this rank reports them; to be added over all
-// ranks.
+// Returns digests of the summed gradients that the next update reads. They cover the elements that
+// this rank reports. Adding the tables of all ranks gives the digests of the whole gradients.
 DigestTable digests_of_gradients(Store&);
-// All that this rank updates its weights with, also where another rank reports them.
+// Returns digests of all summed gradients that this rank reads in its next update. Unlike
+// digests_of_gradients(), they include elements that another rank reports.
 DigestTable digests_of_all_gradients(Store&);
-// Weights, then the optimizer's arrays, likewise.
+// Returns digests of the weights, then of each optimizer array, for the elements that this rank
+// reports. Adding the tables of all ranks gives the digests of the whole arrays.
 DigestTable digests_of_state(Store&);
-// All that this rank keeps from one update to the next: copies of the weights, too, and what
-// another rank reports.
+// Returns digests of everything that this rank keeps between updates: master weights, optimizer
+// arrays and the weights' copies in the compute type. They include elements that another rank
+// reports.
 DigestTable digests_of_memory(Store&);
 
 }  // namespace trireme

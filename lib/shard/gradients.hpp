@@ -1,6 +1,7 @@
 #pragma once
-// From the gradients of a step's microbatches to what the optimizer reads: of every trained segment
-// the sum over microbatches, ranks, uses and replicas, as far as this rank holds it.
+// Gradient sums of a step. For every trained segment, GradientSums adds the gradients of all
+// micro-batches, ranks, replicas and uses of a tied table. The result is what the optimizer reads,
+// limited to the shard that this rank holds.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -12,59 +13,73 @@
 
 namespace trireme {
 
-// A gradient while it is made: of a whole segment.
+// The gradient of a whole segment while micro-batches add to it.
 struct GradientBuffer {
   Tensor flat;
-  std::vector<std::uint8_t> written;  // by slot
+  std::vector<std::uint8_t> written;  // indexed by slot; 1 if something was added
 };
 
-// What a step's gradients come to, by ParamId, of the elements that this rank reports. To be
-// added over all ranks, but the largest, to be compared.
+// Gradient statistics of a step, indexed by ParamId. They cover the elements that this rank
+// reports. Add `squares` and `leaves` over all ranks, and take the maximum of `largest`.
 struct GradientNorms {
-  std::vector<double> squares;  // a sum of squares each; as counts of quanta fixed::limbs each
-  // As counts of quanta alone: the largest leaf, infinite where one is not finite, and how many
-  // leaves there were.
+  // Sums of squares, one number per parameter. With run.exactness = "invariant" each sum is a
+  // fixed-point number of fixed::limbs values.
+  std::vector<double> squares;
+  // Only with run.exactness = "invariant": the largest magnitude in any leaf gradient (infinite if
+  // one is not finite), and the number of leaf gradients added.
   std::vector<double> largest, leaves;
 };
 
+// The gradient sums of one stage of the model on this rank.
 class GradientSums {
  public:
-  // All that is referred to outlives it. exact_chunk > 0: sums are counts of quanta, of leaves of
-  // that many tokens.
+  // Keeps references to its arguments, which must outlive it. `master` is the type of the sums. If
+  // `exact_chunk` > 0, sums are fixed-point integers of gradients that each cover `exact_chunk`
+  // tokens (leaves), so that the result does not depend on the order of additions.
   GradientSums(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType master,
                std::int64_t exact_chunk);
   GradientSums(const GradientSums&) = delete;
   GradientSums& operator=(const GradientSums&) = delete;
 
-  // Takes the sums of a segment that is trained from now on, and gives them back.
+  // Allocates the sum of a segment that is trained from now on, filled with zeros.
   void hold(std::size_t segment);
+  // Frees the sum of a segment.
   void drop(std::size_t segment);
 
-  // A step's gradients begin.
+  // Begins a new step: earlier sums are overwritten by the first addition.
   void start();
-  // Where microbatches add to a held segment's gradient: what stays, where shards are whole, else a
-  // block of its own, to be handed to reduce().
+  // Returns the buffer to which micro-batches add the gradient of a held segment. If this rank
+  // holds the whole segment, the buffer is the sum itself. Otherwise the buffer is newly allocated,
+  // and the caller passes it to reduce().
   std::shared_ptr<GradientBuffer> buffer(std::size_t segment, Use) const;
-  // Sends such a block to the ranks that sum its shards; `whole` is kept until it has left.
+  // Starts the reduce-scatter of a buffer from buffer() to the ranks that hold the segment's
+  // shards. Takes the memory of `whole`; the returned Pending keeps it until the operation
+  // completes.
   Pending reduce(std::size_t segment, Use, GradientBuffer& whole, int microbatch);
-  // A segment that is trained has got all that this step adds to it, and where it is sharded that
-  // has landed: begins to sum it over replicas, unless it is a tied table's.
+  // Starts summing a segment over replicas. Call it when everything that this step adds to the
+  // segment has been added and its reduce-scatters have completed. Does nothing for a tied table,
+  // which finish() sums.
   void complete(std::size_t segment, ReplicaSums&);
-  // As many segments at once as zero.scatters says.
+  // Returns an object that sums segments over replicas, with at most zero.scatters sums in flight.
   ReplicaSums replica_sums() const;
-  // After the last: parameters that no token reached get zeros, uses of a tied table are added in
-  // order, replicas that are not are summed, and a table's other stage gets that sum.
+  // Completes the sums after the last micro-batch and returns their norms. Fills gradients of
+  // parameters that no token reached with zeros, adds the two uses of a tied table in order, sums
+  // the remaining segments over replicas, and sends the sum of a tied table to the other stage that
+  // uses it.
   GradientNorms finish();
   std::int64_t exact_chunk() const { return exact_chunk_; }
-  // Leaves that are added to a parameter's counts on this rank; where their largest is kept.
+  // Adds `leaves` to the number of leaf gradients counted for a parameter on this rank. Returns a
+  // view of the one element that holds the largest magnitude in them.
   View count_leaves(ParamId, std::int64_t leaves);
   const Tensor& sum(std::size_t segment) const { return sums_[segment].of_use[0]->flat; }
 
  private:
   struct Sum {
-    std::array<std::shared_ptr<GradientBuffer>, 2> of_use;  // by Use; the second: of a tied table
-    std::array<bool, 2> begun{};  // a reduce of this step has gone into it
-    bool complete = false;        // it is summed over replicas, or that is in flight
+    // indexed by Use; only a tied table has the second
+    std::array<std::shared_ptr<GradientBuffer>, 2> of_use;
+    // indexed by Use; whether a reduce-scatter of this step has added to it
+    std::array<bool, 2> begun{};
+    bool complete = false;  // summed over replicas, or that sum is in flight
   };
   GradientBuffer block(std::size_t segment, std::int64_t elements) const;
   void clear_unwritten(const Segment&, const GradientBuffer&) const;
@@ -82,9 +97,9 @@ class GradientSums {
   const Layout& layout_;
   const Sharding& sharding_;
   std::int64_t exact_chunk_;
-  DType type_;             // of sums
-  std::vector<Sum> sums_;  // by segment
-  Tensor largest_;         // by ParamId; of counts of quanta, as what follows
+  DType type_;             // of the sums
+  std::vector<Sum> sums_;  // indexed by segment
+  Tensor largest_;         // Indexed by ParamId, as is leaves_. Used only if exact_chunk_ > 0.
   std::vector<double> leaves_;
 };
 

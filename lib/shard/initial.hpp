@@ -1,17 +1,20 @@
 #pragma once
-// Initial weights: element e of a parameter is mean + std * normal(key, e), the same number however
-// the parameter is cut.
+// Random initial weights. Element e of a parameter is mean + std * normal(key, e), so its value
+// does not depend on how the parameter is divided among ranks.
 #include <cstdint>
 
 #include "kernels/backend.hpp"
 
 namespace trireme {
 
-// A standard normal number: the inverse distribution function (Wichura 1988, AS 241) of a 53-bit
-// uniform one. Within 1e-15 relative.
+// Returns a standard normal random number for `element` of the stream `key`. Applies the inverse
+// distribution function (Wichura 1988, AS 241) to a 53-bit uniform number. The relative error is at
+// most 1e-15.
 double normal(std::uint64_t key, std::int64_t element);
 
-// Fills a dense view of f32 or f64 with elements [first, first + count) by way of the host.
+// Fills a dense view with elements [first, first + count) of the parameter with random stream
+// `key`. The view's type is f32 or f64. Numbers are made on the host by `threads` threads and then
+// uploaded.
 void upload_normal(Backend&, View, std::int64_t first, std::uint64_t key, double mean, double std,
                    int threads);
 

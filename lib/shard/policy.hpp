@@ -1,42 +1,48 @@
 #pragma once
-// What zero.stage means (Rajbhandari et al. 2020). N ranks share one copy of a stage's state: all
-// of data x seq, or groups of zero.shard of them, which are then replicas of each other.
+// The meaning of zero.stage (ZeRO, Rajbhandari et al. 2020). N ranks share one copy of a stage's
+// state. They are all data x seq ranks, or groups of zero.shard of these ranks. The groups are
+// replicas of each other.
 //
-// - zero.stage = 0: every rank keeps all of it (N = 1) and is a replica of the others. Gradients
-//   are summed once a step, a unit's as soon as the last microbatch has added to it.
-// - zero.stage = 1: a rank keeps one Nth, a shard, of each segment's master weights, gradients
-//   and optimizer state. Whole weights are gathered once a program and stay until its end.
-//   Gradients are summed once a step.
-// - zero.stage = 2: as 1, but gradients are summed every microbatch.
-// - zero.stage = 3: as 2, but weights are gathered for each use; zero.gather = "step" and
-//   zero.reduce = "step" choose as 1 does.
+// - zero.stage = 0: every rank keeps the whole state (N = 1) and is a replica of the others.
+//   Gradients are summed once a step, each unit's as soon as the last micro-batch has added to it.
+// - zero.stage = 1: a rank keeps one Nth (a shard) of each segment's master weights, gradients and
+//   optimizer state. Whole weights are gathered once per program and kept until it ends. Gradients
+//   are summed once a step.
+// - zero.stage = 2: like 1, but gradients are summed for every micro-batch.
+// - zero.stage = 3: like 2, but weights are gathered for each use. zero.gather = "step" and
+//   zero.reduce = "step" choose the behavior of stage 1.
 //
-// Until they are summed, whole gradients of what a microbatch met are kept as well: with "every
-// microbatch" those being made and zero.scatters on their way, else all of them. A gather runs
-// zero.prefetch units ahead of its use.
+// Unsummed gradients occupy memory as whole segments. If gradients are summed for every
+// micro-batch, these are the segments in use and zero.scatters segments in flight. Otherwise they
+// are all segments that the step has used. Gathers run zero.prefetch units ahead of their use.
 //
-// Gradients travel to the rank that sums them as precision.reduce says, rounded once by each that
-// sends, to the shard's rank and then to the replica that sums it; sums travel on (back to all
-// replicas, between the stages of a tied table) in the master type.
+// Gradients are sent in the type precision.reduce. Each sender rounds once: to the rank that owns
+// the shard, and then to the replica that sums it. Sums are sent in the master type, both back to
+// all replicas and between the stages of a tied table.
 #include "lib/base/dtype.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/shard/config.hpp"
 
 namespace trireme {
 
+// The decisions that zero.stage and related keys imply.
 struct ZeroPolicy {
-  int sharers = 1;  // N
+  int sharers = 1;  // N, the ranks that share one copy of the state
   ZeroCadence gather_every = ZeroCadence::step, reduce_every = ZeroCadence::step;
   int prefetch = 1, scatters = 1;  // units in flight
-  DType reduce = DType::f32;       // precision.reduce, as far as the master type can travel so
+  // wire type of gradients: precision.reduce, or the master type if it is not wider
+  DType reduce = DType::f32;
   bool operator==(const ZeroPolicy&) const = default;
 };
 
+// Returns the policy for a configuration and grid. `compute` and `reduce` are the types of
+// precision.compute and precision.reduce. Throws Error if zero.stage is not 0, 1, 2 or 3.
 ZeroPolicy zero_policy(const ZeroConfig&, const Grid&, DType compute, DType reduce);
-// What zero.shard = "node" comes to: the most ranks of a stage that lie on one node everywhere,
-// where nodes run as many consecutive ranks each.
+// Returns the shard-group size for zero.shard = "node": the largest for which every group lies
+// within one node. Each node runs `ranks_of_node` consecutive ranks.
 std::int64_t shard_ranks_within_node(const Grid&, std::int64_t ranks_of_node);
-// Its sharers.
+// Returns ZeroPolicy::sharers for a configuration and grid: the ranks that share one copy of the
+// state.
 int shard_ranks(const ZeroConfig&, const Grid&);
 
 }  // namespace trireme

@@ -1,7 +1,8 @@
 #pragma once
-// Sums over the ranks that hold equal shards: each replica sums one slice of a segment and the
-// slices are gathered again. A sum goes on at fixed points of the program, so that all replicas ask
-// for the same operations in the same order, and overlaps with what is computed between them.
+// Gradient sums over replicas, the ranks that hold equal shards. Each sum is a reduce-scatter
+// followed by an all-gather. Sums advance only at fixed points of the program, so all replicas
+// issue the same operations in the same order. They overlap with the computation between these
+// points.
 #include <deque>
 #include <string_view>
 
@@ -10,16 +11,20 @@
 
 namespace trireme {
 
+// A pipeline of sums in flight, oldest first.
 class ReplicaSums {
  public:
-  // `most`: sums in flight at once, and gathers where messages are staged. All outlive it.
+  // Keeps a reference to the backend, which must outlive it. `most` limits the sums in flight. If
+  // messages are staged through the host, it also limits the all-gathers in flight. `wire` is the
+  // type in which gradients are sent.
   ReplicaSums(Backend&, DType wire, int most);
 
-  // Begins with this rank's part of a segment, to which nothing is added any more: after what
-  // `written` was asked for. Does nothing where there is one replica. The name outlives the sum.
+  // Starts summing `flat`, this rank's shard of a segment to which nothing more is added, in place.
+  // The sum starts after the operations queued so far on `written`. Does nothing if there is only
+  // one replica. `replicas` and the name `segment` must outlive the sum.
   void begin(const Communicator& replicas, const Tensor& flat, std::string_view segment,
              Queue written);
-  // Computing goes on when all are summed.
+  // Makes the compute queue wait until all sums are complete.
   void finish();
 
  private:
@@ -27,7 +32,7 @@ class ReplicaSums {
     const Communicator* replicas;
     Tensor flat;
     std::string_view segment;
-    Pending pending;  // keeps its tensor, also when a program is broken off
+    Pending pending;  // keeps its tensor alive, even if the program is aborted
   };
   void gather_oldest();
   void finish_oldest();

@@ -1,10 +1,12 @@
 #pragma once
-// Session: one program's use of a store. It gathers weights ahead of their use and sends gradients
-// off behind it, in the order of a BorrowPlan, all at fixed points of the program.
+// A Session is one program's use of a store. It gathers weights ahead of their use and reduces
+// gradients after it, in the order of a BorrowPlan. All collectives are issued at fixed points of
+// the program.
 //
-// Where shards are whole, borrowed weights are views of the shard and a gradient is added where it
-// stays: no block, no copy, no collective. What is kept in less than it is computed with (kept.hpp)
-// is gathered as it is kept; each borrow widens it, and what it came to goes with that borrow.
+// If this rank holds whole segments, borrowed weights are views of the store and gradients are
+// added to the sums in place, without allocation, copy or collective. Weights that are stored in a
+// narrower type than they are computed with (kept.hpp) are gathered in the narrow type. Each borrow
+// widens them and frees the widened copy when it ends.
 #include <deque>
 #include <map>
 #include <memory>
@@ -18,15 +20,18 @@
 
 namespace trireme {
 
-// A unit's weights on this rank for as long as somebody holds them.
+// The gathered weights of a unit on this rank, shared by all borrows that read them.
 struct Gathered {
   UnitId unit;
-  int uses = 0;                  // borrows to come
-  std::vector<Tensor> flat;      // as kept, by segment; absent where its shards are whole
-  std::vector<Pending> pending;  // each keeps its tensor, also when a program is broken off
+  int uses = 0;  // borrows to come
+  // Weights in their storage type, one tensor per segment. A tensor is empty if this rank holds the
+  // whole segment.
+  std::vector<Tensor> flat;
+  std::vector<Pending> pending;  // each keeps its tensor alive, even if the program is aborted
 };
 
-// Weights of the units that a part borrowed. Views into it end with it.
+// Weights of the units that a part borrowed. Views obtained from it are invalid after its
+// destruction.
 class BorrowedWeights final : public Weights {
  public:
   ConstView operator[](ParamId) const override;
@@ -39,12 +44,15 @@ class BorrowedWeights final : public Weights {
   std::span<const Borrow> units_;
   struct Held {
     std::shared_ptr<Gathered> gathered;
-    std::vector<Tensor> widened;  // by segment of the unit; absent where nothing is kept in less
+    // One tensor per segment of the unit, empty if the segment is stored in the type it is computed
+    // with.
+    std::vector<Tensor> widened;
   };
-  std::vector<Held> held_;  // by unit
+  std::vector<Held> held_;  // indexed by unit in units_
 };
 
-// Takes the gradients of the units that a part borrowed; given to Session::scatter when complete.
+// Accumulates the gradients of the units that a part borrowed. Pass it to Session::scatter() when
+// all gradients are added.
 class BorrowedGradients final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t rows, const Fill&) override;
@@ -60,7 +68,7 @@ class BorrowedGradients final : public Gradients {
     std::shared_ptr<GradientBuffer> buffer;
   };
   struct Destination {
-    std::vector<View> of_param;  // absent where it is frozen
+    std::vector<View> of_param;  // empty if the parameter is frozen
     Accumulate how;
   };
   Destination destination(std::span<const ParamId>);
@@ -69,26 +77,33 @@ class BorrowedGradients final : public Gradients {
   Store& store_;
   std::span<const Borrow> units_;
   int microbatch_;
-  std::vector<Held> held_;  // trainable segments alone
+  std::vector<Held> held_;  // trainable segments only
 };
 
+// An open session of a store. At most one exists per store.
 class Session {
  public:
-  // Error as Store::begin says.
+  // Opens the session. Throws Error under the conditions of Store::begin().
   Session(Store&, Purpose, BorrowPlan);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Error naming the unit when the plan has another one next.
+  // Returns the weights of `units` and starts gathers ahead as the plan says. Throws Error naming
+  // the unit if the plan has a different one next.
   BorrowedWeights gather(std::span<const Borrow> units);
+  // Returns an accumulator for the gradients of `units`.
   BorrowedGradients gradients(std::span<const Borrow> units, int microbatch);
+  // Starts the reduce-scatters that are due after these gradients were added.
   void scatter(BorrowedGradients);
-  // A part's visit that is left out, on all ranks that share its units: nothing is sent for it.
+  // Skips a part's visit without sending anything for it. All ranks that share the part's units
+  // must skip it. `read` and `added` are the units whose weights and gradients the visit would have
+  // borrowed.
   void skip(std::span<const Borrow> read, std::span<const Borrow> added);
   std::span<const std::uint8_t> trainable() const { return store_.trainable(); }
-  // Waits for what is on its way. Error naming what the plan has and nobody asked for. Without it
-  // the session counts as broken off: what was in flight stays named until it is drained.
+  // Waits for all operations in flight. Throws Error if the plan contains a borrow that nobody
+  // made. A session destroyed without close() counts as aborted: the store refuses new sessions
+  // until its operations in flight are drained.
   void close();
 
  private:
@@ -105,16 +120,17 @@ class Session {
   const Layout& layout_;
   const Sharding& sharding_;
   BorrowPlan plan_;
-  std::vector<std::shared_ptr<Gathered>> gathered_;  // by GatherStep; null: given back
-  std::size_t next_read_ = 0;                        // of the plan
-  std::size_t taken_ = 0;                            // gathers that some borrow reads or has read
+  // indexed by GatherStep; null after being freed
+  std::vector<std::shared_ptr<Gathered>> gathered_;
+  std::size_t next_read_ = 0;  // index into plan_.reads
+  std::size_t taken_ = 0;      // gathers that some borrow reads or has read
   std::map<std::pair<UnitId, Use>, int> borrows_left_;
-  // Whole gradients that are not sent yet, by segment and use.
+  // Gradients of whole segments that are not yet sent, by segment and use.
   std::map<std::pair<std::size_t, Use>, std::shared_ptr<GradientBuffer>> kept_;
-  // Of a unit; each keeps its buffer.
+  // Reduce-scatters in flight of one unit. Each keeps its buffer alive.
   struct Leaving {
     std::vector<Pending> pending;
-    std::optional<UnitId> last;  // the unit, if nothing more is added to it
+    std::optional<UnitId> last;  // the unit, if nothing more is added to it in this step
   };
   std::deque<Leaving> leaving_;
   ReplicaSums replicas_;

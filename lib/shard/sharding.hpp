@@ -1,6 +1,6 @@
 #pragma once
-// How the state of a stage is spread: which ranks share one copy, which hold equal shards, and who
-// answers for a shard where several hold it.
+// The distribution of a stage's state over ranks: which ranks share one copy, which hold equal
+// shards, and which of these reports a shard to checkpoints and sums.
 #include <optional>
 
 #include "lib/comm/axes.hpp"
@@ -10,40 +10,47 @@
 
 namespace trireme {
 
-// Ranks that hold a part of a stage between them.
+// Communicators of the ranks that together hold a part of a stage.
 struct Sharers {
   Communicator gather, scatter;  // the ranks that share one copy
   Communicator replicas;         // the ranks that hold the same shard
 
-  // Is what is kept all that there is? Then nothing is gathered, and sums are made in place.
+  // Returns true if this rank holds the whole part. Then weights need no gather, and gradients are
+  // summed in place.
   bool whole() const { return gather.size() == 1; }
 };
 
-// Default: one rank that holds everything.
+// The distribution of a stage's state. The default is one rank that holds everything.
 struct Sharding {
   ZeroPolicy policy;
-  Sharers stage, experts;      // experts: those with the same share of them
-  std::optional<UnitId> tied;  // two parts borrow it
-  // Where two stages do: the stages, the one that makes the other use, and the use made here.
+  Sharers stage, experts;      // experts: the ranks that hold the same experts
+  std::optional<UnitId> tied;  // the unit of tied embeddings, which two parts borrow
+  // If two stages use the tied table: the communicator between stages, the other stage, and the use
+  // made on this stage. Otherwise tied_stage is -1.
   Communicator stages;
   int tied_stage = -1;
   Use tied_use = Use::own;
 
-  // What of a segment this rank holds.
+  // Returns the elements of a segment that this rank holds.
   Range own(const Segment& s) const {
     const auto& all = of(s).gather;
     return shard_range(s, all.rank(), all.size());
   }
   const Sharers& of(const Segment& s) const { return s.of_experts ? experts : stage; }
+  // Returns true for a segment of the tied embedding table.
   bool is_tied(const Segment& s) const { return tied == s.unit; }
+  // Returns true if another stage uses the segment, too.
   bool tied_elsewhere(const Segment& s) const { return is_tied(s) && tied_stage >= 0; }
-  // Is what its gradient comes to summed on this stage? Else another stage sends it.
+  // Returns true if this stage sums the segment's gradient, and false if it receives the sum from
+  // another stage.
   bool holds_sum(const Segment& s) const { return !tied_elsewhere(s) || tied_use == Use::own; }
-  // Is this rank the one that reports what it holds of it?
+  // Returns true if this rank reports its part of the segment on behalf of all replicas and stages
+  // that hold it.
   bool reports(const Segment& s) const { return of(s).replicas.rank() == 0 && holds_sum(s); }
 };
 
-// `last_stage`: the one with the model's last layers.
+// Returns the distribution for a policy and this rank's communicators. `last_stage` is the index of
+// the stage with the model's last layers.
 Sharding make_sharding(const ModelSpec&, const ZeroPolicy&, const Axes&, int last_stage);
 
 }  // namespace trireme

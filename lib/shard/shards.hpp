@@ -1,7 +1,7 @@
 #pragma once
-// The state of a stage's model on this rank: of each segment the shard of its master weights, their
-// copy in the compute type, and the arrays that an optimizer keeps, all flat. Memory and host
-// access to it; who else holds what is Sharding's.
+// This rank's shards of a stage's model: for each segment the master weights, their copy in the
+// compute type, and the optimizer's arrays. All are flat. Shards owns their memory and gives the
+// host access to it. Sharding describes which other ranks hold the rest.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,19 +14,21 @@
 
 namespace trireme {
 
-// Elements of a shard.
+// Views of a range of a shard.
 struct ShardViews {
-  // copy is absent where master serves; of what learns from nothing it is alone, as it is kept.
+  // `copy` is empty if the compute type is the master type. A parameter that is never trained has
+  // only `copy`, in its storage type, and no `master`.
   View master, copy;
   std::vector<View> arrays;
 };
 
 class Shards {
  public:
-  // Takes weights of wide(compute), those that learn from nothing as they are kept alone, undefined
-  // until initialize() or write(). `arrays`: names of
-  // what the optimizer keeps of a segment that is trained; none is there yet. All that is referred
-  // to outlives it.
+  // Allocates weights in the master type wide(compute) and their copies. Parameters that are never
+  // trained (LearnsFrom::nothing) get only a copy, in their storage type. Weights are meaningful
+  // only after initialize() or write(). `arrays` are the names of the optimizer's arrays for each
+  // trained segment; make_arrays() allocates them. Keeps references to its arguments, which must
+  // outlive it.
   Shards(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType compute,
          std::vector<std::string> arrays);
   Shards(const Shards&) = delete;
@@ -34,60 +36,70 @@ class Shards {
 
   DType compute() const { return compute_; }
   DType master() const { return wide(compute_); }
-  // That a segment's weights are computed with.
+  // Returns the type that a segment's weights are computed with.
   DType type_of(const Segment& s) const { return s.wide ? master() : compute_; }
+  // Returns how a segment's weights are stored.
   KeptAs kept(const Segment& s) const { return {s, type_of(s)}; }
 
-  // normal(mean, std) by (seed, parameter name, element), on `threads` threads; the same numbers
-  // for every layout, and none but this rank's are made. Arrays and counts start afresh.
+  // Fills this rank's weights with random numbers from the normal distribution that ModelSpec gives
+  // for each parameter, on `threads` threads. The numbers depend on `seed`, parameter name and
+  // element only, not on the layout. Sets optimizer arrays and update counts to zero.
   void initialize(std::uint64_t seed, int threads);
-  // The same of what checkpoints of the model have: the others' weights come from elsewhere.
+  // Like initialize(), but only for the parameters that checkpoints of the model contain. Other
+  // weights are loaded from elsewhere.
   void initialize_saved(std::uint64_t seed, int threads);
-  // Does it lie here in records (kernels/nf4.hpp)?
+  // Returns true if this rank stores the parameter in NF4 records (kernels/nf4.hpp).
   bool in_records(ParamId p) const;
-  // Does it lie on this rank's stage?
+  // Returns true if this rank's stage contains the parameter.
   bool holds(ParamId p) const { return layout_.of_param[p.index()].has_value(); }
-  // The elements of a parameter that this rank holds; empty when none.
+  // Returns the elements of a parameter that this rank holds; empty if none.
   Range own(ParamId) const;
-  // Elements [first, first + bytes / size) of an array of a parameter, inside own(), in the master
-  // type, to and from host memory. What is kept in records is written in whole ones, with what is
-  // left of own() last. Error when the array is not there.
+  // Copies elements of a parameter's array to or from host memory. The elements begin at `first`,
+  // must lie inside own(), and have the master type in host memory; the span's length gives their
+  // number. A parameter in NF4 records must be written in whole records, except for the last
+  // elements of own(). Throws Error if the array does not exist.
   void read(ParamId, std::string_view array, std::int64_t first, std::span<std::byte>) const;
   void write(ParamId, std::string_view array, std::int64_t first, std::span<const std::byte>);
-  // master += change, by element of the parameter, for one that is computed with in the master
-  // type.
+  // Adds `change` to the master weights that this rank holds. `change` has one number for each
+  // element of the whole parameter. The parameter must be computed with in the master type.
   void add(ParamId, std::span<const double> change);
-  // Casts every master weight into the compute type; called once after the last write().
+  // Casts every master weight into the compute type. Call it once after the last write().
   void refresh();
 
-  // Names of the optimizer's arrays.
+  // Returns the names of the optimizer's arrays.
   std::span<const std::string> arrays() const { return names_; }
+  // Returns true if the optimizer's arrays of the parameter are allocated on this rank.
   bool has_arrays(ParamId) const;
-  // Takes a segment's arrays, zero; nothing where it has them. The count stays.
+  // Allocates a segment's optimizer arrays, filled with zeros. Does nothing if they exist. Update
+  // counts are unchanged.
   void make_arrays(std::size_t segment);
+  // Frees a segment's optimizer arrays and resets its update counts.
   void drop_arrays(std::size_t segment);
-  // Updates made to a parameter since its arrays were fresh; 0 for one that lies on another stage.
-  // Those of a segment may differ: a restart may find some of them frozen until then.
+  // Returns the number of updates made to a parameter since its arrays were fresh, or 0 if another
+  // stage holds it. Parameters of one segment may have different counts, because some may have been
+  // frozen before a restart.
   std::int64_t count(ParamId p) const { return counts_[p.index()]; }
   void set_count(ParamId, std::int64_t);
 
-  // A segment's shard of the weights as they are kept, and where that is all of the segment and as
-  // they are computed with, one parameter's.
+  // copy() returns a segment's shard of the weights in their storage type. weight() returns one
+  // parameter's weights. It requires that this rank holds the whole segment in the type it is
+  // computed with.
   const Tensor& copy(std::size_t segment) const { return shards_[segment].copy; }
   ConstView weight(ParamId) const;
-  // Of elements of a segment, inside what this rank owns.
+  // Returns views of a range of a segment. The range must lie inside this rank's shard.
   ShardViews views(std::size_t segment, Range) const;
 
  private:
   struct Shard {
-    Tensor master, copy;  // copy shares master where the types are equal; master: of what learns
-    std::vector<Tensor> arrays;  // by name
+    // copy shares master's memory if the types are equal; master is empty if never trained
+    Tensor master, copy;
+    std::vector<Tensor> arrays;  // indexed like names_
   };
   Tensor zeros(std::int64_t, DType, Kind) const;
   void initialize_weights(ParamId, std::uint64_t seed, int threads);
   template <class Master>
   void initialize_pieces(ParamId, std::uint64_t seed);
-  // Of a parameter that is kept in records, those with these of its elements.
+  // Returns the records that contain the given elements of a parameter stored in records.
   View records_of(ParamId, std::int64_t first, std::int64_t count) const;
   View view_of(ParamId, std::string_view array, std::int64_t first, std::int64_t count) const;
 
@@ -97,8 +109,8 @@ class Shards {
   const Sharding& sharding_;
   DType compute_;
   std::vector<std::string> names_;
-  std::vector<Shard> shards_;         // by segment
-  std::vector<std::int64_t> counts_;  // by ParamId
+  std::vector<Shard> shards_;         // indexed by segment
+  std::vector<std::int64_t> counts_;  // indexed by ParamId
 };
 
 }  // namespace trireme

@@ -1,13 +1,14 @@
 #pragma once
-// Store: the state of a model, tied to the model and not to who uses it. Programs borrow from it
-// through a Session (session.hpp).
+// Store holds the state of a model: weights, gradients and optimizer arrays. It belongs to the
+// model and outlives the programs that use it. Programs borrow from it through a Session
+// (session.hpp).
 //
-//   policy.hpp        what zero.stage means: what is gathered and summed when
+//   policy.hpp        the meaning of zero.stage: what is gathered and summed when
 //   sharding.hpp      which ranks hold what
-//   layout.hpp        where each parameter lies in its segment
-//   shards.hpp        weights and the optimizer's arrays, as this rank holds them
+//   layout.hpp        the place of each parameter in its segment
+//   shards.hpp        this rank's weights and optimizer arrays
 //   trainability.hpp  which segments are trained
-//   gradients.hpp     from microbatches' gradients to what the optimizer reads
+//   gradients.hpp     gradient sums over micro-batches and ranks, which the optimizer reads
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,14 +22,16 @@
 
 namespace trireme {
 
-// What a program wants of a store: training starts new gradients.
+// The purpose of a session. Purpose::train starts new gradients.
 enum class Purpose : std::uint8_t { train, forward };
 
+// The state of one stage of a model on this rank.
 class Store {
  public:
-  // Takes weights, gradients and the optimizer's arrays; weights are undefined until initialize()
-  // or write(), all else is zero. Without a rule there are neither gradients nor arrays, and
-  // nothing can be trained. `trainable` by ParamId; empty: all. exact_chunk: see GradientSums.
+  // Allocates weights, gradients and optimizer arrays. Weights are meaningful only after
+  // initialize() or write(); the rest is zero. Without a rule the store has no gradients and no
+  // optimizer arrays, and nothing can be trained. `trainable` is indexed by ParamId; empty trains
+  // all parameters. GradientSums explains exact_chunk.
   Store(Backend&, const ModelSpec&, Layout, DType compute, std::optional<UpdateRule>, Sharding = {},
         std::vector<std::uint8_t> trainable = {}, std::int64_t exact_chunk = 0);
   Store(const Store&) = delete;
@@ -41,15 +44,15 @@ class Store {
   DType master() const { return shards_.master(); }
   DType compute() const { return shards_.compute(); }
 
-  // The weights and what the optimizer keeps, as Shards says.
+  // The next functions forward to Shards, which documents them.
   void initialize(std::uint64_t seed, int threads) { shards_.initialize(seed, threads); }
   void initialize_saved(std::uint64_t seed, int threads) {
     shards_.initialize_saved(seed, threads);
   }
   Range own(ParamId p) const { return shards_.own(p); }
   bool holds(ParamId p) const { return shards_.holds(p); }
-  // Is this rank the one that reports what it holds of it, among replicas and the two stages of
-  // a tied table?
+  // Returns true if this rank reports its part of the parameter on behalf of all replicas and of
+  // both stages of a tied table.
   bool reports(ParamId) const;
   void read(ParamId p, std::string_view array, std::int64_t first, std::span<std::byte> to) const {
     shards_.read(p, array, first, to);
@@ -58,40 +61,42 @@ class Store {
              std::span<const std::byte> from) {
     shards_.write(p, array, first, from);
   }
-  // Is it written in whole records (Shards::write)?
+  // Returns true if write() needs whole NF4 records (Shards::write).
   bool in_records(ParamId p) const { return shards_.in_records(p); }
   void refresh() { shards_.refresh(); }
   std::span<const std::string> arrays() const { return shards_.arrays(); }
-  // Frozen parameters may have none.
+  // Returns true if the parameter has optimizer arrays on this rank. Frozen parameters may have
+  // none.
   bool has_arrays(ParamId p) const { return shards_.has_arrays(p); }
-  // Takes arrays for a frozen parameter's segment, zero, where there are none.
+  // Allocates zeroed optimizer arrays for a frozen parameter's segment if it has none.
   void make_arrays(ParamId);
   std::int64_t count(ParamId p) const { return shards_.count(p); }
   void set_count(ParamId p, std::int64_t n) { shards_.set_count(p, n); }
 
-  // Adds to a parameter that learns from loads, of which this rank takes what it holds.
+  // Adds `change` to the part that this rank holds of a parameter that learns from expert loads.
+  // `change` has one number for each element of the whole parameter.
   void add(ParamId p, std::span<const double> change) { shards_.add(p, change); }
 
-  // Trainability. What learns from loads has no gradient, so none of this concerns it. A change of
-  // the mask is a request until apply_trainable(). Error when the store
-  // keeps no gradients.
+  // Requests that a parameter be trained or frozen. The request takes effect in apply_trainable().
+  // Parameters that do not learn from gradients ignore it. Throws Error if the store was made
+  // without an update rule.
   void set_trainable(ParamId, bool, ThawMoments = ThawMoments::fresh);
-  // Compares the requests with what is; takes and gives back gradients and arrays. True when
-  // something changed. Error, naming it, when a change would split a segment or when gradients are
-  // pending (discard_gradients() drops those).
+  // Applies the requests: allocates or frees gradients and optimizer arrays. Returns true if
+  // something changed. Throws Error naming a parameter if a change would split a segment. Throws
+  // Error if gradients are pending (discard_gradients() drops them) or a session is open.
   bool apply_trainable();
   std::span<const std::uint8_t> trainable() const { return trainability_.trained(); }
   void discard_gradients() { pending_ = false; }
 
-  // After backward: GradientSums::finish.
+  // Completes the gradient sums after the backward pass (GradientSums::finish).
   GradientNorms finish_gradients() { return gradients_.finish(); }
-  // One step of the rule: weights, arrays and compute copy. The counts are the store's own, and so
-  // is what is not decayed.
+  // Performs one optimizer update of weights, optimizer arrays and compute copies. The store
+  // supplies the update counts, and applies weight decay only to decayed parameters.
   void update(UpdateFactors);
 
-  // For sessions. begin() is an Error while another session of the store is open, when an earlier
-  // one left something in flight, when there are no gradients to train with, and when requests are
-  // not applied; end() follows it.
+  // Opens and closes a session; only Session calls these. begin() throws Error if another session
+  // is open, if operations of an earlier session are still in flight, if trainability requests are
+  // not applied, or if `Purpose` is train and the store has no gradients.
   void begin(Purpose);
   void end() { open_ = false; }
   const Shards& shards() const { return shards_; }
@@ -107,7 +112,8 @@ class Store {
   Shards shards_;
   GradientSums gradients_;
   Trainability trainability_;
-  bool open_ = false, pending_ = false;  // a session; gradients that no update has used
+  // a session is open; gradients exist that no update has used
+  bool open_ = false, pending_ = false;
 };
 
 }  // namespace trireme

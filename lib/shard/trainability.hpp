@@ -1,6 +1,6 @@
 #pragma once
-// Which parameters are trained. A change is a request until it is applied, for whole segments at a
-// time.
+// Trainability records which parameters are trained. A change is a request until it is applied, and
+// applies to whole segments.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,37 +10,42 @@
 
 namespace trireme {
 
+// The trained parameters and the requests to change them.
 class Trainability {
  public:
-  // `requested` by ParamId; nothing is trained before the first apply().
+  // `requested` is indexed by ParamId. Nothing is trained before the first apply().
   Trainability(const ModelSpec&, const Layout&, std::vector<std::uint8_t> requested);
 
-  // `moments`: what becomes of those of a parameter that freezes.
+  // Requests that a parameter be trained or frozen. `moments` says whether a parameter that freezes
+  // keeps its moments.
   void request(ParamId, bool trained, ThawMoments moments);
 
-  // Do the requests want something else, on whichever stage?
+  // Returns true if a request differs from the current state, for parameters of any stage.
   bool differs() const { return requested_ != trained_; }
   // A segment that starts or stops being trained.
   struct Change {
     std::size_t segment;
     bool trained;
-    ThawMoments moments;  // of one that freezes
+    ThawMoments moments;  // used if the segment freezes
   };
-  // What apply() would return. Error, naming it, when a request would split a segment.
+  // Returns the changes that apply() would make. Throws Error naming a parameter if a request would
+  // split a segment.
   std::vector<Change> changes() const;
-  // From now on what was requested is what is trained.
+  // Makes the requested parameters the trained ones.
   void apply();
-  // Error naming the parameters whose request is not applied; compares version numbers alone.
+  // Throws Error naming the parameters whose requests are not applied. Costs one comparison if
+  // there are none.
   void require_applied() const;
 
-  std::span<const std::uint8_t> trained() const { return trained_; }  // by ParamId
+  std::span<const std::uint8_t> trained() const { return trained_; }  // returns the mask by ParamId
+  // Returns true if the segment is trained.
   bool trains(const Segment& s) const { return trained_[s.slots[0].param.index()] != 0; }
 
  private:
   const ModelSpec& spec_;
   const Layout& layout_;
-  std::vector<std::uint8_t> trained_, requested_;  // by ParamId
-  std::vector<ThawMoments> moments_;               // by ParamId, of requests
+  std::vector<std::uint8_t> trained_, requested_;  // indexed by ParamId
+  std::vector<ThawMoments> moments_;               // of requests, indexed by ParamId
   std::int64_t version_ = 0, applied_ = 0;
 };
 
