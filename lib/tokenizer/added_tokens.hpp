@@ -1,6 +1,6 @@
 #pragma once
-// Tokens that are found in text before it is split into words: special ones as "<|endoftext|>", and
-// others that were added to a vocabulary.
+// Added tokens: tokens that are searched for in text before the text is split into words. Some are
+// special, such as "<|endoftext|>"; others were added to a vocabulary.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,35 +16,43 @@
 
 namespace trireme {
 
+// One entry of "added_tokens" in tokenizer.json.
 struct AddedToken {
   std::string text;
   std::int32_t id = 0;
   bool single_word = false, lstrip = false, rstrip = false, normalized = true, special = false;
 };
+// Returns the tokens in a JSON array, and none if the value is null. Throws Error for an empty
+// token or an invalid id.
 std::vector<AddedToken> added_tokens_in(const nlohmann::json&);
 
-// What a token with lstrip takes from the text before it, and one with rstrip behind it.
-std::size_t without_spaces_at_end(std::string_view text);  // the length that is left
+// Whitespace around a token, in bytes. A token with lstrip includes the whitespace before it, and
+// one with rstrip the whitespace after it. The first function returns the length of `text` without
+// trailing whitespace.
+std::size_t without_spaces_at_end(std::string_view text);  // length without trailing whitespace
+// length of leading whitespace
 std::size_t spaces_at_start(std::string_view text);
 
-// A part of a text that is one added token, or has none.
+// A part of a text: one added token, or text that contains none.
 struct TextSegment {
   TextSpan span;
+  // the token's id; empty for text without an added token
   std::optional<std::int32_t> id;
 };
 
-// Finds the leftmost and, of those, the longest of some tokens.
+// Finds added tokens in text: the leftmost match and, among matches at one place, the longest.
 class TokenFinder {
  public:
-  // `tokens` outlive it; `text_of` is what stands in a text for a token.
+  // Builds the search tree. `text_of` returns the text to search for a token. The tokens, but not
+  // the vector, must outlive this object.
   TokenFinder(const std::vector<const AddedToken*>& tokens,
               const std::function<std::string(const AddedToken&)>& text_of);
-  // Appends all of a text that is not empty.
+  // Appends segments that together cover `text`, in order. None of them is empty.
   void split(std::string_view text, std::vector<TextSegment>& segments) const;
 
  private:
   struct Node {
-    const AddedToken* token = nullptr;  // that ends here
+    const AddedToken* token = nullptr;  // the token that ends here
     std::unordered_map<char, std::size_t> next;
   };
   struct Match {

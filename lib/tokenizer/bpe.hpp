@@ -1,5 +1,5 @@
 #pragma once
-// A word's ids by byte-pair encoding, as the model BPE of a tokenizer.json says.
+// Byte-pair encoding of words, as configured by a model of type BPE in tokenizer.json.
 #include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -15,21 +15,25 @@
 
 namespace trireme {
 
+// A byte-pair encoder with its vocabulary and merges.
 class Bpe {
  public:
-  // byte_level: words come as bytes and tokens are written in GPT-2's alphabet. Throws Error naming
-  // what is wrong or not supported.
+  // Reads "model" of tokenizer.json. With `byte_level`, words are bytes and tokens are written in
+  // GPT-2's byte alphabet (byte_alphabet.hpp). Throws Error naming an invalid or unsupported
+  // setting.
   Bpe(const nlohmann::json& model, bool byte_level);
 
-  // Appends the ids of a word, which is well-formed UTF-8 and not empty.
+  // Appends the ids of a word, which must be well-formed UTF-8 and not empty. Looks the word up in
+  // the cache first and adds it if it is missing.
   void encode(std::string_view word, WordCache&, std::vector<std::int32_t>& ids) const;
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // Do tokens like <0x0A> stand for bytes?
+  // Returns true if tokens like <0x0A> represent single bytes.
   bool byte_fallback() const { return byte_fallback_; }
+  // id of the unknown token; empty if there is none
   std::optional<std::int32_t> unknown() const { return unknown_; }
 
-  // Whether no token holds `a` and, right behind it, `b`, so that a text cut between them has the
-  // ids of both parts. Of code points, and not for byte_level.
+  // Returns true if no token contains code point `a` directly followed by `b`. A text cut between
+  // these two then has the same ids as its two parts. Not for byte-level models.
   bool separable(std::int32_t a, std::int32_t b) const;
 
  private:
@@ -44,12 +48,13 @@ class Bpe {
   Vocabulary vocabulary_;
   Merges merges_{0};
   std::optional<std::int32_t> unknown_;
-  std::array<std::int32_t, 256> of_byte_;                // -1: no token
-  bool all_bytes_ = true;                                // each has a token
-  bool bytes_join_ = false;                              // a token of several that stand for bytes
-  std::unordered_map<std::string, std::int32_t> whole_;  // byte_level with ignore_merges: by bytes
-  std::vector<std::uint64_t> pairs_;  // of code points that follow each other in tokens, sorted
-  std::vector<std::int32_t> of_code_point_;  // of small ones; -1: no token
+  std::array<std::int32_t, 256> of_byte_;  // token of each byte; -1 means none
+  bool all_bytes_ = true;                  // every byte has a token
+  bool bytes_join_ = false;                // some token consists of several byte tokens like <0x0A>
+  // ids of whole words by their bytes; used with byte_level and ignore_merges
+  std::unordered_map<std::string, std::int32_t> whole_;
+  std::vector<std::uint64_t> pairs_;         // pairs of neighboring code points in tokens, sorted
+  std::vector<std::int32_t> of_code_point_;  // token of each small code point; -1 means none
 };
 
 }  // namespace trireme

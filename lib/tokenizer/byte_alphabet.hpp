@@ -1,5 +1,6 @@
 #pragma once
-// GPT-2's alphabet: a printable character for each byte, so that tokens are text.
+// GPT-2's byte alphabet. It maps every byte to a printable character, so that any token can be
+// written as text.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -8,11 +9,13 @@
 
 namespace trireme {
 
-// The code point that stands for a byte: itself where it prints, else the next one from U+0100.
+// Returns the code point of each byte. A printable byte maps to itself, the others to consecutive
+// code points from U+0100.
 const std::array<std::int32_t, 256>& byte_alphabet();
-// The bytes that a token stands for; none when it has a character that stands for no byte.
+// Returns the bytes that a token represents, or nothing if the token contains a character outside
+// the alphabet.
 std::optional<std::string> bytes_of_token(std::string_view token);
-// The other way round.
+// Returns the token that represents `bytes`, the inverse of bytes_of_token().
 std::string token_of_bytes(std::string_view bytes);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Tokens back to text, as the decoder of a tokenizer.json says: ByteLevel, ByteFallback, Fuse,
-// Metaspace, Replace, Strip, and sequences.
+// Converts tokens back to text as configured by the decoder in tokenizer.json. Supports ByteLevel,
+// ByteFallback, Fuse, Metaspace, Replace, Strip and sequences of them.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <variant>
@@ -10,12 +10,14 @@
 
 namespace trireme {
 
+// A sequence of decoding steps.
 class Decoder {
  public:
-  // Null: tokens are joined by spaces. Throws Error naming a type that is not supported.
+  // Reads "decoder" of tokenizer.json. A null value joins tokens with spaces. Throws Error naming
+  // an unsupported type.
   explicit Decoder(const nlohmann::json&);
 
-  // Well-formed UTF-8: bytes that make no character become U+FFFD.
+  // Returns the text of `tokens` as well-formed UTF-8. Bytes that form no character become U+FFFD.
   std::string operator()(std::vector<std::string> tokens) const;
 
  private:

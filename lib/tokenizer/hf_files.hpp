@@ -1,6 +1,6 @@
 #pragma once
-// A Hugging Face tokenizer as files: packed into one text, as token files and checkpoints carry
-// them, and written where a tokenizer of another kind becomes one.
+// The files of a Hugging Face tokenizer. Token files and checkpoints carry them packed into one
+// text. When a tokenizer of another kind is exported, its files are written here.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,32 +12,34 @@
 
 namespace trireme {
 
-// Texts by file name.
+// Contents of files, by file name.
 using HfFiles = std::map<std::string, std::string>;
 
-// A JSON object of the texts. Error naming `where` for a text that is not UTF-8.
+// Returns the files as one JSON object. Throws Error naming `where` if a file is not UTF-8.
 std::string pack(const HfFiles&, std::string_view where);
-// The same back, byte for byte. Error naming `where` for what is no such object.
+// Returns the files in `packed`, equal byte for byte to those given to pack(). Throws Error naming
+// `where` if `packed` is damaged or a file name is unsafe.
 HfFiles unpack(std::string_view packed, std::string_view where);
 
-// Files that name a tokenizer's tokens; what the first says goes before the second.
+// The files that assign roles to tokens, in order of precedence.
 inline constexpr const char* token_naming_files[] = {"tokenizer_config.json",
                                                      "special_tokens_map.json"};
-// "bos_token" or another token that these files name: {"eos_token": "</s>"} or
-// {"eos_token": {"content": "</s>", ...}}. None where they do not, or say null. Error naming
-// `where` for a damaged one.
+// Returns the text of the token with role `key`, for example "bos_token". The files write it as
+// {"eos_token": "</s>"} or {"eos_token": {"content": "</s>", ...}}. Returns nothing if it is absent
+// or null. Throws Error naming `where` if a file is damaged.
 std::optional<std::string> token_named(const HfFiles&, const char* key, std::string_view where);
 
-// eos_token_id of a config.json or generation_config.json: an id that ends a text, or a list of
-// them, or null for none. Error naming `where`.
+// Returns the ids in eos_token_id of a config.json or generation_config.json. The value may be one
+// id, a list of ids or null for none. Throws Error naming `where` if it is invalid.
 std::vector<std::int32_t> end_ids_in(const Json& config, std::string_view where);
-// What stands there for these.
+// Returns the value of eos_token_id for these ids, the inverse of end_ids_in().
 Json end_ids(const std::vector<std::int32_t>&);
 
-// tokenizer.json of a byte-level BPE that does not split text, without special tokens: for others
-// to be put in.
+// Returns the tokenizer.json of a byte-level BPE model without special tokens, which does not split
+// text into words. The caller may add further components.
 Json byte_level_bpe(const Json& vocabulary, const Json& merges);
-// A pre-tokenizer or decoder that stands for bytes by characters and does not split text.
+// Returns a ByteLevel component that can be used as pre-tokenizer or decoder. It maps between bytes
+// and characters and does not split text into words.
 Json byte_level();
 
 }  // namespace trireme

@@ -1,23 +1,26 @@
 #pragma once
-// Merging the pairs of a word's tokens, lowest rank first, as byte-pair encoding does
-// (Sennrich et al. 2016).
+// The merge step of byte-pair encoding (Sennrich et al. 2016): neighboring tokens of a word are
+// merged pair by pair, lowest rank first.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace trireme {
 
+// A hash table from pairs of tokens to the merged token and its rank.
 class Merges {
  public:
+  // The rank of a merge and the id of the merged token.
   struct Result {
     std::int32_t rank = none, id = 0;
   };
   static constexpr std::int32_t none = 0x7fffffff;
 
+  // `count` is the maximum number of merges to add.
   explicit Merges(std::size_t count);
-  // A later merge of the same pair takes the place of the earlier one.
+  // Adds the merge of `left` and `right`. Replaces an earlier merge of the same pair.
   void add(std::int32_t left, std::int32_t right, Result);
-  // rank none: the pair is not merged.
+  // Returns the merge of a pair. Its rank is `none` if the pair cannot be merged.
   Result find(std::int32_t left, std::int32_t right) const {
     const auto key = key_of(left, right);
     for (std::size_t i = place(key);; i = (i + 1) & mask_) {
@@ -26,8 +29,8 @@ class Merges {
     }
   }
 
-  // Merges until no pair has a rank: at each turn the pair of the lowest rank and, of those, the
-  // leftmost. In n log n time.
+  // Merges neighbors in `ids` until no pair can be merged. Each turn merges the pair with the
+  // lowest rank and, among equals, the leftmost one. Takes O(n log n) time.
   void apply(std::vector<std::int32_t>& ids) const;
 
  private:

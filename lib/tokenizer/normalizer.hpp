@@ -1,5 +1,6 @@
 #pragma once
-// What a tokenizer.json does to text before it is split: NFC, Prepend, Replace, and sequences.
+// The normalizer of a tokenizer.json, which changes text before it is split into words. Supports
+// NFC, Prepend, Replace and sequences of them.
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -11,35 +12,40 @@
 
 namespace trireme {
 
-// {"String": ...} or {"Regex": ...} in tokenizer.json.
+// A pattern of tokenizer.json, written {"String": ...} or {"Regex": ...}.
 struct Pattern {
   Regex regex;
+  // the text, if the pattern is a plain string
   std::optional<std::string> literal;
 };
+// Returns the pattern in a JSON value. Throws Error if it is empty or unsupported.
 Pattern pattern_in(const nlohmann::json&);
 
-// `text` with every match of the pattern replaced.
+// Returns `text` with every match of the pattern replaced by `by`.
 std::string replaced(std::string_view text, const Regex& pattern, std::string_view by);
 
+// A sequence of normalization steps.
 class Normalizer {
  public:
-  // Null: text stays as it is. Throws Error naming a type that is not supported.
+  // Reads "normalizer" of tokenizer.json. A null value leaves text unchanged. Throws Error naming
+  // an unsupported type.
   explicit Normalizer(const nlohmann::json&);
 
   bool empty() const { return steps_.empty(); }
-  // `begins`: whether the text begins a document or stands behind an added token. Otherwise it
-  // continues what was cut, and nothing is put before it.
+  // Returns the normalized text. `begins` is true if the text begins a document or follows an added
+  // token. Otherwise the text continues an earlier piece, and nothing is prepended.
   std::string operator()(std::string_view text, bool begins) const;
 
-  // What the cut of a text relies on: that no step sees across a place between a character that is
-  // no space and a space or line end; and that no step but those that replace a space and compose
-  // changes the characters there.
+  // The following functions tell where text can be cut before normalization. local() returns true
+  // if no step looks across a boundary between a non-space character and a space or line end.
+  // only_spaces_change() returns true if the only steps that change characters are replacing a
+  // space and composing (NFC).
   bool local() const;
   bool only_spaces_change() const;
   bool composes() const;
-  // Does a text behind an added token get anything before it?
+  // Returns true if some step prepends text after an added token.
   bool prepends() const;
-  // What a space becomes.
+  // Returns the text that a space becomes.
   std::string of_space() const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// How a tokenizer.json cuts text into words, which are encoded independently: ByteLevel, Split,
-// Metaspace, Digits, and sequences.
+// The pre-tokenizer of a tokenizer.json, which splits text into words that are encoded
+// independently. Supports ByteLevel, Split, Metaspace, Digits and sequences of them.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -12,33 +12,37 @@
 
 namespace trireme {
 
-// A text and the words in it, none of them empty.
+// A text and its words. No word is empty.
 struct Words {
   std::string text;
   std::vector<TextSpan> spans;
 };
 
-// Where matches go (SplitDelimiterBehavior of Hugging Face's tokenizers).
+// What happens to the matches of a Split: they are removed, become words, are merged with the
+// previous or next word, or are merged with each other (SplitDelimiterBehavior of Hugging Face's
+// tokenizers).
 enum class Delimiter : std::uint8_t { removed, isolated, previous, next, contiguous };
 
-// What is known of cutting a text before it is split: never the same words; the same words where a
-// space or line end stands; the same words wherever the vocabulary has no token across the cut.
+// Where a text may be cut without changing its words. `never`: nowhere. `at_spaces`: at a space or
+// line end. `by_vocabulary`: wherever no token of the vocabulary contains both neighboring
+// characters.
 enum class Cuts : std::uint8_t { never, at_spaces, by_vocabulary };
 
+// A sequence of splitting steps.
 class PreTokenizer {
  public:
-  // Null: a text is one word. Throws Error naming a type that is not supported. `normalizer`: the
-  // one before it.
+  // Reads "pre_tokenizer" of tokenizer.json. A null value treats the whole text as one word.
+  // `normalizer` runs before this pre-tokenizer. Throws Error naming an unsupported type.
   PreTokenizer(const nlohmann::json&, const Normalizer& normalizer);
 
-  // Splits words.spans[0], all of the text. `first`: the text begins a document; `begins`: it does
-  // or stands behind an added token.
+  // Splits `words`, which must contain one span that covers the whole text. `first` is true if the
+  // text begins a document. `begins` is true if it begins a document or follows an added token.
   void operator()(Words&, bool first, bool begins) const;
 
-  // Whether words are to be encoded by the alphabet of GPT-2, a character a byte.
+  // Returns true if words are encoded in GPT-2's byte alphabet, one character per byte.
   bool byte_level() const { return byte_level_; }
   Cuts cuts() const { return cuts_; }
-  // What a space becomes, by the normalizer and here.
+  // Returns the text that a space becomes after normalizer and pre-tokenizer.
   const std::string& of_space() const { return of_space_; }
 
  private:
@@ -70,7 +74,8 @@ class PreTokenizer {
   std::string of_space_;
 };
 
-// Adds to `spans` what becomes of `parts`, which follow each other without gaps.
+// Appends the words that result from `parts` to `spans`. The parts must be consecutive without
+// gaps.
 void join(const std::vector<Found>& parts, Delimiter, std::vector<TextSpan>& spans);
 
 }  // namespace trireme

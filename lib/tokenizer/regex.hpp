@@ -1,5 +1,6 @@
 #pragma once
-// Regular expressions of tokenizer.json, which are written for Oniguruma, by PCRE2.
+// Regular expressions of tokenizer.json. They are written for Oniguruma and are translated for
+// PCRE2.
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -10,26 +11,27 @@
 
 namespace trireme {
 
-// A part of a text, and whether it is a match of the pattern or lies between two of them.
+// A part of a text that either matches the pattern or lies between two matches.
 struct Found {
   TextSpan span;
   bool matches;
 };
 
-// Matching is safe from several threads at once.
+// A compiled pattern. Several threads may match with it at once.
 class Regex {
  public:
-  // Throws Error for a pattern that is wrong or that PCRE2 understands in another way than
-  // Oniguruma.
+  // Compiles a pattern. Throws Error if the pattern is invalid or if PCRE2 would interpret it
+  // differently from Oniguruma.
   explicit Regex(const std::string& pattern);
-  // A pattern that matches this text alone.
+  // Returns a pattern that matches exactly `text`.
   static Regex literal(std::string_view text);
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // Appends all of the text, which is well-formed UTF-8, as matches and what is between them, in
-  // order. An empty match right behind a match is left out.
+  // Appends parts that cover `text` in order: the matches and the text between them. The text must
+  // be well-formed UTF-8. An empty match directly after a match is skipped. Throws Error if
+  // matching fails.
   void split(std::string_view text, std::vector<Found>& parts) const;
 
  private:

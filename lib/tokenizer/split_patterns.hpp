@@ -1,13 +1,13 @@
 #pragma once
-// Patterns of public tokenizers that cut text into words.
+// Patterns with which public tokenizers split text into words.
 #include <string_view>
 
 namespace trireme {
 
-// GPT-2's, which ByteLevel has without naming it.
+// GPT-2's pattern. The pre-tokenizer ByteLevel uses it without naming it.
 inline constexpr std::string_view gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-// Llama 3's and OpenAI's cl100k_base.
+// The pattern of Llama 3 and of OpenAI's cl100k_base.
 inline constexpr std::string_view llama3_pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 inline constexpr std::string_view qwen2_pattern =
@@ -15,11 +15,12 @@ inline constexpr std::string_view qwen2_pattern =
 inline constexpr std::string_view o200k_pattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Whether a text that is cut falls into the words of the whole text, where the cut is between a
-// character that is no space and a space; or behind a line end that follows such a character and
-// is followed by one that is neither space nor '/'. In these patterns a space or line end begins
-// every alternative that it occurs in, but for the line ends behind punctuation, which are taken
-// with it up to the cut; and nothing looks ahead behind a character that is no space.
+// Returns true if cutting a text leaves its words unchanged, for cuts at two kinds of places:
+// between a non-space character and a space, and after a line end that follows a non-space
+// character and precedes a character other than a space or '/'. This holds for the patterns above
+// because a space or line end begins every alternative that contains it, except for line ends after
+// punctuation, which belong to the word before the cut. No alternative looks ahead after a
+// non-space character.
 constexpr bool splits_at_spaces(std::string_view pattern) {
   return pattern == gpt2_pattern || pattern == llama3_pattern || pattern == qwen2_pattern ||
          pattern == o200k_pattern;

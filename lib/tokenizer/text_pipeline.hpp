@@ -1,6 +1,6 @@
 #pragma once
-// A tokenizer.json: added tokens, normalizer, pre-tokenizer, model, decoder. Gives the ids that
-// Hugging Face's tokenizers give with add_special_tokens=False.
+// The tokenizer of a tokenizer.json: added tokens, normalizer, pre-tokenizer, model and decoder. It
+// gives the same ids as Hugging Face's tokenizers with add_special_tokens=False.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,36 +21,40 @@
 
 namespace trireme {
 
+// A complete Hugging Face tokenizer.
 class TextPipeline {
  public:
-  // Reads the text of a tokenizer.json. Throws Error (without a place) naming what is wrong or not
-  // supported.
+  // Reads the contents of a tokenizer.json. Throws Error naming an invalid or unsupported setting.
+  // The message does not name the file.
   explicit TextPipeline(std::string_view tokenizer_json);
 
-  // Appends the ids of `text`; bytes of it that are no UTF-8 count as U+FFFD. `continues`: the text
-  // goes on where another one of the same document ended. Safe from several threads at once.
+  // Appends the ids of `text`. Bytes that are not UTF-8 count as U+FFFD. `continues` means that the
+  // text directly continues an earlier piece of the same document. Safe to call from several
+  // threads at once.
   void encode(std::string_view text, bool continues, std::vector<std::int32_t>& ids) const;
-  // Appends the ids of a whole text in which special tokens are where `marked` says, in order, and
-  // nowhere else: there their texts are text like any other; added tokens that are not special are
-  // found everywhere. The text is UTF-8, each of `marked` the text of a token. Gives where in `ids`
-  // those are.
+  // Appends the ids of a whole document in which special tokens are recognized only at the spans
+  // `marked`. Elsewhere the text of a special token is ordinary text. Added tokens that are not
+  // special are recognized everywhere. The text must be UTF-8, and the spans must be in order, each
+  // covering the text of one token. Returns the indices in `ids` of the marked tokens.
   std::vector<std::size_t> encode_marked(std::string_view text, std::span<const TextSpan> marked,
                                          std::vector<std::int32_t>& ids) const;
-  // Ids without a token are left out.
+  // Returns the text of `ids`. Ids without a token are skipped.
   std::string decode(std::span<const std::int32_t> ids) const;
 
-  // Above every id.
+  // Returns the smallest number above every id.
   std::int32_t vocab() const { return vocab_; }
   std::optional<std::int32_t> id_of(std::string_view token) const;
-  // Texts of the added tokens that are special.
+  // Returns the texts of the special added tokens.
   std::vector<std::string> special_tokens() const;
-  // Bytes of text that a token stands for; none of the unknown one, and of an id without a token.
+  // Returns the number of bytes of text that a token represents. Returns nothing for the unknown
+  // token and for ids without a token.
   std::optional<std::size_t> text_bytes(std::int32_t id) const;
-  // What the post-processor puts before a single text.
+  // Returns the ids that the post-processor puts before a single text.
   const std::vector<std::int32_t>& prefix() const { return prefix_; }
 
-  // The last place in [1, limit] where a text can be cut so that both parts together have the ids
-  // of the whole; none, when none is known. The text is longer than limit.
+  // Returns the last byte offset up to `limit` at which the text can be cut so that the ids of the
+  // two parts equal those of the whole. Returns nothing if no such offset is known. The text must
+  // be longer than `limit`.
   std::optional<std::size_t> cut_place(std::string_view text, std::size_t limit) const;
 
  private:
@@ -62,11 +66,12 @@ class TextPipeline {
   struct Parsed;
   explicit TextPipeline(const Parsed&);
   void read_prefix(const nlohmann::json& post_processor);
-  // Added tokens to be found in text.
+  // Finders for added tokens, in text as written and in normalized text.
   struct Finders {
     TokenFinder as_written, normalized;
   };
-  // Of a text: at the start of a document, behind an added token, or where another text ended.
+  // Where a text begins: at the start of a document, after an added token, or where an earlier
+  // piece of the document ended.
   enum class Place : std::uint8_t { start, behind_token, inside };
   enum class Found : std::uint8_t { all, without_special };
   TokenFinder finder_of(bool normalized, Found) const;
@@ -95,12 +100,14 @@ class TextPipeline {
   std::int32_t vocab_ = 0;
 
   bool allows_cuts_ = false;
-  std::optional<std::int32_t> space_;         // the code point that a space becomes, if it is one
-  std::vector<std::int32_t> no_space_after_;  // last ones of tokens that take what is behind them
-  std::vector<std::int32_t> no_line_before_;  // first ones of tokens that take what is before them
+  std::optional<std::int32_t> space_;  // the code point that a space becomes, if it is a single one
+  // last code points of added tokens that consume whitespace after them; sorted
+  std::vector<std::int32_t> no_space_after_;
+  // first code points of added tokens that consume whitespace before them; sorted
+  std::vector<std::int32_t> no_line_before_;
 
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> idle_;  // one for each thread that encodes
+  mutable std::vector<std::unique_ptr<Scratch>> idle_;  // reused by threads that encode
 };
 
 }  // namespace trireme

@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// Bytes [begin, end) of a text.
+// The bytes [begin, end) of a text.
 struct TextSpan {
   std::size_t begin = 0, end = 0;
   bool operator==(const TextSpan&) const = default;

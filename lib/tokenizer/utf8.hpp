@@ -1,5 +1,6 @@
 #pragma once
-// UTF-8 and the classes of code points that tokenizers speak of.
+// UTF-8 decoding and encoding, Unicode normalization, and the character classes that tokenizers
+// use.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,24 +10,26 @@
 
 namespace trireme {
 
+// A code point and the length of its UTF-8 encoding.
 struct CodePoint {
   std::int32_t value;
   std::size_t bytes;
 };
 
-// Of well-formed text that is not empty.
+// Return the first or last code point of a text, which must be well-formed and not empty.
 CodePoint first_code_point(std::string_view text);
 CodePoint last_code_point(std::string_view text);
+// Appends the UTF-8 encoding of a code point.
 void append_utf8(std::string& text, std::int32_t code_point);
 
-// Bytes of a text in which each `symbol` stands for one.
+// Returns the length of `text` in bytes, counting each occurrence of `symbol` as one byte.
 std::size_t bytes_with(std::string_view symbol, std::string_view text);
 
-bool is_space(std::int32_t code_point);    // White_Space
-bool is_numeric(std::int32_t code_point);  // Nd, Nl, No
-bool is_word(std::int32_t code_point);     // letters, marks, numbers, connectors
+bool is_space(std::int32_t code_point);    // Unicode property White_Space
+bool is_numeric(std::int32_t code_point);  // general categories Nd, Nl and No
+bool is_word(std::int32_t code_point);     // letters, marks, numbers and connectors
 
-// Normalization form C.
+// Returns `text` in Unicode normalization form C.
 std::string composed(std::string_view text);
 
 }  // namespace trireme

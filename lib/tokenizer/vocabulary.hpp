@@ -1,5 +1,5 @@
 #pragma once
-// Tokens and their ids.
+// A vocabulary: a two-way map between tokens and ids.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,18 +13,18 @@ namespace trireme {
 
 class Vocabulary {
  public:
-  // Throws Error for an id that is negative, huge, or another token's.
+  // Adds a token. Throws Error if the id is negative, too large, or already used by another token.
   void add(std::string token, std::int32_t id);
 
   std::optional<std::int32_t> id_of(std::string_view token) const {
     const auto found = ids_.find(token);
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
   }
-  // Null for an id that no token has.
+  // Returns the token with this id, or null if there is none.
   const std::string* token(std::int32_t id) const {
     return id >= 0 && id < size() ? tokens_[static_cast<std::size_t>(id)] : nullptr;
   }
-  // Above every id.
+  // Returns the smallest number above every id.
   std::int32_t size() const { return static_cast<std::int32_t>(tokens_.size()); }
 
  private:

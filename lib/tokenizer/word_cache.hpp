@@ -1,6 +1,6 @@
 #pragma once
-// Ids of words seen before: text repeats its words, and merging takes ten times as long as looking
-// up. Belongs to one thread.
+// A cache of the ids of words. Text repeats its words, and a lookup is ten times as fast as
+// merging. Each cache belongs to one thread.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,11 +11,13 @@
 
 namespace trireme {
 
+// A hash table from words to their ids.
 class WordCache {
  public:
-  static constexpr std::size_t longest_word = 64;  // bytes; longer ones hardly repeat
+  static constexpr std::size_t longest_word = 64;  // in bytes; longer words rarely repeat
 
-  // Null where the word is not known. The ids stay until `add`.
+  // Returns the ids of a word, or null if the word is not cached. The ids are valid until the next
+  // add().
   const std::span<const std::int32_t>* find(std::string_view word) {
     hash_ = std::hash<std::string_view>()(word);
     for (place_ = hash_ & mask; slots_[place_].bytes != 0; place_ = (place_ + 1) & mask) {
@@ -29,7 +31,7 @@ class WordCache {
     return nullptr;
   }
 
-  // Of the word that `find` did not know. A full cache starts over.
+  // Adds the word that the last find() did not find. Clears the cache first if it is full.
   void add(std::string_view word, std::span<const std::int32_t> ids) {
     if (used_ == mask / 2 || words_.size() > most_bytes) {
       slots_.assign(slots_.size(), {});
@@ -51,7 +53,7 @@ class WordCache {
   static constexpr std::size_t mask = (std::size_t{1} << 17) - 1, most_bytes = std::size_t{1} << 20;
   struct Slot {
     std::size_t hash = 0;
-    std::uint32_t word = 0, ids = 0;  // where they begin
+    std::uint32_t word = 0, ids = 0;  // offsets in words_ and ids_
     std::uint32_t bytes = 0, count = 0;
   };
 
