@@ -1,31 +1,35 @@
 #pragma once
-// Names and values that other trainers use for what a deck says in words of its own: for hints,
-// never accepted.
+// Names and values that other trainers use for settings that decks name differently. They appear in
+// hints of error messages and are never accepted.
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace trireme {
 
+// The name of a setting in other trainers, and its counterpart here.
 struct FamiliarName {
   std::string_view name;  // lower case, with underscores
-  std::string_view key;   // "section.key" that means the same or decides it; empty: none does
-  std::string_view says;  // the rest of a sentence that begins with the name; empty: "is KEY here"
+  std::string_view key;   // the "section.key" with the same meaning; empty if there is none
+  // The rest of a sentence that begins with the name. Empty means "is KEY here".
+  std::string_view says;
 };
+// Returns the whole table.
 std::span<const FamiliarName> familiar_names();
 
-// The row of a name in any spelling of case and dashes, after a section or without one; of one that
-// no key stands for also where it is a word of the name or its section ("moe.layers", "use_lora").
-// nullptr when absent.
+// Returns the table row of a name, or nullptr if there is none. Case and dashes do not matter, and
+// a section may precede the name. A row without counterpart is also found if it matches one word of
+// the name or its section ("moe.layers", "use_lora").
 const FamiliarName* find_familiar(std::string_view name);
 
-// "learning_rate is optimizer.lr here".
+// Returns a hint such as "learning_rate is optimizer.lr here".
 std::string hint_of(const FamiliarName&);
 
-// A choice's value in other words: "bfloat16" is "bf16".
+// Another spelling of a choice's value, for example "bfloat16" for "bf16".
 struct FamiliarValue {
   std::string_view value, ours;
 };
+// Returns the whole table.
 std::span<const FamiliarValue> familiar_values();
 
 }  // namespace trireme

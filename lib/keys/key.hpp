@@ -1,6 +1,7 @@
 #pragma once
-// One declared key of a text file: its type, range, meaning, and the member of a struct that has
-// its value. Decks, machine files and chat templates are read and written through tables of them.
+// Declarations of the keys of a text file. A Key describes one key: its type, range and meaning,
+// and the struct member that holds its value. Decks, machine files and chat templates are read and
+// written through tables of keys.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,7 @@
 
 namespace trireme {
 
+// The type of a key's value.
 enum class ValueKind : std::uint8_t {
   flag,
   integer,
@@ -31,19 +33,21 @@ enum class ValueKind : std::uint8_t {
   fraction_or_paths,
 };
 
+// A range of numbers, inclusive at both ends by default.
 struct Interval {
   double min = 0, max = 0;
-  bool above_min = false, below_max = false;  // min and max themselves are excluded
+  bool above_min = false, below_max = false;  // exclude min or max itself
 };
 
-// The struct that a table is of, whatever its type: one reader serves all tables.
+// A pointer to the struct that a table describes, with its type erased so that one reader serves
+// all tables. `Void` is void or const void.
 template <class Void>
 class AnyStruct {
  public:
   template <class T>
   requires(!std::is_same_v<std::remove_const_t<T>, AnyStruct>) AnyStruct(T& all)
       : at_(&all), type_(&typeid(T)) {}
-  // T may be const.
+  // Returns the struct, whose type must be T. T may be const.
   template <class T>
   T& as() const {
     expect(*type_ == typeid(T), "a key is of another struct");
@@ -55,12 +59,14 @@ class AnyStruct {
   const std::type_info* type_;
 };
 
-// `row` counts the entries of a repeated section ([[freeze]]) and is 0 elsewhere.
+// Functions that read and write a key's value in a struct. `row` is the index of an entry in a
+// repeated section such as [[freeze]], and 0 in other sections.
 struct KeyAccess {
   std::function<KeyValue(AnyStruct<const void>, std::size_t row)> get;
   std::function<void(AnyStruct<void>, std::size_t row, const KeyValue&)> set;
 };
 
+// The declaration of one key.
 struct Key {
   std::string section, name;
   ValueKind kind = ValueKind::flag;
@@ -68,27 +74,29 @@ struct Key {
   std::string meaning;  // one line
   std::optional<Interval> range;
   std::vector<std::string> choices;
-  std::string prefix;           // beside the choices: a text that begins so, and behind it a path
-  std::size_t count = 0;        // elements that an array must have; 0: any number
-  bool ascending = false;       // so do an array's elements, of which there is one at least
-  std::string word, of_word;    // a text that an integer key takes, too, and what it means
-  std::string automatic;        // what "auto" means; empty: "auto" is not accepted
-  std::string example;          // shown where there is no sensible default
-  bool required = false;        // the template shows its example uncommented
-  bool literal = false;         // a text without ${NAME}
-  bool zero_is_unset = false;   // 0 is "not given" and cannot be written
-  bool rounded_to_f32 = false;  // where precision.compute is not f64
+  // A text choice may also be this prefix followed by a path. Empty allows only `choices`.
+  std::string prefix;
+  std::size_t count = 0;        // number of elements that an array must have; 0 allows any number
+  bool ascending = false;       // the array must be ascending and not empty
+  std::string word, of_word;    // A text that an integer key also accepts, and its meaning.
+  std::string automatic;        // the meaning of "auto"; empty if "auto" is not accepted
+  std::string example;          // shown if there is no sensible default
+  bool required = false;        // the template shows the example uncommented
+  bool literal = false;         // the text is used without expanding ${NAME}
+  bool zero_is_unset = false;   // 0 means "not given" and cannot be written
+  bool rounded_to_f32 = false;  // rounded to f32 unless precision.compute is f64
   KeyAccess access;
 
   std::string path() const { return section.empty() ? name : section + "." + name; }
 };
 
+// The declaration of a section and its keys.
 struct KeySection {
   std::string name;
   std::string meaning;
-  bool repeated = false;  // [[name]]
+  bool repeated = false;  // written [[name]]
   std::vector<Key> keys;
-  // Of a repeated section: how many there are, and one more.
+  // For a repeated section: count() returns the number of entries, and append() adds one.
   std::function<std::size_t(AnyStruct<const void>)> count = {};
   std::function<void(AnyStruct<void>)> append = {};
 
@@ -96,18 +104,20 @@ struct KeySection {
   std::size_t rows(AnyStruct<const void> all) const { return repeated ? count(all) : 1; }
 };
 
-// Sections as a table has them: their keys know of which one they are.
+// Returns the sections with Key::section set in each key.
 std::vector<KeySection> table_of(std::vector<KeySection>);
 
-// nullptr when absent.
+// Return nullptr if the name is not declared.
 const KeySection* find_section(const std::vector<KeySection>&, std::string_view name);
 const Key* find_key(const KeySection&, std::string_view name);
 
-// "whole number", "array of paths".
+// Returns the key's type for messages, such as "a whole number" or "a path or an array of paths".
 std::string kind_text(const Key&);
-// "1 to 64", "above 0", "f32, bf16 or f64"; empty when any value goes.
+// Returns the accepted values for messages, such as "1 to 64", "above 0" or "f32, bf16 or f64".
+// Returns an empty string if any value is accepted.
 std::string range_text(const Key&);
 
+// The error that accepted() throws, with the place of the value in the file.
 struct BadValue : std::exception {
   BadValue(std::string text, SourceLocation at) : message(std::move(text)), place(at) {}
   const char* what() const noexcept override { return message.c_str(); }
@@ -115,10 +125,11 @@ struct BadValue : std::exception {
   SourceLocation place;
 };
 
-// Type, range, choices, environment and absolute paths. Throws BadValue; its message names the key.
+// Checks a value against the key's type, range and choices, expands environment variables, and
+// makes paths absolute. Throws BadValue with a message that names the key.
 KeyValue accepted(const Key&, const RawValue&);
-// An override's text, read by the key's declared type; what is no such value stays text, which
-// `accepted` refuses.
+// Returns the value in a command-line override, read according to the key's type. A text that is
+// not of this type stays a text, which accepted() then rejects.
 RawValue raw_from_text(const Key&, std::string_view);
 
 }  // namespace trireme

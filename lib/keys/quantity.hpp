@@ -1,15 +1,16 @@
 #pragma once
-// Quantities with units as people type them: 80G, 01:30:00.
+// Parsers for quantities with units as people type them: 80G, 01:30:00.
 #include <cstdint>
 #include <string_view>
 
 namespace trireme {
 
-// "80G", "80Gi" and "80GiB" -> 80*2^30, "80GB" -> 80*10^9, "80B" -> 80, and so for K, M and T in
-// either case; a plain number is one of bytes, from 2^20 on. Throws Error, which asks for the unit
-// of a smaller one.
+// Returns a number of bytes. "80G", "80Gi" and "80GiB" are 80*2^30, "80GB" is 80*10^9 and "80B" is
+// 80. K, M and T work likewise, in either case. A plain number counts bytes and must be 0 or at
+// least 2^20. Throws Error if the text is invalid, or if a smaller plain number needs a unit.
 std::int64_t parse_byte_count(std::string_view);
-// "hh:mm:ss", "mm:ss" or seconds -> seconds. Throws Error.
+// Returns the seconds in "hh:mm:ss", "mm:ss" or a plain number of seconds. Throws Error if the text
+// is invalid.
 double parse_duration(std::string_view);
 
 }  // namespace trireme

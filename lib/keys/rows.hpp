@@ -1,6 +1,6 @@
 #pragma once
-// The rows of a table, made from pointers to members: a key's type is the member's, a call behind
-// it adds one property, in the order of reading.
+// Builders for tables of keys. A row is made from a pointer to a member, whose type gives the key's
+// type. Each chained call adds one property.
 //
 //   const auto row = rows_of(&Deck::model);
 //   row("layers", &ModelConfig::layers, "transformer blocks").in(1, 10000)
@@ -15,6 +15,7 @@
 
 namespace trireme {
 
+// A key under construction. Each method sets one property and returns the key.
 struct KeyRow : Key {
   KeyRow(std::string key_name, ValueKind value_kind, KeyAccess key_access, std::string text) {
     name = std::move(key_name);
@@ -23,6 +24,7 @@ struct KeyRow : Key {
     meaning = std::move(text);
   }
   KeyRow as(ValueKind k) { return kind = k, *this; }
+  // in() includes both ends of the range, inside() neither, below() only min and above() only max.
   KeyRow in(double min, double max) { return range = Interval{min, max, false, false}, *this; }
   KeyRow inside(double min, double max) { return range = Interval{min, max, true, true}, *this; }
   KeyRow below(double min, double max) { return range = Interval{min, max, false, true}, *this; }
@@ -34,7 +36,8 @@ struct KeyRow : Key {
   KeyRow in_units(std::string text) { return unit = std::move(text), *this; }
   KeyRow elements(std::size_t n) { return count = n, *this; }
   KeyRow in_order() { return ascending = true, *this; }
-  KeyRow automatically(std::string rule);  // what is empty, or 0, reads back as Automatic
+  // Accepts "auto", which `rule` explains. An empty or zero member is read back as Automatic.
+  KeyRow automatically(std::string rule);
   KeyRow automatically_where_absent(std::string rule) { return automatic = std::move(rule), *this; }
   KeyRow or_word(std::string text, std::string rule) {
     return word = std::move(text), of_word = std::move(rule), *this;
@@ -46,8 +49,9 @@ struct KeyRow : Key {
   KeyRow unset_at_zero() { return zero_is_unset = true, *this; }
 };
 
+// The value type of a member. It is T for both T and std::optional<T>.
 template <class T>
-struct OfMember {  // of a plain one, and of one that may be absent
+struct OfMember {
   using Value = T;
 };
 template <class T>
@@ -66,15 +70,15 @@ constexpr ValueKind kind_of() {
   return ValueKind::text;
 }
 
-// `Reach` gives one struct of the table's, a section or an entry of a repeated one:
-// (Root& or const Root&, row) -> reference.
+// Makes rows for one section of the struct `Root`. `Reach` is a function (Root& or const Root&,
+// row) that returns a reference to the section, or to one entry of a repeated section.
 template <class Root, class Reach>
 class RowMaker {
  public:
   explicit RowMaker(Reach reach) : reach_(reach) {}
 
-  // A plain member, or an optional one, which is Automatic where it is absent. Automatic sets it to
-  // its empty value.
+  // Returns a row for a plain or optional member. An absent optional member is Automatic, and the
+  // value Automatic resets the member.
   template <class Struct, class T>
   KeyRow operator()(std::string name, T Struct::*field, std::string meaning) const {
     using Value = typename OfMember<T>::Value;
@@ -89,7 +93,7 @@ class RowMaker {
                      }),
               std::move(meaning)};
   }
-  // A choice among these values of an enum.
+  // Returns a row for an enum member that accepts only `values`.
   template <class Struct, class T>
   KeyRow operator()(std::string name, T Struct::*field, std::string meaning,
                     std::vector<typename OfMember<T>::Value> values) const {
@@ -105,7 +109,7 @@ class RowMaker {
                   std::move(meaning))
         .of(std::move(names));
   }
-  // What no single member is.
+  // Returns access to a value that is not a single member, from two functions on the section.
   template <class Get, class Set>
   KeyAccess access(Get get, Set set) const {
     return {[reach = reach_, get](AnyStruct<const void> all, std::size_t row) -> KeyValue {
@@ -137,7 +141,7 @@ class RowMaker {
   Reach reach_;
 };
 
-// Of a struct itself.
+// Returns a RowMaker for keys that are members of Root itself.
 template <class Root>
 auto rows_of() {
   const auto reach = [](auto& root, std::size_t) -> auto& {
@@ -145,7 +149,7 @@ auto rows_of() {
   };
   return RowMaker<Root, decltype(reach)>(reach);
 }
-// Of a section that is a member.
+// Returns a RowMaker for a section that is a member of Root.
 template <class Root, class Section>
 auto rows_of(Section Root::*section) {
   const auto reach = [section](auto& root, std::size_t) -> auto& {
@@ -153,7 +157,7 @@ auto rows_of(Section Root::*section) {
   };
   return RowMaker<Root, decltype(reach)>(reach);
 }
-// Of a repeated one.
+// Returns a RowMaker for a repeated section, which is a vector of entries.
 template <class Root, class Entry>
 auto rows_of(std::vector<Entry> Root::*entries) {
   const auto reach = [entries](auto& root, std::size_t row) -> auto& {
@@ -162,6 +166,7 @@ auto rows_of(std::vector<Entry> Root::*entries) {
   return RowMaker<Root, decltype(reach)>(reach);
 }
 
+// Returns the declaration of a repeated section, whose entries are the elements of a vector.
 template <class Root, class Entry>
 KeySection repeated(std::vector<Entry> Root::*entries, std::string name, std::string meaning,
                     std::vector<Key> keys) {

@@ -1,5 +1,6 @@
 #pragma once
-// Reads a TOML file by a table of its keys. All that is wrong is collected, each with its place.
+// Reads a TOML file according to a table of its keys. All problems are collected and reported
+// together, each with its place in the file.
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -13,16 +14,20 @@
 
 namespace trireme {
 
+// Base class of the readers for decks, machine files and chat templates.
 class TableReader {
  public:
-  // `what`: "a deck", for messages. The table outlives the reader.
+  // `what` names the kind of file in messages, for example "a deck". `source` names the file. The
+  // table must outlive the reader.
   TableReader(const std::vector<KeySection>& table, std::string what, std::string source);
   virtual ~TableReader() = default;
 
-  // Throws Error for text that is no TOML; every other problem waits for throw_problems.
+  // Reads the file. Throws Error if the text is not TOML. All other problems are collected until
+  // throw_problems().
   void read(std::string_view text);
 
  protected:
+  // A value that the file gives for a key.
   struct Given {
     Key key;
     std::size_t row;
@@ -31,34 +36,43 @@ class TableReader {
     SourceLocation place;
   };
 
+  // Checks a value and stores it for the key, or collects the problem.
   void assign(const Key&, std::size_t row, const RawValue&, const std::string& where);
-  const Given* given(const std::string& id) const;  // "section.key", of later rows with "#row"
+  // Returns the value given for "section.key", or nullptr. Later rows of a repeated section have
+  // the id "section.key#row".
+  const Given* given(const std::string& id) const;
   void forget(const std::string& id) { given_.erase(id); }
-  // A key that probably has a value, though none that could be taken: rules of it are not checked.
+  // Marks a key as probably given although its value could not be read. Rules about such a key are
+  // not checked.
   void doubt(std::string_view path) { failed_.emplace(path); }
   bool doubts(const std::string& path) const { return failed_.contains(path); }
-  // All entries of repeated sections, then all values that are given.
+  // Writes to a struct: appends all entries of repeated sections, then sets all given values.
   void fill(AnyStruct<void>) const;
 
   std::string at(SourceLocation) const;
   void report(const std::string& where, const std::string& message, SourceLocation = {});
   void report(SourceLocation, const std::string& message);
-  void report(const Given*, const std::string& message);  // of the whole file where it is null
+  // A null pointer reports a problem of the whole file.
+  void report(const Given*, const std::string& message);
   bool sound() const { return problems_.empty(); }
   void throw_problems();
 
-  // What a file of this kind has beside its table. A section that is reported, or taken otherwise,
-  // is null.
+  // Hooks for content that the table does not describe. Returns the declaration of a section, or
+  // null if the section was reported or handled otherwise.
   virtual const KeySection* section_of(const RawSection&);
+  // Returns the end of the message about an unknown section.
   virtual std::string hint_of_section(const RawSection&);
+  // Returns the end of the message about a key outside all sections.
   virtual std::string home_of(const RawEntry&);
-  // None: the entry is taken otherwise, or reported.
+  // Returns the end of the message about an unknown key, or nothing if the key was reported or
+  // handled otherwise.
   virtual std::optional<std::string> hint_of_key(const KeySection&, const RawEntry&);
+  // Called after the last key of a section.
   virtual void section_ends(const KeySection&, const RawSection&) {}
 
  private:
   struct Problem {
-    SourceLocation place;  // line 0: after all that have one
+    SourceLocation place;  // line 0 sorts after all problems with a place
     std::string text;
   };
   void homeless(const RawEntry&);

@@ -1,5 +1,6 @@
 #pragma once
-// TOML text -> sections of keys with their locations. The only user of the TOML library.
+// Parses TOML text into sections of keys with their locations. This is the only user of the TOML
+// library.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,22 +9,23 @@
 
 namespace trireme {
 
+// A key and its value as read.
 struct RawEntry {
   std::string key;
   SourceLocation place;
   RawValue value;
 };
 
-// [name], one [[name]], or the keys that stand before any section (name empty).
+// The section [name], one entry [[name]], or the keys before any section (with an empty name).
 struct RawSection {
   std::string name;
   SourceLocation place;
-  bool repeated = false;  // one of [[name]]
+  bool repeated = false;  // one entry [[name]]
   std::vector<RawEntry> entries;
 };
 
-// In the order of the file. Throws Error "source:line:column: ..." on text that is not TOML, a
-// duplicate key included.
+// Returns the sections in the order of the file. Throws Error "source:line:column: ..." if the text
+// is not TOML, for example because of a duplicate key.
 std::vector<RawSection> read_toml(std::string_view text, const std::string& source);
 
 }  // namespace trireme

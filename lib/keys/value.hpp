@@ -1,6 +1,6 @@
 #pragma once
-// A deck's values apart from their keys: as read (RawValue) and as accepted (KeyValue), and the
-// text forms that files and overrides share.
+// Values of keys, first as read from a file (RawValue) and then as accepted (KeyValue). Also the
+// text forms that files and command-line overrides share.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,22 +9,23 @@
 
 namespace trireme {
 
-// Line and column count from 1; line 0: not from the file.
+// A place in a file. Line and column count from 1. Line 0 means that the value is not from a file.
 struct SourceLocation {
   int line = 0, column = 0;
 };
 
-// A TOML value that no key accepts: a table, a date, a time.
+// A TOML value that no key accepts, such as a table, date or time.
 struct ForeignValue {
   std::string kind;
 };
 
+// A value as read, before its type is checked.
 struct RawValue {
   std::variant<bool, std::int64_t, double, std::string, std::vector<RawValue>, ForeignValue> data;
   SourceLocation place;
 };
 
-// "auto": decided by a rule that the key's meaning states.
+// The value "auto". The key's meaning states the rule that decides it.
 struct Automatic {
   bool operator==(const Automatic&) const = default;
 };
@@ -33,26 +34,29 @@ using KeyValue =
     std::variant<Automatic, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                  std::vector<double>, std::vector<std::string>>;
 
-// How a key's text is read: with ${NAME} from the environment, or as it stands.
+// Whether ${NAME} in a text is replaced from the environment or kept as it is.
 enum class TextIs : std::uint8_t { expanded, literal };
-// As TOML text that reads back equal: numbers in shortest round-trip form, "${" kept literal.
+// Returns TOML text that reads back equal. Numbers use their shortest round-trip form. "${" is
+// escaped so that it is not expanded.
 std::string to_toml(const KeyValue&, TextIs = TextIs::expanded);
+// Returns the shortest text that reads back as the same number.
 std::string number_text(double);
 
-// What a value is called in messages: "the text \"x\"", "a table".
+// Returns a description of a value for messages, such as "the text \"x\"" or "a table".
 std::string spoken(const RawValue&);
 
-// The numbers of an override: 1e5, 10_000, .1; the whole text must be one. False otherwise.
+// Read a number from the whole text, in the forms that overrides allow: 1e5, 10_000, .1. Return
+// false if the text is not a number.
 bool read_number(std::string_view, std::int64_t&);
 bool read_number(std::string_view, double&);
-// The integer that a double is exactly; false when it is none or has more than 64 bits.
+// Converts a double to an integer. Returns false if it is not a whole number of at most 64 bits.
 bool whole_number(double, std::int64_t&);
 
-// UTF-8 without zero bytes.
+// Returns true for UTF-8 text without zero bytes.
 bool is_text(std::string_view);
 
-// Replaces ${NAME} from the environment and $${ by a literal ${. Throws Error on an undefined
-// name or a missing brace.
+// Replaces ${NAME} by the value of the environment variable, and $${ by a literal ${. Throws Error
+// if a variable is undefined or a brace is missing.
 std::string expand_environment(std::string_view);
 
 }  // namespace trireme
