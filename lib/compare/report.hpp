@@ -1,5 +1,5 @@
 #pragma once
-// What a comparison found, as lines to read and as one JSON object, which say the same.
+// The result of a comparison, as lines of text and as one JSON object with the same contents.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -10,27 +10,31 @@
 
 namespace trireme {
 
-// Where tensors are: names of parameters and units, and A's stages.
+// The places of tensors in a model: names of parameters and units, and the pipeline stages of run
+// A.
 struct ModelPlaces {
   ModelSpec spec;
-  std::vector<int> stage_of_unit;  // by UnitId
+  std::vector<int> stage_of_unit;  // indexed by UnitId
 
   std::string unit(ParamId) const;
   int stage(ParamId) const;
 };
 
+// Collects the lines and the JSON fields of a comparison's result.
 class Report {
  public:
   using Json = nlohmann::ordered_json;
 
-  // A line, and a field of the object; the field alone where there is no line.
+  // Adds a line of text and sets a field of the JSON object. An empty `line` sets only the field.
   void say(const char* key, Json value, const std::string& line = {});
-  // The same for fields that are lists.
+  // Like say(), but appends `value` to a field that is a list.
   void add(const char* key, Json value, const std::string& line = {});
 
+  // Adds the result for one table. `key` names the table.
   void table(const char* key, const TableComparison&);
   void digests(const DigestComparison&, const ModelPlaces&);
-  // `what`: "checkpoints of step 4".
+  // Adds the result for the tensors of two states. `what` describes them, for example "checkpoints
+  // of step 4".
   void tensors(const std::string& what, const TensorDifferences&, const ModelPlaces&);
 
   const std::string& text() const { return text_; }
@@ -41,8 +45,9 @@ class Report {
   std::string text_;
 };
 
-// "gradients of blocks.1.qkv.weight (unit blocks.1, stage 0)"
+// Returns text such as "gradients of blocks.1.qkv.weight (unit blocks.1, stage 0)".
 std::string tensor_text(const TensorName&, const ModelPlaces&);
+// Returns the same facts as a JSON object.
 Report::Json tensor_json(const TensorName&, const ModelPlaces&);
 
 }  // namespace trireme

@@ -1,44 +1,48 @@
 #pragma once
-// Is the difference of two results what rounding makes? Pure statistics.
+// Decides whether the difference between two results can be explained by rounding. Pure statistics.
 //
-// Two computations that differ in the order of their sums alone are two draws from one
-// distribution. Its width is measured: n replays of the same work, each with all results moved at
-// random by what rounding may move them (kernels/rounding), are compared with one that is not
-// moved. With x a tensor of the latter and e_r that of replay r minus x:
+// Two computations that differ only in the order of their sums are two draws from one distribution.
+// Its width is measured with n replays of the same work. In each replay all results are perturbed
+// at random by the amount that rounding may change them (kernels/rounding). Each replay is compared
+// with an unperturbed computation. Let x be a tensor of the unperturbed computation, and e_r the
+// same tensor of replay r minus x. Let d = b - a be the difference to judge.
 //
-//   size        V = mean of |e_r|^2             d = b - a should have |d|^2 of about 2 V
+//   size        V = mean of |e_r|^2             |d|^2 should be about 2 V
 //   projection  P = mean of (<e_r, x> / <x, x>)^2
 //               alpha = <d, x> / <x, x> should have mean 0 and variance 2 P
 //
-// alpha is the least-squares estimate of the factor 1 + alpha between the two. The rounding of N
-// elements is independent but for what reaches many at once, so alpha is smaller than a single
-// element's relative difference by up to sqrt(N): a factor that no element shows stands out there.
+// 1 + alpha is the least-squares estimate of the factor between the two results. The rounding
+// errors of N elements are independent, except for errors that reach many elements at once. Thus
+// alpha is up to sqrt(N) times smaller than the relative difference of a single element. The
+// projection therefore detects a common factor that is too small to see in any element.
 //
-// To V and P is added what rounding the results to their type makes of them, u^2 / 12 for an
-// element with unit u: two numbers may lie on both sides of a border. |d| / sqrt(2 V) is, where all
-// elements move together, the size of a Student's t with n degrees of freedom, and nearer to 1 the
-// less they do; alpha / sqrt(2 P) is such a t. So the chance that rounding gives as much is at most
-// the distribution's two tails (Student 1908). A difference is explained where all its chances,
-// each times the number of tests (Bonferroni), are above `false_alarm`.
+// V and P include the effect of rounding the results to their type, u^2 / 12 for an element with
+// unit u in the last place, because two close numbers may round to different sides. If all elements
+// move together, |d| / sqrt(2 V) is the magnitude of a Student's t with n degrees of freedom; the
+// less they do, the closer it is to 1. alpha / sqrt(2 P) is a Student's t. So the chance that
+// rounding gives a difference of this size is at most the probability of the distribution's two
+// tails (Student 1908). A difference is explained if both chances, multiplied by the number of
+// tests (Bonferroni), are above `false_alarm`.
 #include <cstdint>
 
 #include "lib/compare/tally.hpp"
 
 namespace trireme {
 
-// Of calling a comparison unexplained that differs by rounding alone.
+// Probability that a comparison is called unexplained although it differs by rounding alone.
 inline constexpr double false_alarm = 1e-6;
-// Replays: more of them cost time, fewer give long tails. With 12 and some 50 tensors a result
-// stands out from 14 standard deviations on.
+// Number of replays. More replays take longer, and fewer give longer tails. With 12 replays and
+// about 50 tensors, a result is detected from 14 standard deviations on.
 inline constexpr int rounding_replays = 12;
 
-// The probability of a |t| at least as large; n >= 1 degrees of freedom. Below 1e-15 it may be 0.
+// Returns the probability that |t| is at least as large, for Student's t with n >= 1 degrees of
+// freedom. Results below 1e-15 may be returned as 0.
 double student_tails(double t, int n);
 
-// How far replays scatter around the one that was not moved.
+// The mean deviation of replays from the unperturbed computation.
 class Spread {
  public:
-  // a: not moved; b: a replay.
+  // Adds a replay. In the Tally, a is the unperturbed computation and b the replay.
   void add(const Tally&);
   int replays() const { return replays_; }
   double size() const { return replays_ > 0 ? size_ / replays_ : 0; }
@@ -49,17 +53,18 @@ class Spread {
   double size_ = 0, projection_ = 0;
 };
 
-// A tensor's difference in units of what rounding makes.
+// A tensor's difference in units of the difference that rounding makes.
 struct Judgement {
   double size = 0;        // |d| / sqrt(2 V)
-  double alpha = 0;       // the common factor is 1 + alpha
+  double alpha = 0;       // estimated common factor of the two results, minus 1
   double projection = 0;  // alpha / sqrt(2 P)
-  double chance = 1;      // the smaller of both, for one test
+  double chance = 1;  // The smaller chance of the two tests that rounding gives this difference.
 };
-// `difference`: a and b are what is judged. Chance 0 where something is not finite, or without
-// replays.
+// Returns the judgement of the two results in `difference`. The chance is 0 if a number is not
+// finite or if there are no replays.
 Judgement judge(const Tally& difference, const Spread&);
-// Of `tests` judgements, two to each, is this one explained?
+// Returns true if rounding explains the difference. `tests` is the number of judgements in the
+// comparison, each of which makes two tests.
 bool explained(const Judgement&, std::size_t tests);
 
 }  // namespace trireme

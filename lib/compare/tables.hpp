@@ -1,5 +1,6 @@
 #pragma once
-// Where the tables of two runs first differ: rows by step, numbers by their bits. Pure.
+// Finds where the tables of two runs first differ. Rows are matched by step, and numbers are
+// compared bit by bit. All comparisons are pure.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -14,48 +15,54 @@
 
 namespace trireme {
 
-// A number of a row that differs.
+// A column in which two rows differ.
 struct ColumnDifference {
   std::string column;
   double a = 0, b = 0;
 };
+// The result of comparing two tables.
 struct TableComparison {
-  std::int64_t steps = 0;             // that both have a row of
-  std::int64_t last = 0;              // the last of these; 0: none
-  std::int64_t equal_until = 0;       // the last of these before which, and at which, all are equal
-  std::optional<std::int64_t> first;  // the first that differs
-  std::vector<ColumnDifference> differ;  // there
+  std::int64_t steps = 0;  // number of steps for which both have a row
+  std::int64_t last = 0;   // the last of these steps; 0 means none
+  // the last step up to which all common rows are equal; 0 means none
+  std::int64_t equal_until = 0;
+  std::optional<std::int64_t> first;     // the first step that differs
+  std::vector<ColumnDifference> differ;  // the columns that differ in step `first`
 };
-// Loss, gradient norm and learning rate: what a run computes. Time and memory are not compared.
+// Compare the columns that a run computes: loss, and in histories also gradient norm and learning
+// rate. Time and memory are not compared.
 TableComparison compare_histories(std::span<const HistoryRow> a, std::span<const HistoryRow> b);
 TableComparison compare_evaluations(std::span<const EvaluationRow> a,
                                     std::span<const EvaluationRow> b);
 
-// A tensor of a row of digests: an array (gradients first, then weights and the optimizer's) of a
-// parameter.
+// One tensor of a row of digests: an array of a parameter. Arrays are gradients, weights and the
+// optimizer's arrays.
 struct DigestPlace {
   std::string array;
   ParamId param;
-  // Which of both has none; empty: neither.
+  // "A" or "B" if that run lacks the tensor; empty if neither does.
   std::string_view missing;
 };
+// The result of comparing two tables of digests.
 struct DigestComparison {
   std::int64_t steps = 0, last = 0, equal_until = 0;  // as in TableComparison
   std::optional<std::int64_t> first;
-  // All tensors that differ there, in the order of cause and effect: gradients, then what the
-  // update makes of them, each in the order of the model.
+  // All tensors that differ in step `first`. Gradients come first, because they cause the
+  // differences in weights and optimizer arrays after the update. Within an array, tensors are in
+  // the order of the model.
   std::vector<DigestPlace> differ;
-  std::size_t tensors = 0;  // compared there
+  std::size_t tensors = 0;  // number of tensors compared in step `first`
 };
-// Error when the runs have other numbers of parameters. Arrays that only one has, another
-// optimizer's, are left out.
+// Compares two tables of digests. Skips arrays that only one run has, such as those of a different
+// optimizer. Throws Error if the runs have different numbers of parameters.
 DigestComparison compare_digests(std::span<const DigestRow> a, std::span<const DigestRow> b);
 
-// Tensors of `row` whose digests in `other` are others, in the same order.
+// Returns the tensors whose digests differ between `row` and `other`, in the order of `row`.
 std::vector<DigestPlace> differing_tensors(const DigestTable& row, const DigestTable& other);
 
-// The whole rows of a file of digests, in order of their steps, of several for one step the last;
-// empty if there is none. Error naming the file and the line of what is no row.
+// Reads the complete rows of a file of digests, ordered by step. If a step has several rows, the
+// last one counts. Returns nothing if there is no file. Throws Error naming the file and line of an
+// invalid row.
 std::vector<DigestRow> read_digests(const std::filesystem::path&);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-// How two arrays of one tensor differ, element by element: taken in pieces, in any order. Pure.
+// Statistics about the differences between two arrays of one tensor, element by element. Elements
+// can be added in pieces and in any order.
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -7,35 +8,37 @@
 
 namespace trireme {
 
-// Units in the last place from a to b: how many representable numbers one is behind the other. The
-// bits of a number of its sign and magnitude are put in order as integers, so that neighbours are
-// one apart through zero too; -0 and +0 are 0 apart, and infinity is one behind the largest number.
-// None where one of them is NaN.
+// Returns the distance from a to b in units in the last place: the number of representable numbers
+// by which they are apart. Distances are counted through zero. -0 and +0 have distance 0, and
+// infinity is one beyond the largest finite number. Returns nothing if a or b is NaN.
 std::optional<std::uint64_t> ulps_between(float a, float b);
 std::optional<std::uint64_t> ulps_between(double a, double b);
-// Of counts of quanta: how many.
+// Returns the difference of two fixed-point gradients, in units of their last place.
 std::optional<std::uint64_t> ulps_between(std::int64_t a, std::int64_t b);
 
+// The statistics of two arrays a and b.
 struct Tally {
   std::int64_t elements = 0;
-  std::int64_t differ = 0;  // in their bits
-  std::int64_t nans = 0;    // of these: one or both are NaN, so that no distance is known
-  std::int64_t first = -1;  // index of the first that differs, -1: none
-  // Of those with a distance, the largest: its index (the lowest of several), -1 where none is.
+  std::int64_t differ = 0;  // elements that differ in their bits
+  // differing elements for which a or b is NaN, so that the distance is unknown
+  std::int64_t nans = 0;
+  std::int64_t first = -1;  // index of the first element that differs; -1 means none
+  // The largest known distance, the lowest index at which it occurs (-1 means none), and the two
+  // numbers there.
   std::uint64_t largest_ulps = 0;
   std::int64_t largest_at = -1;
   double largest_a = 0, largest_b = 0;
-  // Sums over all elements, with d = b - a, for lib/compare/rounding.hpp.
+  // Sums over all elements, with d = b - a. lib/compare/rounding.hpp uses them.
   double a_squares = 0;  // a a
   double d_squares = 0;  // d d
   double product = 0;    // a d
-  // What rounding a to its type may have moved it by: u u / 12 for a unit u in the last place; and
-  // a a u u / 12.
+  // Expected squared error of rounding a to its type, u u / 12 for a unit u in the last place; and
+  // the sum of a a u u / 12.
   double unit_squares = 0, unit_products = 0;
 
   bool equal() const { return differ == 0; }
 
-  // Elements [begin, begin + a.size()) of both.
+  // Adds the elements [begin, begin + a.size()) of both arrays.
   template <class T>
   void add(std::int64_t begin, std::span<const T> a, std::span<const T> b);
 };

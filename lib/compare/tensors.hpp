@@ -1,6 +1,6 @@
 #pragma once
-// Two states of a model, tensor by tensor: from two checkpoints, streamed, or from values in
-// memory.
+// Compares two states of a model tensor by tensor. The states come from two checkpoints, which are
+// streamed, or from values in memory.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,51 +18,58 @@
 
 namespace trireme {
 
-// An array of a parameter: gradients_array, weights_array, or the optimizer's.
+// The name of a tensor: an array (gradients_array, weights_array or one of the optimizer's) of a
+// parameter.
 struct TensorName {
   std::string array;
   ParamId param;
   auto operator<=>(const TensorName&) const = default;
 };
 
+// The result of comparing one tensor.
 struct TensorDifference {
   TensorName name;
   Tally tally;
-  // "A" or "B" when the other has no such array (frozen there, or of another optimizer).
+  // "A" or "B" if only that state has the tensor, because the parameter is frozen in the other
+  // state or the optimizers differ. Otherwise empty.
   std::string_view only_in;
 
   bool differs() const { return !only_in.empty() || !tally.equal(); }
 };
-// In order: gradients, weights, then the optimizer's arrays by name, each in the order of the
-// model.
+// Results for all tensors: gradients, weights, then the optimizer's arrays by name, each in the
+// order of the model.
 using TensorDifferences = std::vector<TensorDifference>;
 
+// Returns the number of tensors that differ.
 std::size_t count_differing(const TensorDifferences&);
-// The first that differs, by that order; null: none.
+// Returns the first tensor that differs, or null if all are equal.
 const TensorDifference* first_differing(const TensorDifferences&);
 
-// Error naming the first differences when the checkpoints are of other models than `spec`, or keep
-// their weights in different types.
+// Throws Error naming the first differences if a checkpoint's model differs from `spec`, or if the
+// checkpoints store weights in different types.
 void require_comparable(const ModelSpec&, const CheckpointReader& a, const CheckpointReader& b);
-// All weights and arrays. Reads both once, a chunk at a time.
+// Compares all weights and optimizer arrays. Reads both checkpoints once, in chunks.
 TensorDifferences compare_states(const ModelSpec&, CheckpointReader& a, CheckpointReader& b);
-// Stops at the first difference.
+// Returns true if the two states are equal. Stops at the first difference.
 bool equal_states(const ModelSpec&, CheckpointReader& a, CheckpointReader& b);
 
-// Elements as they are kept: counts of quanta where gradients are counted.
+// The elements of a tensor in their storage type. Gradients with run.exactness = "invariant" are
+// 64-bit fixed-point numbers.
 using Values = std::variant<std::vector<float>, std::vector<double>, std::vector<std::int64_t>>;
-// Of one rank that holds all.
+// All tensors of a model on one rank, which holds everything.
 using TensorValues = std::map<TensorName, Values>;
 
-// What a step's gradients came to, of what is trained; after step(), before the next.
+// Returns the summed gradients of the trained parameters. Call it after a step and before the next
+// one.
 TensorValues gradients_of(Trainer&);
-// Weights and the optimizer's arrays.
+// Returns the weights and the optimizer's arrays.
 TensorValues state_of(Trainer&);
 
-// Of the tensors that both have.
+// Compares the tensors that both have. Throws Error if their types differ.
 TensorDifferences compare_values(const TensorValues& a, const TensorValues& b);
 
-// By UnitId: the stage that holds the unit, of the first where two do, with so many blocks a stage.
+// Returns the pipeline stage of each unit, indexed by UnitId. A unit that two stages hold gets the
+// first one. `stage_blocks` is the number of blocks on each stage.
 std::vector<int> stages_of_units(const ModelSpec&, std::span<const std::int64_t> stage_blocks);
 
 }  // namespace trireme
