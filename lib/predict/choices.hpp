@@ -1,6 +1,7 @@
 #pragma once
-// The ways to run a model on a number of ranks: over grids, ranks that a mixture's
-// experts are spread over, zero.stage and cadences, schedules, microbatch and recompute.
+// Enumerates the ways to run a model on a given number of ranks. They differ in grid, expert
+// parallelism, ZeRO stage and cadences, pipeline schedule, micro-batch size and activation
+// checkpointing.
 #include <string>
 #include <vector>
 
@@ -8,10 +9,13 @@
 
 namespace trireme {
 
+// One way to run a model.
 struct RunChoice {
   Grid grid;
-  bool mixture = false;  // Grid::expert is chosen, too
-  // 0, or 3 with its cadences: stage 1 is 3 with both once a step, stage 2 with gather once a step.
+  // the model is a mixture of experts, and Grid::expert is part of the choice
+  bool mixture = false;
+  // 0, or 3 with its cadences. Stage 1 is represented as 3 with gather and reduce once a step, and
+  // stage 2 as 3 with gather once a step.
   int zero_stage = 0;
   ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;
   std::int64_t microbatch = 1;
@@ -21,29 +25,33 @@ struct RunChoice {
   bool operator==(const RunChoice&) const = default;
 };
 
-// Does a run on this grid accept the rest of it?
+// Returns true if the choice is valid for the model and batch. The grid is assumed to be valid.
 bool accepts(const PlanInput&, const RunChoice&);
 
-// All that the model and the batch allow. The input's own grid and settings do not matter.
-// most_groups: of ranks of seq that share out positions; each is a kind of rank to simulate.
+// Returns all choices that the model and batch size permit on `ranks` ranks. The grid and settings
+// in the input are ignored. `most_groups` limits the groups of sequence-parallel ranks among which
+// positions are divided, because each group is simulated as a separate kind of rank.
 std::vector<RunChoice> choices_of(const PlanInput&, std::int64_t ranks, int most_groups);
 
+// A pipeline schedule and the number of chunks per stage.
 struct ChunkedSchedule {
   ScheduleKind schedule;
   int chunks;
 };
-// Those that a pipeline and its microbatches allow; chunks are powers of two.
+// Returns the schedules that are possible with `pipe` stages and `microbatches` micro-batches a
+// step. Numbers of chunks are powers of two.
 std::vector<ChunkedSchedule> schedules_of(const PlanInput&, int pipe, std::int64_t microbatches);
 
-// Microbatches of a step.
+// Returns the number of micro-batches in a step.
 std::int64_t microbatches_of(const PlanInput&, const RunChoice&);
 
-// The input as a choice has it.
+// Returns the input with its grid and settings replaced by those of the choice.
 PlanInput input_of(const PlanInput&, const RunChoice&);
 
-// "parallel.pipe=4 parallel.data=8 ...": what to put behind the deck on a command line.
+// Returns the choice as overrides for the command line, such as "parallel.pipe=4 parallel.data=8
+// ...".
 std::string overrides_of(const RunChoice&);
-// Its parts.
+// Return the parts of overrides_of() that concern one setting.
 std::string expert_override(const RunChoice&);
 std::string zero_overrides(const RunChoice&);
 std::string schedule_overrides(const RunChoice&);

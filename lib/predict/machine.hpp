@@ -1,9 +1,9 @@
 #pragma once
-// What a machine takes for operations and messages: the contents of a machine file
-// (lib/predict/machine_file.hpp), and from it the seconds of a workload. What is not known is
-// absent; a duration that needs it is an Error that names it.
+// A model of a machine: the rates in a machine file (lib/predict/machine_file.hpp), from which the
+// time of a workload follows. Unknown rates are absent. A function that needs an absent rate throws
+// Error naming it.
 //
-// All rates are those of one rank while the other ranks of its node are as busy.
+// All rates are per rank while the other ranks of its node are equally busy.
 #include <array>
 #include <map>
 #include <optional>
@@ -18,14 +18,16 @@ namespace trireme {
 template <>
 inline constexpr auto value_names<Direction> = named<Direction>("forward", "backward");
 
-// Rates of products, in FLOP/s, at all M x N x K of three ascending lists; M slowest, K fastest.
+// Rates of matrix products in FLOP/s, for every combination of M, N and K from three ascending
+// lists. M varies slowest and K fastest.
 struct ProductRates {
   DType dtype{};
-  std::optional<MatmulLayout> layout{};  // absent: of all
+  std::optional<MatmulLayout> layout{};  // absent: for all layouts
   std::vector<double> m, n, k, flops;
 };
 
-// Of attention, in FLOP/s as attention_flops counts, by tokens of a sample (ascending).
+// Rates of attention in FLOP/s, by number of tokens in a sample (ascending). FLOPs are counted as
+// attention_flops does.
 struct AttentionRates {
   DType dtype{};
   Direction direction{};
@@ -33,34 +35,36 @@ struct AttentionRates {
   std::vector<double> tokens, flops;
 };
 
-// Seconds of one operation by the bytes that it moves (ascending).
+// Time of one operation by number of bytes that it moves (ascending).
 struct OperationSeconds {
   std::string name;
   DType dtype{};
   std::vector<double> bytes, seconds;
 };
 
-// What carries messages; bytes/s in one direction while the other is used as much.
+// Rates of a link. `bandwidth` is in bytes/s in one direction while the other direction is equally
+// busy.
 struct LinkRates {
   std::optional<double> latency, bandwidth;
-  std::int64_t shared_by = 1;  // ranks of a node that share it
+  std::int64_t shared_by = 1;  // ranks of a node that share the link
 };
 
+// All rates of a machine.
 struct MachineModel {
-  std::string file;          // where it was read, for messages
+  std::string file;          // source file, for messages
   std::string name;          // of the machine
-  std::string source;        // how its numbers came about
-  bool measured = false;     // by `trireme calibrate`
+  std::string source;        // origin of the numbers
+  bool measured = false;     // true for a file of `trireme calibrate`
   std::string backend;       // "host" or "cuda"
-  std::int64_t threads = 0;  // of a rank; 0: does not matter
+  std::int64_t threads = 0;  // threads of a rank; 0 if irrelevant
   std::int64_t ranks_of_node = 1;
-  std::optional<double> memory_bytes;      // of a rank
-  std::optional<double> memory_bandwidth;  // bytes read or written a second
-  std::optional<double> launch;            // seconds of the host to put an operation on a device
-  std::optional<double> operation;         // seconds of the host beside each operation
-  std::optional<double> agreement;         // seconds for ranks of a node to agree on numbers
-  std::optional<double> disk_write;        // bytes/s of a rank
-  std::map<DType, double> peak;            // FLOP/s
+  std::optional<double> memory_bytes;      // memory of a rank
+  std::optional<double> memory_bandwidth;  // bytes/s, reads and writes counted together
+  std::optional<double> launch;      // seconds of host time to launch an operation on a device
+  std::optional<double> operation;   // seconds of host time in addition to each operation
+  std::optional<double> agreement;   // seconds in which the ranks of a node agree on numbers
+  std::optional<double> disk_write;  // bytes/s of a rank
+  std::map<DType, double> peak;      // FLOP/s
   std::optional<double> peak_tf32;
   std::vector<ProductRates> products;
   std::vector<AttentionRates> attention;
@@ -68,22 +72,26 @@ struct MachineModel {
   LinkRates near, far;  // within a node, between nodes
 };
 
-// The field, or an Error that says which is missing and what it is needed for.
+// Returns the value of a field. Throws Error naming `field` and `why` it is needed if the value is
+// absent.
 double required(const MachineModel&, const std::optional<double>&, std::string_view field,
                 std::string_view why);
-// Bytes/s that a rank has of a link while the others that share it are as busy. Error naming
-// NAME.bandwidth where that is not known.
+// Returns the bandwidth in bytes/s of one rank while the other ranks that share the link are
+// equally busy. Throws Error naming NAME.bandwidth if it is unknown.
 double share_of(const MachineModel&, const LinkRates&, std::string_view name);
 
-// FLOP/s of a rank's machine in this type; none: not known.
+// Returns the peak rate of a rank in FLOP/s for a type, or nothing if it is unknown.
 std::optional<double> peak_of(const MachineModel&, DType, bool tf32);
 
-// Seconds on its queue.
+// Returns the seconds that a workload takes on its queue. Throws Error if a rate that it needs is
+// absent.
 double seconds_of(const MachineModel&, const Workload&);
 
-// Piecewise linear in the logarithms of both. Outside of x as at its ends; `proportional`: above
-// its end, and on both sides of a single size, as many times as `at` is.
+// How values beyond the last `x` are found. `constant` returns the last value. `proportional`
+// scales the last value with `at`, and does so in both directions if there is only one `x`. Values
+// below the first `x` are otherwise constant.
 enum class Extrapolation : std::uint8_t { constant, proportional };
+// Interpolates y at `at`, piecewise linear in the logarithms of x and y.
 double interpolate(const std::vector<double>& x, const std::vector<double>& y, double at,
                    Extrapolation);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Machine files: TOML, read like a deck. docs/scale.md has what each key means.
+// Reads and writes machine files, which are TOML like decks. docs/scale.md explains the keys.
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -8,17 +8,18 @@
 
 namespace trireme {
 
-// Throws Error, a line "file:line:column: ..." for each problem of what is no machine file: unknown
-// sections and keys, wrong types, values out of range, lists that do not fit each other, keys that
-// are missing.
+// Returns the contents of a machine file. Throws Error with one line "file:line:column: ..." for
+// each problem: unknown sections or keys, wrong types, values out of range, lists of unequal
+// length, and missing keys.
 MachineModel parse_machine(std::string_view text, const std::string& source_name);
+// Reads a machine file. Throws Error if there is no such file, and as parse_machine() does.
 MachineModel load_machine(const std::filesystem::path&);
 
-// The text of a machine file, of what is not as it is by default: numbers that are not whole, or
-// from 1e9 on, have four digits.
+// Returns the text of a machine file, without the keys that have their default. Numbers that are
+// not whole, or are 1e9 or more, are written with four digits.
 std::string machine_text(const MachineModel&);
 
-// A table of all sections and keys, for docs/scale.md.
+// Returns a table of all sections and keys for docs/scale.md.
 std::string machine_reference();
 
 }  // namespace trireme

@@ -1,11 +1,13 @@
 #pragma once
-// The keys of a machine file, row by row: what each takes and which member of MachineModel it is.
+// Declares the keys of a machine file: for each key its type, its range and the member of
+// MachineModel that holds its value.
 #include <vector>
 
 #include "lib/keys/key.hpp"
 
 namespace trireme {
 
+// Returns the sections of a machine file with their keys.
 const std::vector<KeySection>& machine_sections();
 
 }  // namespace trireme

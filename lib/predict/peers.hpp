@@ -1,6 +1,7 @@
 #pragma once
-// What simulations of steps on hosts and on devices share: a kind of rank at a point of its
-// recording, and who takes part in what.
+// Shared parts of the simulations of steps on hosts and on devices: the progress of each kind of
+// rank through its recording, and the matching of transfers between kinds. A kind is a set of ranks
+// whose steps are alike.
 #include <array>
 #include <limits>
 #include <span>
@@ -10,36 +11,40 @@
 
 namespace trireme {
 
+// The time of an event that is not known yet.
 inline constexpr double never = std::numeric_limits<double>::infinity();
 
+// The progress of one kind of rank through its recording.
 struct SimulatedKind {
-  // An operation takes `beside_each` seconds more than the machine says.
+  // `beside_each` is the number of seconds added to every operation.
   SimulatedKind(const MachineModel&, const Recording&, double beside_each);
 
   const Recording* recording;
   KindTimes times;
-  std::vector<double> seconds;  // by workload
-  std::size_t next = 0;         // action
+  std::vector<double> seconds;  // time of each workload
+  std::size_t next = 0;         // index of the next action
 
   bool done() const { return next == recording->actions.size(); }
   const Action& action() const { return recording->actions[next]; }
   const Transfer& transfer(std::int32_t i) const {
     return recording->transfers[static_cast<std::size_t>(i)];
   }
-  // Of a workload; -1: nothing is asked.
+  // Returns the time of a workload, or 0 for -1.
   double cost(int workload) const {
     return workload < 0 ? 0 : seconds[static_cast<std::size_t>(workload)];
   }
   double& exposed(Axis a) { return times.exposed[static_cast<std::size_t>(a)]; }
 };
 
+// Matches the transfers of all kinds of rank.
 class Peers {
  public:
-  // Error where transfers of the kinds do not match.
+  // Throws Error if the transfers of the kinds do not match. The recordings must outlive this
+  // object.
   Peers(const MachineModel&, std::span<const Recording>);
 
-  // f(kind, transfer) for the other side of a send or receive, and for all kinds that take part in
-  // a collective, its own too.
+  // Calls f(kind, transfer) for each participant of a transfer. For a send or receive this is the
+  // other side. For a collective these are all participating kinds, including `kind` itself.
   template <class F>
   void each_peer(std::size_t kind, std::int32_t transfer, const F& f) const {
     const auto& t = kinds_[kind].transfers[static_cast<std::size_t>(transfer)];
@@ -51,18 +56,20 @@ class Peers {
         collectives_[static_cast<std::size_t>(j)][comm].at(static_cast<std::size_t>(other)));
   }
 
-  // A kind comes to its next agreement of all ranks.
+  // Records that a kind reached its next agreement of all ranks at time `at`.
   void arrive(std::size_t kind, double at) { agreements_[kind].push_back(at); }
-  // When the last kind came to the agreement that this one came to last; never: not known yet.
+  // Returns the time at which the last kind reached the agreement that `kind` reached last, or
+  // `never` if some kind has not.
   double last_arrival(std::size_t kind) const;
-  double agreement() const { return agreement_; }  // seconds, once all have come
+  // Returns the seconds that an agreement takes once all ranks have arrived
+  double agreement() const { return agreement_; }
 
   bool pipelined() const { return stages_ > 1; }
 
  private:
   std::span<const Recording> kinds_;
-  // By kind and transfer: the other side of a send or receive (an index into the peer's transfers),
-  // and for a collective its number on its communicator.
+  // Indexed by kind and transfer. For a send or receive, the other side (an index into the peer's
+  // transfers). For a collective, its number on its communicator.
   std::vector<std::vector<std::int32_t>> other_;
   std::vector<std::array<std::vector<std::int32_t>, comm_count>> collectives_;
   std::vector<std::vector<double>> agreements_;

@@ -1,5 +1,6 @@
 #pragma once
-// What a run takes on a machine: each kind of rank's step recorded, all of them simulated together.
+// Predicts the time of a run on a machine. The step of each kind of rank is recorded, and all
+// recordings are simulated together.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -10,39 +11,44 @@
 
 namespace trireme {
 
-// What of a run lies outside its steps.
+// The parts of a run besides its steps.
 struct RunInput {
   std::int64_t steps = 0;
   CheckpointConfig checkpoint;
-  bool tf32 = false;  // f32 products on tensor cores
+  bool tf32 = false;  // use tensor cores for f32 products
 };
 
+// The predicted time of a run.
 struct Prediction {
-  double step = 0;  // seconds
+  double step = 0;  // seconds of a step
   double tokens_a_second = 0;
-  double utilisation = 0;  // model FLOPs of the peak; 0: no peak known
+  // fraction of the peak rate that the model's FLOPs use; 0 if no peak is known
+  double utilisation = 0;
   Lost lost;
-  double bubble_share() const { return lost.bubble / step; }  // of all stages' time
-  double checkpoint = 0;         // seconds that training waits for one; 0: no disk known
-  std::int64_t checkpoints = 0;  // of the run
+  double bubble_share() const { return lost.bubble / step; }  // fraction of all stages' time
+  // seconds that training waits for a checkpoint; 0 if no disk rate is known
+  double checkpoint = 0;
+  std::int64_t checkpoints = 0;  // number in the run
   double run = 0;                // seconds of all steps and checkpoints
-  // Attention within documents or under a soft cap on a GPU: cuDNN does not compute it, and machine
-  // files hold the rate of what it does. Then the step is predicted too short.
+  // True if the step uses attention within documents or a soft cap on a GPU. Machine files hold the
+  // rate of cuDNN's attention, which does not support these, so the predicted step is too short.
   bool slower_attention = false;
 };
 
-// Recordings of all kinds of rank.
+// Returns a recording of a step for each kind of rank.
 std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const MachineModel&);
 
+// Returns the prediction for a run whose simulated step is given. `checkpoint_bytes` is the most
+// that one rank writes into a checkpoint.
 Prediction predict(const PlanInput&, const RunInput&, const MachineModel&, const Simulated&,
                    double checkpoint_bytes);
 
-// Lines for the terminal, and the same as JSON.
+// Return the prediction as lines for the terminal and as JSON.
 std::string prediction_text(const Prediction&, const MachineModel&);
 nlohmann::ordered_json prediction_json(const Prediction&, const MachineModel&);
 
-// The step as a Chrome trace: a process for each kind of rank, named as its first rank, a track for
-// each queue.
+// Returns the step as a Chrome trace. Each kind of rank is a process, named after its first rank,
+// and each queue is a track.
 std::string prediction_trace(std::span<const Recording>, const Simulated&);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Records a step: a dry backend and an observer of the communicators that write down what they are
-// asked for.
+// Records the operations and messages of a step. The recorder is a dry backend, which computes
+// nothing, and an observer of the communicators.
 #include <array>
 #include <map>
 #include <optional>
@@ -16,13 +16,15 @@
 
 namespace trireme {
 
+// Writes down everything that a rank's step requests of backend and communicators.
 class Recorder final : public Dry, public engine::Observer {
  public:
-  // Axes and grid are those of this rank. Accesses are not checked.
+  // Prepares to record `rank`. The order of memory accesses is not checked.
   Recorder(DryTarget, const PlanInput&, Placement, int rank);
 
-  // Begins to write down; before that everything is only made.
+  // Begins recording. Operations before start() are executed but not recorded.
   void start(const Axes&);
+  // Ends recording and returns the result.
   Recording stop();
 
   void put(Queue, const kernel::Operation&) override;
@@ -47,18 +49,18 @@ class Recorder final : public Dry, public engine::Observer {
   Placement placement_;
   Grid grid_;
   RankKinds kinds_;
-  int shard_;       // zero's sharers
-  bool immediate_;  // operations are done when they are put: no event says anything
+  int shard_;       // ranks that share one copy of the state
+  bool immediate_;  // operations complete when they are issued, so events carry no information
   bool on_ = false, within_call_ = false;
   Recording out_;
   std::map<Workload, int> known_;
   std::optional<Comms> comms_;
-  std::array<NodeSpread, comm_count> spreads_;  // of the ranks of each
+  std::array<NodeSpread, comm_count> spreads_;  // nodes of each communicator's ranks
   std::unordered_map<const engine::Operation*, std::int32_t> in_flight_;
 };
 
-// One step of the run that trains most; no replay. `account`, if given, gets the memory that it
-// takes, with the copy that checkpoints are written from.
+// Records one step of the run, the one that trains the most parameters, without replay. `account`,
+// if given, receives the memory in use, including the copy from which checkpoints are written.
 Recording record_step(const PlanInput&, const DryTarget&, Placement, int rank,
                       Account* account = nullptr);
 

@@ -1,9 +1,10 @@
 #pragma once
-// One rank's step as it was asked of a machine: operations on queues, events, messages, and where
-// the host waits. Data alone; what it takes is for lib/predict/simulate.
+// A recording of one rank's step: operations on queues, events, messages, and the points where the
+// host waits. A recording is plain data without times; lib/predict/simulate.hpp computes those.
 //
-// Words: a kind is a set of ranks whose steps are alike (lib/plan/rank_kinds.hpp); one of them is
-// recorded for all. A workload is an operation with all that its time depends on.
+// Terms: a kind is a set of ranks whose steps are alike (lib/plan/rank_kinds.hpp). One rank is
+// recorded for all ranks of its kind. A workload is an operation with everything that its time
+// depends on.
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -20,38 +21,42 @@
 
 namespace trireme {
 
-// How a product's operands lie: x W' (forward), dy W (gradient of the input), dy' x (of the
-// weight).
+// Memory layout of a matrix product's operands: x W' (forward pass), dy W (gradient of the input),
+// dy' x (gradient of the weight).
 enum class MatmulLayout : std::uint8_t { nt, nn, tn };
 template <>
 inline constexpr auto value_names<MatmulLayout> = named<MatmulLayout>("nt", "nn", "tn");
 
+// An operation with everything that its time depends on.
 struct Workload {
-  std::string_view name;  // as machine files have it: the operation's, or a variant's
+  std::string_view name;  // name in machine files: the operation's, or that of a variant
   DType dtype = DType::f32;
-  double bytes = 0, flops = 0;      // kernels/operation.hpp: Work
-  std::array<std::int64_t, 3> m{};  // of a product: M, N, K; grouped: of one of mean size
+  double bytes = 0, flops = 0;  // work, counted as in kernels/operation.hpp (Work)
+  // M, N, K of a product; of a grouped product, those of a group of mean size
+  std::array<std::int64_t, 3> m{};
   MatmulLayout layout{};
-  // Of attention: heads of all samples, and the tokens of a sample whose queries see as many keys
-  // on average, all before them.
+  // For attention: the number of heads in all samples, and the length of a causal sample whose
+  // queries attend to as many keys on average.
   std::int64_t tokens = 0, head_dim = 0, heads = 0;
 
   auto operator<=>(const Workload&) const = default;
 };
 
-// What waits for messages are charged to.
+// The axis to which waiting for messages is attributed.
 enum class Axis : std::uint8_t { shard, seq, pipe, expert, all };
 template <>
 inline constexpr auto value_names<Axis> = named<Axis>("shard", "seq", "pipe", "expert", "all");
 inline constexpr int axis_count = 5;
+// Returns the axis of a communicator.
 Axis axis_of(Comm);
 
+// The amount of data in messages.
 struct Volume {
   double bytes = 0;
   std::int64_t messages = 0;
 };
 
-// An operation of lib/comm, as one rank sees it.
+// A collective, send or receive as one rank sees it.
 struct Transfer {
   enum class Pattern : std::uint8_t { gather, scatter, exchange, send, receive };
   Pattern pattern{};
@@ -60,29 +65,32 @@ struct Transfer {
   engine::Doing doing{};
   std::string unit;
   int microbatch = -1;
-  int peer = -1;             // of a send or receive: the other kind
-  int ranks = 1;             // that take part
-  NodeSpread spread;         // their nodes
-  Volume out_near, out_far;  // sent within the node, to other nodes
+  int peer = -1;             // kind on the other side of a send or receive; -1 for a collective
+  int ranks = 1;             // number of participants
+  NodeSpread spread;         // nodes of the participants
+  Volume out_near, out_far;  // sent within the node and to other nodes
   Volume in_near, in_far;
-  int own = -1;             // workload: what stays on this rank is copied
-  int cast = -1, sum = -1;  // workloads of all messages together: before, after they travel
+  int own = -1;  // workload that copies the data that stays on this rank; -1 means none
+  // Workloads that convert all messages before sending, and add them after receiving; -1 means
+  // none.
+  int cast = -1, sum = -1;
 
   double bytes_in() const { return in_near.bytes + in_far.bytes; }
   double bytes_out() const { return out_near.bytes + out_far.bytes; }
 };
 
+// One request of the recorded step, or one point where the host waits.
 struct Action {
   enum class What : std::uint8_t {
-    compute,   // index: a workload
-    record,    // event
-    wait,      // queue waits for event
-    call,      // index: a transfer begins
-    finish,    // index: the host goes on when it is complete
-    poll,      // what is in flight may progress
-    download,  // the host goes on when the queue is done; bytes come with it
+    compute,   // index: the workload
+    record,    // records an event
+    wait,      // the queue waits for an event
+    call,      // starts a transfer; index: the transfer
+    finish,    // the host waits until a transfer is complete; index: the transfer
+    poll,      // lets transfers in flight progress
+    download,  // the host waits until the queue has copied bytes to it
     upload,
-    agree,  // the host goes on when all ranks are here
+    agree,  // the host waits until all ranks are here
   };
   What what{};
   Queue queue{};
@@ -90,18 +98,19 @@ struct Action {
   Event event{};
 };
 
-// A scope of the step, from one action to the one behind its last.
+// A named part of the step: the actions [begin, end).
 struct Scope {
   std::string name, unit;
   int microbatch = -1;
   std::int64_t begin = 0, end = 0;
 };
 
+// All actions of one rank's step.
 struct Recording {
   int rank = 0;
   int ranks = 1, ranks_of_node = 1;  // of the job
   Grid::At at;
-  std::array<std::vector<int>, comm_count> members;  // kinds of the ranks of each comm
+  std::array<std::vector<int>, comm_count> members;  // kinds of the ranks in each communicator
   std::vector<Workload> workloads;
   std::vector<Transfer> transfers;
   std::vector<Action> actions;

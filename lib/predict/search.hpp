@@ -1,7 +1,8 @@
 #pragma once
-// The fastest ways to run a model on a number of ranks: over all that lib/predict/choices.hpp has.
-// What cannot be among the fastest is left out by bounds that
-// are never above the truth, so the best found is the best there is; the rest is simulated.
+// Searches for the fastest ways to run a model on a given number of ranks, among the choices of
+// lib/predict/choices.hpp. Choices that cannot be among the fastest are excluded by lower bounds on
+// time and memory. The bounds are never above the true values, so the search finds the best
+// choices. All other choices are simulated.
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,23 +11,27 @@
 
 namespace trireme {
 
-// The fastest with one thing changed.
+// The fastest choice with one setting changed.
 struct Alternative {
-  std::string overrides;  // of what is changed
+  std::string overrides;  // the changed setting
   Trial trial;
 };
 
+// The result of a search.
 struct SearchResult {
-  std::vector<Trial> best;                      // the fastest first
-  std::int64_t choices = 0;                     // in all
-  std::int64_t too_large = 0, too_slow = 0;     // left out by bounds on memory and on time
-  std::int64_t simulated = 0, over_memory = 0;  // of these
+  std::vector<Trial> best;                   // the fastest first
+  std::int64_t choices = 0;                  // number of all choices
+  std::int64_t too_large = 0, too_slow = 0;  // excluded by the bounds on memory and time
+  // simulated, and how many of these need too much memory
+  std::int64_t simulated = 0, over_memory = 0;
   std::vector<Alternative> alternatives;
 };
 
+// Whether to exclude choices by bounds or to simulate all of them.
 enum class Bounds : std::uint8_t { prune, try_all };
 
-// `memory`: bytes that a rank may reserve. The input's own grid and settings do not matter.
+// Returns the `most` fastest choices on `ranks` ranks. The grid and settings in the input are
+// ignored. `memory` is the number of bytes that a rank may reserve; absent means unlimited.
 SearchResult search(const PlanInput&, const DryTarget&, const MachineModel&, std::int64_t ranks,
                     std::optional<double> memory, Bounds = Bounds::prune, std::size_t most = 10);
 

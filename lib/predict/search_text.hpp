@@ -1,5 +1,5 @@
 #pragma once
-// What a search found, in words.
+// Formats the result of a search for the terminal.
 #include <optional>
 #include <string>
 
@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-// `memory`: bytes that a rank may reserve.
+// Returns the result as text. `memory` is the number of bytes that a rank may reserve; absent means
+// unlimited.
 std::string search_text(const SearchResult&, std::optional<double> memory);
 
 }  // namespace trireme

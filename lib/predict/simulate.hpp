@@ -1,11 +1,12 @@
 #pragma once
-// When everything of a step happens: recordings of all kinds of rank run together, each operation
-// taking what the machine takes. Overlap and waiting come of that alone. Pure.
+// Simulates a step: computes the time of every action in the recordings of all kinds of rank, which
+// run together. Each operation takes the time that the machine model gives. Overlap and waiting
+// result from the simulation. All functions are pure.
 //
-// On a backend that computes at once (host), operations run in the program's order and messages
-// move only while the program polls or waits, their bytes being copied by the receiver's processor
-// within a node. On a device, queues run beside the host and beside each other, ordered by events;
-// a collective starts when all that take part have come to it on their queues, and transfers of
+// On a backend that computes immediately (host), operations run in program order. Messages move
+// only while the program polls or waits, and the receiver's processor copies messages from its own
+// node. On a device, queues run concurrently with the host and with each other, ordered by events.
+// A collective starts when all participants have reached it on their queues, and transfers on
 // several queues share a rank's links.
 #include <array>
 #include <span>
@@ -16,29 +17,35 @@
 
 namespace trireme {
 
+// A period of time, in seconds.
 struct Period {
   double begin = 0, end = 0;
   double length() const { return end - begin; }
 };
 
-// Time that a kind of rank loses to others.
+// A period in which a kind of rank waits for others.
 struct LostPeriod {
   Axis axis{};
   engine::Doing doing{};
-  std::int32_t transfer = -1;  // -1: agreement
+  std::int32_t transfer = -1;  // -1 means an agreement
   Period period;
 };
 
+// The times of one kind of rank.
 struct KindTimes {
-  std::vector<Period> actions;    // by action: on its queue; of the host's own, when it was at it
-  std::vector<Period> transfers;  // from the call until it was seen to be complete
+  // Indexed by action: its time on its queue, or for an action of the host the time the host spent
+  // on it.
+  std::vector<Period> actions;
+  std::vector<Period> transfers;  // from the call until the host or queue sees it complete
   std::vector<LostPeriod> waits;
-  std::array<double, axis_count> exposed{};  // messages that computing waits for or makes way for
-  double bubble = 0;   // waiting for other stages' work, before any message of it is in flight
-  double starved = 0;  // of a device: computing waits for the host to ask for more
+  // seconds in which computing waits for messages or is interrupted by them, by axis
+  std::array<double, axis_count> exposed{};
+  double bubble = 0;   // seconds of waiting for other stages' work before its message is in flight
+  double starved = 0;  // seconds in which a device's compute queue waits for the host to issue work
   double end = 0;
 };
 
+// The simulated step of all kinds of rank.
 struct Simulated {
   std::vector<KindTimes> kinds;
   double seconds = 0;  // of the step
@@ -46,32 +53,36 @@ struct Simulated {
 
 // Seconds of a step in which ranks do not compute.
 struct Lost {
-  double bubble = 0;                         // the mean of all kinds of rank
-  double starved = 0;                        // of a device; here and below the most of any kind
-  std::array<double, axis_count> exposed{};  // messages of an axis
+  double bubble = 0;   // mean over all kinds of rank
+  double starved = 0;  // of a device; here and below the maximum over all kinds of rank
+  std::array<double, axis_count> exposed{};  // messages, by axis
 };
 Lost lost_in(const Simulated&);
 
-// Error naming a field of the machine that is absent and needed.
+// Returns the simulated step. Throws Error naming a field of the machine if it is needed and
+// absent.
 Simulated simulate(const MachineModel&, std::span<const Recording>);
 
-// The two of which simulate takes one.
+// The two implementations of simulate(), chosen by the machine's backend.
 Simulated simulate_host(const MachineModel&, std::span<const Recording>);
 Simulated simulate_device(const MachineModel&, std::span<const Recording>);
 
-// What a transfer takes once all that take part are there: seconds of latency, and of each
+// The time of a transfer once all participants have arrived: seconds of latency, and of each
 // direction of the rank's links.
 struct TransferTime {
   double latency = 0;
   double near_in = 0, near_out = 0, far_in = 0, far_out = 0;
-  bool at_once = false;  // on all links: a ring; else within the node, then between nodes
+  // True if all links are used at once, as in a ring. False if the links within the node are used
+  // before those between nodes.
+  bool at_once = false;
 };
 TransferTime transfer_time(const MachineModel&, const Transfer&);
-// Seconds of one that has the links to itself.
+// Returns the seconds of a transfer that does not share its links.
 double transfer_seconds(const MachineModel&, const Transfer&);
 
-// Seconds in which all ranks of a step agree on numbers: those of a node, then the nodes by
-// recursive doubling (Thakur, Rabenseifner and Gropp 2005), each round a message.
+// Returns the seconds in which all ranks of a step agree on numbers. The ranks of a node agree
+// first, then the nodes by recursive doubling (Thakur, Rabenseifner and Gropp 2005), with one
+// message per round.
 double agreement_seconds(const MachineModel&, const Recording&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// A choice's step, simulated.
+// Simulates the step of a choice.
 #include <algorithm>
 #include <vector>
 
@@ -9,10 +9,12 @@
 
 namespace trireme {
 
+// The simulated step of a choice.
 struct Trial {
   RunChoice choice;
   double seconds = 0;  // of a step
-  // Of a rank of each kind: bytes that it needs, and that it sends in a step.
+  // For a rank of each kind: the bytes of memory that it needs, and the bytes that it sends in a
+  // step.
   std::vector<std::size_t> needed_by_kind = {};
   std::vector<double> sent_by_kind = {};
   Lost lost = {};
@@ -21,16 +23,16 @@ struct Trial {
   double sent() const { return std::ranges::max(sent_by_kind); }
 };
 
-// A step with that many microbatches.
+// Simulates a step of a choice with `microbatches` micro-batches.
 Trial simulate_choice(const PlanInput&, const DryTarget&, const MachineModel&, const RunChoice&,
                       std::int64_t microbatches);
 
-// Steps of very many microbatches are continued from steps with fewer of them, which may need a
-// little less memory.
+// Simulates a step of a choice. Steps with very many micro-batches are extrapolated from steps with
+// fewer, which may need slightly less memory.
 Trial try_choice(const PlanInput&, const DryTarget&, const MachineModel&, const RunChoice&);
 
-// Memory as the plan of that very choice has it, of the kinds that may need most: with all
-// microbatches, an evaluation and whatever else a run does.
+// Replaces the memory in a trial by the exact plan of its choice, for the kinds that may need the
+// most. The plan includes all micro-batches, an evaluation and everything else that a run does.
 void plan_memory(Trial&, const PlanInput&, const DryTarget&);
 
 }  // namespace trireme

@@ -1,21 +1,25 @@
 #pragma once
-// From an operation to what its time depends on. Pure.
+// Maps operations to workloads, which contain everything that their time depends on. All functions
+// are pure.
 #include "kernels/operations.hpp"
 #include "lib/predict/recording.hpp"
 
 namespace trireme {
 
-// Does a product do what follows it (Epilogue) by itself, or are those operations of their own?
+// Whether a matrix product includes the time of its epilogue, or the epilogue counts as separate
+// operations.
 enum class EpilogueTime : std::uint8_t { fused, apart };
 
-// One workload, or more where a product's epilogue stands apart. Names of variants: "copy" and
-// "add" for copies, "cross_entropy_grad" where logits become their gradient.
+// Returns the workload of an operation, and those of a product's epilogue if they are separate.
+// Variants have names of their own: "copy" and "add" for copies, "cross_entropy_grad" if logits are
+// replaced by their gradient.
 std::vector<Workload> workloads_of(const kernel::Operation&, EpilogueTime);
-// Has it the rate of a product of its M, N, K? Of experts', those of one of them.
+// Returns true if the workload is timed by the rate of a matrix product with its M, N and K. For
+// products of experts these are the sizes of one expert.
 bool is_product(std::string_view name);
-// Those that workloads_of may give, but for products and attention, in order.
+// Returns the sorted names of all workloads except matrix products and attention.
 std::vector<std::string> workload_names();
-// Of one copy of `elements`.
+// Returns the workload of copying `elements` elements.
 Workload copy_workload(double elements, DType from, DType to, Accumulate);
 
 }  // namespace trireme
