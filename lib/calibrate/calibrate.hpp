@@ -1,5 +1,6 @@
 #pragma once
-// Measures a machine: operations on their own and messages between ranks, never a training step.
+// Measures a machine for a machine file. Measures single operations and messages between ranks, but
+// never a training step.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,28 +13,31 @@
 
 namespace trireme {
 
+// What to measure, and how.
 struct CalibrationSettings {
-  std::vector<DType> dtypes;   // to compute in
-  int threads = 1;             // of a rank
-  double least = 0.01;         // seconds that all passes of a measurement last at least
-  std::filesystem::path disk;  // a directory that checkpoints would be written to
-  std::optional<transport::OpenDevice> device{};  // what carries messages between devices
-  std::string name;                               // of the machine
-  // What was measured before: then links, agreement and disk alone are measured.
+  std::vector<DType> dtypes;  // compute types
+  int threads = 1;            // threads of a rank
+  double least = 0.01;        // minimum seconds of a measurement, all passes together
+  // directory to which checkpoints would be written; empty skips the disk
+  std::filesystem::path disk;
+  std::optional<transport::OpenDevice> device{};  // opens the transport between devices
+  std::string name;                               // name of the machine
+  // Earlier measurements of operations. If given, only links, agreement and disk are measured.
   std::optional<MachineModel> operations{};
 };
 
-// Collective: all ranks measure at the same time, as they would compute. Links are measured where
-// there are several ranks.
+// Measures the machine. Collective: all ranks measure at the same time, as they would compute.
+// Links are measured only if there are several ranks.
 MachineModel calibrate(Backend&, const Communicator& world, const CalibrationSettings&);
 
-// FLOP/s of a product.
+// Returns the rate of a matrix product in FLOP/s.
 using ProductRate = std::function<double(std::int64_t m, std::int64_t n, std::int64_t k)>;
-// At all M x N x K of ascending sizes, K fastest. What would take too long or more memory than a
-// device may have is not measured: it has the rate with the next smaller of its largest size.
+// Returns the rates for all M x N x K from ascending sizes; K varies fastest. A product that would
+// take too long or too much device memory is not measured. Its rate is that of the product whose
+// largest size is the next smaller one.
 std::vector<double> rates_by_size(const std::vector<double>& sizes, const ProductRate&);
 
-// Its parts.
+// The parts of calibrate() that measure one compute type.
 std::vector<ProductRates> product_rates(Backend&, const Stopwatch&, DType);
 std::vector<AttentionRates> attention_rates(Backend&, const Stopwatch&, DType);
 std::vector<OperationSeconds> operation_seconds(Backend&, const Stopwatch&, DType);

@@ -1,7 +1,7 @@
 #pragma once
-// Memory for what is measured, and how an operation is measured: on other operands in each call, so
-// that they come from where a model's come from. What a step keeps and all of its weights are
-// larger than a cache; the operands of small operations stay in it.
+// Operands for measurements. Each call of an operation gets different operands, so that data comes
+// from the same level of the memory hierarchy as in training. The weights and activations of a step
+// are larger than a cache, while the operands of small operations stay in it.
 #include <functional>
 #include <vector>
 
@@ -10,13 +10,15 @@
 
 namespace trireme {
 
-// Tensors of random numbers in [-1, 1): what a device draws for them, and so its clock, depends on
-// them.
+// Allocates tensors of random numbers in [-1, 1). Random data matters because a device's power
+// draw, and so its clock rate, depends on it.
 class SampleOperands {
  public:
   explicit SampleOperands(Backend&);
+  // Returns a new tensor, which lives as long as this object. Integers are all 5.
   View take(DType, const Shape&);
-  // i32 below `end`, in no order: all of them where there are as many.
+  // Returns an i32 tensor of shuffled numbers in [0, end). Every number occurs if there are enough
+  // elements.
   View numbers(const Shape&, std::int64_t end);
 
  private:
@@ -25,7 +27,7 @@ class SampleOperands {
   std::vector<Tensor> tensors_;
 };
 
-// Seconds of one call of an operation, of which `make` makes one on operands of its own.
+// Returns the seconds of one call of an operation. `make` returns the operation with new operands.
 double seconds_of_calls(Backend&, const Stopwatch&,
                         const std::function<kernel::Operation(SampleOperands&)>& make);
 

@@ -1,5 +1,6 @@
 #pragma once
-// How long operations take: run again and again, on all ranks of the job at the same time.
+// Measures the time of operations by running them repeatedly on all ranks of the job at the same
+// time.
 #include <functional>
 #include <vector>
 
@@ -8,17 +9,19 @@
 
 namespace trireme {
 
+// A timer for operations. Its methods are collective.
 class Stopwatch {
  public:
-  // `least`: seconds that each measurement lasts at least.
+  // `least` is the minimum number of seconds for each measurement. Backend and communicator must
+  // outlive this object.
   Stopwatch(Backend& b, const Communicator& world, double least)
       : backend_(b), world_(world), least_(least) {}
 
-  // Seconds of one call of `put`, which puts work on a queue: of the fastest of several batches,
-  // the mean over the ranks. Called with 0, 1, 2, ..., so that it may take other operands each
-  // time. Collective.
+  // Returns the seconds of one call of `put`, which issues work on a queue. Takes the fastest of
+  // several batches on each rank and averages over ranks. `put` is called with 0, 1, 2, ..., so
+  // that it can use different operands each time. Collective.
   double seconds(Queue, const std::function<void(int)>& put) const;
-  // Seconds of one call of something that is done when it returns.
+  // Returns the seconds of one call of a function that is complete when it returns. Collective.
   double seconds(const std::function<void()>& call) const;
 
  private:
