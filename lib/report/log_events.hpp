@@ -1,5 +1,6 @@
 #pragma once
-// What the log of a run says that its tables do not: restarts, skipped steps, checkpoints. Pure.
+// Extracts the events of a run that only its log records: restarts, skipped steps and checkpoints.
+// Pure.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -9,13 +10,16 @@
 
 namespace trireme {
 
+// Events of a run.
 struct LogEvents {
-  std::vector<std::int64_t> restarts;           // the steps restarted from, as they came
-  std::map<std::int64_t, std::string> skipped;  // by step, why
-  std::set<std::int64_t> checkpoints;           // steps
+  // the steps from which the run was restarted, in order of time
+  std::vector<std::int64_t> restarts;
+  std::map<std::int64_t, std::string> skipped;  // the reasons, by step
+  std::set<std::int64_t> checkpoints;           // steps with a checkpoint
 };
 
-// What a restart made again is forgotten.
+// Returns the events in the text of a log. A restart discards events of the steps that the run
+// repeats.
 LogEvents log_events(std::string_view log);
 
 }  // namespace trireme

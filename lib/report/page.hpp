@@ -1,16 +1,17 @@
 #pragma once
-// The page of `trireme report`: one HTML file with its data, its style and its code, Chart.js
-// among it, that opens without a network.
+// The page of `trireme report`: one HTML file that contains its data, style and code, including
+// Chart.js. It opens without a network.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace trireme {
 
-// Error when this build has no Chart.js. `report`: {"version", "made", "runs": as run_report()
-// says, each with "plan" (plan_json's, or null) and "differences" (from the first run's deck)}.
+// Returns the page. `report` is {"version", "made", "runs": as run_report() returns, each with
+// "plan" (from plan_json, or null) and "differences" (from the deck of the first run)}. Throws
+// Error if this build has no Chart.js.
 std::string report_page(const nlohmann::ordered_json& report);
 
-// JSON that stands in a <script> element: nothing in it ends the element.
+// Returns JSON text for a <script> element, escaped so that nothing in it ends the element.
 std::string json_for_script(const nlohmann::ordered_json&);
 
 }  // namespace trireme

@@ -1,23 +1,23 @@
 #pragma once
-// What a run directory tells about its run, as the value that the page of `trireme report` draws.
-// Nothing in the directory is changed or locked: the run may still go on.
+// Reads a run directory into the JSON value that the page of `trireme report` draws. Does not
+// change or lock anything in the directory, so the run may still be active.
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace trireme {
 
-// Error only when there is no such directory. Whatever is missing or cannot be read is null or
-// empty, with a line in "problems":
+// Returns the contents of a run directory. Throws Error only if the directory does not exist. A
+// value that is missing or unreadable is null or empty, and "problems" has a line about it.
 //   name, path, status, reason, step, total_steps, checkpoint, machine, quiet (seconds since the
 //   newest row), rows, tokens
-//   series   loss, grad_norm, lr, tokens_per_second, held_out, of pairs margin, accuracy and both
-//            held out, of routers balance, router_z, least_load, most_load: step, tokens, value,
-//            thinned
+//   series   loss, grad_norm, lr, tokens_per_second, held_out; for pairs margin, accuracy,
+//            held_out_margin, held_out_accuracy; for routers balance, router_z, least_load,
+//            most_load. Each has step, tokens, value, thinned
 //   marks    checkpoints (step, kept), restarts (step), skipped (step, why)
-//   timing   timing.json's processes, oldest first
+//   timing   the processes in timing.json, oldest first
 //   trace    the last step of the newest trace: file, step, left_out, bars
-//   deck     effective.toml
+//   deck     text of effective.toml
 nlohmann::ordered_json run_report(const std::filesystem::path& run);
 
 }  // namespace trireme
