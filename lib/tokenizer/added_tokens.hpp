@@ -26,11 +26,11 @@ struct AddedToken {
 // token or an invalid id.
 std::vector<AddedToken> added_tokens_in(const nlohmann::json&);
 
-// Whitespace around a token, in bytes. A token with lstrip includes the whitespace before it, and
-// one with rstrip the whitespace after it. The first function returns the length of `text` without
-// trailing whitespace.
-std::size_t without_spaces_at_end(std::string_view text);  // length without trailing whitespace
-// length of leading whitespace
+// Returns the length of `text` without trailing whitespace, in bytes. A token with lstrip includes
+// the whitespace before it.
+std::size_t without_spaces_at_end(std::string_view text);
+// Returns the length of the leading whitespace, in bytes. A token with rstrip includes the
+// whitespace after it.
 std::size_t spaces_at_start(std::string_view text);
 
 // A part of a text: one added token, or text that contains none.
