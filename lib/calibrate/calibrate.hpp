@@ -30,7 +30,7 @@ struct CalibrationSettings {
 // Links are measured only if there are several ranks.
 MachineModel calibrate(Backend&, const Communicator& world, const CalibrationSettings&);
 
-// Returns the rate of a matrix product in FLOP/s.
+// A function that returns the rate of a matrix product in FLOP/s.
 using ProductRate = std::function<double(std::int64_t m, std::int64_t n, std::int64_t k)>;
 // Returns the rates for all M x N x K from ascending sizes; K varies fastest. A product that would
 // take too long or too much device memory is not measured. Its rate is that of the product whose
