@@ -1,6 +1,6 @@
 #pragma once
-// Which parts of a model a stage runs, as one chunk or several, and what its program borrows for
-// them. Pure.
+// Divides a model's parts among pipeline stages. A stage runs one chunk of consecutive parts, or
+// several. From its chunks follows what the stage's program borrows. All functions are pure.
 #include <span>
 #include <vector>
 
@@ -10,30 +10,35 @@
 
 namespace trireme {
 
-// Parts [begin, end) of a model.
+// The parts [begin, end) of a model.
 struct PartRange {
   std::size_t begin = 0, end = 0;
 };
 
-// The parts of a virtual stage that holds `blocks[stage]` blocks: the first begins with the
-// embedding, the last ends with final norm and head.
+// Returns the parts of a virtual stage. `blocks[stage]` is the number of blocks on each virtual
+// stage. The first stage begins with the embedding, and the last ends with final norm and head.
 PartRange stage_parts(std::span<const std::int64_t> blocks, std::size_t stage);
-// Of each chunk of a stage.
+// Returns the parts of each chunk of a pipeline stage.
 std::vector<PartRange> chunk_parts(std::span<const std::int64_t> blocks, const Pipeline&,
                                    int stage);
-// What they borrow, each unit once, in order.
+// Returns the units that the parts borrow, each unit once, in order.
 std::vector<UnitId> units_of(const Model&, std::span<const PartRange>);
 
-// What of a range of parts runs backward, by part.
+// The parts of a range that have a backward pass, indexed by part.
 struct BackwardParts {
-  std::vector<std::uint8_t> trains;  // it has a trainable parameter
-  // It or a part before it trains, or a gradient must flow on: a frozen prefix has no backward.
+  std::vector<std::uint8_t> trains;  // the part has a trainable parameter
+  // The part needs a backward pass because it or an earlier part trains, or because the previous
+  // stage needs a gradient. A frozen prefix of the model has no backward pass.
   std::vector<std::uint8_t> needed;
-  bool input = false;  // the stage before wants a gradient
+  bool input = false;  // the previous stage needs a gradient
 };
+// Returns the parts of a range that have a backward pass. `trainable` is indexed by ParamId.
+// `input_wanted` is true if the previous stage needs a gradient.
 BackwardParts backward_parts(const Model&, PartRange, std::span<const std::uint8_t> trainable,
                              bool input_wanted);
 
+// A range of parts that a stage runs at a time, with its backward pass. Part indices count from the
+// begin of the chunk.
 class Chunk {
  public:
   Chunk(const Model& model, PartRange range, BackwardParts backward)
@@ -41,24 +46,26 @@ class Chunk {
 
   std::size_t size() const { return range_.end - range_.begin; }
   const Part& part(std::size_t i) const { return *model_->parts()[place(i)]; }
-  // Of a part among the model's.
+  // Returns the index of a part in the whole model.
   std::size_t place(std::size_t i) const { return range_.begin + i; }
   bool first() const { return range_.begin == 0; }
   bool last() const { return range_.end == model_->parts().size(); }
 
   const BackwardParts& backward() const { return backward_; }
   bool needed(std::size_t i) const { return backward_.needed[i] != 0; }
-  // Are a part's gradients made in forward, or in backward?
+  // Return true if a part's weight gradients are computed in the forward pass (early) or in the
+  // backward pass (late).
   bool early(std::size_t i) const { return adds_in(i, GradientsIn::forward); }
   bool late(std::size_t i) const { return adds_in(i, GradientsIn::backward); }
-  // The units to whose gradients a part adds then.
+  // Return the units to whose gradients a part adds in the forward or backward pass.
   std::span<const Borrow> early_units(std::size_t i) const { return units_if(early(i), i); }
   std::span<const Borrow> late_units(std::size_t i) const { return units_if(late(i), i); }
-  // The units whose weights a part's backward reads. Weight gradients read none.
+  // Returns the units whose weights a part reads to compute input gradients. Weight gradients read
+  // no weights.
   std::span<const Borrow> read_backward(std::size_t i) const {
     return units_if(part(i).backward_reads() == BackwardReads::weights, i);
   }
-  // Does the gradient of a part's input flow on?
+  // Returns true if the gradient of the part's input is needed.
   bool input_wanted(std::size_t i) const { return i > 0 ? needed(i - 1) : backward_.input; }
 
  private:
@@ -74,7 +81,8 @@ class Chunk {
   BackwardParts backward_;
 };
 
-// What a program borrows, in its order; ModelStage visits in the same order.
+// Returns everything that a program borrows, in order. ModelStage must visit the parts in the same
+// order.
 std::vector<Visit> visits(const Program&, std::span<const Chunk>);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// How a model is trained: [train], [optimizer] and [precision] of a deck.
+// Configuration of training: the deck's sections [train], [optimizer] and [precision].
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,45 +9,52 @@
 
 namespace trireme {
 
-// What keeps the experts of a mixture evenly loaded.
+// How the experts of a mixture are kept evenly loaded: not at all, by router biases that follow the
+// loads, or by a loss per sample.
 enum class Balance : std::uint8_t { none, bias, sample };
 template <>
 inline constexpr auto value_names<Balance> = named<Balance>("none", "bias", "sample");
 
-// tokens: the mean loss of the tokens that are learnt; dpo: direct preference optimization, of
-// pairs of documents (Rafailov et al. 2023); distill: what a fixed model makes of these tokens
+// The training objective. tokens: mean loss over the targets. dpo: direct preference optimization
+// on pairs of documents (Rafailov et al. 2023). distill: the distributions of a fixed teacher model
 // (Hinton et al. 2015).
 enum class Objective : std::uint8_t { tokens, dpo, distill };
 template <>
 inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "distill");
 
+// Settings of Objective::distill.
 struct DistillConfig {
-  std::string teacher;     // its checkpoint
-  double temperature = 1;  // t: of both models' softmax(z / t)
-  double weight = 0.5;     // w: the loss is 1 - w of that of tokens, w t^2 of the divergence
+  std::string teacher;     // the teacher's checkpoint
+  double temperature = 1;  // t; both models use softmax(z / t)
+  double weight = 0.5;     // w; the loss is (1 - w) * token loss + w t^2 * divergence
 
   bool operator==(const DistillConfig&) const = default;
 };
 
 struct TrainConfig {
-  std::int64_t batch = 8;       // samples a step, over all ranks
-  std::int64_t microbatch = 0;  // samples a program slot and data rank; 0: not decided yet
-  std::int64_t steps = 0;       // length of the run; exactly one of steps
-  std::int64_t tokens = 0;      // and tokens is above 0
-  std::int64_t seed = 1;        // of initialisation, data order and dropout
+  std::int64_t batch = 8;  // samples per step, over all ranks
+  // Samples per forward/backward pass on each data-parallel rank. 0 means not yet decided.
+  std::int64_t microbatch = 0;
+  // Length of the run, in steps or tokens. Exactly one of these is above 0.
+  std::int64_t steps = 0;
+  std::int64_t tokens = 0;
+  std::int64_t seed = 1;  // for initialization, data order and dropout
   Objective objective = Objective::tokens;
   double dpo_beta = 0.1;
-  std::string dpo_scores{};  // the file of a fixed model's scores; empty: adapters off
+  // file with scores of a fixed model; empty uses the model without adapters
+  std::string dpo_scores{};
   Balance balance = Balance::none;
-  double balance_rate = 0.001;   // bias: how far it moves a step (DeepSeek-V3)
-  double balance_weight = 0.01;  // sample: of its loss, which is 1 for even loads
-  double router_z = 0;           // of the mean square of a router's log sum exp
-  std::int64_t max_skipped = 5;  // skipped steps in a row that stop the run
+  double balance_rate = 0.001;  // for Balance::bias, change of a bias per step (DeepSeek-V3)
+  // for Balance::sample, weight of the loss, which is 1 for even loads
+  double balance_weight = 0.01;
+  double router_z = 0;           // weight of the mean squared log-sum-exp of router logits
+  std::int64_t max_skipped = 5;  // skipped steps in a row after which the run stops
 
   bool operator==(const TrainConfig&) const = default;
 };
 
-// Steps of the whole run: `steps`, or the fewest whose batches of `context` tokens hold `tokens`.
+// Returns the number of steps in the whole run: `steps`, or the fewest steps whose batches of
+// samples with `context` tokens contain `tokens`.
 constexpr std::int64_t total_steps(const TrainConfig& t, std::int64_t context) {
   const std::int64_t step_tokens = t.batch * context;
   return t.steps > 0 ? t.steps : (t.tokens + step_tokens - 1) / step_tokens;
@@ -59,22 +66,23 @@ inline constexpr auto value_names<OptimizerKind> = named<OptimizerKind>("adamw",
 
 struct OptimizerConfig {
   OptimizerKind name = OptimizerKind::adamw;
-  double lr = 3e-4;                   // peak learning rate
-  double beta1 = 0.9, beta2 = 0.95;   // adamw and lion
-  double eps = 1e-8;                  // adamw
-  double momentum = 0;                // sgd
-  bool nesterov = false;              // sgd: the gradient where momentum leads to
-  double weight_decay = 0.1;          // decoupled; never on norms and biases
-  std::vector<std::string> no_decay;  // further parameters without decay, by name (* and ?)
-  double clip = 1;                    // largest gradient norm; 0: no clipping
+  double lr = 3e-4;                  // peak learning rate
+  double beta1 = 0.9, beta2 = 0.95;  // adamw and lion
+  double eps = 1e-8;                 // adamw
+  double momentum = 0;               // sgd
+  bool nesterov = false;             // sgd: Nesterov momentum
+  double weight_decay = 0.1;         // decoupled; never applied to norms and biases
+  // further parameters without weight decay, by name pattern (* and ?)
+  std::vector<std::string> no_decay;
+  double clip = 1;  // maximum gradient norm; 0 disables clipping
 
   bool operator==(const OptimizerConfig&) const = default;
 };
 
 struct PrecisionConfig {
-  DType compute = DType::f32;  // activations and gathered weights: f32, bf16, f64
-  DType reduce = DType::f32;   // gradients on the wire
-  bool tf32 = false;           // tensor cores for f32 products
+  DType compute = DType::f32;  // type of activations and gathered weights: f32, bf16 or f64
+  DType reduce = DType::f32;   // type in which gradients are sent
+  bool tf32 = false;           // use tensor cores for f32 products
 
   bool operator==(const PrecisionConfig&) const = default;
 };

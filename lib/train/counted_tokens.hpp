@@ -1,6 +1,7 @@
 #pragma once
-// Which tokens routers count, and which of them together: those of a sample, or of a document where
-// documents stand apart. Padding is none. Pure.
+// Determines which tokens routers count in loads and balance losses, and which tokens they count
+// together: those of a sample, or of a document if attention is limited to documents. Padding is
+// not counted. All functions are pure.
 #include <cstdint>
 #include <vector>
 
@@ -9,13 +10,13 @@
 
 namespace trireme {
 
-// Has a share of samples documents that stand apart, or padding?
+// Returns true if the samples have documents with separate attention, or padding.
 bool has_some_apart(const Batch& share);
 
-// Place::counted_RBT of a rank of seq.
+// Returns Place::counted_RBT for a sequence-parallel rank.
 std::vector<std::int32_t> counted_tokens(const Batch& share, const ops::SequenceLayout&, int rank);
 
-// How many of a rank's tokens are no padding.
+// Returns the number of the rank's tokens that are not padding.
 std::int64_t count_tokens(const Batch& share, const ops::SequenceLayout&, int rank);
 
 }  // namespace trireme

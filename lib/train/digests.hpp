@@ -1,14 +1,14 @@
 #pragma once
-// Digests of a whole model, out of what its ranks hold.
+// Combines the digests of arrays on single ranks into digests of a whole model.
 #include "lib/base/digest.hpp"
 #include "lib/comm/communicator.hpp"
 
 namespace trireme {
 
-// Collective. Adds the ranks' tables, which list the same arrays.
+// Returns the sum of the ranks' tables, which must list the same arrays. Collective.
 DigestTable sum_over_ranks(const Communicator&, DigestTable);
 
-// One table with the arrays of both.
+// Returns one table with the arrays of both.
 DigestTable joined(DigestTable, DigestTable);
 
 }  // namespace trireme

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// What [optimizer] asks for.
+// Returns the update rule that the deck's section [optimizer] selects.
 UpdateRule update_rule(const OptimizerConfig&);
 
 }  // namespace trireme

@@ -1,11 +1,13 @@
 #pragma once
-// Direct preference optimization (Rafailov et al. 2023). Of a pair of documents, chosen and
-// rejected, with pi the log-probability of a document's targets and ref that of a fixed model:
+// Direct preference optimization (Rafailov et al. 2023). For a pair of documents, chosen and
+// rejected, let pi be the log-probability of a document's targets and ref that of a fixed model:
 //   reward = beta (pi - ref)   margin = reward_chosen - reward_rejected
 //   loss = -log sigmoid(margin)
-// Its gradient is that of w_chosen (-pi_chosen) + w_rejected (-pi_rejected) with the constants
-//   w_chosen = beta sigmoid(-margin) = -w_rejected,
-// which is a sum of losses of tokens, each times the weight of its document. Pure.
+// Its gradient equals the gradient of w_chosen (-pi_chosen) + w_rejected (-pi_rejected) with the
+// constants
+//   w_chosen = beta sigmoid(-margin) = -w_rejected.
+// This is a sum of token losses, each multiplied by the weight of its document. All functions are
+// pure.
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -16,33 +18,35 @@
 
 namespace trireme {
 
-// Sums over pairs.
+// Sums over pairs of documents.
 struct PreferenceSums {
   double loss = 0, margin = 0;
-  double preferred = 0;             // pairs of a margin above 0
+  double preferred = 0;             // number of pairs with a margin above 0
   double chosen = 0, rejected = 0;  // rewards
   double pairs = 0;
 
   PreferenceSums& operator+=(const PreferenceSums&);
-  PreferenceSums mean() const;  // over the pairs, whose number it keeps
+  PreferenceSums mean() const;  // mean over the pairs; `pairs` keeps their number
   std::array<double*, 6> fields() {
     return {&loss, &margin, &preferred, &chosen, &rejected, &pairs};
   }
 };
 
-// The sums of a document's losses, -pi and -ref.
+// The summed token losses of a document under both models, -pi and -ref.
 struct DocumentLosses {
   double policy, reference;
 };
+// Returns the quantities of one pair.
 PreferenceSums preference_of(const DocumentLosses& chosen, const DocumentLosses& rejected,
                              double beta);
-// w_chosen of a pair, by its margin.
+// Returns w_chosen of a pair with this margin.
 double weight_of(double margin, double beta);
 
-// How many documents a share of samples of pairs has, padding left out.
+// Returns the number of documents in samples of pairs, without padding.
 std::int64_t documents_in(const Batch& share);
 
-// A rank's rows: those of a document are added to the sum of its number, padding to the first.
+// Returns the rows of a rank, grouped by document. The rows of a document are added to the sum with
+// the document's number, and padding to sum 0.
 std::vector<LossRows> rows_of_documents(const Batch& share, const ops::SequenceLayout&, int rank);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Finding faults of hardware by doing things twice: a step's computation, whose results are
-// compared by their digests, and reading what lies in memory from one update to the next.
+// Detects hardware faults in two ways. A step is computed twice and the results are compared by
+// their digests. Memory that should not change between two updates is checked by digests.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -13,18 +13,19 @@
 
 namespace trireme {
 
-// Digests of what the parts of this rank's stage make for each microbatch: outputs forward,
-// gradients of inputs backward. In the order of cause and effect, so that of two computations the
-// first that differ say where a fault came in.
+// Digests of everything that the parts on this rank's stage compute for each micro-batch: outputs
+// of forward passes and input gradients of backward passes. They are ordered by cause and effect,
+// so the first difference between two computations locates the fault.
 class ActivationDigests {
  public:
-  // `order`: of the program's microbatches the i-th is the order[i]-th of the step.
+  // `order[i]` is the index in the step of the program's i-th micro-batch.
   ActivationDigests(Backend&, const Model&, std::vector<int> order);
 
-  // What part `part` of the model makes for the program's microbatch `m`; absent: nothing.
+  // Adds what part `part` of the model computed for the program's micro-batch `m`. Ignores an
+  // absent tensor.
   void add(Direction, int m, std::size_t part, const Tensor&);
-  // By microbatch of the step, then parts forward, then backward; 0 where another rank has it.
-  // Waits for what was added.
+  // Returns all digests by micro-batch of the step, then forward and backward pass of the parts.
+  // Entries of other ranks are 0. Waits until the digests are computed.
   std::vector<std::uint64_t> read(const Communicator&) const;
 
  private:
@@ -36,20 +37,22 @@ class ActivationDigests {
   Tensor digests_;
 };
 
-// What one computation of a step's forward and backward came to.
+// The results of one computation of a step's forward and backward passes.
 struct Computation {
-  DigestTable gradients;         // all that this rank updates with
-  double loss = 0, squares = 0;  // of all ranks
+  DigestTable gradients;         // all gradients that this rank uses in its update
+  double loss = 0, squares = 0;  // over all ranks
   std::vector<std::uint64_t> activations;
 };
 
-// Collective: is it the same on every rank?
+// Returns true if the results are equal on every rank. Collective.
 bool have_same_results(const Communicator& world, const Computation&, const Computation&);
-// Collective: where two with different results first differ: unit, microbatch, rank, host.
+// Returns text about where two different results first differ: unit, micro-batch, rank and host.
+// Collective.
 std::string first_difference(const Communicator& world, const Model&, const Computation&,
                              const Computation&);
 
-// Collective: which of a rank's arrays differ between two tables that both have them; empty: none.
+// Returns text about the arrays that differ between two tables on any rank, ignoring arrays that
+// only one table has. Returns an empty string if none differ. Collective.
 std::string changed_arrays(const Communicator& world, const ModelSpec&, const DigestTable& before,
                            const DigestTable& now);
 

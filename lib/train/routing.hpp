@@ -1,5 +1,6 @@
 #pragma once
-// What the routers of a model did in a step, over all ranks, and the bias that answers it.
+// Statistics of a model's routers in a step, over all ranks, and the change of router biases that
+// follows from them.
 #include <cstdint>
 #include <vector>
 
@@ -10,27 +11,32 @@
 
 namespace trireme {
 
-// Equal on every rank, and with exact sums on every layout. Empty for a model without experts.
+// Statistics of all routers in a step, equal on every rank. With exact sums they do not depend on
+// the layout. Empty for a model without experts.
 struct Routing {
-  std::vector<std::int64_t> layers;              // with experts
-  std::vector<std::vector<std::int64_t>> loads;  // of each, by expert: choices of the step's tokens
-  // Mean over tokens and layers of the balance loss, 1 for even loads, and of the square of log sum
-  // exp; 0 where it is not trained for, NaN where it is more than counts hold.
+  std::vector<std::int64_t> layers;  // blocks with experts
+  // for each of these blocks, number of tokens that chose each expert
+  std::vector<std::vector<std::int64_t>> loads;
+  // Means over tokens and layers of the balance loss (1 for even loads) and of the squared
+  // log-sum-exp. A loss that is not trained for is 0. NaN means that the sum exceeds the range of
+  // fixed-point numbers.
   double balance = 0, z = 0;
-  // Rounds of tokens beyond the first, by the rank with the most, over layers and microbatches.
+  // Rounds in which tokens are sent to experts beyond the first round, summed over layers and
+  // micro-batches, on the rank with the most.
   std::int64_t more_rounds = 0;
 };
 
-// One step's totals on this rank, in memory of the backend.
+// The router totals of one step on this rank, in memory of the backend.
 class RoutingSums {
  public:
-  // exact: losses are counted as quanta.
+  // `exact` sums losses as fixed-point numbers.
   RoutingSums(Backend&, const ModelSpec&, bool exact);
   RoutingSums(const RoutingSums&) = delete;
   RoutingSums& operator=(const RoutingSums&) = delete;
-  // What ops add to; null for a model without experts.
+  // Returns the totals to which ops add, or null for a model without experts.
   const RoutingTotals* totals() const { return loads_ ? &totals_ : nullptr; }
-  // Collective: of a step of `tokens` over all ranks, without padding.
+  // Returns the statistics of a step with `tokens` tokens over all ranks, without padding.
+  // Collective.
   Routing read(const Communicator& world, std::int64_t tokens) const;
 
  private:
@@ -41,8 +47,8 @@ class RoutingSums {
   RoutingTotals totals_;
 };
 
-// DeepSeek-V3: an expert's bias rises by `rate` where its load is below the mean, and falls where
-// it is above.
+// Returns the change of each expert's bias (DeepSeek-V3): `rate` if its load is below the mean, and
+// -`rate` if above.
 std::vector<double> bias_change(const std::vector<std::int64_t>& loads, double rate);
 
 }  // namespace trireme

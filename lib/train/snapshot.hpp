@@ -1,6 +1,6 @@
 #pragma once
-// What one rank writes of a model's state into a checkpoint, and a copy of it that stays as it is
-// while training goes on.
+// The part of a model's state that one rank writes into a checkpoint, and a copy of this part that
+// stays unchanged while training continues.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,33 +12,37 @@
 
 namespace trireme {
 
-// Slices of weights and of the optimizer's arrays, and the parameter that each is of.
+// Slices of weights and optimizer arrays, and the parameter of each slice.
 struct RankSlices {
   std::vector<ParamSlice> slices;
   std::vector<ParamId> params;
 };
 
-// What this rank reports of what a checkpoint has (is_saved). Frozen parameters may have no arrays.
+// Returns the slices that this rank writes: those that it reports, of parameters that checkpoints
+// contain (is_saved). Frozen parameters may have no optimizer arrays.
 RankSlices rank_slices(const Store&);
 
+// Returns the total size of the slices in bytes.
 double bytes_of(const RankSlices&);
 
-// The slices' elements from the store itself, read when write_shard asks for them. Both outlive it.
+// Returns a source that reads elements from the store when write_shard requests them. The store
+// must outlive it.
 SliceSource elements_of(const Store&, const RankSlices&);
 
+// A copy of the elements that a rank writes into a checkpoint.
 class Snapshot {
  public:
-  // Takes pinned memory for a copy (Kind::snapshot), which is kept from one copy to the next and
-  // taken anew where the next one is larger. Error when there is too little.
+  // Allocates pinned memory for a copy (Kind::snapshot). The memory is reused for later copies and
+  // reallocated if a later copy is larger. Throws Error if there is too little memory.
   void reserve(const Store&, const RankSlices&);
-  // Copies all elements; reserves first.
+  // Copies all elements. Reserves memory first.
   void take(const Store&, const RankSlices&);
-  // For any thread, until the next take().
+  // Returns a source of the copied elements. Any thread may use it until the next take().
   SliceSource elements() const;
 
  private:
   Tensor copy_;
-  std::map<std::pair<std::string, std::string>, std::int64_t> begins_;  // of (name, array)
+  std::map<std::pair<std::string, std::string>, std::int64_t> begins_;  // by (name, array)
 };
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
-// ModelStage: runs chunks of a model for one microbatch forward, and later backward, with what is
-// kept between. Weights come from a Session, tokens as host batches.
+// ModelStage runs the forward and backward passes of a pipeline stage's chunks, one micro-batch at
+// a time, and keeps what the backward pass needs. Weights come from a Session, tokens from batches
+// in host memory.
 #include <functional>
 #include <map>
 #include <optional>
@@ -19,48 +20,52 @@
 
 namespace trireme {
 
-// How a trace names one microbatch's way through a chunk.
+// Names in a trace for the passes of one micro-batch through a chunk.
 inline constexpr std::string_view forward_span = "forward", backward_span = "backward",
                                   input_span = "input gradients", weight_span = "weight gradients",
                                   measured_span = "log-probabilities", teacher_span = "teacher";
 
+// The executor's view of one pipeline stage of a model.
 class ModelStage final : public Stage {
  public:
-  // What comes with every call beside the microbatch itself.
+  // Parameters of all calls besides the micro-batch itself.
   struct When {
     Phase phase = Phase::train;
     std::uint64_t seed = 0;
     std::int64_t step = 0;
     double scale = 1;                       // 1 / valid targets of the whole step
-    double balance_scale = 0, z_scale = 0;  // Place's
-    // Place's of each microbatch, where there are some; of the last stage.
+    double balance_scale = 0, z_scale = 0;  // as in Place
+    // Place::losses of each micro-batch, on the last stage; may be empty.
     std::span<const std::vector<LossRows>> losses = {};
     std::int64_t loss_sums = 1;
     bool adapters = true;
-    const ExpertGroup* experts = nullptr;   // null: this rank has all
-    const RoutingTotals* totals = nullptr;  // gets what routers add up; null: nothing
-    // Instead of the loss, the last stage makes the logits [1, V] that follow position `logits_at`
-    // of its share of sample 0; none: another rank holds that position.
+    const ExpertGroup* experts = nullptr;   // null means that this rank has all experts
+    const RoutingTotals* totals = nullptr;  // receives the totals of routers; null discards them
+    // True computes logits instead of the loss: on the last stage, the logits [1, V] that follow
+    // position `logits_at` of this rank's share of sample 0. If `logits_at` is absent, another rank
+    // holds that position.
     bool logits = false;
     std::optional<std::int64_t> logits_at = std::nullopt;
-    // Instead of the loss, the last stage keeps what goes into the head of each microbatch.
+    // True keeps the head's input of each micro-batch instead of computing the loss.
     bool head_inputs = false;
-    // Of a teacher, on the last stage: what it kept so, and behind that its head's weights.
+    // For distillation, on the last stage: the teacher's head inputs by micro-batch, followed by
+    // its head weights.
     std::span<const Tensor> teacher = {};
-    TaughtBy taught = {};  // without what goes into its head
-    // Keys and values of earlier positions; where they are extended, the logits are those of all
-    // rows, [B, V].
+    TaughtBy taught = {};  // without the head's input and weights
+    // Cached keys and values of earlier positions. When they are extended, the logits are those of
+    // all rows, [B, V].
     const Cached* cached = nullptr;
-    std::int64_t exact_chunk = 0, chunk_tokens = 0;  // Place's
-    // Asked on all ranks before each microbatch but the first: are this and those after it left
-    // out? The same answer everywhere. Empty: never.
+    std::int64_t exact_chunk = 0, chunk_tokens = 0;  // as in Place
+    // Called on all ranks before each micro-batch except the first. Returns true to skip this
+    // micro-batch and all later ones; the result must be equal on every rank. Empty means never.
     std::function<bool(int microbatch)> drop = {};
-    ActivationDigests* activations = nullptr;  // gets what the parts make; null: none
-    bool offload = false;  // inputs that are kept to run forward again wait on the host
+    // receives digests of what the parts compute; null disables them
+    ActivationDigests* activations = nullptr;
+    bool offload = false;  // keep the inputs for recomputation in host memory
     std::string_view forward_name = forward_span;  // in a trace
   };
-  // This rank's share of each microbatch, by the layout: the positions of its place in seq. Ids are
-  // read on the first stage, targets on the last, starts of documents on all.
+  // `microbatches` are this rank's share: its positions in the sequence layout. Ids are read on the
+  // first stage, targets on the last, and document starts on all stages.
   ModelStage(const Model&, std::span<const Chunk>, Session&, Backend&, const Communicator& seq,
              const ops::SequenceLayout&, std::span<const Batch> microbatches, Recompute, When);
 
@@ -72,25 +77,27 @@ class ModelStage final : public Stage {
   Tensor input_gradients(int m, int chunk, Tensor dy_BTC) override;
   void weight_gradients(int m, int chunk) override;
 
-  // After the program, on the last stage: of each microbatch what its head makes
-  // (lib/ops/head.hpp); or the logits; or what goes into its head, and behind these its weights.
+  // Returns the last stage's results after the program, by micro-batch: the output of the head
+  // (lib/ops/head.hpp), or the logits, or the head's inputs followed by its weights.
   std::span<const Tensor> results() const { return results_; }
   bool dropped() const { return dropped_from_ < static_cast<int>(batches_.size()); }
 
  private:
+  // Data that a part keeps for its backward pass.
   struct Kept {
-    // Present, the one or the other: run forward again first.
+    // If one of these is present, the forward pass is recomputed first.
     Tensor input;
     OffloadedTensor offloaded;
     Tape tape;
     std::int32_t leaf = -1, root = -1;
   };
+  // A micro-batch on the device and the data kept for its backward pass.
   struct Microbatch {
     Tensor ids_BT, targets_BT;                              // i32
     Tensor sample_B;                                        // i64
-    Tensor start_BT, position_BT, position_T, counted_RBT;  // i32, Place's
-    std::vector<Kept> parts;                                // of those that need backward
-    std::vector<Tape> later;  // of those whose weight gradients are to come, the last first
+    Tensor start_BT, position_BT, position_T, counted_RBT;  // i32, as in Place
+    std::vector<Kept> parts;  // of the parts that need a backward pass
+    std::vector<Tape> later;  // tapes with weight gradients to compute, the last one first
   };
   const Chunk& chunk_of(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)]; }
   std::string_view first_unit(const Part& p) const {
@@ -100,7 +107,7 @@ class ModelStage final : public Stage {
   Run run_of(const Microbatch&, int m, const Weights&, Gradients*,
              const RoutingTotals* = nullptr) const;
   Tensor run_part(const Chunk&, std::size_t i, int m, Microbatch&, Tensor x);
-  // Whole, or its first half.
+  // Runs the whole backward pass, or its first half (input gradients).
   Tensor run_backward(const Instruction&, Tensor dy);
   void make_logits(const Chunk&, const Microbatch&, const Tensor& x_BTC);
   void keep_head_input(const Chunk&, int m, Tensor x_BTC);
@@ -115,8 +122,8 @@ class ModelStage final : public Stage {
   Recompute recompute_;
   When when_;
   int dropped_from_;
-  Event before_{};                                  // of what was queued before the last microbatch
-  std::map<std::pair<int, int>, Microbatch> kept_;  // by microbatch and chunk
+  Event before_{};                                  // queued before the previous micro-batch
+  std::map<std::pair<int, int>, Microbatch> kept_;  // by micro-batch and chunk
   std::vector<Tensor> results_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A model's state from checkpoints; state_saver.hpp writes them.
+// Loads a model's state from checkpoints. state_saver.hpp writes them.
 #include <span>
 
 #include "lib/io/checkpoint_reader.hpp"
@@ -8,22 +8,22 @@
 
 namespace trireme {
 
-// Error, naming the first differences, when the checkpoint is of another model. Of one with
-// adapters a checkpoint has those alone.
+// Throws Error naming the first differences if the checkpoint is of a different model. For a model
+// with adapters, the checkpoint must contain only the adapters.
 void require_model(const CheckpointReader&, const ModelSpec&);
-// The same unless it is of the model that adapters stand beside.
+// Throws Error likewise unless the checkpoint is of the base model, without adapters.
 void require_base(const CheckpointReader&, const ModelConfig&);
 
-// Each rank reads what it holds. Error when the checkpoint is of another model, naming the first
-// differences, or of another master type.
+// In the following functions each rank reads the part that it holds. They throw Error naming the
+// first differences if the checkpoint is of a different model, or Error if its master type differs.
 //
-// All that adapters stand beside, from a checkpoint of the model without them.
+// Loads all base weights of a model with adapters from a checkpoint of the model without them.
 void load_base(Store&, CheckpointReader&);
-// Weights alone: moments and counts start afresh. Those of an f32 checkpoint also start a run in
-// f64.
+// Loads only the weights; moments and update counts start afresh. A run in f64 may load an f32
+// checkpoint.
 void load_weights(Store&, CheckpointReader&);
-// Weights, and moments and counts of what `freeze_states` (by ParamId) says resumes in the step
-// that comes next; nothing is taken for what is dropped there.
+// Loads the weights, and the moments and update counts of parameters that resume in the next step.
+// `freeze_states` is indexed by ParamId. Allocates no optimizer arrays for the other parameters.
 void load_state(Store&, CheckpointReader&, std::span<const FreezeState> freeze_states);
 
 }  // namespace trireme

@@ -3,7 +3,8 @@
 
 namespace trireme {
 
-// A state of weights and optimizer that is not to be saved, whatever checkpoint.on_error says.
+// Thrown if the state of weights and optimizer must not be saved, regardless of
+// checkpoint.on_error.
 struct StateFault : SharedError {
   using SharedError::SharedError;
 };

@@ -1,10 +1,11 @@
 #pragma once
-// Writes checkpoints of a model's state: at once, or from a copy while training goes on.
+// Writes checkpoints of a model's state, either immediately or from a copy while training
+// continues.
 //
-// Every rank writes what it reports into a file of its own, then rank 0 publishes them together.
-// Behind training both are done by a thread of each rank, which sees files and host memory alone;
-// what the ranks tell each other in between is said by advance(). HDF5 is not made for threads:
-// nobody else may use it while a thread is at work.
+// Every rank writes the part that it reports into its own file. Then rank 0 publishes all files
+// together. In the background, a thread on each rank does both; it accesses only files and host
+// memory, and ranks communicate only inside advance(). HDF5 is not thread-safe, so nobody else may
+// use it while a thread is active.
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -18,45 +19,48 @@
 
 namespace trireme {
 
-// All but reserve() and working() is collective, and a failure is a SharedError: older checkpoints
-// are then untouched, and the next one may be begun. Weights or arrays of the optimizer that are
-// not finite on any rank are a StateFault.
+// Writes the checkpoints of one model, one at a time. All functions except reserve() and working()
+// are collective. A failure is a SharedError. After a failure older checkpoints are untouched, and
+// the next checkpoint may begin. If weights or optimizer arrays are not finite on any rank, the
+// error is a StateFault.
 class StateSaver {
  public:
-  // `require_lock`, on rank 0, throws when the directory is another process's now: nothing there is
-  // then written, removed or published. It may be called by the thread.
+  // `require_lock` is called on rank 0, possibly by the thread. It throws if another process owns
+  // the directory now; then nothing in the directory is written, removed or published.
   StateSaver(
       const Store&, const Axes&, std::filesystem::path checkpoints,
       std::function<void()> require_lock = [] {});
-  // Waits for its thread. What was not published is debris that the next start removes.
+  // Waits for the thread. The next start removes files that were not published.
   ~StateSaver();
 
-  // Bytes of the arrays as things stand, which is nearly a checkpoint's size.
+  // Current bytes of the arrays, which are nearly the size of a checkpoint.
   struct Size {
-    double all = 0, largest = 0;  // of all ranks, of the one that writes most
+    double all = 0, largest = 0;  // sum over all ranks, and maximum over ranks
   };
   Size size() const;
-  // Returns the checkpoint's directory. Counts of updates are added to `meta`.
+  // Writes a checkpoint and returns its directory. Adds the update counts to `meta`.
   std::filesystem::path save(CheckpointMeta meta);
 
-  // Takes the memory that begin() needs as things stand, on this rank alone.
+  // Allocates the memory that begin() currently needs on this rank.
   void reserve() { snapshot_.reserve(store_, rank_slices(store_)); }
-  // Copies the state; its writing begins. One at a time.
+  // Copies the state and starts writing it in the background. No other checkpoint may be in
+  // progress.
   void begin(CheckpointMeta meta);
   bool busy() const { return phase_ != Phase::idle; }
-  // Would advance() wait on this rank?
+  // Returns true if advance() would wait on this rank.
   bool working() const { return work_.running(); }
-  // The next phase of what was begun; the checkpoint's directory after the last. Where a rank's
-  // thread is still at work, all wait for it.
+  // Completes the current phase and starts the next one. Waits if the thread of any rank is still
+  // working. Returns the checkpoint's directory after the last phase.
   std::optional<std::filesystem::path> advance();
-  // What this rank's part of the newest checkpoint took, without waits for training or others.
+  // Returns the seconds that this rank's part of the newest checkpoint took, without waiting for
+  // training or other ranks.
   double seconds() const { return seconds_; }
-  // All phases that are left.
+  // Completes all remaining phases and returns the checkpoint's directory.
   std::filesystem::path finish();
 
  private:
   enum class Phase : std::uint8_t { idle, writing, publishing };
-  // Creates the directory to write to.
+  // Creates the directory for writing.
   void open(CheckpointMeta&&);
   void write(const SliceSource&);
   void timed(const std::function<void()>&);
@@ -64,7 +68,7 @@ class StateSaver {
   void collect();
   void publish_all();
   void abandon();
-  // Every phase: after a failure nothing is in progress.
+  // Runs a phase. After a failure nothing is in progress.
   void guarded(const std::function<void()>&);
 
   const Store& store_;
@@ -75,13 +79,13 @@ class StateSaver {
   RankSlices mine_;
   std::filesystem::path partial_;
   FileRecord written_;                 // by this rank
-  std::string not_finite_;             // what of it; empty: all is
-  std::vector<FileRecord> collected_;  // at rank 0
-  std::string published_;              // at rank 0
+  std::string not_finite_;             // names the array that is not finite; empty if all are
+  std::vector<FileRecord> collected_;  // on rank 0
+  std::string published_;              // on rank 0
   double seconds_ = 0;
   Snapshot snapshot_;
   Phase phase_ = Phase::idle;
-  BackgroundWork work_;  // last: ends before what it uses
+  BackgroundWork work_;  // declared last, so that it ends before the members it uses
 };
 
 }  // namespace trireme

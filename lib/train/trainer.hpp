@@ -1,7 +1,8 @@
 #pragma once
-// Trainer: one optimizer step at a time on this rank's share of a model; also its evaluation and
-// logits. What a step needs of the outside (tokens, learning rate) comes as values, so the same
-// code runs a training, a test and a plan. Every call is collective over Axes::world.
+// Trainer runs optimizer steps on this rank's share of a model. It also evaluates the model and
+// computes logits. Everything that a step needs from outside (tokens, learning rate) is passed as a
+// value, so the same code runs a training, a test and a plan. Every call is collective over
+// Axes::world.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,204 +28,226 @@
 
 namespace trireme {
 
+// The outcome of a step.
 enum class Verdict : std::uint8_t {
   updated,
   no_targets,  // every target of the step is masked
   not_finite,  // a gradient or the loss is not finite
-  dropped,     // a rank gave it up; its other results are not known
+  dropped,     // a rank abandoned the step; the other results are unknown
 };
 
-// Equal on every rank.
+// The result of a step, equal on every rank.
 struct StepResult {
   Verdict verdict = Verdict::updated;
-  double loss = 0;       // mean over valid targets, or of pairs over them; natural logarithm
+  double loss = 0;  // Mean over valid targets in nats. For pairs of documents, mean over the pairs.
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
-  std::int64_t tokens = 0;  // of all samples, padding left out
-  std::string culprit;      // not_finite: "the gradient of" the first parameter, or "the loss"
-  std::string fault;  // what a second computation found; the rest is what two of three agree on
+  std::int64_t tokens = 0;  // of all samples, without padding
+  std::string culprit;  // If not finite: "the gradient of" the first such parameter, or "the loss".
+  // Fault that a second computation found; empty if none. All other results are those on which two
+  // of three computations agree.
+  std::string fault;
   Routing routing;
-  std::optional<PreferenceSums> preferences;  // of Objective::dpo, over the step's pairs
+  std::optional<PreferenceSums> preferences;  // for Objective::dpo, sums over the step's pairs
 };
 
-// A sum may be larger than counts of quanta can be (lib/base/fixed.hpp). Nothing was updated.
+// Thrown if a sum may exceed the range of fixed-point numbers (lib/base/fixed.hpp). Nothing was
+// updated.
 struct CountOverflow : SharedError {
   using SharedError::SharedError;
 };
 
-// Asked of each rank before each microbatch of a step but the first, of pairs before the first,
-// too, and before a step is computed a second time: may the rest not be waited for? One rank that
-// says yes drops the step on all, from most_ahead() microbatches later on (lib/pipe/schedule.hpp);
-// a second time is left out.
+// A function that returns true to abandon the rest of the step. It is called on each rank before
+// every micro-batch except the first; with pairs or a teacher also before the first; and before a
+// step is computed a second time. `done` of `of` micro-batches are complete. If one rank returns
+// true, all ranks drop the step, from most_ahead() micro-batches later on (lib/pipe/schedule.hpp).
+// A second computation is skipped.
 using GiveUp = std::function<bool(int done, int of)>;
 
-// Is forward and backward computed twice, to compare what comes of it? With exact_chunk the second
-// time in another order of microbatches. Where they differ, a third computation decides;
-// SharedError when it agrees with neither.
+// Whether a step is computed twice to compare the results. With exact_chunk the second computation
+// uses a different order of micro-batches. If the results differ, a third computation decides.
+// Throws SharedError if it agrees with neither.
 enum class Replay : std::uint8_t { no, yes };
 
-// Weights or the optimizer's arrays changed between two updates.
+// Thrown if weights or optimizer arrays changed between two updates.
 struct MemoryFault : StateFault {
   using StateFault::StateFault;
 };
 
-// Of Objective::dpo, what log-probabilities are compared with: those of the model without adapters,
-// which another pass computes, or those that batches bring (Batch::reference_D).
+// The reference model of Objective::dpo: the model without adapters, which a second forward pass
+// computes, or given log-probabilities in the batches (Batch::reference_D).
 enum class Reference : std::uint8_t { without_adapters, given };
 
-// Of Objective::distill: a frozen model of the same vocabulary, run forward before each step.
+// The teacher of Objective::distill: a frozen model with the same vocabulary. Its forward pass runs
+// before each step.
 struct TeacherSetup {
-  ModelConfig model;  // of samples as long as those of the model that learns
+  ModelConfig model;  // with the same sample length as the student
   double temperature = 1, weight = 0.5;
 };
 
+// All settings of a Trainer.
 struct TrainerSetup {
-  ModelConfig model;  // completed, vocab known
+  ModelConfig model;  // completed, with known vocabulary
   OptimizerConfig optimizer;
   ZeroConfig zero;
   std::vector<FreezeRule> freeze;
-  std::vector<std::string> segments;       // further patterns of what freezes together
-  std::vector<std::int64_t> stage_layers;  // blocks of each virtual stage; empty: chosen by cost
+  std::vector<std::string> segments;  // further name patterns of parameters that freeze together
+  std::vector<std::int64_t> stage_layers;  // blocks of each virtual stage; empty balances by cost
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
-  int chunks = 1;  // of each stage, as the schedule takes them
+  int chunks = 1;  // virtual stages per pipeline stage
   DType compute = DType::f32;
-  DType reduce = DType::f32;  // gradients on the wire, unless they are counted
-  // run.exactness = "invariant": tokens that are summed as one, a divisor of a rank's T; 0: another
-  // exactness. Gradients and losses are then sums of counts (lib/base/fixed.hpp), as 8 bytes each.
+  // type in which gradients are sent, unless they are fixed-point numbers
+  DType reduce = DType::f32;
+  // For run.exactness = "invariant": number of tokens whose gradients are summed as one, a divisor
+  // of the tokens of a sample on each rank. Gradients and losses are then 8-byte fixed-point sums
+  // (lib/base/fixed.hpp). 0 for any other exactness.
   std::int64_t exact_chunk = 0;
-  std::int64_t chunk_tokens = 0;                    // Place's; decided
-  AttentionSpan attention = AttentionSpan::causal;  // what batches have starts of documents for
-  std::int64_t expert_tokens = 0;                   // ExpertGroup::rows_of_round
+  std::int64_t chunk_tokens = 0;  // as in Place; already decided
+  // document means that batches contain document starts
+  AttentionSpan attention = AttentionSpan::causal;
+  std::int64_t expert_tokens = 0;  // ExpertGroup::rows_of_round
   Objective objective = Objective::tokens;
-  double dpo_beta = 0.1;  // also of evaluate_pairs
+  double dpo_beta = 0.1;  // also for evaluate_pairs()
   Reference reference = Reference::without_adapters;
-  std::optional<TeacherSetup> teacher{};  // nothing where nothing trains
-  // Of a teacher, heads_of_seq of its student; 0: it is none.
+  std::optional<TeacherSetup> teacher{};  // ignored if `trainable` is false
+  // For a teacher: heads_of_seq() of its student. 0 if this model is not a teacher.
   std::int64_t student_heads = 0;
   Balance balance = Balance::none;
-  double balance_rate = 0, balance_weight = 0, router_z = 0;  // as of TrainConfig
+  double balance_rate = 0, balance_weight = 0, router_z = 0;  // as in TrainConfig
   std::uint64_t seed = 1;
-  std::int64_t first_step = 0;  // what is frozen then has no training state from the start
-  bool trainable = true;        // false: to be evaluated only, without what training needs
-  // Are weights and arrays compared, from one update to the next, by their digests?
+  std::int64_t first_step = 0;  // parameters frozen in this step start without training state
+  bool trainable = true;        // false allocates no training state, for evaluation only
+  // True compares digests of weights and optimizer arrays between updates.
   bool check_memory = false;
 };
 
-// By so many heads ranks of seq share positions (ops::SequenceLayout). A model and its teacher see
-// the same rows on each rank: those of the one with fewer heads.
+// Returns the number of heads that determines how sequence-parallel ranks divide positions
+// (ops::SequenceLayout). A model and its teacher must have the same rows on each rank, so both use
+// the smaller number of heads.
 std::int64_t heads_of_seq(const TrainerSetup&);
 
-// The pipeline on a grid with that many stages.
+// Returns the pipeline for a grid with `stages` stages.
 Pipeline pipeline_of(const TrainerSetup&, int stages);
 
-// Blocks of each virtual stage: as the deck says, or by cost.
+// Returns the number of blocks on each virtual stage: `wanted`, or balanced by cost if it is empty.
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::span<const std::int64_t> wanted,
                                            const Pipeline&);
 
+// A model, its state and its pipeline on this rank.
 class Trainer {
  public:
-  // Takes all memory of this rank's share; weights are undefined until store().initialize() or
-  // loaded. The backend needs a Workspace as long as this lives.
+  // Allocates all memory of this rank's share. Weights are meaningful only after
+  // store().initialize() or loading. A Workspace of the backend must exist as long as this object.
   Trainer(Backend&, Axes, TrainerSetup);
 
-  // One step: this rank's share of each microbatch, all of one shape. A skipped step leaves
-  // weights, moments and counts alone, a dropped one too. All ranks give a GiveUp, or none does.
-  // Throws CountOverflow.
+  // Runs one training step on this rank's share of each micro-batch. All micro-batches must have
+  // the same shape. A skipped or dropped step leaves weights, moments and update counts unchanged.
+  // All ranks must pass a GiveUp, or none. Throws CountOverflow if a sum may exceed the range of
+  // fixed-point numbers.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                   const GiveUp& = {}, Replay = Replay::no);
-  // Of the last step's gradients, where it had any, weights and the optimizer's arrays; the same on
-  // every rank and for every layout that has the same numbers.
+  // Returns digests of the last step's gradients (if it had any), the weights and the optimizer's
+  // arrays. They are equal on every rank and for every layout that computes the same numbers.
   DigestTable digests();
-  // Throws MemoryFault when what is checked changed since the last update.
+  // Throws MemoryFault if the checked memory changed since the last update.
   void check_memory();
-  // The sum over all ranks' microbatches, of one shape. A data rank may bring fewer than others,
-  // or none: it runs along on masked ones.
+  // Returns the loss summed over the micro-batches of all ranks, which must have one shape. A
+  // data-parallel rank may pass fewer micro-batches than others, or none; it then computes masked
+  // ones instead. Throws CountOverflow if the sum may exceed the range of fixed-point numbers.
   LossSum evaluate(std::span<const Batch> microbatches);
   LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
-  // The same of samples of pairs (Dataset::pairs), against TrainerSetup::reference.
+  // Returns the preference sums over samples of pairs (Dataset::pairs), against
+  // TrainerSetup::reference. Ranks may pass different numbers of micro-batches.
   PreferenceSums evaluate_pairs(std::span<const Batch> microbatches);
-  // By microbatch and document of this rank's samples of pairs, the sum of its targets' losses; 0
-  // of each on a stage without the head. Data ranks may bring different ones, as in evaluate.
+  // Returns the summed target losses of each document, by micro-batch, in this rank's samples of
+  // pairs. They are 0 on a stage without the head. Data-parallel ranks may pass different samples.
   std::vector<double> losses_of_documents(std::span<const Batch> microbatches);
-  // This rank's part of each microbatch's loss, a sum over its valid targets: the ranks' parts add
-  // to it. Data ranks may bring different ones, as in evaluate. Not for exact_chunk.
+  // Returns this rank's part of the loss of each micro-batch, a sum over its valid targets. The
+  // parts of all ranks add up to the loss. Data-parallel ranks may pass different samples. Throws
+  // Error if TrainerSetup::exact_chunk is set.
   std::vector<double> losses(std::span<const Batch> microbatches);
-  // Logits of the token after the last of `ids`, at most context of them; for each data rank of its
-  // own ids. Empty on all ranks but one of the stage with the head (of each data rank). `keep`, if
-  // given and with room for them, gets the keys and values of this rank's blocks.
+  // Returns the logits of the token after the last of `ids`, whose number must be 1 to the model's
+  // context. Each data-parallel rank passes its own ids. The result is empty on all ranks except
+  // one of the stage with the head, for each data-parallel rank. `keep`, if given and large enough,
+  // receives the keys and values of this rank's blocks.
   std::vector<double> logits(std::span<const std::int32_t> ids, KeyValues* keep = nullptr);
-  // The same for the next token of each of some samples, whose keys and values before it are kept
-  // and joined by its own: one row of work each, with the same bits whatever samples stand beside
-  // it. Needs BackendProperties::caches.
+  // A sample's next token, and the cached keys and values of the positions before it.
   struct Next {
     std::int32_t token;
     std::int64_t at;  // its position
     KeyValues* kept;
   };
+  // Returns the logits of the next token for several samples whose earlier keys and values are
+  // cached. Adds the keys and values of the given tokens to the caches. Each sample costs one row
+  // of work, and its result does not depend on the other samples. Needs BackendProperties::caches.
   std::vector<std::vector<double>> extend(std::span<const Next>);
 
-  // This rank's share of whole samples: the positions of its place in seq. Targets count on the
-  // stage with the head.
+  // Returns this rank's share of whole samples: the positions that its place in the sequence axis
+  // has. Targets are counted on the stage with the head.
   Batch share(const Batch& whole) const;
 
   const Model& model() const { return model_; }
   Store& store() { return store_; }
   Backend& backend() { return backend_; }
   const Axes& axes() const { return axes_; }
-  // The model that this one learns from, whose weights are undefined likewise; null: none.
+  // Returns the teacher, or null if there is none. Its weights must be loaded before the first
+  // step.
   Trainer* teacher() const { return teacher_.get(); }
-  // By ParamId: what the rules make of it in the step that they were followed to last, at first
-  // TrainerSetup::first_step.
+  // Returns the freeze states, indexed by ParamId, in the step for which the rules were followed
+  // last. The first one is TrainerSetup::first_step.
   std::span<const FreezeState> freeze_states() const { return freeze_states_; }
-  // Freezes and thaws as the rules say for this step, which step() does by itself.
+  // Freezes and thaws parameters according to the rules for `step`. step() does this itself.
   void follow_freeze_rules(std::int64_t step);
-  // Virtual stages before it run forward alone; the number of them: nothing trains.
+  // Returns the first virtual stage that trains, or the number of virtual stages if nothing trains.
+  // Stages before it run only the forward pass.
   int first_trainable_stage() const;
-  // Seconds spent so far on finding out what is trainable.
+  // Returns the seconds spent so far on determining what is trainable.
   double detection_seconds() const { return detection_seconds_; }
 
  private:
   Layout layout() const;
-  // Of samples of so many tokens.
+  // Returns the layout of samples with `tokens` tokens.
   ops::SequenceLayout sequence_of(std::int64_t tokens) const;
   bool has_head() const { return axes_.at.pipe == pipe_.last_stage(); }
-  // Of a step, over all ranks: targets that are not masked, and tokens that are no padding.
+  // Counts of a step over all ranks: targets that are not masked, and tokens that are not padding.
   struct StepCounts {
     std::int64_t valid, tokens;
   };
   StepCounts count(std::span<const Batch>) const;
-  // What forward and backward of all microbatches come to.
+  // Results of the forward and backward passes of all micro-batches.
   struct Computed {
     StepSums sums;
     Routing routing;
   };
-  // Nothing when some microbatches were dropped.
+  // Returns nothing if micro-batches were dropped.
   std::optional<Computed> compute(std::span<const Batch>, const StepCounts&, ModelStage::When);
   struct Replayed {
     Computed computed;
     std::string fault;
   };
-  // Once more, and a third time where that differs.
+  // Computes the step again, and a third time if the results differ.
   Replayed replay(const Computed& first, const ActivationDigests& activations,
                   std::span<const Batch>, const StepCounts&, ModelStage::When);
   void forget_dropped_arrays();
   void update(double lr, double scale, const Routing&);
   void move_router_biases(const Routing&);
   std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
-  // As many microbatches as any rank has, where this one has fewer: those without a target.
+  // Returns the micro-batches, extended by masked ones to the largest number that any rank has.
   std::vector<Batch> padded(std::span<const Batch> mine) const;
-  // Of samples of pairs: what their log-probabilities come to, over all ranks, and for each
-  // microbatch how its rows' losses are weighted so that their gradient is that of the pairs' mean.
+  // For samples of pairs: the preference sums over all ranks, and for each micro-batch the weights
+  // of its rows' losses whose gradient is that of the mean over pairs.
   struct Preferences {
     PreferenceSums sums;
     std::vector<std::vector<LossRows>> losses;
   };
   Preferences prefer(std::span<const Batch>, const ModelStage::When&);
-  // ModelStage::When::head_inputs.
+  // Returns the results of a pass with ModelStage::When::head_inputs.
   std::vector<Tensor> head_inputs(std::span<const Batch>);
-  // By microbatch and document of this rank's samples, on the stage with the head: the losses' sum.
+  // Returns the summed losses by micro-batch and document of this rank's samples, on the stage with
+  // the head.
   std::vector<double> losses_of_documents(std::span<const Batch>, ModelStage::When);
-  // Of the stage with the head, by microbatch; nothing when the rest of them was dropped.
+  // Returns the results of the stage with the head by micro-batch, or nothing if micro-batches were
+  // dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,
                                          ModelStage::When);
 

@@ -1,13 +1,12 @@
 #pragma once
-// What a model is to compute, whatever computes it.
+// Counts the floating-point operations of a model, independently of the machine that computes it.
 #include "lib/model/spec.hpp"
 
 namespace trireme {
 
-// FLOPs of a token, forward and backward, if no rule freezes anything: six a weight that a product
-// of blocks or head multiplies with (Kaplan et al. 2020), four where adapters stand beside it, and
-// attention's, causal. Norms,
-// biases and tables that rows are looked up in count for nothing.
+// Returns the FLOPs per token of forward and backward pass if nothing is frozen by rules. Counts
+// six FLOPs per weight in matrix products of blocks and head (Kaplan et al. 2020), four for base
+// weights with adapters, and causal attention. Norms, biases and embedding lookups count as zero.
 double flops_of_token(const ModelSpec&);
 
 }  // namespace trireme
