@@ -1,5 +1,5 @@
 #pragma once
-// Loss on held-out samples.
+// Evaluation on validation data.
 #include <functional>
 #include <optional>
 #include <vector>
@@ -9,28 +9,31 @@
 
 namespace trireme {
 
-// Microbatches that a data rank evaluates in one program: enough to fill a pipeline, few enough
-// that an interruption is noticed soon.
+// Returns the number of micro-batches that a data-parallel rank evaluates in one program. It is
+// large enough to fill a pipeline, and small enough to notice an interruption soon.
 std::int64_t evaluation_group(const Grid&);
 
+// The result of an evaluation.
 struct Evaluation {
-  LossSum loss;                                 // over valid targets, or over pairs
-  std::optional<PreferenceSums> preferences{};  // of a dataset of pairs
+  LossSum loss;                                 // over valid targets, or over pairs of documents
+  std::optional<PreferenceSums> preferences{};  // for a dataset of pairs
 };
 
-// Loss over `samples` of the dataset, spread over all of it (Dataset::subset; 0: all), `microbatch`
-// at a time, dealt out to the data ranks. Collective; equal on every rank. None when `interrupted`
-// (called between programs; may be empty) is true on any rank before the end. SharedError when a
-// rank cannot read its samples.
+// Returns the loss over `samples` samples spread evenly over the dataset (Dataset::subset); 0 means
+// all. Data-parallel ranks share the samples, in micro-batches of `microbatch`. Collective; the
+// result is equal on every rank. `interrupted` may be empty and is called between programs. If it
+// returns true on any rank, the result is empty. Throws SharedError if a rank cannot read its
+// samples.
 std::optional<Evaluation> evaluate(Trainer&, const Dataset&, std::int64_t samples,
                                    std::int64_t microbatch,
                                    const std::function<bool()>& interrupted = {});
 
-// Of each document of a dataset of pairs (Dataset::documents), of one range in sequence, the sum of
-// its targets' losses. Collective; equal on every rank. SharedError as evaluate.
+// Returns the summed target losses of each document of a dataset of pairs (Dataset::documents) that
+// has one range. Collective; the result is equal on every rank. Throws SharedError if a rank cannot
+// read its samples.
 std::vector<double> losses_of_documents(Trainer&, const Dataset&, std::int64_t microbatch);
 
-// The samples [first, first + n) as one batch.
+// Returns the samples [first, first + n) as one batch.
 Batch read_samples(const Dataset&, std::int64_t first, std::int64_t n);
 
 }  // namespace trireme

@@ -1,10 +1,11 @@
 #pragma once
-// Continuing texts, token by token, many at a time. Keys and values of what was read are kept, so a
-// token costs one row of work; past the model's context each token costs a whole one, as the last
-// `context` tokens then begin one later and every key and value changes.
+// Generates continuations of many texts, token by token. Keys and values of earlier tokens are
+// cached, so each token costs one row of work. Past the model's context each token costs a whole
+// pass, because the last `context` tokens then begin one token later and all keys and values
+// change.
 //
-// A sequence gets the tokens that it gets alone, whatever stands beside it: its first pass has no
-// other sequence in it, and a row's bits depend on that row alone afterwards.
+// A sequence gets the same tokens as if it were generated alone. Its first pass contains no other
+// sequence, and afterwards the bits of a row depend only on that row.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,36 +20,42 @@ namespace trireme {
 
 inline constexpr std::int64_t most_tokens = std::int64_t{1} << 40;
 
-// Error for an id that the model has no row for, as its tokenizer may have more ids.
+// Throws Error if an id is not below `vocab`, because a tokenizer may have more ids than its model.
 void require_ids(std::span<const std::int32_t> ids, std::int64_t vocab);
 
+// A text to continue.
 struct Request {
-  std::vector<std::int32_t> ids;  // what it begins with; not empty
-  std::int64_t tokens = 100;      // at most so many more
+  std::vector<std::int32_t> ids;  // the tokens of the text; not empty
+  std::int64_t tokens = 100;      // maximum number of tokens to generate
   Sampling sampling;
 };
 
+// Why a continuation ended.
 enum class FinishReason : std::uint8_t { length, stop, end_of_text };
-std::string_view name_of(FinishReason);  // "length", "stop", "end of text"
+std::string_view name_of(FinishReason);  // "length", "stop" or "end of text"
 
+// A continuation.
 struct Continued {
-  std::vector<std::int32_t> ids;  // new ones; an end of text is not among them
+  std::vector<std::int32_t> ids;  // the generated tokens, without an end-of-text token
   FinishReason ended = FinishReason::length;
 };
 
+// Settings that all requests share.
 struct GenerationSettings {
-  std::int32_t vocab = 0;               // ids below it are drawn
-  std::vector<std::int32_t> ends = {};  // a sequence that draws one of them is at its end
-  std::int64_t batch = 8;               // sequences at a time, on each data rank
-  bool cache = true;                    // false: every token costs a whole context
-  // Called with a sequence's number and its new tokens after each; `stops` on every rank alike.
+  std::int32_t vocab = 0;               // generated ids are below it
+  std::vector<std::int32_t> ends = {};  // end-of-text tokens; a sequence ends when one is drawn
+  std::int64_t batch = 8;               // sequences generated at a time on each data-parallel rank
+  bool cache = true;                    // false computes the whole context for every token
+  // Both are called after each token with a request's index and its generated tokens. `stops`
+  // returns true to end the sequence and must return the same on every rank.
   std::function<bool(std::size_t, std::span<const std::int32_t>)> stops = {};
   std::function<void(std::size_t, std::span<const std::int32_t>)> emit = {};
-  std::function<void(std::size_t, const Continued&)> ended = {};  // once for each
+  std::function<void(std::size_t, const Continued&)> ended = {};  // called once for each request
 };
 
-// By request. Collective, with the same arguments and results on every rank; requests are dealt out
-// to the data ranks in order, each as there is room.
+// Returns the continuations in the order of the requests. Collective, with the same arguments and
+// results on every rank. Requests are assigned in order to data-parallel ranks that have room.
+// Throws Error if a request is invalid, and SharedError if logits are not finite.
 std::vector<Continued> generate(Trainer&, std::span<const Request>, const GenerationSettings&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Experts that no token chooses: they cost memory and learn nothing.
+// Detects idle experts, which no token chooses. They use memory and learn nothing.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,16 +10,19 @@
 
 namespace trireme {
 
+// Counts for how many steps each expert has been idle.
 class IdleExperts {
  public:
-  static constexpr std::int64_t patience = 100;  // steps
+  static constexpr std::int64_t patience = 100;  // steps after which an idle expert is reported
 
-  // What to warn of after this step: experts without a token for so many steps in a row, and which
-  // key helps where that is the balance. Empty: nothing new.
+  // Returns a warning if an expert has now received no token for `patience` steps in a row. The
+  // warning names the key that helps with this kind of balance. Returns an empty string if there is
+  // nothing new. Call it after every step.
   std::string after(const Routing&, Balance);
 
  private:
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> idle_;  // steps, by (layer, expert)
+  // idle steps, by (layer, expert)
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> idle_;
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// What tables and the log say of pairs of documents.
+// Formats the results of preference optimization for tables and the log.
 #include <string>
 
 #include "lib/io/run_tables.hpp"
@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// Means over the pairs of `sums`; NaN where there are none.
+// Returns the means over the pairs in `sums`. They are NaN if there are no pairs.
 PreferenceColumns columns_of(const PreferenceSums& sums);
-// "margin 0.1032 accuracy 0.750 rewards 0.0612 and -0.0420"
+// Returns text such as "margin 0.1032 accuracy 0.750 rewards 0.0612 and -0.0420".
 std::string text_of(const PreferenceColumns&);
 
 }  // namespace trireme

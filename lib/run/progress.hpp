@@ -1,21 +1,23 @@
 #pragma once
-// The progress line of a run on a terminal; prints nothing elsewhere.
+// The progress line of a run, shown only if the output is a terminal.
 #include <cstdint>
 #include <string>
 
 namespace trireme {
 
-// hh:mm:ss; seconds below 0: unknown.
+// Returns "hh:mm:ss". Negative seconds mean unknown and give "--:--:--".
 std::string clock_text(double seconds);
 
+// The contents of the progress line.
 struct ProgressLine {
   std::int64_t done = 0, total = 0;  // steps
   double loss = 0, lr = 0, tokens_per_second = 0;
-  double seconds_left = -1;  // below 0: unknown
+  double seconds_left = -1;  // negative means unknown
 };
-// At most `columns` characters: a bar, as long as there is room for, then the numbers.
+// Returns at most `columns` characters: the numbers, after a bar if there is room for it.
 std::string progress_text(const ProgressLine&, int columns);
 
+// Shows the progress line, and clears it on destruction.
 class Progress {
  public:
   Progress();

@@ -1,6 +1,6 @@
 #pragma once
-// What the next step reads, read while this one computes: a file system that is slow to answer then
-// holds up no step that takes longer than it does. One step ahead and no more.
+// Reads the samples of the next step while the current step computes. A slow file system then
+// delays a step only if reading takes longer than the step. Reads one step ahead.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -10,14 +10,17 @@
 
 namespace trireme {
 
+// Reads samples in a background thread.
 class ReadAhead {
  public:
-  // A step's microbatches, by its first sample. Called in a thread of its own.
+  // Returns the micro-batches of the step that begins with sample `first`. Called in a background
+  // thread.
   using Read = std::function<std::vector<Batch>(std::int64_t first)>;
-  // Steps of `step` samples; none is read ahead from sample `end` on.
+  // `step` is the number of samples in a step. Samples from `end` on are not read ahead.
   ReadAhead(Read, std::int64_t step, std::int64_t end);
 
-  // What Read gives, or throws, for the step that begins with sample `first`.
+  // Returns the micro-batches of the step that begins with sample `first`. Rethrows the exception
+  // if reading failed. Starts reading the next step.
   std::vector<Batch> take(std::int64_t first);
 
  private:
@@ -26,9 +29,9 @@ class ReadAhead {
 
   Read read_;
   std::int64_t step_, end_;
-  std::int64_t ahead_ = nothing;  // first sample of what is being read
+  std::int64_t ahead_ = nothing;  // first sample of the step being read
   std::vector<Batch> batches_;
-  BackgroundWork work_;  // ends before what it uses
+  BackgroundWork work_;  // ends before the members it uses
 };
 
 }  // namespace trireme

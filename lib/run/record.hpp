@@ -1,6 +1,6 @@
 #pragma once
-// The files that a run writes beside its checkpoints: history.csv, evaluation.csv, digests.csv,
-// routing.csv, outcome.json.
+// Writes the files of a run other than checkpoints: history.csv, evaluation.csv, digests.csv,
+// routing.csv and outcome.json.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,31 +15,37 @@
 
 namespace trireme {
 
+// Where a run starts from.
 enum class Origin : std::uint8_t {
   fresh,       // a new run
-  this_run,    // restarted from a checkpoint of this directory, whose tables go on
-  another_run  // restarted from another directory's checkpoint, with new tables
+  this_run,    // restarted from a checkpoint in this directory, whose tables are continued
+  another_run  // restarted from a checkpoint in another directory, with new tables
 };
 
-// Error when a table to be continued has other columns than this program writes.
+// Throws Error if an existing table has different columns than this program writes.
 void require_tables(const RunDirectory&);
 
-// Tables have columns of their own for preferences, and keep them where they have them.
+// Whether tables have columns for preferences. A continued table keeps columns that it has.
 enum class Preferences : std::uint8_t { none, some };
+// Whether the run writes evaluation.csv.
 enum class Evaluations : std::uint8_t { none, some };
+// Whether the run writes digests.csv.
 enum class Digests : std::uint8_t { none, some };
+// Whether the run writes routing.csv.
 enum class RoutingTable : std::uint8_t { none, some };
 
-// Default-constructed, as on ranks other than 0, it does nothing.
+// Writes the tables and the outcome of a run. A default-constructed object, as on ranks other than
+// 0, does nothing.
 class RunRecord {
  public:
   RunRecord() = default;
-  // Opens the tables to continue after meta.step; damage is repaired and logged. `meta` is the
-  // checkpoint's.
+  // Opens the tables to continue after meta.step. Repairs damaged tables and logs it. `meta`
+  // belongs to the checkpoint from which the run starts.
   RunRecord(const RunDirectory&, Origin, Preferences, Evaluations, Digests, RoutingTable,
             const CheckpointMeta& meta, JobStart = {});
 
-  // Rows and texts go into an event file, too; one that cannot be written is left with a warning.
+  // Also writes rows and texts to an event file for TensorBoard. If the event file cannot be
+  // written, logs a warning and stops writing it.
   void open_tensorboard(std::int64_t step);
 
   void add(const HistoryRow&);
@@ -47,12 +53,13 @@ class RunRecord {
   void add(const DigestRow&);
   void add(const RoutingRow&);
   void add_sample(std::int64_t step, const std::string& text);
-  // Before a checkpoint: syncs all rows to disk and copies the newest ones into `meta`.
+  // Prepares for a checkpoint: syncs all rows to disk and copies the newest ones into `meta`.
   void put_into(CheckpointMeta&);
-  void outcome(Outcome) const;  // of this machine and start
-  // Error when another process trains in the directory now. For any thread.
+  void outcome(Outcome) const;  // Writes outcome.json, with this machine and job start.
+  // Throws Error if another process now trains in the directory. Any thread may call it.
   void require_lock() const;
-  // After a checkpoint: writes the outcome and prunes old checkpoints. A failure is a warning.
+  // Call it after a checkpoint. Writes the outcome and removes old checkpoints. A failure is logged
+  // as a warning.
   void saved(const Outcome&, const CheckpointConfig&) const;
 
  private:
@@ -82,7 +89,7 @@ class RunRecord {
   std::optional<Files> files_;
 };
 
-// Removes what put_into() added, on ranks that do not need it.
+// Removes the rows that put_into() added to `meta`, on ranks that do not need them.
 void drop_tables(CheckpointMeta&);
 
 }  // namespace trireme

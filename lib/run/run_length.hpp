@@ -1,5 +1,6 @@
 #pragma once
-// How long a run is: by its deck and the checkpoint that it goes on from. Pure.
+// Determines the length of a run from its deck and the checkpoint that it resumes from. All
+// functions are pure.
 #include <cstdint>
 
 #include "lib/io/checkpoint.hpp"
@@ -7,10 +8,12 @@
 
 namespace trireme {
 
-// Steps of the whole run: train.steps, or those done and as many as the remaining tokens take.
+// Returns the steps of the whole run: train.steps, or the completed steps plus those that the
+// remaining tokens need.
 std::int64_t steps_of_run(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
 
-// Error when a run from this checkpoint would count more samples or tokens than one may hold.
+// Throws Error if a run from this checkpoint would count more samples or tokens than the counters
+// can hold (2^53).
 void require_countable(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
 
 }  // namespace trireme

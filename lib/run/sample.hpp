@@ -1,5 +1,5 @@
 #pragma once
-// A text that the model writes while it is trained, to look at.
+// Generates a sample text during training, for people to look at.
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace trireme {
 
-// Is one due after this step?
+// Returns true if a sample is due after `step`.
 bool sample_is_due(const EvaluateConfig&, std::int64_t step, std::int64_t total_steps);
 
-// The prompt and what follows it; the same on every rank and whenever the weights are. Collective;
-// none when `interrupted` is true on any rank before the end, or the prompt has no token. Changes
-// nothing of the training.
+// Returns the prompt and its continuation, equal on every rank and for equal weights. Collective.
+// Does not change the training. Returns nothing if `interrupted` returns true on any rank before
+// the end, or if the prompt has no token.
 std::optional<std::string> sample_text(Trainer&, const Tokenizer&, const EvaluateConfig&,
                                        const std::function<bool()>& interrupted);
 

@@ -1,18 +1,20 @@
 #pragma once
-// One token from a model's logits.
+// Draws a token from a model's logits.
 #include <cstdint>
 #include <span>
 
 namespace trireme {
 
+// Settings for drawing tokens.
 struct Sampling {
-  double temperature = 1;  // 0: greedy
-  std::int64_t top_k = 0;  // only the k most likely tokens; 0: all
-  double top_p = 1;        // nucleus sampling (Holtzman et al. 2020); 1: all
+  double temperature = 1;  // 0 always picks the most likely token
+  std::int64_t top_k = 0;  // draw from the k most likely tokens; 0 means all
+  double top_p = 1;        // nucleus sampling (Holtzman et al. 2020); 1 means all tokens
   std::uint64_t seed = 1;
 };
 
-// A token drawn from these logits; a pure function of them, the options and `position`.
+// Returns a token drawn from the logits. The result is a pure function of logits, settings and
+// `position`. Throws Error if a logit is not finite.
 std::int32_t sample_token(std::span<const double> logits, const Sampling&, std::int64_t position);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-// The checkpoints of a run: when one is due, how it is written, and what its failure means.
+// Manages the checkpoints of a run: when one is due, how it is written, and what happens if writing
+// fails.
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -15,42 +16,47 @@
 
 namespace trireme {
 
-// What a checkpoint may take before one was measured.
-inline constexpr double save_rate = 100e6;  // bytes a second and rank
+// Assumed rate in bytes per second and rank, until one checkpoint was measured.
+inline constexpr double save_rate = 100e6;
 
-// Collective, but for the questions.
+// The checkpoints of a run. Functions other than const queries are collective.
 class Saving {
  public:
-  // `restored`: the checkpoint of `step` that the run starts from; empty: none. What is referred to
-  // outlives this. Takes the memory of a copy where checkpoints are asynchronous.
+  // `restored` is the checkpoint of `step` from which the run starts; empty means none. Keeps
+  // references to its arguments, which must outlive it. Allocates memory for a copy of the state if
+  // checkpoints are asynchronous.
   Saving(Trainer&, RunRecord&, CheckpointConfig, std::filesystem::path run, std::int64_t step,
          std::string restored);
 
-  // Is one due after this step, by the deck?
+  // Returns true if the deck requires a checkpoint after `step`.
   bool is_due(std::int64_t step) const;
-  // Is one in progress, and does this rank still write its share?
+  // busy() returns true if a checkpoint is in progress, and writing() if this rank is still writing
+  // its share.
   bool busy() const { return saver_.busy(); }
   bool writing() const { return saver_.working(); }
-  // Seconds until all that the end of the run would wait for is written.
+  // Returns the estimated seconds for everything that would be written if the run ended now.
   double estimate() const;
   const std::string& last_checkpoint() const { return last_checkpoint_; }
-  // Rank 0's warning when there is less space than the checkpoints will take.
+  // Logs a warning if there is less space than the checkpoints will need. Call it on rank 0.
   void warn_of_space() const;
 
-  // `last`: the step that the run ends with, where that is known. A failure of its checkpoint
-  // throws SharedError, that of an earlier one then does not keep it from being written; else
-  // checkpoint.on_error says what it means.
+  // The step with which the run ends, if it is known. If the checkpoint of that step fails,
+  // SharedError is thrown. Failures of earlier checkpoints are then only logged, so that the last
+  // one is still written. If Last is empty, checkpoint.on_error decides what a failure means.
   using Last = std::optional<std::int64_t>;
-  // Nothing when the checkpoint of this step is there. StateFault, and no checkpoint, when the
-  // state changed by itself or is not finite; so, too, from what follows.
+  // Writes the checkpoint and waits for it. Does nothing if this step's checkpoint exists. Throws
+  // StateFault and writes nothing if the state changed by itself or is not finite; so do the next
+  // two functions.
   void save_at_once(CheckpointMeta&, Last);
-  // By a thread behind training, where the deck lets it.
+  // Starts writing the checkpoint in the background if checkpoint.async is set, otherwise writes it
+  // immediately.
   void save_as_usual(CheckpointMeta&);
-  // Goes on with one that is in progress; waits for what its next stage needs.
+  // Advances a checkpoint in progress by one phase. Waits for everything that this phase needs.
   void advance(Last);
-  // On a run's end by an error, which is what it ends with.
+  // Completes a checkpoint in progress when a run ends with an error. A failure is logged and not
+  // thrown, so the run's own error is reported.
   void finish();
-  // Once, for all ranks.
+  // Logs once for all ranks that there is no checkpoint of `step`.
   void log_no_checkpoint(const SharedError&, std::int64_t step) const;
 
  private:
@@ -67,14 +73,14 @@ class Saving {
   StateSaver saver_;
   StateSaver::Size size_;
   std::string last_checkpoint_;
-  std::int64_t saved_step_;  // of the newest checkpoint; -1: none
+  std::int64_t saved_step_;  // of the newest checkpoint; -1 means none
   struct {
     std::int64_t step = 0;
     std::chrono::steady_clock::time_point begin;
-    double waited = 0;  // seconds that training stood still
-  } now_;               // what the saver is busy with
+    double waited = 0;  // seconds that training waited
+  } now_;               // the checkpoint in progress
   std::chrono::steady_clock::time_point tried_ = std::chrono::steady_clock::now();
-  double seconds_ = 0;  // that the last one took on this rank
+  double seconds_ = 0;  // that the last checkpoint took on this rank
 };
 
 }  // namespace trireme

@@ -1,24 +1,30 @@
 #pragma once
-// Signals to a run: SIGUSR1 asks for a checkpoint; SIGTERM, SIGINT, SIGHUP (the terminal was
-// closed; nohup keeps it away) and SIGPIPE (nobody reads the output any more) for a checkpoint and
-// the end. They are recorded at once and acted on at the end of a step.
+// Handles signals to a run. SIGUSR1 requests a checkpoint. SIGTERM, SIGINT, SIGHUP (the terminal
+// was closed, unless nohup is used) and SIGPIPE (nobody reads the output any more) request a
+// checkpoint and the end of the run. Signals are recorded immediately and acted on at the end of a
+// step.
 #include <cstdint>
 #include <thread>
 
 namespace trireme {
 
+// What signals request of a run.
 enum class RunRequest : std::uint8_t { nothing, checkpoint, stop };
 
-// For the first instant of a process: they wait for the SignalWatch, also over exec, and after it.
+// Blocks the signals. Call it first in a process. Signals then stay pending, also across exec,
+// until a SignalWatch handles them, and again after the watch is destroyed.
 void hold_signals();
 
-// Handles the signals while it lives; one at a time, made before the threads that compute and
-// after MPI. A second SIGINT two seconds after the first ends the process, for whoever types ^C
-// twice; other signals do not, as a batch system repeats them while a checkpoint is written. Once
-// the watch is gone after a stop, none does. What was held before is noted at once. Handlers run on
-// a thread of their own; this one and those it starts have the signals blocked. For oneDNN's
-// products (2.6, AVX-512) have the stack pointer point into the heap, where a handler's frame would
-// overwrite whatever lies below.
+// Handles the signals during its lifetime. At most one may exist. Create it after MPI and before
+// the threads that compute. Signals that are already pending are recorded immediately.
+//
+// A second SIGINT at least two seconds after the first one ends the process, for users who type ^C
+// twice. Other signals do not, because a batch system repeats them while a checkpoint is written.
+// If a stop was requested, no signal ends the process after the watch is destroyed.
+//
+// Handlers run on a thread of their own. The signals are blocked in the creating thread and in
+// threads that it starts, because matrix products of oneDNN (2.6, AVX-512) let the stack pointer
+// point into the heap, where a handler's frame would overwrite data.
 class SignalWatch {
  public:
   SignalWatch();
@@ -26,10 +32,10 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // What was asked since the last call; a stop stays.
+  // Returns the request since the last call. A stop request persists.
   RunRequest take();
-  bool stop() const;  // was a stop asked for?
-  // Since the first signal that asked for a stop; 0: none did.
+  bool stop() const;  // true if a stop was requested
+  // Returns the seconds since the first signal that requested a stop, or 0 if there was none.
   double seconds_since_stop() const;
 
  private:

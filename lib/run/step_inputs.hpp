@@ -1,5 +1,5 @@
 #pragma once
-// What a step of a run takes from outside, for a training and for whoever makes its steps again.
+// Reads the inputs of a run's step, for training and for programs that repeat a run's steps.
 #include <cstdint>
 #include <vector>
 
@@ -10,16 +10,16 @@
 
 namespace trireme {
 
-// This rank's share of the step that begins with sample `first`: sample
-// first + (m * data + d) * microbatch + i goes to data rank d, microbatch m. Not collective: safe
-// in a thread beside a step. Error for samples that cannot be read.
+// Returns this rank's share of the step that begins with sample `first`. Sample first + (m * data +
+// d) * microbatch + i belongs to data-parallel rank d and micro-batch m. Not collective; a thread
+// may call it during a step. Throws Error if samples cannot be read.
 std::vector<Batch> read_step(const Trainer&, const Dataset&, const TrainConfig&,
                              std::int64_t first);
-// The same on all ranks; SharedError when one of them cannot.
+// Like read_step(), but collective. Throws SharedError if any rank cannot read its samples.
 std::vector<Batch> batches_of_step(const Trainer&, const Dataset&, const TrainConfig&,
                                    std::int64_t first);
 
-// One more step is finished.
+// Adds one completed step to the counters in the checkpoint's metadata.
 void count_step(CheckpointMeta&, const TrainConfig&, std::int64_t sample_length);
 
 }  // namespace trireme

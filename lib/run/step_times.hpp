@@ -1,12 +1,14 @@
 #pragma once
-// How long what a training loop does took, to say how long the next will take. Seconds.
+// Measures how long the activities of a training loop took, to estimate how long the next ones will
+// take. Times are in seconds.
 #include <cstdint>
 
 namespace trireme {
 
+// Times of steps, evaluations and samples.
 class StepTimes {
  public:
-  // A step that was computed; one without targets costs nothing and says nothing about the others.
+  // Adds a step that was computed. Do not add steps without targets, which cost nothing.
   void add_step(double seconds, std::int64_t tokens) {
     ++steps_;
     tokens_ += tokens;
@@ -14,10 +16,10 @@ class StepTimes {
   }
   std::int64_t tokens() const { return tokens_; }  // of these steps
   double steps_seconds() const { return steps_seconds_; }
-  // On average so far; 0 before the first.
+  // Returns the average seconds of a step, or 0 before the first.
   double step() const { return steps_ > 0 ? steps_seconds_ / static_cast<double>(steps_) : 0; }
 
-  double evaluation = 0, sample = 0;  // the last one
+  double evaluation = 0, sample = 0;  // seconds of the last one
 
  private:
   std::int64_t steps_ = 0, tokens_ = 0;

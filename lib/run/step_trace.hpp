@@ -1,6 +1,6 @@
 #pragma once
-// Some steps of a run as a Chrome trace, one file for all ranks: a process for each rank, a track
-// for each queue; for ui.perfetto.dev or chrome://tracing.
+// Records some steps of a run as a Chrome trace for ui.perfetto.dev or chrome://tracing. One file
+// contains all ranks: each rank is a process, and each queue is a track.
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -12,21 +12,24 @@
 
 namespace trireme {
 
+// Which steps and ranks to trace.
 struct TraceConfig {
-  std::vector<std::int64_t> steps;  // first and last, counted from 1 as in history; empty: none
-  std::vector<std::int64_t> ranks;  // empty: all
+  // first and last step, counted from 1 as in history.csv; empty traces none
+  std::vector<std::int64_t> steps;
+  std::vector<std::int64_t> ranks;  // empty traces all ranks
 };
 
-// Collective, on all ranks.
+// Records and writes a trace. All functions are collective over all ranks.
 class StepTrace {
  public:
-  // Files go to `folder`, written by rank 0. The axes outlive this.
+  // Rank 0 writes the file to `folder`. The axes must outlive this object.
   StepTrace(const Axes&, TraceConfig, std::filesystem::path folder);
 
   void begin(std::int64_t step);
-  // Writes the file after the last step. A file that cannot be written is a warning.
+  // Ends a step. Writes the file after the last step to trace. If the file cannot be written, logs
+  // a warning.
   void end(std::int64_t step);
-  // At the end of the run: writes what was recorded and not written yet.
+  // Writes everything that was recorded and not yet written. Call it at the end of the run.
   void close();
 
  private:
@@ -36,14 +39,15 @@ class StepTrace {
   const Axes& axes_;
   TraceConfig config_;
   std::filesystem::path folder_;
-  std::int64_t first_ = 0, last_ = 0;  // recorded; 0: none
+  std::int64_t first_ = 0, last_ = 0;  // recorded steps; 0 means none
   std::int64_t offset_ = 0;            // from this rank's clock to rank 0's
-  std::int64_t begun_ = 0;             // when the step began
+  std::int64_t begun_ = 0;             // time at which the step began
   std::vector<TraceSpan> spans_;
 };
 
-// The events of one process, "{...},\n{...}", in microseconds after `origin`. Overlapping spans of
-// a queue get several tracks ("gather", "gather 2"), except on compute, where spans nest. Pure.
+// Returns the events of one process as "{...},\n{...}", in microseconds after `origin`. If spans of
+// a queue overlap, the queue gets several tracks ("gather", "gather 2"), except the compute queue,
+// whose spans nest. Pure.
 std::string chrome_events(int rank, const std::string& process, std::span<const TraceSpan>,
                           std::int64_t origin);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Texts that end a generation, and how much of a text may be shown before its end is known.
+// Finds stop texts, which end a generation, and determines how much of an unfinished text can be
+// shown.
 #include <cstddef>
 #include <span>
 #include <string>
@@ -7,12 +8,13 @@
 
 namespace trireme {
 
-// Where the first of the stop texts begins; npos: none is there. None of them is empty.
+// Returns the offset of the first stop text, or npos if there is none. Stop texts must not be
+// empty.
 std::size_t stop_at(std::string_view text, std::span<const std::string> stops);
 
-// Bytes of a growing text that stay as they are: neither what may become a stop text, nor a
-// character of which bytes are missing, which decodes to U+FFFD, in some tokenizers one for each
-// byte.
+// Returns the number of leading bytes of a growing text that cannot change any more. Excludes an
+// end that may become a stop text, and an incomplete character. An incomplete character decodes to
+// U+FFFD, in some tokenizers once for each of its bytes.
 std::size_t stable_bytes(std::string_view text, std::span<const std::string> stops);
 
 }  // namespace trireme

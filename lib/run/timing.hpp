@@ -1,6 +1,7 @@
 #pragma once
-// What a run took: time by task, memory by kind and bytes by axis, of each rank. At its end it is
-// printed as a table, as codes of molecular dynamics do, and added to timing.json.
+// The resources that a run used on each rank: time by task, memory by kind and bytes sent by axis.
+// At the end of the run they are printed as a table, as molecular dynamics codes do, and added to
+// timing.json.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -15,39 +16,46 @@
 
 namespace trireme {
 
+// The resources that one rank used.
 struct RankTiming {
   int rank = 0;
   Grid::At at;
-  std::array<double, task_count> seconds{};  // they add up to the time since the start
+  std::array<double, task_count> seconds{};  // by task; the sum is the time since the start
   Account account;
   Axes::Traffic sent;  // bytes
 
+  // Returns the time since the start, in seconds.
   double wall() const;
 };
 
-// Of one process of the run, which a restart follows with another.
+// The resources that one process of the run used. A restart adds another process.
 struct RunTiming {
   Grid grid;
   std::string backend;
-  std::int64_t first_step = 0, last_step = 0;  // made from after the one to the other
-  std::int64_t tokens = 0;                     // in these steps, padding left out
-  double steps_seconds = 0;                    // that they took, without evaluations and saving
-  double flops_a_token = 0;                    // of the model, forward and backward
-  double peak_flops = 0;                       // a second and rank; 0: not known
-  std::vector<RankTiming> ranks;               // by rank, the same on all
+  // the process completed the steps after first_step up to last_step
+  std::int64_t first_step = 0, last_step = 0;
+  std::int64_t tokens = 0;        // in these steps, without padding
+  double steps_seconds = 0;       // time of these steps, without evaluations and saving
+  double flops_a_token = 0;       // of the model, forward and backward pass
+  double peak_flops = 0;          // FLOP/s of a rank; 0 means unknown
+  std::vector<RankTiming> ranks;  // indexed by rank
 
-  double tokens_a_second() const;  // while steps were made; 0: there were none
+  // Returns the rate while steps were computed, or 0 if there were none.
+  double tokens_a_second() const;
 };
 
-// Collective: every rank's, on all ranks. The times are those of Timesheet until now.
+// Returns the timing of every rank, on all ranks. Collective. Times are those of Timesheet up to
+// now.
 std::vector<RankTiming> gather_timing(const Axes&, const Account&);
 
-// The table, a line each. A percentage is of the mean rank's time.
+// Returns the lines of the table. Percentages are of the mean time of a rank.
 std::vector<std::string> timing_lines(const RunTiming&);
-// As the file has it, and the list of such a file; Error for a text that is none.
+// Converts a timing to the JSON in timing.json, and the text of such a file to a list of timings.
+// Throws Error if the text is invalid.
 nlohmann::ordered_json to_json(const RunTiming&);
 std::vector<RunTiming> parse_timing(std::string_view text);
-// Adds it to the list in `file`, which it begins when it is missing or damaged. Error.
+// Adds a timing to the list in `file`. Starts a new list if the file is missing or damaged. Throws
+// Error if the file cannot be written.
 void add_timing(const std::filesystem::path& file, const RunTiming&);
 
 }  // namespace trireme
