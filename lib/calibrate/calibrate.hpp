@@ -18,7 +18,7 @@ struct CalibrationSettings {
   std::vector<DType> dtypes;  // compute types
   int threads = 1;            // threads of a rank
   double least = 0.01;        // minimum seconds of a measurement, all passes together
-  // directory to which checkpoints would be written; empty skips the disk
+  // Directory to which checkpoints would be written; empty skips the disk.
   std::filesystem::path disk;
   std::optional<transport::OpenDevice> device{};  // opens the transport between devices
   std::string name;                               // name of the machine

@@ -39,7 +39,7 @@ inline constexpr int rounding_replays = 12;
 // freedom. Results below 1e-15 may be returned as 0.
 double student_tails(double t, int n);
 
-// The mean deviation of replays from the unperturbed computation.
+// The mean squared deviation of replays from the unperturbed computation.
 class Spread {
  public:
   // Adds a replay. In the Tally, a is the unperturbed computation and b the replay.

@@ -24,7 +24,7 @@ struct ColumnDifference {
 struct TableComparison {
   std::int64_t steps = 0;  // number of steps for which both have a row
   std::int64_t last = 0;   // the last of these steps; 0 means none
-  // the last step up to which all common rows are equal; 0 means none
+  // The last step up to which all common rows are equal; 0 means none.
   std::int64_t equal_until = 0;
   std::optional<std::int64_t> first;     // the first step that differs
   std::vector<ColumnDifference> differ;  // the columns that differ in step `first`

@@ -20,7 +20,7 @@ std::optional<std::uint64_t> ulps_between(std::int64_t a, std::int64_t b);
 struct Tally {
   std::int64_t elements = 0;
   std::int64_t differ = 0;  // elements that differ in their bits
-  // differing elements for which a or b is NaN, so that the distance is unknown
+  // Differing elements for which a or b is NaN, so that the distance is unknown.
   std::int64_t nans = 0;
   std::int64_t first = -1;  // index of the first element that differs; -1 means none
   // The largest known distance, the lowest index at which it occurs (-1 means none), and the two

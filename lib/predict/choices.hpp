@@ -12,7 +12,7 @@ namespace trireme {
 // One way to run a model.
 struct RunChoice {
   Grid grid;
-  // the model is a mixture of experts, and Grid::expert is part of the choice
+  // The model is a mixture of experts, and Grid::expert is part of the choice.
   bool mixture = false;
   // 0, or 3 with its cadences. Stage 1 is represented as 3 with gather and reduce once a step, and
   // stage 2 as 3 with gather once a step.

@@ -61,7 +61,7 @@ class Peers {
   // Returns the time at which the last kind reached the agreement that `kind` reached last, or
   // `never` if some kind has not.
   double last_arrival(std::size_t kind) const;
-  // Returns the seconds that an agreement takes once all ranks have arrived
+  // Returns the seconds that an agreement takes once all ranks have arrived.
   double agreement() const { return agreement_; }
 
   bool pipelined() const { return stages_ > 1; }

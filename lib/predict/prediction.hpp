@@ -22,11 +22,11 @@ struct RunInput {
 struct Prediction {
   double step = 0;  // seconds of a step
   double tokens_a_second = 0;
-  // fraction of the peak rate that the model's FLOPs use; 0 if no peak is known
+  // Fraction of the peak rate that the model's FLOPs use; 0 if no peak is known.
   double utilisation = 0;
   Lost lost;
   double bubble_share() const { return lost.bubble / step; }  // fraction of all stages' time
-  // seconds that training waits for a checkpoint; 0 if no disk rate is known
+  // Seconds that training waits for a checkpoint; 0 if no disk rate is known.
   double checkpoint = 0;
   std::int64_t checkpoints = 0;  // number in the run
   double run = 0;                // seconds of all steps and checkpoints

@@ -32,7 +32,7 @@ struct Workload {
   std::string_view name;  // name in machine files: the operation's, or that of a variant
   DType dtype = DType::f32;
   double bytes = 0, flops = 0;  // work, counted as in kernels/operation.hpp (Work)
-  // M, N, K of a product; of a grouped product, those of a group of mean size
+  // M, N, K of a product; of a grouped product, those of a group of mean size.
   std::array<std::int64_t, 3> m{};
   MatmulLayout layout{};
   // For attention: the number of heads in all samples, and the length of a causal sample whose

@@ -22,7 +22,7 @@ struct SearchResult {
   std::vector<Trial> best;                   // the fastest first
   std::int64_t choices = 0;                  // number of all choices
   std::int64_t too_large = 0, too_slow = 0;  // excluded by the bounds on memory and time
-  // simulated, and how many of these need too much memory
+  // Simulated, and how many of these need too much memory.
   std::int64_t simulated = 0, over_memory = 0;
   std::vector<Alternative> alternatives;
 };

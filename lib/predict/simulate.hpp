@@ -38,7 +38,7 @@ struct KindTimes {
   std::vector<Period> actions;
   std::vector<Period> transfers;  // from the call until the host or queue sees it complete
   std::vector<LostPeriod> waits;
-  // seconds in which computing waits for messages or is interrupted by them, by axis
+  // Seconds in which computing waits for messages or is interrupted by them, by axis.
   std::array<double, axis_count> exposed{};
   double bubble = 0;   // seconds of waiting for other stages' work before its message is in flight
   double starved = 0;  // seconds in which a device's compute queue waits for the host to issue work

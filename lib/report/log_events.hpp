@@ -12,7 +12,7 @@ namespace trireme {
 
 // Events of a run.
 struct LogEvents {
-  // the steps from which the run was restarted, in order of time
+  // The steps from which the run was restarted, in order of time.
   std::vector<std::int64_t> restarts;
   std::map<std::int64_t, std::string> skipped;  // the reasons, by step
   std::set<std::int64_t> checkpoints;           // steps with a checkpoint

@@ -19,7 +19,7 @@ struct ScheduleConfig {
   ScheduleShape shape = ScheduleShape::cosine;
   std::int64_t warmup_steps = 0;
   double min_lr = 0;  // learning rate at the end of the decay
-  // 0 means all steps after warmup (cosine, linear) or the last tenth (wsd)
+  // 0 means all steps after warmup (cosine, linear) or the last tenth (wsd).
   std::int64_t decay_steps = 0;
 
   bool operator==(const ScheduleConfig&) const = default;
@@ -27,7 +27,7 @@ struct ScheduleConfig {
 
 struct EvaluateConfig {
   std::int64_t every_steps = 500;  // steps between evaluations; 0 disables them during training
-  // batches of train.batch samples to evaluate; 0 means all validation samples
+  // Batches of train.batch samples to evaluate; 0 means all validation samples.
   std::int64_t batches = 20;
   std::string sample_prompt;  // prompt of the generated samples; empty generates none
   std::int64_t sample_tokens = 64;
@@ -49,7 +49,7 @@ inline constexpr auto value_names<OnFault> = named<OnFault>("stop", "continue");
 
 struct RunConfig {
   std::string backend = "auto";  // auto, host, ref, fenced or cuda
-  // threads of this rank; 0 means OMP_NUM_THREADS, Slurm's number or the affinity mask
+  // Threads of this rank; 0 means OMP_NUM_THREADS, Slurm's number or the affinity mask.
   std::int64_t threads = 0;
   Exactness exactness = Exactness::fast;
   std::int64_t exact_chunk = 256;  // tokens whose gradients exactness = "invariant" sums as one

@@ -21,7 +21,7 @@ class IdleExperts {
   std::string after(const Routing&, Balance);
 
  private:
-  // idle steps, by (layer, expert)
+  // Idle steps, by (layer, expert).
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> idle_;
 };
 

@@ -14,7 +14,7 @@ namespace trireme {
 
 // Which steps and ranks to trace.
 struct TraceConfig {
-  // first and last step, counted from 1 as in history.csv; empty traces none
+  // First and last step, counted from 1 as in history.csv; empty traces none.
   std::vector<std::int64_t> steps;
   std::vector<std::int64_t> ranks;  // empty traces all ranks
 };

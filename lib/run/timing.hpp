@@ -32,7 +32,7 @@ struct RankTiming {
 struct RunTiming {
   Grid grid;
   std::string backend;
-  // the process completed the steps after first_step up to last_step
+  // The process completed the steps after first_step up to last_step.
   std::int64_t first_step = 0, last_step = 0;
   std::int64_t tokens = 0;        // in these steps, without padding
   double steps_seconds = 0;       // time of these steps, without evaluations and saving

@@ -20,7 +20,7 @@ struct ParallelConfig {
   std::int64_t data = 0;    // data-parallel ranks; 0 uses all ranks that pipe and seq leave
   std::int64_t seq = 1;     // sequence-parallel ranks
   std::int64_t expert = 1;  // ranks of data x seq that together hold all experts
-  // token rows per round of expert computation; 0 means 1.25 times an even load
+  // Token rows per round of expert computation; 0 means 1.25 times an even load.
   std::int64_t expert_tokens = 0;
   std::vector<std::int64_t> stage_layers;  // blocks in each virtual stage; empty balances by cost
   ScheduleKind schedule = ScheduleKind::one_f_one_b;

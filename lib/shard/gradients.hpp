@@ -20,7 +20,8 @@ struct GradientBuffer {
 };
 
 // Gradient statistics of a step, indexed by ParamId. They cover the elements that this rank
-// reports. Add `squares` and `leaves` over all ranks, and take the maximum of `largest`.
+// represents (Sharding::reports). Add `squares` and `leaves` over all ranks, and take the maximum
+// of `largest`.
 struct GradientNorms {
   // Sums of squares, one number per parameter. With run.exactness = "invariant" each sum is a
   // fixed-point number of fixed::limbs values.
@@ -75,9 +76,9 @@ class GradientSums {
 
  private:
   struct Sum {
-    // indexed by Use; only a tied table has the second
+    // Indexed by Use; only a tied table has the second.
     std::array<std::shared_ptr<GradientBuffer>, 2> of_use;
-    // indexed by Use; whether a reduce-scatter of this step has added to it
+    // Indexed by Use; whether a reduce-scatter of this step has added to it.
     std::array<bool, 2> begun{};
     bool complete = false;  // summed over replicas, or that sum is in flight
   };

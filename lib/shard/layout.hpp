@@ -35,7 +35,7 @@ struct Segment {
   std::int64_t decayed = 0;  // weight decay applies to elements [0, decayed)
   // Including padding, so that the ranks' shards have equal length and are aligned.
   std::int64_t elements = 0;
-  // LearnsFrom::nothing means that there are no master weights
+  // LearnsFrom::nothing means that there are no master weights.
   LearnsFrom learns_from = LearnsFrom::gradients;
   bool wide = false;                  // weights are computed with in the master type
   BaseType kept = BaseType::compute;  // storage type of frozen base weights (kept.hpp)
@@ -59,7 +59,7 @@ struct Layout {
     Slot slot;
   };
   std::vector<Segment> segments;
-  // indexed by ParamId; empty if another stage holds it
+  // Indexed by ParamId; empty if another stage holds it.
   std::vector<std::optional<Where>> of_param;
   std::vector<std::vector<std::size_t>> of_unit;  // segments of each unit, indexed by UnitId
 };
@@ -72,7 +72,7 @@ struct LayoutInput {
   // Parameters of a unit that match the same `freeze` patterns share a segment. A pattern that
   // matches no parameter of the whole model is an Error.
   std::vector<std::string> no_decay, freeze;
-  // rank in, and size of, the group that together holds all experts
+  // Rank in, and size of, the group that together holds all experts.
   int expert_rank = 0, expert_ranks = 1;
 };
 // Returns the layout of this rank's share of the stage. Throws Error if a pattern matches no

@@ -30,7 +30,8 @@ struct ZeroPolicy {
   int sharers = 1;  // N, the ranks that share one copy of the state
   ZeroCadence gather_every = ZeroCadence::step, reduce_every = ZeroCadence::step;
   int prefetch = 1, scatters = 1;  // units in flight
-  // wire type of gradients: precision.reduce, or the master type if it is not wider
+  // Type in which gradients are sent: precision.reduce if it is narrower than the master type,
+  // otherwise the master type.
   DType reduce = DType::f32;
   bool operator==(const ZeroPolicy&) const = default;
 };

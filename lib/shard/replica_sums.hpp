@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// A pipeline of sums in flight, oldest first.
+// The sums over replicas that are in flight, oldest first.
 class ReplicaSums {
  public:
   // Keeps a reference to the backend, which must outlive it. `most` limits the sums in flight. If

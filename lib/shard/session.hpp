@@ -120,7 +120,7 @@ class Session {
   const Layout& layout_;
   const Sharding& sharding_;
   BorrowPlan plan_;
-  // indexed by GatherStep; null after being freed
+  // Indexed by GatherStep; null after being freed.
   std::vector<std::shared_ptr<Gathered>> gathered_;
   std::size_t next_read_ = 0;  // index into plan_.reads
   std::size_t taken_ = 0;      // gathers that some borrow reads or has read

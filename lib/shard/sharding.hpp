@@ -1,6 +1,6 @@
 #pragma once
 // The distribution of a stage's state over ranks: which ranks share one copy, which hold equal
-// shards, and which of these reports a shard to checkpoints and sums.
+// shards, and which one represents a shard that several ranks hold.
 #include <optional>
 
 #include "lib/comm/axes.hpp"
@@ -44,8 +44,8 @@ struct Sharding {
   // Returns true if this stage sums the segment's gradient, and false if it receives the sum from
   // another stage.
   bool holds_sum(const Segment& s) const { return !tied_elsewhere(s) || tied_use == Use::own; }
-  // Returns true if this rank reports its part of the segment on behalf of all replicas and stages
-  // that hold it.
+  // Returns true if this rank represents its part of the segment in checkpoints, norms and digests.
+  // If several replicas or two stages hold a part, exactly one of them does.
   bool reports(const Segment& s) const { return of(s).replicas.rank() == 0 && holds_sum(s); }
 };
 

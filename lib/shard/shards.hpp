@@ -91,7 +91,8 @@ class Shards {
 
  private:
   struct Shard {
-    // copy shares master's memory if the types are equal; master is empty if never trained
+    // `copy` shares the memory of `master` if the types are equal. `master` is empty for parameters
+    // that are never trained.
     Tensor master, copy;
     std::vector<Tensor> arrays;  // indexed like names_
   };

@@ -51,8 +51,8 @@ class Store {
   }
   Range own(ParamId p) const { return shards_.own(p); }
   bool holds(ParamId p) const { return shards_.holds(p); }
-  // Returns true if this rank reports its part of the parameter on behalf of all replicas and of
-  // both stages of a tied table.
+  // Returns true if this rank represents its part of the parameter in checkpoints, norms and
+  // digests. If several replicas or two stages hold a part, exactly one of them does.
   bool reports(ParamId) const;
   void read(ParamId p, std::string_view array, std::int64_t first, std::span<std::byte> to) const {
     shards_.read(p, array, first, to);
@@ -112,7 +112,7 @@ class Store {
   Shards shards_;
   GradientSums gradients_;
   Trainability trainability_;
-  // a session is open; gradients exist that no update has used
+  // A session is open; gradients exist that no update has used.
   bool open_ = false, pending_ = false;
 };
 

@@ -36,7 +36,7 @@ std::size_t spaces_at_start(std::string_view text);
 // A part of a text: one added token, or text that contains none.
 struct TextSegment {
   TextSpan span;
-  // the token's id; empty for text without an added token
+  // The token's id; empty for text without an added token.
   std::optional<std::int32_t> id;
 };
 

@@ -29,7 +29,7 @@ class Bpe {
   const Vocabulary& vocabulary() const { return vocabulary_; }
   // Returns true if tokens like <0x0A> represent single bytes.
   bool byte_fallback() const { return byte_fallback_; }
-  // id of the unknown token; empty if there is none
+  // Id of the unknown token; empty if there is none.
   std::optional<std::int32_t> unknown() const { return unknown_; }
 
   // Returns true if no token contains code point `a` directly followed by `b`. A text cut between
@@ -51,7 +51,7 @@ class Bpe {
   std::array<std::int32_t, 256> of_byte_;  // token of each byte; -1 means none
   bool all_bytes_ = true;                  // every byte has a token
   bool bytes_join_ = false;                // some token consists of several byte tokens like <0x0A>
-  // ids of whole words by their bytes; used with byte_level and ignore_merges
+  // Ids of whole words by their bytes; used with byte_level and ignore_merges.
   std::unordered_map<std::string, std::int32_t> whole_;
   std::vector<std::uint64_t> pairs_;         // pairs of neighboring code points in tokens, sorted
   std::vector<std::int32_t> of_code_point_;  // token of each small code point; -1 means none

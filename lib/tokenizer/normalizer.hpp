@@ -15,7 +15,7 @@ namespace trireme {
 // A pattern of tokenizer.json, written {"String": ...} or {"Regex": ...}.
 struct Pattern {
   Regex regex;
-  // the text, if the pattern is a plain string
+  // The text, if the pattern is a plain string.
   std::optional<std::string> literal;
 };
 // Returns the pattern in a JSON value. Throws Error if it is empty or unsupported.

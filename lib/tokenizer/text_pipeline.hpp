@@ -83,7 +83,7 @@ class TextPipeline {
                       Scratch&, std::vector<std::int32_t>& ids) const;
   void encode_normalized(std::string_view text, bool first, bool begins, Scratch&,
                          std::vector<std::int32_t>& ids) const;
-  // text_cuts.cpp
+  // Implemented in text_cuts.cpp.
   void prepare_cuts();
   bool cuts_at(std::string_view text, std::size_t place) const;
 
@@ -101,9 +101,9 @@ class TextPipeline {
 
   bool allows_cuts_ = false;
   std::optional<std::int32_t> space_;  // the code point that a space becomes, if it is a single one
-  // last code points of added tokens that consume whitespace after them; sorted
+  // Last code points of added tokens that consume whitespace after them; sorted.
   std::vector<std::int32_t> no_space_after_;
-  // first code points of added tokens that consume whitespace before them; sorted
+  // First code points of added tokens that consume whitespace before them; sorted.
   std::vector<std::int32_t> no_line_before_;
 
   mutable std::mutex mutex_;

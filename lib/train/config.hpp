@@ -41,11 +41,11 @@ struct TrainConfig {
   std::int64_t seed = 1;  // for initialization, data order and dropout
   Objective objective = Objective::tokens;
   double dpo_beta = 0.1;
-  // file with scores of a fixed model; empty uses the model without adapters
+  // File with scores of a fixed model; empty uses the model without adapters.
   std::string dpo_scores{};
   Balance balance = Balance::none;
   double balance_rate = 0.001;  // for Balance::bias, change of a bias per step (DeepSeek-V3)
-  // for Balance::sample, weight of the loss, which is 1 for even loads
+  // For Balance::sample, weight of the loss, which is 1 for even loads.
   double balance_weight = 0.01;
   double router_z = 0;           // weight of the mean squared log-sum-exp of router logits
   std::int64_t max_skipped = 5;  // skipped steps in a row after which the run stops
@@ -72,7 +72,7 @@ struct OptimizerConfig {
   double momentum = 0;               // sgd
   bool nesterov = false;             // sgd: Nesterov momentum
   double weight_decay = 0.1;         // decoupled; never applied to norms and biases
-  // further parameters without weight decay, by name pattern (* and ?)
+  // Further parameters without weight decay, by name pattern (* and ?).
   std::vector<std::string> no_decay;
   double clip = 1;  // maximum gradient norm; 0 disables clipping
 

@@ -15,7 +15,7 @@ namespace trireme {
 // the layout. Empty for a model without experts.
 struct Routing {
   std::vector<std::int64_t> layers;  // blocks with experts
-  // for each of these blocks, number of tokens that chose each expert
+  // For each of these blocks, number of tokens that chose each expert.
   std::vector<std::vector<std::int64_t>> loads;
   // Means over tokens and layers of the balance loss (1 for even loads) and of the squared
   // log-sum-exp. A loss that is not trained for is 0. NaN means that the sum exceeds the range of

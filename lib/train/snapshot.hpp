@@ -18,8 +18,8 @@ struct RankSlices {
   std::vector<ParamId> params;
 };
 
-// Returns the slices that this rank writes: those that it reports, of parameters that checkpoints
-// contain (is_saved). Frozen parameters may have no optimizer arrays.
+// Returns the slices that this rank writes: its part of the parameters that checkpoints contain
+// (is_saved), except parts that a replica writes. Frozen parameters may have no optimizer arrays.
 RankSlices rank_slices(const Store&);
 
 // Returns the total size of the slices in bytes.

@@ -59,7 +59,7 @@ class ModelStage final : public Stage {
     // Called on all ranks before each micro-batch except the first. Returns true to skip this
     // micro-batch and all later ones; the result must be equal on every rank. Empty means never.
     std::function<bool(int microbatch)> drop = {};
-    // receives digests of what the parts compute; null disables them
+    // Receives digests of what the parts compute; null disables them.
     ActivationDigests* activations = nullptr;
     bool offload = false;  // keep the inputs for recomputation in host memory
     std::string_view forward_name = forward_span;  // in a trace

@@ -2,10 +2,10 @@
 // Writes checkpoints of a model's state, either immediately or from a copy while training
 // continues.
 //
-// Every rank writes the part that it reports into its own file. Then rank 0 publishes all files
-// together. In the background, a thread on each rank does both; it accesses only files and host
-// memory, and ranks communicate only inside advance(). HDF5 is not thread-safe, so nobody else may
-// use it while a thread is active.
+// Every rank writes its part (rank_slices) into its own file. Then rank 0 publishes all files
+// together. In the background, a thread on each rank does this work. The thread accesses only files
+// and host memory; ranks communicate only inside advance(). HDF5 is not thread-safe, so nobody else
+// may use it while a thread is active.
 #include <filesystem>
 #include <functional>
 #include <optional>

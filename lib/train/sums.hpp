@@ -19,7 +19,7 @@ namespace trireme {
 struct LossSum {
   double sum = 0;
   std::int64_t valid = 0;
-  // the sum as fixed-point number, if losses are added this way
+  // The sum as fixed-point number, if losses are added this way.
   std::optional<fixed::Int128> quanta{};
 
   // Returns a sum from its fixed-point number.
@@ -32,7 +32,7 @@ struct LossSum {
 struct Losses {
   double sum = 0;
   fixed::Int128 quanta = 0;
-  // upper bound on the fixed-point sum's magnitude; infinite if a loss is not finite
+  // Upper bound on the fixed-point sum's magnitude; infinite if a loss is not finite.
   double largest = 0;
 };
 // Returns the sum of `losses`. `tokens` is the maximum number of terms in a fixed-point sum.
@@ -46,7 +46,8 @@ struct StepSums {
   std::optional<std::size_t> not_finite;  // ParamId of the first gradient that is not finite
   std::string overflow;  // Reason why fixed-point sums may have overflowed. Empty if they have not.
 };
-// Add a step's sums over all ranks, in floating point in a fixed order, or as fixed-point numbers.
+// Add a step's sums over all ranks: add_in_order() in floating point in a fixed order, add_counts()
+// as fixed-point numbers.
 StepSums add_in_order(const Communicator& world, GradientNorms, const Losses&);
 StepSums add_counts(const Communicator& world, const ModelSpec&, GradientNorms, const Losses&);
 

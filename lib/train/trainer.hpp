@@ -96,14 +96,14 @@ struct TrainerSetup {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   int chunks = 1;  // virtual stages per pipeline stage
   DType compute = DType::f32;
-  // type in which gradients are sent, unless they are fixed-point numbers
+  // Type in which gradients are sent, unless they are fixed-point numbers.
   DType reduce = DType::f32;
   // For run.exactness = "invariant": number of tokens whose gradients are summed as one, a divisor
   // of the tokens of a sample on each rank. Gradients and losses are then 8-byte fixed-point sums
   // (lib/base/fixed.hpp). 0 for any other exactness.
   std::int64_t exact_chunk = 0;
   std::int64_t chunk_tokens = 0;  // as in Place; already decided
-  // document means that batches contain document starts
+  // AttentionSpan::document means that batches contain the starts of documents.
   AttentionSpan attention = AttentionSpan::causal;
   std::int64_t expert_tokens = 0;  // ExpertGroup::rows_of_round
   Objective objective = Objective::tokens;
