@@ -15,7 +15,7 @@ namespace trireme {
 class SampleOperands {
  public:
   explicit SampleOperands(Backend&);
-  // Returns a new tensor, which lives as long as this object. Integers are all 5.
+  // Returns a new tensor, which lives as long as this object. Elements of integer tensors are 5.
   View take(DType, const Shape&);
   // Returns an i32 tensor of shuffled numbers in [0, end). Every number occurs if there are enough
   // elements.

@@ -87,11 +87,12 @@ std::optional<double> peak_of(const MachineModel&, DType, bool tf32);
 // absent.
 double seconds_of(const MachineModel&, const Workload&);
 
-// How values beyond the last `x` are found. `constant` returns the last value. `proportional`
-// scales the last value with `at`, and does so in both directions if there is only one `x`. Values
-// below the first `x` are otherwise constant.
+// How interpolate() extrapolates beyond the last `x`. `constant` returns the last value.
+// `proportional` scales the last value in proportion to `at`, and does so on both sides if there is
+// only one `x`. Otherwise values below the first `x` are constant.
 enum class Extrapolation : std::uint8_t { constant, proportional };
-// Interpolates y at `at`, piecewise linear in the logarithms of x and y.
+// Returns y at `at`, interpolated linearly between the logarithms of x and y. `x` must be
+// ascending.
 double interpolate(const std::vector<double>& x, const std::vector<double>& y, double at,
                    Extrapolation);
 

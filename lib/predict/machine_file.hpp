@@ -15,8 +15,8 @@ MachineModel parse_machine(std::string_view text, const std::string& source_name
 // Reads a machine file. Throws Error if there is no such file, and as parse_machine() does.
 MachineModel load_machine(const std::filesystem::path&);
 
-// Returns the text of a machine file, without the keys that have their default. Numbers that are
-// not whole, or are 1e9 or more, are written with four digits.
+// Returns the text of a machine file, without keys whose value is the default. Numbers that are not
+// whole, or are 1e9 or more, are written with four digits.
 std::string machine_text(const MachineModel&);
 
 // Returns a table of all sections and keys for docs/scale.md.

@@ -36,7 +36,8 @@ struct SimulatedKind {
   double& exposed(Axis a) { return times.exposed[static_cast<std::size_t>(a)]; }
 };
 
-// Matches the transfers of all kinds of rank.
+// Finds the participants of each transfer. One rank is simulated for each kind of rank, which is a
+// set of ranks whose steps are alike.
 class Peers {
  public:
   // Throws Error if the transfers of the kinds do not match. The recordings must outlive this

@@ -35,7 +35,7 @@ struct Prediction {
   bool slower_attention = false;
 };
 
-// Returns a recording of a step for each kind of rank.
+// Records a step of one rank of each kind. Ranks whose steps are alike are of one kind.
 std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const MachineModel&);
 
 // Returns the prediction for a run whose simulated step is given. `checkpoint_bytes` is the most

@@ -21,8 +21,8 @@
 
 namespace trireme {
 
-// Memory layout of a matrix product's operands: x W' (forward pass), dy W (gradient of the input),
-// dy' x (gradient of the weight).
+// Memory layout of a matrix product's operands. nt: x W' (forward pass). nn: dy W (gradient of the
+// input). tn: dy' x (gradient of the weight).
 enum class MatmulLayout : std::uint8_t { nt, nn, tn };
 template <>
 inline constexpr auto value_names<MatmulLayout> = named<MatmulLayout>("nt", "nn", "tn");

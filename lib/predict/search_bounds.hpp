@@ -63,7 +63,9 @@ class SearchBounds {
   double gathered_bytes(const RunChoice&, const Count&, double bytes_each) const;
   // Returns the seconds of a queue from those of its two communicators.
   double on_queue(const std::array<double, 2>&) const;
-  // Returns Placement::before of a stage, for groups of these sizes.
+  // Returns the number of ranks of earlier stages that are on the node where `stage` begins
+  // (Placement::before). Returns 0 if groups of these sizes are placed on nodes in the same way on
+  // all stages.
   int before(const RunChoice&, int stage, std::initializer_list<int> sizes) const;
   // Returns the number of blocks of each virtual stage.
   const std::vector<Count>& blocks(const Pipeline&);

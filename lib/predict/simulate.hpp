@@ -31,7 +31,7 @@ struct LostPeriod {
   Period period;
 };
 
-// The times of one kind of rank.
+// The simulated times of one kind of rank, which is a set of ranks whose steps are alike.
 struct KindTimes {
   // Indexed by action: its time on its queue, or for an action of the host the time the host spent
   // on it.

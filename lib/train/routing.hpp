@@ -29,7 +29,7 @@ struct Routing {
 // The router totals of one step on this rank, in memory of the backend.
 class RoutingSums {
  public:
-  // `exact` sums losses as fixed-point numbers.
+  // If `exact` is true, losses are summed as fixed-point numbers.
   RoutingSums(Backend&, const ModelSpec&, bool exact);
   RoutingSums(const RoutingSums&) = delete;
   RoutingSums& operator=(const RoutingSums&) = delete;

@@ -60,8 +60,8 @@ struct CountOverflow : SharedError {
 // A function that returns true to abandon the rest of the step. It is called on each rank before
 // every micro-batch except the first; with pairs or a teacher also before the first; and before a
 // step is computed a second time. `done` of `of` micro-batches are complete. If one rank returns
-// true, all ranks drop the step, from most_ahead() micro-batches later on (lib/pipe/schedule.hpp).
-// A second computation is skipped.
+// true, all ranks drop the step, from most_ahead() micro-batches later on (lib/pipe/schedule.hpp),
+// or skip the second computation.
 using GiveUp = std::function<bool(int done, int of)>;
 
 // Whether a step is computed twice to compare the results. With exact_chunk the second computation
@@ -234,8 +234,9 @@ class Trainer {
   std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
   // Returns the micro-batches, extended by masked ones to the largest number that any rank has.
   std::vector<Batch> padded(std::span<const Batch> mine) const;
-  // For samples of pairs: the preference sums over all ranks, and for each micro-batch the weights
-  // of its rows' losses whose gradient is that of the mean over pairs.
+  // For samples of pairs: the preference sums over all ranks, and the weights of the losses of each
+  // micro-batch's rows. With these weights the gradient of the token losses equals that of the mean
+  // preference loss.
   struct Preferences {
     PreferenceSums sums;
     std::vector<std::vector<LossRows>> losses;
