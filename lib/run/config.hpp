@@ -37,12 +37,12 @@ struct EvaluateConfig {
   bool operator==(const EvaluateConfig&) const = default;
 };
 
-// How reproducible results are. fast: not reproducible. repeatable: equal bits on the same grid.
-// invariant: equal bits on any grid.
+// Which runs have results with equal bits. fast: none is guaranteed. repeatable: runs on the same
+// grid, number of threads and kind of machine. invariant: runs on any grid.
 enum class Exactness : std::uint8_t { fast, repeatable, invariant };
 template <>
 inline constexpr auto value_names<Exactness> = named<Exactness>("fast", "repeatable", "invariant");
-// What a run does after a hardware fault.
+// What a run does if a step that is computed twice has two different results.
 enum class OnFault : std::uint8_t { stop, proceed };
 template <>
 inline constexpr auto value_names<OnFault> = named<OnFault>("stop", "continue");
