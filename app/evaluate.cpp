@@ -10,6 +10,7 @@
 #include "app/multiple_choice.hpp"
 #include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/run/preference_text.hpp"
@@ -99,6 +100,10 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
       *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
   const auto& loss = result.loss;
   if (loss.valid == 0) throw SharedError("none of the held-out targets counts: all are masked");
+  if (const auto wrong = not_finite(result); !wrong.empty())
+    throw SharedError(fmt::format(
+        "{}, over {}: what the model computes overflows, as its weights or adapters are too large",
+        wrong, counted(loss.valid, result.preferences ? "pair" : "target")));
   if (model.speaks() && result.preferences)
     fmt::print("step {}: loss {:.6f}, {}, over {} pairs of documents, with dpo_beta {}\n",
                model.meta().step, loss.mean(), text_of(columns_of(*result.preferences)), loss.valid,

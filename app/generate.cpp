@@ -187,7 +187,7 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
     requests =
         requests_of(prompts, *tokenizer, chat ? &*chat : nullptr, model.deck().model.context, a);
     if (a.ignore_eos) return;
-    ends = tokenizer->ends();
+    ends = model.ends(*tokenizer, a.model.checkpoint);
     if (chat) end_with_turn(*chat, *tokenizer, ends, stops);
   });
   const Texts texts(*tokenizer, requests, stops);

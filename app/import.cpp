@@ -16,6 +16,13 @@ namespace trireme {
 
 namespace {
 
+// A checkpoint has no weights of two bytes.
+void say_widened(const ImportSummary& s, std::string_view how) {
+  for (const auto t : {ElementType::bf16, ElementType::f16})
+    if (s.types.contains(t))
+      say("weights in {} are {} in the checkpoint, {}\n", name_of(t), name_of(s.master), how);
+}
+
 struct ImportArguments {
   std::string folder, checkpoint, type, base;
   std::int64_t context = 0;
@@ -30,6 +37,7 @@ int import_beside(const ImportArguments& a) {
   const auto s = import_adapters(a.folder, a.checkpoint, base);
   say("{}: adapters of rank {} beside {}, from {} tensors\n", a.checkpoint, s.model.adapter.rank,
       base.directory().string(), s.tensors);
+  say_widened(s, "and in an export");
   return 0;
 }
 
@@ -45,6 +53,8 @@ int import_model(const ImportArguments& a) {
       static_cast<double>(parameters) * 1e-6, name_of(s.master), s.tensors,
       counted(s.files, "file"),
       s.skipped == 0 ? "" : fmt::format(" ({} buffers left out)", s.skipped), s.tokenizer);
+  say_widened(s,
+              "and an export is as large as that: give it --dtype bf16 for weights of two bytes");
   if (const auto positions = positions_of(s.model); s.model.context < positions)
     say("samples have {} tokens (model.context), the model has {} positions (model.max_context), "
         "which an export names again\n",

@@ -12,6 +12,7 @@
 #include "lib/data/ids_tokenizer.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/tokenizer/hf_files.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -126,6 +127,17 @@ std::unique_ptr<LoadedModel> LoadedModel::open(const Communicator& world, const 
     }
     log_info("{} was removed meanwhile: looking for a newer one", checkpoint);
   }
+}
+
+std::vector<std::int32_t> LoadedModel::ends(const Tokenizer& tokenizer,
+                                            const std::string& checkpoint) const {
+  auto ends = tokenizer.ends();
+  const auto& generation = meta().extra.generation;
+  if (generation.empty()) return ends;
+  const auto where = checkpoint + ": its generation_config.json";
+  for (const auto id : end_ids_in(parse_object(generation, where), where))
+    if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+  return ends;
 }
 
 std::unique_ptr<Tokenizer> LoadedModel::tokenizer(const std::string& checkpoint) const {

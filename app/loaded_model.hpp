@@ -45,6 +45,8 @@ class LoadedModel {
   Trainer& trainer() { return *machine_.trainer; }
   // The checkpoint's; ids as text where it holds none. `checkpoint` names it in messages.
   std::unique_ptr<Tokenizer> tokenizer(const std::string& checkpoint) const;
+  // Ids behind which a text has come to an end: the tokenizer's, and those that an import found.
+  std::vector<std::int32_t> ends(const Tokenizer&, const std::string& checkpoint) const;
   bool speaks() const { return machine_.axes.world.rank() == 0; }
 
  private:

@@ -146,6 +146,16 @@ void require_same_scores(const Communicator& world, const Inputs& in) {
                       r, in.scores->source));
 }
 
+// How texts begin and end is the initial model's where its tokenizer is, or none.
+void keep_generation(Inputs& in) {
+  if (in.from || !in.initial) return;
+  const auto& theirs = in.initial->meta();
+  const bool same =
+      in.meta.tokenizer_kind == theirs.tokenizer_kind && in.meta.tokenizer == theirs.tokenizer;
+  if (same || in.meta.tokenizer_kind == name_of(TokenizerKind::none))
+    in.meta.extra.generation = theirs.extra.generation;
+}
+
 // Of adapters what they stand beside, of a new run what it begins with. Null: nothing.
 std::unique_ptr<CheckpointReader> initial_of(const Communicator& world, Deck& deck,
                                              const std::string& from) {
@@ -237,6 +247,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
     compare_tokens_with_checkpoint(*in);
     compare_order_with_checkpoint(*in);
     if (in->initial) compare_with_initial(in->deck, *in->initial);
+    keep_generation(*in);
     if (in->deck.model.adapter.rank > 0)
       in->meta.extra.base = to_string(in->initial->identity_of_weights());
     compare_reference_with_checkpoint(*in);

@@ -21,6 +21,8 @@ class HuggingFaceTokenizer final : public Tokenizer {
   HuggingFaceTokenizer(TokenizerSpec spec, std::string_view where)
       : spec_(std::move(spec)), files_(unpack(spec_.bytes, where)), pipeline_(read(where)) {
     separator_ = read_separator(where);
+    if (const auto token = token_named(files_, "bos_token", where))
+      begin_ = pipeline_.id_of(*token);
     ends_ = read_ends(where);
   }
 
@@ -40,6 +42,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
   std::int32_t vocab() const override { return pipeline_.vocab(); }
   std::optional<std::int32_t> separator() const override { return separator_; }
   std::vector<std::int32_t> ends() const override { return ends_; }
+  std::optional<std::int32_t> begin() const override { return begin_; }
   const TokenizerSpec& spec() const override { return spec_; }
   std::vector<std::int32_t> prefix() const override { return pipeline_.prefix(); }
   std::optional<std::int32_t> id_of(std::string_view token) const override {
@@ -91,7 +94,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
   TokenizerSpec spec_;
   HfFiles files_;
   TextPipeline pipeline_;
-  std::optional<std::int32_t> separator_;
+  std::optional<std::int32_t> separator_, begin_;
   std::vector<std::int32_t> ends_;
 };
 

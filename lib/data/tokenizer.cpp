@@ -114,6 +114,10 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (processor_.bos_id() >= 0) return processor_.bos_id();
     return std::nullopt;
   }
+  std::optional<std::int32_t> begin() const override {
+    const int id = processor_.bos_id();
+    return id < 0 ? std::nullopt : std::optional(id);
+  }
   const TokenizerSpec& spec() const override { return spec_; }
 
  private:

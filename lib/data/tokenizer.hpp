@@ -73,6 +73,8 @@ class Tokenizer {
     return own ? std::vector{*own} : std::vector<std::int32_t>();
   }
   virtual const TokenizerSpec& spec() const = 0;
+  // The token that is named as a text's begin (bos_token), whether or not texts get it.
+  virtual std::optional<std::int32_t> begin() const { return std::nullopt; }
   // Ids that a document begins with, before those of its text: what the post-processor of a
   // tokenizer.json puts there, as a begin-of-text id.
   virtual std::vector<std::int32_t> prefix() const { return {}; }

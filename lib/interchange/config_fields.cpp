@@ -84,6 +84,11 @@ double ConfigFields::real(const char* key) const {
 double ConfigFields::real(const char* key, double otherwise) const {
   return find(key) ? real(key) : otherwise;
 }
+double ConfigFields::positive(const char* key, double otherwise) const {
+  const double x = real(key, otherwise);
+  refuse_if(find(key) && x <= 0, key, "it is a number above 0");
+  return x;
+}
 bool ConfigFields::flag(const char* key, bool otherwise) const {
   const auto* v = find(key);
   require(!v || v->is_boolean(), "'{}' is neither true nor false: {}", name_of(key),

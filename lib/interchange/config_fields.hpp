@@ -29,6 +29,9 @@ class ConfigFields {
   std::int64_t integer(const char* key, std::int64_t otherwise) const;
   double real(const char* key) const;
   double real(const char* key, double otherwise) const;
+  // One above 0: what 0 means here, as a value that follows from others, is what leaving it out
+  // says.
+  double positive(const char* key, double otherwise) const;
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key, const char* otherwise) const;
 

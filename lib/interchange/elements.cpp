@@ -47,8 +47,10 @@ bf16 rounded(double x) {
   return bf16(std::bit_cast<float>(bits));
 }
 
+// Returns the place of the first that is not finite as it is written.
 template <class To, class From>
-void convert(std::span<const std::byte> from, std::span<std::byte> to) {
+std::optional<std::size_t> convert(std::span<const std::byte> from, std::span<std::byte> to) {
+  std::optional<std::size_t> bad;
   const auto n = from.size() / sizeof(From);
   require(from.size() == n * sizeof(From) && to.size() == n * sizeof(To),
           "{} bytes were given for {} elements", to.size(), n);
@@ -61,25 +63,32 @@ void convert(std::span<const std::byte> from, std::span<std::byte> to) {
     else
       y = static_cast<To>(value_of(x));
     std::memcpy(to.data() + i * sizeof(To), &y, sizeof(To));
+    if (!std::isfinite(value_of(y)) && !bad) bad = i;
   }
+  return bad;
 }
 
 template <class To>
 void read_as(ElementType type, std::span<const std::byte> from, std::span<std::byte> to) {
   switch (type) {
     case ElementType::f64:
-      return convert<To, double>(from, to);
+      convert<To, double>(from, to);
+      break;
     case ElementType::f32:
-      return convert<To, float>(from, to);
+      convert<To, float>(from, to);
+      break;
     case ElementType::f16:
-      return convert<To, f16>(from, to);
+      convert<To, f16>(from, to);
+      break;
     case ElementType::bf16:
-      return convert<To, bf16>(from, to);
+      convert<To, bf16>(from, to);
+      break;
   }
 }
 
 template <class From>
-void write_as(std::span<const std::byte> from, ElementType type, std::span<std::byte> to) {
+std::optional<std::size_t> write_as(std::span<const std::byte> from, ElementType type,
+                                    std::span<std::byte> to) {
   switch (type) {
     case ElementType::f64:
       return convert<double, From>(from, to);
@@ -88,8 +97,9 @@ void write_as(std::span<const std::byte> from, ElementType type, std::span<std::
     case ElementType::bf16:
       return convert<bf16, From>(from, to);
     case ElementType::f16:
-      fail("f16 is not written: its range is too small for weights");
+      break;
   }
+  fail("f16 is not written: its range is too small for weights");
 }
 
 }  // namespace
@@ -125,9 +135,11 @@ void read_elements(ElementType type, std::span<const std::byte> from, DType as,
 }
 
 void write_elements(DType as, std::span<const std::byte> from, ElementType type,
-                    std::span<std::byte> to) {
-  if (as == DType::f64) return write_as<double>(from, type, to);
-  write_as<float>(from, type, to);
+                    std::span<std::byte> to, std::string_view name) {
+  const auto bad =
+      as == DType::f64 ? write_as<double>(from, type, to) : write_as<float>(from, type, to);
+  require(!bad, "a weight of {} is no finite number as {}: nothing is written", name,
+          name_of(type));
 }
 
 }  // namespace trireme

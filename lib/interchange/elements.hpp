@@ -25,7 +25,9 @@ ElementType element_type(DType);  // f32 or f64
 
 // Little-endian elements, as many in `to` as in `from`. Exact but from f64 to f32.
 void read_elements(ElementType, std::span<const std::byte> from, DType, std::span<std::byte> to);
-// Rounded to the nearest, ties to even. f16 is not written.
-void write_elements(DType, std::span<const std::byte> from, ElementType, std::span<std::byte> to);
+// Rounded to the nearest, ties to even. f16 is not written. Error, which calls the tensor `name`,
+// for one that is then not finite.
+void write_elements(DType, std::span<const std::byte> from, ElementType, std::span<std::byte> to,
+                    std::string_view name);
 
 }  // namespace trireme

@@ -62,9 +62,10 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
   SafetensorsWriter file(draft.path() / "adapter_model.safetensors", entries);
   for (const auto& p : parts) {
     const auto values = rows_of(read_doubles(reader, spec.params[p.param.index()]), p);
-    const std::vector<float> narrow(values.begin(), values.end());
-    file.append(std::as_bytes(std::span(narrow)));
-    summary.bytes += static_cast<std::int64_t>(narrow.size() * sizeof(float));
+    std::vector<std::byte> narrow(values.size() * bytes_of(summary.type));
+    write_elements(DType::f64, std::as_bytes(std::span(values)), summary.type, narrow, p.name);
+    file.append(narrow);
+    summary.bytes += std::ssize(narrow);
   }
   file.finish();
   const auto& a = model.adapter;

@@ -87,7 +87,7 @@ ExportSummary export_hdf5(StoredModel model, const std::filesystem::path& file,
         model.read(d.name, 0, d.shape.count(),
                    [&](std::int64_t, std::span<const std::byte> elements) {
                      rounded.resize(elements.size() / bytes_of(stored) * bytes_of(summary.type));
-                     write_elements(stored, elements, summary.type, rounded);
+                     write_elements(stored, elements, summary.type, rounded, d.name);
                      next(rounded);
                    });
       });

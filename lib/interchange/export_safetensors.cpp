@@ -35,14 +35,15 @@ class ElementStream {
     else
       model_.read(t.param, t.begin, t.shape.count(),
                   [&](std::int64_t, std::span<const std::byte> elements) {
-                    append(stored_, elements, to);
+                    append(t, stored_, elements, to);
                   });
   }
 
  private:
-  void append(DType type, std::span<const std::byte> elements, SafetensorsWriter& to) {
+  void append(const HfTensor& t, DType type, std::span<const std::byte> elements,
+              SafetensorsWriter& to) {
     rounded_.resize(elements.size() / bytes_of(type) * bytes_of(type_));
-    write_elements(type, elements, type_, rounded_);
+    write_elements(type, elements, type_, rounded_, t.name);
     to.append(rounded_);
   }
 
@@ -54,7 +55,7 @@ class ElementStream {
                   read_elements(stored_ == DType::f64 ? ElementType::f64 : ElementType::f32,
                                 elements, DType::f64, std::as_writable_bytes(std::span(theirs)));
                   for (auto& x : theirs) x -= t.plus;
-                  append(DType::f64, std::as_bytes(std::span(theirs)), to);
+                  append(t, DType::f64, std::as_bytes(std::span(theirs)), to);
                 });
   }
 
@@ -81,7 +82,7 @@ class ElementStream {
       const auto rows = std::min(panel_rows, in - first);
       for (std::size_t o = 0; o < out; ++o)
         for (std::size_t i = 0; i < rows; ++i) panel[i * out + o] = stored[o * in + first + i];
-      append(dtype_of<T>, std::as_bytes(std::span(panel).first(rows * out)), to);
+      append(t, dtype_of<T>, std::as_bytes(std::span(panel).first(rows * out)), to);
     }
   }
 
@@ -158,6 +159,8 @@ ExportSummary export_safetensors(StoredModel model, const fs::path& folder,
   const TokenizerSpec spec_of_tokenizer{kind_named(meta.tokenizer_kind), meta.tokenizer,
                                         meta.chat_template};
   auto tokenizer = files_of(spec_of_tokenizer, model.where());
+  if (spec_of_tokenizer.kind != TokenizerKind::huggingface)
+    add_generation(tokenizer, meta.extra.generation, model.where());
   add_chat_template(tokenizer, spec_of_tokenizer, model.where());
   const auto tensors = hf_tensors(model.spec());
   std::vector<SafeTensor> entries;
@@ -170,8 +173,8 @@ ExportSummary export_safetensors(StoredModel model, const fs::path& folder,
   write_weights(stream, tensors, entries, shards, draft.path());
   write_new(draft.path() / "config.json",
             to_lines(config_of_model(config, tokenizer.ids, summary.type)));
-  if (!tokenizer.contents.contains("generation_config.json"))
-    write_new(draft.path() / "generation_config.json", to_lines(generation_config(tokenizer.ids)));
+  if (const auto generation = generation_file(tokenizer))
+    write_new(draft.path() / "generation_config.json", *generation);
   for (const auto& [name, text] : tokenizer.contents) write_new(draft.path() / name, text);
   sync_directory(draft.path());
   draft.publish();

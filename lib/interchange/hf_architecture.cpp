@@ -152,7 +152,8 @@ std::string dense_architecture(const ModelConfig& c) {
     return "Qwen3ForCausalLM";
   }
   if (c.qkv_bias && !c.bias) return "Qwen2ForCausalLM";
-  if (c.window > 0) {
+  // Its class does not ask that heads divide the width.
+  if (c.window > 0 || (c.width % c.heads != 0 && !c.bias)) {
     constexpr const char* mistral =
         "MistralForCausalLM, the one with a window and neither model.qk_norm nor model.qkv_bias,";
     if (c.bias) refuse("bias", text_of(true), mistral, "false");

@@ -18,12 +18,14 @@ namespace trireme {
 namespace {
 
 struct Mixture {
-  std::int64_t experts_per_token = 0;  // 0: models have one MLP a layer
-  bool normalizes = false;             // whatever a file says of norm_topk_prob
-  bool dense_layers = false;           // with an MLP of another width than an expert's
+  std::int64_t experts_per_token = 0;   // 0: models have one MLP a layer
+  const char* experts = "num_experts";  // the key
+  bool normalizes = false;              // whatever a file says of norm_topk_prob
+  bool dense_layers = false;            // with an MLP of another width than an expert's
   bool shared_expert = false;
 };
-constexpr Mixture mixtral{.experts_per_token = 2, .normalizes = true};
+constexpr Mixture mixtral{
+    .experts_per_token = 2, .experts = "num_local_experts", .normalizes = true};
 constexpr Mixture olmoe{.experts_per_token = 8};
 constexpr Mixture qwen2_moe{.experts_per_token = 4, .dense_layers = true, .shared_expert = true};
 constexpr Mixture qwen3_moe{.experts_per_token = 8, .dense_layers = true};
@@ -105,11 +107,11 @@ double magnitude(double factor, double scale) {
 void read_yarn(const ConfigFields& f, const ConfigFields& rope, ModelConfig& c) {
   c.rope_original_context =
       rope.integer("original_max_position_embeddings", f.integer("max_position_embeddings", 0));
-  c.rope_beta_fast = rope.real("beta_fast", 32);
-  c.rope_beta_slow = rope.real("beta_slow", 1);
+  c.rope_beta_fast = rope.positive("beta_fast", 32);
+  c.rope_beta_slow = rope.positive("beta_slow", 1);
   c.rope_truncate = rope.flag("truncate", true);
   const double scale = rope.real("mscale", 0), of_all = rope.real("mscale_all_dim", 0);
-  c.rope_attention_factor = rope.real(
+  c.rope_attention_factor = rope.positive(
       "attention_factor", scale != 0 && of_all != 0
                               ? magnitude(c.rope_factor, scale) / magnitude(c.rope_factor, of_all)
                               : 0);
@@ -165,13 +167,13 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
   rope.refuse_rest(type);
 }
 
-// Families and versions differ in the name.
-std::int64_t experts_of(const ConfigFields& f) {
+// Families and versions differ in the name; `usual` is the family's.
+std::int64_t experts_of(const ConfigFields& f, const char* usual) {
   const auto *local = f.find("num_local_experts"), *plain = f.find("num_experts");
   require(!local || !plain || *local == *plain,
           "'num_local_experts' = {} and 'num_experts' = {} are two numbers of experts",
           local ? shown(*local) : "", plain ? shown(*plain) : "");
-  return f.integer(local ? "num_local_experts" : "num_experts");
+  return f.integer(local ? "num_local_experts" : plain ? "num_experts" : usual);
 }
 
 // Blocks with one MLP: those that are listed, and all but every decoder_sparse_step-th.
@@ -189,7 +191,7 @@ std::vector<std::int64_t> dense_layers_of(const ConfigFields& f, std::int64_t la
 }
 
 void read_mixture(const ConfigFields& f, const Mixture& m, ModelConfig& c) {
-  c.experts = experts_of(f);
+  c.experts = experts_of(f, m.experts);
   c.experts_per_token = f.integer("num_experts_per_tok", m.experts_per_token);
   f.refuse_if(c.experts_per_token > c.experts, "num_experts_per_tok",
               fmt::format("a layer has {}", counted(c.experts, "expert")));
@@ -283,7 +285,8 @@ ModelConfig model_of(const ConfigFields& f, std::string_view where,
   }
   if (c.context < positions) c.max_context = positions;
   c = completed(c);
-  require(c.head_dim > 0, "'num_attention_heads' = {} does not divide 'hidden_size' = {}", c.heads,
+  require(c.head_dim > 0, "'{}' = {} does not divide '{}' = {}",
+          family ? "num_attention_heads" : "n_head", c.heads, family ? "hidden_size" : "n_embd",
           c.width);
   return c;
 }

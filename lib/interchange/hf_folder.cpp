@@ -204,6 +204,12 @@ DType HfWeights::master() const {
   return any ? DType::f64 : DType::f32;
 }
 
+std::set<ElementType> HfWeights::types() const {
+  std::set<ElementType> all;
+  for (const auto& s : tensors_) all.insert(s.type);
+  return all;
+}
+
 template <class T>
 static void add_as(double x, std::span<std::byte> to) {
   auto* const first = reinterpret_cast<T*>(to.data());

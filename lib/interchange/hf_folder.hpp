@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +45,7 @@ class HfWeights {
 
   // f64 when all are, else f32: both exact.
   DType master() const;
+  std::set<ElementType> types() const;
   std::size_t tensors() const { return names_; }  // of the folder
   std::size_t skipped() const { return skipped_; }
   // Elements of a parameter from `first` on. A transposed one is kept whole until another is asked

@@ -50,7 +50,7 @@ void read_gemma(const ConfigFields& f, std::string_view model_type, ModelConfig&
 
 const Json* full_rope_of_gemma3(const ConfigFields& f, ModelConfig& c) {
   const auto* const all = f.find("rope_parameters");
-  c.window_rope_theta = f.real("rope_local_base_freq", 10000);
+  c.window_rope_theta = f.positive("rope_local_base_freq", 10000);
   if (!all) return all;
   f.refuse_if(!all->contains("full_attention") && !all->contains("sliding_attention"),
               "rope_parameters", "Gemma 3 has them by types of layers");
@@ -61,7 +61,7 @@ const Json* full_rope_of_gemma3(const ConfigFields& f, ModelConfig& c) {
   const auto* const full = by_type.find("full_attention");
   if (const auto* const sliding = by_type.find("sliding_attention")) {
     const ConfigFields of_window(*sliding, "rope_parameters.sliding_attention");
-    c.window_rope_theta = of_window.real("rope_theta", c.window_rope_theta);
+    c.window_rope_theta = of_window.positive("rope_theta", c.window_rope_theta);
     of_window.refuse_if(of_window.text("rope_type", "default") != "default", "rope_type",
                         "frequencies of layers with a window are not scaled here");
     of_window.refuse_if(of_window.real("partial_rotary_factor", 1) != 1, "partial_rotary_factor",

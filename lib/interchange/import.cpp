@@ -82,11 +82,24 @@ CheckpointMeta meta_of(const Deck& deck, const ModelSpec& spec, TokenizerSpec to
   return meta;
 }
 
+// Does the class that reads a SentencePiece model there put a begin-of-text token before texts?
+bool begins_there(const fs::path& folder) {
+  const auto path = folder / "tokenizer_config.json";
+  return !is_there(path) ||
+         parse_object(read_text(path), path.string()).value("add_bos_token", Json(true)) != false;
+}
+
 // Weights are of use without it, and export writes its files back.
-void warn_of_tokenizer(const TokenizerSpec& t, const std::string& where) {
+void warn_of_tokenizer(const TokenizerSpec& t, const fs::path& folder) {
   if (t.kind == TokenizerKind::none) return;
   try {
-    make_tokenizer(t, where);
+    const auto tokenizer = make_tokenizer(t, folder.string());
+    if (t.kind == TokenizerKind::sentencepiece && tokenizer->begin() && begins_there(folder))
+      log_warning(
+          "{} has a tokenizer.model and no tokenizer.json: transformers puts a begin-of-text token "
+          "before each text, which is not done here; load and save its tokenizer in Python, which "
+          "writes a tokenizer.json, and import the folder again",
+          folder.string());
   } catch (const Error& e) {
     log_warning(
         "{}; the model is imported with its tokenizer's files, but texts need another "
@@ -112,8 +125,10 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   const auto master = options.master.value_or(weights.master());
   const auto deck = deck_of(model, master, folder);
   auto tokenizer = tokenizer_of(folder, config);
-  warn_of_tokenizer(tokenizer, folder.string());
-  const auto meta = meta_of(deck, spec, std::move(tokenizer));
+  warn_of_tokenizer(tokenizer, folder);
+  auto meta = meta_of(deck, spec, std::move(tokenizer));
+  if (meta.tokenizer_kind != name_of(TokenizerKind::huggingface))
+    meta.extra.generation = generation_of(folder, config);
   std::vector<ParamSlice> slices;
   for (const auto& p : spec.params)
     slices.push_back({p.name, std::string(weights_array), p.shape, 0, p.shape.count(), master});
@@ -125,7 +140,8 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
                         weights.read(s.name, first, s.dtype, to);
                       });
   draft.publish(saved);
-  return {model, meta.tokenizer_kind, master, weights.tensors(), files.files(), weights.skipped()};
+  return {model,         meta.tokenizer_kind, master, weights.types(), weights.tensors(),
+          files.files(), weights.skipped()};
 }
 
 }  // namespace trireme

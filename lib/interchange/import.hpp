@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "lib/base/dtype.hpp"
+#include "lib/interchange/elements.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/model/config.hpp"
 
@@ -21,6 +23,7 @@ struct ImportSummary {
   ModelConfig model;
   std::string tokenizer;  // its kind
   DType master{};
+  std::set<ElementType> types;                      // of the folder's tensors
   std::size_t tensors = 0, files = 0, skipped = 0;  // skipped: known buffers
 };
 

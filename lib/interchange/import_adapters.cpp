@@ -1,20 +1,26 @@
 // Adapters in peft's format as a checkpoint of adapters.
 #include <algorithm>
-#include <cstring>
+#include <cmath>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
+#include "lib/base/finite.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
+#include "lib/interchange/adapter_config.hpp"
 #include "lib/interchange/adapter_names.hpp"
-#include "lib/interchange/config_fields.hpp"
 #include "lib/interchange/elements.hpp"
+#include "lib/interchange/hf_names.hpp"
 #include "lib/interchange/import.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "lib/io/checkpoint_save.hpp"
@@ -26,73 +32,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of adapter_config.json: what is read, and what has no part in the numbers, or shows in which
-// tensors there are.
-constexpr std::string_view read_or_idle[] = {"auto_mapping",
-                                             "base_model_name_or_path",
-                                             "bias",
-                                             "ensure_weight_tying",
-                                             "exclude_modules",
-                                             "fan_in_fan_out",
-                                             "inference_mode",
-                                             "init_lora_weights",
-                                             "layers_pattern",
-                                             "layers_to_transform",
-                                             "lora_alpha",
-                                             "lora_dropout",
-                                             "megatron_config",
-                                             "megatron_core",
-                                             "peft_type",
-                                             "peft_version",
-                                             "qalora_group_size",
-                                             "r",
-                                             "revision",
-                                             "runtime_config",
-                                             "target_modules",
-                                             "task_type",
-                                             "use_rslora"};
-
-bool says_nothing(const Json& value) {
-  return value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
-         ((value.is_object() || value.is_array()) && value.empty());
-}
-
-AdapterConfig config_of(const Json& json, const std::string& where) {
-  const ConfigFields fields(json);
-  require(fields.text("peft_type", "") == "LORA", "{}: peft_type is {}; LORA can be imported",
-          where, json.contains("peft_type") ? json["peft_type"].dump() : "missing");
-  fields.refuse_if(fields.text("bias", "none") != "none", "bias", "biases stay as they are here");
-  for (const auto& [key, value] : json.items())
-    require(std::ranges::find(read_or_idle, key) != std::end(read_or_idle) || says_nothing(value),
-            "{}: {} = {} changes what adapters are, and is not known here", where, key,
-            value.dump());
-  // Others change the weights that they stand beside when they are loaded.
-  const auto begin = json.value("init_lora_weights", Json(true));
-  fields.refuse_if(!begin.is_boolean() && begin != "gaussian" && !begin.is_null(),
-                   "init_lora_weights", "it changes the weights that adapters stand beside");
-  AdapterConfig a;
-  a.rank = fields.integer("r");
-  a.alpha = fields.real("lora_alpha");
-  a.dropout = fields.real("lora_dropout", 0);
-  a.rank_stabilized = fields.flag("use_rslora", false);
-  require(a.rank > 0 && a.rank <= 65536 && a.alpha > 0,
-          "{}: r = {} and lora_alpha = {} are no adapters", where, a.rank, a.alpha);
-  return a;
+// What both files say, which must be the same modules: peft takes those that adapter_config.json
+// names, and fills a pair that has no tensors with numbers of its own.
+void require_same_modules(const AdapterTargets& targets, const std::set<std::string>& with_tensors,
+                          const std::set<std::string>& modules, const std::string& config,
+                          const SafetensorsFile& file) {
+  for (const auto& m : with_tensors)
+    require(targets.name(m),
+            "{}: {} does not name {}, of which {} holds tensors: complete the one or "
+            "take the tensors out of the other",
+            config, targets.text(), m, file.path().string());
+  for (const auto& m : modules)
+    require(with_tensors.contains(m) || !targets.name(m),
+            "{}: {} names {}, of which {} holds no tensors: take it out of the one, or save the "
+            "adapters again",
+            config, targets.text(), m, file.path().string());
 }
 
 // The products that the file has adapters of, which become the patterns.
-AdapterConfig with_products(AdapterConfig a, ModelConfig model, const SafetensorsFile& file) {
+AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets, ModelConfig model,
+                            const std::string& config, const SafetensorsFile& file) {
   model.adapter = a;
   model.adapter.patterns = {"*"};
-  std::set<std::string> names;
+  std::set<std::string> names, modules, with_tensors;
   for (const auto& t : file.tensors()) names.insert(t.name);
   a.patterns.clear();
-  for (const auto& t : adapter_tensors(make_spec(model)))
-    if (names.contains(t.name) && std::ranges::find(a.patterns, t.product) == a.patterns.end())
+  for (const auto& t : adapter_tensors(make_spec(model))) {
+    modules.insert(t.module);
+    if (!names.contains(t.name)) continue;
+    with_tensors.insert(t.module);
+    if (std::ranges::find(a.patterns, t.product) == a.patterns.end())
       a.patterns.push_back(t.product);
+  }
   require(!a.patterns.empty(),
           "{} has no tensor of a product of this model; the first of its {} is {}",
-          file.path().string(), names.size(), names.empty() ? "" : *names.begin());
+          file.path().string(), names.size(), names.empty() ? "" : escaped(*names.begin()));
+  const auto embedding = hf_tensors(make_spec(without_adapters(model))).front().name;
+  for (const std::string_view tensor : {std::string_view(embedding), hf_head})
+    modules.emplace(tensor.substr(0, tensor.rfind(".weight")));
+  require_same_modules(targets, with_tensors, modules, config, file);
   return a;
 }
 
@@ -102,12 +80,11 @@ struct Source {
   ElementType type;
 };
 
-// By parameter, each tensor's place.
-std::map<std::string, std::vector<Source>> sources_of(const ModelSpec& spec,
-                                                      const SafetensorsFile& file) {
+// In order of adapter_tensors: of each pair a, then b.
+std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& file) {
   std::map<std::string, SafeTensor> left;
   for (const auto& t : file.tensors()) left[t.name] = t;
-  std::map<std::string, std::vector<Source>> all;
+  std::vector<Source> all;
   for (const auto& t : adapter_tensors(spec)) {
     const auto found = left.find(t.name);
     require(found != left.end(), "{} lacks {}", file.path().string(), t.name);
@@ -116,13 +93,46 @@ std::map<std::string, std::vector<Source>> sources_of(const ModelSpec& spec,
     require(type && theirs.shape == std::vector<std::int64_t>{t.rows, t.columns},
             "{}: {} is {}, expected [{}, {}]", file.path().string(), t.name, described(theirs),
             t.rows, t.columns);
-    all[spec.params[t.param.index()].name].push_back({t, theirs, *type});
+    all.push_back({t, theirs, *type});
     left.erase(found);
   }
   require(left.empty(),
           "{} has {}, which is beside no product of this model that can have adapters",
-          file.path().string(), left.empty() ? "" : left.begin()->first);
+          file.path().string(), left.empty() ? "" : escaped(left.begin()->first));
   return all;
+}
+
+// Its largest magnitude. Error for an element that is not finite in the master type.
+double largest_of(const Source& s, const SafetensorsFile& file, DType master) {
+  const auto size = static_cast<std::size_t>(s.theirs.count());
+  std::vector<std::byte> stored(static_cast<std::size_t>(s.theirs.bytes)),
+      numbers(size * bytes_of(master));
+  file.read(s.theirs, 0, stored);
+  read_elements(s.type, stored, master, numbers);
+  if (const auto wrong = first_not_finite(numbers, master))
+    fail("{} of {} is no finite number as {} at element {}", s.theirs.name, file.path().string(),
+         name_of(master), *wrong);
+  std::vector<double> wide(size);
+  read_elements(s.type, stored, DType::f64, std::as_writable_bytes(std::span(wide)));
+  double largest = 0;
+  for (const auto x : wide) largest = std::max(largest, std::fabs(x));
+  return largest;
+}
+
+// What a pair adds to an output is finite in the master type for all inputs up to 1.
+void require_finite(const std::vector<Source>& sources, const SafetensorsFile& file, double scale,
+                    DType master) {
+  const double most =
+      master == DType::f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  for (std::size_t i = 0; i < sources.size(); i += 2) {
+    const auto &a = sources[i], &b = sources[i + 1];
+    const double inner = largest_of(a, file, master) * static_cast<double>(a.ours.columns),
+                 outer = scale * largest_of(b, file, master) * static_cast<double>(a.ours.rows);
+    require(inner <= most && outer <= most && inner * outer <= most,
+            "{}: the adapter of {} has weights so large that what it adds, scaled by {}, is no "
+            "finite number as {}",
+            file.path().string(), a.ours.module, scale, name_of(master));
+  }
 }
 
 // Elements [first, ..) of a parameter, in the master type.
@@ -157,19 +167,33 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   auto deck = deck_of(base);
   require(deck.model.adapter.rank == 0, "{} is a checkpoint of adapters itself",
           base.directory().string());
-  deck.model.adapter = with_products(
-      config_of(parse_object(read_text(config_path), config_path), config_path), deck.model, file);
+  const auto json = parse_object(read_text(config_path), config_path);
+  std::optional<AdapterTargets> targets;
+  AdapterConfig adapter;
+  try {
+    adapter = adapter_config_of(json);
+    targets.emplace(json);
+  } catch (const Error& e) {
+    fail("{} cannot be imported: {}", config_path, e.what());
+  }
+  deck.model.adapter = with_products(adapter, *targets, deck.model, config_path, file);
   deck.model.init_from = fs::absolute(base.directory()).lexically_normal().string();
   const auto spec = make_spec(deck.model);
   const auto sources = sources_of(spec, file);
   const auto master = base.params().front().dtype;
+  require_finite(sources, file, scale_of(deck.model.adapter), master);
+  std::map<std::string, std::vector<Source>> of_param;
+  for (const auto& source : sources)
+    of_param[spec.params[source.ours.param.index()].name].push_back(source);
 
   CheckpointMeta meta = base.meta();
   meta.step = meta.samples = meta.tokens = 0;
   meta.skipped.clear();
   meta.updates.clear();
-  meta.extra = {};
-  meta.extra.base = to_string(base.identity_of_weights());
+  RunExtra extra;
+  extra.base = to_string(base.identity_of_weights());
+  extra.generation = std::move(meta.extra.generation);
+  meta.extra = std::move(extra);
   meta.deck = dump_deck(deck);
   meta.version = version();
   meta.run = random_id();
@@ -186,10 +210,12 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   const auto saved =
       save_checkpoint(draft.path(), meta, slices,
                       [&](const ParamSlice& s, std::int64_t first, std::span<std::byte> to) {
-                        read(sources.at(s.name), file, s.begin + first, s.dtype, to);
+                        read(of_param.at(s.name), file, s.begin + first, s.dtype, to);
                       });
   draft.publish(saved);
-  return {deck.model, meta.tokenizer_kind, master, file.tensors().size(), 1, 0};
+  std::set<ElementType> types;
+  for (const auto& source : sources) types.insert(source.type);
+  return {deck.model, meta.tokenizer_kind, master, types, sources.size(), 1, 0};
 }
 
 }  // namespace trireme

@@ -93,7 +93,9 @@ TokenizerFiles of_huggingface(const std::string& packed, std::string_view where)
   files.ids.begin = ids.id_of(token_named(files.contents, "bos_token", where));
   if (const auto found = files.contents.find(generation); found != files.contents.end()) {
     const auto name = fmt::format("{}: {}", where, generation);
-    files.ids.ends = end_ids_in(parse_object(found->second, name), name);
+    const auto json = parse_object(found->second, name);
+    files.ids.ends = end_ids_in(json, name);
+    if (!files.ids.begin) files.ids.begin = begin_id_in(json);
   }
   const auto end = ids.id_of(token_named(files.contents, "eos_token", where));
   if (files.ids.ends.empty() && end) files.ids.ends = {*end};
@@ -122,18 +124,49 @@ static std::string read_whole(const std::filesystem::path& path) {
   return text;
 }
 
+static TextIds ids_in(const Json& config, const std::filesystem::path& folder) {
+  return {begin_id_in(config), end_ids_in(config, (folder / "config.json").string())};
+}
+
 TokenizerSpec tokenizer_of(const std::filesystem::path& folder, const Json& config) {
   if (is_there(folder / whole)) {
     HfFiles files;
     for (const auto name : tokenizer_files)
       if (is_there(folder / name)) files.emplace(name, read_whole(folder / name));
-    const TextIds ids{{}, end_ids_in(config, (folder / "config.json").string())};
-    if (!ids.ends.empty()) files.emplace(generation, to_lines(generation_config(ids)));
+    if (const auto ids = generation_config(ids_in(config, folder)); !ids.empty())
+      files.emplace(generation, to_lines(ids));
     return {TokenizerKind::huggingface, pack(files, folder.string())};
   }
   if (is_there(folder / sentencepiece_model))
     return {TokenizerKind::sentencepiece, read_whole(folder / sentencepiece_model)};
   return {};
+}
+
+std::string generation_of(const std::filesystem::path& folder, const Json& config) {
+  auto json = generation_config(ids_in(config, folder));
+  if (const auto path = folder / generation; is_there(path)) {
+    const auto own = parse_object(read_whole(path), path.string());
+    end_ids_in(own, path.string());
+    for (const auto& [key, value] : own.items())
+      if (!value.is_null()) json[key] = value;
+  }
+  return json.empty() ? "" : json.dump();
+}
+
+void add_generation(TokenizerFiles& files, const std::string& text, std::string_view where) {
+  if (text.empty()) return;
+  const auto name = fmt::format("{}: its {}", where, generation);
+  files.generation = parse_object(text, name);
+  if (const auto begin = begin_id_in(files.generation)) files.ids.begin = begin;
+  if (auto ends = end_ids_in(files.generation, name); !ends.empty())
+    files.ids.ends = std::move(ends);
+}
+
+std::optional<std::string> generation_file(const TokenizerFiles& files) {
+  if (files.contents.contains(generation)) return {};
+  auto json = files.generation;
+  json.update(generation_config(files.ids));
+  return to_lines(json);
 }
 
 }  // namespace trireme

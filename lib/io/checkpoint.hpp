@@ -37,6 +37,8 @@ struct RunExtra {
   std::string base;                 // of adapters: identity_of_weights of what they stand beside
   std::string reference;            // of preferences: the same of what they are compared with
   std::string teacher;              // of distill: the same of what is learnt from
+  // Of an imported model whose tokenizer's files do not have it: its generation_config.json.
+  std::string generation;
   bool operator==(const RunExtra&) const = default;
 };
 // f(name in files, member) of each.
@@ -52,6 +54,7 @@ void each_extra(Extra& e, F f) {
   f("base", e.base);
   f("reference", e.reference);
   f("teacher", e.teacher);
+  f("generation", e.generation);
 }
 
 // A run's state but for the arrays.

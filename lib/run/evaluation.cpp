@@ -1,10 +1,14 @@
 #include "lib/run/evaluation.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "lib/comm/agree.hpp"
+#include "lib/run/preference_text.hpp"
 
 namespace trireme {
 
@@ -60,6 +64,21 @@ static bool each_group(Trainer& trainer, const Dataset& data, std::int64_t sampl
     use(mine);
   }
   return true;
+}
+
+std::string not_finite(const Evaluation& e) {
+  const double loss = e.loss.mean();
+  bool finite = std::isfinite(loss);
+  if (e.preferences) {
+    const auto p = columns_of(*e.preferences);
+    for (const double x : {p.margin, p.accuracy, p.reward_chosen, p.reward_rejected})
+      finite = finite && std::isfinite(x);
+    if (!finite) return fmt::format("the held-out loss is {} with {}", loss, text_of(p));
+  }
+  if (!finite) return fmt::format("the held-out loss is {}", loss);
+  if (!e.preferences && !std::isfinite(std::exp(loss)))
+    return fmt::format("the held-out loss is {}, whose perplexity is infinite", loss);
+  return {};
 }
 
 std::optional<Evaluation> evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,

@@ -2,6 +2,7 @@
 // Evaluation on validation data.
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lib/data/dataset.hpp"
@@ -18,6 +19,10 @@ struct Evaluation {
   LossSum loss;                                 // over valid targets, or over pairs of documents
   std::optional<PreferenceSums> preferences{};  // for a dataset of pairs
 };
+
+// Returns a message that names the numbers in the result that are not finite, or an empty text if
+// all are finite.
+std::string not_finite(const Evaluation&);
 
 // Returns the loss over `samples` samples spread evenly over the dataset (Dataset::subset); 0 means
 // all. Data-parallel ranks share the samples, in micro-batches of `microbatch`. Collective; the

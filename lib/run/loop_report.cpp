@@ -118,6 +118,12 @@ bool TrainLoop::evaluate_now() {
   }
   at_root(trainer_.axes().world, Pace::slow, [&] { record_.add(row); });
   log_info("step {}: held-out loss {:.4f}, {}", meta_.step, row.loss, more);
+  // A run goes on, as its steps are judged by themselves; that of the last step is its result.
+  if (const auto wrong = not_finite(*result); !wrong.empty()) {
+    if (meta_.step == total_steps_)
+      throw SharedError(fmt::format("step {}, the last: {}", meta_.step, wrong));
+    log_warning("step {}: {}", meta_.step, wrong);
+  }
   return true;
 }
 

@@ -8,25 +8,35 @@
 
 namespace trireme {
 
+// What an ending without a context is placed behind.
+static std::vector<std::int32_t> ids_of_no_context(const Tokenizer& tokenizer) {
+  if (const auto begin = tokenizer.begin()) return {*begin};
+  auto ids = prompt_ids(tokenizer, "");
+  require(!ids.empty(),
+          "a question without a context needs a tokenizer with a token that begins or ends a text");
+  return ids;
+}
+
+// A text that has `prefix` written out does not get it twice.
+static std::vector<std::int32_t> behind(std::vector<std::int32_t> prefix,
+                                        const std::vector<std::int32_t>& ids) {
+  if (ids.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), ids.begin()))
+    return ids;
+  prefix.insert(prefix.end(), ids.begin(), ids.end());
+  return prefix;
+}
+
 EncodedEnding encode_ending(const Tokenizer& tokenizer, std::string_view context,
                             std::string_view ending) {
-  const auto kept = context.find_last_not_of(" \t\n\r") + 1;  // 0: none
+  const auto kept = context.find_last_not_of(" \t\n\v\f\r") + 1;  // 0: none
   std::string text(context.substr(kept));
   if (!ending.starts_with(' ')) text += ' ';
   text += ending;
   context = context.substr(0, kept);
+  const auto prefix = context.empty() ? ids_of_no_context(tokenizer) : tokenizer.prefix();
   EncodedEnding e;
-  if (context.empty()) {
-    require(tokenizer.separator().has_value(),
-            "a question without a context needs a tokenizer "
-            "with a separator");
-    e.ids.push_back(*tokenizer.separator());
-    e.first = 1;
-    tokenizer.encode(text, TextPlace::start, e.ids);
-  } else {
-    e.first = tokenizer.encode(context).size();
-    e.ids = tokenizer.encode(std::string(context) + text);
-  }
+  e.first = context.empty() ? prefix.size() : behind(prefix, tokenizer.encode(context)).size();
+  e.ids = behind(prefix, tokenizer.encode(std::string(context) + text));
   require(e.first >= 1 && e.first < e.ids.size(), "the ending '{}' holds no token", ending);
   return e;
 }

@@ -25,7 +25,8 @@ struct EncodedEnding {
 
 // As lm-evaluation-harness encodes them (Gao et al. 2021): the ending gets a leading space if it
 // has none and the spaces that end the context; its tokens are those that context and ending
-// together have beyond as many as the context alone has. An empty context is the separator.
+// together have beyond as many as the context alone has. Both have the tokenizer's prefix. An empty
+// context is the token that the tokenizer names as a text's begin or, without one, the separator.
 EncodedEnding encode_ending(const Tokenizer&, std::string_view context, std::string_view ending);
 
 struct Score {

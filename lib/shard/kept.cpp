@@ -68,37 +68,42 @@ void encode(std::span<const float> x, float scale, Codes& codes) {
   for (std::size_t i = 0; i < x.size(); ++i) codes[i] = code_of(x[i] / scale);
 }
 
-// Bytes of scales, each the nearest by its logarithm, then the largest, behind a record's codes.
-void put_scales(std::span<const float> scales, std::byte* at) {
-  const float unit = *std::ranges::max_element(scales);
-  std::fill_n(at, nf4::blocks, static_cast<std::byte>(math::nf4_nothing));
-  for (std::size_t b = 0; b < scales.size(); ++b)
-    if (scales[b] > 0) {
-      const double q = 16 * std::log2(double{unit} / double{scales[b]});
-      at[b] = static_cast<std::byte>(std::min(254L, std::lround(q)));
-    }
-  std::memcpy(at + nf4::blocks, &unit, sizeof unit);
-}
+// A block's scale as a byte in units of its record's largest, the nearest by its logarithm; below
+// the smallest that a byte can mean, that one.
+struct Scale {
+  Scale(float largest, float unit) {
+    if (largest == 0) return;
+    const auto steps = std::lround(16 * std::log2(double{unit} / double{largest}));
+    q = static_cast<std::uint8_t>(std::min<long>(steps, smallest));
+    of_codes = steps <= smallest ? largest : math::nf4_scale(unit, smallest);
+  }
+  static constexpr std::uint8_t smallest = math::nf4_nothing - 1;
+  std::uint8_t q = math::nf4_nothing;
+  float of_codes = 0;  // what codes are of; the block's own largest is nearer than the byte's
+};
 
 // Returns the place of a weight that is not finite; -1: there is none.
 std::int64_t put_record(std::span<const float> weights, std::byte* record) {
-  std::array<float, nf4::blocks> scales{};
-  std::size_t blocks = 0;
-  Codes codes{};
-  for (std::size_t begin = 0; begin < weights.size(); begin += nf4::block) {
-    const auto x = weights.subspan(
-        begin, std::min(static_cast<std::size_t>(nf4::block), weights.size() - begin));
-    float largest = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      if (!std::isfinite(x[i])) return static_cast<std::int64_t>(begin + i);
-      largest = std::max(largest, std::fabs(x[i]));
-    }
-    scales[blocks++] = largest;
-    encode(x, largest, codes);
+  std::array<float, nf4::blocks> largest{};
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!std::isfinite(weights[i])) return static_cast<std::int64_t>(i);
+    auto& of_block = largest[i / nf4::block];
+    of_block = std::max(of_block, std::fabs(weights[i]));
+  }
+  const float unit = *std::ranges::max_element(largest);
+  std::byte* const scales = record + nf4::code_words * 4;
+  for (std::size_t b = 0; b < nf4::blocks; ++b) {
+    const Scale scale(largest[b], unit);
+    scales[b] = static_cast<std::byte>(scale.q);
+    const auto begin = b * nf4::block;
+    if (begin >= weights.size()) continue;
+    Codes codes{};
+    encode(weights.subspan(begin, std::min<std::size_t>(nf4::block, weights.size() - begin)),
+           scale.of_codes, codes);
     for (std::size_t i = 0; i < codes.size(); i += 2)
       record[(begin + i) / 2] = static_cast<std::byte>(codes[i] << 4 | codes[i + 1]);
   }
-  put_scales(std::span(scales).first(blocks), record + nf4::code_words * 4);
+  std::memcpy(scales + nf4::blocks, &unit, sizeof unit);
   return -1;
 }
 

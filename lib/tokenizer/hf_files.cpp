@@ -1,5 +1,7 @@
 #include "lib/tokenizer/hf_files.hpp"
 
+#include <limits>
+
 #include "lib/base/error.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/tokenizer/json.hpp"
@@ -50,6 +52,13 @@ std::vector<std::int32_t> end_ids_in(const Json& config, std::string_view where)
   for (const auto& id : named.is_array() ? named : Json::array({named}))
     if (!id.is_null()) ids.push_back(id_in(id, fmt::format("{} of {}", key, where)));
   return ids;
+}
+
+std::optional<std::int32_t> begin_id_in(const Json& config) {
+  const auto& id = member(config, "bos_token_id");
+  constexpr auto most = std::numeric_limits<std::int32_t>::max();
+  if (!id.is_number_integer() || id < 0 || id > most) return std::nullopt;
+  return id.get<std::int32_t>();
 }
 
 Json end_ids(const std::vector<std::int32_t>& ids) {

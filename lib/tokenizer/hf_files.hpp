@@ -32,6 +32,9 @@ std::optional<std::string> token_named(const HfFiles&, const char* key, std::str
 // Returns the ids in eos_token_id of a config.json or generation_config.json. The value may be one
 // id, a list of ids or null for none. Throws Error naming `where` if it is invalid.
 std::vector<std::int32_t> end_ids_in(const Json& config, std::string_view where);
+// Returns bos_token_id of a config.json or generation_config.json, or nothing if it is missing or
+// is no id.
+std::optional<std::int32_t> begin_id_in(const Json& config);
 // Returns the value of eos_token_id for these ids, the inverse of end_ids_in().
 Json end_ids(const std::vector<std::int32_t>&);
 

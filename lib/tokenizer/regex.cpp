@@ -131,9 +131,22 @@ Regex Regex::literal(std::string_view text) {
   return Regex(std::make_unique<Code>(std::string(text), std::string(text),
                                       PCRE2_UTF | PCRE2_LITERAL | PCRE2_NO_UTF_CHECK));
 }
+Regex Regex::of_whole_texts(const std::string& pattern) {
+  require(well_formed_bytes(pattern) == pattern.size(), "a pattern is no UTF-8");
+  return Regex(std::make_unique<Code>(pattern, pattern,
+                                      PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK |
+                                          PCRE2_NEVER_BACKSLASH_C | PCRE2_ANCHORED |
+                                          PCRE2_ENDANCHORED));
+}
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 Regex::~Regex() = default;
+
+bool Regex::matches(std::string_view text) const {
+  std::vector<Found> parts;
+  split(text, parts);
+  return std::ranges::any_of(parts, &Found::matches);
+}
 
 void Regex::split(std::string_view text, std::vector<Found>& parts) const {
   auto& data = match_data();

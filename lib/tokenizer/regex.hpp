@@ -1,6 +1,6 @@
 #pragma once
-// Regular expressions of tokenizer.json. They are written for Oniguruma and are translated for
-// PCRE2.
+// Regular expressions, matched by PCRE2: those of tokenizer.json, which are written for Oniguruma,
+// and those of Python.
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -25,10 +25,15 @@ class Regex {
   explicit Regex(const std::string& pattern);
   // Returns a pattern that matches exactly `text`.
   static Regex literal(std::string_view text);
+  // Returns a Python pattern that matches only whole texts. Throws Error if PCRE2 would interpret it
+  // differently.
+  static Regex of_whole_texts(const std::string& pattern);
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
+  // Returns true if the pattern matches anywhere. `text` must be well-formed UTF-8.
+  bool matches(std::string_view text) const;
   // Appends parts that cover `text` in order: the matches and the text between them. The text must
   // be well-formed UTF-8. An empty match directly after a match is skipped. Throws Error if
   // matching fails.

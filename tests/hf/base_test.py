@@ -33,14 +33,20 @@ def codes_of(x):
 
 
 def nf4(x):
-    """What x, in f32, comes to: 256 scales at a time are bytes, sixteenths of a power of two below the largest."""
+    """What x, in f32, comes to: 256 scales at a time are bytes, sixteenths of a power of two below the largest; codes of blocks below the
+    smallest of these are of that one."""
     codes, scales = codes_of(x)
-    kept = []
+    kept, small = [], []
     for s in scales.split(BLOCKS):
-        q = torch.round(16 * torch.log2(s.max().double() / s.double().clamp(min=1e-300))).clamp(max=254)
+        q = torch.round(16 * torch.log2(s.max().double() / s.double().clamp(min=1e-300)))
+        small.append((s > 0) & (q > 254))
+        q = q.clamp(max=254)
         sixteenths = torch.exp2(-(q % 16) / 16).float()
         kept.append(torch.where(s > 0, s.max() * sixteenths * torch.exp2(-(q // 16)).float(), torch.zeros_like(s)))
-    values = CODES[codes] * torch.cat(kept)[:, None]
+    kept, small = torch.cat(kept)[:, None], torch.cat(small)[:, None]
+    flat = torch.nn.functional.pad(x.flatten(), (0, -x.numel() % BLOCK)).view(-1, BLOCK)
+    codes = torch.where(small, torch.bucketize(flat / torch.where(small, kept, 1.0), BOUNDS), codes)
+    values = CODES[codes] * kept
     return values.flatten()[:x.numel()].view(x.shape)
 
 

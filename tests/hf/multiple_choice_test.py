@@ -2,6 +2,7 @@
 import json
 
 import torch
+from tokenizers import processors
 
 import flavours
 import reference
@@ -14,17 +15,24 @@ QUESTIONS = [
     ("The run ends ", [" with a table", "with exit code 75", "never"], 1),  # spaces at the end move to the ending
     ("x" * 90, ["y", "of the context " * 4], 0),                           # longer than the context
     ("Größe: 你好", ["café", "№ 7"], 1),
+    ("", ["An ending", "alone"], 0),
+    (f"{texts.SPECIAL[0]}written out", ["once", "twice"], 1),
 ]
 
 
 def log_likelihoods(w, shape, tokenizer, context, ending):
-    """By the words of lm-evaluation-harness (EleutherAI): its encode_pair, its cut, a sum of log probabilities."""
+    """By the words of lm-evaluation-harness (EleutherAI): its encode_pair, which leaves the begin of a text to the tokenizer and does not
+    double it, its context of none, its cut, a sum of log probabilities."""
     ending = ending if ending.startswith(" ") else " " + ending
     spaces = len(context) - len(context.rstrip())
     if spaces:
         context, ending = context[:-spaces], context[-spaces:] + ending
-    whole, start = (tokenizer(t, add_special_tokens=False).input_ids for t in (context + ending, context))
-    added = whole[len(start):]
+    if context:
+        special = not context.startswith(tokenizer.bos_token)
+        whole, start = (tokenizer(t, add_special_tokens=special).input_ids for t in (context + ending, context))
+        added = whole[len(start):]
+    else:
+        start, added = [tokenizer.bos_token_id], tokenizer(ending, add_special_tokens=False).input_ids
     ids = (start + added)[-(flavours.CONTEXT + 1):]
     logp = torch.log_softmax(reference.logits(w, shape, torch.tensor([ids[:-1]]))[0], dim=-1)
     seen = min(len(added), len(ids) - 1)
@@ -32,10 +40,16 @@ def log_likelihoods(w, shape, tokenizer, context, ending):
     return float(logp[-seen:].gather(1, targets[:, None]).sum()), seen
 
 
-def scores(flavour, program):
+def scores(flavour, program, begins):
     folder = program.work / "model"
     flavours.make(flavour, folder, vocab_size=VOCAB)
     tokenizer = texts.train_tokenizer(folder, VOCAB)
+    if begins:
+        begin = texts.SPECIAL[0]
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{begin} $A", special_tokens=[(begin, tokenizer.bos_token_id)])
+        tokenizer.save_pretrained(folder)
+        assert tokenizer("x").input_ids[0] == tokenizer.bos_token_id
     program("import", folder, "imported")
     with (program.work / "questions.jsonl").open("w") as file:
         for context, endings, label in QUESTIONS:
@@ -94,5 +108,5 @@ def more_ids_than_rows(program):
 def cases():
     yield "diverged", diverged
     yield "more_ids_than_rows", more_ids_than_rows
-    for flavour in ("gpt2", "qwen3"):
-        yield flavour, lambda program, flavour=flavour: scores(flavour, program)
+    for flavour, begins in (("gpt2", False), ("qwen3", False), ("llama2", True)):
+        yield flavour, lambda program, flavour=flavour, begins=begins: scores(flavour, program, begins)

@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "tests/support/message_of.hpp"
+
 namespace trireme {
 
 TEST(Elements, AllHalvesAreRead) {
@@ -31,7 +33,7 @@ TEST(Elements, AllHalvesAreRead) {
 static float as_bf16(double x) {
   bf16 y;
   write_elements(DType::f64, std::as_bytes(std::span(&x, 1)), ElementType::bf16,
-                 std::as_writable_bytes(std::span(&y, 1)));
+                 std::as_writable_bytes(std::span(&y, 1)), "w");
   return static_cast<float>(y);
 }
 
@@ -42,8 +44,17 @@ TEST(Elements, DoublesAreRoundedToBf16Once) {
   EXPECT_EQ(as_bf16(1 + 3 * 0x1p-8 - 0x1p-50), 1 + 0x1p-7F);
   EXPECT_EQ(as_bf16(-1 - 0x1p-8 - 0x1p-50), -1 - 0x1p-7F);
   EXPECT_EQ(as_bf16(0.0), 0);
-  EXPECT_TRUE(std::isnan(as_bf16(std::numeric_limits<double>::quiet_NaN())));
-  EXPECT_TRUE(std::isinf(as_bf16(std::numeric_limits<double>::infinity())));
+}
+
+// The largest bf16 has 8 bits of ones; half a unit further and all are beyond it.
+TEST(Elements, NothingIsWrittenThatIsNotFinite) {
+  const double largest = (2 - 0x1p-7) * 0x1p127, half = 0x1p-8 * 0x1p127;
+  EXPECT_EQ(as_bf16(largest), static_cast<float>(largest));
+  EXPECT_EQ(as_bf16(largest + half * 0.99), static_cast<float>(largest));
+  for (const double x : {largest + half, -1e39, std::numeric_limits<double>::quiet_NaN(),
+                         std::numeric_limits<double>::infinity()})
+    EXPECT_EQ(message_of<Error>([&] { as_bf16(x); }),
+              "a weight of w is no finite number as bf16: nothing is written");
 }
 
 }  // namespace trireme

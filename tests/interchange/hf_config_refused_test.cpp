@@ -37,7 +37,7 @@ TEST(HfConfigRefused, AModelThatNoArchitectureDescribesByItsSetting) {
   refused(
       llama, [](auto& c) { c.qk_norm = c.qkv_bias = true; }, "model.qkv_bias = true");
   refused(
-      llama, [](auto& c) { c.heads = 10; }, "model.heads = 10");
+      llama, [](auto& c) { c.heads = 10, c.bias = true; }, "model.heads = 10");
   refused(
       llama, [](auto& c) { c.qk_norm = true, c.qk_norm_over = QkNormOver::width; },
       "model.qk_norm_over = \"width\"");
@@ -147,6 +147,16 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"mlp_bias": true})", "'mlp_bias' = true"},
       {R"({"model_type": "qwen3", "attention_bias": true})", "'attention_bias' = true"},
       {R"({"rope_scaling": {"rope_type": "yarn"}})", "'rope_scaling.factor'"},
+      {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2, "attention_factor": 0}})",
+       "'rope_scaling.attention_factor' = 0: it is a number above 0"},
+      {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2, "attention_factor": -1.5}})",
+       "'rope_scaling.attention_factor' = -1.5"},
+      {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2, "beta_slow": 0}})",
+       "'rope_scaling.beta_slow' = 0"},
+      {R"({"model_type": "gemma3_text", "rope_local_base_freq": 0})", "'rope_local_base_freq' = 0"},
+      {R"({"model_type": "gemma3_text", "rope_parameters": {"sliding_attention":
+          {"rope_theta": 0}}})",
+       "'rope_parameters.sliding_attention.rope_theta' = 0"},
       {R"({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}})", "\"longrope\""},
       {R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})", "\"dynamic\""},
       {R"({"model_type": "gemma2", "hidden_activation": "gelu"})",
@@ -199,7 +209,7 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"hidden_size": null})", "'hidden_size' is missing"},
       {R"({"hidden_size": "24"})", "'hidden_size'"},
       {R"({"hidden_size": -24})", "'hidden_size'"},
-      {R"({"hidden_size": 26})", "does not divide"},
+      {R"({"hidden_size": 26})", "'num_attention_heads' = 4 does not divide 'hidden_size' = 26"},
       {R"({"rms_norm_eps": "x"})", "'rms_norm_eps'"},
       {R"({"tie_word_embeddings": 1})", "'tie_word_embeddings'"},
   };
@@ -208,6 +218,8 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"num_experts_per_tok": 0})", "'num_experts_per_tok' = 0 is out of range"},
       {R"({"num_experts": 0})", "'num_experts' = 0 is out of range"},
       {R"({"num_experts": null})", "'num_experts' is missing"},
+      {R"({"model_type": "mixtral", "num_experts": null, "norm_topk_prob": null})",
+       "'num_local_experts' is missing"},
       {R"({"num_local_experts": 5})", "'num_local_experts' = 5 and 'num_experts' = 6 are two"},
       {R"({"norm_topk_prob": 1})", "'norm_topk_prob' is neither true nor false"},
       {R"({"moe_intermediate_size": null})", "'moe_intermediate_size' is missing"},
@@ -230,6 +242,7 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"scale_attn_by_inverse_layer_idx": true})", "'scale_attn_by_inverse_layer_idx'"},
       {R"({"add_cross_attention": true})", "'add_cross_attention'"},
       {R"({"n_embd": null})", "'n_embd' is missing"},
+      {R"({"n_embd": 26})", "'n_head' = 3 does not divide 'n_embd' = 26"},
       {R"({"rope_scaling": {"rope_type": "linear", "factor": 4.0}})", "'rope_scaling'"},
   };
   const auto check = [](const Json& json, const auto& cases) {

@@ -146,6 +146,7 @@ inline std::vector<NamedModel> small_models() {
   add("qwen2", small_llama(), [](auto& c) { c.qkv_bias = true, c.norm_eps = 1e-6; });
   add("qwen3", small_llama(), [](auto& c) { c.qk_norm = true, c.tied = true, c.head_dim = 8; });
   add("mistral", small_llama(), [](auto& c) { c.window = 5, c.head_dim = 8; });
+  add("mistral_heads", small_llama(), [](auto& c) { c.heads = c.kv_heads = 5, c.head_dim = 10; });
   add("qwen2_window", small_llama(), [](auto& c) {
     c.qkv_bias = true;
     c.window = 5;

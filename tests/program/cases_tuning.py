@@ -1,7 +1,9 @@
 """Runs that begin with the weights of others: fine-tuning, adapters, pairs of answers, whole documents."""
+import json
 import math
 import re
 import shutil
+import struct
 import subprocess
 
 from rows import REFUSED, story
@@ -322,6 +324,45 @@ def measured(at):
         assert "abort" not in said.text.lower()
     at("evaluate whole --data pairs.tokens train.dpo_beta=1", codes=(1,), says=("give overrides before it",))
     at("evaluate base data.path=x", codes=(1,), says=("data.packing=, data.attention=",))
+
+
+def fill_row(file, tensor, row, value):
+    """All of a row of a tensor of two dimensions in a file of safetensors, in f32."""
+    data = bytearray(file.read_bytes())
+    header = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + header])[tensor]
+    width = entry["shape"][1]
+    at = 8 + header + entry["data_offsets"][0] + 4 * row * width
+    data[at:at + 4 * width] = struct.pack(f"<{width}f", *[value] * width)
+    file.write_bytes(data)
+
+
+@story(CASES, fast=True)
+def overflowing(at):
+    """a result that is not finite is no success: of an evaluation, questions, scores, a text, and a run whose steps are all good"""
+    at.take("untied", run="base")
+    text = at.read("text.txt")
+    assert "~" not in text
+    at("export base large-hf")
+    fill_row(at / "large-hf/model.safetensors", "transformer.wte.weight", ord("~"), 3e38)
+    at("import large-hf large")
+    at.write("held.txt", text[:40] + "~" + text[40:80])
+    at.write("questions.jsonl", json.dumps({"ctx": "a ~", "endings": ["b", "c"], "label": 0}))
+    at.write("pairs.jsonl", json.dumps({"prompt": "a~", "chosen": "b", "rejected": "c"}))
+    at("tokenize held.txt --output held.tokens && $TRIREME tokenize pairs.jsonl --preference --output pairs.tokens")
+    at("evaluate large --data text.tokens --samples 4")
+    for ranks in (0, 2):
+        at("evaluate large --data held.tokens", ranks=ranks, codes=(1,), says=("the held-out loss is -?nan, over [0-9]+ targets",))
+    at("evaluate large --multiple-choice questions.jsonl", codes=(1,), says=("not finite",))
+    at("generate large --prompt a~ --tokens 2", codes=(1,), says=("not finite",))
+    pairs = f"{DOCUMENTS} train.objective=dpo data.path=pairs.tokens data.validation=[] evaluate.every_steps=0 evaluate.batches=0"
+    at(f"score deck.toml model.tied=false model.init_from=large {pairs} train.dpo_scores=a.scores", codes=(1,), says=("nothing is written",))
+    at(f"train deck.toml model.tied=false model.init_from=large {pairs} adapter.rank=2 train.steps=1 --run-dir scored", codes=(0,))
+    at("evaluate scored --data pairs.tokens", codes=(1,), says=("the held-out loss is -?nan with margin",))
+    said = at.train("model.tied=false model.init_from=large data.validation=[held.tokens] train.steps=2 evaluate.every_steps=1", run="run", codes=(1,),
+                    says=("step 1: the held-out loss is -?nan", "step 2, the last: the held-out loss is -?nan"))
+    assert "skipped" not in said.text and all(math.isfinite(loss) for loss in at.losses("run")) and at.json("run/outcome.json")["status"] == "failed"
+    at("export run hf")  # of which every step was good
 
 
 @story(CASES, fast=True)

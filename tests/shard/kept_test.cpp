@@ -149,6 +149,44 @@ TEST(Nf4, WidenedItIsNear) {
   EXPECT_NEAR(std::sqrt(off / size), 0.096, 0.01);
 }
 
+// The largest of block b is 2^(-b / 8) of the record's, of the last ones far less, down to what f32
+// holds: each weight is off by what its block's scale allows or, below the smallest scale, by what
+// that one does.
+TEST(Nf4, SmallBlocksAreNotAmplifiedBesideLargeOnes) {
+  const double smallest = std::exp2(-254.0 / 16), codes = 0.15192, scales = 0.02191;
+  for (const float unit : {50.0F, 1.0F, 3e38F, 1e-30F, 1e-40F}) {
+    std::vector<float> x(16384);
+    std::vector<double> largest(256, 0);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto b = i / 64;
+      const double of_block =
+          double{unit} * std::exp2(b < 250 ? -double(b) / 8 : -20.0 * double(b - 247));
+      const double part = i % 64 == 0 ? 1 : std::sin(double(i) * double(i));
+      x[i] = static_cast<float>(of_block * part);
+      largest[b] = std::max(largest[b], std::fabs(double{x[i]}));
+    }
+    const auto words = records_of(x, "w", 0);
+    Ref b;
+    const Tensor kept = Tensor::empty(b, {std::ssize(words)}, DType::i32, Kind::transient),
+                 y = Tensor::empty(b, {std::ssize(x)}, DType::f32, Kind::transient);
+    b.upload(Queue::compute, kept.view(), std::as_bytes(std::span(words)));
+    put_widened(b, y.view(), kept.view());
+    std::vector<float> got(x.size());
+    b.download(Queue::compute, std::as_writable_bytes(std::span(got)), y.view());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double m = largest[i / 64], least = smallest * double{unit};
+      const double rounding = 1e-6 * std::max(m, least) + 4 * 0x1p-149;
+      const double bound =
+          m >= std::exp2(-254.5 / 16) * double{unit} ? (codes + scales) * m : codes * least;
+      ASSERT_LE(std::fabs(double{got[i]} - double{x[i]}), bound + rounding)
+          << x[i] << " came back as " << got[i] << " beside " << unit;
+      if (std::fabs(x[i]) < 0.0397 * least - 4 * 0x1p-149 && m < 0.97 * least) {
+        ASSERT_EQ(got[i], 0) << x[i];
+      }
+    }
+  }
+}
+
 TEST(Nf4, RefusesWhatIsNotFinite) {
   auto x = some_weights(20000);
   x[17000] = NAN;

@@ -1,0 +1,152 @@
+#include "lib/interchange/adapter_config.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
+#include "lib/base/text_parts.hpp"
+#include "lib/interchange/config_fields.hpp"
+#include "lib/interchange/hf_names.hpp"
+
+namespace trireme {
+
+namespace {
+
+// What is read, and what has no part in the numbers.
+constexpr std::string_view read_or_idle[] = {"auto_mapping",
+                                             "base_model_name_or_path",
+                                             "bias",
+                                             "ensure_weight_tying",
+                                             "exclude_modules",
+                                             "fan_in_fan_out",
+                                             "inference_mode",
+                                             "init_lora_weights",
+                                             "layers_pattern",
+                                             "layers_to_transform",
+                                             "lora_alpha",
+                                             "lora_dropout",
+                                             "megatron_config",
+                                             "megatron_core",
+                                             "peft_type",
+                                             "peft_version",
+                                             "qalora_group_size",
+                                             "r",
+                                             "revision",
+                                             "runtime_config",
+                                             "target_modules",
+                                             "task_type",
+                                             "use_rslora"};
+
+bool says_nothing(const Json& value) {
+  return value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
+         ((value.is_object() || value.is_array()) && value.empty()) || value == "";
+}
+
+// The member, or null where it says nothing.
+Json said(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found == json.end() || says_nothing(*found) ? Json() : *found;
+}
+
+std::vector<Json> listed(const Json& value) {
+  if (value.is_null()) return {};
+  return value.is_array() ? std::vector<Json>(value.begin(), value.end()) : std::vector{value};
+}
+
+Regex pattern_in(const std::string& text, std::string_view key) {
+  try {
+    return Regex::of_whole_texts(text);
+  } catch (const Error& e) {
+    fail("'{}': {}; give a list of names", key, e.what());
+  }
+}
+
+}  // namespace
+
+ModuleNames::ModuleNames(const Json& value, std::string_view key) {
+  if (value.is_string()) {
+    pattern_ = pattern_in(value.get<std::string>(), key);
+    return;
+  }
+  require(value.is_array() && std::ranges::all_of(value, [](auto& v) { return v.is_string(); }),
+          "'{}' = {} is neither a text nor a list of texts", key, shown(value));
+  for (const auto& name : value) list_.push_back(name.get<std::string>());
+}
+
+bool ModuleNames::match(const std::string& module) const {
+  if (pattern_) return pattern_->matches(module);
+  return std::ranges::any_of(
+      list_, [&](auto& name) { return module == name || module.ends_with("." + name); });
+}
+
+AdapterTargets::AdapterTargets(const Json& json) {
+  constexpr const char* targets = "target_modules";
+  const auto modules = said(json, targets);
+  require(!modules.is_null(), "'{}' is missing", targets);
+  std::vector<std::string> texts;
+  for (const auto* key : {targets, "exclude_modules", "layers_to_transform", "layers_pattern"})
+    if (const auto value = said(json, key); !value.is_null())
+      texts.push_back(fmt::format("'{}' = {}", key, shown(value)));
+  text_ = fmt::format("{}", fmt::join(texts, ", "));
+
+  if (modules == "all-linear")
+    all_linear_ = true;
+  else
+    named_.emplace(modules, targets);
+  if (const auto value = said(json, "exclude_modules"); !value.is_null())
+    excluded_.emplace(value, "exclude_modules");
+  for (const auto& layer : listed(said(json, "layers_to_transform")))
+    layers_.push_back(integer(layer, "layers_to_transform"));
+  for (const auto& name : listed(said(json, "layers_pattern"))) {
+    require(name.is_string(), "'layers_pattern' = {} is no text", shown(name));
+    layer_patterns_.push_back(
+        pattern_in(".*\\." + name.get<std::string>() + "\\.\\d+\\..*", "layers_pattern"));
+  }
+}
+
+bool AdapterTargets::in_layers(const std::string& module) const {
+  if (layers_.empty()) return true;
+  if (!layer_patterns_.empty() &&
+      std::ranges::none_of(layer_patterns_, [&](auto& p) { return p.matches(module); }))
+    return false;
+  // Of what can have adapters here, a name has one number: the layer's.
+  for (const auto part : split(module, '.'))
+    if (const auto layer = number_in<std::int64_t>(part))
+      return std::ranges::find(layers_, *layer) != layers_.end();
+  return false;
+}
+
+// peft applies layers_to_transform to lists alone.
+bool AdapterTargets::name(const std::string& module) const {
+  if (excluded_ && excluded_->match(module)) return false;
+  if (all_linear_) return module + ".weight" != hf_head;
+  return named_->match(module) && (named_->is_pattern() || in_layers(module));
+}
+
+AdapterConfig adapter_config_of(const Json& json) {
+  const ConfigFields fields(json);
+  fields.refuse_if(fields.text("peft_type", "") != "LORA", "peft_type", "LORA can be imported");
+  fields.refuse_if(fields.text("bias", "none") != "none", "bias", "biases stay as they are here");
+  for (const auto& [key, value] : json.items())
+    require(std::ranges::find(read_or_idle, key) != std::end(read_or_idle) || says_nothing(value),
+            "'{}' = {} changes what adapters are, and is not known here", escaped(key),
+            shown(value));
+  // Others change the weights that they stand beside when they are loaded.
+  const auto begin = json.value("init_lora_weights", Json(true));
+  fields.refuse_if(!begin.is_boolean() && begin != "gaussian" && !begin.is_null(),
+                   "init_lora_weights", "it changes the weights that adapters stand beside");
+  AdapterConfig a;
+  a.rank = fields.integer("r");
+  fields.refuse_if(a.rank > 65536, "r", "a rank is at most 65536 here");
+  a.alpha = fields.real("lora_alpha");
+  fields.refuse_if(!(a.alpha > 0 && a.alpha <= 1e9), "lora_alpha",
+                   "it is above 0 and at most 1e9 here");
+  a.dropout = fields.real("lora_dropout", 0);
+  const auto dropout = static_cast<float>(a.dropout);
+  fields.refuse_if(!(dropout >= 0 && dropout < 1), "lora_dropout", "it is from 0 to below 1");
+  a.rank_stabilized = fields.flag("use_rslora", false);
+  return a;
+}
+
+}  // namespace trireme
