@@ -1,13 +1,11 @@
 #include "lib/interchange/adapter_config.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/base/text_parts.hpp"
 #include "lib/interchange/config_fields.hpp"
-#include "lib/interchange/hf_names.hpp"
 
 namespace trireme {
 
@@ -105,22 +103,25 @@ AdapterTargets::AdapterTargets(const Json& json) {
   }
 }
 
-bool AdapterTargets::in_layers(const std::string& module) const {
-  if (layers_.empty()) return true;
-  if (!layer_patterns_.empty() &&
-      std::ranges::none_of(layer_patterns_, [&](auto& p) { return p.matches(module); }))
-    return false;
-  // Of what can have adapters here, a name has one number: the layer's.
+// Of what can have adapters here, a name has one number.
+static std::optional<std::int64_t> layer_of(const std::string& module) {
   for (const auto part : split(module, '.'))
-    if (const auto layer = number_in<std::int64_t>(part))
-      return std::ranges::find(layers_, *layer) != layers_.end();
-  return false;
+    if (const auto layer = number_in<std::int64_t>(part)) return layer;
+  return {};
 }
 
-// peft applies layers_to_transform to lists alone.
+bool AdapterTargets::in_layers(const std::string& module) const {
+  if (layers_.empty()) return true;
+  const auto layer = layer_of(module);
+  return layer && std::ranges::find(layers_, *layer) != layers_.end() &&
+         (layer_patterns_.empty() ||
+          std::ranges::any_of(layer_patterns_, [&](auto& p) { return p.matches(module); }));
+}
+
+// For peft, all-linear leaves out the head, and layers_to_transform restricts lists alone.
 bool AdapterTargets::name(const std::string& module) const {
   if (excluded_ && excluded_->match(module)) return false;
-  if (all_linear_) return module + ".weight" != hf_head;
+  if (all_linear_) return layer_of(module).has_value();
   return named_->match(module) && (named_->is_pattern() || in_layers(module));
 }
 

@@ -68,6 +68,8 @@ CONFIGS = {
     "llama-biases": shaped(transformers.LlamaConfig, rope_parameters=rope(7000.0), attention_bias=True, mlp_bias=True),
     "smollm": shaped(transformers.LlamaConfig, rope_parameters=rope(3000.0), tie_word_embeddings=True),
     "mistral": shaped(transformers.MistralConfig, rope_parameters=rope(7000.0), sliding_window=None),
+    "mistral-heads": shaped(transformers.MistralConfig, rope_parameters=rope(7000.0), sliding_window=None, head_dim=10, num_attention_heads=5,
+                            num_key_value_heads=5),  # which do not divide the width
     "mistral-window": shaped(transformers.MistralConfig, rope_parameters=rope(7000.0), sliding_window=7),
     # A window that reaches as far as the context changes nothing.
     "mistral-long-window": shaped(transformers.MistralConfig, rope_parameters=rope(7000.0), sliding_window=CONTEXT),

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::int32_t begin = 256, end = 257;
+constexpr std::int32_t pair = 256, begin = 257, end = 258;
 
 enum class Prefix : std::uint8_t { none, written };
 
@@ -21,7 +21,7 @@ std::unique_ptr<Tokenizer> tokenizer_with(Prefix prefix, const Json& named) {
   Json vocabulary = Json::object();
   for (int b = 0; b < 256; ++b)
     vocabulary[token_of_bytes(std::string(1, static_cast<char>(b)))] = b;
-  vocabulary["ab"] = 258;
+  vocabulary["ab"] = pair;
   auto json = byte_level_bpe(vocabulary, Json::array({"a b"}));
   for (const auto& [id, text] : {std::pair{begin, "<bos>"}, std::pair{end, "<eos>"}})
     json["added_tokens"].push_back({{"id", id}, {"content", text}, {"special", true}});
@@ -29,7 +29,7 @@ std::unique_ptr<Tokenizer> tokenizer_with(Prefix prefix, const Json& named) {
     json["post_processor"] = Json::parse(R"({"type": "TemplateProcessing",
         "single": [{"SpecialToken": {"id": "<bos>", "type_id": 0}},
                    {"Sequence": {"id": "A", "type_id": 0}}],
-        "special_tokens": {"<bos>": {"id": "<bos>", "ids": [256], "tokens": ["<bos>"]}}})");
+        "special_tokens": {"<bos>": {"id": "<bos>", "ids": [257], "tokens": ["<bos>"]}}})");
   const Json files{{"tokenizer.json", json.dump()}, {"tokenizer_config.json", named.dump()}};
   return make_tokenizer({TokenizerKind::huggingface, files.dump()}, "a test");
 }
@@ -50,7 +50,7 @@ TEST(MultipleChoice, ContextAndEndingHaveTheTokenizersPrefix) {
   EXPECT_EQ(parts(*plain, "x", "y"), Parts({'x'}, {' ', 'y'}));
   EXPECT_EQ(parts(*with, "x", "y"), Parts({begin, 'x'}, {' ', 'y'}));
   EXPECT_EQ(parts(*with, "x \v\f", " y"), Parts({begin, 'x'}, {' ', '\v', '\f', ' ', 'y'}));
-  EXPECT_EQ(parts(*with, "xab", "b"), Parts({begin, 'x', 258}, {' ', 'b'}));
+  EXPECT_EQ(parts(*with, "xab", "b"), Parts({begin, 'x', pair}, {' ', 'b'}));
   // A context that has it written out does not get it twice.
   EXPECT_EQ(parts(*with, "<bos>x", "y"), Parts({begin, 'x'}, {' ', 'y'}));
 }
