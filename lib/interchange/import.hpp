@@ -35,8 +35,9 @@ ImportSummary import_folder(const std::filesystem::path& folder,
 // Does the folder hold peft's adapters?
 bool is_adapter_folder(const std::filesystem::path&);
 // Such a folder as a checkpoint of adapters beside `base`, whose shape, type, deck and tokenizer it
-// takes. Error naming what is not known in adapter_config.json, and tensors that are missing,
-// unknown or of another shape.
+// takes. Error naming what is not known or not possible in adapter_config.json, modules that it or
+// the tensors alone have, tensors that are missing, unknown or of another shape, and weights that
+// are not finite or add what is not.
 ImportSummary import_adapters(const std::filesystem::path& folder,
                               const std::filesystem::path& checkpoint,
                               const CheckpointReader& base);
