@@ -387,6 +387,12 @@ def ends(at):
         at(f"export {model} {model}-hf")
         for file in ("config.json", "generation_config.json"):
             assert ids.items() <= at.json(f"{model}-hf/{file}").items(), file
+    # Of SentencePiece's the class of transformers begins texts unless it is told not to.
+    at.take("spm", run="spelled")
+    at("export spelled spelled-hf")
+    at("import spelled-hf told", silent=("warning",))
+    (at / "spelled-hf/tokenizer_config.json").unlink()
+    at("import spelled-hf not-told", says=("puts a begin-of-text token before each text",))
 
 
 @story(CASES, fast=True)
