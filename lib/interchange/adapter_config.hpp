@@ -1,5 +1,6 @@
 #pragma once
 // adapter_config.json of peft: the settings of its adapters, and which modules it puts them beside.
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

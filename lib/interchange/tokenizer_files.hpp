@@ -1,6 +1,7 @@
 #pragma once
 // A checkpoint's tokenizer as files in a folder of Hugging Face, and back.
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
