@@ -18,7 +18,7 @@ namespace trireme {
 namespace fs = std::filesystem;
 
 // Everything that a run writes.
-constexpr std::array<std::string_view, 18> own_names = {"log",
+constexpr std::array<std::string_view, 19> own_names = {"log",
                                                         "history.csv",
                                                         "history.csv.damaged",
                                                         "evaluation.csv",
@@ -35,6 +35,7 @@ constexpr std::array<std::string_view, 18> own_names = {"log",
                                                         "tensorboard",
                                                         "lock",
                                                         "checkpoint_now",
+                                                        "short_starts",  // of jobscripts/
                                                         "stop_now"};
 
 static bool holds_a_run(const fs::path& path) {

@@ -32,15 +32,31 @@ fi""",
 while [[ $1 == --* ]]; do shift; done
 eval "${LAUNCH:-:}"
 "$@" """,
+    # Behind a text a time of Slurm's clock, of which the node's is AHEAD.
+    "slurm_date": 'date -u "+$1%FT%T" -d "@$(($(date +%s) - AHEAD + $2))"',
     "scontrol": """
 case $1 in
-  show) [ -z "$STATE" ] || printf '   JobState=%s\\n   Command=%s/train_gpu.sbatch DECK\\n' $STATE "$SCRIPTS" ;;
+  show)
+    if [ "$2" = config ]; then
+      slurm_date "Configuration data as of " 0
+      exit
+    fi
+    [ -z "$STATE" ] || printf '   JobState=%s\\n   Command=%s/train_gpu.sbatch DECK\\n' $STATE "$SCRIPTS" ;;
   requeue)
     echo "requeue $2" >> calls
     exit "$REFUSED"
     ;;
 esac""",
-    "squeue": 'echo "$ENDS"',
+    "squeue": """
+if [ -n "${SLURM_TIME_FORMAT-}" ]; then
+  echo tomorrow
+elif [[ $* == *%S* ]]; then
+  slurm_date "" -$BEGAN
+elif [[ $ENDS =~ ^-?[0-9]+$ ]]; then
+  slurm_date "" $ENDS
+else
+  echo "$ENDS"
+fi""",
     "scancel": """
 echo "scancel $*" >> calls
 kill -TERM $(cat pid)""",
@@ -65,6 +81,7 @@ class Row:
     where: str = "runs/deck"
     script: str = "train.sbatch"
     around: str = ""             # bash before the script
+    left: str | None = None      # the count of short starts in the run directory; empty: it is not there
 
 
 def earlier(status, step, restart, job="123"):
@@ -75,7 +92,10 @@ def start(n, **more):
     return {"SLURM_RESTART_COUNT": str(n), **more}
 
 
-SOON = {"ENDS": "now + 2 minutes"}
+SOON = {"ENDS": "120"}
+AHEAD = {"ENDS": "7200", "AHEAD": "10800"}
+LIMIT = "outcome stopped 6 'the time limit is near'; exit 75"
+ELEVEN = "not requeued: 11 starts in a row"
 STOPPED = "outcome stopped 7 'a signal asked for it'; exit 75"
 ROWS = [
     Row("done", "outcome done 9 'all steps are done'", 0),
@@ -120,7 +140,25 @@ ROWS = [
     Row("a stop where it began, with time left", "outcome stopped 5 ''; exit 75", 75, True, before=earlier("stopped", 5, 0), environment=start(1)),
     Row("the time limit", "outcome done 9 ''", 0, environment=SOON, asked=["--time-limit 1"]),
     Row("no word of a time limit", "outcome done 9 ''", 0, environment={"ENDS": ""}, asked=["-time-limit"]),
-    Row("a time limit that is over", "outcome done 9 ''", 0, environment={"ENDS": "2020-01-01T00:00:00"}, asked=["--time-limit 1"]),
+    Row("an end that Slurm does not know", "outcome done 9 ''", 0, environment={"ENDS": "N/A"}, asked=["-time-limit"]),
+    Row("an end that Slurm gave the job", "outcome done 9 ''", 0, environment={"ENDS": "N/A", "SLURM_JOB_END_TIME": "9999999999"}, asked=["--time-limit 8"]),
+    Row("a time limit that is over", "outcome done 9 ''", 0, environment={"ENDS": "-900"}, asked=["--time-limit 1"]),
+    Row("a node's clock ahead of Slurm's", "outcome done 9 ''", 0, environment=AHEAD, asked=["--time-limit 71"]),
+    Row("a node's clock behind Slurm's", "outcome done 9 ''", 0, environment={"ENDS": "7200", "AHEAD": "-10800"}, asked=["--time-limit 71"]),
+    Row("no step in much time, with a clock ahead", "outcome stopped 5 ''; exit 75", 75, True, before=earlier("stopped", 5, 0), environment=start(1, **AHEAD)),
+    Row("times in another form and zone", "outcome done 9 ''", 0, environment={"SLURM_TIME_FORMAT": "%H:%M", "TZ": "Asia/Tokyo"}, asked=["--time-limit 71"]),
+    # Few steps, and most of the time left.
+    *(Row(f"a few steps: {name}", run, 75, not says, says, before=earlier("stopped", 5, 4), environment=start(n, **more),
+          around=f"echo {said} > runs/deck/short_starts", left=left)
+      for name, run, said, n, left, says, more in (
+          ("the first", LIMIT, "", 5, "123 5 1", "", {}), ("the second", LIMIT, "123 4 1", 5, "123 5 2", "", {}),
+          ("the tenth", LIMIT, "123 4 9", 5, "123 5 10", "", {}), ("the eleventh", LIMIT, "123 4 10", 5, None, ELEVEN, {}),
+          ("with a start before that did not train", LIMIT, "123 4 9", 6, None, ELEVEN, {}), ("and then none", "exit 143", "123 4 10", 5, None, ELEVEN, {}),
+          ("after one that trained", LIMIT, "123 3 10", 5, "123 5 1", "", {}), ("of another job", LIMIT, "99 4 10", 5, "123 5 1", "", {}),
+          ("damaged", LIMIT, "123 4 x", 5, "123 5 1", "", {}), ("all of the time", LIMIT, "123 4 10", 5, "", "", {"ENDS": "600", "BEGAN": "-600"}),
+          ("a signal", STOPPED, "123 4 10", 5, "", "", {}), ("many", LIMIT.replace("6", "15"), "123 4 10", 5, "", "", {}))),
+    Row("a few steps: a limit of its own", LIMIT, 75, True, before=earlier("stopped", 5, 4), environment=start(5), arguments="deck.toml --time-limit 60",
+        around="echo 123 4 10 > runs/deck/short_starts", left=""),
     Row("a time limit of its own", "outcome done 9 ''", 0, arguments="deck.toml --time-limit 60", environment=SOON, asked=["-time-limit 1"]),
     # Arguments.
     Row("nothing said", "outcome done 9 ''", 0, asked=["train deck.toml --restart latest"]),
@@ -155,7 +193,7 @@ def carry_out(at, row):
     if row.before:
         (at / row.where).mkdir(parents=True)
         at.write(f"{row.where}/outcome.json", json.dumps(row.before, indent=1) + "\n")
-    variables = {"SLURM_JOB_ID": "123", "RUN": row.run, "WHERE": row.where, "STATE": "RUNNING", "REFUSED": "0", "ENDS": "now + 2 hours",
+    variables = {"SLURM_JOB_ID": "123", "RUN": row.run, "WHERE": row.where, "STATE": "RUNNING", "REFUSED": "0", "ENDS": "7200", "AHEAD": "0", "BEGAN": "60",
                  "SCRIPTS": str(SCRIPTS), **row.environment}
     given = "".join(f"export {name}={shlex.quote(value)}; " for name, value in variables.items())
     # $SCRIPT for what runs below it.
@@ -163,6 +201,8 @@ def carry_out(at, row):
        says=(row.says,), silent=("not requeued",) if row.requeued and "REFUSED" not in row.environment else ())
     calls = at.read("calls") if (at / "calls").exists() else ""
     assert ("requeue 1" in calls) == row.requeued
+    counted = at / row.where / "short_starts"
+    assert row.left is None or (counted.read_text().strip() if counted.exists() else "") == row.left
     for text in row.asked:
         if text.startswith("-") and not text.startswith("--"):
             assert text[1:] not in calls
