@@ -27,8 +27,9 @@ std::optional<std::string> token_of(const Tokenizer& tokenizer, const char* key,
 }
 
 void replace(std::string& text, std::string_view what, std::string_view with) {
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
-    text.replace(at, what.size(), with);
+  std::string all;
+  for (const auto& part : parts_of(text, {what})) all += part.stands_for_other ? with : part.text;
+  text = std::move(all);
 }
 
 bool holds(std::string_view text, std::string_view part) {
@@ -76,9 +77,10 @@ void resolve(ChatTemplate& t, const Tokenizer& tokenizer, std::string_view mark,
 
 // "<|user|>" and its like at the begin of a text; empty: there is none.
 std::string_view token_form(std::string_view text) {
+  if (!text.starts_with('<')) return {};
   const auto end = text.find_first_of("<> \t\r\n", 1);
   const bool closed = end != std::string_view::npos && end > 1 && text[end] == '>';
-  return text.starts_with('<') && closed ? text.substr(0, end + 1) : std::string_view();
+  return closed ? text.substr(0, end + 1) : std::string_view();
 }
 
 std::size_t plain_at(const ChatTemplate& t, std::string_view text) {

@@ -201,9 +201,16 @@ std::vector<std::string> roles_of(const ChatTemplate& t) {
 }  // namespace
 
 ChatTemplate parse_chat_template(std::string_view text, const std::string& source) {
+  require(text.size() <= longest_chat_template,
+          "{} has {} bytes, and a chat template at most {}: put long texts into the conversations",
+          source, text.size(), longest_chat_template);
   Reader reader(source);
   reader.read(text);
   auto t = reader.finish();
+  require(t.special.size() + t.plain.size() <= most_chat_tokens,
+          "{}: \"special\" and \"plain\" name {} texts, and a chat template has at most {}: leave "
+          "out those that it does not write",
+          source, t.special.size() + t.plain.size(), most_chat_tokens);
   require(t.turns.contains("assistant") && t.turns.contains("user"),
           "{}: a chat template has a section [user] and a section [assistant]", source);
   require(t.default_system.empty() || t.turns.contains("system"),

@@ -1,11 +1,16 @@
 #pragma once
 // A chat template in TOML, as docs/finetune.md describes it.
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "lib/data/chat_template.hpp"
 
 namespace trireme {
+
+// Time is linear in the text for each token that it names, so both are bounded.
+inline constexpr std::size_t longest_chat_template = std::size_t{1} << 18;
+inline constexpr std::size_t most_chat_tokens = 1024;
 
 // Throws Error "file:line:column: ..." for what is no TOML, unknown, missing or of another type.
 // The template has the file's name.

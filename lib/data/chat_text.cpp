@@ -156,16 +156,20 @@ class Places {
   };
   // Places are between the parts that a conversation is written of, so never inside a special
   // token.
-  Count before(std::size_t place) const {
+  Count before(std::size_t place) {
     const auto above = std::ranges::upper_bound(chat_.special, place, {}, &TextSpan::end);
     const auto n = static_cast<std::size_t>(above - chat_.special.begin());
     const Run run{n == 0 ? 0 : chat_.special[n - 1].end,
                   n == chat_.special.size() ? chat_.text.size() : chat_.special[n].begin,
                   n == 0 ? 0 : index_[n - 1] + 1, n == index_.size() ? ids_.size() : index_[n]};
     if (place == run.text_begin) return {run.ids_begin, false};
-    if (const auto ends = ends_of_tokens(run)) {
-      const auto whole = std::ranges::upper_bound(*ends, place) - ends->begin();
-      const auto end = whole == 0 ? run.text_begin : (*ends)[static_cast<std::size_t>(whole) - 1];
+    if (run_ != n) {
+      ends_ = ends_of_tokens(run);
+      run_ = n;
+    }
+    if (ends_) {
+      const auto whole = std::ranges::upper_bound(*ends_, place) - ends_->begin();
+      const auto end = whole == 0 ? run.text_begin : (*ends_)[static_cast<std::size_t>(whole) - 1];
       return {run.ids_begin + static_cast<std::size_t>(whole), end < place};
     }
     return encoded_up_to(place, n);
@@ -211,6 +215,9 @@ class Places {
   const ChatText& chat_;
   std::vector<std::int32_t> ids_;
   std::vector<std::size_t> index_;  // of the special tokens among the ids
+  // Of the run asked for last: many places may be in one.
+  std::optional<std::size_t> run_;
+  std::optional<std::vector<std::size_t>> ends_;
 };
 
 }  // namespace
@@ -273,7 +280,7 @@ ChatText write_question(const ChatTemplate& t, const Conversation& conversation)
 
 void encode_chat(const Tokenizer& tokenizer, const ChatText& chat, std::vector<std::int32_t>& ids,
                  std::vector<std::uint8_t>& targets) {
-  const Places places(tokenizer, chat);
+  Places places(tokenizer, chat);
   const auto& all = places.ids();
   std::vector<std::uint8_t> learnt(all.size(), 0);
   for (const auto& target : chat.targets) {

@@ -15,6 +15,51 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+// Each of these took minutes where time grows with the square of the text.
+TEST(ChatTemplateFile, LongTextsTakeLinearTime) {
+  const auto n = longest_chat_template - 100;
+  const ToyTokenizer tokenizer({"</s>"}, {{"tokenizer_config.json", R"({"bos_token": "</s>"})"}});
+  std::string marks;
+  while (marks.size() < n) marks += "{bos}";
+  for (const auto& text : {std::string(n, 'a'), std::string(n, '<'), marks.substr(0, n)}) {
+    const auto t = parse_chat_template(
+        "[user]\n[assistant]\nafter = \"</s>\"\nbefore = \"" + text + "\"", "t.toml");
+    const auto full = with_tokens_of(t, tokenizer);
+    const auto chat = write_chat(full, {{"user", "a"}, {"assistant", "b"}});
+    std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> targets;
+    encode_chat(tokenizer, chat, ids, targets);
+    EXPECT_EQ(std::ranges::count(targets, std::uint8_t{1}), 2);
+  }
+}
+
+TEST(ChatTemplateFile, IsBounded) {
+  const auto refusal = [](const std::string& text) {
+    return message_of<Error>([&] { parse_chat_template(text, "t.toml"); });
+  };
+  EXPECT_THAT(refusal("begin = \"" + std::string(longest_chat_template, 'a') + "\""),
+              AllOf(HasSubstr("t.toml has 262155 bytes"), HasSubstr("at most 262144")));
+  std::string names;
+  for (std::size_t i = 0; i <= most_chat_tokens; ++i) names += "\"a\",";
+  EXPECT_THAT(refusal("special = [" + names + "]\n[user]\n[assistant]\nafter = \".\""),
+              HasSubstr("name 1025 texts"));
+}
+
+// Places in one long run of plain text are found without looking at all of it for each.
+TEST(ChatTemplateFile, ManyTurnsTakeLinearTime) {
+  const auto tokenizer = bytes_tokenizer();
+  const auto t = parse_chat_template("[user]\n[assistant]\nafter = \".\"", "t.toml");
+  Conversation c;
+  for (int i = 0; i < 10'000; ++i) {
+    c.push_back({"user", "a"});
+    c.push_back({"assistant", "0123456789"});
+  }
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> targets;
+  encode_chat(*tokenizer, write_chat(with_tokens_of(t, *tokenizer), c), ids, targets);
+  EXPECT_EQ(std::ranges::count(targets, std::uint8_t{1}), 110'000);
+}
+
 TEST(ChatTemplateFile, IsReadAsItStands) {
   const ScratchFolder scratch;
   const auto t = read_chat_template(scratch.write("t.toml", R"(
