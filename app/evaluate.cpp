@@ -8,6 +8,7 @@
 #include "app/launch.hpp"
 #include "app/loaded_model.hpp"
 #include "app/multiple_choice.hpp"
+#include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
 #include "lib/base/counted.hpp"
@@ -134,6 +135,7 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
                         ->transform(with_environment());
   command->add_option("--output", a->output, "a line of JSON for each question")
       ->needs(questions)
+      ->transform(output_named)
       ->transform(with_environment());
   command->callback([&chosen, a] {
     chosen = [a] {

@@ -236,6 +236,7 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
   add_template_option(*command, a->chat_template)->needs(chat);
   command->add_option("--output", a->output, "where their texts go as JSON lines (default: stdout)")
       ->needs(prompts)
+      ->transform(output_named)
       ->transform(with_environment());
   command->add_option("--batch-size", a->batch, "how many of them at a time, on each data rank")
       ->check(CLI::Range(1, 4096))

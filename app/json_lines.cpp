@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "lib/base/error.hpp"
+#include "lib/base/utf8_bytes.hpp"
 
 namespace trireme {
 
@@ -11,6 +12,7 @@ std::vector<FileLine> lines_of(std::string_view file, const std::string& text) {
   std::istringstream in(text);
   std::string line;
   for (std::int64_t number = 1; std::getline(in, line); ++number) {
+    if (number == 1 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) all.push_back({line, fmt::format("{}:{}", file, number)});
   }

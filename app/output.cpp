@@ -17,6 +17,10 @@ void require_another_file(const std::string& output, const std::string& read) {
           "{} is the file that is read: name another for the output", output);
 }
 
+std::string output_named(std::string name) {
+  return name == "-" ? "/dev/stdout" : name;
+}
+
 void require_replaceable(const std::string& output, const FileKind& kind) {
   std::error_code unknown;
   if (!std::filesystem::exists(output, unknown)) return;

@@ -34,6 +34,8 @@ inline constexpr FileKind answered_conversations_file{"file of answered conversa
                                                       "{\"messages\":", "\"ended\":\""};
 inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"by_sum\":"};
 
+// Of an option: - is standard output.
+std::string output_named(std::string name);
 // /dev/stdout and its like, which may be a file that others write to: nothing in it is replaced.
 inline bool is_open_already(const std::string& output) {
   return output == "/dev/stdout" || output == "/dev/stderr" || output.rfind("/dev/fd/", 0) == 0;

@@ -229,7 +229,7 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
           ->transform(with_environment());
   auto* trace = command->add_option("--trace", a->trace,
                                     "write the predicted step there, as run.trace_steps does");
-  trace->needs(machine)->transform(with_environment());
+  trace->needs(machine)->transform(output_named)->transform(with_environment());
   auto* json = command->add_flag("--json", a->json, "as JSON");
   command
       ->add_flag("--search", a->search,

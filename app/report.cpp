@@ -105,6 +105,7 @@ void add_report(CLI::App& app, std::function<int()>& chosen) {
       ->transform(with_environment());
   command->add_option("-o,--output", a->output, "the HTML file")
       ->capture_default_str()
+      ->transform(output_named)
       ->transform(with_environment());
   command->callback([&chosen, a] { chosen = [a] { return report(*a); }; });
 }

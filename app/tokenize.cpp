@@ -65,6 +65,10 @@ void keep_freed_memory() {
 
 int run(Arguments a) {
   if (a.shown) return print(chat_template_text(chat_template_given(*a.shown))), 0;
+  require(
+      a.output != "-",
+      "a token file, whose header is written last, cannot be written to standard output: name a "
+      "file with --output");
   keep_freed_memory();
   auto& o = a.options;
   const bool imports = o.format >= InputFormat::raw_u16;
@@ -130,8 +134,9 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   auto* from =
       command
           ->add_option("--from", o.format,
-                       "what the inputs are: auto (by name), text (each file one "
-                       "document), jsonl, raw-u16, raw-u32, nanogpt, npy, llmc or megatron")
+                       "what the inputs are: auto (.jsonl and .ndjson are JSON lines, all else "
+                       "text), text (each file one document, whatever it looks like), jsonl, "
+                       "raw-u16, raw-u32, nanogpt, npy, llmc or megatron")
           ->transform(CLI::CheckedTransformer(formats))
           ->option_text("FORMAT");
   auto* field = command->add_option("--field", o.field, "JSON lines: the text's field")

@@ -240,14 +240,19 @@ int import_width(InputFormat format) {
   return format == InputFormat::raw_u16 || format == InputFormat::nanogpt ? 2 : 4;
 }
 
-TokenizeSummary import_tokens(const TokenizeOptions& options, std::optional<std::int64_t> vocab,
-                              TokenWriter& writer) {
+std::vector<std::string> input_token_files(const TokenizeOptions& options) {
+  const bool megatron = options.format == InputFormat::megatron;
+  auto files = megatron ? megatron_bins(options.inputs) : expand_inputs(options.inputs);
+  require(std::ranges::find(files, "-") == files.end(),
+          "token files are read from files, not from standard input");
+  return files;
+}
+
+TokenizeSummary import_tokens(const TokenizeOptions& options, std::span<const std::string> files,
+                              std::optional<std::int64_t> vocab, TokenWriter& writer) {
   TokenizeSummary sum;
   Importer importer(options, vocab, writer);
-  const bool megatron = options.format == InputFormat::megatron;
-  for (const auto& path :
-       megatron ? megatron_bins(options.inputs) : expand_inputs(options.inputs)) {
-    require(path != "-", "token files are read from files, not from standard input");
+  for (const auto& path : files) {
     InputFile file(path);
     ++sum.files;
     sum.bytes += file.size();

@@ -4,6 +4,9 @@
 // Megatron's .bin with its .idx.
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "lib/data/token_writer.hpp"
 #include "lib/data/tokenize.hpp"
@@ -13,11 +16,14 @@ namespace trireme {
 // Bytes a token when the vocabulary is not known.
 int import_width(InputFormat);
 
-// Appends the ids of all inputs. Throws Error naming file and position for an id that is negative
+// The inputs' files; of Megatron's pairs the .bin. Throws Error as expand_inputs does.
+std::vector<std::string> input_token_files(const TokenizeOptions&);
+
+// Appends the ids of these files. Throws Error naming file and position for an id that is negative
 // or not below `vocab`, and for a file that is not what the format says. Raw and llm.c ids are
 // taken as they are; each Megatron document ends with the separator, which is appended where the
 // document does not have it yet.
-TokenizeSummary import_tokens(const TokenizeOptions&, std::optional<std::int64_t> vocab,
-                              TokenWriter&);
+TokenizeSummary import_tokens(const TokenizeOptions&, std::span<const std::string> files,
+                              std::optional<std::int64_t> vocab, TokenWriter&);
 
 }  // namespace trireme

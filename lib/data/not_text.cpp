@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/utf8_bytes.hpp"
 
 namespace trireme {
@@ -95,7 +96,7 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
 
 }  // namespace
 
-void require_no_json_array(std::string_view beginning, const std::string& name) {
+static void require_no_json_array(std::string_view beginning, const std::string& name) {
   const auto first = beginning.find_first_not_of(spaces);
   require(
       first == std::string_view::npos || beginning[first] != '[',
@@ -104,11 +105,45 @@ void require_no_json_array(std::string_view beginning, const std::string& name) 
       name);
 }
 
+static const Format* format_of(std::string_view beginning) {
+  const auto* found = std::ranges::find_if(formats, [&](const Format& f) {
+    return beginning.size() >= f.at && beginning.substr(f.at).starts_with(f.magic);
+  });
+  return found == std::end(formats) ? nullptr : found;
+}
+
+void require_json_lines(std::string_view beginning, const std::string& name) {
+  if (const auto* f = format_of(beginning))
+    fail("{} is {}, not JSON lines: {}", name, f->name, f->advice);
+  require_no_json_array(beginning, name);
+}
+
+// Of one that is cut, its beginning: {"name":
+static bool is_json_object(std::string_view line, bool cut) try {
+  if (!cut) return parse_json(line).is_object();
+  const auto quote = line.find('"'), end = line.find('"', quote + 1);
+  return quote != line.npos && end != line.npos && line.find_first_not_of(spaces, 1) == quote &&
+         line.substr(std::min(line.find_first_not_of(spaces, end + 1), line.size()))
+             .starts_with(':');
+} catch (const Error&) {
+  return false;
+}
+
+// Is the first line an object, and does the next begin as one?
+static bool looks_like_json_lines(std::string_view text) {
+  const bool cut = text.size() >= checked_beginning;
+  text.remove_prefix(std::min(text.find_first_not_of(spaces), text.size()));
+  if (!text.starts_with('{')) return false;
+  const auto end = text.find('\n');
+  if (!is_json_object(text.substr(0, end), cut && end == text.npos)) return false;
+  text.remove_prefix(std::min(end, text.size()));
+  const auto next = text.find_first_not_of(spaces);
+  return next == text.npos || text[next] == '{';
+}
+
 void require_text(std::string_view beginning, const std::string& name) {
-  for (const auto& format : formats)
-    require(beginning.size() < format.at || !beginning.substr(format.at).starts_with(format.magic),
-            "{} is {}, not text: {} (--from text takes it as it is)", name, format.name,
-            format.advice);
+  if (const auto* f = format_of(beginning))
+    fail("{} is {}, not text: {} (--from text takes it as it is)", name, f->name, f->advice);
   const auto first = std::min(beginning.find_first_not_of(spaces), beginning.size());
   const auto second = std::min(beginning.find_first_not_of(spaces, first + 1), beginning.size());
   const bool json = ends_with_any(name, {".json", ".JSON"});
@@ -118,6 +153,10 @@ void require_text(std::string_view beginning, const std::string& name) {
   require(!json || !beginning.substr(first).starts_with('{'),
           "{} is JSON, not text: --from jsonl reads one object a line, whose text is in --field "
           "(--from text takes it as it is)",
+          name);
+  require(!looks_like_json_lines(beginning),
+          "{} is JSON lines, not text: --from jsonl makes a document of each, whose text is in "
+          "--field (--from text takes it as it is)",
           name);
   require(
       !ends_with_any(name, {".csv", ".CSV", ".tsv", ".TSV"}),

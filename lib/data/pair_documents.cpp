@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-static LearntDocument answer_of(const Tokenizer& tokenizer, const std::string& prompt,
-                                const std::string& answer) {
+LearntDocument answer_document(const Tokenizer& tokenizer, const std::string& prompt,
+                               const std::string& answer) {
   LearntDocument d;
   if (!prompt.empty() || !answer.empty()) d.ids = tokenizer.prefix();
   encode_in_pieces(tokenizer, prompt, TextPlace::start, d.ids);
@@ -31,7 +31,7 @@ PairDocuments pair_of_texts(const Tokenizer& tokenizer, const Json& object) {
   const auto &prompt = field("prompt"), &chosen = field("chosen"), &rejected = field("rejected");
   require(!prompt.empty() || (!chosen.empty() && !rejected.empty()),
           "a document of the pair is empty");
-  return {answer_of(tokenizer, prompt, chosen), answer_of(tokenizer, prompt, rejected)};
+  return {answer_document(tokenizer, prompt, chosen), answer_document(tokenizer, prompt, rejected)};
 }
 
 static std::vector<std::int32_t> targets_of(const LearntDocument& d) {

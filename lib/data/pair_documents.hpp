@@ -17,6 +17,10 @@ struct PairDocuments {
   LearntDocument chosen, rejected;
 };
 
+// A document of two texts, the first of which may be empty: what is behind it is learnt.
+LearntDocument answer_document(const Tokenizer&, const std::string& prompt,
+                               const std::string& answer);
+
 // {"prompt": .., "chosen": .., "rejected": ..}, of texts; what is behind the prompt is learnt.
 // Throws Error (without a place) naming what is missing, and where a document is empty.
 PairDocuments pair_of_texts(const Tokenizer&, const nlohmann::json&);

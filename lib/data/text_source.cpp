@@ -4,13 +4,19 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/utf8_bytes.hpp"
 #include "lib/data/not_text.hpp"
 
 namespace trireme {
 
 namespace {
 
-constexpr std::size_t checked_bytes = std::size_t{1} << 16;  // of a file that must be text
+// The first bytes of a file, without a byte order mark; how many were read.
+std::int64_t begin_reading(InputFile& file, std::string& text) {
+  const auto read = file.append_to(text, byte_order_mark.size());
+  if (text == byte_order_mark) text.clear();
+  return static_cast<std::int64_t>(read);
+}
 
 bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
@@ -49,6 +55,7 @@ void TextSource::add_text(InputFile& file, Contents contents) {
   std::string pending;
   TextPlace place = TextPlace::start;
   std::size_t most = item_bytes;  // of this item
+  bytes_ += begin_reading(file, pending);
   for (bool more = true; more;) {
     // One byte beyond an item shows whether the document goes on.
     const std::size_t wanted = most + 1 - pending.size();
@@ -56,7 +63,7 @@ void TextSource::add_text(InputFile& file, Contents contents) {
     bytes_ += static_cast<std::int64_t>(got);
     more = got == wanted;
     if (contents == Contents::checked && place == TextPlace::start)
-      require_text(std::string_view(pending).substr(0, checked_bytes), file.name());
+      require_text(std::string_view(pending).substr(0, checked_beginning), file.name());
     const auto cut = more ? cut_(pending, most) : pending.size();
     if (!cut) {
       require(most < longest_line_,
@@ -79,12 +86,13 @@ void TextSource::add_text(InputFile& file, Contents contents) {
 void TextSource::add_json_lines(InputFile& file) {
   std::string pending;
   std::int64_t line = 1;
+  bytes_ += begin_reading(file, pending);
   for (bool more = true; more;) {
     const std::size_t got = file.append_to(pending, item_bytes);
     bytes_ += static_cast<std::int64_t>(got);
     more = got == item_bytes;
-    if (line == 1) require_no_json_array(pending, file.name());
-    // The bytes that were pending contain no line end.
+    if (line == 1) require_json_lines(pending, file.name());
+    // The bytes that were pending contain no line end, but for the first ones of a file.
     const std::size_t last = std::string_view(pending).substr(pending.size() - got).rfind('\n');
     const std::size_t n = !more                       ? pending.size()
                           : last == std::string::npos ? 0

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
@@ -47,6 +48,7 @@ class Encoder {
       : options_(options),
         token_bytes_(token_bytes),
         masked_(has_mask(options)),
+        has_byte_ids_(options.tokenizer->spec().kind == TokenizerKind::bytes),
         prefix_(options.tokenizer->prefix()) {}
 
   Encoded operator()(const TextItem& item) const {
@@ -57,7 +59,7 @@ class Encoder {
         add_lines(text, piece, out);
         continue;
       }
-      add_text(text, piece.place, true, out);
+      add_text(text, piece, out);
       const bool empty = text.empty() && piece.place == TextPlace::start;
       if (piece.ends_document && !empty) end_document(out);
     }
@@ -71,11 +73,18 @@ class Encoder {
       out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), target ? 1 : 0);
   }
 
-  void add_text(std::string_view text, TextPlace place, bool target, Encoded& out) const {
+  // Separators that the text itself has end documents, too.
+  void add_text(std::string_view text, const TextPiece& piece, Encoded& out) const {
+    require(options_.format == InputFormat::text || !is_separator('\0') || !has_byte_ids_ ||
+                text.find('\0') == std::string_view::npos,
+            "{} has a byte of zero, which is the separator 0: remove it, or give another id with "
+            "--separator (--from text takes it as it is)",
+            piece.file);
     std::vector<std::int32_t> ids;
-    if (place == TextPlace::start && !text.empty()) add_ids(prefix_, false, out);
-    encode_in_pieces(*options_.tokenizer, text, place, ids);
-    add_ids(ids, target, out);
+    if (piece.place == TextPlace::start && !text.empty()) add_ids(prefix_, false, out);
+    encode_in_pieces(*options_.tokenizer, text, piece.place, ids);
+    out.documents += std::ranges::count_if(ids, [&](auto id) { return is_separator(id); });
+    add_ids(ids, true, out);
   }
 
   void end_document(Encoded& out) const {
@@ -85,19 +94,56 @@ class Encoder {
 
   void add(const LearntDocument& d, Encoded& out) const {
     out.packed.append(d.ids, token_bytes_);
-    out.packed.targets.insert(out.packed.targets.end(), d.targets.begin(), d.targets.end());
+    if (masked_)
+      out.packed.targets.insert(out.packed.targets.end(), d.targets.begin(), d.targets.end());
+  }
+
+  bool is_separator(std::int32_t id) const { return id == options_.separator; }
+  bool has_separator(std::span<const std::int32_t> ids) const {
+    return std::ranges::any_of(ids, [&](auto id) { return is_separator(id); });
+  }
+  std::string separator_text() const {
+    return fmt::format("{} (\"{}\")", *options_.separator,
+                       escaped(options_.tokenizer->decode({&*options_.separator, 1})));
+  }
+  // `ids` are a document's, or what is behind its prefix.
+  void require_one_document(std::span<const std::int32_t> ids) const {
+    if (has_separator(ids))
+      fail(
+          "the separator {} is inside of this document, which would become two: remove it, or "
+          "give another id with --separator{}",
+          separator_text(), options_.preference ? "" : ", or none");
   }
 
   LearntDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
     LearntDocument d;
     encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation, learnt_from), d.ids,
                 d.targets);
-    if (options_.separator && std::ranges::find(d.ids, *options_.separator) != d.ids.end())
-      fail(
-          "the separator {} (\"{}\") stands inside of a conversation, which is one document: give "
-          "{}",
-          *options_.separator, options_.tokenizer->decode({&*options_.separator, 1}),
-          other_separator());
+    if (has_separator(d.ids))
+      fail("the separator {} is inside of a conversation, which is one document: give {}",
+           separator_text(), other_separator());
+    return d;
+  }
+
+  // A text may end with the separator, which is not written twice.
+  LearntDocument text_of(const Json& object) const {
+    const auto field = [&](const std::string& name) -> const std::string& {
+      require(object.is_object(), "this JSON is not an object: each line must be one");
+      const auto found = object.find(name);
+      require(found != object.end(),
+              "there is no field \"{}\": name the field of the text with --field", name);
+      require(found->is_string(), "field \"{}\" is not a string", name);
+      return found->get_ref<const std::string&>();
+    };
+    static const std::string none;
+    auto d = answer_document(*options_.tokenizer, masked_ ? field(options_.prompt) : none,
+                             field(masked_ ? options_.completion : options_.field));
+    if (!d.ids.empty() && is_separator(d.ids.back()) && d.targets.back() == 1) {
+      d.ids.pop_back();
+      d.targets.pop_back();
+    }
+    const auto begins = std::min(prefix_.size(), d.ids.size());
+    require_one_document(std::span(d.ids).subspan(begins));
     return d;
   }
 
@@ -107,12 +153,8 @@ class Encoder {
       return {chat_of(pair.chosen, pair.learnt_from), chat_of(pair.rejected, pair.learnt_from)};
     }
     auto pair = pair_of_texts(*options_.tokenizer, object);
-    for (const auto* d : {&pair.chosen, &pair.rejected})
-      if (std::ranges::find(d->ids, *options_.separator) != d->ids.end())
-        fail(
-            "the separator {} stands inside of a document, of which two are a pair: give another "
-            "id with --separator",
-            *options_.separator);
+    require_one_document(pair.chosen.ids);
+    require_one_document(pair.rejected.ids);
     return pair;
   }
 
@@ -153,47 +195,27 @@ class Encoder {
     } catch (const Error& e) {
       fail("{}:{}: this is not JSON ({}): each line must be one object", file, number, e.what());
     }
-    const auto field = [&](const std::string& name) -> const std::string& {
-      require(object.is_object(), "{}:{}: this JSON is not an object: each line must be one", file,
-              number);
-      const auto found = object.find(name);
-      require(found != object.end(),
-              "{}:{}: there is no field \"{}\": name the field of the text with --field", file,
-              number, name);
-      require(found->is_string(), "{}:{}: field \"{}\" is not a string", file, number, name);
-      return found->get_ref<const std::string&>();
-    };
     const std::int64_t before = out.packed.count;
-    if (options_.chat || options_.preference) {
-      try {
-        if (options_.preference)
-          add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
-        else
-          add(chat_of(conversation_of(object, line), 0), out);
-      } catch (const Error& e) {
-        fail("{}:{}: {}", file, number, e.what());
-      } catch (const Json::exception& e) {
-        fail("{}:{}: this conversation cannot be read ({})", file, number, without_tag(e.what()));
-      }
-    } else if (masked_) {
-      add_text(field(options_.prompt), TextPlace::start, false, out);
-      const bool alone = out.packed.count == before;
-      add_text(field(options_.completion), alone ? TextPlace::start : TextPlace::continuation, true,
-               out);
-    } else {
-      add_text(field(options_.field), TextPlace::start, true, out);
+    try {
+      if (options_.preference)
+        add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
+      else
+        add(options_.chat ? chat_of(conversation_of(object, line), 0) : text_of(object), out);
+    } catch (const Error& e) {
+      fail("{}:{}: {}", file, number, e.what());
+    } catch (const Json::exception& e) {
+      fail("{}:{}: this conversation cannot be read ({})", file, number, without_tag(e.what()));
     }
     if (out.packed.count > before) end_document(out);
   }
 
   const TokenizeOptions& options_;
   int token_bytes_;
-  bool masked_;
+  bool masked_, has_byte_ids_;
   std::vector<std::int32_t> prefix_;
 };
 
-// The inputs' files. The output of an earlier run may be in a folder that is named, and is left
-// out.
+// The inputs' files; the output of an earlier run, in a folder that is named, must not be one.
 std::vector<std::string> input_files(const TokenizeOptions& options) {
   auto files = expand_inputs(options.inputs);
   for (const auto& file : files) {
@@ -261,8 +283,8 @@ TokenizerSpec spec_of(const TokenizeOptions& o) {
   return spec;
 }
 
-TokenizeSummary tokenize_text(const TokenizeOptions& options, std::int64_t vocab,
-                              TokenWriter& writer) {
+TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const std::string> files,
+                              std::int64_t vocab, TokenWriter& writer) {
   TokenizeSummary sum;
   if (has_mask(options)) sum.learnt = 0;
   OrderedPool<TextItem, Encoded> pool(
@@ -283,7 +305,7 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::int64_t vocab
       [&](std::string_view text, std::size_t limit) {
         return options.tokenizer->cut(text, limit);
       });
-  for (const auto& path : input_files(options)) {
+  for (const auto& path : files) {
     InputFile file(path);
     if (holds_json_lines(options, path)) {
       source.add_json_lines(file);
@@ -308,11 +330,14 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
   std::optional<std::int64_t> vocab = options.vocab;
   if (!vocab && options.tokenizer != nullptr) vocab = options.tokenizer->vocab();
 
+  // Before the output's temporary file is there, which may be in a folder that is read.
+  const auto files = ids ? input_token_files(options) : input_files(options);
   TokenizeSummary sum;
   TokenWriter writer(options.output, options.existing,
                      vocab ? token_bytes_for(*vocab) : import_width(options.format),
                      has_mask(options) ? TargetMask::present : TargetMask::absent);
-  sum = ids ? import_tokens(options, vocab, writer) : tokenize_text(options, *vocab, writer);
+  sum = ids ? import_tokens(options, files, vocab, writer)
+            : tokenize_text(options, files, *vocab, writer);
   require(sum.same.count == 0 || writer.count() > 0,
           "the two answers of all {} pairs are the same tokens, from {} on: {} was not written",
           sum.same.count, sum.same.first, options.output.string());

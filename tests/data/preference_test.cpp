@@ -202,7 +202,7 @@ TEST_F(Pairs, AreRefusedByLine) {
               HasSubstr("a document of the pair is empty"));
   EXPECT_THAT(refusal(R"({"prompt": "", "chosen": [], "rejected": ""})"), HasSubstr("add --chat"));
   EXPECT_THAT(refusal(R"({"prompt": "a\u0000", "chosen": "b", "rejected": "c"})"),
-              HasSubstr("the separator 0 stands inside"));
+              HasSubstr("the separator 0 (\"\\x00\") is inside"));
   auto o = options(R"({"prompt": "a", "chosen": "b", "rejected": "c"})");
   o.separator = std::nullopt;
   EXPECT_THAT(message_of<Error>([&] { tokenize(o); }), HasSubstr("need a separator"));

@@ -126,6 +126,87 @@ TEST_F(Tokenize, BadLinesAreNamed) {
   EXPECT_THAT(refused("{\"text\": \"\xff\"}\n"), HasSubstr("a.jsonl:1:"));
 }
 
+TEST_F(Tokenize, ASeparatorInALineOfJsonIsRefused) {
+  const auto name =
+      scratch_.write("a.jsonl",
+                     "{\"text\": \"x\", \"q\": \"1\", \"a\": \"2\"}\n"
+                     "{\"text\": \"x\\u0000y\", \"q\": \"a\\u0000\", \"a\": \"b\"}\n");
+  auto o = options({name});
+  EXPECT_THAT(refusal(o),
+              AllOf(HasSubstr("a.jsonl:2: the separator 0 (\"\\x00\")"), HasSubstr("--separator")));
+  o.separator = std::nullopt;
+  tokenize(o);
+  EXPECT_EQ(text(), "xx|y");
+  o.prompt = "q";
+  o.completion = "a";
+  tokenize(o);
+  EXPECT_EQ(text(), "12a|b");
+  o.separator = 0;
+  EXPECT_THAT(refusal(o), HasSubstr("a.jsonl:2: the separator 0"));
+  // Of another id, too; one that ends a text is not written twice.
+  o = options({scratch_.write("b.jsonl", "{\"text\": \"one#\"}\n{\"text\": \"t#wo\"}\n")});
+  o.separator = '#';
+  EXPECT_THAT(refusal(o), HasSubstr("b.jsonl:2: the separator 35 (\"#\")"));
+  scratch_.write("b.jsonl", "{\"text\": \"one#\"}\n{\"text\": \"two\"}\n{\"text\": \"#\"}\n");
+  EXPECT_EQ(tokenize(o).documents, 2);
+  EXPECT_EQ(text(), "one#two#");
+}
+
+TEST_F(Tokenize, AZeroByteFarInATextIsRefused) {
+  auto o = options({scratch_.write("a.txt", std::string(1 << 17, 'a') + '\0' + "b")});
+  EXPECT_THAT(refusal(o), AllOf(HasSubstr("a.txt has a byte of zero"), HasSubstr("--from text")));
+  o.format = InputFormat::text;
+  EXPECT_EQ(tokenize(o).documents, 2);
+  o.format = InputFormat::by_name;
+  o.separator = 10;
+  EXPECT_EQ(tokenize(o).documents, 1);
+}
+
+TEST_F(Tokenize, JsonLinesUnderAnotherNameAreNoText) {
+  const auto refused = [&](const std::string& text) {
+    return refusal(options({scratch_.write("a.txt", text)}));
+  };
+  EXPECT_THAT(refused("{\"text\": \"one\"}\n{\"text\": \"two\"}\n"),
+              AllOf(HasSubstr("a.txt is JSON lines"), HasSubstr("--from jsonl")));
+  EXPECT_THAT(refused("\xef\xbb\xbf{\"text\": \"one\"}"), HasSubstr("JSON lines"));
+  EXPECT_THAT(refused("{ \"text\" : \"" + std::string(1 << 20, 'a') + "\"}\n{}\n"),
+              HasSubstr("JSON lines"));
+  for (const auto* code : {"{\n  \"pretty\": 1\n}\n", "{a}\n{b}\n", "{\"a\": 1}\nis an object\n"}) {
+    tokenize(options({scratch_.write("b.txt", code)}));
+    EXPECT_EQ(text(), std::string(code) + "|");
+  }
+  auto o = options({scratch_.write("c.txt", "{\"text\": \"one\"}\n")});
+  o.format = InputFormat::text;
+  tokenize(o);
+  EXPECT_EQ(text(), "{\"text\": \"one\"}\n|");
+}
+
+TEST_F(Tokenize, AByteOrderMarkIsNoText) {
+  const std::string mark = "\xef\xbb\xbf";
+  tokenize(options({scratch_.write("a.txt", mark + "one"), scratch_.write("b.txt", mark),
+                    scratch_.write("c.jsonl", mark + "{\"text\": \"two\"}\n"),
+                    scratch_.write("d.txt", mark + std::string(2 * item_bytes, 'x')),
+                    scratch_.write("e.txt", "e" + mark)}));
+  EXPECT_EQ(text(), "one|two|" + std::string(2 * item_bytes, 'x') + "|e" + mark + "|");
+  EXPECT_THAT(refusal(options({scratch_.write("f.jsonl", "\xff\xfe{")})),
+              AllOf(HasSubstr("f.jsonl is UTF-16 text, not JSON lines"), HasSubstr("iconv")));
+  EXPECT_THAT(refusal(options({scratch_.write("g.jsonl", mark + "[1]")})), HasSubstr("JSON array"));
+}
+
+TEST_F(Tokenize, TheOutputMayBeInTheFolderThatIsRead) {
+  std::filesystem::create_directory(scratch_ / "data");
+  scratch_.write("data/a.txt", "one");
+  auto o = options({scratch_ / "data"});
+  o.output = scratch_ / "data/out.tokens";
+  o.format = InputFormat::text;
+  EXPECT_EQ(tokenize(o).files, 1);
+  std::filesystem::remove(o.output);
+  scratch_.write("data/a.txt", "ids!");
+  o.format = InputFormat::raw_u16;
+  o.vocab = 1 << 16;
+  EXPECT_EQ(tokenize(o).files, 1);
+}
+
 TEST_F(Tokenize, ReadsStandardInput) {
   const int saved = ::dup(STDIN_FILENO);
   const int file = ::open(scratch_.write("in", "from a pipe").c_str(), O_RDONLY);

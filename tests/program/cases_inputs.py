@@ -234,7 +234,14 @@ CASES = [
                                 ("without the field", "echo '{\"other\": 1}' > bad.jsonl", ("text",)), ("with a number", "echo '{\"text\": 1}' > bad.jsonl", ("text",)),
                                 ("with an array", "echo '[1]' > bad.jsonl", ("object",)), ("with bytes that are no UTF-8", "printf '{\"text\": \"\\377\"}\\n' > bad.jsonl", ()),
                                 ("that is a folder", "mkdir bad.jsonl", ()),
+                                ("with a separator", "printf '{\"text\": \"a\"}\\n{\"text\": \"a\\\\u0000b\"}\\n' > bad.jsonl", (r'bad.jsonl:2: the separator 0 \("\\x00"\)',)),
+                                ("in UTF-16", "printf '\\377\\376{\\0' > bad.jsonl", ("UTF-16", "iconv")),
                                 ("nested deep", "python3 -c 'print(\"[\" * 200000)' > bad.jsonl", ()))),
+    bad("tokenize: JSON lines on standard input", "tokenize - --output x.tokens < lines", "standard input is JSON lines", "--from jsonl", "--from text",
+        setup="echo '{\"text\": \"a\"}' > lines"),
+    bad("tokenize: to standard output", "tokenize text.txt --output -", "cannot be written to standard output"),
+    good("tokenize: into the folder that is read", "tokenize texts --output texts/x.tokens", "1 document, 4 tokens", start="fresh", setup="mkdir texts; printf abc > texts/a.txt"),
+    good("generate: - is standard output", "generate run --prompts p.txt --tokens 3 --output - && [ ! -e ./- ]", '"prompt"', setup="echo a > p.txt"),
     # What looks odd and is right.
     *(good(name, command, *says, setup=setup) for name, command, says, setup in (
         ("a deck with Windows' line ends", "check deck.toml", (), "sed -i 's/$/\\r/' deck.toml"),
