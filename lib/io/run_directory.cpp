@@ -51,6 +51,9 @@ static bool holds_a_run(const fs::path& path) {
 // A process that died in a replacement or a probe leaves their temporary files.
 static bool is_own(std::string_view name) {
   if (name.ends_with(".new")) name.remove_suffix(4);
+  constexpr std::string_view damaged = ".damaged";
+  if (const auto at = name.find(".damaged-"); at != name.npos)
+    name = name.substr(0, at + damaged.size());
   return name.starts_with(".probe-") || is_lock_left(name) ||
          std::find(own_names.begin(), own_names.end(), name) != own_names.end();
 }

@@ -18,12 +18,20 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t carried_rows = 1000;
 
-// None when the file is gone or empty.
+// A first line that is cut, or that no program wrote: a power cut may leave zeros in the place of
+// what a file had.
+static bool is_damaged(std::string_view text, std::string_view header) {
+  const auto line = text.substr(0, text.find('\n'));
+  const bool cut = line == text && (header.starts_with(line) || line.starts_with(header));
+  return cut || line.find('\0') != line.npos;
+}
+
+// None when the file is gone or empty. What is damaged may begin otherwise.
 static std::optional<std::string> checked_text(const fs::path& path, std::string_view header) {
   if (!is_there(path)) return {};
   auto text = read_text(path);
   if (text.empty()) return {};
-  require(text.starts_with(std::string(header) + "\n"),
+  require(text.starts_with(std::string(header) + "\n") || is_damaged(text, header),
           "{} has columns other than those that this program writes -- move it away, or train into "
           "another --run-dir",
           path.string());
@@ -40,9 +48,11 @@ static OrderedTable table_of(const fs::path& path, std::string_view header,
   return put_in_order(checked_text(path, header), header, *start);
 }
 
-static fs::path damaged_name(fs::path path) {
-  path += ".damaged";
-  return path;
+// A free one: what was damaged earlier stays.
+static fs::path damaged_name(const fs::path& path) {
+  auto name = fmt::format("{}.damaged", path.string());
+  for (int i = 2; is_there(name); ++i) name = fmt::format("{}.damaged-{}", path.string(), i);
+  return name;
 }
 
 static std::uint64_t inode_of(const fs::path& path) {
@@ -51,8 +61,12 @@ static std::uint64_t inode_of(const fs::path& path) {
   return s.st_ino;
 }
 
-static PosixFile start_file(const fs::path& path, const OrderedTable& table) {
-  if (table.lossy) replace_atomically(damaged_name(path), read_text(path));
+static PosixFile start_file(const fs::path& path, OrderedTable& table) {
+  if (table.lossy) {
+    const auto kept = damaged_name(path);
+    replace_atomically(kept, read_text(path));
+    table.remarks.push_back(fmt::format("as it was it is {}", kept.filename().string()));
+  }
   replace_atomically(path, table.text);
   return PosixFile::open_to_write(path);
 }
@@ -61,7 +75,7 @@ CsvFile::CsvFile(const fs::path& path, std::string_view header,
                  const std::optional<TableStart>& start)
     : CsvFile(path, table_of(path, header, start)) {}
 
-CsvFile::CsvFile(const fs::path& path, const OrderedTable& table)
+CsvFile::CsvFile(const fs::path& path, OrderedTable table)
     : file_(start_file(path, table)),
       inode_(inode_of(path)),
       end_(file_.size()),
@@ -138,7 +152,7 @@ static auto columns_in(std::string_view line) {
 
 bool has_preferences(std::string_view rows, const TableColumns& columns) {
   const auto lines = whole_lines(rows);
-  if (rows.starts_with("step,")) return lines[0] == columns.preferences;
+  if (rows.starts_with("step,")) return !lines.empty() && lines[0] == columns.preferences;
   return std::ranges::any_of(
       lines, [&](auto line) { return columns_in(line) == columns_in(columns.preferences); });
 }

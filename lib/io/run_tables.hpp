@@ -18,7 +18,8 @@ namespace trireme {
 class CsvFile {
  public:
   // Continues the file or, without a start, begins a new one. A damaged file is repaired; if a line
-  // is lost, the original is kept as NAME.damaged. Error if the file exists with another header.
+  // is lost, the original is kept as NAME.damaged, or NAME.damaged-2 and so on where that is taken.
+  // Error if the file exists with another header.
   CsvFile(const std::filesystem::path&, std::string_view header, const std::optional<TableStart>&);
   // One row without its newline. On a full disk throws Error and leaves the whole rows.
   void append(std::string_view row);
@@ -35,7 +36,7 @@ class CsvFile {
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
-  CsvFile(const std::filesystem::path&, const OrderedTable&);
+  CsvFile(const std::filesystem::path&, OrderedTable);
   void remember(std::string_view row);
 
   PosixFile file_;

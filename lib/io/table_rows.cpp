@@ -36,6 +36,7 @@ std::optional<std::int64_t> step_of(std::string_view line, std::size_t columns,
 
 // What a table must have beside its rows.
 struct Findings {
+  bool headless = false;
   std::int64_t strange = 0, first_strange_line = 0;
   std::vector<std::int64_t> doubled, restored;
   std::vector<StepRange> missing;
@@ -77,6 +78,7 @@ std::vector<StepRange> missing_in(const std::vector<Row>& rows, std::int64_t fir
 
 std::vector<std::string> remarks_on(const Findings& f) {
   std::vector<std::string> remarks;
+  if (f.headless) remarks.emplace_back("its first line is damaged");
   if (f.strange > 0)
     remarks.push_back(
         fmt::format("{} of its lines are not rows and are left out, the first is line {}",
@@ -124,8 +126,9 @@ OrderedTable put_in_order(const std::optional<std::string>& file, std::string_vi
   std::vector<Row> rows;
   Findings found;
   std::int64_t line_number = 0;
+  found.headless = file && !file->empty() && !file->starts_with(std::string(header) + "\n");
   for (const auto line : whole_lines(file ? *file : std::string_view())) {
-    if (++line_number == 1) continue;
+    if (++line_number == 1 && !found.headless) continue;
     const auto step = step_of(line, columns, start);
     if (!step && ++found.strange == 1) found.first_strange_line = line_number;
     if (step && *step <= start.step) rows.push_back({*step, line, Source::file});
@@ -138,7 +141,11 @@ OrderedTable put_in_order(const std::optional<std::string>& file, std::string_vi
   if (start.first) found.missing = missing_in(rows, *start.first, start.step, start.optional);
 
   OrderedTable table{std::string(header) + "\n", remarks_on(found),
-                     found.strange > 0 || !found.doubled.empty()};
+                     found.headless || found.strange > 0 || !found.doubled.empty()};
+  if (found.headless && !start.first)
+    table.remarks.push_back(
+        rows.empty() ? fmt::format("its rows up to step {} are lost", start.step)
+                     : fmt::format("rows before step {} may be lost", rows.front().step));
   for (const auto& row : rows) table.text.append(row.text).append("\n");
   return table;
 }

@@ -26,7 +26,8 @@ struct OrderedTable {
   bool lossy = false;  // a line of the file, not past the step, is not in `text`
 };
 
-// `file`: its text, none if it is missing. A last line without newline is ignored.
+// `file`: its text, none if it is missing. A first line other than the header is damage. A last
+// line without newline is ignored.
 OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,
                           const TableStart&);
 

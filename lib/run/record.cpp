@@ -57,7 +57,8 @@ RunRecord::Table RunRecord::open_with_preferences(const std::filesystem::path& p
     if (has_preferences(text, columns) || has_preferences(start->carried, columns))
       wanted = Preferences::some;
     if (wanted == Preferences::some) {
-      if (!text.empty() && !has_preferences(text, columns))
+      const bool has_head = text.starts_with(std::string(columns.plain) + "\n");  // else damaged
+      if (has_head && !has_preferences(text, columns))
         replace_atomically(path, with_preferences(text, columns));
       start->carried = with_preferences(start->carried, columns);
     }

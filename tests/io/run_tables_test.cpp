@@ -132,6 +132,40 @@ TEST(RunTables, WhatIsLostOfADamagedFileIsKeptBesideIt) {
   EXPECT_EQ(file.newest_rows(), "1,1,1,2\n3,3,1,2\n");
 }
 
+// What a power cut leaves: zeros in the place of the file's blocks, of all or of the first, or less
+// than a line.
+TEST(RunTables, AFileWithADamagedFirstLineIsSetAsideAndMadeAgain) {
+  const std::string header = "step,tokens,loss,perplexity\n", rows = "4,4,1,2\n8,8,1,2\n",
+                    zeros(500, '\0');
+  const auto start = TableStart{.step = 8, .carried = rows};
+  for (const auto& text : {zeros, zeros + "\n" + rows, std::string("step,to"),
+                           zeros + "\n8,8,1,2\n", std::string("step,tokens,loss,perplexity,mar")}) {
+    SCOPED_TRACE(text.size());
+    Folder folder;
+    const auto path = folder.path() / "evaluation.csv";
+    std::ofstream(path) << text;
+    std::ofstream(folder.path() / "evaluation.csv.damaged") << "older";
+    require_columns(path, evaluation_columns);
+    EXPECT_NO_THROW(read_evaluations(path));
+    const auto file = evaluation_file(path, start);
+    EXPECT_EQ(read_text(path), header + rows);
+    EXPECT_EQ(read_text(folder.path() / "evaluation.csv.damaged"), "older");
+    EXPECT_EQ(read_text(folder.path() / "evaluation.csv.damaged-2"), text);
+    EXPECT_EQ(file.remarks().front(), "its first line is damaged");
+    EXPECT_EQ(file.remarks().back(), "as it was it is evaluation.csv.damaged-2");
+  }
+  Folder folder;
+  const auto path = folder.path() / "evaluation.csv";
+  std::ofstream(path) << zeros;
+  const auto file = evaluation_file(path, TableStart{.step = 8});
+  EXPECT_EQ(read_text(path), header);
+  ASSERT_EQ(file.remarks().size(), 3U);
+  EXPECT_EQ(file.remarks()[1], "its rows up to step 8 are lost");
+  // Other columns are no damage.
+  std::ofstream(path) << "step,loss\n" << zeros;
+  EXPECT_THROW(require_columns(path, evaluation_columns), Error);
+}
+
 TEST(RunTables, ACheckpointCarriesTheNewestThousandRows) {
   Folder folder;
   auto file = evaluation_file(folder.path() / "evaluation.csv", {});

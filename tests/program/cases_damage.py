@@ -65,6 +65,9 @@ TABLE_WAYS = [
     ("with a row of step 99", "sed '2s/^[0-9]*/99/;2q' $f | tail -1 >> $f"),
     ("with other numbers", "sed -i '2s/,[0-9.]*/,7/2' $f"),
     ("with rows of letters where numbers are", "sed -i '2s/,[0-9.]*/,seven/2' $f"),
+    ("of zeros", "n=$(stat -c %s $f); truncate -s 0 $f; truncate -s $n $f; cp $f zeros"),
+    ("with zeros at its begin", "dd if=/dev/zero of=$f bs=1 count=60 conv=notrunc status=none"),
+    ("cut within its first line", "truncate -s 20 $f"),
 ]
 
 # (field, offset) of a token file's header
@@ -161,10 +164,16 @@ CASES = [
            setup=damage(f"{LAST}/rank-00001.h5", how) + f"; rm {LAST}/manifest.json", start="half", config="data2-zero3", untouched=LAST)
       for way, how in (WAYS[10], WAYS[5], WAYS[8])),
     # Tables and small files of the run.
-    *(table(name, file, way, says=(() if "cut" in name or "99" in name else (file.replace(".", r"\."),)), fast=(name, file) == ("emptied", "history.csv"))
+    *(table(name, file, way, says=(() if "cut" in name or "99" in name else (file.replace(".", r"\."),)), fast=name in ("emptied", "of zeros") and file == "history.csv")
       for file in ("history.csv", "evaluation.csv") for name, way in TABLE_WAYS if not (file == "evaluation.csv" and "last rows" in name)),
     *(Case(f"digests.csv {name}", [Run("--restart latest")], start="half", config="digests", setup=f"f=run/digests.csv; {way}")
       for name, way in (TABLE_WAYS[2], TABLE_WAYS[6])),
+    *(Case(f"digests.csv {name}", [Run("--restart latest", says=(r"digests\.csv: its first line is damaged", f"digests.*: {says}", r"as it was it is digests\.csv\.damaged"))],
+           start="half", config="digests", setup=f"f=run/digests.csv; {way}", finish="weights", fast=name == "of zeros")
+      for (name, way), says in ((TABLE_WAYS[11], "its rows up to step 8 are lost"), (TABLE_WAYS[12], "rows before step 2 may be lost"))),
+    *(Case(f"routing.csv {name}", [Run("--restart latest", says=(r"routing\.csv: its first line is damaged", lacks(steps)), then=then)], start="half", config="mixture",
+           setup=f"f=run/routing.csv; {way}", finish="weights", fast=name == "of zeros")
+      for (name, way), steps, then in ((TABLE_WAYS[11], "1 to 8", "cmp zeros run/routing.csv.damaged"), (TABLE_WAYS[12], "1", "true"))),
     *(Case(f"routing.csv {name}", [Run("--restart latest", says=says)], start="half", config="mixture", setup=f"f=run/routing.csv; {way}", fast=name == "with a row twice")
       for (name, way), says in ((TABLE_WAYS[2], ()), (TABLE_WAYS[5], (r"routing\.csv: it had several rows for step 1",)), (TABLE_WAYS[6], ()))),
     # No checkpoint has its rows: those that are left stay.
@@ -175,10 +184,11 @@ CASES = [
                                        *((TABLE_WAYS[i], "2 3 4 5 6 7 8 9 10 11 12", (r"routing\.csv: 1 of its lines are not rows", lacks("1"))) for i in (4, 7, 10)))),
     *(refused(f"{file} with other columns", f"sed -i 1s/step/row/ run/{file}", "--restart latest", (file, "columns other than"), config=config, untouched="run")
       for file, config in (("history.csv", "one"), ("evaluation.csv", "one"), ("routing.csv", "mixture"))),
-    *(table(name, "outcome.json", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], TABLE_WAYS[2], ("rubbish", "echo rubbish > $f"))),
-    *(table(name, "effective.toml", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], ("rubbish", "echo rubbish > $f"))),
+    table("of zeros", "timing.json", "head -c 1000 /dev/zero > $f"),
+    *(table(name, "outcome.json", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], TABLE_WAYS[2], TABLE_WAYS[11], ("rubbish", "echo rubbish > $f"))),
+    *(table(name, "effective.toml", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], TABLE_WAYS[11], ("rubbish", "echo rubbish > $f"))),
     *(table(name, "log", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], ("rubbish", "head -c 1000 /dev/zero > $f"))),
-    *(table(name, "lock", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], ("rubbish", "head -c 1000 /dev/urandom > $f"))),
+    *(table(name, "lock", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], TABLE_WAYS[11], ("rubbish", "head -c 1000 /dev/urandom > $f"))),
     *(refused(f"{file} is a directory", f"rm -f run/{file}; mkdir run/{file}", "--restart latest", (file,), untouched="run/checkpoints")
       for file in ("history.csv", "outcome.json", "log", "lock", "effective.toml")),
     *(refused(f"{file} is a pipe, {more or 'without a word'}", f"rm -f run/{file}; mkfifo run/{file}", more, (file, "regular file"), fast=(file, more) == ("log", ""))
