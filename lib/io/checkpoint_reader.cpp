@@ -7,6 +7,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/io/shard_file.hpp"
+#include "lib/io/shard_reader.hpp"
 
 namespace trireme {
 
@@ -122,6 +123,11 @@ const PosixFile& CheckpointReader::open(std::size_t file) {
   const auto found = opened_.find(file);
   if (found != opened_.end()) return found->second;
   if (opened_.size() >= most_open) opened_.clear();
+  // Else the elements of one parameter could be loaded as those of another.
+  if (compared_.insert(file).second) {
+    const auto wrong = contradiction(file, Check::metadata);
+    require(wrong.empty(), "{} is damaged: {}", directory_.string(), wrong);
+  }
   return opened_.emplace(file, PosixFile::open(directory_ / manifest_.files[file].name))
       .first->second;
 }
@@ -200,11 +206,27 @@ void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::i
   }
 }
 
+std::string CheckpointReader::contradiction(std::size_t file, Check check) const {
+  const auto& record = files()[file];
+  if (record.rank < 0) return {};
+  try {
+    const auto wrong = contradiction_in(directory_ / record.name, manifest_, record, check);
+    return wrong.empty() ? wrong : fmt::format("{}: {}", escaped(record.name), wrong);
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
 std::vector<std::string> CheckpointReader::verify(Check check, int index, int of) const {
   std::vector<std::string> problems;
   for (auto i = static_cast<std::size_t>(index); i < files().size();
        i += static_cast<std::size_t>(of)) {
-    for (auto& p : verify_file(directory_, files()[i], check)) problems.push_back(std::move(p));
+    auto found = verify_file(directory_, files()[i], check);
+    if (found.empty() && check != Check::sizes) {
+      auto wrong = contradiction(i, check);
+      if (!wrong.empty()) found.push_back(std::move(wrong));
+    }
+    std::ranges::move(found, std::back_inserter(problems));
   }
   return problems;
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -69,6 +70,8 @@ class CheckpointReader {
   const std::vector<Place>& places_of(const std::string& name, std::string_view array) const;
   void read_slice(const Place&, std::int64_t begin, std::int64_t count, const Sink&);
   const PosixFile& open(std::size_t file);
+  // What a shard says of itself otherwise than the manifest; empty: nothing.
+  std::string contradiction(std::size_t file, Check) const;
 
   std::filesystem::path directory_;
   Manifest manifest_;
@@ -76,6 +79,7 @@ class CheckpointReader {
   // By parameter and array, in order of begin.
   std::map<std::pair<std::string, std::string>, std::vector<Place>> places_;
   std::map<std::size_t, PosixFile> opened_;
+  std::set<std::size_t> compared_;  // with what they say of themselves
   std::vector<std::byte> chunk_;
   std::int64_t bytes_read_ = 0;
 };

@@ -26,10 +26,24 @@ struct Found {
   bool manifest = false;                        // it was intact
 };
 
+// One that a shard contradicts is not; what cannot be read contradicts none.
+bool is_contradicted(const fs::path& directory, const Manifest& manifest) {
+  return std::ranges::any_of(manifest.files, [&](const FileRecord& file) {
+    try {
+      return file.rank >= 0 &&
+             !contradiction_in(directory / file.name, manifest, file, Check::hashes).empty();
+    } catch (const Error&) {
+      return false;
+    }
+  });
+}
+
 std::optional<Manifest> intact_manifest(const fs::path& directory) {
   try {
     const auto path = directory / manifest_name;
-    return parse_manifest(read_text(path), path.string());
+    auto manifest = parse_manifest(read_text(path), path.string());
+    if (is_contradicted(directory, manifest)) return {};
+    return manifest;
   } catch (const Error&) {
     return {};
   }

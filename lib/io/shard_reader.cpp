@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "lib/base/error.hpp"
@@ -27,10 +28,13 @@ std::vector<std::int64_t> attribute_of(hid_t object, const char* name, const fs:
   return values;
 }
 
+bool has_record(hid_t file) {
+  return H5Lexists(file, std::string(shard_record_name).c_str(), H5P_DEFAULT) > 0;
+}
+
 std::string record_text(hid_t file, std::int64_t file_size, const fs::path& path) {
   const std::string name(shard_record_name);
-  const auto exists = H5Lexists(file, name.c_str(), H5P_DEFAULT);
-  require(exists > 0, "it has no {}: an older program wrote it", shard_record_name);
+  require(has_record(file), "it has no {}: an older program wrote it", shard_record_name);
   Hdf5Handle dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, "H5Dopen2", path);
   Hdf5Handle type(H5Dget_type(dataset), H5Tclose, "H5Dget_type", path);
   Hdf5Handle space(H5Dget_space(dataset), H5Sclose, "H5Dget_space", path);
@@ -43,9 +47,24 @@ std::string record_text(hid_t file, std::int64_t file_size, const fs::path& path
   return text;
 }
 
-// Names, shape, dtype, places and elements as HDF5 gives them are those of the record.
-void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>& buffer,
-                   const fs::path& path) {
+Hdf5Handle open_shard(const fs::path& path) {
+  silence_hdf5();
+  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "H5Fopen", path};
+}
+
+ShardRecord record_in(hid_t hdf5, std::int64_t size, const fs::path& path) {
+  return parse_shard_record(record_text(hdf5, size, path),
+                            path.string() + "'s " + std::string(shard_record_name), size);
+}
+
+struct OpenDataset {
+  Hdf5Handle dataset, space;
+  hid_t type;  // of the record
+};
+
+// Name, shape, dtype and places as HDF5 gives them are those of the record that `source` holds.
+OpenDataset checked_dataset(hid_t file, const SliceRecord& record, std::string_view source,
+                            const fs::path& path) {
   const auto& s = record.slice;
   const auto name = s.array + "/" + s.name;
   Hdf5Handle dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, "H5Dopen2", path);
@@ -58,24 +77,36 @@ void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>
               H5Sget_simple_extent_npoints(space) == s.count &&
               attribute_of(dataset, "offset", path) == std::vector{s.begin} &&
               attribute_of(dataset, "shape", path) == shape,
-          "{} is not what its {} says", escaped(name), shard_record_name);
+          "{} is not what its {} says", escaped(name), source);
   for (std::size_t i = 0; i < record.chunks.size(); ++i) {
     const hsize_t first = i * static_cast<hsize_t>(record.chunk_elements);
-    const auto bytes = chunk_bytes(record, i);
-    const auto n = static_cast<hsize_t>(bytes) / bytes_of(s.dtype);
     unsigned filters = 0;
     haddr_t at = 0;
     hsize_t stored = 0;
     hdf5_ok(H5Dget_chunk_info_by_coord(dataset, &first, &filters, &at, &stored),
             "H5Dget_chunk_info_by_coord", path);
+    require(static_cast<std::int64_t>(at) == record.chunks[i].at,
+            "chunk {} of {} is not where its {} says", i, escaped(name), source);
+  }
+  return {std::move(dataset), std::move(space), expected};
+}
+
+void check_elements(hid_t file, const SliceRecord& record, std::vector<std::byte>& buffer,
+                    const fs::path& path) {
+  const auto opened = checked_dataset(file, record, shard_record_name, path);
+  for (std::size_t i = 0; i < record.chunks.size(); ++i) {
+    const hsize_t first = i * static_cast<hsize_t>(record.chunk_elements);
+    const auto bytes = chunk_bytes(record, i);
+    const auto n = static_cast<hsize_t>(bytes) / bytes_of(record.slice.dtype);
     const auto memory = hdf5_space({&n, 1}, path);
-    hdf5_ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, &first, nullptr, &n, nullptr),
+    hdf5_ok(H5Sselect_hyperslab(opened.space, H5S_SELECT_SET, &first, nullptr, &n, nullptr),
             "H5Sselect_hyperslab", path);
-    hdf5_ok(H5Dread(dataset, expected, memory, space, H5P_DEFAULT, buffer.data()), "H5Dread", path);
-    require(static_cast<std::int64_t>(at) == record.chunks[i].at &&
-                hash128(std::span(buffer).first(static_cast<std::size_t>(bytes))) ==
-                    record.chunks[i].hash,
-            "chunk {} of {} is not what its {} says", i, escaped(name), shard_record_name);
+    hdf5_ok(H5Dread(opened.dataset, opened.type, memory, opened.space, H5P_DEFAULT, buffer.data()),
+            "H5Dread", path);
+    require(
+        hash128(std::span(buffer).first(static_cast<std::size_t>(bytes))) == record.chunks[i].hash,
+        "chunk {} of {}/{} is not what its {} says", i, record.slice.array,
+        escaped(record.slice.name), shard_record_name);
   }
 }
 
@@ -84,26 +115,79 @@ std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
   FileRecord file;
   file.name = path.filename().string();
   file.size = raw.size();
-  Hdf5Handle hdf5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "H5Fopen", path);
-  auto record =
-      parse_shard_record(record_text(hdf5, file.size, path),
-                         path.string() + "'s " + std::string(shard_record_name), file.size);
+  const auto hdf5 = open_shard(path);
+  auto record = record_in(hdf5, file.size, path);
   const auto rank = attribute_of(hdf5, "rank", path);
   require(rank.size() == 1 && 0 <= rank[0] && rank[0] <= most_ranks &&
               file.name == shard_name(static_cast<int>(rank[0])),
           "it is that of rank {}", rank.empty() ? -1 : rank[0]);
   file.rank = static_cast<int>(rank[0]);
   std::vector<std::byte> buffer(static_cast<std::size_t>(max_chunk_bytes));
-  for (const auto& slice : record.slices) check_dataset(hdf5, slice, buffer, path);
+  for (const auto& slice : record.slices) check_elements(hdf5, slice, buffer, path);
   file.slices = record.slices;
   file.hash = hash_around_chunks(raw, file.slices);
   return {std::move(record), std::move(file)};
 }
 
+// The tokenizer's bytes are in a file of their own, and the rest of a run is known to rank 0.
+CheckpointMeta comparable(CheckpointMeta meta, int rank) {
+  meta.tokenizer.clear();
+  if (rank != 0) meta.extra = {};
+  return meta;
+}
+
+std::string slice_text(const SliceRecord& r) {
+  const auto& s = r.slice;
+  return fmt::format("{}/{} {} of {}, elements {} to {}", s.array, escaped(s.name),
+                     to_string(s.shape), name_of(s.dtype), s.begin, s.begin + s.count - 1);
+}
+
+Hash128 tokenizer_of(const Manifest& manifest) {
+  const auto file = std::ranges::find(manifest.files, tokenizer_name, &FileRecord::name);
+  return file == manifest.files.end() ? hash128(std::string_view()) : file->hash;
+}
+
+void require_same(const ShardRecord& own, const FileRecord& file, const Manifest& manifest) {
+  require(file.name == shard_name(file.rank), "the {} says that it is of rank {}", manifest_name,
+          file.rank);
+  require(own.slices.size() == file.slices.size(), "it has {} slices, the {} says {}",
+          own.slices.size(), manifest_name, file.slices.size());
+  for (std::size_t i = 0; i < own.slices.size(); ++i) {
+    if (own.slices[i] == file.slices[i]) continue;
+    const auto here = slice_text(own.slices[i]), there = slice_text(file.slices[i]);
+    fail("its slice {} is {}, the {} says {}", i, here, manifest_name,
+         here == there ? "so with other chunks" : there);
+  }
+  const auto mine = comparable(own.meta, file.rank), given = comparable(manifest.meta, file.rank);
+  require(mine == given, "it is of {}, the {} of {}",
+          mine.step == given.step ? "another save" : fmt::format("step {}", mine.step),
+          manifest_name, given.step);
+  require(own.tokenizer == tokenizer_of(manifest), "it is of another tokenizer than the {} says",
+          manifest_name);
+}
+
 }  // namespace
 
+std::string contradiction_in(const fs::path& path, const Manifest& manifest, const FileRecord& file,
+                             Check check) {
+  const auto hdf5 = open_shard(path);
+  const bool has = has_record(hdf5);
+  std::optional<ShardRecord> own;
+  if (has) own = record_in(hdf5, file.size, path);
+  try {
+    if (own) require_same(*own, file, manifest);
+    if (own && check != Check::hashes) return {};
+    require(attribute_of(hdf5, "rank", path) == std::vector<std::int64_t>{file.rank} &&
+                attribute_of(hdf5, "step", path) == std::vector{manifest.meta.step},
+            "it is of another rank or step than the {} says", manifest_name);
+    for (const auto& slice : file.slices) checked_dataset(hdf5, slice, manifest_name, path);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return {};
+}
+
 std::pair<ShardRecord, FileRecord> read_shard(const fs::path& path) {
-  silence_hdf5();
   try {
     return read_checked(path);
   } catch (const Error& e) {

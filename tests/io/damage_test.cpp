@@ -4,8 +4,11 @@
 #include <fstream>
 #include <functional>
 
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/repair.hpp"
 #include "tests/io/sample_checkpoint.hpp"
+#include "tests/support/sealed.hpp"
 
 namespace trireme {
 
@@ -149,6 +152,72 @@ TEST(Damage, IsMetWhileReading) {
       message_of([&] { reader.read("embedding.table", "weights", record.slice.begin, 10, some); });
   EXPECT_TRUE(contains(message, "rank-00001.h5")) << message;
   EXPECT_TRUE(contains(message, "does not match its hash")) << message;
+}
+
+// A manifest whose hash is right, and that says of a shard what the shard does not say of itself.
+TEST(Damage, AManifestThatContradictsItsShardsIsRefused) {
+  using nlohmann::json;
+  const auto each_slice = [](json& content, const auto& f) {
+    for (auto& file : content["files"])
+      for (auto& slice : file["slices"]) f(slice);
+  };
+  struct Edit {
+    std::string what, says;
+    std::function<void(json& content)> make;
+  };
+  const std::vector<Edit> edits = {
+      {"two arrays exchanged", "moment1/embedding.table [1031, 2053]",
+       [&](json& c) {
+         each_slice(c, [](json& s) {
+           if (s["group"] != "weights") s["group"] = s["group"] == "moment1" ? "slow_2" : "moment1";
+         });
+       }},
+      {"another name", "weights/block.0.bias",
+       [&](json& c) {
+         each_slice(c, [](json& s) {
+           if (s["name"] == "block.0.bias") s["name"] = "block.0.bia";
+         });
+       }},
+      {"another shape", "block.0.qkv [3, 5, 7]",
+       [&](json& c) {
+         each_slice(c, [](json& s) {
+           if (s["name"] == "block.0.qkv") s["shape"] = {5, 3, 7};
+         });
+       }},
+      {"another count of samples", "it is of another save",
+       [](json& c) { c["checkpoint"]["samples"] = 1; }},
+      {"another count of updates", "it is of another save",
+       [](json& c) { c["checkpoint"]["updates"]["block.0.qkv"] = 1; }},
+      {"another seed", "it is of another save", [](json& c) { c["checkpoint"]["seed"] = 1; }},
+      {"another step", "it is of step 20, the manifest.json of 21",
+       [](json& c) { c["checkpoint"]["step"] = 21; }},
+      {"another rank", "says that it is of rank 7", [](json& c) { c["files"][0]["rank"] = 7; }},
+      {"another machine", "rank-00000.h5: it is of another save",
+       [](json& c) { c["checkpoint"]["extra"]["machine"] = "other"; }},
+  };
+  Folder folder;
+  const auto checkpoint = save_sample(folder.path(), 20, 2);
+  for (const auto& edit : edits) {
+    SCOPED_TRACE(edit.what);
+    auto content = json::parse(read_text(checkpoint / manifest_name))["content"];
+    edit.make(content);
+    replace_atomically(checkpoint / manifest_name, sealed(content));
+    CheckpointReader reader(checkpoint);
+    for (const auto check : {Check::metadata, Check::hashes}) {
+      const auto problems = reader.verify(check);
+      ASSERT_FALSE(problems.empty());
+      EXPECT_TRUE(contains(problems[0], edit.says)) << problems[0];
+    }
+    const auto& p = sample_model()[3];
+    std::vector<std::byte> out(static_cast<std::size_t>(p.shape.count()) * 8);
+    const auto message =
+        message_of([&] { reader.read(p.name, weights_array, 0, p.shape.count(), out); });
+    EXPECT_TRUE(contains(message, "is damaged: rank-00000.h5: ")) << message;
+    repair_checkpoint(checkpoint);
+    CheckpointReader repaired(checkpoint);
+    EXPECT_TRUE(repaired.verify().empty());
+    expect_sample(repaired, 20);
+  }
 }
 
 TEST(Damage, AllDamagedMeansNoneFound) {
