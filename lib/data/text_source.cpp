@@ -87,16 +87,16 @@ void TextSource::add_json_lines(InputFile& file) {
   std::string pending;
   std::int64_t line = 1;
   bytes_ += begin_reading(file, pending);
+  std::size_t fresh = pending.size();  // bytes that were not looked through
   for (bool more = true; more;) {
     const std::size_t got = file.append_to(pending, item_bytes);
     bytes_ += static_cast<std::int64_t>(got);
     more = got == item_bytes;
+    fresh += got;
     if (line == 1) require_json_lines(pending, file.name());
-    // The bytes that were pending contain no line end, but for the first ones of a file.
-    const std::size_t last = std::string_view(pending).substr(pending.size() - got).rfind('\n');
-    const std::size_t n = !more                       ? pending.size()
-                          : last == std::string::npos ? 0
-                                                      : pending.size() - got + last + 1;
+    const std::size_t begin = pending.size() - std::exchange(fresh, 0);
+    const std::size_t last = std::string_view(pending).substr(begin).rfind('\n');
+    const std::size_t n = !more ? pending.size() : last == std::string::npos ? 0 : begin + last + 1;
     require(pending.size() - n <= longest_line_,
             "{}:{}: this line of JSON is longer than {} MiB: split the document", file.name(), line,
             longest_line_ >> 20);

@@ -3,6 +3,7 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -171,23 +172,30 @@ void encode_in_pieces(const Tokenizer& tokenizer, std::string_view text, TextPla
 std::vector<std::size_t> Tokenizer::encode_marked(std::string_view text,
                                                   std::span<const TextSpan> marked,
                                                   std::vector<std::int32_t>& ids) const {
+  std::map<std::string_view, std::int32_t> of_text;
+  std::map<std::int32_t, std::string_view> tokens;
+  for (const auto& mark : marked) {
+    const auto token = text.substr(mark.begin, mark.end - mark.begin);
+    if (of_text.contains(token)) continue;
+    const auto id = id_of(token);
+    expect(id.has_value(), "what is marked is a token");
+    of_text[token] = *id;
+    tokens[*id] = token;
+  }
   const auto encode_run = [&](std::string_view run) {
     const auto begin = static_cast<std::ptrdiff_t>(ids.size());
     encode_in_pieces(*this, run, TextPlace::start, ids);
-    for (const auto& mark : marked) {
-      const auto token = text.substr(mark.begin, mark.end - mark.begin);
-      require(std::find(ids.begin() + begin, ids.end(), id_of(token)) == ids.end(),
-              "{} stands in a content, and this tokenizer cannot take it for plain text", token);
-    }
+    for (auto id = ids.begin() + begin; id != ids.end(); ++id)
+      if (const auto found = tokens.find(*id); found != tokens.end())
+        fail("{} stands in a content, and this tokenizer cannot take it for plain text",
+             found->second);
   };
   std::vector<std::size_t> places;
   std::size_t at = 0;
   for (const auto& mark : marked) {
     encode_run(text.substr(at, mark.begin - at));
     places.push_back(ids.size());
-    const auto id = id_of(text.substr(mark.begin, mark.end - mark.begin));
-    expect(id.has_value(), "what is marked is a token");
-    ids.push_back(*id);
+    ids.push_back(of_text.at(text.substr(mark.begin, mark.end - mark.begin)));
     at = mark.end;
   }
   encode_run(text.substr(at));

@@ -307,8 +307,20 @@ def time_limit(c):
     c.call("scancel", job)
 
 
+def clock_ahead(c):
+    """The node's clock is three hours ahead of Slurm's, and the job has ten minutes."""
+    tools = c.work / "tools"
+    tools.mkdir()
+    (tools / "date").write_text('#!/bin/bash\n[[ $* == *-d* ]] || set -- -d "now + 3 hours" "$@"\nexec /usr/bin/date "$@"\n')
+    (tools / "date").chmod(0o755)
+    job = c.submit("ahead", PATH=f"{tools}:{os.environ['PATH']}")
+    require(c.until_ended(job) == "COMPLETED", c.output("ahead"))
+    c.require_like_whole("ahead")
+    require(c.restarts("ahead") == 0, "it stopped early")
+
+
 FAST = [submit, requeue, no_requeue]
-SLOW = [preemption, starting, cancel, checkpoint_signal, node_failure, node_failure_early, array, array_task, chain, mpiexec, time_limit]
+SLOW = [preemption, starting, cancel, checkpoint_signal, node_failure, node_failure_early, array, array_task, chain, mpiexec, time_limit, clock_ahead]
 
 
 def main():
