@@ -66,7 +66,7 @@ TABLE_WAYS = [
     ("with other numbers", "sed -i '2s/,[0-9.]*/,7/2' $f"),
     ("with rows of letters where numbers are", "sed -i '2s/,[0-9.]*/,seven/2' $f"),
     ("of zeros", "n=$(stat -c %s $f); truncate -s 0 $f; truncate -s $n $f; cp $f zeros"),
-    ("with zeros at its begin", "dd if=/dev/zero of=$f bs=1 count=60 conv=notrunc status=none"),
+    ("with zeros at its begin", "dd if=/dev/zero of=$f bs=1 count=100 conv=notrunc status=none"),
     ("cut within its first line", "truncate -s 20 $f"),
 ]
 
