@@ -9,6 +9,8 @@ namespace trireme {
 // The UTF-8 byte order mark, which some programs write at the start of a file. It is not text.
 inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
+// Returns the length in bytes of the character that begins with this byte. The text must be valid
+// UTF-8.
 constexpr std::size_t utf8_length(char first) {
   const auto c = static_cast<unsigned char>(first);
   return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
