@@ -6,14 +6,18 @@
 
 #include "app/commands.hpp"
 #include "app/initial_weights.hpp"
+#include "app/launch.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/comm/placement.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/launch/threads.hpp"
 #include "lib/predict/machine_file.hpp"
 #include "lib/run/run_length.hpp"
 #include "lib/shard/freeze.hpp"
@@ -25,7 +29,7 @@ namespace {
 
 struct CheckArguments {
   DeckArguments deck;
-  std::int64_t ranks = 1;
+  std::int64_t ranks = 0;          // 0: those that run this command
   std::int64_t ranks_of_node = 0;  // 0: not given
   bool verify = false;
 };
@@ -55,14 +59,23 @@ class Findings {
   std::vector<std::string> texts_;
 };
 
+// Where the ranks to check for run this command.
+struct JobHere {
+  int processors = 0;    // of each rank; 0: they run elsewhere
+  std::string not_even;  // why its nodes run no equal numbers of ranks in a row; empty: they do
+};
+
 // Checks the deck, its files, and that the model of one rank fits this machine.
-int check(const CheckArguments& a) {
+void check(const CheckArguments& a, const JobHere& job) {
   auto deck = load_deck(a.deck.path, a.deck.overrides);
   Findings found;
   // Of files that cannot be read: as large as those that can may need.
   std::int64_t vocab = deck.model.vocab > 0 ? 0 : std::int64_t{1} << 32;
   found.look([&] { vocab = vocabulary_of(deck.data, deck.model.vocab); });
-  found.look([&] { deck = resolve(deck, {a.ranks, a.ranks_of_node, vocab}); });
+  found.look([&] {
+    require(!deck.zero.copy_each_node || job.not_even.empty(), "{}", job.not_even);
+    deck = resolve(deck, {a.ranks, a.ranks_of_node, vocab});
+  });
   deck.model.vocab = std::max(deck.model.vocab, vocab);
   found.look([&] { FreezeSchedule(deck.freeze, make_spec(deck.model)); });
   found.look([&] { require_countable(deck.train, deck.model.context, {}); });
@@ -103,18 +116,35 @@ int check(const CheckArguments& a) {
   }
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
+  if (job.processors > 0) warn_of_threads(choice, job.processors);
   warn_of_settings(deck, total_steps(deck.train, deck.model.context),
                    training->samples_per_epoch());
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
   const auto plan = make_plan(plan_input_of(deck, compute, transport_of(deck, choice)), target);
-  say("{} is sound: {}, {} samples an epoch, {} reserved a rank\n", a.deck.path,
+  say("{} is sound{}: {}, {} samples an epoch, {} reserved a rank\n", a.deck.path,
+      a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
       parameters_text(make_spec(deck.model), deck.freeze, 0), training->samples_per_epoch(),
       memory_text(static_cast<double>(plan.most_reserved())));
   if (plan.most_reserved() > here)
     log_warning("{} has {:.2f} GiB of memory, less than one of these ranks reserves", host_name(),
                 static_cast<double>(here) / (1 << 30));
+}
+
+// For the ranks that a launcher started, if any and no others are asked for.
+int check_on(const Communicator& world, CheckArguments a) {
+  JobHere job;
+  if (a.ranks == 0 || a.ranks == world.size()) {
+    job.processors = launch::processors_of_rank(world);
+    a.ranks = world.size();
+    try {
+      if (a.ranks > 1 && a.ranks_of_node == 0) a.ranks_of_node = placement_of(world).ranks_of_node;
+    } catch (const SharedError& e) {
+      job.not_even = e.what();
+    }
+  }
+  at_root(world, Pace::slow, [&] { check(a, job); });
   return 0;
 }
 
@@ -124,10 +154,16 @@ void add_check(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("check", "find all that is wrong before running");
   auto a = std::make_shared<CheckArguments>();
   add_deck_arguments(*command, a->deck);
-  command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
+  add_ranks(*command, a->ranks);
   add_ranks_of_node(*command, a->ranks_of_node);
   command->add_flag("--verify", a->verify, "read and hash all token files");
-  command->callback([&chosen, a] { chosen = [a] { return check(*a); }; });
+  command->callback([&chosen, a] {
+    chosen = [a] {
+      return on_all_ranks(
+          fmt::format("check {} {} {}", a->deck.path, fmt::join(a->deck.overrides, " "), a->ranks),
+          [&](const Communicator& world) { return check_on(world, *a); });
+    };
+  });
 }
 
 }  // namespace trireme

@@ -43,7 +43,6 @@ std::vector<std::vector<std::string>> zero_settings(const ZeroConfig& asked, std
 
 PlanInput plan_input_on(const PlannedRun& run, const FittingGrid& grid, TransportKind transport) {
   auto overrides = run.deck.overrides;
-  overrides.emplace_back("parallel.stage_layers=[]");
   overrides.insert(overrides.end(), grid.overrides.begin(), grid.overrides.end());
   return run.input(run.resolved(load_deck(run.deck.path, overrides)), transport);
 }
@@ -66,6 +65,8 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
           0};
       if (asked.setup.model.experts > 0)
         fit.overrides.push_back(fmt::format("parallel.expert={}", g.expert));
+      if (!asked.setup.stage_layers.empty())
+        fit.overrides.emplace_back("parallel.stage_layers=auto");
       if (g.expert == 1 && asked.setup.expert_tokens > 0)
         fit.overrides.emplace_back("parallel.expert_tokens=auto");
       fit.overrides.insert(fit.overrides.end(), zero.begin(), zero.end());

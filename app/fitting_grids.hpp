@@ -10,7 +10,7 @@ namespace trireme {
 // What is planned: a deck on so many ranks. As `plan` was given it.
 struct PlannedRun {
   DeckArguments deck;
-  std::int64_t ranks = 1;
+  std::int64_t ranks = 0;
   std::int64_t ranks_of_node = 0;  // 0: not known
 
   // What a resolved deck asks of these ranks, in the type that it names.

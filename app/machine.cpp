@@ -8,12 +8,14 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/launch/devices.hpp"
+#include "lib/launch/threads.hpp"
 
 namespace trireme {
 
 Machine choose_machine(const Communicator& world, const Deck& deck) {
   Machine m;
   m.choice = backend_choice(deck, world);
+  warn_of_threads(m.choice, launch::processors_of_rank(world));
   m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", deck.run.share_gpu, world);
   const auto compute = agreed_compute(world, m.choice, deck.precision.compute);
   m.input = plan_input_of(deck, compute, transport_of(deck, m.choice));

@@ -4,11 +4,13 @@
 
 #include "app/commands.hpp"
 #include "app/fitting_grids.hpp"
+#include "app/launch.hpp"
 #include "app/output.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/sizes.hpp"
+#include "lib/comm/agree.hpp"
 #include "lib/keys/quantity.hpp"
 #include "lib/predict/machine_file.hpp"
 #include "lib/predict/prediction.hpp"
@@ -118,18 +120,13 @@ void require_ordered(const Plan& plan) {
 }
 
 // The fastest ways to run the deck, whose own grid and settings do not matter.
-int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
-  require(a.run.ranks >= 1 && a.run.ranks <= std::int64_t{1} << 30,
-          "--ranks {} is not a number of ranks from 1 to 2^30", a.run.ranks);
+void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   const auto loaded = load_deck(a.run.deck.path, a.run.deck.overrides);
   require(
       loaded.train.objective != Objective::distill,
       "--search tries the model's own grids, and train.objective = \"distill\" runs a teacher "
       "beside it: search with train.objective=tokens, and plan what that finds with the teacher");
-  auto deck = on_one_rank(loaded, planned_vocabulary(loaded));
-  deck.parallel.expert_tokens = loaded.parallel.expert_tokens;
-  deck.zero.prefetch = loaded.zero.prefetch;
-  deck.zero.scatters = loaded.zero.scatters;
+  auto deck = to_search(loaded, planned_vocabulary(loaded));
   const auto machine = machine_of(a);
   move_to(*machine, a, deck);
   const auto choice = backend_choice(deck, {});
@@ -149,31 +146,13 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
               ? fmt::format(" in chunks of {} (run.exact_chunk)", input.setup.exact_chunk)
               : "",
           deck.train.batch);
-  say("{}", search_text(found, memory));
-  std::string also;
-  if (!loaded.parallel.stage_layers.empty()) also += " parallel.stage_layers=[]";
-  if (loaded.zero.shard != 0 || loaded.zero.copy_each_node) also += " zero.shard=0";
-  if (!also.empty()) say("the deck has other settings than all of these: add{}\n", also);
-  const bool flat =
-      std::ranges::any_of(found.best, [](const Trial& t) { return t.choice.grid.pipe == 1; });
-  if (flat && loaded.parallel.schedule != ScheduleKind::one_f_one_b)
-    say("and to those on one stage: parallel.schedule=1f1b parallel.chunks=1\n");
-  const bool once =
-      loaded.zero.gather == ZeroCadence::step || loaded.zero.reduce == ZeroCadence::step;
-  if (once && std::ranges::any_of(found.best, [](const Trial& t) {
-        return t.choice.zero_stage == 0 || t.choice.gather == ZeroCadence::step;
-      }))
-    say("and to those of zero.stage 0, 1 or 2: zero.gather=microbatch zero.reduce=microbatch\n");
-  if (loaded.parallel.expert_tokens > 0 &&
-      std::ranges::any_of(found.best, [](const Trial& t) { return t.choice.grid.expert == 1; }))
-    say("and to those of parallel.expert=1: parallel.expert_tokens=auto\n");
+  say("{}", search_text(found, memory, set_by(loaded)));
   flush_output();  // before an error
   require(!found.best.empty(),
           "none of these fits: take more ranks, or a machine with more memory");
-  return 0;
 }
 
-int plan(PlanArguments a) {
+void plan(PlanArguments a) {
   const auto limit = device_memory(a);
   if (a.search) return search_plans(a, limit);
   const auto asked = load_deck(a.run.deck.path, a.run.deck.overrides);
@@ -209,7 +188,6 @@ int plan(PlanArguments a) {
   flush_output();  // before errors
   require_ordered(plan);
   if (limit) require_memory(a, *limit, input, plan, target);
-  return 0;
 }
 
 }  // namespace
@@ -218,7 +196,7 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("plan", "memory, work and time of a run, before it takes any");
   auto a = std::make_shared<PlanArguments>();
   add_deck_arguments(*command, a->run.deck);
-  command->add_option("--ranks", a->run.ranks, "ranks of the run")->capture_default_str();
+  add_ranks(*command, a->run.ranks);
   add_ranks_of_node(*command, a->run.ranks_of_node);
   command
       ->add_option("--device-memory", a->device_memory,
@@ -238,7 +216,15 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
       ->needs(machine)
       ->excludes(json)
       ->excludes(trace);
-  command->callback([&chosen, a] { chosen = [a] { return plan(*a); }; });
+  command->callback([&chosen, a] {
+    chosen = [a] {
+      return on_all_ranks("plan", [&](const Communicator& world) {
+        if (a->run.ranks == 0) a->run.ranks = world.size();
+        at_root(world, Pace::slow, [&] { plan(*a); });
+        return 0;
+      });
+    };
+  });
 }
 
 }  // namespace trireme

@@ -31,6 +31,13 @@ void add_deck_arguments(CLI::App& command, DeckArguments& a) {
   command.add_option("overrides", a.overrides, "section.key=value, any number of them");
 }
 
+void add_ranks(CLI::App& command, std::int64_t& ranks) {
+  command
+      .add_option("--ranks", ranks,
+                  "ranks of the run (default: those that mpiexec or srun starts, else one)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+}
+
 void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node) {
   command
       .add_option("--ranks-per-node", ranks_of_node,
@@ -60,6 +67,47 @@ void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node) {
     log_info("zero.shard = \"node\": {} share a copy", counted(resolved.zero.shard, "rank"));
 }
 
+void warn_of_threads(const BackendChoice& choice, int processors) {
+  if (choice.name == "cuda" || choice.threads <= processors) return;
+  log_warning(
+      "a rank computes with {} threads and has {} of this node: threads wait for each other; lower "
+      "run.threads (or OMP_NUM_THREADS, SLURM_CPUS_PER_TASK), or start fewer ranks on a node",
+      choice.threads, counted(processors, "processor"));
+}
+
+static void warn_of_trace(const std::vector<std::int64_t>& traced, std::int64_t steps) {
+  if (traced.empty() || traced[1] <= steps) return;
+  log_warning("run.trace_steps = [{}, {}] is beyond the run's last step, {}: {}", traced[0],
+              traced[1], steps, traced[0] > steps ? "nothing is traced" : "the trace ends there");
+}
+
+static void warn_of_freeze(const std::vector<FreezeRule>& rules, std::int64_t steps) {
+  for (const auto& rule : rules) {
+    const bool never = rule.from_step >= steps;
+    if (!never && rule.to_step <= steps) continue;
+    log_warning(
+        "[[freeze]] of \"{}\" {} at step {}, and the run's last is {} (its steps count from 0): {}",
+        rule.pattern, never ? "begins" : "ends", never ? rule.from_step : rule.to_step, steps - 1,
+        never ? "it freezes nothing" : "it freezes to the end");
+  }
+}
+
+static void warn_of_decay(const Deck& deck, std::int64_t steps) {
+  const auto& s = deck.schedule;
+  if (s.shape == ScheduleShape::constant || s.warmup_steps > steps ||
+      s.decay_steps <= steps - s.warmup_steps)
+    return;
+  if (s.shape == ScheduleShape::wsd)
+    log_warning("schedule.decay_steps = {} is longer than what warm-up leaves of the run: {}",
+                s.decay_steps, counted(steps - s.warmup_steps, "step"));
+  else
+    log_warning(
+        "schedule.decay_steps = {} is longer than what warm-up leaves of the run, {}: the learning "
+        "rate falls to {:.3g}, not to schedule.min_lr = {}",
+        s.decay_steps, counted(steps - s.warmup_steps, "step"),
+        learning_rate(s, deck.optimizer.lr, steps - 1, steps), number_text(s.min_lr));
+}
+
 void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples_per_epoch) {
   const auto warmup = deck.schedule.warmup_steps, batch = deck.train.batch;
   if (warmup > steps)
@@ -73,6 +121,9 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
         "train.batch = {} is more than the {} samples of an epoch: a step trains on some of them "
         "more than once",
         batch, samples_per_epoch);
+  warn_of_trace(deck.run.trace_steps, steps);
+  warn_of_freeze(deck.freeze, steps);
+  warn_of_decay(deck, steps);
   const FreezeSchedule freeze(deck.freeze, make_spec(deck.model));
   if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules hold all parameters in all steps");

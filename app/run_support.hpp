@@ -23,6 +23,8 @@ void add_deck_arguments(CLI::App& command, DeckArguments&);
 CLI::Validator with_environment();
 
 // --ranks-per-node of commands that plan for other machines; stays as it is if not given.
+// 0: not given, and the ranks are those that run the command.
+void add_ranks(CLI::App& command, std::int64_t& ranks);
 void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node);
 
 // What the token files of a plan need of model.vocab. Where the deck gives that, they may be
@@ -34,6 +36,8 @@ void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 
 // Warns of what is allowed and seldom meant: a batch that is more than an epoch's samples (0: not
 // known), a warm-up that does not end within the steps of the run, nothing to train.
+// `processors`: of a rank (launch::processors_of_rank).
+void warn_of_threads(const BackendChoice&, int processors);
 void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
 
 // Error when data are not what train.objective is of: pairs of documents, or others.

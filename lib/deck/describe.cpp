@@ -81,7 +81,9 @@ std::string deck_reference_markdown() {
       "A deck is TOML. Paths are relative to the working directory, `${NAME}` in a text is taken\n"
       "from the environment (`$${` is a literal `${`), and any key can be overridden on the "
       "command\n"
-      "line as `section.key=value`. Whole numbers may be written `1e5` or `10_000`.\n";
+      "line as `section.key=value`. Whole numbers may be written `1e5` or `10_000`. Where a key "
+      "takes\n"
+      "`\"auto\"` and its values leave 0 out, 0 is read as `\"auto\"`, too.\n";
   for (const auto& section : deck_sections()) {
     text += fmt::format("\n## {}\n\n{}\n\n", section.header(), section.meaning);
     text += "| key | type | unit | default | values | meaning |\n|---|---|---|---|---|---|\n";

@@ -68,6 +68,25 @@ Deck on_one_rank(Deck d, std::int64_t vocab) {
   return resolve(std::move(d), {.vocab = vocab});
 }
 
+Deck to_search(const Deck& d, std::int64_t vocab) {
+  auto alone = on_one_rank(d, vocab);
+  alone.parallel.expert_tokens = d.parallel.expert_tokens;
+  alone.zero.prefetch = d.zero.prefetch;
+  alone.zero.scatters = d.zero.scatters;
+  alone.zero.detect_freeze = d.zero.detect_freeze;
+  return alone;
+}
+
+SetByDeck set_by(const Deck& d) {
+  const ParallelConfig& p = d.parallel;
+  const ZeroSection& z = d.zero;
+  return {.stage_layers = !p.stage_layers.empty(),
+          .shard = z.shard != 0 || z.copy_each_node,
+          .schedule = p.schedule != ScheduleKind::one_f_one_b || p.chunks != 1,
+          .cadences = z.gather == ZeroCadence::step || z.reduce == ZeroCadence::step,
+          .expert_tokens = p.expert_tokens};
+}
+
 static TrainerSetup setup_of(const Deck& d, DType compute) {
   TrainerSetup s;
   s.model = d.model;

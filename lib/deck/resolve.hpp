@@ -4,6 +4,7 @@
 
 #include "lib/deck/deck.hpp"
 #include "lib/plan/plan.hpp"
+#include "lib/predict/choices.hpp"
 
 namespace trireme {
 
@@ -23,5 +24,10 @@ Grid grid_of(const Deck&);
 
 // The deck resolved for one rank, whatever grid it was written for.
 Deck on_one_rank(Deck, std::int64_t vocab = 0);
+
+// The same with what a search of other grids keeps of the deck's [parallel] and [zero].
+Deck to_search(const Deck&, std::int64_t vocab);
+// The rest, which the overrides that a search finds must undo.
+SetByDeck set_by(const Deck&);
 
 }  // namespace trireme

@@ -75,7 +75,7 @@ KeySection model_section() {
               .in(0, 9999),
           row("attention_scale", &M::attention_scale,
               "what products of queries and keys are multiplied with")
-              .in(0, 1e6)
+              .above(0, 1e6)
               .automatically("1/sqrt(head_dim)"),
           row("attention_softcap", &M::attention_softcap,
               "a soft cap c: scores s become c tanh(s / c) (Gemma 2); 0: none. On a GPU cuDNN does "
@@ -118,7 +118,7 @@ KeySection model_section() {
           row("rope_theta", &M::rope_theta, "base of the rotary frequencies").above(0, 1e12),
           row("window_rope_theta", &M::window_rope_theta,
               "base of blocks with a window, whose frequencies are not scaled (Gemma 3)")
-              .in(0, 1e12)
+              .above(0, 1e12)
               .automatically("as all other blocks"),
           row("rope_scaling", &M::rope_scaling,
               "rotary frequencies for a longer context than the original: as they are, all "
@@ -146,7 +146,7 @@ KeySection model_section() {
               "yarn: the first and last pair of channels between the two are rounded outwards"),
           row("rope_attention_factor", &M::rope_attention_factor,
               "yarn: what cos and sin are multiplied with")
-              .in(0, 1e6)
+              .above(0, 1e6)
               .automatically("0.1 ln(rope_factor) + 1"),
           row("scale_embedding", &M::scale_embedding,
               "rows of the embedding are multiplied with sqrt(width), rounded to the compute type "

@@ -12,7 +12,7 @@ KeySection parallel_section() {
       .name = "parallel",
       .meaning = "The grid of ranks: pipe * data * seq, seq fastest.",
       .keys = {
-          row("pipe", &P::pipe, "pipeline stages").in(1, 65536).in_units("ranks"),
+          row("pipe", &P::pipe, "pipeline stages").in(1, 10000).in_units("ranks"),
           row("data", &P::data, "data ranks")
               .in(1, 1 << 20)
               .in_units("ranks")
@@ -20,7 +20,7 @@ KeySection parallel_section() {
           row("expert", &P::expert,
               "ranks of data x seq that hold a stage's experts between them, and send each other "
               "the tokens that chose them; 1: each rank computes all of its own tokens' experts")
-              .in(1, int32_most)
+              .in(1, 65536)
               .in_units("ranks"),
           row("expert_tokens", &P::expert_tokens,
               "tokens that a rank takes for its experts at a time, each as often as it chose "
@@ -37,7 +37,7 @@ KeySection parallel_section() {
           row("stage_layers", &P::stage_layers,
               "transformer blocks of each stage; with chunks of each chunk, in the order "
               "of the model")
-              .in(0, 10000)
+              .in(1, 10000)
               .automatically("balanced by cost"),
           row("schedule", &P::schedule,
               "the order of a pipeline's work: one forward, one backward; the same for "
@@ -90,13 +90,18 @@ KeySection freeze_section() {
   const auto row = rows_of(&Deck::freeze);
   return repeated(
       &Deck::freeze, "freeze",
-      "Parameters that are not trained in some steps; one [[freeze]] a rule.",
+      "Parameters that are not trained in some steps; one [[freeze]] a rule. Its steps count from "
+      "0, those of all other keys from 1.",
       {
           row("pattern", &F::pattern, "parameters by name; * and ? stand for any text")
               .like("\"blocks.0.*\"")
               .needed(),
-          row("from_step", &F::from_step, "first frozen step").in(0, step_most),
-          row("to_step", &F::to_step, "first step trained again; 0: frozen to the end")
+          row("from_step", &F::from_step,
+              "first frozen step, counted from 0: step 1 of history.csv is 0 here")
+              .in(0, step_most),
+          row("to_step", &F::to_step,
+              "first step trained again, counted from 0, so that steps from_step + 1 to to_step of "
+              "history.csv are frozen; 0: frozen to the end")
               .in(0, step_most),
           row("moments", &F::moments,
               "the optimizer's arrays after thawing: zero, or as they were before; where rules "
@@ -112,7 +117,8 @@ KeySection evaluate_section() {
       .name = "evaluate",
       .meaning = "Loss on data.validation, into evaluation.csv.",
       .keys = {
-          row("every_steps", &E::every_steps, "steps between evaluations while training; 0: none")
+          row("every_steps", &E::every_steps,
+              "steps between evaluations while training, 0: none; one follows the last step")
               .in(0, step_most)
               .in_units("steps"),
           row("batches", &E::batches,
@@ -126,7 +132,8 @@ KeySection evaluate_section() {
               .in(1, 100000)
               .in_units("tokens"),
           row("sample_every", &E::sample_every,
-              "steps between such texts; 0: after each evaluation's step, every_steps")
+              "steps between such texts; 0: after each evaluation's step, every_steps; one follows "
+              "the last step")
               .in(0, step_most)
               .in_units("steps"),
           row("sample_temperature", &E::sample_temperature,
@@ -138,25 +145,26 @@ KeySection evaluate_section() {
 KeySection checkpoint_section() {
   using C = CheckpointConfig;
   const auto row = rows_of(&Deck::checkpoint);
-  return {
-      .name = "checkpoint",
-      .meaning = "What a run can go on from; one is always written at the end.",
-      .keys = {
-          row("every_steps", &C::every_steps, "steps between checkpoints; 0: not by steps")
-              .in(0, step_most)
-              .in_units("steps"),
-          row("every_minutes", &C::every_minutes, "minutes between checkpoints; 0: not by time")
-              .in(0, 1e6)
-              .in_units("minutes"),
-          row("keep_last", &C::keep_last, "newest checkpoints kept; 0: all").in(0, step_most),
-          row("keep_every", &C::keep_every,
-              "checkpoints at multiples of this step are kept for good; 0: none")
-              .in(0, step_most)
-              .in_units("steps"),
-          row("async", &C::async,
-              "write from a copy of the state while training goes on; the copy takes memory"),
-          row("on_error", &C::on_error, "what the run does when a checkpoint cannot be written"),
-      }};
+  return {.name = "checkpoint",
+          .meaning = "What a run can go on from; one is always written at the end.",
+          .keys = {
+              row("every_steps", &C::every_steps, "steps between checkpoints; 0: not by steps")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              row("every_minutes", &C::every_minutes, "minutes between checkpoints; 0: not by time")
+                  .in(0, 1e6)
+                  .in_units("minutes"),
+              row("keep_last", &C::keep_last, "newest checkpoints kept; 0: all").in(0, step_most),
+              row("keep_every", &C::keep_every,
+                  "checkpoints at multiples of this step are kept for good; 0: none")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              row("async", &C::async,
+                  "write from a copy of the state while training goes on; the copy takes memory"),
+              row("on_error", &C::on_error,
+                  "what the run does when a checkpoint cannot be written; without the last one it "
+                  "fails"),
+          }};
 }
 
 KeySection run_section() {

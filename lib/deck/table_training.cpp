@@ -63,7 +63,8 @@ KeySection train_section() {
                   "what one data rank runs at a time; data * microbatch must divide batch")
                   .in(1, row_most)
                   .in_units("samples")
-                  .automatically("batch/data; with pipe > 1 the largest that keeps 2*pipe of them"),
+                  .automatically(
+                      "batch/data; with pipe > 1 the largest that keeps 2*pipe of them, or else 1"),
               row("steps", &T::steps, "length of the run, unless tokens gives it")
                   .in(1, step_most)
                   .in_units("steps")

@@ -104,9 +104,11 @@ class Acceptor {
   bool is_automatic(const RawValue& raw) const {
     if (key_.automatic.empty()) return false;
     const auto* word = std::get_if<std::string>(&raw.data);
-    const auto* number = std::get_if<std::int64_t>(&raw.data);
+    const auto* whole = std::get_if<std::int64_t>(&raw.data);
+    const auto* number = std::get_if<double>(&raw.data);
+    const bool zero = (whole && *whole == 0) || (number && *number == 0);
     const bool zero_is_a_value = key_.range && key_.range->min <= 0 && !key_.range->above_min;
-    return (word && *word == "auto") || (number && *number == 0 && !zero_is_a_value);
+    return (word && *word == "auto") || (zero && !zero_is_a_value);
   }
 
   [[noreturn]] void wrong_type(const RawValue& raw) const {
@@ -229,8 +231,8 @@ class Acceptor {
     for (const auto& [value, ours] : familiar_values())
       if (value == name && std::ranges::find(known, ours) != known.end()) near = ours;
     throw BadValue(fmt::format("{} = {} is not {}; it can be {}", key_.path(), to_toml(name),
-                               absent && absent->key.empty() ? "supported"
-                               : near.empty()                ? "known"
+                               absent && absent->unsupported() ? "supported"
+                               : near.empty()                  ? "known"
                                               : fmt::format("known, did you mean \"{}\"?", near),
                                range_text(key_)),
                    raw.place);

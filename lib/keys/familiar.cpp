@@ -32,7 +32,7 @@ constexpr std::string_view no_attention_dropout =
     "has no counterpart: model.dropout is that of residual branches and the embedding";
 
 constexpr std::string_view in_four_bits =
-    "is not supported: what adapters stand beside is kept in precision.compute";
+    "is [adapter] here, with adapter.base = \"nf4\": weights of 4 bits beside adapters";
 constexpr std::string_view mixtures =
     "is of mixtures of experts: model.experts says how many MLPs a block has here";
 constexpr std::string_view dense_layers =
@@ -47,8 +47,8 @@ constexpr std::string_view balance_bias =
     "is train.balance_rate here, with train.balance = \"bias\"";
 constexpr std::string_view by_scores = "is train.dpo_scores here: trireme score writes that file";
 constexpr std::string_view next_token =
-    "is not supported: what is trained on is the next token, of texts or of answers, or "
-    "(train.objective) pairs of answers";
+    "is not supported: what is trained on is the next token, of texts or of answers, pairs of "
+    "answers, or what a teacher makes of texts (train.objective)";
 
 constexpr std::array names = {
     // the model
@@ -291,8 +291,9 @@ constexpr std::array names = {
     FamiliarName{"save_dir", "", run_dir},
     FamiliarName{"resume", "", restart},
     FamiliarName{"resume_from_checkpoint", "", restart},
-    // what there is not: also found as one word of several
+    // what is no single key, or not there: also found as one word of several
     FamiliarName{"qlora", "", in_four_bits},
+    FamiliarName{"load_in_4bit", "", in_four_bits},
     FamiliarName{"dora", "",
                  "is not supported: [adapter] has the low-rank adapters of Hu et al. 2021"},
     FamiliarName{"moe", "", mixtures},
@@ -311,6 +312,7 @@ constexpr std::array values = {
     FamiliarValue{"rmsnorm", "rms"},   FamiliarValue{"silu", "swiglu"},
     FamiliarValue{"rope", "rotary"},   FamiliarValue{"gelu_new", "gelu"},
     FamiliarValue{"cpu", "host"},      FamiliarValue{"gpu", "cuda"},
+    FamiliarValue{"qlora", "nf4"},
 };
 
 }  // namespace

@@ -10,9 +10,11 @@ namespace trireme {
 // The name of a setting in other trainers, and its counterpart here.
 struct FamiliarName {
   std::string_view name;  // lower case, with underscores
-  std::string_view key;   // the "section.key" with the same meaning; empty if there is none
+  // The "section.key" that means the same or decides it; empty if there is none.
+  std::string_view key;
   // The rest of a sentence that begins with the name. Empty means "is KEY here".
   std::string_view says;
+  bool unsupported() const { return says.starts_with("is not supported"); }
 };
 // Returns the whole table.
 std::span<const FamiliarName> familiar_names();

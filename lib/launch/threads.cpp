@@ -58,6 +58,11 @@ bool badly_bound(std::span<const std::string> all) {
   return false;
 }
 
+int processors_of_rank(const Communicator& world) {
+  const auto mine = affinity();
+  return share_of_processors(mine, world.node().all_gather(mine));
+}
+
 int threads_of_rank(std::int64_t wanted, const Communicator& world) {
   // The collective comes before any return: ranks may take different ones.
   const auto mine = affinity();

@@ -13,6 +13,10 @@ namespace trireme::launch {
 // are divided by the number of ranks on the node whose masks overlap it.
 int threads_of_rank(std::int64_t wanted, const Communicator& world);
 
+// Returns the number of processors that this rank may use: those in the affinity mask of its
+// process, divided among the ranks of the node that share them, at least 1. Collective.
+int processors_of_rank(const Communicator& world);
+
 // Returns the number of processors in `mine` divided by the number of masks in `all` that overlap
 // it, at least 1. Masks are texts with an 'x' for each processor. `all` has the masks of the node's
 // ranks, including `mine`.

@@ -175,9 +175,9 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
     take_kept_arrays(in, trainer);
     Snapshot snapshot;
     const auto save = [&] {
-      const auto slices = rank_slices(trainer.store());
-      plan.checkpoint_bytes = std::max(plan.checkpoint_bytes, bytes_of(slices));
-      if (in.snapshot == PlanSnapshot::included) snapshot.reserve(trainer.store(), slices);
+      plan.checkpoint_bytes =
+          std::max(plan.checkpoint_bytes, bytes_of(rank_slices(trainer.store())));
+      if (in.snapshot == PlanSnapshot::included) snapshot.reserve(trainer.store());
     };
     save();
     for (std::size_t i = 0; i < steps.all.size(); ++i) {

@@ -114,7 +114,8 @@ static std::string freeze_text(const Plan& p) {
   constexpr std::size_t most_named = 8;
   const auto n = std::min(most_named, p.freeze_borders.size());
   return fmt::format(
-      "what is trained changes in steps {}{}: memory is the most of all these states, work, "
+      "what is trained changes in steps {}{} (counted from 0): memory is the most of all these "
+      "states, work, "
       "traffic and schedule are those of step {}, in which most is trained\n",
       fmt::join(std::span(p.freeze_borders).first(n), ", "),
       n < p.freeze_borders.size() ? fmt::format(" and {} more", p.freeze_borders.size() - n) : "",

@@ -1,6 +1,7 @@
 #include "lib/predict/choices.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/base/fixed.hpp"
 #include "lib/ops/sequence_layout.hpp"
@@ -120,33 +121,49 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   return out;
 }
 
-std::string expert_override(const RunChoice& c) {
-  return fmt::format("parallel.expert={}", c.grid.expert);
+// Stages 1 and 2 are 3 with both cadences, or gather's alone, once a step; they take none.
+static std::vector<std::string> zero_overrides(const RunChoice& c, bool undo_cadences) {
+  const bool each_use = c.zero_stage == 3 && c.gather == ZeroCadence::microbatch;
+  const int once = c.reduce == ZeroCadence::step ? 1 : 2;
+  std::vector all{fmt::format("zero.stage={}", c.zero_stage == 0 ? 0 : each_use ? 3 : once)};
+  if (!each_use && !undo_cadences) return all;
+  const auto plain = ZeroCadence::microbatch;
+  all.push_back(fmt::format("zero.gather={}", name_of(plain)));
+  all.push_back(fmt::format("zero.reduce={}", name_of(each_use ? c.reduce : plain)));
+  return all;
 }
 
-std::string zero_overrides(const RunChoice& c) {
-  if (c.zero_stage == 0) return "zero.stage=0";
-  if (c.gather == ZeroCadence::step)
-    return c.reduce == ZeroCadence::step ? "zero.stage=1" : "zero.stage=2";
-  return fmt::format("zero.stage=3 zero.gather={} zero.reduce={}", name_of(c.gather),
-                     name_of(c.reduce));
+static std::vector<std::string> words_of(const RunChoice& c, const SetByDeck& set) {
+  std::vector<std::string> all{fmt::format("parallel.pipe={}", c.grid.pipe),
+                               fmt::format("parallel.data={}", c.grid.data),
+                               fmt::format("parallel.seq={}", c.grid.seq)};
+  if (c.mixture) all.push_back(fmt::format("parallel.expert={}", c.grid.expert));
+  if (set.expert_tokens > 0)
+    all.push_back(fmt::format("parallel.expert_tokens={}",
+                              c.grid.expert > 1 ? std::to_string(set.expert_tokens) : "auto"));
+  all.push_back(fmt::format("train.microbatch={}", c.microbatch));
+  all.push_back(fmt::format("model.recompute={}", name_of(c.recompute)));
+  if (c.grid.pipe > 1 || set.schedule) {
+    all.push_back(fmt::format("parallel.schedule={}", name_of(c.schedule)));
+    all.push_back(fmt::format("parallel.chunks={}", c.chunks));
+  }
+  if (set.stage_layers) all.emplace_back("parallel.stage_layers=auto");
+  std::ranges::move(zero_overrides(c, set.cadences), std::back_inserter(all));
+  if (set.shard) all.emplace_back("zero.shard=auto");
+  return all;
 }
 
-std::string schedule_overrides(const RunChoice& c) {
-  return fmt::format("parallel.schedule={} parallel.chunks={}", name_of(c.schedule), c.chunks);
+std::string overrides_of(const RunChoice& c, const SetByDeck& set) {
+  return fmt::format("{}", fmt::join(words_of(c, set), " "));
 }
 
-std::string recompute_override(Recompute r) {
-  return fmt::format("model.recompute={}", name_of(r));
-}
-
-std::string overrides_of(const RunChoice& c) {
-  auto text = fmt::format("parallel.pipe={} parallel.data={} parallel.seq={}", c.grid.pipe,
-                          c.grid.data, c.grid.seq);
-  if (c.mixture) text += " " + expert_override(c);
-  text += fmt::format(" train.microbatch={} {}", c.microbatch, recompute_override(c.recompute));
-  if (c.grid.pipe > 1) text += " " + schedule_overrides(c);
-  return text + " " + zero_overrides(c);
+std::string changed_overrides(const RunChoice& from, const RunChoice& to, SetByDeck set) {
+  const auto before = words_of(from, set);
+  set.cadences = set.cadences || from.zero_stage == 3;
+  auto all = words_of(to, set);
+  std::erase_if(all,
+                [&](const auto& word) { return std::ranges::find(before, word) != before.end(); });
+  return fmt::format("{}", fmt::join(all, " "));
 }
 
 }  // namespace trireme

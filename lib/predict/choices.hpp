@@ -48,13 +48,17 @@ std::int64_t microbatches_of(const PlanInput&, const RunChoice&);
 // Returns the input with its grid and settings replaced by those of the choice.
 PlanInput input_of(const PlanInput&, const RunChoice&);
 
+// The settings of a deck that a simulated choice does not have, and which overrides must reset.
+struct SetByDeck {
+  bool stage_layers = false, shard = false, schedule = false;
+  bool cadences = false;           // zero.gather or zero.reduce
+  std::int64_t expert_tokens = 0;  // 0: not set. Choices with expert parallelism keep it.
+};
 // Returns the choice as overrides for the command line, such as "parallel.pipe=4 parallel.data=8
-// ...".
-std::string overrides_of(const RunChoice&);
-// Return the parts of overrides_of() that concern one setting.
-std::string expert_override(const RunChoice&);
-std::string zero_overrides(const RunChoice&);
-std::string schedule_overrides(const RunChoice&);
-std::string recompute_override(Recompute);
+// ...", followed by the overrides that reset what the deck sets.
+std::string overrides_of(const RunChoice&, const SetByDeck& = {});
+// Returns the overrides to add to those of `from` to get `to`. Both choices must have the same grid
+// except for expert parallelism.
+std::string changed_overrides(const RunChoice& from, const RunChoice& to, SetByDeck = {});
 
 }  // namespace trireme

@@ -177,8 +177,7 @@ Recording record_step(const PlanInput& in, const DryTarget& target, Placement pl
   const auto step = busiest_step(in);
   trainer.follow_freeze_rules(step);
   Snapshot snapshot;
-  if (in.snapshot == PlanSnapshot::included)
-    snapshot.reserve(trainer.store(), rank_slices(trainer.store()));
+  if (in.snapshot == PlanSnapshot::included) snapshot.reserve(trainer.store());
   axes.world.set_observer(&recorder);
   recorder.start(axes);
   trainer.step(step, 1e-3, microbatches);

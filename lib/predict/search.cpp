@@ -98,12 +98,12 @@ class Search {
     const auto best = out_.best.front();
     const auto& c = best.choice;
     const auto samples = in_.train.batch / c.grid.data;
-    const auto change = [&](const RunChoice& to, const std::string& overrides) {
+    const auto change = [&](const RunChoice& to) {
       if (to == c || !accepts(in_, to)) return;
       const auto it = std::ranges::find(out_.best, to, &Trial::choice);
       auto other = it != out_.best.end() ? *it : tried(to);
       if (it == out_.best.end()) plan_memory(other, in_, target_);
-      out_.alternatives.push_back({overrides, other});
+      out_.alternatives.push_back(std::move(other));
     };
     const auto flip = [](ZeroCadence x) {
       return x == ZeroCadence::step ? ZeroCadence::microbatch : ZeroCadence::step;
@@ -113,7 +113,7 @@ class Search {
       to.zero_stage = stage;
       to.gather = gather;
       to.reduce = reduce;
-      change(to, zero_overrides(to));
+      change(to);
     };
     using enum ZeroCadence;
     if (c.zero_stage == 3) {
@@ -125,22 +125,22 @@ class Search {
     }
     RunChoice to = c;
     to.recompute = c.recompute == Recompute::block ? Recompute::none : Recompute::block;
-    change(to, recompute_override(to.recompute));
+    change(to);
     for (const auto& [schedule, chunks] : schedules_of(in_, c.grid.pipe, samples / c.microbatch)) {
       to = c;
       to.schedule = schedule;
       to.chunks = chunks;
-      change(to, schedule_overrides(to));
+      change(to);
     }
     for (const auto ranks : {2 * c.grid.expert, c.grid.expert / 2}) {
       to = c;
       to.grid.expert = ranks;
-      if (c.mixture) change(to, expert_override(to));
+      if (c.mixture) change(to);
     }
     for (const auto size : {2 * c.microbatch, c.microbatch / 2}) {
       to = c;
       to.microbatch = size;
-      if (size > 0) change(to, fmt::format("train.microbatch={}", size));
+      if (size > 0) change(to);
     }
   }
 

@@ -4,18 +4,11 @@
 // time and memory. The bounds are never above the true values, so the search finds the best
 // choices. All other choices are simulated.
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "lib/predict/trial.hpp"
 
 namespace trireme {
-
-// The fastest choice with one setting changed.
-struct Alternative {
-  std::string overrides;  // the changed setting
-  Trial trial;
-};
 
 // The result of a search.
 struct SearchResult {
@@ -24,7 +17,7 @@ struct SearchResult {
   std::int64_t too_large = 0, too_slow = 0;  // excluded by the bounds on memory and time
   // Simulated, and how many of these need too much memory.
   std::int64_t simulated = 0, over_memory = 0;
-  std::vector<Alternative> alternatives;
+  std::vector<Trial> alternatives;  // the fastest choice with one setting changed
 };
 
 // Whether to exclude choices by bounds or to simulate all of them.

@@ -27,9 +27,8 @@ static std::string reason(const Trial& f) {
 }
 
 // What the change saves and costs beside the fastest.
-static std::string alternative_text(const Alternative& a, const Trial& best,
-                                    std::optional<double> memory) {
-  const auto& other = a.trial;
+static std::string alternative_text(const Trial& other, const Trial& best,
+                                    std::optional<double> memory, const SetByDeck& set) {
   std::vector<std::string> saves, costs;
   const auto weigh = [&](double difference, double of, const std::string& text) {
     if (std::abs(difference) < 0.005 * of) return;
@@ -43,7 +42,7 @@ static std::string alternative_text(const Alternative& a, const Trial& best,
   const double bytes = static_cast<double>(other.needed()) - static_cast<double>(best.needed());
   weigh(bytes, static_cast<double>(best.needed()), memory_text(std::abs(bytes)));
   const auto join = [](const auto& all) { return fmt::format("{}", fmt::join(all, " and ")); };
-  std::string text = a.overrides;
+  std::string text = changed_overrides(best.choice, other.choice, set);
   if (!saves.empty()) text += " saves " + join(saves);
   if (!costs.empty()) text += (saves.empty() ? " costs " : " and costs ") + join(costs);
   if (saves.empty() && costs.empty()) text += " changes next to nothing";
@@ -51,7 +50,7 @@ static std::string alternative_text(const Alternative& a, const Trial& best,
   return text;
 }
 
-std::string search_text(const SearchResult& r, std::optional<double> memory) {
+std::string search_text(const SearchResult& r, std::optional<double> memory, const SetByDeck& set) {
   std::string text = fmt::format(
       "{} ways to run it: {} left out as they need more memory ({}), {} as they cannot be among "
       "the {} fastest; {} simulated, of which {} need more memory\n",
@@ -59,11 +58,11 @@ std::string search_text(const SearchResult& r, std::optional<double> memory) {
       r.best.size(), r.simulated, r.over_memory);
   for (const auto& f : r.best)
     text += fmt::format("{:>10.4g} s {:>10}  {}\n{:>25}loses by {}\n", f.seconds,
-                        memory_text(static_cast<double>(f.needed())), overrides_of(f.choice), "",
-                        reason(f));
+                        memory_text(static_cast<double>(f.needed())), overrides_of(f.choice, set),
+                        "", reason(f));
   if (!r.alternatives.empty()) text += "beside the fastest, one thing changed:\n";
   for (const auto& a : r.alternatives)
-    text += "  " + alternative_text(a, r.best.front(), memory) + "\n";
+    text += "  " + alternative_text(a, r.best.front(), memory, set) + "\n";
   return text;
 }
 

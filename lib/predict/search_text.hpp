@@ -8,7 +8,7 @@
 namespace trireme {
 
 // Returns the result as text. `memory` is the number of bytes that a rank may reserve; absent means
-// unlimited.
-std::string search_text(const SearchResult&, std::optional<double> memory);
+// unlimited. Each line of overrides also resets what the deck sets.
+std::string search_text(const SearchResult&, std::optional<double> memory, const SetByDeck& = {});
 
 }  // namespace trireme

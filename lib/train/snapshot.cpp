@@ -43,9 +43,22 @@ SliceSource elements_of(const Store& store, const RankSlices& all) {
   };
 }
 
-void Snapshot::reserve(const Store& store, const RankSlices& all) {
+// Whole shards, padding included, so that ranks with equal shards take equal copies: what padding
+// leaves of a shard differs, and a plan shows one of them.
+static std::int64_t elements_to_copy(const Store& store) {
+  const auto& params = store.spec().params;
   std::int64_t elements = 0;
-  for (const auto& s : all.slices) elements += s.count;
+  for (const auto& segment : store.layout().segments) {
+    const auto first = segment.slots.front().param;
+    if (!store.reports(first) || !is_saved(params[first.index()])) continue;
+    const auto arrays = store.has_arrays(first) ? std::ssize(store.arrays()) : 0;
+    elements += store.sharding().own(segment).count() * (1 + arrays);
+  }
+  return elements;
+}
+
+void Snapshot::reserve(const Store& store) {
+  const auto elements = elements_to_copy(store);
   if (elements == 0 || (copy_ && copy_.shape().count() >= elements)) return;
   copy_ = {};  // before there are two
   copy_ = Tensor::empty(store.backend(), {elements}, store.master(), Kind::snapshot, Queue::compute,
@@ -53,7 +66,7 @@ void Snapshot::reserve(const Store& store, const RankSlices& all) {
 }
 
 void Snapshot::take(const Store& store, const RankSlices& all) {
-  reserve(store, all);
+  reserve(store);
   begins_.clear();
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < all.slices.size(); ++i) {

@@ -32,9 +32,10 @@ SliceSource elements_of(const Store&, const RankSlices&);
 // A copy of the elements that a rank writes into a checkpoint.
 class Snapshot {
  public:
-  // Allocates pinned memory for a copy (Kind::snapshot). The memory is reused for later copies and
-  // reallocated if a later copy is larger. Throws Error if there is too little memory.
-  void reserve(const Store&, const RankSlices&);
+  // Allocates pinned memory for a copy (Kind::snapshot), of the same size on all ranks with equal
+  // shards. The memory is reused for later copies and reallocated if a later copy is larger. Throws
+  // Error if there is too little memory.
+  void reserve(const Store&);
   // Copies all elements. Reserves memory first.
   void take(const Store&, const RankSlices&);
   // Returns a source of the copied elements. Any thread may use it until the next take().

@@ -42,7 +42,7 @@ class StateSaver {
   std::filesystem::path save(CheckpointMeta meta);
 
   // Allocates the memory that begin() currently needs on this rank.
-  void reserve() { snapshot_.reserve(store_, rank_slices(store_)); }
+  void reserve() { snapshot_.reserve(store_); }
   // Copies the state and starts writing it in the background. No other checkpoint may be in
   // progress.
   void begin(CheckpointMeta meta);

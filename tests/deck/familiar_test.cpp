@@ -91,6 +91,8 @@ const Known known[] = {
     {"moe_shared_expert_intermediate_size", "is model.shared_expert_width here"},
     {"moe_layers", "moe is of mixtures of experts: model.experts says"},
     {"use_ema", "ema is not supported"},
+    {"qlora", "qlora is [adapter] here, with adapter.base = \"nf4\""},
+    {"load_in_4bit", "load_in_4bit is [adapter] here, with adapter.base = \"nf4\""},
     {"dpo", "dpo is train.objective = \"dpo\" here"},
     {"ref_model", "ref_model is train.dpo_scores here: trireme score writes that file"},
     {"sample_packing", "sample_packing is data.packing here"},
@@ -140,7 +142,11 @@ TEST(Familiar, ValuesInOtherWords) {
 }
 
 TEST(Familiar, WhatThereIsNotIsSaidSo) {
-  for (const std::string name : {"qlora", "dora", "ema", "ppo", "muon"}) {
+  std::set<std::string> all;
+  for (const auto& f : familiar_names())
+    if (f.unsupported()) all.emplace(f.name);
+  EXPECT_EQ(all, (std::set<std::string>{"dora", "ema", "grpo", "muon", "ppo", "rlhf"}));
+  for (const auto& name : all) {
     EXPECT_THAT(describe_key(name), HasSubstr(name + " is not supported: "));
     EXPECT_THAT(refusal_of_overrides({name + ".rank=8"}), HasSubstr(name + " is not supported: "));
     const auto section = refusal_of_addition("[" + name + "]\nrank = 8\n");
@@ -152,6 +158,14 @@ TEST(Familiar, WhatThereIsNotIsSaidSo) {
             "override 'optimizer.name=muon': optimizer.name = \"muon\" is not supported; it can be "
             "\"adamw\", \"sgd\" or \"lion\"");
   EXPECT_EQ(find_familiar("schema"), nullptr);
+}
+
+TEST(Familiar, WhatSeveralKeysAreIsFoundAsASection) {
+  EXPECT_THAT(describe_key("qlora"), HasSubstr("adapter.base = \"nf4\""));
+  EXPECT_THAT(refusal_of_addition("[qlora]\nrank = 8\n"),
+              HasSubstr("d.toml:5:1: there is no section [qlora]; qlora is [adapter] here"));
+  EXPECT_THAT(refusal_of_overrides({"adapter.base=qlora"}),
+              HasSubstr("is not known, did you mean \"nf4\"?"));
 }
 
 TEST(Familiar, IsDescribedToo) {

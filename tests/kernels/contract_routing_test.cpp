@@ -1,4 +1,4 @@
-// What a router chooses, its gradient and its losses, and what is made of choices.
+// What a router chooses, its gradient and its losses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,62 +7,16 @@
 
 #include "lib/base/fixed.hpp"
 #include "tests/kernels/error_bounds.hpp"
-#include "tests/support/contract.hpp"
+#include "tests/kernels/routing.hpp"
 
 namespace trireme {
 namespace {
 
+using namespace test::routing;
+
 class RoutingContract : public ContractTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, RoutingContract, testing::ValuesIn(tested_backends()),
                          name_of_tested);
-
-constexpr auto queue = Queue::compute;
-
-struct Sizes {
-  std::int64_t tokens, experts, choices;
-};
-constexpr Sizes sizes[] = {{1, 1, 1},  {5, 3, 2},   {6, 8, 8},  {33, 8, 2},
-                           {7, 33, 4}, {18, 64, 6}, {9, 200, 8}};
-constexpr RouterScores both_scores[] = {RouterScores::softmax, RouterScores::sigmoid};
-
-std::string describe(const Sizes& s, RouterScores scores, bool normalize) {
-  return fmt::format("{} tokens, {} of {} experts, {}{}", s.tokens, s.choices, s.experts,
-                     scores == RouterScores::softmax ? "softmax" : "sigmoid",
-                     normalize ? ", normalised" : "");
-}
-
-// The first k of a walk through all experts that depends on the token: a few experts are common.
-std::vector<std::int32_t> some_choices(const Sizes& s) {
-  std::vector<std::int32_t> all;
-  for (std::int64_t t = 0; t < s.tokens; ++t)
-    for (std::int64_t k = 0; k < s.choices; ++k)
-      all.push_back(static_cast<std::int32_t>((t % 3 * (t % 5) + k) % s.experts));
-  return all;
-}
-
-View some_choices(Lab& lab, const Sizes& s) {
-  return lab.ids(some_choices(s)).reshaped({s.tokens, s.choices});
-}
-View fresh_ids(Lab& lab, const Shape& s) {
-  return lab.ids(std::vector<std::int32_t>(static_cast<std::size_t>(s.count()), -7)).reshaped(s);
-}
-View some_counts(Lab& lab, std::int64_t samples, std::int64_t experts) {
-  std::vector<std::int64_t> counts;
-  for (std::int64_t i = 0; i < samples * experts; ++i) counts.push_back(1 + 7 * i % 31);
-  return lab.numbers(counts).reshaped({samples, experts});
-}
-constexpr double largest_share = 3;  // a count by the mean of its row, at most
-
-// Every fourth token is padding; others are counted with others, some in one row.
-bool is_padding(std::int64_t t) {
-  return t % 4 == 2;
-}
-View some_counted(Lab& lab, std::int64_t tokens) {
-  std::vector<std::int32_t> counted;
-  for (std::int64_t t = 0; t < tokens; ++t)
-    counted.push_back(is_padding(t) ? -1 : static_cast<std::int32_t>(t * t % tokens));
-  return lab.ids(counted);
-}
 
 constexpr double amplitude = 4;  // of logits
 
@@ -325,92 +279,6 @@ TEST_P(RoutingContract, CountedLosses) {
                      static_cast<double>(s.tokens) * (std::ldexp(each, fixed::loss_bits) + 1));
           lab.result("largest", largest, each);
         });
-}
-
-TEST_P(RoutingContract, CountsOfChoices) {
-  for (const auto& s : sizes)
-    for (const auto how : {Accumulate::overwrite, Accumulate::add})
-      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{3}, s.tokens})
-        for (const bool padding : {false, true})
-          if (s.tokens % rows == 0)
-            compare(describe(s, RouterScores::softmax, false), [=](Lab& lab) {
-              const View count = some_counts(lab, rows, s.experts);
-              lab.backend.put(
-                  queue,
-                  kernel::CountChoices{
-                      .count_BE = count,
-                      .how = how,
-                      .choice_TK = some_choices(lab, s),
-                      .counted_T = padding ? ConstView(some_counted(lab, s.tokens)) : ConstView{}});
-              lab.result("count", count, 0);
-            });
-}
-
-void sort(Lab& lab, std::int64_t experts, const View& choice_TK) {
-  const auto rows = choice_TK.count();
-  const View offset = fresh_ids(lab, {experts + 1}), token = fresh_ids(lab, {rows}),
-             row = fresh_ids(lab, {rows}),
-             place = fresh_ids(lab, {choice_TK.extent[0], choice_TK.extent[1]});
-  lab.backend.put(queue, kernel::SortChoices{.offset_E1 = offset,
-                                             .token_R = token,
-                                             .choice_R = row,
-                                             .row_TK = place,
-                                             .choice_TK = choice_TK});
-  lab.result("offset", offset, 0);
-  lab.result("token", token, 0);
-  lab.result("row", row, 0);
-  lab.result("place", place, 0);
-}
-
-TEST_P(RoutingContract, ChoicesInTheOrderOfExperts) {
-  for (const auto& s : sizes)
-    compare(describe(s, RouterScores::softmax, false),
-            [=](Lab& lab) { sort(lab, s.experts, some_choices(lab, s)); });
-}
-
-TEST_P(RoutingContract, ChoicesOfManyTokens) {
-  const Sizes s{on_device() ? 5000 : 700, 64, 2};
-  compare("many tokens", [=](Lab& lab) { sort(lab, s.experts, some_choices(lab, s)); });
-}
-
-// All rows are one expert's: the first, one in the middle, the last.
-TEST_P(RoutingContract, ChoicesOfOneExpertAlone) {
-  for (const std::int32_t only : {0, 3, 6})
-    compare(fmt::format("expert {}", only), [=](Lab& lab) {
-      sort(lab, 7, lab.ids(std::vector<std::int32_t>(33, only)).reshaped({33, 1}));
-    });
-}
-
-TEST_P(RoutingContract, ChoicesOfNoTokens) {
-  compare("no tokens", [=](Lab& lab) {
-    const View none = lab.ids({}).reshaped({0, 2}), count = some_counts(lab, 1, 5);
-    sort(lab, 5, none);
-    lab.backend.put(queue, kernel::CountChoices{.count_BE = count, .choice_TK = none});
-    lab.result("count", count, 0);
-  });
-}
-
-TEST_P(RoutingContract, SumsOfRows) {
-  for (const auto& s : sizes)
-    for (const std::int64_t width : {1, 7, 65, 129, 768})
-      for (const bool skips : {false, true})
-        compare(fmt::format("{} tokens, {} rows each of {}", s.tokens, s.choices, width),
-                [=](Lab& lab) {
-                  const auto rows = s.tokens * s.choices;
-                  std::vector<std::int32_t> place;
-                  for (std::int64_t i = 0; i < rows; ++i)
-                    place.push_back(static_cast<std::int32_t>(rows - 1 - i));
-                  const View y =
-                      skips ? lab.random({s.tokens, width}, 2) : lab.fresh({s.tokens, width});
-                  lab.backend.put(
-                      queue,
-                      kernel::SumRows{.y_TC = y,
-                                      .x_RC = lab.random({rows, width}, 1),
-                                      .row_TK = lab.ids(place).reshaped({s.tokens, s.choices}),
-                                      .skip_TC = skips ? ConstView(y) : ConstView{}});
-                  const auto terms = s.choices + 1;
-                  lab.result("y", y, sum_error(lab.tested, terms, static_cast<double>(terms)));
-                });
 }
 
 }  // namespace

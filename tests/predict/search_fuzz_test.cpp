@@ -39,7 +39,7 @@ TEST(SearchFuzz, SaysOfWhatItFindsWhatItsPlanSays) {
         const auto found =
             search(s.in, s.target(), s.machine, s.ranks, std::nullopt, Bounds::prune, 3);
         auto shown = found.best;
-        for (const auto& a : found.alternatives) shown.push_back(a.trial);
+        shown.insert(shown.end(), found.alternatives.begin(), found.alternatives.end());
         for (const auto& t : shown) {
           const auto plan = make_plan(input_of(s.in, t.choice), s.target());
           double sent = 0;

@@ -28,6 +28,13 @@ def nothing_touched(at):
 
 
 @story(CASES, fast=True)
+def launched(at):
+    """a plan is for the ranks that run it, and is said once"""
+    assert at.plan("deck.toml parallel.pipe=2", ranks=2) == at.plan("deck.toml parallel.pipe=2 --ranks 2")
+    at("plan deck.toml parallel.pipe=3", ranks=2, codes=(1,), once=("more than model.layers = 2",))
+
+
+@story(CASES, fast=True)
 def thawing(at):
     """memory is of all that is thawed on the way"""
     at.write("thawing.toml", THAWING)
@@ -43,7 +50,7 @@ def thawing(at):
     most = plan["reserved_bytes"]
     at(f"plan thawing.toml --device-memory {most}")
     at(f"plan thawing.toml --device-memory {most - 1}", codes=(1,), says=(
-        "more than --device-memory", "M parameters, 0.00M of them trained at first, ", "what is trained changes in steps 6, 9: "))
+        "more than --device-memory", "M parameters, 0.00M of them trained at first, ", "what is trained changes in steps 6, 9 .counted from 0.: "))
 
 
 @story(CASES, fast=True, each=("run.replay_every=2 run.digest_every=1", "data.attention=document"))
@@ -75,6 +82,16 @@ def snapshot(at):
     assert abs(copy - rank["checkpoint_bytes"]) <= 256
     assert rank["reserved_bytes"] - copy == at_once["ranks"][0]["reserved_bytes"]
     at(f"plan {deck} --device-memory {at_once['reserved_bytes']}", codes=(1,), says=("checkpoint.async = false",))
+
+
+@story(CASES, fast=True)
+def every_rank(at):
+    """no rank of a run reserves more than is planned, also where padding leaves them unequal shares of the weights"""
+    for zero, same in ((3, 3), (0, 1)):  # of stage 0 one rank writes all, and copies it
+        deck = f"deck.toml model.width=20 model.heads=2 train.batch=6 zero.stage={zero}"
+        at(f"train {deck} --run-dir run --overwrite", ranks=3)
+        plan = at.plan(f"{deck} --ranks 3")["reserved_bytes"]
+        assert reserved(at)[:same] == same * [plan] and max(reserved(at)) == plan
 
 
 @story(CASES, fast=True)
@@ -199,8 +216,9 @@ def refusals(at):
     at("plan deck.toml --machine wrong.toml", codes=(1,), says=(r"there is no section \[memery\]",))
     at("plan deck.toml --search", codes=REFUSED)  # needs a machine
     search = "plan deck.toml --machine machine.toml --search --ranks "
-    for more, says in (("0", "not a number of ranks"), ("1000000000000", "not a number of ranks"), ("7", "no grid of 7 ranks"),
-                       ("2 --device-memory 1MiB", "none of these fits")):
+    for ranks in (0, 1000000000000):
+        at(f"{search} {ranks}", codes=REFUSED, says=("--ranks",))
+    for more, says in (("7", "no grid of 7 ranks"), ("2 --device-memory 1MiB", "none of these fits")):
         at(search + more, codes=(1,), says=(says,))
     at(search + "2 --trace t.json", codes=REFUSED)  # nothing would be written
     assert not (at / "t.json").exists()
@@ -208,15 +226,18 @@ def refusals(at):
 
 @story(CASES)
 def searched(at):
-    """overrides of a search undo what the deck has"""
+    """a line of a search, behind the deck whatever that sets, is planned as the search said"""
     with_machines(at)
-    search = "--ranks 2 --machine machine.toml --search"
-    at(f"plan deck.toml model.layers=4 parallel.pipe=2 'parallel.stage_layers=[3,1]' zero.stage=3 zero.shard=1 {search}",
-       says=(r"parallel.stage_layers=\[\]", "zero.shard=0"))
-    deck, back = "plan deck.toml zero.stage=3 zero.gather=step", "zero.gather=microbatch zero.reduce=microbatch"
-    at(f"{deck} {search}", says=(f"of zero.stage 0, 1 or 2: {back}",))
-    at(f"{deck} --ranks 2 zero.stage=1", codes=REFUSED)
-    at(f"{deck} --ranks 2 zero.stage=1 {back}")
+    deck = ("deck.toml model.layers=4 parallel.pipe=2 parallel.schedule=interleaved parallel.chunks=2 'parallel.stage_layers=[1,1,1,1]' "
+            "zero.stage=3 zero.gather=step zero.shard=1 --ranks 2 --machine machine.toml")
+    text = at(f"plan {deck} --search").out
+    lines = re.findall(r"^ *(\S+) s +\S+ \S+  (parallel.pipe=.*)$", text, re.M)
+    assert len(lines) == 10
+    for seconds, line in (lines[0], lines[-1]):
+        assert abs(at.plan(f"{deck} {line}")["predicted"]["step_seconds"] / float(seconds) - 1) < 1e-3
+    change, saves = re.search(r"\n  (\S+=\S+(?: \S+=\S+)*) (?:saves|costs) ([\d.]+)% of the step", text).groups()
+    other, best = (at.plan(f"{deck} {lines[0][1]} {more}")["predicted"]["step_seconds"] for more in (change, ""))
+    assert abs(100 * abs(other / best - 1) - float(saves)) < 0.051
 
 
 @story(CASES, fast=True)

@@ -133,6 +133,53 @@ def lengths(at):
 
 
 @story(CASES, fast=True)
+def beyond(at):
+    """what lies beyond the run's end is warned of, one line each"""
+    at.write("late.toml", DECK + rule("blocks.0.*", 12, 0, "fresh") + rule("blocks.1.*", 3, 13, "fresh"))
+    at.write("timely.toml", DECK + rule("blocks.0.*", 11, 0, "fresh") + rule("blocks.1.*", 3, 12, "fresh"))
+    for command in ("check late.toml", "train late.toml --run-dir run"):
+        said = at(f"{command} run.trace_steps=[11,13] schedule.decay_steps=11 run.log_every=0").text
+        for says in (r"run.trace_steps = \[11, 13\] is beyond the run's last step, 12: the trace ends there",
+                     r'\[\[freeze\]\] of "blocks.0.\*" begins at step 12, and the run.s last is 11 .*: it freezes nothing',
+                     r'\[\[freeze\]\] of "blocks.1.\*" ends at step 13, and the run.s last is 11 .*: it freezes to the end',
+                     "schedule.decay_steps = 11 is longer than what warm-up leaves of the run, 10 steps: the learning rate falls to [0-9.e-]+, not to schedule.min_lr = 0"):
+            assert len(re.findall(says, said)) == 1, (says, said)
+        assert said.count("warning") == 4
+    at("check timely.toml run.trace_steps=[11,12] schedule.decay_steps=10", silent=("warning",))
+    at("check deck.toml run.trace_steps=[13,14]", says=("is beyond the run's last step, 12: nothing is traced",))
+    at("check deck.toml schedule.shape=wsd schedule.decay_steps=11", says=("is longer than what warm-up leaves of the run: 10 steps",))
+
+
+@story(CASES, fast=True)
+def frozen_steps(at):
+    """steps of freeze rules count from 0, those of the history from 1"""
+    at.write("freeze.toml", DECK + rule("*", 3, 5, "fresh"))
+    at("train freeze.toml --run-dir run")
+    assert [int(row["step"]) for row in at.rows("run") if float(row["grad_norm"]) == 0] == [4, 5]
+
+
+@story(CASES, fast=True)
+def many_threads(at):
+    """more threads than processors are warned of"""
+    one = "exec taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[,-].*//') $TRIREME"
+    for command in ("check deck.toml", "train deck.toml train.steps=1 --run-dir run"):
+        said = at(f"{one} {command} run.threads=2").text
+        assert said.count("a rank computes with 2 threads and has 1 processor of this node") == 1
+    at(f"{one} check deck.toml", silent=("warning",))
+    at(f"{one} check deck.toml --ranks 2 run.threads=2", silent=("threads",))  # which run elsewhere
+
+
+@story(CASES, fast=True)
+def ranks_checked(at):
+    """a check is for the ranks that run it, unless it names others"""
+    assert at("check deck.toml parallel.pipe=2", ranks=2).text.count("is sound on pipe 2 x data 1 x seq 1") == 1
+    at("check deck.toml zero.stage=3 zero.shard=node", ranks=2, says=("is sound on pipe 1 x data 2",))
+    at("check deck.toml parallel.pipe=2", codes=(1,), says=("on 1 rank",))
+    at("check deck.toml parallel.pipe=2 --ranks 4", ranks=2, says=("is sound on pipe 2 x data 2",))
+    at("check deck.toml parallel.pipe=3", ranks=2, codes=(1,), once=("more than model.layers = 2",))
+
+
+@story(CASES, fast=True)
 def peak(at):
     """a machine file gives the history its peak"""
     at.train("run.machine=machine.toml train.steps=2")

@@ -30,6 +30,7 @@ import cases_damage
 import cases_experts
 import cases_inputs
 import cases_kills
+import cases_packing
 import cases_places
 import cases_plans
 import cases_ranks
@@ -48,7 +49,7 @@ from reading import Failed
 
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
           "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
-          "experts": cases_experts, "plans": cases_plans, "scripts": cases_scripts, "tuning": cases_tuning}
+          "experts": cases_experts, "packing": cases_packing, "plans": cases_plans, "scripts": cases_scripts, "tuning": cases_tuning}
 
 
 def all_cases():

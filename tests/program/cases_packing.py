@@ -1,0 +1,281 @@
+"""Which tokens a sample has, as docs/token_file.md says it under 'Samples': written anew from that text, and held to the loss of each
+step of a model whose loss is known in closed form: its blocks add nothing, so a token's logits follow from its id and position."""
+import json
+import math
+import random
+import re
+import struct
+
+from reading import rows_of
+from rows import story
+
+CASES = []
+T, VOCAB, WIDTH, POSITIONS, SEPARATOR, SEED, BATCH = 12, 23, 6, 16, 7, 3, 3
+MASK64 = (1 << 64) - 1
+
+
+def mix(x):
+    x = (x + 0x9E3779B97F4A7C15) & MASK64
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & MASK64
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & MASK64
+    return x ^ (x >> 31)
+
+
+def H(a, *rest):
+    for b in rest:
+        a = mix(mix(a) ^ b)
+    return a
+
+
+def text_hash(seed, text):
+    return H(seed, len(text), *text.encode())
+
+
+def permuted(size, key):
+    """P(0), P(1), ..."""
+    if size <= 8:
+        places = list(range(size))
+        for i in range(size):
+            j = H(key, i) % (i + 1)
+            places[i], places[j] = places[j], places[i]
+        return places
+    bits = (size - 1).bit_length()
+    low = bits // 2
+    high = bits - low
+
+    def once(x):
+        a, b = x & ((1 << low) - 1), x >> low
+        for r in (0, 2, 4, 6):
+            b ^= H(key, r, a) & ((1 << high) - 1)
+            a ^= H(key, r + 1, b) & ((1 << low) - 1)
+        return b << low | a
+
+    all_of = []
+    for i in range(size):
+        x = once(i)
+        while x >= size:
+            x = once(x)
+        all_of.append(x)
+    return all_of
+
+
+class File:
+    def __init__(self, draw, documents, pairs=False):
+        self.ids, self.counts, self.pairs = [], [], pairs
+        for length in documents:
+            self.ids += [draw.choice([i for i in range(VOCAB) if i != SEPARATOR]) for _ in range(length)] + [SEPARATOR]
+        if not pairs:
+            self.ids.pop()  # the last document ends with the file
+        while len(self.counts) < len(self.ids):
+            self.counts += [len(self.counts) % 2] * draw.randint(1, 6) if draw.random() < 0.9 else [0] * 9
+        del self.counts[len(self.ids):]
+
+    def write(self, path):
+        n = len(self.ids)
+        mask = [sum(self.counts[i + b] << b for b in range(8) if i + b < n) for i in range(0, n, 8)]
+        header = b"TRITOKEN" + struct.pack("<IIQQQqQIIQ", 3 if self.pairs else 1, 2, n, VOCAB, max(self.ids), SEPARATOR, 0, 1, 0, 0)
+        header = (header.ljust(96, b"\0") + struct.pack("<I", self.pairs)).ljust(256, b"\0")
+        path.write_bytes(header + struct.pack(f"<{n}H", *self.ids) + bytes(mask))
+
+    def documents(self, begin, end):
+        """(first input, inputs) of those that begin in [begin, end)."""
+        found, first = [], 0
+        for at, token in enumerate(self.ids):
+            if token == SEPARATOR:
+                found.append((first, at - first))
+                first = at + 1
+        if first < len(self.ids):
+            found.append((first, len(self.ids) - 1 - first))
+        return [(f, n) for f, n in found if begin <= f < end and n > 0]
+
+    def targets(self, first, n):
+        return sum(self.counts[first + 1:first + 1 + n])
+
+    def pieces(self, begin, end, rule):
+        kept = []
+        for first, n in self.documents(begin, end):
+            while n > T and rule != "drop":
+                ends = [c for c in range(1, T + 1) if self.counts[first + c] and not self.counts[first + c + 1]]
+                c = max(ends, default=T)
+                kept.append((first, c))
+                if rule == "cut":
+                    n = 0
+                    break
+                first, n = first + c, n - c
+            if 0 < n <= T:
+                kept.append((first, n))
+        return [p for p in kept if self.targets(*p)]
+
+    def pair_items(self):
+        two = self.documents(0, len(self.ids))
+        items = [two[i:i + 2] for i in range(0, len(two), 2)]
+        fitting = [i for i in items if i[0][1] + i[1][1] <= T]
+        return items, fitting, [i for i in fitting if all(self.targets(*p) for p in i)]
+
+
+def packed(items, order):
+    """Lists of pieces; an item is a list of them."""
+    size = [sum(n for _, n in item) for item in items]
+    turns = list(range(len(items)))
+    if order == "random" and items:
+        turns = sorted(permuted(len(items), text_hash(SEED, "packing")), key=lambda i: -size[i])
+    room, sample_of, samples = {}, {}, 0
+    for i in turns:
+        fits = [left for left, of in room.items() if left >= size[i] and of]
+        if fits:
+            left = min(fits)
+            sample = room[left].pop()
+        else:
+            left, sample, samples = T, samples, samples + 1
+        sample_of[i] = sample
+        room.setdefault(left - size[i], []).append(sample)
+        if left == size[i]:
+            room[0] = []
+    return [[p for i in range(len(items)) if sample_of[i] == s for p in items[i]] for s in range(samples)]
+
+
+def samples_of(file, begin, end, packing, order, attention):
+    """(id, position, target or None) of each input of each sample."""
+    def target(i):
+        return file.ids[i + 1] if file.counts[i + 1] else None
+    found = []
+    if packing == "windows":
+        for first in range(begin, end - T, T):
+            sample, start = [], 0
+            for t in range(T):
+                if attention == "document" and t > 0 and file.ids[first + t - 1] == SEPARATOR:
+                    start = t
+                sample.append((file.ids[first + t], t - start, target(first + t)))
+            found.append(sample)
+        return found
+    for pieces in packed([[p] for p in file.pieces(begin, end, packing)], order):
+        found.append([(file.ids[first + i], i, target(first + i)) for first, n in pieces for i in range(n)])
+    return found
+
+
+def write_model(folder, draw):
+    """GPT-2 with random tables and blocks of zeros, as Hugging Face has it; its tables."""
+    def table(rows):
+        return [[draw.randrange(-64, 65) / 16 for _ in range(WIDTH)] for _ in range(rows)]
+    tables = table(VOCAB), table(POSITIONS)
+    tensors = {"wte.weight": tables[0], "wpe.weight": tables[1], "ln_f.weight": [1.0] * WIDTH, "ln_f.bias": [0.0] * WIDTH}
+    for name, rows, columns in (("attn.c_attn", WIDTH, 3 * WIDTH), ("attn.c_proj", WIDTH, WIDTH), ("mlp.c_fc", WIDTH, 4 * WIDTH), ("mlp.c_proj", 4 * WIDTH, WIDTH)):
+        tensors[f"h.0.{name}.weight"] = [[0.0] * columns] * rows
+        tensors[f"h.0.{name}.bias"] = [0.0] * columns
+    for norm in ("ln_1", "ln_2"):
+        tensors[f"h.0.{norm}.weight"], tensors[f"h.0.{norm}.bias"] = [1.0] * WIDTH, [0.0] * WIDTH
+    header, data = {}, b""
+    for name, values in tensors.items():
+        flat = [x for row in values for x in row] if isinstance(values[0], list) else values
+        shape = [len(values), len(values[0])] if isinstance(values[0], list) else [len(values)]
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * len(flat)]}
+        data += struct.pack(f"<{len(flat)}f", *flat)
+    text = json.dumps(header).encode()
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": WIDTH, "n_head": 1, "n_layer": 1, "n_positions": POSITIONS,
+        "vocab_size": VOCAB, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new"}))
+    return tables
+
+
+def loss_of(tables, samples):
+    """Mean over the targets that count."""
+    embedding, places = tables
+    losses = []
+    for sample in samples:
+        for token, position, target in sample:
+            if target is None:
+                continue
+            x = [a + b for a, b in zip(embedding[token], places[position])]
+            mean = sum(x) / WIDTH
+            scale = math.sqrt(sum((a - mean) ** 2 for a in x) / WIDTH + 1e-5)
+            logits = [sum((a - mean) / scale * b for a, b in zip(x, row)) for row in embedding]
+            losses.append(math.log(sum(map(math.exp, logits))) - logits[target])
+    return sum(losses) / len(losses)
+
+
+DECK = f"""
+[model]
+preset = "from:base"
+init_from = "base"
+context = {T}
+[data]
+path = ["a.tokens", "b.tokens"]
+validation = 0.25
+[train]
+batch = {BATCH}
+seed = {SEED}
+[optimizer]
+lr = 0
+[evaluate]
+batches = 0
+[precision]
+compute = "f64"
+[run]
+backend = "ref"
+threads = 1
+"""
+SETTINGS = ("windows", "windows document", "cut", "split", "drop", "cut sequential", "split sequential")
+
+
+@story(CASES, fast=True, each=SETTINGS)
+def samples(at, setting):
+    """steps and evaluations are of the samples that the documentation names"""
+    draw = random.Random(11)
+    tables = write_model(at / "hf", draw)
+    files = [File(draw, [draw.choice((0, 1, 2, 5, 9, 12, 13, 20, 31, 40)) for _ in range(n)]) for n in (23, 14)]
+    for file, name in zip(files, "ab"):
+        file.write(at / f"{name}.tokens")
+    packing, order = setting.split()[0], "sequential" if "sequential" in setting else "random"
+    keys = [f"data.order={order}"]
+    if packing == "windows":
+        attention = "document" if "document" in setting else "causal"
+    else:
+        attention = "document"
+        keys += ["data.packing=documents", f"data.long_documents={packing}"]
+    keys.append(f"data.attention={attention}")
+    trained, held = [], []
+    for file in files:
+        border = len(file.ids) - math.floor(len(file.ids) * 0.25 + 0.5)
+        trained += samples_of(file, 0, border, packing, order, attention)
+        held += samples_of(file, border, len(file.ids), packing, "sequential", attention)
+    size = len(trained)
+    steps = 2 * size // BATCH  # two epochs
+    at.write("deck.toml", DECK)
+    at("import hf base")
+    at(f"train deck.toml {' '.join(keys)} train.steps={steps} --run-dir run")
+    rows = rows_of(at / "run/history.csv")
+    assert len(rows) == steps
+    for step, row in enumerate(rows):
+        now = []
+        for n in range(step * BATCH, (step + 1) * BATCH):
+            place = n % size
+            if order == "random":
+                place = permuted(size, H(text_hash(SEED, "data order"), n // size, 0))[place]
+            now.append(trained[place])
+        wanted = loss_of(tables, now)
+        assert abs(float(row["loss"]) - wanted) < 1e-6 * wanted, (setting, step, row["loss"], wanted)
+    wanted = loss_of(tables, held)
+    seen = float(rows_of(at / "run/evaluation.csv")[-1]["loss"])
+    assert abs(seen - wanted) < 1e-6 * wanted, (setting, seen, wanted)
+
+
+@story(CASES, fast=True)
+def pairs(at):
+    """pairs share samples as the documentation says"""
+    draw = random.Random(5)
+    file = File(draw, [draw.choice((1, 2, 3, 4, 5, 9)) for _ in range(60)], pairs=True)
+    file.write(at / "pairs.tokens")
+    items, fitting, kept = file.pair_items()
+    made = packed(kept, "random")
+    keys = "data.path=pairs.tokens data.validation=[] data.packing=documents data.attention=document train.objective=dpo adapter.rank=1 train.steps=1"
+    write_model(at / "hf", draw)
+    at.write("deck.toml", DECK)
+    at("import hf base")
+    said = at(f"check deck.toml {keys}").text
+    count, samples, filled = re.search(r"pairs.tokens: (\d+) pairs in (\d+) samples, of which they fill ([\d.]+)%", said).groups()
+    assert (int(count), int(samples)) == (len(kept), len(made))
+    assert abs(float(filled) - 100 * sum(n for s in made for _, n in s) / (T * len(made))) < 0.051
+    longer, without = re.search(r"of 30 pairs, (\d+) longer than a sample are left out .*, and (\d+) for a document without", said).groups()
+    assert (int(longer), int(without)) == (len(items) - len(fitting), len(fitting) - len(kept))
