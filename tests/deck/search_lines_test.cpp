@@ -37,7 +37,9 @@ void expect_same(const PlanInput& a, const PlanInput& b) {
   EXPECT_EQ(a.setup.chunks, b.setup.chunks);
   EXPECT_EQ(a.setup.chunk_tokens, b.setup.chunk_tokens);
   EXPECT_EQ(a.setup.zero.detect_freeze, b.setup.zero.detect_freeze);
-  if (a.grid.expert > 1) EXPECT_EQ(a.setup.expert_tokens, b.setup.expert_tokens);
+  if (a.grid.expert > 1) {
+    EXPECT_EQ(a.setup.expert_tokens, b.setup.expert_tokens);
+  }
 }
 
 class SearchLines : public testing::TestWithParam<Words> {};

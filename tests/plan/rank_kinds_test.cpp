@@ -132,7 +132,9 @@ TEST(RankKinds, ReserveAsTheFirst) {
             const auto first = kinds.ranks()[static_cast<std::size_t>(kinds.of(rank))];
             const auto of_kind = plan_rank(in, target, first);
             EXPECT_LE(plan.reserved, of_kind.reserved);
-            if (plan.checkpoint_bytes > 0) EXPECT_EQ(plan.reserved, of_kind.reserved);
+            if (plan.checkpoint_bytes > 0) {
+              EXPECT_EQ(plan.reserved, of_kind.reserved);
+            }
           }
         }
 }

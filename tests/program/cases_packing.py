@@ -67,7 +67,7 @@ class File:
         if not pairs:
             self.ids.pop()  # the last document ends with the file
         while len(self.counts) < len(self.ids):
-            self.counts += [len(self.counts) % 2] * draw.randint(1, 6) if draw.random() < 0.9 else [0] * 9
+            self.counts += [1] * draw.randint(1, 6) + [0] * draw.choice((0, 1, 2, 3, 14))
         del self.counts[len(self.ids):]
 
     def write(self, path):
@@ -134,10 +134,10 @@ def packed(items, order):
     return [[p for i in range(len(items)) if sample_of[i] == s for p in items[i]] for s in range(samples)]
 
 
-def samples_of(file, begin, end, packing, order, attention):
+def samples_of(file, begin, end, packing, order, attention, masks):
     """(id, position, target or None) of each input of each sample."""
     def target(i):
-        return file.ids[i + 1] if file.counts[i + 1] else None
+        return file.ids[i + 1] if file.counts[i + 1] and not (masks and file.ids[i] == SEPARATOR) else None
     found = []
     if packing == "windows":
         for first in range(begin, end - T, T):
@@ -216,7 +216,7 @@ compute = "f64"
 backend = "ref"
 threads = 1
 """
-SETTINGS = ("windows", "windows document", "cut", "split", "drop", "cut sequential", "split sequential")
+SETTINGS = ("windows", "windows document", "windows masks", "cut", "split", "drop", "cut sequential", "split sequential")
 
 
 @story(CASES, fast=True, each=SETTINGS)
@@ -224,7 +224,7 @@ def samples(at, setting):
     """steps and evaluations are of the samples that the documentation names"""
     draw = random.Random(11)
     tables = write_model(at / "hf", draw)
-    files = [File(draw, [draw.choice((0, 1, 2, 5, 9, 12, 13, 20, 31, 40)) for _ in range(n)]) for n in (23, 14)]
+    files = [File(draw, [draw.choice((0, 1, 2, 5, 9, 11, 12, 13, 20, 31)) for _ in range(n)]) for n in (31, 24)]
     for file, name in zip(files, "ab"):
         file.write(at / f"{name}.tokens")
     packing, order = setting.split()[0], "sequential" if "sequential" in setting else "random"
@@ -234,12 +234,13 @@ def samples(at, setting):
     else:
         attention = "document"
         keys += ["data.packing=documents", f"data.long_documents={packing}"]
-    keys.append(f"data.attention={attention}")
+    masks = "masks" in setting
+    keys.append(f"data.attention={attention} data.separator_masks={str(masks).lower()}")
     trained, held = [], []
     for file in files:
         border = len(file.ids) - math.floor(len(file.ids) * 0.25 + 0.5)
-        trained += samples_of(file, 0, border, packing, order, attention)
-        held += samples_of(file, border, len(file.ids), packing, "sequential", attention)
+        trained += samples_of(file, 0, border, packing, order, attention, masks)
+        held += samples_of(file, border, len(file.ids), packing, "sequential", attention, masks)
     size = len(trained)
     steps = 2 * size // BATCH  # two epochs
     at.write("deck.toml", DECK)
