@@ -67,6 +67,9 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
         fit.overrides.push_back(fmt::format("parallel.expert={}", g.expert));
       if (!asked.setup.stage_layers.empty())
         fit.overrides.emplace_back("parallel.stage_layers=auto");
+      if (g.pipe == 1 && asked.setup.schedule != ScheduleKind::one_f_one_b)
+        for (const auto* undo : {"parallel.schedule=1f1b", "parallel.chunks=1"})
+          fit.overrides.emplace_back(undo);
       if (g.expert == 1 && asked.setup.expert_tokens > 0)
         fit.overrides.emplace_back("parallel.expert_tokens=auto");
       fit.overrides.insert(fit.overrides.end(), zero.begin(), zero.end());

@@ -47,7 +47,7 @@ KeySection model_section() {
           row("context", &M::context, "length of a sample").in(1, int32_most).in_units("tokens"),
           row("max_context", &M::max_context,
               "positions of the model, where samples are shorter: rows of a learned table, and "
-              "what an export names")
+              "what an export names; no fewer than context")
               .in(1, int32_most)
               .in_units("tokens")
               .automatically("context; with a preset from:DIR what that model has"),

@@ -112,7 +112,7 @@ TEST(RankKinds, ReserveAsTheFirst) {
                                                  {"nf4", completed(narrow), 0},
                                                  {"invariant", test::tiny_qwen(), 1}})
     for (const auto& grid : {Grid{1, 5, 1}, Grid{2, 3, 1}, Grid{1, 2, 7}})
-      for (const int stage : {0, 1, 3})
+      for (const int stage : {0, 3})
         for (const int shard : {0, 1}) {
           PlanInput in;
           in.setup.model = model;
@@ -125,12 +125,13 @@ TEST(RankKinds, ReserveAsTheFirst) {
           in.train = {.batch = grid.data, .microbatch = 1, .steps = 4};
           in.snapshot = PlanSnapshot::included;
           const RankKinds kinds(in);
+          std::vector<RankPlan> plans;
+          for (const int rank : kinds.ranks()) plans.push_back(plan_rank(in, target, rank));
           for (int rank = 0; rank < grid.ranks(); ++rank) {
             SCOPED_TRACE(fmt::format("{} {} zero.stage {} shard {} rank {}", name, describe(grid),
                                      stage, shard, rank));
             const auto plan = plan_rank(in, target, rank);
-            const auto first = kinds.ranks()[static_cast<std::size_t>(kinds.of(rank))];
-            const auto of_kind = plan_rank(in, target, first);
+            const auto& of_kind = plans[static_cast<std::size_t>(kinds.of(rank))];
             EXPECT_LE(plan.reserved, of_kind.reserved);
             if (plan.checkpoint_bytes > 0) {
               EXPECT_EQ(plan.reserved, of_kind.reserved);

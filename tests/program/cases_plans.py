@@ -118,6 +118,11 @@ def grids_that_fit(at):
     at(f"plan {deck} --device-memory {at.plan(f'{deck} zero.stage=3')['reserved_bytes'] + (64 << 10)}B", codes=(1,),
        says=("on 4 ranks these fit:", "needed", "bubble", "sends a step", "zero.stage=", "%"))
     at(f"plan {deck} zero.stage=3 {best} {limit}")
+    # Each grid with what it must undo of the deck.
+    said = at(f"plan {deck} parallel.pipe=2 'parallel.stage_layers=[3,1]' --device-memory {max(needs) - 1}", codes=(1,), says=("on 4 ranks these fit:",)).text
+    lines = re.findall(r"^  (parallel.pipe=.*?)  ", said, re.M)
+    assert lines and all("parallel.stage_layers=auto" in line for line in lines)
+    at(f"plan {deck} parallel.pipe=2 'parallel.stage_layers=[3,1]' {lines[-1]} {limit}")
     # One block, which no pipeline divides, of weights that outweigh all else: sharding alone helps. Of the stages that fit,
     # the one that sends least.
     block = f"{deck} {grids[1]} model.layers=1 model.width=256 "
