@@ -1,5 +1,6 @@
 #pragma once
 // Ranks whose steps are alike: of one stage, with one share of the heads and one of the experts.
+// They reserve as much as the first of them, or less where replicas leave checkpoints to it.
 #include <vector>
 
 #include "lib/plan/plan.hpp"

@@ -111,7 +111,7 @@ TEST(RankKinds, ReserveAsTheFirst) {
                                                  {"adapted", completed(adapted), 0},
                                                  {"nf4", completed(narrow), 0},
                                                  {"invariant", test::tiny_qwen(), 1}})
-    for (const auto& grid : {Grid{1, 5, 1}, Grid{2, 3, 1}, Grid{1, 2, 7}})
+    for (const auto& grid : {Grid{1, 5, 1}, Grid{2, 3, 1}, Grid{1, 1, 7}})
       for (const int stage : {0, 3})
         for (const int shard : {0, 1}) {
           PlanInput in;
