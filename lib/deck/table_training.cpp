@@ -189,7 +189,9 @@ KeySection schedule_section() {
           row("warmup_steps", &S::warmup_steps, "linear rise from 0 to lr")
               .in(0, step_most)
               .in_units("steps"),
-          row("min_lr", &S::min_lr, "learning rate where the decay ends").in(0, 1e3).in_f32(),
+          row("min_lr", &S::min_lr, "learning rate behind the decay, whose last step is above it")
+              .in(0, 1e3)
+              .in_f32(),
           row("decay_steps", &S::decay_steps, "length of the decay")
               .in(1, step_most)
               .in_units("steps")
