@@ -25,8 +25,8 @@ class Regex {
   explicit Regex(const std::string& pattern);
   // Returns a pattern that matches exactly `text`.
   static Regex literal(std::string_view text);
-  // Returns a Python pattern that matches only whole texts. Throws Error if PCRE2 would interpret it
-  // differently.
+  // Returns a Python pattern that matches only whole texts. Throws Error if PCRE2 would interpret
+  // it differently.
   static Regex of_whole_texts(const std::string& pattern);
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
