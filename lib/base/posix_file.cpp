@@ -52,6 +52,10 @@ static bool more_descriptors() {
 
 static int try_to_open(const fs::path& path, int flags) {
   if ((flags & O_ACCMODE) != O_RDONLY) report_size_limit();
+  if (path.native().find('\0') != std::string::npos) {  // the system would see another name
+    errno = EINVAL;
+    return -1;
+  }
   for (;;) {
     const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
     if (descriptor >= 0 || (errno != EINTR && (errno != EMFILE || !more_descriptors())))
@@ -158,6 +162,11 @@ void PosixFile::sync() {
   if (::fsync(descriptor_) != 0) fail_errno("write", path_, errno);
 }
 
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == name.npos;
+}
+
 std::string read_text(const fs::path& path) {
   const auto file = PosixFile::open(path);
   std::string text(static_cast<std::size_t>(file.size()), '\0');
@@ -218,6 +227,12 @@ bool is_there(const fs::path& path) {
   return type != fs::file_type::not_found;
 }
 
+void remove_path(const fs::path& path) {
+  std::error_code e;
+  fs::remove(path, e);
+  require(!e, "cannot remove {}: {}", path.string(), e.message());
+}
+
 void remove_tree(const fs::path& path) {
   std::error_code e;
   fs::remove_all(path, e);
@@ -229,6 +244,13 @@ void make_directory(const fs::path& path) {
   fs::create_directories(path, e);
   require(!e, "cannot create the directory {}: {}{}", path.string(), e.message(),
           advice(e.value()));
+}
+
+void require_folder_of(const fs::path& path) {
+  std::error_code unknown;
+  const auto folder = path.parent_path();
+  require(folder.empty() || fs::is_directory(folder, unknown),
+          "cannot write {}: there is no folder {}; make it first", path.string(), folder.string());
 }
 
 void sync_directory(const fs::path& path) {

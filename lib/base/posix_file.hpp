@@ -58,6 +58,9 @@ class PosixFile {
   int descriptor_ = -1;
 };
 
+// Can it be the name of a file in a folder: not empty, ".", "..", and without "/" and NUL?
+bool is_plain_name(std::string_view);
+
 std::string read_text(const std::filesystem::path&);
 // Creates a file with this content and syncs it. Throws Error if the path exists.
 void write_new(const std::filesystem::path&, std::string_view text);
@@ -71,9 +74,13 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& direc
 // Returns false only if the path does not exist. Throws Error if the file system does not answer. A
 // symbolic link exists even if its target does not.
 bool is_there(const std::filesystem::path&);
+void remove_path(
+    const std::filesystem::path&);  // a file, a link or an empty directory; may be gone
 void remove_tree(const std::filesystem::path&);
 // Creates a directory and its parents. An existing directory is not an error.
 void make_directory(const std::filesystem::path&);
+// Throws Error if the directory that would contain `path` does not exist.
+void require_folder_of(const std::filesystem::path& path);
 // Makes new names in a directory durable: they survive a crash.
 void sync_directory(const std::filesystem::path&);
 

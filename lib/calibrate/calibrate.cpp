@@ -6,6 +6,7 @@
 #include <iterator>
 #include <span>
 
+#include "lib/base/draft.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/seconds.hpp"
@@ -68,23 +69,19 @@ double agreement_seconds(const Communicator& node, const Stopwatch& watch) {
 
 // Seconds to write a file, which is gone then.
 double write_seconds(const std::filesystem::path& path, std::span<const std::byte> data) {
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);
   const auto begin = std::chrono::steady_clock::now();
   try {
-    auto file = PosixFile::create(path);
+    const Draft draft(path);  // never published
+    auto file = PosixFile::create(draft.path());
     file.write_at(data, 0);
     file.sync();
+    return seconds_since(begin);
   } catch (const Error& e) {
-    std::filesystem::remove(path, ignored);
     fail(
         "{}: a machine file goes where all ranks could write checkpoints, {} bytes each: name one "
         "elsewhere",
         e.what(), data.size());
   }
-  const double seconds = seconds_since(begin);
-  std::filesystem::remove(path, ignored);
-  return seconds;
 }
 
 double disk_bandwidth(const Communicator& world, const std::filesystem::path& folder) {
@@ -92,7 +89,7 @@ double disk_bandwidth(const Communicator& world, const std::filesystem::path& fo
   const std::vector<std::byte> data(bytes, std::byte{1});
   double seconds = 0;
   together(world, Pace::slow, [&] {
-    seconds = write_seconds(folder / fmt::format(".trireme-calibrate-{}", world.rank()), data);
+    seconds = write_seconds(folder / fmt::format("trireme-calibrate-{}", world.rank()), data);
   });
   world.all_reduce_max({&seconds, 1});
   return static_cast<double>(bytes) / seconds;

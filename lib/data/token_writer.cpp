@@ -1,11 +1,7 @@
 #include "lib/data/token_writer.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
+#include <system_error>
 
 #include "lib/base/error.hpp"
 #include "lib/base/posix_file.hpp"
@@ -44,25 +40,13 @@ void PackedTokens::append(std::span<const std::int32_t> ids, int token_bytes) {
   largest = std::max(largest, std::int64_t{most});
 }
 
-// No file that is there is opened: it may be left of a process of this number, or another
-// program's.
-static PosixFile create_beside(const std::filesystem::path& path, std::string_view end) {
-  const auto name = fmt::format("{}.{}", path.string(), ::getpid());
-  auto free = fmt::format("{}{}", name, end);
-  for (int i = 1; is_there(free); ++i) free = fmt::format("{}-{}{}", name, i, end);
-  return PosixFile::create(free);
-}
-
-TokenWriter::Part::~Part() {
-  if (!published) ::unlink(file.path().c_str());
-}
-
 void TokenWriter::Part::write(std::span<const std::byte> bytes) {
   file.write_at(bytes, size);
   size += static_cast<std::int64_t>(bytes.size());
 }
 
 static void require_replaceable(const std::filesystem::path& path, ExistingFile existing) {
+  require_folder_of(path);
   std::error_code unknown;
   const auto status = std::filesystem::symlink_status(path, unknown);
   if (!std::filesystem::exists(status)) return;
@@ -86,8 +70,8 @@ TokenWriter::TokenWriter(const std::filesystem::path& path, ExistingFile existin
   require_replaceable(path, existing);
   header_.token_bytes = token_bytes;
   header_.has_mask = mask == TargetMask::present;
-  part_ = std::make_unique<Part>(create_beside(path, ".part"));
-  if (header_.has_mask) mask_part_ = std::make_unique<Part>(create_beside(path, ".part.mask"));
+  part_ = std::make_unique<Part>(path, existing, "");
+  if (header_.has_mask) mask_part_ = std::make_unique<Part>(path, existing, ".mask");
   part_->write(std::array<std::byte, TokenFileHeader::bytes>{});
 }
 
@@ -131,19 +115,6 @@ void TokenWriter::write_mask() {
   write(mask_);
 }
 
-// A file that another program made of this name meanwhile stays, where the file system can promise
-// it.
-void TokenWriter::publish() {
-  require_replaceable(path_, existing_);
-  const auto& from = part_->file.path();
-  const bool stays = existing_ == ExistingFile::stays;
-  if (stays && ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0)
-    return;
-  if (stays && errno != EINVAL && errno != ENOSYS)
-    fail_errno("rename the finished file to", path_, errno);
-  rename_path(from, path_);
-}
-
 void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separator,
                          std::int64_t documents, const TokenizerSpec& tokenizer, Documents kind) {
   expect(part_ != nullptr, "a token file is finished once");
@@ -162,11 +133,10 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
 
   part_->file.write_at(header_.encoded(), 0);
   part_->file.sync();  // all is on disk before the rename publishes it
-  publish();
-  part_->published = true;
+  require_replaceable(path_, existing_);
+  part_->draft.publish();
   part_.reset();
   mask_part_.reset();
-  sync_directory(path_.parent_path());
 }
 
 }  // namespace trireme

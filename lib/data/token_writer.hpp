@@ -1,7 +1,6 @@
 #pragma once
 // Writes a token file of any length as a stream. The file appears under its name only when
-// `finish` has written the header and everything is on the disk; until then, and after an
-// interruption, there is at most a ".part" file that no reader opens.
+// `finish` has written the header and everything is on the disk (lib/base/draft.hpp).
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/draft.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/data/token_file.hpp"
 
 namespace trireme {
@@ -20,10 +21,6 @@ enum class TargetMask : std::uint8_t { absent, present };
 
 // Do two documents in a row, chosen and rejected, belong together?
 enum class Documents : std::uint8_t { single, pairs };
-
-// A file that has the name of the one to be written already: it stays, and nothing is written; or
-// it is replaced if it is a token file. Others stay always.
-enum class ExistingFile : std::uint8_t { stays, replaced };
 
 // Tokens of a piece of text, in the file's width, ready to be appended.
 struct PackedTokens {
@@ -39,7 +36,8 @@ struct PackedTokens {
 
 class TokenWriter {
  public:
-  // Throws Error when the file cannot be created, or what is there stays.
+  // Throws Error when the file cannot be created, or what is there stays: what is no token file
+  // does so always.
   TokenWriter(const std::filesystem::path&, ExistingFile, int token_bytes, TargetMask);
 
   int token_bytes() const { return header_.token_bytes; }
@@ -56,22 +54,19 @@ class TokenWriter {
               const TokenizerSpec&, Documents = Documents::single);
 
  private:
-  // Written from front to back, and removed unless it was published.
+  // Written from front to back.
   struct Part {
+    Draft draft;
     PosixFile file;
     std::int64_t size = 0;
-    bool published = false;
 
-    explicit Part(PosixFile f) : file(std::move(f)) {}
-    Part(const Part&) = delete;
-    Part& operator=(const Part&) = delete;
-    ~Part();
+    Part(const std::filesystem::path& target, ExistingFile existing, std::string_view kind)
+        : draft(target, existing, kind), file(PosixFile::create(draft.path())) {}
     void write(std::span<const std::byte>);
   };
 
   void write(std::span<const std::byte>);
   void write_mask();
-  void publish();
 
   std::filesystem::path path_;
   ExistingFile existing_;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/draft.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
 #include "lib/interchange/adapter_names.hpp"
@@ -13,7 +14,6 @@
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_names.hpp"
 #include "lib/interchange/safetensors.hpp"
-#include "lib/io/draft.hpp"
 
 namespace trireme {
 

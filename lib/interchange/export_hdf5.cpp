@@ -2,9 +2,9 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/draft.hpp"
 #include "lib/base/error.hpp"
 #include "lib/interchange/export.hpp"
-#include "lib/io/draft.hpp"
 #include "lib/io/weights_file.hpp"
 
 namespace trireme {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/draft.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
 #include "lib/interchange/chat_files.hpp"
@@ -13,7 +14,6 @@
 #include "lib/interchange/hf_names.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "lib/interchange/tokenizer_files.hpp"
-#include "lib/io/draft.hpp"
 
 namespace trireme {
 

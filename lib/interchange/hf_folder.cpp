@@ -9,6 +9,7 @@
 #include "lib/base/escaped.hpp"
 #include "lib/base/finite.hpp"
 #include "lib/base/json.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint.hpp"
 
 namespace trireme {
@@ -27,8 +28,8 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
     for (const auto& [tensor, file] : JsonFields{json}.object("weight_map").items()) {
       require(file.is_string(), "the file of {} is no text", escaped(tensor));
       index[tensor] = file.get<std::string>();
-      require(fs::path(index[tensor]).filename() == index[tensor] && index[tensor] != "..",
-              "'{}' is not a plain file name", escaped(index[tensor]));
+      require(is_plain_name(index[tensor]), "'{}' is not a plain file name",
+              escaped(index[tensor]));
     }
     require(!index.empty(), "it names no tensor");
     return index;

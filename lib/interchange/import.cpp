@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lib/base/array_names.hpp"
+#include "lib/base/draft.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/hub.hpp"
 #include "lib/base/json.hpp"
@@ -15,7 +16,6 @@
 #include "lib/interchange/hf_folder.hpp"
 #include "lib/interchange/tokenizer_files.hpp"
 #include "lib/io/checkpoint_save.hpp"
-#include "lib/io/draft.hpp"
 
 namespace trireme {
 

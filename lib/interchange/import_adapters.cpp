@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/array_names.hpp"
+#include "lib/base/draft.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/base/finite.hpp"
@@ -24,7 +25,6 @@
 #include "lib/interchange/import.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "lib/io/checkpoint_save.hpp"
-#include "lib/io/draft.hpp"
 
 namespace trireme {
 

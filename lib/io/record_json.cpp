@@ -6,6 +6,7 @@
 
 #include "lib/base/escaped.hpp"
 #include "lib/base/limits.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/text_parts.hpp"
 
 namespace trireme {
@@ -160,9 +161,8 @@ FileRecord file_from(const Json& json) {
   const JsonFields f{json};
   FileRecord r;
   r.name = f.text("name");
-  require(!r.name.empty() && r.name[0] != '.' && r.name.find('/') == std::string::npos &&
-              r.name.find('\0') == std::string::npos,
-          "'name' is not a plain file name: \"{}\"", escaped(r.name));
+  require(is_plain_name(r.name) && r.name[0] != '.', "'name' is not a plain file name: \"{}\"",
+          escaped(r.name));
   r.size = f.integer("size");
   r.hash = f.hash("xxh3_128");
   r.rank = static_cast<int>(f.integer("rank", -1, most_ranks));

@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -19,6 +18,7 @@
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/base/process_space.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/launch/batch_job.hpp"
 
@@ -26,19 +26,6 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-// "<boot>.<pid namespace>"; "-" where this system does not say.
-std::string this_pid_space() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat s {};
-  if (boot.empty() || ::stat("/proc/self/ns/pid", &s) != 0) return "-";
-  return fmt::format("{}.{}", boot, s.st_ino);
-}
-
-bool is_running(int process) {
-  return process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
-}
 
 // Opened anew for every look, as a network file system then asks its server.
 std::optional<PosixFile> open_lock(const fs::path& file) {
@@ -87,7 +74,7 @@ LockHolder this_process() {
           launch::restart_count(),
           ::getpid(),
           host_name(),
-          this_pid_space(),
+          this_process_space(),
           random_id()};
 }
 

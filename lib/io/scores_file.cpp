@@ -1,9 +1,9 @@
 #include "lib/io/scores_file.hpp"
 
+#include "lib/base/draft.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/limits.hpp"
 #include "lib/base/posix_file.hpp"
-#include "lib/io/draft.hpp"
 #include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
 

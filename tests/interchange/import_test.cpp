@@ -301,6 +301,9 @@ TEST_F(Import, FilesAndTheirIndexMustAgree) {
   json["weight_map"]["lm_head.weight"] = "../elsewhere.safetensors";
   folder.write("hf/model.safetensors.index.json", json.dump());
   expect_refused("not a plain file name");
+  json["weight_map"]["lm_head.weight"] = first + std::string("\0", 1);
+  folder.write("hf/model.safetensors.index.json", json.dump());
+  expect_refused("\\x00' is not a plain file name");
   json["weight_map"]["lm_head.weight"] = "gone.safetensors";
   json["weight_map"]["model.norm.weight"] = "lost\n.safetensors";
   folder.write("hf/model.safetensors.index.json", json.dump());

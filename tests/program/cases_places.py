@@ -19,6 +19,11 @@ ODD = {"a space": "a b", "quotes": "a'b\"c", "a dollar": "a$b", "a backslash": "
        "a star": "a*b", "a leading dash": "./-a", "a colon": "a:b", "bytes that are no UTF-8": "$(printf 'a\\377b')", "200 letters": "a" * 200, "many levels": "a/b/c/d/e/f"}
 
 
+# (command, the file that it writes, before it, start)
+WRITERS = [("tokenize more.txt --output new", "", "", "fresh"), ("export run new", "model.safetensors", "", "done"),
+           ("import hf new", "rank-00000.h5", "$TRIREME export run hf", "done"), ("report run -o new", "", "", "done")]
+
+
 def quoted(name):
     return name.replace("\\", "\\\\").replace('"', '\\"').replace("$b", "\\$b")
 
@@ -63,6 +68,15 @@ CASES = [
                                      (("step 12",), (r"\x1b\[K",), (("one rank that is asked not to", f"{TRAIN} --progress no"), ("into a pipe", f"{TRAIN[5:]} 2>&1 | cat"),
                                                                     ("two ranks", RANKS))))
       for name, command in commands),
+    # What commands that write a file leave: nothing when a signal ends them, and what SIGKILL leaves the next start removes.
+    *(Case(f"{command.split()[0]} gets {s}", [Run(command=f"exec $TRIREME {command}", faults=f"sync *.partial.*{file} 1 {s}; sync *.partial.*{file} 1 sleep:1000", codes=(code,),
+                                                 then="! ls -A | grep partial && [ ! -e new ]")],
+           setup=setup, start=start, finish="", fast=s == "SIGTERM")
+      for command, file, setup, start in WRITERS for s, code in (("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP", 129))),
+    *(Case(f"{command.split()[0]} is killed, and starts again",
+           [Run(command=f"exec $TRIREME {command}", faults=f"sync *.partial.*{file} 1 SIGKILL", codes=(137,), then="ls -A | grep partial"),
+            Run(command=f"$TRIREME {command}", says=("removed .*partial.*, which a process that died left",), then="! ls -A | grep partial && [ -e new ]")],
+           setup=setup, start=start, finish="", fast=True) for command, file, setup, start in WRITERS),
     # What `tokenize` leaves when it is killed: the file that was there, whole.
     *(Case(f"tokenize is killed {name}", [Run(command="exec $TRIREME tokenize more.txt --overwrite --output text.tokens", faults=rule, codes=(137,),
                                              then="cmp text.tokens ../../data/text.tokens; $TRIREME tokenize more.txt --output new.tokens; cmp new.tokens more.tokens")])
