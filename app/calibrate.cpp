@@ -11,6 +11,7 @@
 #include "app/launch.hpp"
 #include "app/output.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
@@ -24,11 +25,12 @@ namespace {
 struct CalibrateArguments {
   std::string file, operations, backend = "auto";
   std::int64_t threads = 0;
+  ExistingFile existing = ExistingFile::stays;
 };
 
 std::string text_of(const CalibrateArguments& a) {
-  return fmt::format("{} --operations-from '{}' --backend '{}' --threads {}", a.file, a.operations,
-                     a.backend, a.threads);
+  return fmt::format("{} --operations-from '{}' --backend '{}' --threads {} {}", a.file,
+                     a.operations, a.backend, a.threads, a.existing == ExistingFile::replaced);
 }
 
 // Ranks measure the same things at the same time.
@@ -67,6 +69,13 @@ MachineModel load_operations(const std::string& file, const BackendChoice& choic
   return m;
 }
 
+// What people add by hand to a file that was measured on one node.
+LinkRates far_before(const CalibrateArguments& a) {
+  if (a.existing == ExistingFile::stays || !is_there(a.file) || read_text(a.file).empty())
+    return {};
+  return load_machine(a.file).far;
+}
+
 int measure(const Communicator& world, const CalibrateArguments& a) {
   Deck deck;
   deck.run.backend = a.backend;
@@ -90,17 +99,22 @@ int measure(const Communicator& world, const CalibrateArguments& a) {
                        choice.name == "host" ? " of " + counted(choice.threads, "thread") : "");
   if (!a.operations.empty())
     together(world, [&] { s.operations = load_operations(a.operations, choice, s); });
-  std::filesystem::path folder = std::filesystem::path(a.file).parent_path();
+  const auto folder = std::filesystem::path(a.file).parent_path();
   s.disk = folder.empty() ? "." : folder;
-  together(world, [&] {
-    require(std::filesystem::is_directory(s.disk),
-            "{}: there is no folder {} to write it to: make it first", a.file, s.disk.string());
-  });
-  at_root(world, [&] { require_replaceable(a.file, machine_file); });
-  const auto begin = std::chrono::steady_clock::now();
-  const auto machine = calibrate(*backend, world, s);
+  together(world, [&] { require_folder_of(a.file); });
+  LinkRates far;
   at_root(world, [&] {
-    replace_atomically(a.file, machine_text(machine));
+    require_output(a.file, machine_file, a.existing);
+    far = far_before(a);
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  auto machine = calibrate(*backend, world, s);
+  at_root(world, [&] {
+    if (!machine.far.bandwidth && !machine.far.latency && (far.bandwidth || far.latency)) {
+      machine.far = far;
+      log_info("[far] of {} is kept: links between nodes were not measured", a.file);
+    }
+    write_output(a.file, machine_file, a.existing, machine_text(machine));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     say("{}: {}, measured in {:.0f} s\n", a.file, machine.name, took.count());
   });
@@ -116,6 +130,7 @@ void add_calibrate(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("file", a->file, "the machine file to write (TOML)")
       ->required()
       ->transform(with_environment());
+  add_overwrite(*command, a->existing);
   command
       ->add_option("--operations-from", a->operations,
                    "take rates of operations from this file, and measure links alone")

@@ -25,10 +25,12 @@ struct EvaluateArguments {
   std::vector<std::string> data;
   std::int64_t samples = 0;
   std::string questions, output;
+  ExistingFile existing = ExistingFile::stays;
 
   std::string text() const {
-    return fmt::format("evaluate {} --data {} --samples {} --multiple-choice '{}' --output '{}'",
-                       model.text(), fmt::join(data, " "), samples, questions, output);
+    return fmt::format("evaluate {} --data {} --samples {} --multiple-choice '{}' --output '{}' {}",
+                       model.text(), fmt::join(data, " "), samples, questions, output,
+                       existing == ExistingFile::replaced);
   }
 };
 
@@ -78,7 +80,7 @@ std::string read_as(const Deck& deck) {
 
 int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   if (!a.questions.empty())
-    return evaluate_choices(world, a.model, a.questions, a.output, a.samples);
+    return evaluate_choices(world, a.model, a.questions, a.output, a.existing, a.samples);
   const auto loaded = LoadedModel::open(world, a.model, LossesAre::of_run,
                                         [&](Deck& deck) { measure_pairs(a, deck); });
   auto& model = *loaded;
@@ -133,10 +135,11 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
                                      "questions, as HellaSwag's: JSON lines of ctx, endings, label")
                         ->excludes("--data")
                         ->transform(with_environment());
-  command->add_option("--output", a->output, "a line of JSON for each question")
-      ->needs(questions)
-      ->transform(output_named)
-      ->transform(with_environment());
+  auto* output = command->add_option("--output", a->output, "a line of JSON for each question")
+                     ->needs(questions)
+                     ->transform(output_named)
+                     ->transform(with_environment());
+  add_overwrite(*command, a->existing)->needs(output);
   command->callback([&chosen, a] {
     chosen = [a] {
       return on_all_ranks(a->text(),

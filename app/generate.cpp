@@ -32,16 +32,19 @@ struct GenerateArguments {
   std::int64_t tokens = 100, batch = 8;
   bool ignore_eos = false, no_cache = false, chat = false;
   std::string chat_template;
+  ExistingFile existing = ExistingFile::stays;
   Sampling sampling;
+
+  const FileKind& kind() const { return chat ? answered_conversations_file : continuations_file; }
 
   std::string text() const {
     return fmt::format(
-        "generate {} --prompt '{}' --prompt-file '{}' --prompts '{}' --output '{}' --stop {} "
+        "generate {} --prompt '{}' --prompt-file '{}' --prompts '{}' --output '{}' {} --stop {} "
         "--tokens {} --batch-size {} --ignore-eos {} --no-cache {} --chat {} --template '{}' {} {} "
         "{} {}",
-        model.text(), prompt, prompt_file, prompts, output, fmt::join(stop, " "), tokens, batch,
-        ignore_eos, no_cache, chat, chat_template, sampling.temperature, sampling.top_k,
-        sampling.top_p, sampling.seed);
+        model.text(), prompt, prompt_file, prompts, output, existing == ExistingFile::replaced,
+        fmt::join(stop, " "), tokens, batch, ignore_eos, no_cache, chat, chat_template,
+        sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed);
   }
 };
 
@@ -73,7 +76,7 @@ std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArgument
   if (!path.empty()) {
     at_root(world, Pace::slow, [&] {
       require_another_file(a.output, path);
-      require_rewritable(a.output, a.chat ? answered_conversations_file : continuations_file);
+      if (!a.output.empty()) require_output(a.output, a.kind(), a.existing);
       text = read_text(path);
     });
     world.broadcast(text);
@@ -202,12 +205,13 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
   } else if (a.prompts.empty()) {
     print_one(prompts[0], texts, settings, stops, run);
   } else {
-    ContinuationWriter writer(a.output);
+    ContinuationWriter writer(a.output, a.kind(), a.existing);
     settings.ended = [&](std::size_t i, const Continued& c) {
       writer.add(i, prompts[i], texts.of(i, c.ids), static_cast<std::int64_t>(c.ids.size()),
                  name_of(c.ended));
     };
     run();
+    writer.finish();
   }
   return 0;
 }
@@ -234,10 +238,13 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
                                  "prompts are what a user says, or, in a .jsonl, conversations; "
                                  "what is printed is the answer");
   add_template_option(*command, a->chat_template)->needs(chat);
-  command->add_option("--output", a->output, "where their texts go as JSON lines (default: stdout)")
-      ->needs(prompts)
-      ->transform(output_named)
-      ->transform(with_environment());
+  auto* output = command
+                     ->add_option("--output", a->output,
+                                  "where their texts go as JSON lines (default: stdout)")
+                     ->needs(prompts)
+                     ->transform(output_named)
+                     ->transform(with_environment());
+  add_overwrite(*command, a->existing)->needs(output);
   command->add_option("--batch-size", a->batch, "how many of them at a time, on each data rank")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

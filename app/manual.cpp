@@ -1,12 +1,11 @@
 #include "app/manual.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <fmt/ranges.h>
+
 #include <vector>
 
 #include "app/commands.hpp"
-#include "lib/base/error.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/version.hpp"
 
 namespace trireme {
@@ -90,8 +89,9 @@ std::string page(const CLI::App& app, const CLI::App& root) {
       text += ".TP\n.BR " + roff(page_name(*s)) + " (1)\n" + roff(s->get_description()) + "\n";
   }
   text +=
-      ".SH EXIT STATUS\n0: done; 75: `trireme train` stopped early with a checkpoint and can go "
-      "on; anything else: an error, which is said on standard error.\n";
+      ".SH EXIT STATUS\n0: done; 2: the command line is wrong; 75: `trireme train` stopped early "
+      "with a checkpoint and can go on; 128 + N: ended by signal N; anything else: an error, which "
+      "is said on standard error.\n";
   text += ".SH SEE ALSO\n";
   std::vector<std::string> others;
   for (const auto* other : all)
@@ -104,14 +104,9 @@ std::string page(const CLI::App& app, const CLI::App& root) {
 void write_manual(const CLI::App& root, const std::filesystem::path& folder) {
   const auto write = [&](const CLI::App& app) {
     const auto path = folder / (page_name(app) + ".1");
-    std::ofstream file(path, std::ios::trunc);
-    file << page(app, root);
-    file.close();
-    require(file.good(), "cannot write {}: {}", path.string(), std::strerror(errno));
+    replace_atomically(path, page(app, root));
   };
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  require(!failed, "cannot make the folder {}: {}", folder.string(), failed.message());
+  make_directory(folder);
   write(root);
   for (const auto* s :
        root.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); }))

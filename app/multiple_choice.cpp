@@ -1,10 +1,7 @@
 #include "app/multiple_choice.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 
 #include "app/json_lines.hpp"
 #include "app/output.hpp"
@@ -79,7 +76,7 @@ std::string line(std::string_view by, std::int64_t right, std::int64_t n) {
 }
 
 void report(const std::vector<Question>& questions, const std::vector<std::vector<Score>>& scores,
-            const std::string& output) {
+            const std::string& output, ExistingFile existing) {
   std::int64_t by_sum = 0, by_mean = 0;
   std::string rows;
   for (std::size_t i = 0; i < questions.size(); ++i) {
@@ -95,11 +92,7 @@ void report(const std::vector<Question>& questions, const std::vector<std::vecto
     }
     rows += row.dump() + "\n";
   }
-  if (!output.empty()) {
-    std::ofstream file(output, is_open_already(output) ? std::ios::app : std::ios::binary);
-    file << rows << std::flush;
-    require(file.good(), "cannot write {}: {}", output, std::strerror(errno));
-  }
+  if (!output.empty()) write_output(output, answers_file, existing, rows);
   const auto n = std::ssize(questions);
   fmt::print("{:<16}  {:>8}  {:>8}\n{}{}", "ending by", "accuracy", "error",
              line("sum of logs", by_sum, n), line("mean a token", by_mean, n));
@@ -108,11 +101,11 @@ void report(const std::vector<Question>& questions, const std::vector<std::vecto
 }  // namespace
 
 int evaluate_choices(const Communicator& world, const ModelArguments& a, const std::string& path,
-                     const std::string& output, std::int64_t samples) {
+                     const std::string& output, ExistingFile existing, std::int64_t samples) {
   std::string text;
   at_root(world, Pace::slow, [&] {
     require_another_file(output, path);
-    require_rewritable(output, answers_file);
+    if (!output.empty()) require_output(output, answers_file, existing);
     text = read_text(path);
   });
   world.broadcast(text);
@@ -128,7 +121,7 @@ int evaluate_choices(const Communicator& world, const ModelArguments& a, const s
     }
   });
   const auto scores = score(model->trainer(), encoded);
-  at_root(world, Pace::slow, [&] { report(questions, scores, output); });
+  at_root(world, Pace::slow, [&] { report(questions, scores, output, existing); });
   return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "app/output.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -8,6 +10,7 @@
 #include <system_error>
 
 #include "lib/base/error.hpp"
+#include "lib/base/posix_file.hpp"
 
 namespace trireme {
 
@@ -21,27 +24,90 @@ std::string output_named(std::string name) {
   return name == "-" ? "/dev/stdout" : name;
 }
 
-void require_replaceable(const std::string& output, const FileKind& kind) {
+// /dev/stdout and its like, which may be a file that others write to: nothing in it is replaced.
+static bool is_open_already(const std::string& path) {
+  return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/");
+}
+
+static bool is_stream(const std::string& path) {
   std::error_code unknown;
-  if (!std::filesystem::exists(output, unknown)) return;
-  require(std::filesystem::is_regular_file(output, unknown),
-          "{} is no regular file, which a {} can replace: name another", output, kind.what);
-  std::ifstream file(output, std::ios::binary);
-  require(file.good(), "cannot read {}, which would be replaced: {}", output, std::strerror(errno));
+  const auto type = std::filesystem::status(path, unknown).type();
+  return is_open_already(path) ||
+         (type != std::filesystem::file_type::regular && std::filesystem::exists(path, unknown));
+}
+
+static bool is_of_kind(const std::string& path, const std::string& head, std::size_t most,
+                       const FileKind& kind) {
+  const bool marked = head.find(kind.mark) != std::string::npos ||
+                      (!kind.begin.empty() && head.size() == most);  // it may come later
+  require(head.empty() || (head.starts_with(kind.begin) && marked),
+          "{} is there and no {}: name another file for it", path, kind.what);
+  return !head.empty();
+}
+
+void require_output(const std::string& path, const FileKind& kind, ExistingFile existing) {
+  std::error_code unknown;
+  require(!std::filesystem::is_directory(path, unknown), "{} is a folder: name a file for the {}",
+          path, kind.what);
+  if (is_stream(path)) return;
+  require_folder_of(path);
+  if (!is_there(path)) return;
+  std::ifstream file(path, std::ios::binary);
+  require(file.good(), "cannot read {}, which would be replaced: {}", path, std::strerror(errno));
   constexpr std::size_t most = 1 << 20;
   std::string head(most, '\0');
   file.read(head.data(), most);
   head.resize(static_cast<std::size_t>(file.gcount()));
-  const bool marked = head.find(kind.mark) != std::string::npos ||
-                      (!kind.begin.empty() && head.size() == most);  // it may come later
-  require(head.empty() || (head.starts_with(kind.begin) && marked),
-          "{} is there and no {}: name another file for it", output, kind.what);
+  const bool full = is_of_kind(path, head, most, kind);
+  require(!full || existing == ExistingFile::replaced,
+          "{} is there: name another file, or replace it with --overwrite", path);
 }
 
-void require_rewritable(const std::string& output, const FileKind& kind) {
+// Behind a link the file that it leads to is replaced.
+static std::filesystem::path place_of_output(const std::string& path) {
   std::error_code unknown;
-  if (!is_open_already(output) && std::filesystem::is_regular_file(output, unknown))
-    require_replaceable(output, kind);
+  const auto place = std::filesystem::weakly_canonical(path, unknown);
+  return unknown ? std::filesystem::path(path) : place;
+}
+
+OutputFile::OutputFile(const std::string& path, const FileKind& kind, ExistingFile existing)
+    : path_(path), file_(nullptr, &std::fclose) {
+  require_output(path, kind, existing);
+  const bool stream = is_stream(path);
+  if (!stream) {
+    // One that is empty may be replaced.
+    const bool there = is_there(path);
+    draft_.emplace(place_of_output(path), there ? ExistingFile::replaced : ExistingFile::stays);
+  }
+  const auto written = draft_ ? draft_->path().string() : path;
+  file_.reset(std::fopen(written.c_str(), draft_ ? "wbxe" : "abe"));
+  require(file_ != nullptr, "cannot write {}: {}", path_, std::strerror(errno));
+}
+
+void OutputFile::write(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() &&
+                       std::fflush(file_.get()) == 0;
+  require(written, "cannot write {}: {}", path_, std::strerror(errno));
+}
+
+void OutputFile::finish() {
+  const bool synced = !draft_ || ::fsync(::fileno(file_.get())) == 0;
+  require(synced, "cannot write {}: {}", path_, std::strerror(errno));
+  file_.reset();
+  if (draft_) draft_->publish();
+}
+
+void write_output(const std::string& path, const FileKind& kind, ExistingFile existing,
+                  std::string_view text) {
+  OutputFile file(path, kind, existing);
+  file.write(text);
+  file.finish();
+}
+
+CLI::Option* add_overwrite(CLI::App& command, ExistingFile& existing) {
+  return command.add_flag_callback(
+      "--overwrite", [&existing] { existing = ExistingFile::replaced; },
+      "replace the file that is there");
 }
 
 void print(std::string_view text) {

@@ -1,11 +1,16 @@
 #pragma once
-// The standard output of a subcommand.
+// What a subcommand writes: its standard output, and files.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "lib/base/draft.hpp"
 #include "lib/base/escaped.hpp"
 
 namespace trireme {
@@ -34,16 +39,31 @@ inline constexpr FileKind answered_conversations_file{"file of answered conversa
                                                       "{\"messages\":", "\"ended\":\""};
 inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"by_sum\":"};
 
-// Of an option: - is standard output.
+// Returns the path that an option names: "-" is standard output.
 std::string output_named(std::string name);
-// /dev/stdout and its like, which may be a file that others write to: nothing in it is replaced.
-inline bool is_open_already(const std::string& output) {
-  return output == "/dev/stdout" || output == "/dev/stderr" || output.rfind("/dev/fd/", 0) == 0;
-}
-// Error where there is something of that name other than an empty file or one of the kind.
-void require_replaceable(const std::string& output, const FileKind&);
-// The same of a regular file; a device or a pipe is written to.
-void require_rewritable(const std::string& output, const FileKind&);
+// Error where it cannot be written: it is a folder, there is something of that name other than an
+// empty file or one of the kind, or such a file stays.
+void require_output(const std::string& path, const FileKind&, ExistingFile);
+
+// A file that appears under its name when it is finished, over none that stays. What is no regular
+// file, such as a pipe, gets all as it is written.
+class OutputFile {
+ public:
+  // Error as above, too.
+  OutputFile(const std::string& path, const FileKind&, ExistingFile);
+  void write(std::string_view);
+  void finish();  // once
+
+ private:
+  std::string path_;
+  std::optional<Draft> draft_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+// All of it.
+void write_output(const std::string& path, const FileKind&, ExistingFile, std::string_view text);
+
+// --overwrite of a command that writes a file.
+CLI::Option* add_overwrite(CLI::App&, ExistingFile&);
 
 // Flushes stdout; Error when something printed could not be written.
 void flush_output();

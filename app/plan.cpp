@@ -8,7 +8,6 @@
 #include "app/output.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/posix_file.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/keys/quantity.hpp"
@@ -24,6 +23,7 @@ struct PlanArguments {
   PlannedRun run;
   std::string device_memory;
   std::string machine, trace;
+  ExistingFile existing = ExistingFile::stays;  // of the name of `trace`
   bool json = false, search = false;
 };
 
@@ -36,8 +36,7 @@ Prediction predict_run(const PlanArguments& a, const MachineModel& machine, cons
   const RunInput run{total_steps(deck.train, deck.model.context), deck.checkpoint,
                      deck.precision.tf32};
   if (!a.trace.empty()) {
-    require_replaceable(a.trace, trace_file);
-    replace_atomically(a.trace, prediction_trace(kinds, times));
+    write_output(a.trace, trace_file, a.existing, prediction_trace(kinds, times));
   }
   return predict(input, run, machine, times, checkpoint);
 }
@@ -153,6 +152,7 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
 }
 
 void plan(PlanArguments a) {
+  if (!a.trace.empty()) require_output(a.trace, trace_file, a.existing);
   const auto limit = device_memory(a);
   if (a.search) return search_plans(a, limit);
   const auto asked = load_deck(a.run.deck.path, a.run.deck.overrides);
@@ -208,6 +208,7 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   auto* trace = command->add_option("--trace", a->trace,
                                     "write the predicted step there, as run.trace_steps does");
   trace->needs(machine)->transform(output_named)->transform(with_environment());
+  add_overwrite(*command, a->existing)->needs(trace);
   auto* json = command->add_flag("--json", a->json, "as JSON");
   command
       ->add_flag("--search", a->search,

@@ -1,11 +1,8 @@
 #include "app/prompts.hpp"
 
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "app/json_lines.hpp"
-#include "app/output.hpp"
 #include "lib/base/error.hpp"
 #include "lib/data/chat_text.hpp"
 #include "lib/run/generation.hpp"
@@ -69,14 +66,9 @@ std::vector<std::int32_t> ids_of(const Prompt& prompt, const Tokenizer& tokenize
   return ids;
 }
 
-void ContinuationWriter::Close::operator()(std::FILE* f) const {
-  if (f != stdout) std::fclose(f);
-}
-
-ContinuationWriter::ContinuationWriter(const std::filesystem::path& path)
-    : path_(path),
-      file_(path.empty() ? stdout : std::fopen(path.c_str(), is_open_already(path) ? "ab" : "wb")) {
-  require(file_ != nullptr, "cannot write {}: {}", path.string(), std::strerror(errno));
+ContinuationWriter::ContinuationWriter(const std::string& path, const FileKind& kind,
+                                       ExistingFile existing) {
+  if (!path.empty()) file_.emplace(path, kind, existing);
 }
 
 void ContinuationWriter::add(std::size_t index, const Prompt& prompt, const std::string& text,
@@ -105,13 +97,19 @@ void ContinuationWriter::add(std::size_t index, const Prompt& prompt, const std:
   waiting_[index] = row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   while (!waiting_.empty() && waiting_.begin()->first == next_) {
     const auto& line = waiting_.begin()->second;
-    const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
-                         std::fflush(file_.get()) == 0;
-    require(written, "cannot write {}: {}", path_.empty() ? "the output" : path_.string(),
-            std::strerror(errno));
+    if (file_) {
+      file_->write(line);
+    } else {
+      print(line);
+      flush_output();
+    }
     waiting_.erase(waiting_.begin());
     ++next_;
   }
+}
+
+void ContinuationWriter::finish() {
+  if (file_) file_->finish();
 }
 
 }  // namespace trireme

@@ -1,15 +1,14 @@
 #pragma once
 // Many prompts in a file, and what became of them.
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "app/output.hpp"
 #include "lib/data/chat_template.hpp"
 #include "lib/data/conversation.hpp"
 #include "lib/data/tokenizer.hpp"
@@ -40,18 +39,16 @@ std::vector<std::int32_t> ids_of(const Prompt&, const Tokenizer&, const ChatTemp
 // A line of JSON for each prompt in their order, written as soon as those before it are there.
 class ContinuationWriter {
  public:
-  // To stdout when `path` is empty. Error when it cannot be opened.
-  explicit ContinuationWriter(const std::filesystem::path& path);
+  // To stdout when `path` is empty.
+  ContinuationWriter(const std::string& path, const FileKind&, ExistingFile);
   // A conversation gets the text as its answer.
   void add(std::size_t index, const Prompt&, const std::string& text, std::int64_t tokens,
            std::string_view ended);
+  // After the last: the file appears.
+  void finish();
 
  private:
-  struct Close {
-    void operator()(std::FILE*) const;
-  };
-  std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  std::optional<OutputFile> file_;
   std::size_t next_ = 0;
   std::map<std::size_t, std::string> waiting_;
 };

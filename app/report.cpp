@@ -12,7 +12,6 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
-#include "lib/base/posix_file.hpp"
 #include "lib/base/version.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/deck/teacher.hpp"
@@ -28,6 +27,7 @@ using Json = nlohmann::ordered_json;
 struct ReportArguments {
   std::vector<std::string> runs;
   std::string output = "report.html";
+  ExistingFile existing = ExistingFile::stays;
 };
 
 // As `trireme plan` would say of the run's own deck, on the backend that it ran on.
@@ -55,6 +55,7 @@ void add_plan_to(Json& run, const Deck& deck) {
 }
 
 int report(const ReportArguments& a) {
+  require_output(a.output, report_page_file, a.existing);
   Json runs = Json::array();
   std::optional<Deck> first;  // of the first run, which the others are compared with
   for (const auto& path : a.runs) {
@@ -84,8 +85,7 @@ int report(const ReportArguments& a) {
   const Json all = {
       {"version", version()}, {"made", fmt::format("{:%Y-%m-%d %H:%M}", local)}, {"runs", runs}};
   const auto page = report_page(all);
-  require_replaceable(a.output, report_page_file);
-  replace_atomically(a.output, page);
+  write_output(a.output, report_page_file, a.existing, page);
   for (const auto& run : all.at("runs"))
     for (const auto& problem : run.at("problems"))
       say("{}: {}\n", run.at("path").get<std::string>(), problem.get<std::string>());
@@ -107,6 +107,7 @@ void add_report(CLI::App& app, std::function<int()>& chosen) {
       ->capture_default_str()
       ->transform(output_named)
       ->transform(with_environment());
+  add_overwrite(*command, a->existing);
   command->callback([&chosen, a] { chosen = [a] { return report(*a); }; });
 }
 

@@ -123,9 +123,7 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
           ->required();
   auto* output =
       command->add_option("-o,--output", a->output, "the token file to write")->required();
-  command->add_flag_callback(
-      "--overwrite", [a] { a->options.existing = ExistingFile::replaced; },
-      "replace a token file that is there");
+  add_overwrite(*command, a->options.existing);
   command->add_option("--tokenizer", a->tokenizer,
                       "bytes (default for text), a Hugging Face tokenizer.json or its folder, a "
                       "SentencePiece .model file, or a table of tiktoken");

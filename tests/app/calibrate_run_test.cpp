@@ -47,7 +47,22 @@ TEST_F(CalibrateRun, MeasuresLinksAloneBesideOperations) {
   EXPECT_GT(after.disk_write.value_or(0), 0);
   EXPECT_FALSE(after.far.bandwidth);  // there is one node
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
-    EXPECT_FALSE(entry.path().filename().string().starts_with(".trireme")) << entry.path();
+    EXPECT_FALSE(entry.path().filename().string().find("trireme") != std::string::npos)
+        << entry.path();
+}
+
+TEST_F(CalibrateRun, ReplacesAFileOnlyWhenAskedAndKeepsLinksAddedByHand) {
+  before_.far = {.latency = 2e-6, .bandwidth = 5e9};
+  write("new.toml", before_);
+  const auto text = contents_of(folder / "new.toml");
+  const auto refused = here(calibrate + known);
+  EXPECT_NE(refused.code, 0);
+  EXPECT_NE(refused.err.find("new.toml is there"), std::string::npos) << refused.err;
+  EXPECT_EQ(contents_of(folder / "new.toml"), text);
+  const auto made = here(calibrate + known + "--overwrite");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(contents_of(folder / "new.toml"), text);
+  EXPECT_EQ(load_machine(folder / "new.toml").far.bandwidth, 5e9);
 }
 
 TEST_F(CalibrateRun, TakesOperationsOfSuchRanksAlone) {
@@ -75,9 +90,10 @@ TEST_F(CalibrateRun, NeedsAsManyRanksOnEachNode) {
 }
 
 TEST_F(CalibrateRun, EndsOnAllRanksWhereOneCannotWrite) {
-  std::filesystem::create_directories(folder / ".trireme-calibrate-1/in the way");
-  expect_refused("$MPIEXEC -n 2 " + calibrate + known,
-                 "rank 1: cannot create ./.trireme-calibrate-1: File exists: a machine file goes");
+  std::filesystem::create_directories(folder / "trireme-calibrate-1/in the way");
+  expect_refused(
+      "$MPIEXEC -n 2 " + calibrate + known,
+      "trireme-calibrate-1 exists: remove it first, or give another name: a machine file");
 }
 
 TEST_F(CalibrateRun, NeedsTheSameArgumentsOnAllRanks) {

@@ -207,7 +207,10 @@ def predicted_trace(at):
     with_machines(at)
     at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace deck.toml", codes=(1,), says=("deck.toml is there and no trace of a step",))
     at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json")
-    at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json")  # one that is there is replaced
+    (at / "t.json").write_text('{"traceEvents":[]}')  # a run's, as it was measured
+    at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json", codes=(1,), says=("t.json is there.*--overwrite",))
+    assert at.json("t.json") == {"traceEvents": []}
+    at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json --overwrite")
     events = at.json("t.json")["traceEvents"]
     assert len({e["pid"] for e in events}) == 2  # a stage each
     assert {"forward", "backward", "send", "receive", "step"} <= {e["name"] for e in events}
