@@ -121,31 +121,4 @@ void compare_with_initial(const Deck& deck, const CheckpointReader& initial) {
                 initial.directory().string(), fmt::join(differences, "; "));
 }
 
-static bool is_within(const fs::path& path, const fs::path& directory) {
-  std::error_code e;
-  const auto rest =
-      fs::weakly_canonical(path, e).lexically_relative(fs::weakly_canonical(directory, e));
-  return !rest.empty() && *rest.begin() != "..";
-}
-
-static void require_elsewhere(const fs::path& needed, const fs::path& run, std::string_view why) {
-  require(!is_within(needed, run), "--overwrite would remove {}, which {}: give another --run-dir",
-          needed.string(), why);
-}
-
-void require_inputs_survive_overwrite(const Deck& deck, const fs::path& run) {
-  if (deck.model.adapter.rank > 0)
-    require_elsewhere(deck.model.init_from, run, "the adapters of this run stand beside");
-  if (deck.train.objective == Objective::distill)
-    require_elsewhere(deck.distill.teacher, run, "this run learns from");
-}
-
-void require_teacher_of_another_run(const Deck& deck, const fs::path& run) {
-  require(deck.train.objective != Objective::distill ||
-              !is_within(deck.distill.teacher, run / "checkpoints"),
-          "distill.teacher: {} is a checkpoint of this very run, which removes its older ones, and "
-          "could then not go on: give another --run-dir, or copy the teacher elsewhere",
-          deck.distill.teacher);
-}
-
 }  // namespace trireme

@@ -27,10 +27,4 @@ CheckpointReader open_teacher(const Communicator& world, Deck&, const Checkpoint
 // Warns where the model that the first weights are of computes otherwise than the deck's.
 void compare_with_initial(const Deck&, const CheckpointReader&);
 
-// Error when the run directory, which is about to be overwritten, holds the base of its adapters or
-// its teacher.
-void require_inputs_survive_overwrite(const Deck&, const std::filesystem::path& run);
-// Error when the teacher is one of the run directory's own checkpoints.
-void require_teacher_of_another_run(const Deck&, const std::filesystem::path& run);
-
 }  // namespace trireme

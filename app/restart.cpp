@@ -101,9 +101,7 @@ std::string named(const Communicator& world, const std::string& restart) {
   // Elements are checked when they are loaded.
   if (const auto damage = damage_of(world, path, Check::metadata))
     throw SharedError(
-        fmt::format("--restart {}: {} -- where its shards are intact, `trireme inspect {} "
-                    "--repair` mends it; or name an older checkpoint",
-                    restart, *damage, path));
+        fmt::format("--restart {}: {}; or name an older checkpoint", restart, *damage));
   return path;
 }
 

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <system_error>
 
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_lock.hpp"
 #include "lib/launch/batch_job.hpp"
@@ -15,6 +18,7 @@ JobStart start_of(const TrainArguments& a) {
   auto command = a.deck.path;
   for (const auto& o : a.deck.overrides) command += " " + o;
   if (!a.restart.empty()) command += " --restart " + a.restart;
+  if (a.or_start) command += " --or-start";
   if (a.overwrite) command += " --overwrite";
   if (a.other_model == OtherModel::allowed) command += " --allow-other-model";
   return {launch::job_id(), launch::restart_count(), command};
@@ -71,6 +75,15 @@ StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run
   const bool here =
       asked.restart == "latest" || is_checkpoint_of(find_checkpoint(asked.restart), run);
   return {here ? Existing::restart : Existing::refuse, asked.restart};
+}
+
+void require_run_to_restart(const TrainArguments& a, const std::filesystem::path& run) {
+  if (a.restart != "latest" || a.or_start) return;
+  const auto holds = [&](const char* name) { return is_there(run / name); };
+  require(std::ranges::any_of(std::array{"checkpoints", "outcome.json", "history.csv"}, holds),
+          "--restart latest: there is no run in {}: correct --run-dir, or add --or-start to begin "
+          "one there",
+          run.string());
 }
 
 void stop_if_asked(const Communicator& world, bool asked_here) {

@@ -14,7 +14,7 @@ namespace trireme {
 struct TrainArguments {
   DeckArguments deck;
   std::string restart, run_dir, time_limit;
-  bool overwrite = false, print_run_dir = false;
+  bool overwrite = false, or_start = false, print_run_dir = false;
   OtherModel other_model = OtherModel::refused;
 };
 
@@ -35,6 +35,9 @@ struct StartMode {
 // begins once more as asked, in its own directory. Error when a checkpoint cannot be found, and
 // where it would overwrite checkpoints that may be of an earlier start.
 StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run, const JobStart&);
+
+// Error where `latest` is asked of a directory that holds no run, unless --or-start is given.
+void require_run_to_restart(const TrainArguments&, const std::filesystem::path& run);
 
 // On all ranks: one of them was asked to stop before training began, and nothing was changed.
 struct StoppedEarly : SharedError {

@@ -12,6 +12,7 @@
 #include "app/prepare.hpp"
 #include "app/restart.hpp"
 #include "app/run_end.hpp"
+#include "app/run_inputs.hpp"
 #include "app/run_start.hpp"
 #include "app/train_log.hpp"
 #include "lib/base/error_text.hpp"
@@ -228,6 +229,7 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
   const StartMode asked{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
   Start s{run_path(world, run_of(a, deck)), start_of(a), asked, {}, {}};
   at_root(world, Pace::slow, [&] {
+    require_run_to_restart(a, s.run);
     s.mode = start_mode_of(asked, s.run, s.job);
     if (!is_there(s.run)) return;
     lock_directory(s.directory, s.run, s.mode.existing, signals);
@@ -284,7 +286,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   // 2. All that it reads.
   auto in = open_inputs(world, std::move(deck), start.from);
   if (start.mode.existing == Existing::overwrite)
-    together(world, [&] { require_inputs_survive_overwrite(in.deck, start.run); });
+    at_root(world, Pace::slow,
+            [&] { require_inputs_survive_overwrite(a.deck.path, in.deck, start.run); });
   together(world, [&] { require_teacher_of_another_run(in.deck, start.run); });
   compare_models(world, in, a.other_model);
   together(world, [&] { require_countable(in.deck.train, in.deck.model.context, in.meta); });
@@ -348,6 +351,10 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
           "go on from a checkpoint: \"latest\" of the run directory, or one by its directory")
       ->transform(with_environment());
   command
+      ->add_flag("--or-start", a->or_start,
+                 "with --restart latest: begin a run where there is none yet")
+      ->needs("--restart");
+  command
       ->add_flag_callback(
           "--allow-other-model", [a] { a->other_model = OtherModel::allowed; },
           "with --restart: train on where [model] computes otherwise than the checkpoint's")
@@ -372,8 +379,12 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
       ->check(CLI::IsMember({"auto", "yes", "no"}));
   command->add_flag("--print-run-dir", a->print_run_dir,
                     "say where the run would write, and do no more");
-  command->callback(
-      [&chosen, a] { chosen = [a] { return a->print_run_dir ? print_run_dir(*a) : train(*a); }; });
+  command->callback([&chosen, a] {
+    if (a->or_start && a->restart != "latest")
+      throw CLI::ValidationError("--or-start",
+                                 "is for --restart latest, not for a named checkpoint");
+    chosen = [a] { return a->print_run_dir ? print_run_dir(*a) : train(*a); };
+  });
 }
 
 }  // namespace trireme

@@ -1,7 +1,9 @@
 #include "lib/io/checkpoint_list.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
+#include <system_error>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -23,6 +25,9 @@ static std::optional<std::int64_t> step_of(std::string_view name) {
   return step && name == checkpoint_name(*step) ? step : std::nullopt;
 }
 
+// Of one that a restart from an earlier one set aside.
+constexpr std::string_view left_prefix = "left-";
+
 // A hidden name: what would be visible, and the suffix behind it.
 struct HiddenName {
   std::int64_t step;
@@ -37,6 +42,21 @@ static std::optional<HiddenName> hidden_name(const fs::path& path) {
   const auto step = step_of(visible);
   if (!step) return {};
   return HiddenName{*step, std::move(visible), name.substr(dot)};
+}
+
+static bool is_left_by_save(const HiddenName& name) {
+  return name.suffix == replaced_suffix || name.suffix == partial_suffix ||
+         name.suffix == removed_suffix;
+}
+
+bool is_checkpoint_entry(std::string_view name) {
+  if (step_of(name)) return true;
+  if (const auto hidden = hidden_name(name)) return is_left_by_save(*hidden);
+  if (!name.starts_with(left_prefix)) return false;
+  name.remove_prefix(left_prefix.size());
+  const auto end = name.rfind('-');  // of "step-00000009" or "step-00000009-2"
+  return step_of(name) ||
+         (end != name.npos && step_of(name.substr(0, end)) && number_in<int>(name.substr(end + 1)));
 }
 
 // A save stopped between its two renames: the checkpoint is whole, but it is not under its name.
@@ -59,21 +79,37 @@ std::vector<CheckpointInfo> list_checkpoints(const fs::path& checkpoints) {
   return all;
 }
 
+// Where a manifest or what it says of files without elements is wrong.
+static std::string with_repair(const fs::path& checkpoint, std::string_view damage) {
+  return fmt::format("{} -- where its shards are intact, `trireme inspect {} --repair` restores it",
+                     damage, checkpoint.string());
+}
+
 std::optional<std::string> damage_of(const fs::path& checkpoint, Check check, Share share) {
+  std::optional<CheckpointReader> reader;
   try {
-    const CheckpointReader reader(checkpoint);
+    reader.emplace(checkpoint);
     const auto name = checkpoint.filename().string();
-    if (const auto step = step_of(name); step && *step != reader.meta().step) {
+    if (const auto step = step_of(name); step && *step != reader->meta().step) {
       return fmt::format("{} holds step {}: it belongs elsewhere", checkpoint.string(),
-                         reader.meta().step);
+                         reader->meta().step);
     }
-    const auto problems = reader.verify(check, share.index, share.of);
+    std::vector<std::string> problems;
+    bool shards = false;
+    const auto files = static_cast<int>(reader->files().size());
+    for (int i = share.index; i < files; i += share.of)
+      for (auto& problem : reader->verify(check, i, files)) {
+        shards |= reader->files()[static_cast<std::size_t>(i)].rank >= 0;
+        problems.push_back(std::move(problem));
+      }
     if (problems.empty()) return {};
     auto text = fmt::format("{} is damaged: {}", checkpoint.string(), problems[0]);
     if (problems.size() > 1) text += fmt::format(" (and {} more)", problems.size() - 1);
-    return text;
+    return shards ? text : with_repair(checkpoint, text);
   } catch (const Error& e) {
-    return e.what();
+    std::error_code unknown;
+    const bool manifest = !reader && fs::exists(checkpoint / shard_name(0), unknown);
+    return manifest ? with_repair(checkpoint, e.what()) : e.what();
   }
 }
 
@@ -152,7 +188,7 @@ std::vector<fs::path> set_aside_after(const fs::path& checkpoints, std::int64_t 
   std::vector<fs::path> names;
   for (const auto& info : list_checkpoints(checkpoints)) {
     if (info.step <= step) continue;
-    const auto base = "left-" + checkpoint_name(info.step);
+    const auto base = fmt::format("{}{}", left_prefix, checkpoint_name(info.step));
     auto name = checkpoints / base;
     for (int i = 2; is_there(name); ++i) name = checkpoints / fmt::format("{}-{}", base, i);
     rename_path(info.directory, name);
@@ -174,9 +210,7 @@ std::vector<fs::path> clean_checkpoints(const fs::path& checkpoints) {
   std::vector<fs::path> removed;
   for (const auto& path : entries_if_there(checkpoints)) {
     const auto hidden = hidden_name(path);
-    if (!hidden || (hidden->suffix != replaced_suffix && hidden->suffix != partial_suffix &&
-                    hidden->suffix != removed_suffix))
-      continue;
+    if (!hidden || !is_left_by_save(*hidden)) continue;
     remove_tree(path);
     removed.push_back(path);
   }

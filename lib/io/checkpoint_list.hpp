@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/io/checkpoint.hpp"
@@ -20,11 +21,16 @@ struct CheckpointInfo {
 // hidden name; empty if the directory does not exist.
 std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& checkpoints);
 
+// Does a run give this name to a directory of its checkpoints: "step-00000009", one that was set
+// aside, or what an interrupted save or removal leaves?
+bool is_checkpoint_entry(std::string_view name);
+
 // The files that one of several checkers reads: every `of`-th from `index` on.
 struct Share {
   int index = 0, of = 1;
 };
-// What is wrong with a checkpoint; nothing when it is intact.
+// What is wrong with a checkpoint, and whether `inspect --repair` may restore it; nothing when it
+// is intact.
 std::optional<std::string> damage_of(const std::filesystem::path& checkpoint, Check, Share = {});
 
 struct NewestIntact {

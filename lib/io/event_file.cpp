@@ -81,14 +81,14 @@ double now() {
 // differ.
 std::filesystem::path new_file(const std::filesystem::path& folder) {
   make_directory(folder);
-  constexpr std::string_view begins = "events.out.tfevents.";
   auto seconds = static_cast<std::int64_t>(now());
   for (const auto& path : entries_of(folder)) {
     const auto name = path.filename().string();
-    if (name.starts_with(begins))
-      seconds = std::max<std::int64_t>(seconds, std::atoll(name.c_str() + begins.size()) + 1);
+    if (name.starts_with(event_file_begin))
+      seconds =
+          std::max<std::int64_t>(seconds, std::atoll(name.c_str() + event_file_begin.size()) + 1);
   }
-  return folder / fmt::format("{}{:010}.{}", begins, seconds, host_name());
+  return folder / fmt::format("{}{:010}.{}", event_file_begin, seconds, host_name());
 }
 
 }  // namespace

@@ -12,6 +12,9 @@
 
 namespace trireme {
 
+// How their names begin.
+inline constexpr std::string_view event_file_begin = "events.out.tfevents.";
+
 // CRC-32C (Castagnoli), as in RFC 3720.
 std::uint32_t crc32c(std::string_view);
 // Length and data, each followed by its masked CRC.

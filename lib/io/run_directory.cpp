@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <system_error>
 #include <vector>
 
@@ -11,32 +10,12 @@
 #include "lib/base/json.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/run_files.hpp"
 #include "lib/io/run_lock.hpp"
 
 namespace trireme {
 
 namespace fs = std::filesystem;
-
-// Everything that a run writes.
-constexpr std::array<std::string_view, 19> own_names = {"log",
-                                                        "history.csv",
-                                                        "history.csv.damaged",
-                                                        "evaluation.csv",
-                                                        "evaluation.csv.damaged",
-                                                        "digests.csv",
-                                                        "digests.csv.damaged",
-                                                        "routing.csv",
-                                                        "routing.csv.damaged",
-                                                        "effective.toml",
-                                                        "outcome.json",
-                                                        "checkpoints",
-                                                        "timing.json",
-                                                        "trace",
-                                                        "tensorboard",
-                                                        "lock",
-                                                        "checkpoint_now",
-                                                        "short_starts",  // of jobscripts/
-                                                        "stop_now"};
 
 static bool holds_a_run(const fs::path& path) {
   if (is_there(path / "outcome.json") || !list_checkpoints(path / "checkpoints").empty())
@@ -46,28 +25,6 @@ static bool holds_a_run(const fs::path& path) {
   if (!is_there(history)) return false;
   const auto text = read_text(history);
   return std::count(text.begin(), text.end(), '\n') > 1;
-}
-
-// A process that died in a replacement or a probe leaves their temporary files.
-static bool is_own(std::string_view name) {
-  if (name.ends_with(".new")) name.remove_suffix(4);
-  constexpr std::string_view damaged = ".damaged";
-  if (const auto at = name.find(".damaged-"); at != name.npos)
-    name = name.substr(0, at + damaged.size());
-  return name.starts_with(".probe-") || is_lock_left(name) ||
-         std::find(own_names.begin(), own_names.end(), name) != own_names.end();
-}
-
-// The contents of a directory: what a run wrote, and other files.
-struct Entries {
-  std::vector<fs::path> own, foreign;
-};
-
-static Entries own_and_foreign(const fs::path& path) {
-  Entries entries;
-  for (const auto& entry : entries_of(path))
-    (is_own(entry.filename().string()) ? entries.own : entries.foreign).push_back(entry);
-  return entries;
 }
 
 // Opening a pipe in place of a file would block.
@@ -81,22 +38,23 @@ static void require_regular_files(const fs::path& run) {
   }
 }
 
-static void require_own(const fs::path& path) {
-  const auto foreign = own_and_foreign(path).foreign;
-  require(foreign.empty() || is_there(path / "effective.toml"),
+static void require_own(const fs::path& path, const RunFiles& files) {
+  require(files.others.empty() || is_there(path / "effective.toml"),
           "{} does not look like a run directory (it holds {}), so --overwrite leaves it alone -- "
           "choose another --run-dir",
-          path.string(), foreign.empty() ? "" : foreign[0].filename().string());
+          path.string(), files.others.empty() ? "" : files.others[0].filename().string());
+  require_no_foreign(path, files);
 }
 
 static void empty_run(const fs::path& path) {
-  auto own = own_and_foreign(path).own;
-  // The files that mark it as a run directory are removed last: an interrupted removal can be
+  auto files = files_of_run(path);
+  require_own(path, files);
+  // The file that marks it as a run directory is removed last: an interrupted removal can be
   // repeated.
-  std::stable_partition(own.begin(), own.end(),
+  std::stable_partition(files.own.begin(), files.own.end(),
                         [](auto& p) { return p.filename() != "effective.toml"; });
-  for (const auto& entry : own)
-    if (entry.filename() != "lock") remove_tree(entry);
+  for (const auto& entry : files.own)
+    if (entry.filename() != "lock") remove_path(entry);
 }
 
 static void refuse_existing_run(const fs::path& path, Existing existing) {
@@ -127,7 +85,7 @@ RunDirectory::RunDirectory(fs::path path, Existing existing, const std::function
     fail("the run directory {} cannot be written ({}) -- choose another with --run-dir",
          path_.string(), error.what());
   }
-  if (existing == Existing::overwrite) require_own(path_);
+  if (existing == Existing::overwrite) require_own(path_, files_of_run(path_));
   lock_ = std::make_shared<RunLock>(path_, LockOptions{.stop = stop});
   refuse_existing_run(path_, existing);  // one that ended meanwhile
   make_directory(checkpoints());

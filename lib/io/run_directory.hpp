@@ -55,7 +55,8 @@ class RunDirectory {
   // lock. Nothing of an earlier run is touched.
   RunDirectory(
       std::filesystem::path, Existing, const std::function<bool()>& stop = [] { return false; });
-  // For Existing::overwrite, after all checks: removes what a run writes and no other files.
+  // For Existing::overwrite, after all checks: removes what a run wrote, by name. Error, before
+  // anything is removed, where something else lies in its folders.
   void remove_earlier_run() const;
 
   // What the lock says, by which other ranks know it; Error where it says something else now, as

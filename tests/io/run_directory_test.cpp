@@ -4,8 +4,13 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/base/posix_file.hpp"
+#include "lib/io/checkpoint_list.hpp"
 #include "tests/io/sample_checkpoint.hpp"
 
 namespace trireme {
@@ -64,6 +69,94 @@ TEST(RunDirectory, OverwriteEmptiesARunAndLeavesFilesOfOthers) {
   EXPECT_TRUE(fs::is_empty(run.checkpoints()));
   EXPECT_FALSE(fs::exists(run.history()));
   EXPECT_TRUE(fs::exists(folder.path() / "notes.txt"));
+}
+
+// Each beside the files of a run; nothing is removed.
+TEST(RunDirectory, OverwriteRefusesWhatNoRunWrote) {
+  using Edit = std::function<void(const fs::path& run)>;
+  const auto write = [](const char* name) {
+    return [name](const fs::path& run) { std::ofstream(run / name) << "mine"; };
+  };
+  const std::string step = "checkpoints/step-00000003";
+  const std::vector<std::pair<std::string, Edit>> edits = {
+      {"corpus.tokens", write("checkpoints/corpus.tokens")},
+      {"notes", write("checkpoints/step-00000003/notes")},
+      {"rank-3.h5", write("checkpoints/step-00000003/rank-3.h5")},
+      {"best",
+       [&](const fs::path& run) {
+         fs::copy(run / step, run / "checkpoints/best", fs::copy_options::recursive);
+       }},
+      {"step-00000004 is a copy of step 3",
+       [&](const fs::path& run) {
+         fs::copy(run / step, run / "checkpoints/step-00000004", fs::copy_options::recursive);
+       }},
+      {"step-00000009",
+       [&](const fs::path& run) {
+         fs::create_directory_symlink("step-00000003", run / "checkpoints/step-00000009");
+       }},
+      {"left-step-00000003-x", write("checkpoints/left-step-00000003-x")},
+      {"mine.txt",
+       [](const fs::path& run) {
+         fs::create_directory(run / "trace");
+         std::ofstream(run / "trace/mine.txt") << "mine";
+       }},
+      {"tensorboard/old",
+       [](const fs::path& run) { fs::create_directories(run / "tensorboard/old"); }}};
+  for (const auto& [name, edit] : edits) {
+    Folder folder;
+    {
+      const RunDirectory run(folder.path(), Existing::refuse);
+      run.write_deck("");
+      save_sample(run.checkpoints(), 3);
+    }
+    edit(folder.path());
+    const auto message = message_of([&] { RunDirectory(folder.path(), Existing::overwrite); });
+    EXPECT_TRUE(contains(message, name) && contains(message, "nothing was removed")) << message;
+    EXPECT_TRUE(fs::exists(folder.path() / step / "manifest.json"));
+  }
+}
+
+TEST(RunDirectory, OverwriteRemovesAllThatARunWrites) {
+  Folder folder;
+  {
+    const RunDirectory run(folder.path(), Existing::refuse);
+    run.write_deck("");
+    for (const int step : {3, 5}) save_sample(run.checkpoints(), step);
+    EXPECT_EQ(set_aside_after(run.checkpoints(), 3).size(), 1U);
+    save_sample(run.checkpoints(), 5);
+    EXPECT_EQ(set_aside_after(run.checkpoints(), 3).size(), 1U);
+    fs::create_directories(run.checkpoints() / ".step-00000007.partial");
+    std::ofstream(run.checkpoints() / ".step-00000007.partial/rank-00012.h5") << "cut";
+    fs::create_directories(run.checkpoints() / "step-00000003/.repair");
+    std::ofstream(run.checkpoints() / "step-00000003/.repair/manifest.json") << "cut";
+    for (const auto& folder_of : {run.trace(), run.events()}) fs::create_directory(folder_of);
+    std::ofstream(run.trace() / "steps-00000001-00000002.json") << "{";
+    std::ofstream(run.trace() / "steps-00000001-00000002.json.new") << "{";
+    std::ofstream(run.events() / "events.out.tfevents.0000000001.host") << "x";
+    std::ofstream(run.path() / "history.csv.new") << "x";
+  }
+  const RunDirectory run(folder.path(), Existing::overwrite);
+  run.remove_earlier_run();
+  EXPECT_TRUE(fs::is_empty(run.checkpoints()));
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    EXPECT_TRUE(entry.path().filename() == "checkpoints" || entry.path().filename() == "lock")
+        << entry.path();
+}
+
+TEST(RunDirectory, OverwriteEmptiesCheckpointsBehindALink) {
+  Folder folder;
+  const auto run_path = folder.path() / "run", disk = folder.path() / "disk";
+  {
+    const RunDirectory run(run_path, Existing::refuse);
+    run.write_deck("");
+    save_sample(run.checkpoints(), 3);
+    fs::rename(run.checkpoints(), disk);
+    fs::create_directory_symlink(disk, run.checkpoints());
+  }
+  const RunDirectory run(run_path, Existing::overwrite);
+  run.remove_earlier_run();
+  EXPECT_TRUE(fs::is_symlink(run.checkpoints()));
+  EXPECT_TRUE(fs::is_empty(disk));
 }
 
 TEST(RunDirectory, OverwriteLeavesAlone) {

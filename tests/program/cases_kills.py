@@ -160,13 +160,13 @@ CASES = [
           Run("--restart latest", config="f64-seq2", faults="write */run/history.csv 2 SIGKILL", codes=FAIL)], config="f64", finish="close"),
     # Again and again.
     Case("killed at each of five restarts",
-         [Run("--restart latest", faults=f"write */run/history.csv {n} {how}", codes=KILLED)
+         [Run("--restart latest --or-start", faults=f"write */run/history.csv {n} {how}", codes=KILLED)
           for n, how in ((5, "SIGKILL"), (2, "torn"), (5, "then:SIGKILL"), (1, "torn"), (4, "SIGKILL"))]),
     Case("killed in a save, then in the removal of its debris",
          [Run(faults="write *00008.partial/rank-00000.h5 60 torn", codes=KILLED),
           Run("--restart latest", faults="remove *rank-00000.h5 1 then:SIGKILL", codes=KILLED)]),
     Case("killed in the same save three times",
-         [Run("--restart latest", faults="write *00008.partial/manifest.json 1 torn", codes=KILLED)] * 3, fast=True),
+         [Run("--restart latest --or-start", faults="write *00008.partial/manifest.json 1 torn", codes=KILLED)] * 3, fast=True),
     # What --overwrite removes.
     *(Case(f"overwrite: {name}", [Run("--overwrite", faults=rule, codes=KILLED)], start="done", finish_more="--overwrite")
       for name, rule in (("before the first file goes", "remove * 2 SIGKILL"), ("among the checkpoints", "remove *.h5 2 then:SIGKILL"),

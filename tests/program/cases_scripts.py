@@ -161,8 +161,8 @@ ROWS = [
         around="echo 123 4 10 > runs/deck/short_starts", left=""),
     Row("a time limit of its own", "outcome done 9 ''", 0, arguments="deck.toml --time-limit 60", environment=SOON, asked=["-time-limit 1"]),
     # Arguments.
-    Row("nothing said", "outcome done 9 ''", 0, asked=["train deck.toml --restart latest"]),
-    Row("nothing said, again", "outcome done 9 ''", 0, asked=["--restart latest"], environment=start(2)),
+    Row("nothing said", "outcome done 9 ''", 0, asked=["train deck.toml --restart latest --or-start"]),
+    Row("nothing said, again", "outcome done 9 ''", 0, asked=["--restart latest --or-start"], environment=start(2)),
     *(Row(f"{a}, start {n}", "outcome done 9 ''", 0, arguments=f"deck.toml {a}", asked=[a, "-latest"], environment=start(n))
       for a in ("--restart old", "--restart=old", "--overwrite") for n in (0, 1)),
     Row("an override with a path", "outcome done 9 ''; exit 7", 0, arguments="deck.toml run.machine=machines/x.toml"),
@@ -175,7 +175,7 @@ ROWS = [
     Row("no program", "", 127, says="is no-such-trireme a program on", environment={"TRIREME": "no-such-trireme"}),
     Row("too few addresses", "", 127, says=r"\(ulimit -v: 9000000 KiB\)", environment={"ASKED": "exit 127"}, around="ulimit -v 9000000"),
     # The other scripts.
-    Row("a GPU for each rank", "outcome done 9 ''", 0, script="train_gpu.sbatch", asked=["train deck.toml run.backend=cuda --restart latest"]),
+    Row("a GPU for each rank", "outcome done 9 ''", 0, script="train_gpu.sbatch", asked=["train deck.toml run.backend=cuda --restart latest --or-start"]),
     Row("a GPU for each rank, stopped", STOPPED, 75, True, script="train_gpu.sbatch"),
     Row("a chain", "", 0, script="chain.sh", arguments="2 --nodes=2 train.sbatch deck.toml",
         asked=["sbatch --parsable --nodes=2 train.sbatch deck.toml requeue=no", "sbatch --parsable --dependency=afterany:1 --nodes=2"]),

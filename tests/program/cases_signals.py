@@ -107,7 +107,7 @@ CASES = [
     Case("SIGTERM, and SIGKILL in the save it asked for", [Run(faults="write */run/history.csv 5 SIGTERM; write *00005.partial/rank-00000.h5 20 torn" + HEARD,
                                                               codes=(137,))], fast=True),
     Case("SIGUSR1 at every row", [Run(faults="write */run/history.csv 1+ SIGUSR1")]),
-    Case("a stop at every start", [Run("--restart latest", faults="write */run/history.csv 2 SIGTERM" + HEARD, codes=STOPPED)] * 4),
+    Case("a stop at every start", [Run("--restart latest --or-start", faults="write */run/history.csv 2 SIGTERM" + HEARD, codes=STOPPED)] * 4),
     # Others.
     *(Case(f"{s} at row 5", [Run(faults=f"write */run/history.csv 5 {s}", codes=FAIL)]) for s in ("SIGQUIT", "SIGABRT", "SIGUSR2")),
     Case("SIGSTOP and SIGCONT", [Run(faults=SLOW, signals=(("row 3", "SIGSTOP", "all"), ("0.2 s", "SIGCONT", "all")))]),
@@ -155,7 +155,7 @@ CASES = [
     Case("a second job as soon as the first is killed",
          [Run(command="(exec $TRIREME train deck.toml --run-dir run) & p=$!; until [ -e run/checkpoints/step-00000004 ]; do sleep 0.01; done; kill -9 $p; "
                       "exec $TRIREME train deck.toml --run-dir run --restart latest", faults="write */run/history.csv 4+ sleep:20")]),
-    Case("two jobs start at once", [Run(command="$TRIREME train deck.toml --run-dir run --restart latest & $TRIREME train deck.toml --run-dir run --restart latest; a=$?; "
+    Case("two jobs start at once", [Run(command="$TRIREME train deck.toml --run-dir run --restart latest --or-start & $TRIREME train deck.toml --run-dir run --restart latest --or-start; a=$?; "
                                                 "wait $!; b=$?; [ $((a * b)) = 0 ]", faults=SLOW, codes=(0,), says=("another process is training|began a run in|the run is finished",))]),
     Case("two jobs start at once on two hosts, where writes are slow",
          [Run(command=f"TRIREME_FAULTS_HOST=a {TRAIN} & TRIREME_FAULTS_HOST=b {TRAIN}; a=$?; wait $!; b=$?; [ $((a + b)) = 1 ]",

@@ -278,7 +278,7 @@ def distilled(at):
     at(f"train deck.toml {taught} distill.teacher=other train.steps=4 --restart latest --run-dir other", codes=(1,), says=("of this very run",))
     at(f"train deck.toml {words} distill.teacher=other --restart one/checkpoints/step-00000004 --run-dir none", codes=(1,),
        says=("is not what this run learns from",))
-    at(f"train deck.toml {words} --run-dir teacher --overwrite", codes=(1,), says=("--overwrite would remove", "this run learns from"))
+    at(f"train deck.toml {words} --run-dir teacher --overwrite", codes=(1,), says=("--overwrite would remove", "distill.teacher"))
     # Of a link that has moved on, what it led to then.
     (at / "link").symlink_to(at / "teacher/checkpoints/step-00000008")
     at(f"train deck.toml {words} distill.teacher=link train.steps=4 --run-dir linked")

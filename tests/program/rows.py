@@ -35,7 +35,7 @@ class Case:
     setup: str = ""           # shell, before the first run
     finish: str = "bits"      # "bits", "close" (another grid: by rounding), "weights" (no history) or ""
     finish_config: str = ""   # on another grid
-    finish_more: str = "--restart latest"
+    finish_more: str = "--restart latest --or-start"
     finish_says: tuple = ()
     finish_silent: tuple = ()
     untouched: str = ""       # a path whose files keep their bytes over the runs before the last
