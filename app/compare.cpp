@@ -286,7 +286,7 @@ int compare(const CompareArguments& a) {
       say("{}", comparison.report().text());
     flush_output();
     return code;
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     log_error("{}", error_text(e));
     return exit_trouble;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -13,6 +14,7 @@
 #include "app/hints.hpp"
 #include "app/output.hpp"
 #include "kernels/host/wait_policy.hpp"
+#include "lib/base/draft.hpp"
 #include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
 #include "lib/launch/ucx.hpp"
@@ -28,12 +30,16 @@ static void require_values(const CLI::App& app) {
         throw CLI::ValidationError(option->get_name(), "is empty: is a variable in it not set?");
 }
 
+constexpr int exit_usage = 2;  // the command line is wrong, as shells and their tools say it
+
 int main(int argc, char** argv) {
   using namespace trireme;
+  std::signal(SIGXFSZ, SIG_IGN);  // a write past `ulimit -f` is an error with a name, not a signal
   if (argc > 1 && std::string_view(argv[1]) == "train") hold_signals();
   launch::reexec_with_ucx_settings(argv);
   host::reexec_with_wait_policy(argv);
   ::prctl(PR_SET_NAME, "trireme");  // else that of /proc/self/exe, which the lines above started
+  if (argc > 1 && std::string_view(argv[1]) != "train") remove_drafts_on_signals();
 
   CLI::App app("Trains transformers on clusters: one deck in, a trained model out.", "trireme");
   app.require_subcommand(0, 1);
@@ -61,11 +67,11 @@ int main(int argc, char** argv) {
     require_values(app);
     if (chosen) {
       const int code = chosen();
-      flush_output();
+      if (code == 0) flush_output();  // a failure keeps its code
       return code;
     }
     fmt::print(stderr, "{}\na subcommand is required\n", app.help());
-    return 1;
+    return exit_usage;
   } catch (const CLI::ParseError& e) {
     const std::string_view command = argc > 1 ? argv[1] : "";
     const bool train = command == "train";
@@ -82,7 +88,7 @@ int main(int argc, char** argv) {
       if (extras) fmt::print(stderr, "{}", hints_of_options(app, unknown));
       if (app.get_subcommands().empty()) fmt::print(stderr, "{}", hint_of_command(app, command));
       if (keys) fmt::print(stderr, "{}", hints_for(argc, argv));
-      return code;
+      return code == 0 ? 0 : exit_usage;
     };
     const int code = train ? end_train(say) : say();
     return std::fflush(stdout) == 0 ? code : 1;

@@ -1,6 +1,7 @@
 #pragma once
 // Conversion of exceptions to messages for users.
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <system_error>
@@ -19,6 +20,12 @@ inline std::string error_text(const std::exception& e) {
   if (refused && refused->code() == std::errc::resource_unavailable_try_again)
     return "cannot start a thread: " + refused->code().message() +
            " -- `ulimit -u` or the job's limit of processes allows no more of them";
+  // Of a path that a user gave: a loop of links, a folder that may not be read.
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&e)) {
+    const auto second = file->path2().empty() ? "" : " or " + file->path2().string();
+    return "cannot look at " + file->path1().string() + second + ": " + file->code().message();
+  }
+  if (refused) return refused->what();
   return std::string("unexpected: ") + e.what() + " -- please report this";
 }
 

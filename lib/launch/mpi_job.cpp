@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,12 +24,24 @@
 
 namespace trireme::launch {
 
+// MPI makes files of its own at its start, and ends the process silently where it cannot.
+extern "C" {
+static void on_size_limit(int) {
+  constexpr std::string_view text =
+      "error: MPI needs larger files than `ulimit -f` allows: raise that limit\n";
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(1);
+}
+}
+
 // Serialized: while the main thread works on something slow, another one tells the other ranks.
 MpiJob::MpiJob(double hang_timeout) {
   const Deadline limit("the start of MPI", launched_ranks() > 1 ? hang_timeout : 0);
   int provided = 0;
+  const auto before = std::signal(SIGXFSZ, on_size_limit);
   require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS,
           "MPI_Init_thread failed");
+  std::signal(SIGXFSZ, before);
   require(provided >= MPI_THREAD_SERIALIZED, "this MPI does not support MPI_THREAD_SERIALIZED");
   world_ = Communicator(transport::mpi_world(), {.hang_timeout = hang_timeout});
   world_.take_roll();

@@ -30,5 +30,15 @@ TEST(PosixFile, WhatIsNoFileIsNamed) {
   EXPECT_THAT(refusal("missing"), HasSubstr("No such file"));
 }
 
+TEST(PosixFile, ANameWithANulIsNotThatOfItsBeginning) {
+  const ScratchFolder folder;
+  folder.write("file", "text");
+  const auto name = folder / "file" + std::string("\0.h5", 4);
+  EXPECT_THAT(message_of([&] { read_text(name); }), HasSubstr("file\\x00.h5: Invalid argument"));
+  EXPECT_FALSE(is_plain_name(std::string_view("a\0", 2)));
+  for (const auto* other : {"", ".", "..", "a/b"}) EXPECT_FALSE(is_plain_name(other)) << other;
+  EXPECT_TRUE(is_plain_name(".a b"));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -167,9 +167,13 @@ ON_A_RUN = [
     ("tokenize chat.jsonl --chat --output x.tokens", "--tokenizer"), ("evaluate run --multiple-choice choice.jsonl", r'choice.jsonl:1(.|\n)*at least two(.|\n)*"endings": \['),
     ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"),
     ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"), ("report run -o text.txt", "text.txt(.|\n)*no page of a report"),
-    ("report run -o run", "run is no regular file"), ("generate run --prompts asked.jsonl --output corpus.jsonl", "corpus.jsonl is there and no file of continuations"),
+    ("report run -o run", "run is a folder"), ("generate run --prompts asked.jsonl --output corpus.jsonl", "corpus.jsonl is there and no file of continuations"),
     ("generate run --prompts asked.jsonl --output text.txt", "text.txt is there and no file of continuations"),
     ("evaluate run --multiple-choice sound.jsonl --output text.txt", "text.txt is there and no file of answers"),
+    # What is there is replaced only when that is asked for.
+    ("generate run --prompts asked.jsonl --output made.jsonl", "made.jsonl is there.*--overwrite"), ("report run -o made.html", "made.html is there.*--overwrite"),
+    ("evaluate run --multiple-choice sound.jsonl --output answers.jsonl", "answers.jsonl is there.*--overwrite"), ("calibrate made.toml", "made.toml is there.*--overwrite"),
+    ("train deck.toml --run-dir run --restart run --or-start", "--or-start.*latest"),
 ]
 FOR_A_RUN = """$TRIREME export run hf; $TRIREME train deck.toml data.validation=0 train.steps=1 --run-dir unheld
 echo '{"prompt": "a", "tokens": 9223372036854775807}' > many.jsonl
@@ -177,7 +181,20 @@ echo '{"prompt": "a", "tokens": 2}' > asked.jsonl
 echo '{"url":"x","text":"a corpus"}' > corpus.jsonl
 echo '{"ctx": "a", "endings": ["b", "c"], "label": 0}' > sound.jsonl
 echo '{"messages": [{"role": "user", "content": "a"}]}' > chat.jsonl
-echo '{"ctx": "a", "endings": ["b"], "label": 0}' > choice.jsonl"""
+echo '{"ctx": "a", "endings": ["b"], "label": 0}' > choice.jsonl
+$TRIREME generate run --prompts asked.jsonl --output made.jsonl; $TRIREME evaluate run --multiple-choice sound.jsonl --output answers.jsonl
+$TRIREME report run -o made.html; printf '[machine]\nname = "m"\n' > made.toml"""
+# Each with a path that is a loop of links: it is named, and no defect of the program.
+LOOPS = ["train loop", "train deck.toml --run-dir loop", "train deck.toml --run-dir loop --overwrite", "train deck.toml --restart loop", "train deck.toml --run-dir loop --restart latest",
+         "train deck.toml --run-dir loop --restart latest --or-start", "train deck.toml data.path=loop", "train deck.toml data.validation=loop", "train deck.toml model.init_from=loop",
+         "train deck.toml model.preset=from:loop", "train deck.toml run.machine=loop", "train deck.toml train.objective=distill distill.teacher=loop", "train deck.toml train.objective=dpo train.dpo_scores=loop",
+         "check loop", "check --verify deck.toml data.path=loop", "plan loop", "plan deck.toml data.path=loop", "plan deck.toml --machine loop", "plan deck.toml --machine made.toml --trace loop",
+         "calibrate loop", "calibrate new.toml --operations-from loop", "tokenize loop --output x.tokens", "tokenize text.txt --output loop", "tokenize text.txt --tokenizer loop --output x.tokens",
+         "tokenize chat.jsonl --chat --template loop --output x.tokens", "tokenize loop/a --output x.tokens", "tokenize text.txt --output loop/x", "evaluate loop", "evaluate run --data loop",
+         "evaluate run --multiple-choice loop", "evaluate run --multiple-choice sound.jsonl --output loop", "generate loop --prompt a", "generate run --prompt-file loop", "generate run --prompts loop",
+         "generate run --prompts asked.jsonl --output loop", "generate run --chat --template loop --prompt a", "inspect loop", "inspect loop --repair", "inspect loop --verify", "compare loop run", "compare run loop",
+         "export loop out", "export run loop", "export run loop/x", "export run out --base loop", "import loop new", "import hf loop", "import hf loop/new", "report loop", "report run -o loop",
+         "score deck.toml train.objective=dpo train.dpo_scores=loop model.init_from=run", "score deck.toml train.objective=dpo train.dpo_scores=s model.init_from=loop"]
 FULL = ["plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "tokenize --show-template chatml", "version", "inspect run", "evaluate run", "generate run --prompt a --tokens 5",
         "tokenize text.txt --output text.tokens --overwrite"]
 ENVIRONMENT = [  # (variable, what is said): of a launcher that this MPI does not understand, or of nonsense
@@ -202,6 +219,15 @@ CASES = [
     # In one folder: none of them makes anything.
     Case("options on a run", [Run(command=f"$TRIREME {command}", codes=REFUSED, says=(says,), limit=30) for command, says in ON_A_RUN], start="done",
          setup=FOR_A_RUN, untouched=".", finish=""),
+    Case("mistakes of the command line", [Run(command=f"$TRIREME {command}", codes=(2,)) for command in (
+        "", "fly", "train", "train deck.toml --fly", "train deck.toml --overwrite --restart latest", "plan deck.toml --ranks x", "compare run", "tokenize text.txt --threads 0 --output x",
+        "train deck.toml --restart ''", "generate run \u2013-prompt a --tokens 2", "export", "train deck.toml --restart run --or-start")], untouched=".", finish="", fast=True),
+    Case("to a full device: compare", [Run(command=f"$TRIREME compare run other {more} >/dev/full", codes=(2,), says=("No space left on device",))
+                                       for more in ("--no-replay", "--no-replay --json")],
+         start="done", setup="cp -r run other; sed -i 's/^3,/3,9/' other/history.csv", finish="", fast=True),
+    *(Case(name, [Run(command=f"$TRIREME {command}", codes=REFUSED, says=("loop",), silent=("please report", "unexpected"), limit=30) for command in commands], start="done",
+           setup=FOR_A_RUN + "; ln -s loop loop", untouched=".", finish="", fast=fast)
+      for name, commands, fast in (("loops of links", LOOPS, False), ("some loops of links", LOOPS[3::9], True))),
     # Its own option is wrong, a text may begin so: no key of a deck, no dash is meant.
     *(Case(f"no hint: {command}", [Run(command=f"$TRIREME {command}", codes=REFUSED, silent=("hint", "typographic"))], start="done", untouched=".", finish="")
       for command in ("generate run --prompt a --tokens 2 --seed abc", "generate none --prompt '\u2014tokens'")),
