@@ -37,8 +37,8 @@ def case(seed, number):
     draw = random.Random(f"{seed}/{number}")
     config = draw.choice(CONFIGS)
     start = draw.choice(("fresh", "half", "half"))
-    runs = [Run("--restart latest" if start == "half" or i else "", faults=fault(draw, RANKS.get(config, 2)), codes=ANY, limit=40)
+    runs = [Run("--restart latest --or-start" if start == "half" or i else "", faults=fault(draw, RANKS.get(config, 2)), codes=ANY, limit=40)
             for i in range(draw.choice((1, 1, 2, 3)))]
-    drawn = Case(f"{config} from {start}", runs, config=config, start=start, finish_more="--restart latest")
+    drawn = Case(f"{config} from {start}", runs, config=config, start=start, finish_more="--restart latest --or-start")
     drawn.group = f"--random {seed} --first {number}"
     return drawn
