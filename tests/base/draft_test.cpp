@@ -106,10 +106,9 @@ TEST_F(DraftTest, ASignalRemovesThemAndEndsTheProcess) {
       const Draft draft(folder_ / "out");
       fs::create_directory(draft.path());
       for (int i = 0;; ++i) {
-        std::error_code gone;
-        fs::create_directories(draft.path(), gone);
         std::ofstream(draft.path() / std::to_string(i)) << "text";
         if (i == 10) (void)!::write(ready[1], "x", 1);
+        ::usleep(1000);
       }
     }
     char byte = 0;
@@ -118,6 +117,7 @@ TEST_F(DraftTest, ASignalRemovesThemAndEndsTheProcess) {
     int status = 0;
     ::waitpid(child, &status, 0);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number) << status;
+    EXPECT_TRUE(fs::is_empty(folder_));
     ::close(ready[0]);
     ::close(ready[1]);
   }
