@@ -6,22 +6,29 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lib/base/expect.hpp"
 
 namespace trireme {
 
+// Returns the text with each NUL written as "\x00". Names and texts of files may contain NULs, but
+// what() ends at the first one.
+std::string without_nul(std::string_view text);
+// Throws Error with this message, whose NULs are escaped.
+[[noreturn]] void throw_error(std::string_view message);
+
 // Throws Error with the formatted text.
 template <class... A>
 [[noreturn]] void fail(fmt::format_string<A...> text, A&&... args) {
-  throw Error(fmt::format(text, std::forward<A>(args)...));
+  throw_error(fmt::format(text, std::forward<A>(args)...));
 }
 
 // Throws Error with the formatted text unless `holds` is true.
 template <class... A>
 void require(bool holds, fmt::format_string<A...> text, A&&... args) {
-  if (!holds) throw Error(fmt::format(text, std::forward<A>(args)...));
+  if (!holds) throw_error(fmt::format(text, std::forward<A>(args)...));
 }
 
 }  // namespace trireme

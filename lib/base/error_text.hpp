@@ -23,7 +23,8 @@ inline std::string error_text(const std::exception& e) {
   // Of a path that a user gave: a loop of links, a folder that may not be read.
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&e)) {
     const auto second = file->path2().empty() ? "" : " or " + file->path2().string();
-    return "cannot look at " + file->path1().string() + second + ": " + file->code().message();
+    return "cannot look at " + without_nul(file->path1().string() + second) + ": " +
+           file->code().message();
   }
   if (refused) return refused->what();
   return std::string("unexpected: ") + e.what() + " -- please report this";

@@ -119,7 +119,7 @@ std::string range_text(const Key&);
 
 // The error that accepted() throws, with the place of the value in the file.
 struct BadValue : std::exception {
-  BadValue(std::string text, SourceLocation at) : message(std::move(text)), place(at) {}
+  BadValue(std::string_view text, SourceLocation at) : message(without_nul(text)), place(at) {}
   const char* what() const noexcept override { return message.c_str(); }
   std::string message;
   SourceLocation place;

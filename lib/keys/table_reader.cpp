@@ -123,7 +123,7 @@ void TableReader::throw_problems() {
   std::ranges::stable_sort(problems_, {}, line);
   std::string text;
   for (const auto& p : problems_) text += (text.empty() ? "" : "\n") + p.text;
-  throw Error(text);
+  throw_error(text);
 }
 
 }  // namespace trireme
