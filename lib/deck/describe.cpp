@@ -78,12 +78,12 @@ std::string deck_reference_markdown() {
   std::string text =
       "# Deck reference\n\n"
       "<!-- Generated from the table in lib/deck; change it there. -->\n\n"
-      "A deck is TOML. Paths are relative to the working directory, `${NAME}` in a text is taken\n"
-      "from the environment (`$${` is a literal `${`), and any key can be overridden on the "
-      "command\n"
-      "line as `section.key=value`. Whole numbers may be written `1e5` or `10_000`. Where a key "
-      "takes\n"
-      "`\"auto\"` and its values leave 0 out, 0 is read as `\"auto\"`, too.\n";
+      "A deck is a TOML file. Paths are relative to the working directory. `${NAME}` in a text is\n"
+      "replaced by the value of that environment variable; write `$${` for a literal `${`. You "
+      "can\n"
+      "override any key on the command line with `section.key=value`. Whole numbers may be "
+      "written\n"
+      "as `1e5` or `10_000`. If a key accepts `\"auto\"` but not 0, 0 means `\"auto\"`.\n";
   for (const auto& section : deck_sections()) {
     text += fmt::format("\n## {}\n\n{}\n\n", section.header(), section.meaning);
     text += "| key | type | unit | default | values | meaning |\n|---|---|---|---|---|---|\n";

@@ -62,7 +62,7 @@ std::string deck_template() {
   std::string text =
       "# A Trireme deck. Lines that start with # show defaults or examples; remove the # to "
       "change\n"
-      "# them. ${NAME} in a text is taken from the environment.\n";
+      "# them. ${NAME} in a text is replaced by the environment variable NAME.\n";
   for (const auto& section : deck_sections()) {
     std::vector<CommentedLine> lines;
     for (const auto& key : section.keys) {

@@ -21,156 +21,204 @@ KeySection model_section() {
   const auto row = rows_of(&Deck::model);
   return {
       .name = "model",
-      .meaning = "The transformer.",
+      .meaning = "The transformer model.",
       .keys = {
           row("preset", &M::preset,
-              "a known shape that the keys below start from, or that of a checkpoint or run "
-              "directory DIR; empty: GPT-2's smallest")
+              "Model shape that the other keys of this section start from: a named model, or "
+              "\"from:DIR\" for the shape of the model in a checkpoint or run directory. \"\" "
+              "starts from the smallest GPT-2")
               .of(presets())
               .or_path_behind(std::string(checkpoint_preset)),
-          row("layers", &M::layers, "transformer blocks").in(1, 10000),
-          row("width", &M::width, "channels of the residual stream").in(1, row_most),
-          row("heads", &M::heads, "query heads").in(1, row_most),
-          row("kv_heads", &M::kv_heads, "key and value heads; must divide heads")
+          row("layers", &M::layers, "Number of transformer blocks").in(1, 10000),
+          row("width", &M::width, "Number of channels of the residual stream (hidden size)")
+              .in(1, row_most),
+          row("heads", &M::heads, "Number of query heads").in(1, row_most),
+          row("kv_heads", &M::kv_heads,
+              "Number of key-value heads. Must divide model.heads. Fewer than model.heads means "
+              "grouped-query attention")
               .in(1, row_most)
-              .automatically("heads"),
-          row("head_dim", &M::head_dim, "channels of a head; even for rotary positions")
+              .automatically("equal to model.heads"),
+          row("head_dim", &M::head_dim,
+              "Channels per attention head. Must be even if positions = \"rotary\"")
               .in(1, row_most)
-              .automatically("width/heads, which must be whole"),
-          row("ffn_width", &M::ffn_width, "channels inside the MLP")
+              .automatically("width / heads, which must be a whole number"),
+          row("ffn_width", &M::ffn_width, "Number of hidden channels of the MLP")
               .in(1, row_most)
               .automatically(
-                  "8/3*width for swiglu and geglu, up to a multiple of 64; else 4*width"),
-          row("vocab", &M::vocab, "rows of the embedding; at least the token file's vocabulary")
+                  "4 * width, or 8/3 * width rounded up to a multiple of 64 for swiglu and geglu"),
+          row("vocab", &M::vocab,
+              "Number of rows of the embedding. Must be at least the vocabulary size of the token "
+              "files")
               .in(1, int32_most)
-              .automatically("the token file's"),
-          row("context", &M::context, "length of a sample").in(1, int32_most).in_units("tokens"),
+              .automatically("the vocabulary size of the token files"),
+          row("context", &M::context, "Length of each training sample (sequence length)")
+              .in(1, int32_most)
+              .in_units("tokens"),
           row("max_context", &M::max_context,
-              "positions of the model, where samples are shorter: rows of a learned table, and "
-              "what an export names; no fewer than context")
+              "Maximum context length of the model, if training samples are shorter. Sets the "
+              "number of rows of a learned position table and the value in exported models. Must "
+              "be at least model.context")
               .in(1, int32_most)
               .in_units("tokens")
-              .automatically("context; with a preset from:DIR what that model has"),
-          row("norm", &M::norm, "layer norm or RMS norm"),
+              .automatically(
+                  "model.context, or the maximum of the original model if preset = \"from:DIR\""),
+          row("norm", &M::norm, "Type of normalization: layer norm or RMS norm"),
           row("norm_place", &M::norm_place,
-              "where a block's norms stand: before attention and the MLP, after them, on what they "
-              "add to the residual stream (OLMo 2), or both"),
-          row("norm_eps", &M::norm_eps, "added to the variance in a norm").inside(0, 1).in_f32(),
-          row("bias", &M::bias, "biases in projections and layer norms"),
+              "Position of the norms in each block. before: before attention and the MLP. after: "
+              "on the outputs of attention and the MLP, before the residual addition (OLMo 2). "
+              "both: before and after"),
+          row("norm_eps", &M::norm_eps,
+              "Small number added to the variance in norms, for numerical stability")
+              .inside(0, 1)
+              .in_f32(),
+          row("bias", &M::bias, "Whether projections and layer norms have biases"),
           row("qkv_bias", &M::qkv_bias,
-              "a bias in the product to queries, keys and values (Qwen2); bias = true has it "
-              "anyway"),
-          row("qk_norm", &M::qk_norm, "RMS norm of queries and keys, before positions"),
+              "Whether the query, key and value projection has a bias (Qwen2). With bias = true it "
+              "always has one"),
+          row("qk_norm", &M::qk_norm,
+              "Whether to apply RMS norm to queries and keys, before rotary positions"),
           row("qk_norm_over", &M::qk_norm_over,
-              "what that norm takes together: the channels of a head, with one weight for all "
-              "heads (Qwen3), or those of all heads, each with its own (OLMoE)"),
+              "Channels that qk_norm normalizes together. head: those of one head, with one set of "
+              "weights for all heads (Qwen3). width: those of all heads, with a weight for each "
+              "channel (OLMoE)"),
           row("window", &M::window,
-              "tokens that attention sees, up to a token's own (sliding window: Beltagy et al. "
-              "2020; Mistral); 0: all before it")
+              "Length of the attention window: each token attends to this many of the latest "
+              "tokens, itself included (sliding window: Beltagy et al. 2020; Mistral). 0 disables "
+              "the window")
               .in(0, int32_most)
               .in_units("tokens"),
           row("window_layers", &M::window_layers,
-              "blocks that have the window, the others see all; the first block is 0; []: all "
-              "blocks")
+              "Indices, from 0, of the blocks that use the sliding window. All other blocks attend "
+              "to the whole context. [] means that all blocks use the window")
               .in(0, 9999),
           row("attention_scale", &M::attention_scale,
-              "what products of queries and keys are multiplied with")
+              "Factor that attention scores (products of queries and keys) are multiplied by")
               .above(0, 1e6)
               .automatically("1/sqrt(head_dim)"),
           row("attention_softcap", &M::attention_softcap,
-              "a soft cap c: scores s become c tanh(s / c) (Gemma 2); 0: none. On a GPU cuDNN does "
-              "not compute such attention, kernels of Trireme's own do")
+              "Soft cap c of attention scores: each score s becomes c * tanh(s / c) (Gemma 2). 0 "
+              "disables it. On GPUs, attention with a soft cap runs in Trireme's own kernels "
+              "instead of cuDNN")
               .in(0, 1e6)
               .in_f32(),
           row("logit_softcap", &M::logit_softcap,
-              "the same of the head's logits (Gemma 2); 0: none")
+              "Soft cap c of output logits: each logit s becomes c * tanh(s / c) (Gemma 2). 0 "
+              "disables it")
               .in(0, 1e6)
               .in_f32(),
           row("attention_sinks", &M::attention_sinks,
-              "of each query head a learnt logit joins those of the keys in softmax, and its share "
-              "is dropped (gpt-oss); begins at 0, has no weight decay"),
-          row("activation", &M::activation, "pointwise function of the MLP"),
+              "Whether each query head has a learned extra logit in its attention softmax. The "
+              "probability of this logit is discarded (gpt-oss). It starts at 0 and has no weight "
+              "decay"),
+          row("activation", &M::activation,
+              "Activation function of the MLP. swiglu and geglu are gated"),
           row("experts", &M::experts,
-              "MLPs of a block, of which a router chooses some for each token; needs activation = "
-              "\"swiglu\"; they have no biases. 0: one MLP for all")
+              "Number of experts per block (mixture of experts). Experts require activation = "
+              "\"swiglu\" and have no biases. 0 means one MLP for all tokens")
               .in(0, 65536),
           row("experts_per_token", &M::experts_per_token,
-              "experts that the router chooses for a token, where model.experts is given")
+              "Number of experts that the router chooses for each token. Required if model.experts "
+              "is set")
               .in(0, 65536),
-          row("expert_width", &M::expert_width, "channels inside an expert")
+          row("expert_width", &M::expert_width, "Number of hidden channels of each expert")
               .in(1, row_most)
               .automatically("ffn_width"),
           row("shared_expert_width", &M::shared_expert_width,
-              "channels of an expert that every token uses as well; 0: there is none")
+              "Number of hidden channels of the shared expert, which processes every token in "
+              "addition to the experts chosen by the router. 0 means no shared expert")
               .in(0, row_most),
           row("shared_expert_gate", &M::shared_expert_gate,
-              "the shared expert is weighed by a sigmoid of its own (Qwen2-MoE)"),
+              "Whether the output of the shared expert is multiplied by a learned sigmoid gate "
+              "(Qwen2-MoE)"),
           row("router", &M::router,
-              "the scores of a token's experts: softmax over all of them, or a sigmoid each with a "
-              "bias that chooses and does not weigh (DeepSeek-V3)"),
+              "How router logits become expert scores. softmax: normalized over all experts. "
+              "sigmoid: each expert on its own, with a bias that affects which experts are chosen "
+              "but not their weights (DeepSeek-V3)"),
           row("norm_topk", &M::norm_topk,
-              "the weights of a token's experts are divided by their sum"),
+              "Whether to normalize the weights of each token's chosen experts so that they sum to "
+              "1"),
           row("dense_layers", &M::dense_layers,
-              "blocks with one MLP, of ffn_width, all the same; the first block is 0")
+              "Indices, from 0, of the blocks that have one ordinary MLP with ffn_width channels "
+              "instead of experts")
               .in(0, 9999),
           row("positions", &M::positions,
-              "a table added to the embedding, or rotation of queries and keys"),
-          row("rope_theta", &M::rope_theta, "base of the rotary frequencies").above(0, 1e12),
+              "Position encoding. learned: a table of learned vectors, added to the embedding. "
+              "rotary: rotation of queries and keys (RoPE)"),
+          row("rope_theta", &M::rope_theta, "Base of the rotary frequencies (RoPE theta)")
+              .above(0, 1e12),
           row("window_rope_theta", &M::window_rope_theta,
-              "base of blocks with a window, whose frequencies are not scaled (Gemma 3)")
+              "Base of the rotary frequencies in blocks with a sliding window. These frequencies "
+              "are not scaled by rope_scaling (Gemma 3)")
               .above(0, 1e12)
-              .automatically("as all other blocks"),
+              .automatically("same frequencies as all other blocks"),
           row("rope_scaling", &M::rope_scaling,
-              "rotary frequencies for a longer context than the original: as they are, all "
-              "divided by rope_factor (Chen et al. 2023), or low ones alone (Llama 3.1; YaRN, Peng "
-              "et al. 2023)"),
-          row("rope_factor", &M::rope_factor, "what scaled rotary frequencies are divided by")
+              "How rotary frequencies are scaled for a longer context than the original one. none: "
+              "not at all. linear: all frequencies are divided by rope_factor (Chen et al. 2023). "
+              "llama3, yarn: only low frequencies are divided (Llama 3.1; YaRN: Peng et al. 2023)"),
+          row("rope_factor", &M::rope_factor,
+              "Number that rope_scaling divides rotary frequencies by, usually the new context "
+              "length divided by the original one")
               .in(1, 1e6),
           row("rope_low_freq_factor", &M::rope_low_freq_factor,
-              "llama3: up to so many turns in the original context, division is whole")
+              "For rope_scaling = \"llama3\": channel pairs that make at most this many full "
+              "rotations in the original context have their frequency divided by the whole "
+              "rope_factor")
               .above(0, 1e6),
           row("rope_high_freq_factor", &M::rope_high_freq_factor,
-              "llama3: from so many turns in the original context on, there is none")
+              "For rope_scaling = \"llama3\": channel pairs that make at least this many full "
+              "rotations in the original context keep their frequency")
               .above(0, 1e6),
           row("rope_original_context", &M::rope_original_context,
-              "llama3, yarn: context before scaling")
+              "Context length that the model was trained on before rope_scaling = \"llama3\" or "
+              "\"yarn\" extended it")
               .in(1, int32_most)
               .in_units("tokens"),
           row("rope_beta_fast", &M::rope_beta_fast,
-              "yarn: from so many turns in the original context on, there is no division")
+              "For rope_scaling = \"yarn\": channel pairs that make at least this many full "
+              "rotations in the original context keep their frequency")
               .above(0, 1e6),
           row("rope_beta_slow", &M::rope_beta_slow,
-              "yarn: up to so many turns in the original context, division is whole")
+              "For rope_scaling = \"yarn\": channel pairs that make at most this many full "
+              "rotations in the original context have their frequency divided by the whole "
+              "rope_factor")
               .above(0, 1e6),
           row("rope_truncate", &M::rope_truncate,
-              "yarn: the first and last pair of channels between the two are rounded outwards"),
+              "For rope_scaling = \"yarn\": whether the range of partly scaled channel pairs, "
+              "between rope_beta_fast and rope_beta_slow, is extended to whole pairs"),
           row("rope_attention_factor", &M::rope_attention_factor,
-              "yarn: what cos and sin are multiplied with")
+              "For rope_scaling = \"yarn\": factor that the cosines and sines of the rotation are "
+              "multiplied by")
               .above(0, 1e6)
               .automatically("0.1 ln(rope_factor) + 1"),
           row("scale_embedding", &M::scale_embedding,
-              "rows of the embedding are multiplied with sqrt(width), rounded to the compute type "
+              "Whether to multiply embeddings by sqrt(width), rounded to precision.compute "
               "(Gemma)"),
-          row("tied", &M::tied, "embedding and head share one table"),
-          row("dropout", &M::dropout, "probability on residual branches and the embedding")
+          row("tied", &M::tied,
+              "Whether the embedding and the output head share one weight matrix (tied "
+              "embeddings)"),
+          row("dropout", &M::dropout,
+              "Dropout probability on the embedding and the residual branches")
               .below(0, 1)
               .in_f32(),
-          row("recompute", &M::recompute, "what backward computes again to save memory"),
+          row("recompute", &M::recompute,
+              "What the backward pass recomputes to save memory (activation checkpointing). none: "
+              "nothing. block: each block, from its stored input"),
           row("offload", &M::offload,
-              "what waits for its backward in the host's memory: nothing, or the inputs of blocks, "
-              "which recompute = \"block\" keeps; without effect on a machine whose memory is the "
-              "host's"),
+              "Tensors that are kept in host memory until the backward pass, to save GPU memory. "
+              "none: no tensors. inputs: the block inputs that recompute = \"block\" stores. No "
+              "effect on CPU backends"),
           row("chunk_tokens", &M::chunk_tokens,
-              "what blocks take of a microbatch at a time, but for attention and mixtures of "
-              "experts: nothing else of them is then kept for backward, which computes each chunk "
-              "again; 0: all of it")
+              "Number of tokens that each block processes at a time, except in attention and "
+              "experts. The backward pass recomputes each chunk, so that long samples need less "
+              "memory. 0 processes a whole micro-batch at once")
               .in(0, int32_most)
               .in_units("tokens")
               .automatically_where_absent(
-                  "0 where a rank has up to 8192 tokens of a sample, else 4096, or the next "
-                  "multiple of run.exact_chunk with run.exactness = \"invariant\""),
+                  "0 if a rank has at most 8192 tokens of a sample, else 4096. With run.exactness "
+                  "= \"invariant\", rounded up to a multiple of run.exact_chunk"),
           row("init_from", &M::init_from,
-              "checkpoint whose weights start the run at step 0 (fine-tuning); empty: none")
+              "Checkpoint whose weights the run starts with at step 0 (fine-tuning). \"\" starts "
+              "with random weights")
               .as(path),
       }};
 }
@@ -184,25 +232,32 @@ KeySection adapter_section() {
   return {
       .name = "adapter",
       .meaning =
-          "Low-rank adapters beside frozen weights, which alone are trained and saved (LoRA: Hu "
-          "et al. 2021).",
+          "Low-rank adapters (LoRA: Hu et al. 2021). Only the adapters are trained and saved; all "
+          "other weights are frozen.",
       .keys = {
-          row("rank", &A::rank, "rank of an adapter; 0: there are none, the whole model trains")
+          row("rank", &A::rank,
+              "Rank of the adapter matrices. 0 means no adapters: the whole model is trained")
               .in(0, 65536),
-          row("alpha", &A::alpha, "what adapters add is multiplied with alpha / rank")
+          row("alpha", &A::alpha,
+              "Strength of the adapters: their output is multiplied by alpha / rank")
               .above(0, 1e9)
               .automatically("twice the rank"),
           row("rank_stabilized", &A::rank_stabilized,
-              "it is multiplied with alpha / sqrt(rank) (rsLoRA: Kalajdzievski 2023)"),
-          row("dropout", &A::dropout, "probability, of an adapter's input").below(0, 1).in_f32(),
+              "Whether to multiply adapter outputs by alpha / sqrt(rank) instead of alpha / rank "
+              "(rsLoRA: Kalajdzievski 2023)"),
+          row("dropout", &A::dropout, "Dropout probability for the inputs of adapters")
+              .below(0, 1)
+              .in_f32(),
           row("base", &A::base,
-              "how the weights of blocks' products are kept that adapters stand beside: as "
-              "precision.compute says, or in bf16, or in 4 bits (NF4: Dettmers et al. 2023), and "
-              "widened for each use; embeddings, norms, biases, routers and heads are as ever"),
+              "Storage type of the frozen weight matrices in blocks. compute: as in "
+              "precision.compute. bf16: 2 bytes per weight. nf4: about 4 bits per weight (QLoRA: "
+              "Dettmers et al. 2023). Weights are converted for each use. Embeddings, norms, "
+              "biases, routers and the head are not affected"),
           row("patterns", &A::patterns,
-              "products of blocks that get one, by name (* and ?): qkv.q, qkv.k, qkv.v, "
-              "projection, ffn_in.gate, ffn_in.up, ffn_out behind blocks.0.; with learned "
-              "positions qkv is one, with gelu ffn_in; routers and experts have none"),
+              "Names of the matrix products in blocks that get an adapter, with wildcards * and ?. "
+              "Names are blocks.N. followed by qkv.q, qkv.k, qkv.v, projection, ffn_in.gate, "
+              "ffn_in.up or ffn_out. Models with learned positions have one product qkv, and "
+              "models with gelu one product ffn_in. Routers and experts have no adapters"),
       }};
 }
 

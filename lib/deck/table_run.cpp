@@ -8,50 +8,53 @@ using enum ValueKind;
 KeySection parallel_section() {
   using P = ParallelConfig;
   const auto row = rows_of(&Deck::parallel);
-  return {
-      .name = "parallel",
-      .meaning = "The grid of ranks: pipe * data * seq, seq fastest.",
-      .keys = {
-          row("pipe", &P::pipe, "pipeline stages").in(1, 10000).in_units("ranks"),
-          row("data", &P::data, "data ranks")
-              .in(1, 1 << 20)
-              .in_units("ranks")
-              .automatically("the number of ranks / (pipe * seq)"),
-          row("expert", &P::expert,
-              "ranks of data x seq that hold a stage's experts between them, and send each other "
-              "the tokens that chose them; 1: each rank computes all of its own tokens' experts")
-              .in(1, 65536)
-              .in_units("ranks"),
-          row("expert_tokens", &P::expert_tokens,
-              "tokens that a rank takes for its experts at a time, each as often as it chose "
-              "one of them; more of them take more rounds and, but with zero-bubble and zbv, no "
-              "more memory")
-              .in(1, row_most)
-              .automatically("1.25 times what even loads bring"),
-          row("seq", &P::seq,
-              "ranks that share each sample's tokens, a divisor of model.context; up to "
-              "model.heads of them share out attention's heads, beyond that groups of them its "
-              "positions, too")
-              .in(1, 65536)
-              .in_units("ranks"),
-          row("stage_layers", &P::stage_layers,
-              "transformer blocks of each stage; with chunks of each chunk, in the order "
-              "of the model")
-              .in(1, 10000)
-              .automatically("balanced by cost"),
-          row("schedule", &P::schedule,
-              "the order of a pipeline's work: one forward, one backward; the same for "
-              "several chunks of each stage, which idles less and sends more; with "
-              "weight gradients behind the gradients of inputs (ZB-H1), which idles less "
-              "and keeps more; or so with two chunks of each stage, the first from the "
-              "model's front and the second from its back (ZB-V), which sends twice as "
-              "much and idles least where all stages have as much to do; each keeps what the "
-              "first one does with \"1f1b\""),
-          row("chunks", &P::chunks,
-              "parts of the model on each stage: 2 or more with parallel.schedule = "
-              "\"interleaved\", 2 with \"zbv\"")
-              .in(1, 64),
-      }};
+  return {.name = "parallel",
+          .meaning =
+              "The grid of ranks: pipe * data * seq ranks in total, numbered along seq first, then "
+              "data, then pipe.",
+          .keys = {
+              row("pipe", &P::pipe, "Number of pipeline stages (pipeline parallelism)")
+                  .in(1, 10000)
+                  .in_units("ranks"),
+              row("data", &P::data, "Number of data-parallel ranks")
+                  .in(1, 1 << 20)
+                  .in_units("ranks")
+                  .automatically("number of ranks / (pipe * seq)"),
+              row("expert", &P::expert,
+                  "Number of ranks that together hold all experts of a pipeline stage and send "
+                  "each other tokens (expert parallelism). Must divide parallel.data * "
+                  "parallel.seq. 1 disables it: each rank computes the experts for its own tokens")
+                  .in(1, 65536)
+                  .in_units("ranks"),
+              row("expert_tokens", &P::expert_tokens,
+                  "Maximum number of tokens that a rank receives for its experts in one round of "
+                  "expert parallelism. A token counts once for each expert that it chose. Smaller "
+                  "values need less memory, but more rounds")
+                  .in(1, row_most)
+                  .automatically("1.25 times the number under an even load"),
+              row("seq", &P::seq,
+                  "Number of ranks that each sample is split across (sequence parallelism). Must "
+                  "divide model.context. Up to model.heads ranks split attention heads (Ulysses); "
+                  "with more ranks, groups of them also split positions (ring attention)")
+                  .in(1, 65536)
+                  .in_units("ranks"),
+              row("stage_layers", &P::stage_layers,
+                  "Number of transformer blocks in each pipeline stage, in model order. If chunks "
+                  "is above 1, the number in each chunk")
+                  .in(1, 10000)
+                  .automatically("balanced by cost"),
+              row("schedule", &P::schedule,
+                  "Pipeline schedule. 1f1b: one forward, one backward. interleaved: 1f1b with "
+                  "several chunks per stage, which idles less but sends more. zero-bubble: "
+                  "postpones weight gradients (ZB-H1), which idles less but needs more memory. "
+                  "zbv: zero-bubble with two chunks per stage in a V shape (ZB-V), which idles "
+                  "least if stages have equal work, but sends twice as much and gives each stage "
+                  "the memory needs of the first 1f1b stage"),
+              row("chunks", &P::chunks,
+                  "Number of model chunks on each pipeline stage. Must be at least 2 with schedule "
+                  "= \"interleaved\", 2 with \"zbv\" and 1 with other schedules")
+                  .in(1, 64),
+          }};
 }
 
 KeySection zero_section() {
@@ -64,25 +67,43 @@ KeySection zero_section() {
                    z.shard = ranks ? *ranks : 0;
                    z.copy_each_node = std::holds_alternative<std::string>(v);
                  });
-  return {.name = "zero",
-          .meaning = "Sharding of weights, gradients and optimizer state over data x seq.",
-          .keys = {
-              row("stage", &Z::stage,
-                  "sharded: 0 nothing, 1 optimizer, 2 also gradients, 3 also weights")
-                  .in(0, 3),
-              KeyRow("shard", integer, shard,
-                     "ranks that share one copy; groups of that many are replicas")
-                  .in(1, 1 << 20)
-                  .in_units("ranks")
-                  .automatically("data * seq")
-                  .or_word("node", "the ranks of a stage on one node; nodes are replicas"),
-              row("gather", &Z::gather, "how often weights are gathered, at stage 3"),
-              row("reduce", &Z::reduce, "how often gradients are reduced, at stage 3"),
-              row("prefetch", &Z::prefetch, "gathers in flight ahead of their use").in(0, 64),
-              row("scatters", &Z::scatters, "reduce-scatters in flight").in(1, 64),
-              row("detect_freeze", &Z::detect_freeze,
-                  "check at each step whether the set of trainable parameters has changed"),
-          }};
+  return {
+      .name = "zero",
+      .meaning =
+          "ZeRO: weights, gradients and optimizer state are sharded over the data * seq ranks of "
+          "each pipeline stage.",
+      .keys = {
+          row("stage", &Z::stage,
+              "ZeRO stage. 0: nothing is sharded. 1: optimizer state. 2: also gradients. 3: also "
+              "weights. Higher stages need less memory")
+              .in(0, 3),
+          KeyRow("shard", integer, shard,
+                 "Number of ranks that share one copy of the sharded state. Must divide data * "
+                 "seq. Each group of this many ranks holds a full copy")
+              .in(1, 1 << 20)
+              .in_units("ranks")
+              .automatically("data * seq")
+              .or_word("node",
+                       "the ranks of a pipeline stage on one node, so that no copy is split across "
+                       "nodes"),
+          row("gather", &Z::gather,
+              "With stage = 3: how often weights are all-gathered. microbatch: for each "
+              "micro-batch. step: once per step, which communicates less but needs more memory"),
+          row("reduce", &Z::reduce,
+              "With stage = 3: how often gradients are reduced. microbatch: for each micro-batch. "
+              "step: once per step, which communicates less but needs more memory"),
+          row("prefetch", &Z::prefetch,
+              "Maximum number of all-gathers in flight before their weights are needed. Larger "
+              "values hide more communication, but need more memory")
+              .in(0, 64),
+          row("scatters", &Z::scatters,
+              "Maximum number of gradient reduce-scatters in flight. Larger values hide more "
+              "communication, but need more memory")
+              .in(1, 64),
+          row("detect_freeze", &Z::detect_freeze,
+              "Whether to check at the start of each step if the set of trained parameters has "
+              "changed. Changes by [[freeze]] rules apply in any case"),
+      }};
 }
 
 KeySection freeze_section() {
@@ -90,80 +111,88 @@ KeySection freeze_section() {
   const auto row = rows_of(&Deck::freeze);
   return repeated(
       &Deck::freeze, "freeze",
-      "Parameters that are not trained in some steps; one [[freeze]] a rule. Its steps count from "
-      "0, those of all other keys from 1.",
+      "Rules that freeze parameters in some steps, one [[freeze]] section per rule. Steps count "
+      "from 0 in these rules and from 1 in all other keys.",
       {
-          row("pattern", &F::pattern, "parameters by name; * and ? stand for any text")
+          row("pattern", &F::pattern, "Names of the parameters to freeze, with wildcards * and ?")
               .like("\"blocks.0.*\"")
               .needed(),
           row("from_step", &F::from_step,
-              "first frozen step, counted from 0: step 1 of history.csv is 0 here")
+              "First frozen step, counted from 0. Step 0 is step 1 of history.csv")
               .in(0, step_most),
           row("to_step", &F::to_step,
-              "first step trained again, counted from 0, so that steps from_step + 1 to to_step of "
-              "history.csv are frozen; 0: frozen to the end")
+              "First step in which the parameters are trained again, counted from 0. 0 freezes "
+              "them to the end of the run. Steps from_step + 1 to to_step of history.csv are "
+              "frozen")
               .in(0, step_most),
           row("moments", &F::moments,
-              "the optimizer's arrays after thawing: zero, or as they were before; where rules "
-              "overlap or follow without a gap, the first decides, the last in the deck of "
-              "those that begin together"),
+              "Optimizer state of the parameters when they are trained again. fresh: zero. keep: "
+              "as before the freeze. If rules overlap or directly follow each other, the first one "
+              "decides; if several begin at the same step, the last of these in the deck decides"),
       });
 }
 
 KeySection evaluate_section() {
   using E = EvaluateConfig;
   const auto row = rows_of(&Deck::evaluate);
-  return {
-      .name = "evaluate",
-      .meaning = "Loss on data.validation, into evaluation.csv.",
-      .keys = {
-          row("every_steps", &E::every_steps,
-              "steps between evaluations while training, 0: none; one follows the last step")
-              .in(0, step_most)
-              .in_units("steps"),
-          row("batches", &E::batches,
-              "length of one evaluation, in batches of train.batch samples, which are spread "
-              "evenly over each file that is held out; 0: all there is. A file has as many of "
-              "them as its size is of all, or, of tails, as data.weights says")
-              .in(0, int32_most),
-          row("sample_prompt", &E::sample_prompt,
-              "what a text that the model writes into the log begins with; \"\": none is written"),
-          row("sample_tokens", &E::sample_tokens, "length of that text")
-              .in(1, 100000)
-              .in_units("tokens"),
-          row("sample_every", &E::sample_every,
-              "steps between such texts; 0: after each evaluation's step, every_steps; one follows "
-              "the last step")
-              .in(0, step_most)
-              .in_units("steps"),
-          row("sample_temperature", &E::sample_temperature,
-              "of their sampling; 0: always the most likely token")
-              .in(0, 1e6),
-      }};
+  return {.name = "evaluate",
+          .meaning = "Evaluation on data.validation, written to evaluation.csv, and sample texts.",
+          .keys = {
+              row("every_steps", &E::every_steps,
+                  "Steps between evaluations. 0 means no evaluations during training. The last "
+                  "step is always evaluated")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              row("batches", &E::batches,
+                  "Length of each evaluation, in batches of train.batch samples. Samples are "
+                  "spread evenly over each validation file. Files share them by size or, if "
+                  "data.validation is a fraction, by data.weights. 0 evaluates all validation data")
+                  .in(0, int32_most),
+              row("sample_prompt", &E::sample_prompt,
+                  "Prompt that the model continues during training; the texts are written to the "
+                  "log. \"\" disables sample texts"),
+              row("sample_tokens", &E::sample_tokens, "Length of each sample text")
+                  .in(1, 100000)
+                  .in_units("tokens"),
+              row("sample_every", &E::sample_every,
+                  "Steps between sample texts. 0 means every_steps. A sample text is always "
+                  "generated after the last step")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              row("sample_temperature", &E::sample_temperature,
+                  "Sampling temperature for sample texts. 0 always chooses the most likely token")
+                  .in(0, 1e6),
+          }};
 }
 
 KeySection checkpoint_section() {
   using C = CheckpointConfig;
   const auto row = rows_of(&Deck::checkpoint);
   return {.name = "checkpoint",
-          .meaning = "What a run can go on from; one is always written at the end.",
+          .meaning =
+              "When checkpoints are written and which are kept. A checkpoint is always written at "
+              "the end of the run.",
           .keys = {
-              row("every_steps", &C::every_steps, "steps between checkpoints; 0: not by steps")
+              row("every_steps", &C::every_steps,
+                  "Steps between checkpoints. 0 means no checkpoints by step count")
                   .in(0, step_most)
                   .in_units("steps"),
-              row("every_minutes", &C::every_minutes, "minutes between checkpoints; 0: not by time")
+              row("every_minutes", &C::every_minutes,
+                  "Minutes between checkpoints. 0 means no checkpoints by time")
                   .in(0, 1e6)
                   .in_units("minutes"),
-              row("keep_last", &C::keep_last, "newest checkpoints kept; 0: all").in(0, step_most),
+              row("keep_last", &C::keep_last, "Number of newest checkpoints to keep. 0 keeps all")
+                  .in(0, step_most),
               row("keep_every", &C::keep_every,
-                  "checkpoints at multiples of this step are kept for good; 0: none")
+                  "Checkpoints at multiples of this step are never removed. 0 disables this")
                   .in(0, step_most)
                   .in_units("steps"),
               row("async", &C::async,
-                  "write from a copy of the state while training goes on; the copy takes memory"),
+                  "Whether to write checkpoints while training continues. This needs memory for a "
+                  "copy of the training state"),
               row("on_error", &C::on_error,
-                  "what the run does when a checkpoint cannot be written; without the last one it "
-                  "fails"),
+                  "What the run does if a checkpoint cannot be written. stop: fail. continue: "
+                  "train on. If the last checkpoint cannot be written, the run always fails"),
           }};
 }
 
@@ -172,73 +201,90 @@ KeySection run_section() {
   const auto row = rows_of(&Deck::run);
   return {
       .name = "run",
-      .meaning = "The machine and the behaviour of the job.",
+      .meaning = "Backend, reproducibility, time limits, logging and debugging.",
       .keys = {
           row("backend", &R::backend,
-              "auto: cuda if a device answers, else host; ref: slow and exact; fenced: a test")
+              "Compute backend. auto: cuda if a GPU is available, else host. host: CPU. ref: slow "
+              "reference implementation on the CPU, which also supports f64. fenced: CPU that "
+              "imitates a GPU, for tests")
               .of({"auto", "host", "ref", "fenced", "cuda"}),
-          row("threads", &R::threads, "threads of each rank")
+          row("threads", &R::threads, "Number of CPU threads per rank")
               .in(1, 4096)
-              .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the cores of the rank"),
+              .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK or the number of cores "
+                             "available to the rank"),
           row("exactness", &R::exactness,
-              "same bits: no promise, on the same grid, or on any grid"),
+              "Which runs give bit-identical results. fast: not guaranteed. repeatable: runs on "
+              "the same grid, number of threads and kind of machine. invariant: runs on any grid "
+              "(CPU backends only)"),
           row("exact_chunk", &R::exact_chunk,
-              "tokens whose gradients are added as one number when invariant; at most the "
-              "context, and a divisor of context / seq")
+              "For exactness = \"invariant\": number of tokens whose gradients are summed as one "
+              "unit. Must divide model.context / parallel.seq. At most model.context is used")
               .in(1, 256)
               .in_units("tokens"),
           row("time_limit", &R::time_limit,
-              "checkpoint and stop before that long has passed; 0: no limit")
+              "Maximum duration of the run. The run saves a checkpoint and stops before this time "
+              "has passed. 0 means no limit")
               .as(duration)
               .in(0, 1e9),
           row("signal_grace", &R::signal_grace,
-              "from a signal to its checkpoint; a step that takes longer is dropped")
+              "Maximum time from a stop signal to the end of the checkpoint that it triggers. If "
+              "the current step would take longer, it is dropped")
               .as(duration)
               .in(0, 1e6),
           row("hang_timeout", &R::hang_timeout,
-              "a rank that waits longer for others ends the job, from its start on; 0: never")
+              "Maximum time that a rank waits for other ranks. After this time the job ends with "
+              "an error. 0 means no limit")
               .as(duration)
               .in(0, 1e6),
-          row("log_every", &R::log_every, "steps between lines of the log; 0: none")
+          row("log_every", &R::log_every,
+              "Steps between progress lines in the log. 0 disables them")
               .in(0, step_most)
               .in_units("steps"),
           row("trace_steps", &R::trace_steps,
-              "first and last step of a Chrome trace of all queues; []: none")
+              "First and last step to record in a Chrome trace of all queues, such as [10, 12]. [] "
+              "records no trace")
               .in(1, step_most),
-          row("trace_ranks", &R::trace_ranks, "ranks in that trace")
+          row("trace_ranks", &R::trace_ranks, "Ranks to record in the trace")
               .in(0, 1 << 20)
-              .automatically("all"),
+              .automatically("all ranks"),
           row("tensorboard", &R::tensorboard,
-              "write event files for TensorBoard into tensorboard/ of the run directory, too"),
+              "Whether to also write event files for TensorBoard, to the folder tensorboard/ in "
+              "the run directory"),
           row("peak_tflops", &R::peak_tflops,
-              "TFLOP/s that a rank's machine can do, for the utilisation of steps; 0: as the "
-              "machine file says, or not known")
+              "Peak TFLOP/s of a rank's hardware, used to compute model FLOPs utilization (mfu). 0 "
+              "uses the peak in run.machine, if that is given")
               .in(0, 1e6),
           row("machine", &R::machine,
-              "a machine file, from which the utilisation of steps has its peak; empty: none")
+              "Machine file with the peak FLOP/s used to compute model FLOPs utilization (mfu). "
+              "\"\" means none")
               .as(path),
           row("digest_every", &R::digest_every,
-              "steps between digests of every gradient, weight and moment, into digests.csv; 0: "
-              "none")
+              "Steps between rows of digests.csv, which contains checksums of all gradients, "
+              "weights and optimizer moments. 0 disables it")
               .in(0, step_most)
               .in_units("steps"),
           row("replay_every", &R::replay_every,
-              "steps between those that are computed twice, to find faults of hardware; weights "
-              "and moments are then checked at every step; 0: none")
+              "Steps between steps that are computed twice, to detect hardware faults. If set, "
+              "weights and optimizer moments in memory are also verified at every step. 0 disables "
+              "both")
               .in(0, step_most)
               .in_units("steps"),
           row("on_fault", &R::on_fault,
-              "what the run does when a step that is computed twice has two results and a third "
-              "decides; a changed weight or moment always ends it"),
+              "What the run does if the two computations of a step differ and a third one confirms "
+              "one of them. stop: save a checkpoint and fail. continue: train on. If weights or "
+              "moments in memory have changed, the run always fails"),
           row("debug", &R::debug,
-              "poison memory that is given back, compare the labels of collectives between ranks"),
+              "Whether to fill freed memory with invalid values and check that all ranks call the "
+              "same collectives. For debugging"),
           row("guards", &R::guards,
-              "give each block of memory pages of its own between guards, which end the run "
-              "where something reads or writes past a block; for debugging"),
-          row("share_gpu", &R::share_gpu, "several ranks may use one GPU"),
+              "Whether to surround each block of memory with inaccessible pages, so that an access "
+              "beyond its ends stops the run. For debugging"),
+          row("share_gpu", &R::share_gpu,
+              "Whether several ranks may use the same GPU. Messages between GPUs then pass through "
+              "host memory"),
           row("device_headroom", &R::device_headroom,
-              "of a GPU's memory, free when all ranks are connected, so much is left to the "
-              "libraries: code that is loaded later, NCCL's direct messages")
+              "GPU memory that is left free for libraries after all ranks have connected, for "
+              "example for code loaded later and NCCL buffers")
               .in(0, 1024)
               .in_units("GiB"),
       }};

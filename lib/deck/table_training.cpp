@@ -21,120 +21,145 @@ KeySection data_section() {
       });
   return {
       .name = "data",
-      .meaning = "The tokens trained on; `trireme tokenize` makes token files.",
+      .meaning = "Token files for training and validation. `trireme tokenize` creates token files.",
       .keys = {
-          row("path", &D::path, "token files").as(paths).like("[\"corpus.tokens\"]").needed(),
-          row("weights", &D::weights, "share of samples from each file")
+          row("path", &D::path, "Token files to train on")
+              .as(paths)
+              .like("[\"corpus.tokens\"]")
+              .needed(),
+          row("weights", &D::weights,
+              "Share of the training samples taken from each file, as relative weights. One number "
+              "per file")
               .above(0, 1e9)
-              .automatically("by size"),
+              .automatically("in proportion to file sizes"),
           KeyRow("validation", fraction_or_paths, validation,
-                 "held out: token files, or the fraction of each file's tail; []: nothing")
+                 "Validation data: a list of token files, or the fraction at the end of each "
+                 "training file that is held out. [] means no validation data")
               .below(0, 1)
               .like("0.01"),
           row("order", &D::order,
-              "a permutation of all samples each epoch, or as they stand in the files (of whole "
-              "documents: nearly, as short ones fill what earlier samples have left)"),
+              "Order of training samples. random: a new permutation of all samples in each epoch. "
+              "sequential: as in the files. With packing = \"documents\", sequential order is "
+              "approximate, because short documents fill gaps in earlier samples"),
           row("packing", &D::packing,
-              "windows: samples follow each other in the file, whatever they cut; documents: "
-              "whole documents, which separators end, as many as a sample holds, then nothing"),
+              "How samples are made from a token file. windows: consecutive pieces of "
+              "model.context tokens, which may cut documents. documents: as many whole documents "
+              "as fit, then padding. A separator token ends each document"),
           row("long_documents", &D::long_documents,
-              "of samples of whole documents, those that are longer: cut: they lose their end, in "
-              "a conversation back to where an answer ends; split: their end goes on as a further "
-              "document; drop: they are left out; refuse: the run is refused. Pairs of documents "
-              "are left out, or refused"),
+              "With packing = \"documents\": what happens to documents that are longer than a "
+              "sample. cut: the end is removed, in conversations back to the end of an answer. "
+              "split: the end becomes another document. drop: the document is left out. refuse: "
+              "the run fails. Pairs for objective = \"dpo\" are left out instead of cut"),
           row("attention", &D::attention,
-              "a token sees all earlier ones of its sample, or those of its document, "
-              "which a separator ends and whose positions begin at 0"),
+              "Earlier tokens that each token attends to. causal: all in the same sample. "
+              "document: only those in the same document, with positions from 0 in each document. "
+              "A separator token ends each document"),
           row("separator_masks", &D::separator_masks,
-              "no loss on a document's first token, which follows a separator"),
+              "Whether to leave the first token of each document, which follows a separator token, "
+              "out of the loss"),
       }};
 }
 
 KeySection train_section() {
   using T = TrainConfig;
   const auto row = rows_of(&Deck::train);
-  return {.name = "train",
-          .meaning = "Batch and length of the run; give exactly one of steps and tokens.",
-          .keys = {
-              row("batch", &T::batch, "size of a step, over all ranks")
-                  .in(1, row_most)
-                  .in_units("samples"),
-              row("microbatch", &T::microbatch,
-                  "what one data rank runs at a time; data * microbatch must divide batch")
-                  .in(1, row_most)
-                  .in_units("samples")
-                  .automatically(
-                      "batch/data; with pipe > 1 the largest that keeps 2*pipe of them, or else 1"),
-              row("steps", &T::steps, "length of the run, unless tokens gives it")
-                  .in(1, step_most)
-                  .in_units("steps")
-                  .like("1000")
-                  .needed()
-                  .unset_at_zero(),
-              row("tokens", &T::tokens, "length of the run, rounded up to whole steps")
-                  .in(1, step_most)
-                  .in_units("tokens")
-                  .like("1e9")
-                  .unset_at_zero(),
-              row("seed", &T::seed, "start of all randomness: initialisation, data order, dropout")
-                  .in(0, step_most),
-              row("objective", &T::objective,
-                  "tokens: the mean loss of what is learnt; dpo: of pairs of documents (trireme "
-                  "tokenize --preference) the chosen one is to become likelier, against a fixed "
-                  "model, than the rejected one (Rafailov et al. 2023); distill: of what is learnt "
-                  "what the model of distill.teacher says of it (Hinton et al. 2015)"),
-              row("dpo_beta", &T::dpo_beta,
-                  "objective = \"dpo\": what a difference of log-probabilities is multiplied with; "
-                  "the larger, the nearer the model stays")
-                  .above(0, 1e3),
-              row("dpo_scores", &T::dpo_scores,
-                  "objective = \"dpo\": the file in which trireme score says what the fixed model "
-                  "makes of the pairs; without it, that is the model without adapters, computed in "
-                  "each step")
-                  .as(ValueKind::path),
-              row("balance", &T::balance,
-                  "what keeps experts evenly loaded: a bias of the router that moves after each "
-                  "step by the loads of its tokens (router = \"sigmoid\"), a loss that counts "
-                  "each sample, or document that stands apart, by itself, or nothing"),
-              row("balance_rate", &T::balance_rate, "balance = \"bias\": how far it moves a step")
-                  .in(0, 1)
-                  .in_f32(),
-              row("balance_weight", &T::balance_weight,
-                  "balance = \"sample\": weight of the loss, which is 1 for even loads")
-                  .in(0, 1e3)
-                  .in_f32(),
-              row("router_z", &T::router_z,
-                  "weight of the mean square of log sum exp of a router's logits (ST-MoE); 0: none")
-                  .in(0, 1e3)
-                  .in_f32(),
-              row("max_skipped", &T::max_skipped,
-                  "steps in a row that stop the run when all are skipped: not finite, or without "
-                  "targets")
-                  .in(1, step_most)
-                  .in_units("steps"),
-          }};
+  return {
+      .name = "train",
+      .meaning =
+          "Batch size, length and objective of the training. Exactly one of steps and tokens is "
+          "required.",
+      .keys = {
+          row("batch", &T::batch, "Samples per training step, over all ranks (global batch size)")
+              .in(1, row_most)
+              .in_units("samples"),
+          row("microbatch", &T::microbatch,
+              "Samples per forward/backward pass on each data-parallel rank. parallel.data * "
+              "microbatch must divide train.batch. Smaller values need less memory")
+              .in(1, row_most)
+              .in_units("samples")
+              .automatically("batch / data. With pipe > 1, the largest value that leaves at least "
+                             "2 * pipe micro-batches per step, or else 1"),
+          row("steps", &T::steps,
+              "Length of the run in training steps. Give either train.steps or train.tokens")
+              .in(1, step_most)
+              .in_units("steps")
+              .like("1000")
+              .needed()
+              .unset_at_zero(),
+          row("tokens", &T::tokens,
+              "Length of the run in tokens, rounded up to whole steps. Give either train.steps or "
+              "train.tokens")
+              .in(1, step_most)
+              .in_units("tokens")
+              .like("1e9")
+              .unset_at_zero(),
+          row("seed", &T::seed, "Random seed for weight initialization, data order and dropout")
+              .in(0, step_most),
+          row("objective", &T::objective,
+              "Training objective. tokens: cross-entropy of the next token. dpo: direct preference "
+              "optimization on pairs of documents made by `trireme tokenize --preference` "
+              "(Rafailov et al. 2023). distill: knowledge distillation from the model "
+              "distill.teacher (Hinton et al. 2015)"),
+          row("dpo_beta", &T::dpo_beta,
+              "For objective = \"dpo\": factor of the log-probability differences in the loss "
+              "(beta). Larger values keep the model closer to the reference model")
+              .above(0, 1e3),
+          row("dpo_scores", &T::dpo_scores,
+              "For objective = \"dpo\": file with scores of the reference model, written by "
+              "`trireme score`. \"\" uses the model without its adapters as reference and computes "
+              "its scores in each step")
+              .as(ValueKind::path),
+          row("balance", &T::balance,
+              "Load balancing of experts. none: off. bias: router biases change after each step to "
+              "even out loads (requires model.router = \"sigmoid\"). sample: a load-balancing loss "
+              "for each sample or, with data.attention = \"document\", for each document"),
+          row("balance_rate", &T::balance_rate,
+              "For balance = \"bias\": amount that the bias of each expert changes by after each "
+              "step")
+              .in(0, 1)
+              .in_f32(),
+          row("balance_weight", &T::balance_weight,
+              "For balance = \"sample\": weight of the load-balancing loss. The loss is 1 if the "
+              "load is even")
+              .in(0, 1e3)
+              .in_f32(),
+          row("router_z", &T::router_z,
+              "Weight of the router z-loss, the mean square of the log-sum-exp of router logits "
+              "(ST-MoE). 0 disables it")
+              .in(0, 1e3)
+              .in_f32(),
+          row("max_skipped", &T::max_skipped,
+              "Number of consecutive skipped steps after which the run fails. A step is skipped if "
+              "its loss or gradients are not finite, or if no token of its samples counts in the "
+              "loss")
+              .in(1, step_most)
+              .in_units("steps"),
+      }};
 }
 
 KeySection distill_section() {
   using D = DistillConfig;
   const auto row = rows_of(&Deck::distill);
-  return {
-      .name = "distill",
-      .meaning = "What train.objective = \"distill\" learns from.",
-      .keys = {
-          row("teacher", &D::teacher,
-              "checkpoint of a model of the same vocabulary, which runs forward alone before each "
-              "step, on the run's grid")
-              .as(ValueKind::path),
-          row("temperature", &D::temperature,
-              "t: distributions p of the teacher and q of the model are softmax(logits / t)")
-              .above(0, 1e3)
-              .in_f32(),
-          row("weight", &D::weight,
-              "w: a token's loss is 1 - w of its cross entropy and w t^2 sum p log(p / q)")
-              .in(0, 1)
-              .in_f32(),
-      }};
+  return {.name = "distill",
+          .meaning = "Knowledge distillation, used if train.objective = \"distill\".",
+          .keys = {
+              row("teacher", &D::teacher,
+                  "Checkpoint or run directory of the teacher model. Required for distillation. "
+                  "The teacher must have the same vocabulary. Its forward pass runs before each "
+                  "step, on the same ranks")
+                  .as(ValueKind::path),
+              row("temperature", &D::temperature,
+                  "Softmax temperature of teacher and model in the distillation loss: "
+                  "probabilities are softmax(logits / temperature)")
+                  .above(0, 1e3)
+                  .in_f32(),
+              row("weight", &D::weight,
+                  "Weight w of the distillation loss. The loss of a token is (1 - w) * "
+                  "cross-entropy + w * temperature^2 * KL(p || q), where p are the teacher's "
+                  "probabilities and q the model's")
+                  .in(0, 1)
+                  .in_f32(),
+          }};
 }
 
 KeySection optimizer_section() {
@@ -151,30 +176,41 @@ KeySection optimizer_section() {
       });
   return {
       .name = "optimizer",
-      .meaning = "How gradients change weights.",
+      .meaning = "The optimizer, which updates the weights.",
       .keys = {
-          row("name", &O::name, "the method"),
-          row("lr", &O::lr, "learning rate at its peak").in(0, 1e3).in_f32(),
+          row("name", &O::name, "Optimizer: AdamW, SGD or Lion"),
+          row("lr", &O::lr, "Peak learning rate").in(0, 1e3).in_f32(),
           KeyRow("betas", reals, betas,
-                 "adamw: decay of the first and second moment; lion: of the momentum in the "
-                 "step, and of the momentum that is kept (0.9 and 0.99 in its paper)")
+                 "adamw: decay rates of the first and second moments. lion: decay rates of the "
+                 "momentum in the update and of the stored momentum ([0.9, 0.99] in Lion's paper). "
+                 "Not used by sgd")
               .below(0, 1)
               .elements(2)
               .in_f32(),
-          row("eps", &O::eps, "added to the root that a step is divided by").inside(0, 1).in_f32(),
+          row("eps", &O::eps,
+              "adamw: small number added to the square root of the second moment, for numerical "
+              "stability")
+              .inside(0, 1)
+              .in_f32(),
           row("momentum", &O::momentum,
-              "sgd: decay of the running sum of gradients; 0: plain SGD, no sum is kept")
+              "sgd: decay rate of the momentum. 0 means plain SGD, which has no optimizer state")
               .below(0, 1)
               .in_f32(),
           row("nesterov", &O::nesterov,
-              "sgd: Nesterov's momentum, which looks a step ahead (Sutskever et al. 2013)"),
+              "sgd: whether to use Nesterov momentum (Sutskever et al. 2013). Requires "
+              "optimizer.momentum above 0"),
           row("weight_decay", &O::weight_decay,
-              "decoupled, times the learning rate; never on norms and biases")
+              "Decoupled weight decay, multiplied by the learning rate. Never applied to norms and "
+              "biases")
               .in(0, 1e3)
               .in_f32(),
           row("no_decay", &O::no_decay,
-              "further parameters without decay, by name; * and ? stand for any text"),
-          row("clip", &O::clip, "largest gradient norm; 0: no clipping").in(0, 1e9).in_f32(),
+              "Names of additional parameters without weight decay, with wildcards * and ?"),
+          row("clip", &O::clip,
+              "Maximum norm of the gradient. Gradients with a larger norm are scaled down to it. 0 "
+              "disables clipping")
+              .in(0, 1e9)
+              .in_f32(),
       }};
 }
 
@@ -183,19 +219,28 @@ KeySection schedule_section() {
   const auto row = rows_of(&Deck::schedule);
   return {
       .name = "schedule",
-      .meaning = "The learning rate over the steps.",
+      .meaning = "The learning rate schedule.",
       .keys = {
-          row("shape", &S::shape, "after warm-up; wsd: constant, then a linear decay at the end"),
-          row("warmup_steps", &S::warmup_steps, "linear rise from 0 to lr")
+          row("shape", &S::shape,
+              "Learning rate after warmup. cosine, linear: decays from optimizer.lr to min_lr. "
+              "constant: stays at optimizer.lr. wsd (warmup-stable-decay): stays at optimizer.lr, "
+              "then decays linearly at the end of the run"),
+          row("warmup_steps", &S::warmup_steps,
+              "Length of the warmup, in which the learning rate rises linearly from 0 to "
+              "optimizer.lr")
               .in(0, step_most)
               .in_units("steps"),
-          row("min_lr", &S::min_lr, "learning rate behind the decay, whose last step is above it")
+          row("min_lr", &S::min_lr,
+              "Learning rate at the end of the decay. If the decay lasts until the end of the run, "
+              "the last step is still slightly above min_lr")
               .in(0, 1e3)
               .in_f32(),
-          row("decay_steps", &S::decay_steps, "length of the decay")
+          row("decay_steps", &S::decay_steps,
+              "Length of the decay, which follows the warmup or, with shape = \"wsd\", ends the "
+              "run")
               .in(1, step_most)
               .in_units("steps")
-              .automatically("all after warm-up; for wsd the last tenth of the run"),
+              .automatically("all steps after the warmup, or the last tenth of the run for wsd"),
       }};
 }
 
@@ -204,14 +249,22 @@ KeySection precision_section() {
   const auto row = rows_of(&Deck::precision);
   const std::vector types = {DType::f32, DType::bf16, DType::f64};
   return {.name = "precision",
-          .meaning = "Number formats; master weights and moments of bf16 are f32.",
+          .meaning =
+              "Number formats. Master weights and optimizer moments are f32 even if computation is "
+              "in bf16.",
           .keys = {
               row("compute", &P::compute,
-                  "activations and gathered weights; f64 needs run.backend = \"ref\"", types),
+                  "Type of activations and of the weights used in computation. f64 requires "
+                  "run.backend = \"ref\"",
+                  types),
               row("reduce", &P::reduce,
-                  "gradients on their way to the rank that adds them; sums keep their type", types)
-                  .automatically("f64 for f64, else f32"),
-              row("tf32", &P::tf32, "tensor cores for f32 products on GPUs"),
+                  "Type in which gradients are sent between ranks. It does not change the type in "
+                  "which they are summed",
+                  types)
+                  .automatically("f64 if compute is f64, else f32"),
+              row("tf32", &P::tf32,
+                  "Whether f32 matrix products on GPUs use TF32 tensor cores, which are faster but "
+                  "less accurate"),
           }};
 }
 

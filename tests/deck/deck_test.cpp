@@ -262,7 +262,8 @@ TEST(Deck, DumpHoldsEveryKeyAsPeopleWriteIt) {
   EXPECT_NE(text.find("\nkv_heads = 12 "), std::string::npos);
   EXPECT_NE(text.find("\nvocab = \"auto\" "), std::string::npos);
   EXPECT_NE(text.find("\n# tokens = 1e9 "), std::string::npos);
-  EXPECT_NE(text.find("# length of a sample [tokens]"), std::string::npos);
+  EXPECT_NE(text.find("# Length of each training sample (sequence length) [tokens]"),
+            std::string::npos);
   EXPECT_LT(text.find("[model]"), text.find("[data]"));
 }
 
