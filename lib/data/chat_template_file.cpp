@@ -22,23 +22,27 @@ namespace {
 KeySection conversation() {
   using C = ChatTemplate;
   const auto row = rows_of<C>();
-  return {
-      "",
-      "A conversation.",
-      false,
-      {row("begin", &C::begin, "before the first turn").literally(),
-       row("end", &C::end, "behind the last turn").literally(),
-       row("special", &C::special,
-           "texts that are one token each, beside the tokenizer's special ones")
-           .literally(),
-       row("plain", &C::plain, "texts that look like tokens, and are plain text if they are none")
-           .literally(),
-       row("default_system", &C::default_system, "the system's text where a conversation has none")
-           .literally(),
-       row("trim", &C::trimmed, "contents without white space at both ends"),
-       row("alternating", &C::alternating,
-           "user and assistant take turns, the user begins: others are refused"),
-       row("refused", &C::refused, "a text that no content may hold").literally()}};
+  return {"",
+          "The whole conversation.",
+          false,
+          {row("begin", &C::begin, "Text before the first turn").literally(),
+           row("end", &C::end, "Text after the last turn").literally(),
+           row("special", &C::special,
+               "Texts of this template that become one token each, in addition to the special "
+               "tokens of the tokenizer")
+               .literally(),
+           row("plain", &C::plain,
+               "Texts of this template that look like special tokens, but are plain text if the "
+               "tokenizer has no such token")
+               .literally(),
+           row("default_system", &C::default_system,
+               "Content of the system turn in conversations that have none")
+               .literally(),
+           row("trim", &C::trimmed, "Whether to remove white space at both ends of all contents"),
+           row("alternating", &C::alternating,
+               "Whether user and assistant must take turns, beginning with the user. Other "
+               "conversations are refused"),
+           row("refused", &C::refused, "Text that must not occur in any content").literally()}};
 }
 
 // One of two flags that exclude each other.
@@ -63,22 +67,34 @@ std::vector<KeyRow> keys_of_system(ToolsPlace place) {
   const auto tools = rows_of(&C::tools);
   return {
       stands_in("in_first_user", SystemPlace::first_user,
-                "it stands before the first user's content"),
-      stands_in("in_last_user", SystemPlace::last_user, "it stands before the last user's content"),
-      row("always", &C::system_always, "begins each conversation, with a text or without"),
-      tools("before_with_tools", &Tools::system_before, "`before`, where there are tools")
+                "Whether the system text is written before the content of the first user turn, "
+                "instead of in a system turn"),
+      stands_in("in_last_user", SystemPlace::last_user,
+                "Whether the system text is written before the content of the last user turn, "
+                "instead of in a system turn"),
+      row("always", &C::system_always,
+          "Whether each conversation begins with a system turn, even if there is no system text"),
+      tools("before_with_tools", &Tools::system_before,
+            "Text that replaces `before` in conversations with tools")
           .literally(),
-      tools("tools_in", &Tools::place, "where tools stand"),
-      tools(
-          "tools_before", &Tools::before,
-          place == ToolsPlace::system ? "behind its content, before the tools" : "before the tools")
+      tools("tools_in", &Tools::place,
+            "Place of the tools. system: after the system content. first_user: before the content "
+            "of the first user turn. before_last_user: before the last user turn"),
+      tools("tools_before", &Tools::before,
+            place == ToolsPlace::system ? "Text after the system content and before the tools"
+                                        : "Text before the tools")
           .literally(),
-      tools("tool", &Tools::each, "each of them: {tool} is its JSON").literally(),
-      tools("tools_between", &Tools::between, "between two").literally(),
-      tools("tools_indent", &Tools::indent, "spaces a level of their JSON; 0: each on one line")
+      tools("tool", &Tools::each,
+            "Text for each tool, where {tool} stands for the JSON of the tool")
+          .literally(),
+      tools("tools_between", &Tools::between, "Text between two tools").literally(),
+      tools("tools_indent", &Tools::indent,
+            "Indentation of tool JSON, in spaces per level. 0 writes each tool on one line")
           .in(0, 16),
-      tools("tools_after", &Tools::after, "behind the tools").literally(),
-      tools("tools_apart", &Tools::apart, "between a content and tools_before").literally()};
+      tools("tools_after", &Tools::after, "Text after the tools").literally(),
+      tools("tools_apart", &Tools::apart,
+            "Text between the system content, if there is one, and tools_before")
+          .literally()};
 }
 
 std::vector<KeyRow> keys_of_assistant() {
@@ -87,14 +103,25 @@ std::vector<KeyRow> keys_of_assistant() {
   const auto calls = rows_of(&C::calls);
   return {
       rows_of<C>()("before_last", &C::before_last,
-                   "behind `before` of a last turn; line ends after it are left out")
+                   "Text after `before` in an assistant turn that ends the conversation. Line "
+                   "breaks at the start of its content are removed")
           .literally(),
-      calls("message_has", &Calls::message, "what may stand in one message"),
-      calls("before_calls", &Calls::before, "before the first").literally(),
-      calls("call", &Calls::each, "of a tool: its {name}, and its {arguments} as JSON").literally(),
-      calls("between_calls", &Calls::between, "and between a content and the first").literally(),
-      calls("after_calls", &Calls::after, "behind the last").literally(),
-      calls("call_id_length", &Calls::call_id_length, "characters of each call's {id}; 0: any")
+      calls("message_has", &Calls::message,
+            "What one message may contain. content_and_calls: content, tool calls or both. "
+            "content_or_calls: either content or tool calls. content_or_one_call: either content "
+            "or one tool call"),
+      calls("before_calls", &Calls::before, "Text before the first tool call of a message")
+          .literally(),
+      calls("call", &Calls::each,
+            "Text for each tool call, where {name}, {arguments} and {id} stand for the name of the "
+            "tool, the JSON of its arguments and the id of the call")
+          .literally(),
+      calls("between_calls", &Calls::between,
+            "Text between two tool calls, and between the content and the first tool call")
+          .literally(),
+      calls("after_calls", &Calls::after, "Text after the last tool call of a message").literally(),
+      calls("call_id_length", &Calls::call_id_length,
+            "Number of characters that each call id ({id}) must have. 0 allows any length")
           .in(0, 1000)};
 }
 
@@ -107,13 +134,17 @@ KeySection turn(const std::string& role, ToolsPlace place = ToolsPlace::system) 
   const RowMaker<ChatTemplate, decltype(reach)> row(reach);
   KeySection section{
       role,
-      "A turn.",
+      "The turns of one role.",
       false,
-      {row("before", &T::before, "before its content").literally(),
-       row("after", &T::after, "behind its content").literally(),
-       row("group_before", &T::group_before, "before the first of some in a row").literally(),
-       row("group_after", &T::group_after, "behind the last of some in a row").literally()}};
-  section.keys.push_back(row("trim", &T::trimmed, "its content without white space at both ends"));
+      {row("before", &T::before, "Text before the content of each turn of this role").literally(),
+       row("after", &T::after, "Text after the content of each turn of this role").literally(),
+       row("group_before", &T::group_before,
+           "Text before the first of consecutive turns of this role")
+           .literally(),
+       row("group_after", &T::group_after, "Text after the last of consecutive turns of this role")
+           .literally()}};
+  section.keys.push_back(row(
+      "trim", &T::trimmed, "Whether to remove white space at both ends of contents of this role"));
   const auto add = [&](const std::vector<KeyRow>& keys) {
     section.keys.insert(section.keys.end(), keys.begin(), keys.end());
   };
@@ -122,7 +153,9 @@ KeySection turn(const std::string& role, ToolsPlace place = ToolsPlace::system) 
   else if (role == "assistant")
     add(keys_of_assistant());
   else if (role != "user")
-    add({row("as_json_string", &T::json, "its content as a JSON string, untrimmed")});
+    add({row(
+        "as_json_string", &T::json,
+        "Whether to write contents of this role as JSON strings, without removing white space")});
   return section;
 }
 

@@ -20,15 +20,19 @@ KeyRow number(KeyRow row) {
 KeySection machine_section() {
   using M = MachineModel;
   const auto row = rows_of<M>();
-  return {"machine",
-          "What was measured, and how.",
-          false,
-          {row("name", &M::name, "of the machine").needed(),
-           row("source", &M::source, "how the numbers came about").needed(),
-           row("measured", &M::measured, "by `trireme calibrate`, on such a machine"),
-           row("backend", &M::backend, "host or cuda").of({"host", "cuda"}).needed(),
-           count(row("threads", &M::threads, "of a rank on the host")),
-           count(row("ranks_of_node", &M::ranks_of_node, "ranks that a node runs")).needed()}};
+  return {
+      "machine",
+      "The machine, and where its numbers come from.",
+      false,
+      {row("name", &M::name, "Name of the machine").needed(),
+       row("source", &M::source, "How the numbers were obtained").needed(),
+       row("measured", &M::measured,
+           "Whether `trireme calibrate` measured the numbers on such a machine"),
+       row("backend", &M::backend, "Backend that the numbers apply to: host or cuda")
+           .of({"host", "cuda"})
+           .needed(),
+       count(row("threads", &M::threads, "Number of CPU threads per rank, for backend = \"host\"")),
+       count(row("ranks_of_node", &M::ranks_of_node, "Number of ranks per node")).needed()}};
 }
 
 KeySection peak_section() {
@@ -38,38 +42,46 @@ KeySection peak_section() {
     const auto access = row.access(
         [t](const Peak& p) { return p.contains(t) ? KeyValue(p.at(t)) : KeyValue(Automatic{}); },
         [t](Peak& p, const KeyValue& v) { p[t] = std::get<double>(v); });
-    const auto meaning = fmt::format("FLOP/s in {}: what utilisation is a part of", name_of(t));
+    const auto meaning = fmt::format(
+        "Peak FLOP/s of a rank in {}, used to compute model FLOPs utilization", name_of(t));
     return number(KeyRow(std::string(name_of(t)), ValueKind::real, access, meaning));
   };
-  return {"peak",
-          "The most that a rank's machine can compute.",
-          false,
-          {key(DType::bf16), key(DType::f32), key(DType::f64),
-           number(rows_of<MachineModel>()("tf32", &MachineModel::peak_tf32,
-                                          "FLOP/s where precision.tf32 is set"))}};
+  return {
+      "peak",
+      "Peak rates of the hardware of one rank.",
+      false,
+      {key(DType::bf16), key(DType::f32), key(DType::f64),
+       number(rows_of<MachineModel>()(
+           "tf32", &MachineModel::peak_tf32,
+           "Peak FLOP/s of a rank in TF32, used instead of peak.f32 if precision.tf32 is set"))}};
 }
 
 KeySection memory_section() {
   using M = MachineModel;
   const auto row = rows_of<M>();
   return {"memory",
-          "A rank's memory.",
+          "The memory of one rank.",
           false,
-          {number(row("bytes", &M::memory_bytes, "bytes that a rank may reserve")),
+          {number(row("bytes", &M::memory_bytes, "Memory available to a rank, in bytes")),
            number(row("bandwidth", &M::memory_bandwidth,
-                      "bytes read or written a second by a large copy"))}};
+                      "Memory bandwidth of a rank in a large copy, in bytes/s. Reads and writes "
+                      "both count"))}};
 }
 
 KeySection host_section() {
   using M = MachineModel;
   const auto row = rows_of<M>();
-  return {"host",
-          "What the host does beside operations.",
-          false,
-          {number(row("launch", &M::launch, "seconds to put an operation on a device's queue")),
-           number(row("operation", &M::operation, "seconds beside each operation")),
-           number(row("agreement", &M::agreement,
-                      "seconds in which a node's ranks agree on numbers"))}};
+  return {
+      "host",
+      "Time that the host needs in addition to operations.",
+      false,
+      {number(
+           row("launch", &M::launch, "Host time to launch one operation on a device, in seconds")),
+       number(
+           row("operation", &M::operation, "Host time in addition to each operation, in seconds")),
+       number(row(
+           "agreement", &M::agreement,
+           "Time of a small all-reduce (128 numbers) between the ranks of a node, in seconds"))}};
 }
 
 KeySection link_section(std::string name, std::string meaning, LinkRates MachineModel::*link) {
@@ -78,18 +90,22 @@ KeySection link_section(std::string name, std::string meaning, LinkRates Machine
   return {std::move(name),
           std::move(meaning),
           false,
-          {number(row("latency", &L::latency, "seconds from a send to its receipt")),
-           number(row("bandwidth", &L::bandwidth,
-                      "bytes/s of one direction while the other is as busy")),
-           count(row("shared_by", &L::shared_by, "ranks of a node that share it"))}};
+          {number(row("latency", &L::latency,
+                      "Latency of a message, from send to receipt, in seconds")),
+           number(row(
+               "bandwidth", &L::bandwidth,
+               "Bandwidth of one direction while the other direction is equally busy, in bytes/s")),
+           count(row("shared_by", &L::shared_by,
+                     "Number of ranks per node that share this bandwidth"))}};
 }
 
 KeySection disk_section() {
   return {"disk",
-          "Where checkpoints go.",
+          "The file system that checkpoints are written to.",
           false,
-          {number(rows_of<MachineModel>()("write", &MachineModel::disk_write,
-                                          "bytes/s of a rank while all write"))}};
+          {number(rows_of<MachineModel>()(
+              "write", &MachineModel::disk_write,
+              "Write bandwidth per rank while all ranks write, in bytes/s"))}};
 }
 
 KeySection product_section() {
@@ -97,25 +113,35 @@ KeySection product_section() {
   const auto row = rows_of(&MachineModel::products);
   return repeated(
       &MachineModel::products, "product",
-      "Rates of products C = A B with C of M x N and sums over K.",
-      {row("dtype", &P::dtype, "of the operands: bf16, f32 or f64", types).needed(),
-       row("layout", &P::layout, "nt (x W'), nn (dy W) or tn (dy' x); without it, all"),
-       number(row("m", &P::m, "ascending")).in_order().needed(),
-       number(row("n", &P::n, "ascending")).in_order().needed(),
-       number(row("k", &P::k, "ascending")).in_order().needed(),
-       number(row("flops", &P::flops, "FLOP/s at each m, of it each n, of it each k")).needed()});
+      "Rates of matrix products C = A B, where C has M x N elements and K is the inner dimension.",
+      {row("dtype", &P::dtype, "Type of the operands: bf16, f32 or f64", types).needed(),
+       row("layout", &P::layout,
+           "Layout of the product: nt (x W'), nn (dy W) or tn (dy' x). If absent, the rates apply "
+           "to all layouts"),
+       number(row("m", &P::m, "Values of M, in ascending order")).in_order().needed(),
+       number(row("n", &P::n, "Values of N, in ascending order")).in_order().needed(),
+       number(row("k", &P::k, "Values of K, in ascending order")).in_order().needed(),
+       number(row("flops", &P::flops,
+                  "FLOP/s for every combination of m, n and k. The index of m varies slowest, that "
+                  "of k fastest"))
+           .needed()});
 }
 
 KeySection attention_section() {
   using A = AttentionRates;
   const auto row = rows_of(&MachineModel::attention);
   return repeated(
-      &MachineModel::attention, "attention", "Rates of attention by the tokens of a sample.",
-      {row("dtype", &A::dtype, "bf16, f32 or f64", types).needed(),
-       row("direction", &A::direction, "forward or backward").needed(),
-       count(row("head_dim", &A::head_dim, "channels of a head")).needed(),
-       number(row("tokens", &A::tokens, "of a sample, ascending")).in_order().needed(),
-       number(row("flops", &A::flops, "FLOP/s at each, of the causal half alone")).needed()});
+      &MachineModel::attention, "attention", "Rates of attention by sample length.",
+      {row("dtype", &A::dtype, "Type of the operands: bf16, f32 or f64", types).needed(),
+       row("direction", &A::direction, "Pass that the rates apply to: forward or backward")
+           .needed(),
+       count(row("head_dim", &A::head_dim, "Number of channels per attention head")).needed(),
+       number(row("tokens", &A::tokens, "Sample lengths, in tokens, in ascending order"))
+           .in_order()
+           .needed(),
+       number(row("flops", &A::flops,
+                  "FLOP/s at each sample length. Only the causal half of the scores counts"))
+           .needed()});
 }
 
 // Those that a step may ask for; products and attention have sections of their own.
@@ -124,11 +150,16 @@ KeySection operation_section() {
   const auto row = rows_of(&MachineModel::operations);
   return repeated(
       &MachineModel::operations, "operation",
-      "Seconds of an operation that moves memory, by bytes read and written.",
-      {row("name", &O::name, "as kernels/operations.hpp has it").of(workload_names()).needed(),
-       row("dtype", &O::dtype, "bf16, f32 or f64", types).needed(),
-       number(row("bytes", &O::bytes, "of a call, ascending")).in_order().needed(),
-       number(row("seconds", &O::seconds, "of each")).needed()});
+      "Times of operations that are limited by memory bandwidth, by bytes read and written.",
+      {row("name", &O::name, "Name of the operation, as in kernels/operations.hpp")
+           .of(workload_names())
+           .needed(),
+       row("dtype", &O::dtype, "Type of the operands: bf16, f32 or f64", types).needed(),
+       number(row("bytes", &O::bytes, "Bytes read and written per call, in ascending order"))
+           .in_order()
+           .needed(),
+       number(row("seconds", &O::seconds, "Time per call for each number of bytes, in seconds"))
+           .needed()});
 }
 
 }  // namespace
