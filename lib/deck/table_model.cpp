@@ -34,8 +34,8 @@ KeySection model_section() {
               .in(1, row_most),
           row("heads", &M::heads, "Number of query heads").in(1, row_most),
           row("kv_heads", &M::kv_heads,
-              "Number of key-value heads. Must divide model.heads. Fewer than model.heads means "
-              "grouped-query attention")
+              "Number of key-value heads. Must divide model.heads. A number below model.heads "
+              "gives grouped-query attention")
               .in(1, row_most)
               .automatically("equal to model.heads"),
           row("head_dim", &M::head_dim,
@@ -47,17 +47,17 @@ KeySection model_section() {
               .automatically(
                   "4 * width, or 8/3 * width rounded up to a multiple of 64 for swiglu and geglu"),
           row("vocab", &M::vocab,
-              "Number of rows of the embedding. Must be at least the vocabulary size of the token "
-              "files")
+              "Vocabulary size of the model (rows of the embedding). Must be at least the "
+              "vocabulary size of the token files")
               .in(1, int32_most)
               .automatically("the vocabulary size of the token files"),
-          row("context", &M::context, "Length of each training sample (sequence length)")
+          row("context", &M::context, "Number of tokens per training sample (sequence length)")
               .in(1, int32_most)
               .in_units("tokens"),
           row("max_context", &M::max_context,
-              "Maximum context length of the model, if training samples are shorter. Sets the "
-              "number of rows of a learned position table and the value in exported models. Must "
-              "be at least model.context")
+              "Maximum context length of the model in tokens, if training samples are shorter. "
+              "Sets the number of rows of a learned position table and the value in exported "
+              "models. Must be at least model.context")
               .in(1, int32_most)
               .in_units("tokens")
               .automatically(
@@ -161,7 +161,7 @@ KeySection model_section() {
               .in(1, 1e6),
           row("rope_low_freq_factor", &M::rope_low_freq_factor,
               "For rope_scaling = \"llama3\": channel pairs that make at most this many full "
-              "rotations in the original context have their frequency divided by the whole "
+              "rotations in the original context have their frequency divided by the full "
               "rope_factor")
               .above(0, 1e6),
           row("rope_high_freq_factor", &M::rope_high_freq_factor,
@@ -169,8 +169,8 @@ KeySection model_section() {
               "rotations in the original context keep their frequency")
               .above(0, 1e6),
           row("rope_original_context", &M::rope_original_context,
-              "Context length that the model was trained on before rope_scaling = \"llama3\" or "
-              "\"yarn\" extended it")
+              "Context length in tokens that the model was trained on before rope_scaling = "
+              "\"llama3\" or \"yarn\" extended it")
               .in(1, int32_most)
               .in_units("tokens"),
           row("rope_beta_fast", &M::rope_beta_fast,
@@ -179,12 +179,12 @@ KeySection model_section() {
               .above(0, 1e6),
           row("rope_beta_slow", &M::rope_beta_slow,
               "For rope_scaling = \"yarn\": channel pairs that make at most this many full "
-              "rotations in the original context have their frequency divided by the whole "
+              "rotations in the original context have their frequency divided by the full "
               "rope_factor")
               .above(0, 1e6),
           row("rope_truncate", &M::rope_truncate,
-              "For rope_scaling = \"yarn\": whether the range of partly scaled channel pairs, "
-              "between rope_beta_fast and rope_beta_slow, is extended to whole pairs"),
+              "For rope_scaling = \"yarn\": whether the limits that rope_beta_fast and "
+              "rope_beta_slow set are rounded outward to whole channel pairs"),
           row("rope_attention_factor", &M::rope_attention_factor,
               "For rope_scaling = \"yarn\": factor that the cosines and sines of the rotation are "
               "multiplied by")

@@ -8,53 +8,54 @@ using enum ValueKind;
 KeySection parallel_section() {
   using P = ParallelConfig;
   const auto row = rows_of(&Deck::parallel);
-  return {.name = "parallel",
-          .meaning =
-              "The grid of ranks: pipe * data * seq ranks in total, numbered along seq first, then "
-              "data, then pipe.",
-          .keys = {
-              row("pipe", &P::pipe, "Number of pipeline stages (pipeline parallelism)")
-                  .in(1, 10000)
-                  .in_units("ranks"),
-              row("data", &P::data, "Number of data-parallel ranks")
-                  .in(1, 1 << 20)
-                  .in_units("ranks")
-                  .automatically("number of ranks / (pipe * seq)"),
-              row("expert", &P::expert,
-                  "Number of ranks that together hold all experts of a pipeline stage and send "
-                  "each other tokens (expert parallelism). Must divide parallel.data * "
-                  "parallel.seq. 1 disables it: each rank computes the experts for its own tokens")
-                  .in(1, 65536)
-                  .in_units("ranks"),
-              row("expert_tokens", &P::expert_tokens,
-                  "Maximum number of tokens that a rank receives for its experts in one round of "
-                  "expert parallelism. A token counts once for each expert that it chose. Smaller "
-                  "values need less memory, but more rounds")
-                  .in(1, row_most)
-                  .automatically("1.25 times the number under an even load"),
-              row("seq", &P::seq,
-                  "Number of ranks that each sample is split across (sequence parallelism). Must "
-                  "divide model.context. Up to model.heads ranks split attention heads (Ulysses); "
-                  "with more ranks, groups of them also split positions (ring attention)")
-                  .in(1, 65536)
-                  .in_units("ranks"),
-              row("stage_layers", &P::stage_layers,
-                  "Number of transformer blocks in each pipeline stage, in model order. If chunks "
-                  "is above 1, the number in each chunk")
-                  .in(1, 10000)
-                  .automatically("balanced by cost"),
-              row("schedule", &P::schedule,
-                  "Pipeline schedule. 1f1b: one forward, one backward. interleaved: 1f1b with "
-                  "several chunks per stage, which idles less but sends more. zero-bubble: "
-                  "postpones weight gradients (ZB-H1), which idles less but needs more memory. "
-                  "zbv: zero-bubble with two chunks per stage in a V shape (ZB-V), which idles "
-                  "least if stages have equal work, but sends twice as much and gives each stage "
-                  "the memory needs of the first 1f1b stage"),
-              row("chunks", &P::chunks,
-                  "Number of model chunks on each pipeline stage. Must be at least 2 with schedule "
-                  "= \"interleaved\", 2 with \"zbv\" and 1 with other schedules")
-                  .in(1, 64),
-          }};
+  return {
+      .name = "parallel",
+      .meaning =
+          "The grid of ranks: pipe * data * seq ranks in total, numbered along seq first, then "
+          "data, then pipe.",
+      .keys = {
+          row("pipe", &P::pipe, "Number of pipeline stages (pipeline parallelism)")
+              .in(1, 10000)
+              .in_units("ranks"),
+          row("data", &P::data, "Number of data-parallel ranks")
+              .in(1, 1 << 20)
+              .in_units("ranks")
+              .automatically("number of ranks / (pipe * seq)"),
+          row("expert", &P::expert,
+              "Number of ranks that together hold all experts of a pipeline stage and send each "
+              "other tokens for these experts (expert parallelism). Must divide parallel.data * "
+              "parallel.seq. 1 disables it: each rank computes the experts for its own tokens")
+              .in(1, 65536)
+              .in_units("ranks"),
+          row("expert_tokens", &P::expert_tokens,
+              "Maximum number of tokens that a rank receives for its experts in one round of "
+              "expert parallelism. A token counts once for each expert that it chose. Smaller "
+              "values need less memory, but more rounds")
+              .in(1, row_most)
+              .automatically("1.25 times the number under an even load"),
+          row("seq", &P::seq,
+              "Number of ranks that each sample is split across (sequence parallelism). Must "
+              "divide model.context. Up to model.heads ranks split attention heads (Ulysses); with "
+              "more ranks, groups of them also split positions (ring attention)")
+              .in(1, 65536)
+              .in_units("ranks"),
+          row("stage_layers", &P::stage_layers,
+              "Number of transformer blocks in each pipeline stage, in model order. If chunks is "
+              "above 1, the number in each chunk")
+              .in(1, 10000)
+              .automatically("balanced by cost"),
+          row("schedule", &P::schedule,
+              "Order of forward and backward passes in the pipeline. 1f1b: one forward, one "
+              "backward. interleaved: 1f1b with several model chunks per stage; less idle time, "
+              "more messages. zero-bubble: weight gradients are computed later (ZB-H1); less idle "
+              "time, more memory. zbv: zero-bubble with two chunks per stage in a V shape (ZB-V); "
+              "least idle time if stages have equal work, but twice the messages, and every stage "
+              "needs as much memory as the first stage of 1f1b"),
+          row("chunks", &P::chunks,
+              "Number of model chunks on each pipeline stage. Must be at least 2 with schedule = "
+              "\"interleaved\", 2 with \"zbv\" and 1 with other schedules")
+              .in(1, 64),
+      }};
 }
 
 KeySection zero_section() {
@@ -145,13 +146,15 @@ KeySection evaluate_section() {
                   .in_units("steps"),
               row("batches", &E::batches,
                   "Length of each evaluation, in batches of train.batch samples. Samples are "
-                  "spread evenly over each validation file. Files share them by size or, if "
-                  "data.validation is a fraction, by data.weights. 0 evaluates all validation data")
+                  "spread evenly over each validation file. The share of each file is proportional "
+                  "to its size or, if data.validation is a fraction, given by data.weights. 0 "
+                  "evaluates all validation data")
                   .in(0, int32_most),
               row("sample_prompt", &E::sample_prompt,
-                  "Prompt that the model continues during training; the texts are written to the "
-                  "log. \"\" disables sample texts"),
-              row("sample_tokens", &E::sample_tokens, "Length of each sample text")
+                  "Prompt that the model continues from time to time during training, to show its "
+                  "progress in the log. \"\" disables these sample texts"),
+              row("sample_tokens", &E::sample_tokens,
+                  "Number of tokens to generate for each sample text")
                   .in(1, 100000)
                   .in_units("tokens"),
               row("sample_every", &E::sample_every,
@@ -184,7 +187,8 @@ KeySection checkpoint_section() {
               row("keep_last", &C::keep_last, "Number of newest checkpoints to keep. 0 keeps all")
                   .in(0, step_most),
               row("keep_every", &C::keep_every,
-                  "Checkpoints at multiples of this step are never removed. 0 disables this")
+                  "Checkpoints at multiples of this number of steps are kept forever, in addition "
+                  "to the newest ones. 0 keeps no additional checkpoints")
                   .in(0, step_most)
                   .in_units("steps"),
               row("async", &C::async,
@@ -199,95 +203,94 @@ KeySection checkpoint_section() {
 KeySection run_section() {
   using R = RunConfig;
   const auto row = rows_of(&Deck::run);
-  return {
-      .name = "run",
-      .meaning = "Backend, reproducibility, time limits, logging and debugging.",
-      .keys = {
-          row("backend", &R::backend,
-              "Compute backend. auto: cuda if a GPU is available, else host. host: CPU. ref: slow "
-              "reference implementation on the CPU, which also supports f64. fenced: CPU that "
-              "imitates a GPU, for tests")
-              .of({"auto", "host", "ref", "fenced", "cuda"}),
-          row("threads", &R::threads, "Number of CPU threads per rank")
-              .in(1, 4096)
-              .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK or the number of cores "
-                             "available to the rank"),
-          row("exactness", &R::exactness,
-              "Which runs give bit-identical results. fast: not guaranteed. repeatable: runs on "
-              "the same grid, number of threads and kind of machine. invariant: runs on any grid "
-              "(CPU backends only)"),
-          row("exact_chunk", &R::exact_chunk,
-              "For exactness = \"invariant\": number of tokens whose gradients are summed as one "
-              "unit. Must divide model.context / parallel.seq. At most model.context is used")
-              .in(1, 256)
-              .in_units("tokens"),
-          row("time_limit", &R::time_limit,
-              "Maximum duration of the run. The run saves a checkpoint and stops before this time "
-              "has passed. 0 means no limit")
-              .as(duration)
-              .in(0, 1e9),
-          row("signal_grace", &R::signal_grace,
-              "Maximum time from a stop signal to the end of the checkpoint that it triggers. If "
-              "the current step would take longer, it is dropped")
-              .as(duration)
-              .in(0, 1e6),
-          row("hang_timeout", &R::hang_timeout,
-              "Maximum time that a rank waits for other ranks. After this time the job ends with "
-              "an error. 0 means no limit")
-              .as(duration)
-              .in(0, 1e6),
-          row("log_every", &R::log_every,
-              "Steps between progress lines in the log. 0 disables them")
-              .in(0, step_most)
-              .in_units("steps"),
-          row("trace_steps", &R::trace_steps,
-              "First and last step to record in a Chrome trace of all queues, such as [10, 12]. [] "
-              "records no trace")
-              .in(1, step_most),
-          row("trace_ranks", &R::trace_ranks, "Ranks to record in the trace")
-              .in(0, 1 << 20)
-              .automatically("all ranks"),
-          row("tensorboard", &R::tensorboard,
-              "Whether to also write event files for TensorBoard, to the folder tensorboard/ in "
-              "the run directory"),
-          row("peak_tflops", &R::peak_tflops,
-              "Peak TFLOP/s of a rank's hardware, used to compute model FLOPs utilization (mfu). 0 "
-              "uses the peak in run.machine, if that is given")
-              .in(0, 1e6),
-          row("machine", &R::machine,
-              "Machine file with the peak FLOP/s used to compute model FLOPs utilization (mfu). "
-              "\"\" means none")
-              .as(path),
-          row("digest_every", &R::digest_every,
-              "Steps between rows of digests.csv, which contains checksums of all gradients, "
-              "weights and optimizer moments. 0 disables it")
-              .in(0, step_most)
-              .in_units("steps"),
-          row("replay_every", &R::replay_every,
-              "Steps between steps that are computed twice, to detect hardware faults. If set, "
-              "weights and optimizer moments in memory are also verified at every step. 0 disables "
-              "both")
-              .in(0, step_most)
-              .in_units("steps"),
-          row("on_fault", &R::on_fault,
-              "What the run does if the two computations of a step differ and a third one confirms "
-              "one of them. stop: save a checkpoint and fail. continue: train on. If weights or "
-              "moments in memory have changed, the run always fails"),
-          row("debug", &R::debug,
-              "Whether to fill freed memory with invalid values and check that all ranks call the "
-              "same collectives. For debugging"),
-          row("guards", &R::guards,
-              "Whether to surround each block of memory with inaccessible pages, so that an access "
-              "beyond its ends stops the run. For debugging"),
-          row("share_gpu", &R::share_gpu,
-              "Whether several ranks may use the same GPU. Messages between GPUs then pass through "
-              "host memory"),
-          row("device_headroom", &R::device_headroom,
-              "GPU memory that is left free for libraries after all ranks have connected, for "
-              "example for code loaded later and NCCL buffers")
-              .in(0, 1024)
-              .in_units("GiB"),
-      }};
+  return {.name = "run",
+          .meaning = "Backend, reproducibility, time limits, logging and debugging.",
+          .keys = {
+              row("backend", &R::backend,
+                  "Compute backend. auto: cuda if a GPU is available, else host. host: CPU. ref: "
+                  "slow reference implementation on the CPU, which also supports f64. fenced: CPU "
+                  "backend that imitates the memory and queues of a GPU, for tests")
+                  .of({"auto", "host", "ref", "fenced", "cuda"}),
+              row("threads", &R::threads, "Number of CPU threads per rank")
+                  .in(1, 4096)
+                  .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK or the number of cores "
+                                 "available to the rank"),
+              row("exactness", &R::exactness,
+                  "Which runs give bit-identical results. fast: not guaranteed. repeatable: runs "
+                  "on the same grid, number of threads and kind of machine. invariant: runs on any "
+                  "grid (CPU backends only)"),
+              row("exact_chunk", &R::exact_chunk,
+                  "For exactness = \"invariant\": number of tokens whose gradients are summed as "
+                  "one unit. Must divide model.context / parallel.seq. Limited to model.context")
+                  .in(1, 256)
+                  .in_units("tokens"),
+              row("time_limit", &R::time_limit,
+                  "Maximum duration of the run in seconds. The run saves a checkpoint and stops "
+                  "before this time has passed. 0 means no limit")
+                  .as(duration)
+                  .in(0, 1e9),
+              row("signal_grace", &R::signal_grace,
+                  "Maximum time in seconds from a stop signal to the end of the checkpoint that it "
+                  "triggers. If the current step would take longer, it is dropped")
+                  .as(duration)
+                  .in(0, 1e6),
+              row("hang_timeout", &R::hang_timeout,
+                  "Maximum time in seconds that a rank waits for other ranks. After this time the "
+                  "job ends with an error. 0 means no limit")
+                  .as(duration)
+                  .in(0, 1e6),
+              row("log_every", &R::log_every,
+                  "Steps between progress lines in the log. 0 disables them")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              row("trace_steps", &R::trace_steps,
+                  "First and last step to record in a Chrome trace, such as [10, 12]. [] disables "
+                  "tracing")
+                  .in(1, step_most),
+              row("trace_ranks", &R::trace_ranks, "Ranks to record in the trace")
+                  .in(0, 1 << 20)
+                  .automatically("all ranks"),
+              row("tensorboard", &R::tensorboard,
+                  "Whether to also write event files for TensorBoard, to the folder tensorboard/ "
+                  "in the run directory"),
+              row("peak_tflops", &R::peak_tflops,
+                  "Peak TFLOP/s of a rank's hardware, used to compute model FLOPs utilization "
+                  "(mfu). 0 uses the peak in run.machine, if that is given")
+                  .in(0, 1e6),
+              row("machine", &R::machine,
+                  "Machine file with the peak FLOP/s used to compute model FLOPs utilization "
+                  "(mfu). \"\" means none")
+                  .as(path),
+              row("digest_every", &R::digest_every,
+                  "Steps between rows of digests.csv, which contains checksums of all gradients, "
+                  "weights and optimizer moments. 0 disables it")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              row("replay_every", &R::replay_every,
+                  "Steps between steps that are computed twice, to detect hardware faults. If set, "
+                  "weights and optimizer moments in memory are also verified at every step. 0 "
+                  "disables both")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              row("on_fault", &R::on_fault,
+                  "What the run does if the two computations of a step differ and a third one "
+                  "confirms one of them. stop: save a checkpoint and fail. continue: train on. If "
+                  "weights or moments in memory have changed, the run always fails"),
+              row("debug", &R::debug,
+                  "Whether to fill freed memory with invalid values and check that all ranks call "
+                  "the same collectives. For debugging"),
+              row("guards", &R::guards,
+                  "Whether to surround each block of memory with inaccessible pages, so that an "
+                  "access beyond its ends stops the run. For debugging"),
+              row("share_gpu", &R::share_gpu,
+                  "Whether several ranks may use the same GPU. Messages between GPUs then pass "
+                  "through host memory"),
+              row("device_headroom", &R::device_headroom,
+                  "GPU memory in GiB that is left free for libraries after all ranks have "
+                  "connected, for example for code loaded later and NCCL buffers")
+                  .in(0, 1024)
+                  .in_units("GiB"),
+          }};
 }
 
 }  // namespace trireme

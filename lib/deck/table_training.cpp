@@ -28,8 +28,8 @@ KeySection data_section() {
               .like("[\"corpus.tokens\"]")
               .needed(),
           row("weights", &D::weights,
-              "Share of the training samples taken from each file, as relative weights. One number "
-              "per file")
+              "Relative share of the training samples taken from each file, one number per file, "
+              "such as [3, 1]")
               .above(0, 1e9)
               .automatically("in proportion to file sizes"),
           KeyRow("validation", fraction_or_paths, validation,
@@ -52,8 +52,8 @@ KeySection data_section() {
               "the run fails. Pairs for objective = \"dpo\" are left out instead of cut"),
           row("attention", &D::attention,
               "Earlier tokens that each token attends to. causal: all in the same sample. "
-              "document: only those in the same document, with positions from 0 in each document. "
-              "A separator token ends each document"),
+              "document: only those in the same document, where positions start at 0. A separator "
+              "token ends each document"),
           row("separator_masks", &D::separator_masks,
               "Whether to leave the first token of each document, which follows a separator token, "
               "out of the loss"),
@@ -80,14 +80,14 @@ KeySection train_section() {
               .automatically("batch / data. With pipe > 1, the largest value that leaves at least "
                              "2 * pipe micro-batches per step, or else 1"),
           row("steps", &T::steps,
-              "Length of the run in training steps. Give either train.steps or train.tokens")
+              "Number of training steps. Give either train.steps or train.tokens")
               .in(1, step_most)
               .in_units("steps")
               .like("1000")
               .needed()
               .unset_at_zero(),
           row("tokens", &T::tokens,
-              "Length of the run in tokens, rounded up to whole steps. Give either train.steps or "
+              "Number of training tokens, rounded up to whole steps. Give either train.steps or "
               "train.tokens")
               .in(1, step_most)
               .in_units("tokens")
@@ -114,7 +114,7 @@ KeySection train_section() {
               "even out loads (requires model.router = \"sigmoid\"). sample: a load-balancing loss "
               "for each sample or, with data.attention = \"document\", for each document"),
           row("balance_rate", &T::balance_rate,
-              "For balance = \"bias\": amount that the bias of each expert changes by after each "
+              "For balance = \"bias\": amount by which the bias of each expert changes after each "
               "step")
               .in(0, 1)
               .in_f32(),
@@ -130,8 +130,7 @@ KeySection train_section() {
               .in_f32(),
           row("max_skipped", &T::max_skipped,
               "Number of consecutive skipped steps after which the run fails. A step is skipped if "
-              "its loss or gradients are not finite, or if no token of its samples counts in the "
-              "loss")
+              "its loss or gradients are not finite, or if all of its target tokens are masked")
               .in(1, step_most)
               .in_units("steps"),
       }};
@@ -226,7 +225,7 @@ KeySection schedule_section() {
               "constant: stays at optimizer.lr. wsd (warmup-stable-decay): stays at optimizer.lr, "
               "then decays linearly at the end of the run"),
           row("warmup_steps", &S::warmup_steps,
-              "Length of the warmup, in which the learning rate rises linearly from 0 to "
+              "Number of warmup steps, in which the learning rate rises linearly from 0 to "
               "optimizer.lr")
               .in(0, step_most)
               .in_units("steps"),
@@ -236,8 +235,8 @@ KeySection schedule_section() {
               .in(0, 1e3)
               .in_f32(),
           row("decay_steps", &S::decay_steps,
-              "Length of the decay, which follows the warmup or, with shape = \"wsd\", ends the "
-              "run")
+              "Number of steps in which the learning rate decays, after the warmup or, with shape "
+              "= \"wsd\", at the end of the run")
               .in(1, step_most)
               .in_units("steps")
               .automatically("all steps after the warmup, or the last tenth of the run for wsd"),

@@ -262,7 +262,7 @@ TEST(Deck, DumpHoldsEveryKeyAsPeopleWriteIt) {
   EXPECT_NE(text.find("\nkv_heads = 12 "), std::string::npos);
   EXPECT_NE(text.find("\nvocab = \"auto\" "), std::string::npos);
   EXPECT_NE(text.find("\n# tokens = 1e9 "), std::string::npos);
-  EXPECT_NE(text.find("# Length of each training sample (sequence length) [tokens]"),
+  EXPECT_NE(text.find("# Number of tokens per training sample (sequence length) [tokens]"),
             std::string::npos);
   EXPECT_LT(text.find("[model]"), text.find("[data]"));
 }
