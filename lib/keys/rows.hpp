@@ -3,7 +3,7 @@
 // type. Each chained call adds one property.
 //
 //   const auto row = rows_of(&Deck::model);
-//   row("layers", &ModelConfig::layers, "transformer blocks").in(1, 10000)
+//   row("layers", &ModelConfig::layers, "Number of transformer blocks").in(1, 10000)
 #include <optional>
 #include <string>
 #include <type_traits>
