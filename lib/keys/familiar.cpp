@@ -9,46 +9,48 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view a_step =
-    "is train.batch here: the samples of a whole step over all ranks; train.microbatch is what a "
-    "data rank runs at a time";
+    "is train.batch here, the number of samples per step over all ranks. train.microbatch is the "
+    "number of samples per forward/backward pass on each data-parallel rank";
 constexpr std::string_view accumulated =
-    "follows here from sizes: train.batch is the whole step's, train.microbatch what a data rank "
-    "runs at a time, and batch / (data * microbatch) of them are accumulated";
+    "is not a key here. The number of accumulated micro-batches is train.batch / (parallel.data * "
+    "train.microbatch)";
 constexpr std::string_view no_tensor_axis =
-    "has no counterpart: zero.stage = 3 divides weights between ranks, parallel.seq each sample, "
-    "parallel.pipe the layers";
+    "has no counterpart: zero.stage = 3 shards weights over ranks, parallel.seq splits each "
+    "sample, and parallel.pipe splits the layers";
 constexpr std::string_view no_epochs =
-    "has no counterpart: the run's length is train.steps or train.tokens, and an epoch is as long "
-    "as `trireme check` says";
+    "has no counterpart: train.steps or train.tokens sets the length of the run. `trireme check` "
+    "prints the length of an epoch";
 constexpr std::string_view in_steps = "is schedule.warmup_steps here, a number of steps";
-constexpr std::string_view betas = "is one of the two numbers of optimizer.betas here";
+constexpr std::string_view betas = "is one of the two numbers in optimizer.betas here";
 constexpr std::string_view run_dir = "is the option --run-dir of `trireme train` here";
 constexpr std::string_view restart = "is the option --restart of `trireme train` here";
 constexpr std::string_view recompute = "is model.recompute = \"block\" here";
 constexpr std::string_view in_bf16 = "is precision.compute = \"bf16\" here";
 constexpr std::string_view positions =
-    "is model.max_context here, the positions of a model; model.context is a sample's length";
+    "is model.max_context here, the maximum context length of the model. model.context is the "
+    "length of training samples";
 constexpr std::string_view no_attention_dropout =
-    "has no counterpart: model.dropout is that of residual branches and the embedding";
+    "has no counterpart: model.dropout applies only to the embedding and the residual branches";
 
 constexpr std::string_view in_four_bits =
-    "is [adapter] here, with adapter.base = \"nf4\": weights of 4 bits beside adapters";
+    "is [adapter] here, with adapter.base = \"nf4\": adapters on base weights in 4 bits";
 constexpr std::string_view mixtures =
-    "is of mixtures of experts: model.experts says how many MLPs a block has here";
+    "is set by model.experts here, the number of experts per block";
 constexpr std::string_view dense_layers =
-    "is model.dense_layers here, a list of the blocks that have one MLP all the same";
+    "is model.dense_layers here, a list of the blocks that have one ordinary MLP instead of "
+    "experts";
 constexpr std::string_view no_capacity =
-    "has no counterpart: an expert takes all tokens that chose it, and none is dropped";
+    "has no counterpart: an expert processes all tokens that chose it, and no token is dropped";
 constexpr std::string_view balance_loss =
-    "is train.balance_weight here, with train.balance = \"sample\": a mean over samples that each "
-    "layer adds, so equal numbers are not equally strong; docs has a page on experts that compares "
-    "them";
+    "is train.balance_weight here, with train.balance = \"sample\". Equal values have different "
+    "effects, because the loss here is a mean over samples that each layer adds. The page on "
+    "experts in docs explains how to convert values";
 constexpr std::string_view balance_bias =
     "is train.balance_rate here, with train.balance = \"bias\"";
-constexpr std::string_view by_scores = "is train.dpo_scores here: trireme score writes that file";
+constexpr std::string_view by_scores = "is train.dpo_scores here: `trireme score` writes that file";
 constexpr std::string_view next_token =
-    "is not supported: what is trained on is the next token, of texts or of answers, pairs of "
-    "answers, or what a teacher makes of texts (train.objective)";
+    "is not supported: train.objective offers next-token prediction, DPO on pairs of answers, and "
+    "distillation from a teacher";
 
 constexpr std::array names = {
     // the model
@@ -198,7 +200,8 @@ constexpr std::array names = {
     FamiliarName{"lr_scheduler_type", "schedule.shape", ""},
     FamiliarName{"lr_scheduler", "schedule.shape", ""},
     FamiliarName{"lr_decay_style", "schedule.shape", ""},
-    FamiliarName{"decay_lr", "schedule.shape", "is schedule.shape here, \"constant\" for none"},
+    FamiliarName{"decay_lr", "schedule.shape",
+                 "is schedule.shape here, where \"constant\" means no decay"},
     FamiliarName{"warmup_iters", "schedule.warmup_steps", ""},
     FamiliarName{"lr_warmup_iters", "schedule.warmup_steps", ""},
     FamiliarName{"lr_warmup_steps", "schedule.warmup_steps", ""},
@@ -225,8 +228,8 @@ constexpr std::array names = {
     FamiliarName{"reduce_dtype", "precision.reduce", ""},
     FamiliarName{"allow_tf32", "precision.tf32", ""},
     // adapters
-    FamiliarName{"lora", "adapter.rank", "is [adapter] here: adapter.rank and what follows it"},
-    FamiliarName{"peft", "adapter.rank", "is [adapter] here: adapter.rank and what follows it"},
+    FamiliarName{"lora", "adapter.rank", "is [adapter] here: set adapter.rank to train adapters"},
+    FamiliarName{"peft", "adapter.rank", "is [adapter] here: set adapter.rank to train adapters"},
     FamiliarName{"lora_rank", "adapter.rank", ""},
     FamiliarName{"lora_r", "adapter.rank", ""},
     FamiliarName{"lora_alpha", "adapter.alpha", ""},
@@ -236,7 +239,8 @@ constexpr std::array names = {
     FamiliarName{"lora_target_modules", "adapter.patterns", ""},
     // preferences
     FamiliarName{"dpo", "train.objective", "is train.objective = \"dpo\" here"},
-    FamiliarName{"beta", "train.dpo_beta", "is train.dpo_beta here, of preferences"},
+    FamiliarName{"beta", "train.dpo_beta",
+                 "is train.dpo_beta here, with train.objective = \"dpo\""},
     FamiliarName{"ref_model", "train.dpo_scores", by_scores},
     FamiliarName{"reference_model", "train.dpo_scores", by_scores},
     FamiliarName{"precompute_ref_log_probs", "train.dpo_scores", by_scores},
@@ -283,8 +287,8 @@ constexpr std::array names = {
     FamiliarName{"device", "run.backend", ""},
     FamiliarName{"num_threads", "run.threads", ""},
     FamiliarName{"num_workers", "run.threads",
-                 "has no counterpart: samples are read as they are needed; run.threads are those "
-                 "that compute"},
+                 "has no counterpart: samples are read when they are needed. run.threads sets the "
+                 "number of threads that compute"},
     FamiliarName{"deterministic", "run.exactness", "is run.exactness = \"repeatable\" here"},
     FamiliarName{"out_dir", "", run_dir},
     FamiliarName{"output_dir", "", run_dir},
@@ -295,13 +299,13 @@ constexpr std::array names = {
     FamiliarName{"qlora", "", in_four_bits},
     FamiliarName{"load_in_4bit", "", in_four_bits},
     FamiliarName{"dora", "",
-                 "is not supported: [adapter] has the low-rank adapters of Hu et al. 2021"},
+                 "is not supported: [adapter] provides the low-rank adapters of Hu et al. 2021"},
     FamiliarName{"moe", "", mixtures},
-    FamiliarName{"ema", "", "is not supported: no average of the weights is kept"},
+    FamiliarName{"ema", "", "is not supported: there is no moving average of the weights"},
     FamiliarName{"ppo", "", next_token},
     FamiliarName{"grpo", "", next_token},
     FamiliarName{"rlhf", "", next_token},
-    FamiliarName{"muon", "", "is not supported: optimizer.name says which methods are"},
+    FamiliarName{"muon", "", "is not supported: optimizer.name lists the available optimizers"},
     FamiliarName{"sample_packing", "data.packing", ""},
 };
 
