@@ -151,12 +151,14 @@ int check_on(const Communicator& world, CheckArguments a) {
 }  // namespace
 
 void add_check(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("check", "find all that is wrong before running");
+  auto* command = app.add_subcommand(
+      "check", "Check a deck, its input files and its memory requirements without training");
   auto a = std::make_shared<CheckArguments>();
   add_deck_arguments(*command, a->deck);
   add_ranks(*command, a->ranks);
   add_ranks_of_node(*command, a->ranks_of_node);
-  command->add_flag("--verify", a->verify, "read and hash all token files");
+  command->add_flag("--verify", a->verify,
+                    "Read all token files completely and verify their hashes");
   command->callback([&chosen, a] {
     chosen = [a] {
       return on_all_ranks(

@@ -296,22 +296,26 @@ int compare(const CompareArguments& a) {
 
 void add_compare(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
-      "compare", "where two runs or checkpoints first differ, and whether rounding explains it");
+      "compare",
+      "Find where two runs or checkpoints first differ, and test whether rounding explains it");
   auto a = std::make_shared<CompareArguments>();
-  command->add_option("A", a->a, "a run directory or a checkpoint")
+  command->add_option("A", a->a, "Run directory or checkpoint")
       ->required()
       ->transform(with_environment());
-  command->add_option("B", a->b, "another")->required()->transform(with_environment());
-  command->add_flag("--json", a->json, "print an object instead of text");
+  command->add_option("B", a->b, "Run directory or checkpoint to compare with A")
+      ->required()
+      ->transform(with_environment());
+  command->add_flag("--json", a->json, "Print JSON instead of text");
   command->add_flag("--no-replay", a->no_replay,
-                    "compare what is recorded alone, without making steps again");
+                    "Compare only recorded data; do not repeat any training steps");
   command
       ->add_option("--replay-steps", a->replay_steps,
-                   "make at most this many steps again at a time (default: 100)")
+                   "Maximum number of training steps to repeat from a checkpoint to the first "
+                   "difference (default: 100)")
       ->check(CLI::PositiveNumber);
   command->footer(
-      "Exit code: 0 when they are equal, or differ by rounding alone (the last line says which); 1 "
-      "when they differ; 2 when they could not be compared.");
+      "Exit code: 0 if A and B are equal or differ only by rounding (the last line says which); 1 "
+      "if they differ otherwise; 2 if they could not be compared.");
   command->callback([&chosen, a] { chosen = [a] { return compare(*a); }; });
 }
 

@@ -65,27 +65,28 @@ int import_model(const ImportArguments& a) {
 }  // namespace
 
 void add_import(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand(
-      "import", "a model of Hugging Face's, or peft's adapters, as a checkpoint");
+  auto* command =
+      app.add_subcommand("import", "Convert a Hugging Face model or PEFT adapter to a checkpoint");
   auto a = std::make_shared<ImportArguments>();
-  command->add_option("folder", a->folder, "with config.json and safetensors")
+  command
+      ->add_option("folder", a->folder,
+                   "Directory of the model (config.json and safetensors files) or PEFT adapter")
       ->required()
       ->transform(with_environment());
-  command->add_option("checkpoint", a->checkpoint, "the checkpoint to write, which must not exist")
+  command->add_option("checkpoint", a->checkpoint, "Checkpoint to write; must not exist")
       ->required()
       ->transform(with_environment());
   command
-      ->add_option(
-          "--dtype", a->type,
-          "f32, or f64 for precision.compute = \"f64\" (default: f32 unless weights are f64)")
+      ->add_option("--dtype", a->type,
+                   "Type of the master weights: f32, or f64 for precision.compute = \"f64\" "
+                   "(default: f64 if the weights are f64, else f32)")
       ->check(CLI::IsMember({"f32", "f64"}));
   command
       ->add_option("--context", a->context,
-                   "tokens of a sample, where the model has more positions (default: all)")
+                   "Tokens per training sample, stored as model.context (default: the model's "
+                   "maximum)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  command
-      ->add_option("--base", a->base,
-                   "of a folder of adapters: the checkpoint of the model that they stand beside")
+  command->add_option("--base", a->base, "For a PEFT adapter: checkpoint of its base model")
       ->transform(with_environment());
   command->callback([&chosen, a] { chosen = [a] { return import_model(*a); }; });
 }

@@ -162,18 +162,22 @@ int inspect(const InspectArguments& a) {
 void add_inspect(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
-      "what a checkpoint, a token file or a file of scores holds, and whether it is intact");
+      "Describe a checkpoint, token file or DPO score file and check whether it is "
+      "intact");
   auto a = std::make_shared<InspectArguments>();
   command
-      ->add_option("checkpoint", a->path, "a checkpoint, a run directory, a token file or scores")
+      ->add_option("checkpoint", a->path, "Checkpoint, run directory, token file or DPO score file")
       ->required()
       ->transform(with_environment());
-  command->add_flag("--verify", a->verify, "read everything and compare all hashes");
+  command->add_flag("--verify", a->verify, "Read all data and verify all hashes");
   command->add_flag("--repair", a->repair,
-                    "make damaged or missing manifest, master file and tokenizer again");
+                    "Recreate missing or damaged manifest.json, master.h5 and tokenizer.bin of a "
+                    "checkpoint whose shards are intact");
   command
-      ->add_option("--document", a->document,
-                   "of a token file: this document, from 0, and which of it is learnt")
+      ->add_option(
+          "--document", a->document,
+          "For a token file: print document N, counted from 0, and which of its tokens are "
+          "trained on")
       ->check(CLI::NonNegativeNumber);
   command->callback([&chosen, a] { chosen = [a] { return inspect(*a); }; });
 }

@@ -27,22 +27,27 @@ CLI::Validator with_environment() {
 }
 
 void add_deck_arguments(CLI::App& command, DeckArguments& a) {
-  command.add_option("deck", a.path, "the deck (TOML)")->required()->transform(with_environment());
-  command.add_option("overrides", a.overrides, "section.key=value, any number of them");
+  command.add_option("deck", a.path, "Deck: TOML file that describes the run (see trireme deck)")
+      ->required()
+      ->transform(with_environment());
+  command.add_option("overrides", a.overrides,
+                     "Values that replace those in the deck, as section.key=value, such as "
+                     "train.steps=100");
 }
 
 void add_ranks(CLI::App& command, std::int64_t& ranks) {
   command
-      .add_option("--ranks", ranks,
-                  "ranks of the run (default: those that mpiexec or srun starts, else one)")
+      .add_option(
+          "--ranks", ranks,
+          "Number of MPI ranks of the run (default: those that mpiexec or srun started, or 1)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
 }
 
 void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node) {
   command
       .add_option("--ranks-per-node", ranks_of_node,
-                  "consecutive ranks that each node runs: zero.shard = \"node\" needs them, and "
-                  "plan says what is sent to other nodes")
+                  "Number of ranks on each node, numbered consecutively; needed for zero.shard "
+                  "= \"node\" and for plan to report traffic between nodes")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
 }
 

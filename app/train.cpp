@@ -342,30 +342,37 @@ int end_train(const std::function<int()>& print) {
 }
 
 void add_train(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("train", "train the model of a deck");
+  auto* command = app.add_subcommand("train", "Train the model that a deck describes");
   auto a = std::make_shared<TrainArguments>();
   add_deck_arguments(*command, a->deck);
   command
-      ->add_option(
-          "--restart", a->restart,
-          "go on from a checkpoint: \"latest\" of the run directory, or one by its directory")
+      ->add_option("--restart", a->restart,
+                   "Resume from a checkpoint: latest (the newest intact one in the run "
+                   "directory), or the path of a checkpoint or run directory")
       ->transform(with_environment());
   command
       ->add_flag("--or-start", a->or_start,
-                 "with --restart latest: begin a run where there is none yet")
+                 "With --restart latest: start a new run if the run directory has none")
       ->needs("--restart");
   command
       ->add_flag_callback(
           "--allow-other-model", [a] { a->other_model = OtherModel::allowed; },
-          "with --restart: train on where [model] computes otherwise than the checkpoint's")
+          "With --restart: continue even if [model] has other values than the "
+          "checkpoint and they change what the model computes")
       ->needs("--restart");
-  command->add_option("--run-dir", a->run_dir, "where the run writes (default: runs/<deck name>)")
+  command
+      ->add_option("--run-dir", a->run_dir,
+                   "Directory for the log, metrics and checkpoints (default: runs/<deck name>)")
       ->transform(with_environment());
-  command->add_flag("--overwrite", a->overwrite, "replace the run that is there")
+  command
+      ->add_flag("--overwrite", a->overwrite,
+                 "Delete the run in the run directory and start a new one")
       ->excludes("--restart");
   command
-      ->add_option("--time-limit", a->time_limit,
-                   "hh:mm:ss; stop before it with a checkpoint and exit code 75")
+      ->add_option(
+          "--time-limit", a->time_limit,
+          "Wall-clock limit, as hh:mm:ss or in seconds; before it is reached, save a checkpoint "
+          "and exit with code 75 (default: run.time_limit)")
       ->transform(with_environment());
   command
       ->add_option_function<std::string>(
@@ -373,12 +380,12 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
           [](const std::string& shown) {
             if (shown != "auto") log_as_to_terminal(shown == "yes");
           },
-          "a line that shows how far the run is: yes, no, or auto: where stderr is a terminal. "
-          "mpiexec and srun give ranks a pipe, so that there it takes a yes")
+          "Show a progress line on standard error: yes, no or auto (only on a "
+          "terminal); with mpiexec or srun, auto shows none, so pass yes")
       ->default_str("auto")
       ->check(CLI::IsMember({"auto", "yes", "no"}));
   command->add_flag("--print-run-dir", a->print_run_dir,
-                    "say where the run would write, and do no more");
+                    "Print the path of the run directory and exit");
   command->callback([&chosen, a] {
     if (a->or_start && a->restart != "latest")
       throw CLI::ValidationError("--or-start",
