@@ -112,7 +112,7 @@ int measure(const Communicator& world, const CalibrateArguments& a) {
   at_root(world, [&] {
     if (!machine.far.bandwidth && !machine.far.latency && (far.bandwidth || far.latency)) {
       machine.far = far;
-      log_info("[far] of {} is kept: links between nodes were not measured", a.file);
+      log_info("kept [far] of {}: links between nodes were not measured", a.file);
     }
     write_output(a.file, machine_file, a.existing, machine_text(machine));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

@@ -104,7 +104,9 @@ bool TrainLoop::evaluate_now() {
   }
   const auto loss = result->loss;
   if (loss.valid == 0) {
-    log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
+    log_warning(
+        "step {}: no validation loss, because all targets of the validation data are masked",
+        meta_.step);
     return true;
   }
   EvaluationRow row{meta_.step, meta_.tokens, loss.mean(), 0};
@@ -117,7 +119,7 @@ bool TrainLoop::evaluate_now() {
     more = fmt::format("perplexity {:.3f}", row.perplexity);
   }
   at_root(trainer_.axes().world, Pace::slow, [&] { record_.add(row); });
-  log_info("step {}: held-out loss {:.4f}, {}", meta_.step, row.loss, more);
+  log_info("step {}: validation loss {:.4f}, {}", meta_.step, row.loss, more);
   // A run goes on, as its steps are judged by themselves; that of the last step is its result.
   if (const auto wrong = not_finite(*result); !wrong.empty()) {
     if (meta_.step == total_steps_)
