@@ -152,6 +152,33 @@ std::string text_of(Task t) {
   }
 }
 
+std::string text_of(Kind k) {
+  switch (k) {
+    case Kind::weights:
+    case Kind::gradients:
+      return std::string(name_of(k));
+    case Kind::optimizer:
+      return "optimizer state";
+    case Kind::gathered:
+      return "gathered weights";
+    case Kind::saved:
+      return "saved activations";
+    case Kind::transient:
+      return "transient results";
+    case Kind::boundary:
+      return "stage boundary data";
+    case Kind::staging:
+      return "staging of messages";
+    case Kind::snapshot:
+      return "checkpoint snapshot";
+    case Kind::offloaded:
+      return "offloaded activations";
+    case Kind::workspace:
+      return "kernel workspace";
+  }
+  return {};
+}
+
 std::string row(const std::string& what, const Spread& s, double all) {
   return fmt::format("  {:<24}{:>12.3f}{:>12.3f}{:>12.3f}{:>8.2f}", what, s.min, s.mean, s.max,
                      all > 0 ? 100 * s.mean / all : 0);
@@ -164,8 +191,9 @@ std::string memory_row(std::string_view what, const Spread& s) {
 
 std::string rate_line(const RunTiming& t) {
   const double each = t.tokens_a_second() * t.flops_a_token / static_cast<double>(t.ranks.size());
-  auto text = fmt::format("throughput of training steps: {:.0f} tokens/s, {:.4g} GFLOP/s per rank",
-                          t.tokens_a_second(), each * 1e-9);
+  auto text = fmt::format(
+      "throughput of training steps: {:.0f} tokens/s on all ranks, {:.4g} GFLOP/s per rank",
+      t.tokens_a_second(), each * 1e-9);
   if (t.peak_flops > 0) text += fmt::format(" ({:.1f}% of the peak)", 100 * each / t.peak_flops);
   return text;
 }
@@ -185,7 +213,7 @@ std::vector<std::string> timing_lines(const RunTiming& t) {
   lines.emplace_back("peak memory of a rank, in MiB");
   for (std::size_t k = 0; k < kind_count; ++k) {
     const auto s = spread(t.ranks, [&](const auto& r) { return double(r.account.peak[k]); });
-    if (s.max > 0) lines.push_back(memory_row(name_of(static_cast<Kind>(k)), s));
+    if (s.max > 0) lines.push_back(memory_row(text_of(static_cast<Kind>(k)), s));
   }
   lines.push_back(memory_row("total at one time", spread(t.ranks, [](const auto& r) {
                                return double(r.account.peak_all);
