@@ -38,7 +38,7 @@ struct CheckArguments {
 void verify(const std::vector<TokenRange>& ranges) {
   for (const auto& range : ranges)
     if (range.file.verify() == Verified::ids_only)
-      say("{} has no hash: its ids are in the vocabulary, and no more can be said of them\n",
+      say("{} has no hash: checked only that its ids are in the vocabulary\n",
           range.file.path().string());
 }
 
@@ -123,7 +123,7 @@ void check(const CheckArguments& a, const JobHere& job) {
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
   const auto plan = make_plan(plan_input_of(deck, compute, transport_of(deck, choice)), target);
-  say("{} is sound{}: {}, {} samples an epoch, {} reserved a rank\n", a.deck.path,
+  say("{} is valid{}: {}, {} samples per epoch, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
       parameters_text(make_spec(deck.model), deck.freeze, 0), training->samples_per_epoch(),
       memory_text(static_cast<double>(plan.most_reserved())));

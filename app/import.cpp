@@ -20,7 +20,8 @@ namespace {
 void say_widened(const ImportSummary& s, std::string_view how) {
   for (const auto t : {ElementType::bf16, ElementType::f16})
     if (s.types.contains(t))
-      say("weights in {} are {} in the checkpoint, {}\n", name_of(t), name_of(s.master), how);
+      say("weights in {} are stored as {} in the checkpoint, {}\n", name_of(t), name_of(s.master),
+          how);
 }
 
 struct ImportArguments {
@@ -35,9 +36,9 @@ int import_beside(const ImportArguments& a) {
           "--dtype and --context are of whole models: adapters take what --base has");
   const CheckpointReader base(find_checkpoint(a.base));
   const auto s = import_adapters(a.folder, a.checkpoint, base);
-  say("{}: adapters of rank {} beside {}, from {} tensors\n", a.checkpoint, s.model.adapter.rank,
-      base.directory().string(), s.tensors);
-  say_widened(s, "and in an export");
+  say("{}: LoRA adapter of rank {} for base model {}, from {} tensors\n", a.checkpoint,
+      s.model.adapter.rank, base.directory().string(), s.tensors);
+  say_widened(s, "and in exports of it");
   return 0;
 }
 
@@ -52,12 +53,11 @@ int import_model(const ImportArguments& a) {
   say("{}: {:.2f}M parameters in {}, from {} tensors of {}{}; tokenizer: {}\n", a.checkpoint,
       static_cast<double>(parameters) * 1e-6, name_of(s.master), s.tensors,
       counted(s.files, "file"),
-      s.skipped == 0 ? "" : fmt::format(" ({} buffers left out)", s.skipped), s.tokenizer);
-  say_widened(s,
-              "and an export is as large as that: give it --dtype bf16 for weights of two bytes");
+      s.skipped == 0 ? "" : fmt::format(" ({} buffers skipped)", s.skipped), s.tokenizer);
+  say_widened(s, "and in exports of it unless you pass --dtype bf16 to export");
   if (const auto positions = positions_of(s.model); s.model.context < positions)
-    say("samples have {} tokens (model.context), the model has {} positions (model.max_context), "
-        "which an export names again\n",
+    say("samples have {} tokens (model.context); the model supports {} positions "
+        "(model.max_context), which exports keep\n",
         s.model.context, positions);
   return 0;
 }

@@ -125,7 +125,7 @@ int score(const Communicator& world, const DeckArguments& a) {
   at_root(world, Pace::slow, [&] {
     write_scores(output, all);
     for (const auto& f : all.files)
-      say("{}: {} of {}, by {}\n", output.string(), counted(std::ssize(f.loss_D) / 2, "pair"),
+      say("{}: {} of {} scored by {}\n", output.string(), counted(std::ssize(f.loss_D) / 2, "pair"),
           f.file, all.checkpoint);
   });
   return 0;

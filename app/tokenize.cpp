@@ -96,18 +96,19 @@ int run(Arguments a) {
   const TokenizeSummary s = tokenize(o);
   if (s.same.count > 0)
     log_warning(
-        "{} left out, as the tokens that are to be learnt of both answers are the same: the first "
-        "is {}",
+        "{} left out because the chosen and the rejected answer have the same tokens; the first is "
+        "{}",
         s.same.count == 1 ? "a pair is" : fmt::format("{} pairs are", s.same.count), s.same.first);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
-  say("{}: {}, {} tokens of a vocabulary of {}{} from {:.1f} MB in {}, "
+  say("{}: {}, {} tokens (vocabulary size {}{}) from {:.1f} MB in {}, "
       "{:.2f} s, {:.1f} MB/s\n",
       a.output,
       o.preference ? fmt::format("{} ({})", counted(s.documents / 2, "pair"),
                                  counted(s.documents, "document"))
                    : counted(s.documents, "document"),
-      s.tokens, s.vocab, s.learnt ? fmt::format(", {} of them learnt,", *s.learnt) : std::string(),
-      megabytes, counted(s.files, "file"), s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
+      s.tokens, s.vocab,
+      s.learnt ? fmt::format(", {} tokens trained on", *s.learnt) : std::string(), megabytes,
+      counted(s.files, "file"), s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
   return 0;
 }
 

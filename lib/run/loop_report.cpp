@@ -61,9 +61,9 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   }
   if (is_multiple(meta_.step, settings_.run.log_every)) {
     // Over all steps since the line before, with what saving took, without evaluations.
-    const auto preference_text = row.preference ? text_of(*row.preference) + " " : std::string();
-    log_detail("step {}/{} loss {:.4f} {}norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
-               total_steps_, row.loss, preference_text, row.grad_norm, lr,
+    const auto preference_text = row.preference ? text_of(*row.preference) + ", " : std::string();
+    log_detail("step {}/{}: loss {:.4f}, {}grad norm {:.3f}, lr {:.3g}, {:.0f} tokens/s",
+               meta_.step, total_steps_, row.loss, preference_text, row.grad_norm, lr,
                static_cast<double>(line_.tokens) / (seconds_since(line_.at) - line_.evaluating));
     line_ = {0, Clock::now(), 0};
   }

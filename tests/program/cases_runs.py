@@ -172,10 +172,10 @@ def many_threads(at):
 @story(CASES, fast=True)
 def ranks_checked(at):
     """a check is for the ranks that run it, unless it names others"""
-    assert at("check deck.toml parallel.pipe=2", ranks=2).text.count("is sound on pipe 2 x data 1 x seq 1") == 1
-    at("check deck.toml zero.stage=3 zero.shard=node", ranks=2, says=("is sound on pipe 1 x data 2",))
+    assert at("check deck.toml parallel.pipe=2", ranks=2).text.count("is valid on pipe 2 x data 1 x seq 1") == 1
+    at("check deck.toml zero.stage=3 zero.shard=node", ranks=2, says=("is valid on pipe 1 x data 2",))
     at("check deck.toml parallel.pipe=2", codes=(1,), says=("does not fill 1 rank",))
-    at("check deck.toml parallel.pipe=2 --ranks 4", ranks=2, says=("is sound on pipe 2 x data 2",))
+    at("check deck.toml parallel.pipe=2 --ranks 4", ranks=2, says=("is valid on pipe 2 x data 2",))
     at("check deck.toml parallel.pipe=3", ranks=2, codes=(1,), once=("more than model.layers = 2",))
 
 

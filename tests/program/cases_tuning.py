@@ -39,7 +39,7 @@ def adapters(at):
     at("export whole merged")
     at("import merged again", silent=("weights in",))
     at("export whole half --dtype bf16")
-    at("import half from-half", says=("weights in bf16 are f32 in the checkpoint, and an export is as large as that: give it --dtype bf16",))
+    at("import half from-half", says=("weights in bf16 are stored as f32 in the checkpoint, and in exports of it unless you pass --dtype bf16 to export",))
     of_merged, of_both = (re.search(r"loss ([\d.]+)", at(f"evaluate {model} --data text.tokens --samples 8").out)[1] for model in ("again", "whole"))
     assert abs(float(of_merged) - float(of_both)) < 1e-5  # roundings of f32
     # Where the base went, and what is not it.
@@ -112,10 +112,10 @@ def shown(at):
         at(f"tokenize talks.jsonl --chat --template {name}.toml --output {name}.tokens")
     said = at("inspect turns.tokens").out
     # Bytes: "Q:one\n" 6, "A:twoe'\n" 8, "Q:3\n" 4, "A:4\n" 4; "Q:five\n" 7, "A:six\n" 6; a separator behind both.
-    for text in ("37 tokens of 2 bytes", "learnt: 12 tokens (32.4%)", "2 documents, behind each the separator 0", "13 at least", "22 at most"):
+    for text in ("37 tokens of 2 bytes", "trained on: 12 tokens (32.4%)", "2 documents, each document followed by separator token 0", "minimum 13", "maximum 22"):
         assert text in said, f"{text!r} is not in {said!r}"
     shown = at("inspect turns.tokens --document 0").out
-    assert "document 0: tokens 0 to 22\n" in shown and "given  | Q:one\\nA:\nlearnt | two\u00e9\\n\ngiven  | Q:3\\nA:\nlearnt | 4\\n\n" in shown
+    assert "document 0: tokens 0 to 22\n" in shown and "context | Q:one\\nA:\ntrained | two\u00e9\\n\ncontext | Q:3\\nA:\ntrained | 4\\n\n" in shown
     assert at("inspect turns.tokens --verify").out == said + "verdict: intact\n"
     at("inspect turns.tokens --document 2", codes=(1,), says=("has 2 documents, numbered from 0",))
     at("inspect turns.tokens --repair", codes=(1,), says=("is a token file",))
@@ -193,7 +193,7 @@ def scores(at):
         assert "remove" not in said.text and (at / "folder").is_dir()
     inspected = at("inspect a.scores").out
     assert "scores by " in inspected and "pairs.tokens: 49 pairs\n" in inspected and inspected.endswith("verdict: intact\n")
-    assert "tokens of a pair, without separators: " in at("inspect pairs.tokens").out
+    assert "tokens per pair, without separators: " in at("inspect pairs.tokens").out
 
     def near(a, b):
         rows = at.rows(a), at.rows(b)
