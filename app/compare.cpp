@@ -302,10 +302,10 @@ void add_compare(CLI::App& app, std::function<int()>& chosen) {
       "compare",
       "Find where two runs or checkpoints first differ, and test whether rounding explains it");
   auto a = std::make_shared<CompareArguments>();
-  command->add_option("A", a->a, "Run directory or checkpoint")
+  command->add_option("A", a->a, "First run directory or checkpoint to compare")
       ->required()
       ->transform(with_environment());
-  command->add_option("B", a->b, "Run directory or checkpoint to compare with A")
+  command->add_option("B", a->b, "Second run directory or checkpoint to compare")
       ->required()
       ->transform(with_environment());
   command->add_flag("--json", a->json, "Print JSON instead of text");

@@ -126,8 +126,9 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
   auto a = std::make_shared<EvaluateArguments>();
   add_model_arguments(*command, a->model);
   command
-      ->add_option("--data", a->data,
-                   "Token files (default: the validation data in the checkpoint's deck)")
+      ->add_option(
+          "--data", a->data,
+          "Token files to evaluate on (default: the validation data in the checkpoint's deck)")
       ->transform(with_environment());
   command
       ->add_option(

@@ -251,7 +251,7 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
   add_overwrite(*command, a->existing)->needs(output);
   command
       ->add_option("--batch-size", a->batch,
-                   "Number of prompts processed at once on each data-parallel rank")
+                   "With --prompts: number of prompts processed at once on each data-parallel rank")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command

@@ -168,7 +168,8 @@ void add_inspect(CLI::App& app, std::function<int()>& chosen) {
       "intact");
   auto a = std::make_shared<InspectArguments>();
   command
-      ->add_option("checkpoint", a->path, "Checkpoint, run directory, token file or DPO score file")
+      ->add_option("checkpoint", a->path,
+                   "Checkpoint, run directory, token file or DPO score file to describe")
       ->required()
       ->transform(with_environment());
   command->add_flag("--verify", a->verify, "Read all data and verify all hashes");

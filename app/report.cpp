@@ -102,7 +102,7 @@ void add_report(CLI::App& app, std::function<int()>& chosen) {
       "Write an HTML page about one or more runs: metrics, time, memory, pipeline "
       "schedule and decks");
   auto a = std::make_shared<ReportArguments>();
-  command->add_option("runs", a->runs, "Run directories")
+  command->add_option("runs", a->runs, "Directories of the runs to show")
       ->required()
       ->transform(with_environment());
   command->add_option("-o,--output", a->output, "HTML file to write")
