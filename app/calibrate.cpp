@@ -112,7 +112,7 @@ int measure(const Communicator& world, const CalibrateArguments& a) {
   at_root(world, [&] {
     if (!machine.far.bandwidth && !machine.far.latency && (far.bandwidth || far.latency)) {
       machine.far = far;
-      log_info("[far] of {} is kept: links between nodes were not measured", a.file);
+      log_info("kept [far] of {}: links between nodes were not measured", a.file);
     }
     write_output(a.file, machine_file, a.existing, machine_text(machine));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -125,18 +125,27 @@ int measure(const Communicator& world, const CalibrateArguments& a) {
 
 void add_calibrate(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
-      "calibrate", "measure this machine for plan --machine: run it as a job would run");
+      "calibrate",
+      "Measure compute, network and disk speed for plan --machine; start it with "
+      "mpiexec or srun as you would start a run");
   auto a = std::make_shared<CalibrateArguments>();
-  command->add_option("file", a->file, "the machine file to write (TOML)")
+  command->add_option("file", a->file, "Machine file to write (TOML)")
       ->required()
       ->transform(with_environment());
   add_overwrite(*command, a->existing);
   command
-      ->add_option("--operations-from", a->operations,
-                   "take rates of operations from this file, and measure links alone")
+      ->add_option(
+          "--operations-from", a->operations,
+          "Take the speed of compute operations from this machine file, and measure only the "
+          "network and disk")
       ->transform(with_environment());
-  command->add_option("--backend", a->backend, "auto, host or cuda")->capture_default_str();
-  command->add_option("--threads", a->threads, "of a rank (default: as run.threads)")
+  command
+      ->add_option("--backend", a->backend,
+                   "Backend to measure: host (CPU), cuda, or auto (cuda if there is a GPU)")
+      ->capture_default_str();
+  command
+      ->add_option("--threads", a->threads,
+                   "Number of threads per rank (default: as for run.threads)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}));
   command->callback([&chosen, a] {
     chosen = [a] {

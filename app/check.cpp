@@ -38,7 +38,7 @@ struct CheckArguments {
 void verify(const std::vector<TokenRange>& ranges) {
   for (const auto& range : ranges)
     if (range.file.verify() == Verified::ids_only)
-      say("{} has no hash: its ids are in the vocabulary, and no more can be said of them\n",
+      say("{} has no hash: checked only that its ids are in the vocabulary\n",
           range.file.path().string());
 }
 
@@ -123,7 +123,7 @@ void check(const CheckArguments& a, const JobHere& job) {
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
   const auto plan = make_plan(plan_input_of(deck, compute, transport_of(deck, choice)), target);
-  say("{} is sound{}: {}, {} samples an epoch, {} reserved a rank\n", a.deck.path,
+  say("{} is valid{}: {}, {} samples per epoch, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
       parameters_text(make_spec(deck.model), deck.freeze, 0), training->samples_per_epoch(),
       memory_text(static_cast<double>(plan.most_reserved())));
@@ -151,12 +151,14 @@ int check_on(const Communicator& world, CheckArguments a) {
 }  // namespace
 
 void add_check(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("check", "find all that is wrong before running");
+  auto* command = app.add_subcommand(
+      "check", "Check a deck, its input files and its memory requirements without training");
   auto a = std::make_shared<CheckArguments>();
   add_deck_arguments(*command, a->deck);
   add_ranks(*command, a->ranks);
   add_ranks_of_node(*command, a->ranks_of_node);
-  command->add_flag("--verify", a->verify, "read and hash all token files");
+  command->add_flag("--verify", a->verify,
+                    "Read all token files completely and verify their hashes");
   command->callback([&chosen, a] {
     chosen = [a] {
       return on_all_ranks(

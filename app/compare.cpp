@@ -193,17 +193,17 @@ class Comparison {
     if (both_invariant())
       return "run.exactness = \"invariant\" promises equal bits: no rounding explains a difference";
     if (const auto other = other_training(settings_); !other.empty())
-      return fmt::format("these are two trainings, for {} differs", other[0]);
+      return fmt::format("A and B are different trainings: {} differs", other[0]);
     for (const auto* side : {&a_, &b_})
       if (rounds_messages(side->deck))
         return fmt::format("{} sends gradients as bf16, whose rounding is not measured",
                            side->label);
     if (rates_differ_) return "the learning rates differ";
-    if (q.last() == 0) return "nothing that can be made again differs";
+    if (q.last() == 0) return "nothing that can be recomputed differs";
     if (q.last() - q.from_step > arguments_.replay_steps)
       return fmt::format(
-          "{} steps lie between what both have alike and what differs; --replay-steps {} makes "
-          "them",
+          "{} steps lie between the last equal state and the first difference; --replay-steps {} "
+          "repeats them",
           q.last() - q.from_step, q.last() - q.from_step);
     return {};
   }
@@ -224,15 +224,16 @@ class Comparison {
       if (state_step_ > 0) q.state = state_;
     }
     if (const auto why = no_question(q); !why.empty()) {
-      report_.say("rounding", {{"not_asked", why}}, fmt::format("rounding: not asked: {}", why));
+      report_.say("rounding", {{"not_asked", why}}, fmt::format("rounding: not tested: {}", why));
       return;
     }
     q.deck = deck_of_step(a_, q.last());
     try {
       explained_ = explain(q, places_, report_);
     } catch (const Error& e) {
-      report_.say("rounding", {{"error", e.what()}},
-                  fmt::format("rounding: the steps cannot be made again: {}", e.what()));
+      report_.say(
+          "rounding", {{"error", e.what()}},
+          fmt::format("rounding: not tested, because the steps cannot be repeated: {}", e.what()));
     }
   }
 
@@ -252,15 +253,17 @@ class Comparison {
     }
     if (explained_ == Explained::yes) {
       report_.say("verdict", "explained",
-                  "verdict: they differ by rounding: sums in another order explain all of it");
+                  "verdict: they differ by rounding: a different order of summation explains all "
+                  "differences");
       return exit_equal;
     }
-    report_.say("verdict", "differ",
-                explained_ == Explained::numbers_alone
-                    ? "verdict: they differ. Loss and norm do by rounding alone; tensors could not "
-                      "be judged: checkpoints of one step after it would show them"
-                : explained_ == Explained::no ? "verdict: they differ, and not by rounding alone"
-                                              : "verdict: they differ");
+    report_.say(
+        "verdict", "differ",
+        explained_ == Explained::numbers_alone
+            ? "verdict: they differ. Rounding explains loss and gradient norm; tensors could not "
+              "be tested, which takes checkpoints of A and B at the same later step"
+        : explained_ == Explained::no ? "verdict: they differ, and not by rounding alone"
+                                      : "verdict: they differ");
     return exit_differ;
   }
 
@@ -296,22 +299,26 @@ int compare(const CompareArguments& a) {
 
 void add_compare(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
-      "compare", "where two runs or checkpoints first differ, and whether rounding explains it");
+      "compare",
+      "Find where two runs or checkpoints first differ, and test whether rounding explains it");
   auto a = std::make_shared<CompareArguments>();
-  command->add_option("A", a->a, "a run directory or a checkpoint")
+  command->add_option("A", a->a, "First run directory or checkpoint to compare")
       ->required()
       ->transform(with_environment());
-  command->add_option("B", a->b, "another")->required()->transform(with_environment());
-  command->add_flag("--json", a->json, "print an object instead of text");
+  command->add_option("B", a->b, "Second run directory or checkpoint to compare")
+      ->required()
+      ->transform(with_environment());
+  command->add_flag("--json", a->json, "Print JSON instead of text");
   command->add_flag("--no-replay", a->no_replay,
-                    "compare what is recorded alone, without making steps again");
+                    "Compare only recorded data; do not repeat any training steps");
   command
       ->add_option("--replay-steps", a->replay_steps,
-                   "make at most this many steps again at a time (default: 100)")
+                   "Maximum number of training steps to repeat from a checkpoint to the first "
+                   "difference (default: 100)")
       ->check(CLI::PositiveNumber);
   command->footer(
-      "Exit code: 0 when they are equal, or differ by rounding alone (the last line says which); 1 "
-      "when they differ; 2 when they could not be compared.");
+      "Exit code: 0 if A and B are equal or differ only by rounding (the last line says which); 1 "
+      "if they differ otherwise; 2 if they could not be compared.");
   command->callback([&chosen, a] { chosen = [a] { return compare(*a); }; });
 }
 

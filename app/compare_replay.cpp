@@ -39,13 +39,13 @@ class RecordCheck {
   }
 
   std::int64_t first() const { return first_; }  // step with other bits; 0: none
-  // "the bits of its record in 4 steps"
+  // "bitwise equal to its record in 4 steps"
   std::string text(const ModelPlaces& places) const {
-    if (steps_ == 0) return "nothing is recorded of them";
-    if (first_ == 0) return "the bits of its record in " + counted(steps_, "step");
+    if (steps_ == 0) return "nothing is recorded for these steps";
+    if (first_ == 0) return "bitwise equal to its record in " + counted(steps_, "step");
     if (tensors_.empty())
-      return fmt::format("another loss or norm than its record from step {} on", first_);
-    return fmt::format("other bits than its record from step {} on, in {} tensors, the first {}",
+      return fmt::format("loss or gradient norm differs from its record from step {} on", first_);
+    return fmt::format("differs from its record from step {} on, in {} tensors, first in {}",
                        first_, tensors_.size(),
                        tensor_text({tensors_[0].array, tensors_[0].param}, places));
   }
@@ -66,7 +66,8 @@ const char* promise(const Deck& deck) {
   const auto& p = deck.parallel;
   if (deck.run.exactness == Exactness::invariant)
     return "run.exactness = \"invariant\" promises these bits on any grid";
-  if (p.pipe * p.data * p.seq == 1 && deck.run.backend != "cuda") return "it ran on one rank, too";
+  if (p.pipe * p.data * p.seq == 1 && deck.run.backend != "cuda")
+    return "the run used one rank, too";
   return nullptr;
 }
 
@@ -84,9 +85,9 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
     return std::nullopt;
   };
   if (step - begin > most)
-    return without(fmt::format("{} steps lie between {} and step {}; --replay-steps {} makes them",
-                               step - begin, from ? "its checkpoint" : "the beginning", step,
-                               step - begin));
+    return without(
+        fmt::format("{} steps lie between {} and step {}; --replay-steps {} repeats them",
+                    step - begin, from ? "its checkpoint" : "the beginning", step, step - begin));
   const auto deck = deck_of_step(side, step);
   Replayed replayed;
   RecordCheck check(side);
@@ -126,8 +127,8 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
                   : replayed.faulty  ? fmt::format("\n  {}: the machine or the program that "
                                                     "{} ran on made a difference",
                                                    why, side.label)
-                  : same_machine     ? ", as sums in another order may"
-                                     : ", as on another kind of machine"));
+                  : same_machine     ? ", which a different order of summation can cause"
+                                     : ", which a different kind of machine can cause"));
   return replayed;
 }
 

@@ -106,9 +106,9 @@ class RoundingTest {
 };
 
 std::string judged_text(const Tested& j) {
-  if (!j.comparable) return fmt::format("  {}: one of them does not have it", j.what);
+  if (!j.comparable) return fmt::format("  {}: only one side has it", j.what);
   return fmt::format(
-      "  {}{}: {:.3g} times the size that rounding gives it, projection {:.3g} times (B is 1 {} "
+      "  {}{}: {:.3g} times as large as rounding makes it, projection {:.3g} times (B is 1 {} "
       "{:.3g} times A)",
       j.explained ? "" : "NOT explained: ", j.what, j.judgement.size,
       std::fabs(j.judgement.projection), j.judgement.alpha < 0 ? "-" : "+",
@@ -125,8 +125,8 @@ Explained explain(const RoundingQuestion& q, const ModelPlaces& places, Report& 
   const auto bad = std::ranges::count(all, false, &Tested::explained);
   constexpr std::size_t most_named = 5;
   auto line = fmt::format(
-      "rounding: {} replays of steps {} to {} {}, with all results moved by it: {} of {} "
-      "differences are what it makes; the least likely:",
+      "rounding: {} replays of steps {} to {} {}, with random rounding errors in all results: they "
+      "explain {} of {} differences; the least likely ones:",
       rounding_replays, q.from_step + 1, q.last(),
       q.from.empty() ? "from the beginning" : "from " + q.from, std::ssize(all) - bad, all.size());
   Report::Json judged = Report::Json::array();

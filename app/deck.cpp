@@ -7,9 +7,13 @@
 namespace trireme {
 
 void add_deck(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("deck", "print a commented deck, or what a key means");
+  auto* command =
+      app.add_subcommand("deck",
+                         "Print a template deck with all keys explained, or describe one key or "
+                         "section");
   auto key = std::make_shared<std::string>();
-  command->add_option("key", *key, "section.key, key or section");
+  command->add_option("key", *key,
+                      "Key or section to describe, such as train.steps, steps or train");
   command->callback([&chosen, key] {
     chosen = [key] {
       print(key->empty() ? deck_template() : describe_key(*key));

@@ -120,22 +120,31 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
 }  // namespace
 
 void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("evaluate", "loss of a checkpoint on held-out tokens");
+  auto* command = app.add_subcommand(
+      "evaluate",
+      "Compute the validation loss of a checkpoint, or its accuracy on multiple-choice questions");
   auto a = std::make_shared<EvaluateArguments>();
   add_model_arguments(*command, a->model);
-  command->add_option("--data", a->data, "token files (default: what its deck holds out)")
+  command
+      ->add_option(
+          "--data", a->data,
+          "Token files to evaluate on (default: the validation data in the checkpoint's deck)")
       ->transform(with_environment());
   command
-      ->add_option("--samples", a->samples,
-                   "use at most this many, spread evenly over each file; of questions the first "
-                   "(default: all)")
+      ->add_option(
+          "--samples", a->samples,
+          "Maximum number of samples, spread evenly over each file; with --multiple-choice, "
+          "number of questions from the start (default: all)")
       ->check(CLI::NonNegativeNumber);
-  auto* questions = command
-                        ->add_option("--multiple-choice", a->questions,
-                                     "questions, as HellaSwag's: JSON lines of ctx, endings, label")
-                        ->excludes("--data")
-                        ->transform(with_environment());
-  auto* output = command->add_option("--output", a->output, "a line of JSON for each question")
+  auto* questions =
+      command
+          ->add_option("--multiple-choice", a->questions,
+                       "Questions in HellaSwag format: JSON lines with ctx, endings, label")
+          ->excludes("--data")
+          ->transform(with_environment());
+  auto* output = command
+                     ->add_option("--output", a->output,
+                                  "Write the scores of each question to this file, as JSON lines")
                      ->needs(questions)
                      ->transform(output_named)
                      ->transform(with_environment());

@@ -80,32 +80,37 @@ int export_checkpoint(const ExportArguments& a) {
 }  // namespace
 
 void add_export(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("export", "a trained model as files of other programs");
+  auto* command = app.add_subcommand(
+      "export", "Convert a checkpoint to Hugging Face safetensors, HDF5 or a PEFT adapter");
   auto a = std::make_shared<ExportArguments>();
-  command->add_option("checkpoint", a->checkpoint, "a checkpoint or run directory")
+  command
+      ->add_option("checkpoint", a->checkpoint,
+                   "Checkpoint, or run directory (uses its newest intact checkpoint)")
       ->required()
       ->transform(with_environment());
-  command->add_option("out", a->out, "the folder or file to write, which must not exist")
+  command->add_option("out", a->out, "Directory or file to write; must not exist")
       ->required()
       ->transform(with_environment());
   command
-      ->add_option(
-          "--format", a->format,
-          "safetensors: a folder for Hugging Face's transformers; hdf5: one file; adapters "
-          "are merged into the weights, but with peft: a folder with them alone")
+      ->add_option("--format", a->format,
+                   "Output format: safetensors (directory for Hugging Face transformers), hdf5 "
+                   "(one file) or peft (directory with only the LoRA adapter, which the other "
+                   "formats merge into the weights)")
       ->check(CLI::IsMember({"safetensors", "hdf5", adapters_format}))
       ->capture_default_str();
-  command->add_option("--dtype", a->type, "type of the elements (default: the checkpoint's)")
+  command->add_option("--dtype", a->type, "Data type of the weights (default: the checkpoint's)")
       ->check(CLI::IsMember({"f32", "bf16", "f64"}));
   command->add_option("--shard-size", a->shard_size,
-                      "largest file of weights, such as 500M (default: 5 GB)");
+                      "Maximum size of each safetensors file, such as 500M (default: 5 GB)");
   command
-      ->add_option("--base", a->base,
-                   "of adapters: the checkpoint that they stand beside (default: their deck's "
-                   "model.init_from)")
+      ->add_option(
+          "--base", a->base,
+          "For a LoRA adapter: checkpoint of its base model (default: model.init_from in the "
+          "adapter's deck)")
       ->transform(with_environment());
-  command->add_option("--base-name", a->base_name,
-                      "with peft: what its files call that model, such as Qwen/Qwen3-0.6B");
+  command->add_option(
+      "--base-name", a->base_name,
+      "With --format peft: name of the base model in its files, such as Qwen/Qwen3-0.6B");
   command->callback([&chosen, a] { chosen = [a] { return export_checkpoint(*a); }; });
 }
 

@@ -219,58 +219,73 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
 }  // namespace
 
 void add_generate(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("generate", "text from a trained model");
+  auto* command = app.add_subcommand("generate", "Generate text with a trained model");
   auto a = std::make_shared<GenerateArguments>();
   add_model_arguments(*command, a->model);
-  auto* prompt = command->add_option("--prompt", a->prompt,
-                                     "what the text begins with; ids, for a model of imported ids");
-  command->add_option("--prompt-file", a->prompt_file, "the same from a file")
+  auto* prompt = command->add_option(
+      "--prompt", a->prompt, "Text to continue; token ids if the checkpoint has no tokenizer");
+  command->add_option("--prompt-file", a->prompt_file, "Read the prompt from this file")
       ->excludes(prompt)
       ->transform(with_environment());
   auto* prompts =
       command
-          ->add_option("--prompts", a->prompts,
-                       "many: a prompt a line, or a .jsonl of {\"prompt\", \"tokens\", \"seed\"}")
+          ->add_option(
+              "--prompts", a->prompts,
+              "File of prompts: one per line, or a .jsonl file of objects with \"prompt\" and "
+              "optionally \"tokens\" and \"seed\"")
           ->excludes(prompt)
           ->excludes("--prompt-file")
           ->transform(with_environment());
   auto* chat = command->add_flag("--chat", a->chat,
-                                 "prompts are what a user says, or, in a .jsonl, conversations; "
-                                 "what is printed is the answer");
+                                 "Treat each prompt as a user's message (in a .jsonl file: as a "
+                                 "conversation) and print the assistant's answer");
   add_template_option(*command, a->chat_template)->needs(chat);
-  auto* output = command
-                     ->add_option("--output", a->output,
-                                  "where their texts go as JSON lines (default: stdout)")
-                     ->needs(prompts)
-                     ->transform(output_named)
-                     ->transform(with_environment());
+  auto* output =
+      command
+          ->add_option(
+              "--output", a->output,
+              "With --prompts: file to write results to, as JSON lines (default: standard output)")
+          ->needs(prompts)
+          ->transform(output_named)
+          ->transform(with_environment());
   add_overwrite(*command, a->existing)->needs(output);
-  command->add_option("--batch-size", a->batch, "how many of them at a time, on each data rank")
+  command
+      ->add_option("--batch-size", a->batch,
+                   "With --prompts: number of prompts processed at once on each data-parallel rank")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command->add_option("--stop", a->stop, "end a text before this one; may be given several times")
+  command
+      ->add_option("--stop", a->stop,
+                   "Stop when this text is generated and leave it out; may be given several "
+                   "times")
       ->allow_extra_args(false)
       ->check([](const std::string& t) { return t.empty() ? "a stop text is not empty" : ""; });
-  command->add_flag("--ignore-eos", a->ignore_eos, "go on behind the tokenizer's end of text");
+  command->add_flag("--ignore-eos", a->ignore_eos, "Continue past end-of-text tokens");
   command->add_flag("--no-cache", a->no_cache,
-                    "keep no keys and values: every token costs a whole context");
-  command->add_option("--tokens", a->tokens, "how many to generate")
+                    "Turn off the key-value cache: recompute the whole context for every token");
+  command->add_option("--tokens", a->tokens, "Maximum number of tokens to generate")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
   auto& s = a->sampling;
-  command->add_option("--temperature", s.temperature, "0: always the most likely token")
+  command
+      ->add_option("--temperature", s.temperature,
+                   "Sampling temperature; 0 always picks the most likely token")
       ->check(CLI::Range(0.0, 1e6))
       ->check(a_number())
       ->capture_default_str();
-  command->add_option("--top-k", s.top_k, "only the k most likely tokens; 0: all")
+  command->add_option("--top-k", s.top_k, "Sample from the k most likely tokens only; 0 means all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--top-p", s.top_p, "only the most likely tokens whose probabilities reach p")
+  command
+      ->add_option("--top-p", s.top_p,
+                   "Sample from the smallest set of most likely tokens with a total probability "
+                   "of p")
       ->check(CLI::Range(0.0, 1.0))
       ->check(a_number())
       ->capture_default_str();
   command
-      ->add_option("--seed", s.seed, "seed of the sampling; prompt i of many, from 0, has seed + i")
+      ->add_option("--seed", s.seed,
+                   "Random seed; with --prompts, prompt i (counted from 0) uses seed + i")
       ->check(a_seed())
       ->capture_default_str();
   command->callback([&chosen, a] {

@@ -20,7 +20,8 @@ namespace {
 void say_widened(const ImportSummary& s, std::string_view how) {
   for (const auto t : {ElementType::bf16, ElementType::f16})
     if (s.types.contains(t))
-      say("weights in {} are {} in the checkpoint, {}\n", name_of(t), name_of(s.master), how);
+      say("weights in {} are stored as {} in the checkpoint, {}\n", name_of(t), name_of(s.master),
+          how);
 }
 
 struct ImportArguments {
@@ -35,9 +36,9 @@ int import_beside(const ImportArguments& a) {
           "--dtype and --context are of whole models: adapters take what --base has");
   const CheckpointReader base(find_checkpoint(a.base));
   const auto s = import_adapters(a.folder, a.checkpoint, base);
-  say("{}: adapters of rank {} beside {}, from {} tensors\n", a.checkpoint, s.model.adapter.rank,
-      base.directory().string(), s.tensors);
-  say_widened(s, "and in an export");
+  say("{}: LoRA adapter of rank {} for base model {}, from {} tensors\n", a.checkpoint,
+      s.model.adapter.rank, base.directory().string(), s.tensors);
+  say_widened(s, "and in exports of it");
   return 0;
 }
 
@@ -52,12 +53,11 @@ int import_model(const ImportArguments& a) {
   say("{}: {:.2f}M parameters in {}, from {} tensors of {}{}; tokenizer: {}\n", a.checkpoint,
       static_cast<double>(parameters) * 1e-6, name_of(s.master), s.tensors,
       counted(s.files, "file"),
-      s.skipped == 0 ? "" : fmt::format(" ({} buffers left out)", s.skipped), s.tokenizer);
-  say_widened(s,
-              "and an export is as large as that: give it --dtype bf16 for weights of two bytes");
+      s.skipped == 0 ? "" : fmt::format(" ({} buffers skipped)", s.skipped), s.tokenizer);
+  say_widened(s, "and in exports of it unless you pass --dtype bf16 to export");
   if (const auto positions = positions_of(s.model); s.model.context < positions)
-    say("samples have {} tokens (model.context), the model has {} positions (model.max_context), "
-        "which an export names again\n",
+    say("samples have {} tokens (model.context); the model supports {} positions "
+        "(model.max_context), which exports keep\n",
         s.model.context, positions);
   return 0;
 }
@@ -65,27 +65,28 @@ int import_model(const ImportArguments& a) {
 }  // namespace
 
 void add_import(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand(
-      "import", "a model of Hugging Face's, or peft's adapters, as a checkpoint");
+  auto* command =
+      app.add_subcommand("import", "Convert a Hugging Face model or PEFT adapter to a checkpoint");
   auto a = std::make_shared<ImportArguments>();
-  command->add_option("folder", a->folder, "with config.json and safetensors")
+  command
+      ->add_option("folder", a->folder,
+                   "Directory of the model (config.json and safetensors files) or PEFT adapter")
       ->required()
       ->transform(with_environment());
-  command->add_option("checkpoint", a->checkpoint, "the checkpoint to write, which must not exist")
+  command->add_option("checkpoint", a->checkpoint, "Checkpoint to write; must not exist")
       ->required()
       ->transform(with_environment());
   command
-      ->add_option(
-          "--dtype", a->type,
-          "f32, or f64 for precision.compute = \"f64\" (default: f32 unless weights are f64)")
+      ->add_option("--dtype", a->type,
+                   "Type of the master weights: f32, or f64 for precision.compute = \"f64\" "
+                   "(default: f64 if the weights are f64, else f32)")
       ->check(CLI::IsMember({"f32", "f64"}));
   command
       ->add_option("--context", a->context,
-                   "tokens of a sample, where the model has more positions (default: all)")
+                   "Tokens per training sample, stored as model.context (default: the model's "
+                   "maximum)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  command
-      ->add_option("--base", a->base,
-                   "of a folder of adapters: the checkpoint of the model that they stand beside")
+  command->add_option("--base", a->base, "For a PEFT adapter: checkpoint of its base model")
       ->transform(with_environment());
   command->callback([&chosen, a] { chosen = [a] { return import_model(*a); }; });
 }

@@ -39,7 +39,7 @@ void repair(const std::filesystem::path& path) {
   if (made.empty())
     say("nothing to repair\n");
   else
-    say("made again: {}\n", fmt::join(made, ", "));
+    say("recreated: {}\n", fmt::join(made, ", "));
 }
 
 constexpr int tries = 10;  // a run removes checkpoints, having saved newer ones, while one looks
@@ -96,7 +96,8 @@ int inspect_run(const std::filesystem::path& run) {
         const CheckpointReader reader(newest.found->directory);
         for (const auto& reason : newest.skipped) say("skipped: {}\n", without_controls(reason));
         say("{}\nverdict: manifest and file sizes are right (--verify reads everything){}\n",
-            describe(reader), damaged > 0 ? fmt::format("; {} newer damaged", damaged) : "");
+            describe(reader),
+            damaged > 0 ? fmt::format("; newer damaged checkpoints: {}", damaged) : "");
         return damaged == 0 ? 0 : 1;
       } catch (const Error&) {
         if (i == tries || is_there(newest.found->directory)) throw;
@@ -111,8 +112,9 @@ int inspect_run(const std::filesystem::path& run) {
 // Reading them checks their hash.
 int inspect_scores(const std::filesystem::path& path) {
   const auto all = read_scores(path);
-  say("{}: scores by {}, computed in {}, in samples of {} tokens\n  weights: {}\n", path.string(),
-      all.checkpoint, all.compute, all.context, all.model);
+  say("{}: DPO scores by {}, computed in {}, with samples of {} tokens\n  hash of the weights: "
+      "{}\n",
+      path.string(), all.checkpoint, all.compute, all.context, all.model);
   for (const auto& f : all.files)
     say("  {}: {}\n", f.file, counted(std::ssize(f.loss_D) / 2, "pair"));
   say("verdict: intact\n");
@@ -162,18 +164,23 @@ int inspect(const InspectArguments& a) {
 void add_inspect(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
-      "what a checkpoint, a token file or a file of scores holds, and whether it is intact");
+      "Describe a checkpoint, token file or DPO score file and check whether it is "
+      "intact");
   auto a = std::make_shared<InspectArguments>();
   command
-      ->add_option("checkpoint", a->path, "a checkpoint, a run directory, a token file or scores")
+      ->add_option("checkpoint", a->path,
+                   "Checkpoint, run directory, token file or DPO score file to describe")
       ->required()
       ->transform(with_environment());
-  command->add_flag("--verify", a->verify, "read everything and compare all hashes");
+  command->add_flag("--verify", a->verify, "Read all data and verify all hashes");
   command->add_flag("--repair", a->repair,
-                    "make damaged or missing manifest, master file and tokenizer again");
+                    "Recreate missing or damaged manifest.json, master.h5 and tokenizer.bin of a "
+                    "checkpoint whose shards are intact");
   command
-      ->add_option("--document", a->document,
-                   "of a token file: this document, from 0, and which of it is learnt")
+      ->add_option(
+          "--document", a->document,
+          "For a token file: print document N, counted from 0, and which of its tokens are "
+          "trained on")
       ->check(CLI::NonNegativeNumber);
   command->callback([&chosen, a] { chosen = [a] { return inspect(*a); }; });
 }

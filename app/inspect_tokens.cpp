@@ -33,37 +33,38 @@ void say_lengths(std::string_view what, std::vector<std::int64_t> all) {
   const auto at = [&](double share) {
     return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))];
   };
-  say("  tokens of {}: {} at least, half up to {}, nine of ten up to {}, {} at most\n", what, at(0),
+  say("  tokens per {}: minimum {}, median {}, 90th percentile {}, maximum {}\n", what, at(0),
       at(0.5), at(0.9), at(1));
 }
 
 void say_contents(const TokenFile& file) {
   const auto& h = file.header();
   const auto spec = file.tokenizer();
-  say("{}: {} of {} bytes, of a vocabulary of {}\n", file.path().string(),
-      counted(h.count, "token"), h.token_bytes, h.vocab);
+  say("{}: {} of {} bytes, vocabulary size {}\n", file.path().string(), counted(h.count, "token"),
+      h.token_bytes, h.vocab);
   say("  tokenizer: {}\n", spec.identity());
-  if (!spec.chat.empty()) say("  with the chat template that its conversations are written in\n");
+  if (!spec.chat.empty()) say("  chat template: stored in the file\n");
   if (h.has_mask) {
     const auto learnt = targets_of(file);
-    say("  learnt: {} ({:.1f}%)\n", counted(learnt, "token"),
+    say("  trained on: {} ({:.1f}%)\n", counted(learnt, "token"),
         100 * static_cast<double>(learnt) /
             static_cast<double>(std::max<std::int64_t>(1, h.count)));
   }
-  if (!h.separator) return say("  no separator: it is one document\n");
+  if (!h.separator) return say("  no separator: the file is one document\n");
   auto all = documents_of(file, 0, file.count());
   require(!h.pairs || all.size() % 2 == 0,
           "{}: its documents are said to be pairs, and are an odd number", file.path().string());
-  say("  {}{}, behind each the separator {}\n", counted(std::ssize(all), "document"),
+  say("  {}{}, each document followed by separator token {}\n",
+      counted(std::ssize(all), "document"),
       h.pairs ? fmt::format(", {}", counted(std::ssize(all) / 2, "pair")) : "", *h.separator);
   std::vector<std::int64_t> lengths;
   for (const auto& d : all) lengths.push_back(d.count);
-  say_lengths("a document, without its separator", lengths);
+  say_lengths("document, without separators", lengths);
   if (!h.pairs) return;
   for (std::size_t i = 0; i < lengths.size() / 2; ++i)
     lengths[i] = lengths[2 * i] + lengths[2 * i + 1];
   lengths.resize(lengths.size() / 2);
-  say_lengths("a pair, without separators", std::move(lengths));
+  say_lengths("pair, without separators", std::move(lengths));
 }
 
 // Runs of tokens that are learnt, or are not, a line each.
@@ -91,7 +92,7 @@ void say_document(const TokenFile& file, std::int64_t n) {
     while (j < ids.size() && learnt[j] == learnt[i]) ++j;
     const auto run = std::span(ids).subspan(i, j - i);
     constexpr std::size_t whole = std::size_t{1} << 40;
-    say("{} {}\n", learnt[i] ? "learnt |" : "given  |",
+    say("{} {}\n", learnt[i] ? "trained |" : "context |",
         tokenizer ? escaped(tokenizer->decode(run), whole)
                   : fmt::format("{}", fmt::join(run, " ")));
     i = j;

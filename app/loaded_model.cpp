@@ -23,18 +23,25 @@ std::string ModelArguments::text() const {
 }
 
 void add_model_arguments(CLI::App& command, ModelArguments& a) {
-  command.add_option("checkpoint", a.checkpoint, "a checkpoint or run directory")
+  command
+      .add_option("checkpoint", a.checkpoint,
+                  "Checkpoint, or run directory (uses its newest intact checkpoint)")
       ->required()
       ->transform(with_environment());
   command.add_option("overrides", a.overrides,
-                     "section.key=value of [parallel], [zero], [precision] or [run]");
+                     "Values that replace those in the checkpoint's deck, as section.key=value "
+                     "(sections: parallel, zero, precision, run)");
   command
-      .add_option("--base", a.base,
-                  "of adapters: the checkpoint that they stand beside (default: their deck's "
-                  "model.init_from)")
+      .add_option(
+          "--base", a.base,
+          "For a LoRA adapter: checkpoint of its base model (default: model.init_from in the "
+          "adapter's deck)")
       ->transform(with_environment());
-  command.add_option("--backend", a.backend, "as run.backend (default: the deck's)");
-  command.add_option("--threads", a.threads, "as run.threads (default: the deck's)")
+  command.add_option("--backend", a.backend,
+                     "Backend: auto, host (CPU) or cuda (default: run.backend in the deck)");
+  command
+      .add_option("--threads", a.threads,
+                  "Number of threads per rank (default: run.threads in the deck)")
       ->check(CLI::Range(0, 4096));
 }
 

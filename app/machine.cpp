@@ -27,8 +27,9 @@ static void warn_of_nccl(const Reserved& r, std::size_t capacity) {
   const auto held = r.all + r.outside.headroom;
   if (held > capacity || held + r.outside.nccl <= capacity) return;
   log_warning(
-      "a rank reserves {:.2f} GiB and leaves {:.2f} GiB free: by an estimate NCCL takes {:.2f} GiB "
-      "more, which its GPU may not have",
+      "a rank reserves {:.2f} GiB of GPU memory and leaves {:.2f} GiB free: NCCL needs an "
+      "estimated "
+      "{:.2f} GiB more, which may not fit",
       static_cast<double>(r.all) * 0x1p-30, static_cast<double>(r.outside.headroom) * 0x1p-30,
       static_cast<double>(r.outside.nccl) * 0x1p-30);
 }

@@ -89,9 +89,9 @@ std::string page(const CLI::App& app, const CLI::App& root) {
       text += ".TP\n.BR " + roff(page_name(*s)) + " (1)\n" + roff(s->get_description()) + "\n";
   }
   text +=
-      ".SH EXIT STATUS\n0: done; 2: the command line is wrong; 75: `trireme train` stopped early "
-      "with a checkpoint and can go on; 128 + N: ended by signal N; anything else: an error, which "
-      "is said on standard error.\n";
+      ".SH EXIT STATUS\n0: success; 2: invalid command line; 75: `trireme train` saved a "
+      "checkpoint, stopped early and can be resumed; 128 + N: terminated by signal N; other codes: "
+      "an error, described on standard error.\n";
   text += ".SH SEE ALSO\n";
   std::vector<std::string> others;
   for (const auto* other : all)
@@ -114,10 +114,10 @@ void write_manual(const CLI::App& root, const std::filesystem::path& folder) {
 }
 
 void add_manual(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("manual", "write the manual pages into a folder");
+  auto* command = app.add_subcommand("manual", "Write the manual pages to a directory");
   command->group("");  // for `make install`; not in the list
   auto folder = std::make_shared<std::string>();
-  command->add_option("folder", *folder, "the folder")->required();
+  command->add_option("folder", *folder, "Directory to write to")->required();
   command->callback([&app, &chosen, folder] {
     chosen = [&app, folder] {
       write_manual(app, *folder);

@@ -94,8 +94,8 @@ void report(const std::vector<Question>& questions, const std::vector<std::vecto
   }
   if (!output.empty()) write_output(output, answers_file, existing, rows);
   const auto n = std::ssize(questions);
-  fmt::print("{:<16}  {:>8}  {:>8}\n{}{}", "ending by", "accuracy", "error",
-             line("sum of logs", by_sum, n), line("mean a token", by_mean, n));
+  fmt::print("{:<16}  {:>8}  {:>8}\n{}{}", "ending chosen by", "accuracy", "std err",
+             line("log-likelihood", by_sum, n), line("mean per token", by_mean, n));
 }
 
 }  // namespace

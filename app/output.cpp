@@ -107,7 +107,7 @@ void write_output(const std::string& path, const FileKind& kind, ExistingFile ex
 CLI::Option* add_overwrite(CLI::App& command, ExistingFile& existing) {
   return command.add_flag_callback(
       "--overwrite", [&existing] { existing = ExistingFile::replaced; },
-      "replace the file that is there");
+      "Replace the output file if it exists");
 }
 
 void print(std::string_view text) {

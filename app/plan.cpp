@@ -193,27 +193,31 @@ void plan(PlanArguments a) {
 }  // namespace
 
 void add_plan(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("plan", "memory, work and time of a run, before it takes any");
+  auto* command = app.add_subcommand(
+      "plan", "Predict the memory, communication and time of a run without running it");
   auto a = std::make_shared<PlanArguments>();
   add_deck_arguments(*command, a->run.deck);
   add_ranks(*command, a->run.ranks);
   add_ranks_of_node(*command, a->run.ranks_of_node);
   command
       ->add_option("--device-memory", a->device_memory,
-                   "fail when a rank needs more than this, such as 80G, 80GiB or 40GB")
+                   "Fail if a rank needs more memory than this, such as 80G, 80GiB or 40GB")
       ->transform(with_environment());
   auto* machine =
-      command->add_option("--machine", a->machine, "predict times on the machine of this file")
+      command
+          ->add_option("--machine", a->machine,
+                       "Predict times for the machine in this file (see trireme calibrate)")
           ->transform(with_environment());
-  auto* trace = command->add_option("--trace", a->trace,
-                                    "write the predicted step there, as run.trace_steps does");
+  auto* trace =
+      command->add_option("--trace", a->trace,
+                          "Write a timeline of the predicted step to this file, as a Chrome trace");
   trace->needs(machine)->transform(output_named)->transform(with_environment());
   add_overwrite(*command, a->existing)->needs(trace);
-  auto* json = command->add_flag("--json", a->json, "as JSON");
+  auto* json = command->add_flag("--json", a->json, "Print JSON instead of text");
   command
       ->add_flag("--search", a->search,
-                 "the fastest grids and settings of that many ranks that fit --device-memory, or "
-                 "the machine's")
+                 "Find the fastest grids and settings for --ranks that fit in --device-memory "
+                 "(default: the memory size in the machine file)")
       ->needs(machine)
       ->excludes(json)
       ->excludes(trace);

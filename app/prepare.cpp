@@ -130,10 +130,10 @@ void compare_reference_with_checkpoint(Inputs& in) {
                     : "train.dpo_scores is not given");
   there = here;
   if (!in.scores) return;
-  log_info("preferences are measured against {}, by its scores in {} ({})", in.scores->checkpoint,
-           in.scores->source, in.scores->compute);
+  log_info("DPO reference model: {}, with its log-probabilities in {} (computed in {})",
+           in.scores->checkpoint, in.scores->source, in.scores->compute);
   if (in.initial && to_string(in.initial->identity_of_weights()) != here)
-    log_info("these are not the weights of model.init_from");
+    log_info("the reference model and model.init_from have different weights");
 }
 
 // All ranks train against the same: paths may lead to copies.
@@ -214,8 +214,8 @@ void load(Machine& machine, Inputs& in) {
   if (adapts) {
     load_base(store, *in.initial);
     const auto kept = in.deck.model.adapter.base;
-    log_info("adapters beside the weights of {}{}", in.initial->directory().string(),
-             kept == BaseType::compute ? "" : fmt::format(", kept as {}", name_of(kept)));
+    log_info("training adapters on the base model {}{}", in.initial->directory().string(),
+             kept == BaseType::compute ? "" : fmt::format(", stored as {}", name_of(kept)));
   }
   if (in.from) {
     load_state(store, *in.from, machine.trainer->freeze_states());
@@ -223,13 +223,13 @@ void load(Machine& machine, Inputs& in) {
     store.initialize_saved(in.meta.seed, machine.choice.threads);
   } else if (in.initial) {
     load_weights(store, *in.initial);
-    log_info("weights from {}", in.initial->directory().string());
+    log_info("initial weights from {}", in.initial->directory().string());
   } else {
     store.initialize(in.meta.seed, machine.choice.threads);
   }
   if (!in.teacher) return;
   load_weights(machine.trainer->teacher()->store(), *in.teacher);
-  log_info("the teacher is {}, of {:.2f}M parameters", in.teacher->directory().string(),
+  log_info("the teacher is {} with {:.2f}M parameters", in.teacher->directory().string(),
            1e-6 * static_cast<double>(make_spec(*in.deck.teacher).parameter_count()));
 }
 

@@ -97,13 +97,15 @@ int report(const ReportArguments& a) {
 }  // namespace
 
 void add_report(CLI::App& app, std::function<int()>& chosen) {
-  auto* command =
-      app.add_subcommand("report", "a page that shows runs: curves, time, memory, schedule, decks");
+  auto* command = app.add_subcommand(
+      "report",
+      "Write an HTML page about one or more runs: metrics, time, memory, pipeline "
+      "schedule and decks");
   auto a = std::make_shared<ReportArguments>();
-  command->add_option("runs", a->runs, "run directories")
+  command->add_option("runs", a->runs, "Directories of the runs to show")
       ->required()
       ->transform(with_environment());
-  command->add_option("-o,--output", a->output, "the HTML file")
+  command->add_option("-o,--output", a->output, "HTML file to write")
       ->capture_default_str()
       ->transform(output_named)
       ->transform(with_environment());

@@ -13,7 +13,7 @@ void report_timing(const Communicator& world, const RunTiming& t, const LockedRu
     require_lock(run.path, run.lock_text);
     add_timing(run.path / "timing.json", t);
   } catch (const Error& e) {
-    log_warning("the table of times is not written: {}", e.what());
+    log_warning("timing.json is not written: {}", e.what());
   }
 }
 

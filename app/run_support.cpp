@@ -27,22 +27,27 @@ CLI::Validator with_environment() {
 }
 
 void add_deck_arguments(CLI::App& command, DeckArguments& a) {
-  command.add_option("deck", a.path, "the deck (TOML)")->required()->transform(with_environment());
-  command.add_option("overrides", a.overrides, "section.key=value, any number of them");
+  command.add_option("deck", a.path, "Deck: TOML file that describes the run (see trireme deck)")
+      ->required()
+      ->transform(with_environment());
+  command.add_option("overrides", a.overrides,
+                     "Values that replace those in the deck, as section.key=value, such as "
+                     "train.steps=100");
 }
 
 void add_ranks(CLI::App& command, std::int64_t& ranks) {
   command
-      .add_option("--ranks", ranks,
-                  "ranks of the run (default: those that mpiexec or srun starts, else one)")
+      .add_option(
+          "--ranks", ranks,
+          "Number of MPI ranks of the run (default: those that mpiexec or srun started, or 1)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
 }
 
 void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node) {
   command
       .add_option("--ranks-per-node", ranks_of_node,
-                  "consecutive ranks that each node runs: zero.shard = \"node\" needs them, and "
-                  "plan says what is sent to other nodes")
+                  "Number of ranks on each node, numbered consecutively; needed for zero.shard "
+                  "= \"node\" and for plan to report traffic between nodes")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
 }
 
@@ -60,17 +65,18 @@ std::int64_t planned_vocabulary(const Deck& deck) {
 void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node) {
   if (resolved.zero.shard == 1)
     log_warning(
-        "zero.shard = \"node\": with {} on a node and {} of a stage no two of them share a copy, "
-        "so nothing is sharded",
+        "zero.shard = \"node\": with {} per node and {} per pipeline stage, no two ranks can share "
+        "a copy within a node, so nothing is sharded",
         counted(ranks_of_node, "rank"), counted(grid_of(resolved).places(), "rank"));
   else
-    log_info("zero.shard = \"node\": {} share a copy", counted(resolved.zero.shard, "rank"));
+    log_info("zero.shard = \"node\": {} share each copy of the sharded state",
+             counted(resolved.zero.shard, "rank"));
 }
 
 void warn_of_threads(const BackendChoice& choice, int processors) {
   if (choice.name == "cuda" || choice.threads <= processors) return;
   log_warning(
-      "a rank computes with {} threads and has {} of this node: threads wait for each other; lower "
+      "a rank computes with {} threads but may use only {} of this node, which is slow; lower "
       "run.threads (or OMP_NUM_THREADS, SLURM_CPUS_PER_TASK), or start fewer ranks on a node",
       choice.threads, counted(processors, "processor"));
 }
@@ -98,12 +104,12 @@ static void warn_of_decay(const Deck& deck, std::int64_t steps) {
       s.decay_steps <= steps - s.warmup_steps)
     return;
   if (s.shape == ScheduleShape::wsd)
-    log_warning("schedule.decay_steps = {} is longer than what warm-up leaves of the run: {}",
-                s.decay_steps, counted(steps - s.warmup_steps, "step"));
+    log_warning("schedule.decay_steps = {} is longer than the run after warmup, {}", s.decay_steps,
+                counted(steps - s.warmup_steps, "step"));
   else
     log_warning(
-        "schedule.decay_steps = {} is longer than what warm-up leaves of the run, {}: the learning "
-        "rate falls to {:.3g}, not to schedule.min_lr = {}",
+        "schedule.decay_steps = {} is longer than the run after warmup, {}: the learning rate "
+        "falls to {:.3g}, not to schedule.min_lr = {}",
         s.decay_steps, counted(steps - s.warmup_steps, "step"),
         learning_rate(s, deck.optimizer.lr, steps - 1, steps), number_text(s.min_lr));
 }
@@ -112,8 +118,8 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
   const auto warmup = deck.schedule.warmup_steps, batch = deck.train.batch;
   if (warmup > steps)
     log_warning(
-        "schedule.warmup_steps = {} is longer than the run of {} steps: the learning rate gets to "
-        "{:.3g}, not to optimizer.lr = {}",
+        "schedule.warmup_steps = {} is longer than the run of {} steps: the learning rate reaches "
+        "{:.3g}, not optimizer.lr = {}",
         warmup, steps, learning_rate(deck.schedule, deck.optimizer.lr, steps - 1, steps),
         number_text(deck.optimizer.lr));
   if (samples_per_epoch > 0 && batch > samples_per_epoch)
@@ -126,7 +132,7 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
   warn_of_decay(deck, steps);
   const FreezeSchedule freeze(deck.freeze, make_spec(deck.model));
   if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
-    log_warning("nothing is trained: the [[freeze]] rules hold all parameters in all steps");
+    log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");
 }
 
 void require_objective(const Deck& deck, const Dataset& data) {
@@ -171,21 +177,21 @@ void log_packing(const Dataset& data) {
     if (!p) continue;
     const auto file = data.ranges()[i].file.path().string();
     log_info(
-        "{}: {} in {} samples, of which they fill {:.1f}%", file,
+        "{}: {} packed into {} samples, which are {:.1f}% full", file,
         p->pairs > 0 ? counted(p->in_samples() / 2, "pair") : counted(p->in_samples(), "document"),
         p->samples, percent(p->inputs, p->samples * data.sample_length()));
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(
-            "{}: of {}, {} longer than a sample are left out (`trireme inspect` says how long they "
-            "are), and {} for a document without a target",
+            "{}: of {}, {} longer than a sample are left out (`trireme inspect` shows their "
+            "lengths), and {} for a document without a target",
             file, counted(p->pairs, "pair"), p->long_pairs, p->left_out / 2);
       continue;
     }
     if (p->long_documents + p->left_out == 0) continue;
     log_warning(
         "{}: of {}, {} longer than a sample {}, which loses {:.1f}% of the targets; {} "
-        "without a target are left out (`trireme inspect` says how long they are)",
+        "without a target are left out (`trireme inspect` shows their lengths)",
         file, counted(p->documents, "document"), p->long_documents,
         what_becomes_of(data.long_documents()), percent(p->targets_lost, p->targets), p->left_out);
   }
@@ -197,8 +203,8 @@ void log_cut_documents(const Dataset& data) {
     const auto found = begun_before(file, begin, end, data.sample_length());
     if (found.cut_off > 0)
       log_info(
-          "{}: {:.1f}% of the tokens that are learnt stand in a sample that lacks the begin of "
-          "their document (data.packing)",
+          "{}: {:.1f}% of the tokens that are trained on are in a sample that does not contain the "
+          "start of their document (data.packing)",
           file.path().string(), percent(found.cut_off, found.targets));
   }
 }

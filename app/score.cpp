@@ -125,7 +125,7 @@ int score(const Communicator& world, const DeckArguments& a) {
   at_root(world, Pace::slow, [&] {
     write_scores(output, all);
     for (const auto& f : all.files)
-      say("{}: {} of {}, by {}\n", output.string(), counted(std::ssize(f.loss_D) / 2, "pair"),
+      say("{}: {} of {} scored by {}\n", output.string(), counted(std::ssize(f.loss_D) / 2, "pair"),
           f.file, all.checkpoint);
   });
   return 0;
@@ -135,7 +135,9 @@ int score(const Communicator& world, const DeckArguments& a) {
 
 void add_score(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
-      "score", "log-probabilities of a deck's pairs by model.init_from, to train.dpo_scores");
+      "score",
+      "Compute the reference model's log-probabilities for DPO (model.init_from) "
+      "and write them to train.dpo_scores");
   auto a = std::make_shared<DeckArguments>();
   add_deck_arguments(*command, *a);
   command->callback([&chosen, a] {

@@ -96,18 +96,19 @@ int run(Arguments a) {
   const TokenizeSummary s = tokenize(o);
   if (s.same.count > 0)
     log_warning(
-        "{} left out, as the tokens that are to be learnt of both answers are the same: the first "
-        "is {}",
+        "{} left out because the chosen and the rejected answer have the same tokens; the first is "
+        "{}",
         s.same.count == 1 ? "a pair is" : fmt::format("{} pairs are", s.same.count), s.same.first);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
-  say("{}: {}, {} tokens of a vocabulary of {}{} from {:.1f} MB in {}, "
+  say("{}: {}, {} tokens (vocabulary size {}{}) from {:.1f} MB in {}, "
       "{:.2f} s, {:.1f} MB/s\n",
       a.output,
       o.preference ? fmt::format("{} ({})", counted(s.documents / 2, "pair"),
                                  counted(s.documents, "document"))
                    : counted(s.documents, "document"),
-      s.tokens, s.vocab, s.learnt ? fmt::format(", {} of them learnt,", *s.learnt) : std::string(),
-      megabytes, counted(s.files, "file"), s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
+      s.tokens, s.vocab,
+      s.learnt ? fmt::format(", {} tokens trained on", *s.learnt) : std::string(), megabytes,
+      counted(s.files, "file"), s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
   return 0;
 }
 
@@ -115,44 +116,49 @@ int run(Arguments a) {
 
 void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   auto* command =
-      app.add_subcommand("tokenize", "make a token file out of text, JSON lines or ids");
+      app.add_subcommand("tokenize", "Convert text, JSON lines or token ids to a token file");
   auto a = std::make_shared<Arguments>();
   auto& o = a->options;
-  auto* inputs =
-      command->add_option("inputs", o.inputs, "files, globs, folders, or - for standard input")
-          ->required();
-  auto* output =
-      command->add_option("-o,--output", a->output, "the token file to write")->required();
+  auto* inputs = command
+                     ->add_option("inputs", o.inputs,
+                                  "Input files, directories or glob patterns; - is standard input")
+                     ->required();
+  auto* output = command->add_option("-o,--output", a->output, "Token file to write")->required();
   add_overwrite(*command, a->options.existing);
   command->add_option("--tokenizer", a->tokenizer,
-                      "bytes (default for text), a Hugging Face tokenizer.json or its folder, a "
-                      "SentencePiece .model file, or a table of tiktoken");
+                      "Tokenizer: bytes (default for text), a Hugging Face tokenizer.json or its "
+                      "directory, a SentencePiece .model file, or a tiktoken vocabulary file");
   command->add_option("--tiktoken", a->tiktoken,
-                      "whose table of tiktoken it is: gpt2, cl100k or llama3");
+                      "Encoding of the tiktoken vocabulary file: gpt2, cl100k or llama3");
   auto* from =
       command
-          ->add_option("--from", o.format,
-                       "what the inputs are: auto (.jsonl and .ndjson are JSON lines, all else "
-                       "text), text (each file one document, whatever it looks like), jsonl, "
-                       "raw-u16, raw-u32, nanogpt, npy, llmc or megatron")
+          ->add_option(
+              "--from", o.format,
+              "Input format: auto (JSON lines for .jsonl and .ndjson files, text for other "
+              "files), text (each file is one document), jsonl, or token ids as raw-u16, "
+              "raw-u32, nanogpt, npy, llmc or megatron")
           ->transform(CLI::CheckedTransformer(formats))
           ->option_text("FORMAT");
-  auto* field = command->add_option("--field", o.field, "JSON lines: the text's field")
-                    ->capture_default_str();
-  auto* prompt = command->add_option("--prompt", o.prompt, "JSON lines: the prompt's field");
+  auto* field =
+      command
+          ->add_option("--field", o.field, "JSON lines: name of the field that contains the text")
+          ->capture_default_str();
+  auto* prompt = command->add_option("--prompt", o.prompt,
+                                     "JSON lines: name of the field that contains the prompt");
   auto* completion = command->add_option(
       "--completion", o.completion,
-      "JSON lines: the completion's field; only it and the separator are trained on");
+      "JSON lines: name of the field that contains the completion; only completions and separators "
+      "are trained on");
   prompt->needs(completion)->excludes(field);
   completion->needs(prompt)->excludes(field);
   auto* chat = command->add_flag(
       "--chat", a->chat,
-      "JSON lines: each is a conversation; only what its assistant says is trained on");
+      "JSON lines: each line is a conversation; only the assistant's messages are trained on");
   chat->excludes(field)->excludes(prompt);
-  auto* preference = command->add_flag(
-      "--preference", o.preference,
-      "JSON lines: each has a prompt with a chosen and a rejected answer, texts or, with --chat, "
-      "lists of messages; for train.objective = \"dpo\"");
+  auto* preference = command->add_flag("--preference", o.preference,
+                                       "JSON lines: each line has a prompt, a chosen and a "
+                                       "rejected answer, as texts or, with --chat, "
+                                       "as lists of messages; for train.objective = \"dpo\"");
   preference->excludes(field)->excludes(prompt);
   add_template_option(*command, a->chat_template)->needs(chat);
   command
@@ -163,17 +169,21 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
             inputs->required(false);
             output->required(false);
           },
-          "print a chat template as a file for --template, and do nothing else")
+          "Print a chat template in the file format of --template and exit")
       ->trigger_on_parse()
       ->option_text("NAME|FILE");
   command
-      ->add_option("--separator", a->separator,
-                   "id after each document: auto (the tokenizer's; bytes: 0), none, an id, or a "
-                   "token's text")
+      ->add_option(
+          "--separator", a->separator,
+          "Token to append to each document: auto (the tokenizer's end-of-text token; 0 for "
+          "bytes; none for imported ids), none, an id, or the text of a token")
       ->capture_default_str();
-  command->add_option("--vocab", o.vocab,
-                      "vocabulary of imported ids (default: the tokenizer's, or largest id + 1)");
-  command->add_option("--threads", o.threads, "threads (default: all that this process may use)")
+  command->add_option(
+      "--vocab", o.vocab,
+      "Vocabulary size for imported ids (default: the tokenizer's, or the largest id + 1)");
+  command
+      ->add_option("--threads", o.threads,
+                   "Number of threads (default: one per core available to this process)")
       ->check(CLI::Range(1, 4096));
   command->callback([a, from, field, prompt, &chosen] {
     const bool json = a->chat || a->options.preference || !field->empty() || !prompt->empty();

@@ -78,8 +78,8 @@ TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
 CLI::Option* add_template_option(CLI::App& command, std::string& given) {
   return command
       .add_option("--template", given,
-                  fmt::format("how a conversation is written: {}, or a file (default: as the "
-                              "checkpoint or the tokenizer says)",
+                  fmt::format("Chat template that formats conversations: {}, or a file "
+                              "(default: the one of the checkpoint or tokenizer)",
                               fmt::join(chat_template_names(), ", ")))
       ->option_text("NAME|FILE");
 }

@@ -20,6 +20,7 @@
 #include "lib/base/log_errors.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
+#include "lib/base/sizes.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_directory.hpp"
@@ -49,11 +50,13 @@ double peak_flops(const Deck& d) {
   const auto machine = load_machine(d.run.machine);
   const auto peak = peak_of(machine, d.precision.compute, d.precision.tf32);
   if (!peak)
-    log_warning("{} has no peak of {}: history.csv gets no mfu", d.run.machine,
-                name_of(d.precision.compute));
+    log_warning("{} gives no peak FLOP/s for {}: the column mfu in history.csv stays empty",
+                d.run.machine, name_of(d.precision.compute));
   if (d.run.backend != "auto" && d.run.backend != machine.backend)
-    log_warning("run.backend = \"{}\", and {} is of a machine for \"{}\": mfu is of its peak",
-                d.run.backend, d.run.machine, machine.backend);
+    log_warning(
+        "run.backend = \"{}\", but {} describes a machine for \"{}\": mfu uses the peak of that "
+        "machine",
+        d.run.backend, d.run.machine, machine.backend);
   return peak.value_or(0);
 }
 
@@ -72,9 +75,9 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
   if (existing == Existing::overwrite) directory.remove_earlier_run();
   log_to(directory.log());
   for (const auto& path : clean_checkpoints(directory.checkpoints()))
-    log_info("removed {}, which an interrupted save left", path.string());
+    log_info("removed {}, left by an interrupted save", path.string());
   for (const auto& path : set_aside_after(directory.checkpoints(), meta.step))
-    log_warning("training goes on from step {}: a later checkpoint is now {}", meta.step,
+    log_warning("training resumes from step {}: a later checkpoint was renamed to {}", meta.step,
                 path.string());
   directory.write_deck(meta.deck);
 }
@@ -83,14 +86,17 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
 void log_memory(const Communicator& world, const Backend& backend) {
   const auto reserved =
       world.all_gather(fmt::format("{}", memory_of(backend.account(), backend.properties())));
-  log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
+  std::size_t most = 0;
+  for (const auto& bytes : reserved) most = std::max<std::size_t>(most, std::stoull(bytes));
+  log_detail("memory reserved: at most {} on a rank (bytes by rank: {})",
+             memory_text(static_cast<double>(most)), fmt::join(reserved, " "));
 }
 
 void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
   log_memory(m.axes.world, *m.backend);
   if (deck.freeze.empty()) return;
   log_detail(
-      "finding out what is trainable took {:.2g} s a step",
+      "applying the [[freeze]] rules took {:.2g} s per step",
       m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
 }
 
@@ -138,7 +144,7 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
   std::string overrides;
   for (const auto& o : a.deck.overrides) overrides += " '" + o + "'";
   log_info(
-      "stopped after step {}: {}. To go on: {}trireme train {}{} --run-dir {} --restart latest",
+      "stopped after step {}: {}. To resume: {}trireme train {}{} --run-dir {} --restart latest",
       loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
       a.deck.path, overrides, run.path.string());
   return exit_stopped_early;
@@ -182,7 +188,8 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
 int end_finished(const RunDirectory* directory, const Inputs& in, const std::filesystem::path& run,
                  const JobStart& start) {
   const auto* const longer = in.deck.train.steps > 0 ? "train.steps" : "train.tokens";
-  log_info("the run is finished: {} steps are done; a higher {} trains on", in.meta.step, longer);
+  log_info("the run is finished: all {} steps are done; to train longer, raise {}", in.meta.step,
+           longer);
   if (!directory) {
     log_warning(
         "nothing is made in {}: give a higher {}, or start a run from these weights with "
@@ -342,30 +349,37 @@ int end_train(const std::function<int()>& print) {
 }
 
 void add_train(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("train", "train the model of a deck");
+  auto* command = app.add_subcommand("train", "Train the model that a deck describes");
   auto a = std::make_shared<TrainArguments>();
   add_deck_arguments(*command, a->deck);
   command
-      ->add_option(
-          "--restart", a->restart,
-          "go on from a checkpoint: \"latest\" of the run directory, or one by its directory")
+      ->add_option("--restart", a->restart,
+                   "Resume from a checkpoint: latest (the newest intact one in the run "
+                   "directory), or the path of a checkpoint or run directory")
       ->transform(with_environment());
   command
       ->add_flag("--or-start", a->or_start,
-                 "with --restart latest: begin a run where there is none yet")
+                 "With --restart latest: start a new run if the run directory has none")
       ->needs("--restart");
   command
       ->add_flag_callback(
           "--allow-other-model", [a] { a->other_model = OtherModel::allowed; },
-          "with --restart: train on where [model] computes otherwise than the checkpoint's")
+          "With --restart: continue even if [model] has other values than the "
+          "checkpoint and they change what the model computes")
       ->needs("--restart");
-  command->add_option("--run-dir", a->run_dir, "where the run writes (default: runs/<deck name>)")
+  command
+      ->add_option("--run-dir", a->run_dir,
+                   "Directory for the log, metrics and checkpoints (default: runs/<deck name>)")
       ->transform(with_environment());
-  command->add_flag("--overwrite", a->overwrite, "replace the run that is there")
+  command
+      ->add_flag("--overwrite", a->overwrite,
+                 "Delete the run in the run directory and start a new one")
       ->excludes("--restart");
   command
-      ->add_option("--time-limit", a->time_limit,
-                   "hh:mm:ss; stop before it with a checkpoint and exit code 75")
+      ->add_option(
+          "--time-limit", a->time_limit,
+          "Wall-clock limit, as hh:mm:ss or in seconds; before it is reached, save a checkpoint "
+          "and exit with code 75 (default: run.time_limit)")
       ->transform(with_environment());
   command
       ->add_option_function<std::string>(
@@ -373,12 +387,12 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
           [](const std::string& shown) {
             if (shown != "auto") log_as_to_terminal(shown == "yes");
           },
-          "a line that shows how far the run is: yes, no, or auto: where stderr is a terminal. "
-          "mpiexec and srun give ranks a pipe, so that there it takes a yes")
+          "Show a progress line on standard error: yes, no or auto (only on a "
+          "terminal); with mpiexec or srun, auto shows none, so pass yes")
       ->default_str("auto")
       ->check(CLI::IsMember({"auto", "yes", "no"}));
   command->add_flag("--print-run-dir", a->print_run_dir,
-                    "say where the run would write, and do no more");
+                    "Print the path of the run directory and exit");
   command->callback([&chosen, a] {
     if (a->or_start && a->restart != "latest")
       throw CLI::ValidationError("--or-start",

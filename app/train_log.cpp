@@ -30,7 +30,7 @@ static void print_differences(const Inputs& in) {
   if (constexpr double small = 0.05; std::abs(now - then) > small * std::max(then, now))
     log_warning(
         "the learning rate jumps: step {} has {:.4g} by this deck, {:.4g} by the checkpoint's "
-        "(optimizer.lr, [schedule] and the length of the run make it)",
+        "(from optimizer.lr, [schedule] and the length of the run)",
         in.meta.step + 1, now, then);
 }
 
@@ -42,7 +42,7 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   const auto job = launch::describe_job();
   log_info("{}{}, {}", job.empty() ? "" : job + ": ", counted(m.axes.world.size(), "rank"),
            launch::mpi_library());
-  log_info("{}, {} backend with {} threads, {}{}",
+  log_info("{}, {} backend, threads per rank: {}, computing in {}{}",
            parameters_text(m.trainer->model().spec(), in.deck.freeze, in.meta.step),
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
@@ -51,9 +51,10 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   log_packing(in.training);
   if (in.validation) log_packing(*in.validation);
   if (in.deck.model.offload != Offload::none && m.backend->host_readable())
-    log_info("model.offload has no effect: memory of the {} backend is the host's",
+    log_info("model.offload has no effect: the {} backend uses host memory anyway",
              m.backend->name());
-  log_detail("bits are those of {}", in.meta.extra.machine);
+  log_detail("kind of machine (results on other kinds may differ in rounding): {}",
+             in.meta.extra.machine);
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);
   print_differences(in);
@@ -67,7 +68,7 @@ void log_processes(const Communicator& world) {
     text += r > 0 && processes[r].host == processes[r - 1].host
                 ? fmt::format(" {}", processes[r].id)
                 : fmt::format("{}{} {}", r > 0 ? ", " : "", processes[r].host, processes[r].id);
-  log_detail("processes by rank: {}", text);
+  log_detail("process IDs by rank: {}", text);
 }
 
 }  // namespace trireme

@@ -41,7 +41,10 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_NAME, "trireme");  // else that of /proc/self/exe, which the lines above started
   if (argc > 1 && std::string_view(argv[1]) != "train") remove_drafts_on_signals();
 
-  CLI::App app("Trains transformers on clusters: one deck in, a trained model out.", "trireme");
+  CLI::App app(
+      "Train transformer models on one machine or a cluster, as described by a "
+      "TOML file (the deck)",
+      "trireme");
   app.require_subcommand(0, 1);
   std::function<int()> chosen;
   add_train(app, chosen);

@@ -34,12 +34,13 @@ static std::string version_text(bool open_libraries) {
 
 void add_version(CLI::App& app, std::function<int()>& chosen) {
   app.set_version_flag(
-      "--version", [] { return version_text(false); }, "what this program is and was built with");
-  auto* command = app.add_subcommand("version", "the same as --version");
+      "--version", [] { return version_text(false); },
+      "Print version and build information and exit");
+  auto* command = app.add_subcommand("version", "Print version and build information");
   const auto open_libraries = std::make_shared<bool>(false);
   command->add_flag(
       "--cuda", *open_libraries,
-      "open CUDA's libraries and name their versions, or say why not, also where no device is");
+      "Load the CUDA libraries even without a GPU, and print their versions or why loading failed");
   command->callback([&chosen, open_libraries] {
     chosen = [open_libraries] {
       fmt::print("{}", version_text(*open_libraries));

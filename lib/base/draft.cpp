@@ -72,7 +72,7 @@ void remove_left(const fs::path& folder, const std::string& begin, const std::st
     if (own || (writer->process != ::getpid() && is_running(writer->process))) continue;
     std::error_code ignored;
     fs::remove_all(it->path(), ignored);
-    log_info("removed {}, which a process that died left", it->path().string());
+    log_info("removed {}, left by a process that died", it->path().string());
   }
 }
 

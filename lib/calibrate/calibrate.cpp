@@ -136,7 +136,7 @@ void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DTy
     merge(attention, attention_rates(b, watch, t));
     merge(products, product_rates(b, watch, t));
     if (log)
-      log_info("operations in {}, {} of {}: {:.0f} s", name_of(t), pass + 1, passes,
+      log_info("measured operations in {}, pass {} of {}: {:.0f} s", name_of(t), pass + 1, passes,
                seconds_since(begin));
   }
   double most = 0;

@@ -161,7 +161,7 @@ void RunLock::take(const std::function<bool()>& stop, LockTimes times) {
         if (text != mine_) other = holder_in(text);
         if (std::exchange(waits_for, text) != text)
           log_info("{}: {}", file_.string(),
-                   text == mine_ ? "waiting until whoever had it has seen that it is taken over"
+                   text == mine_ ? "waiting until the previous owner has noticed the takeover"
                                  : "waiting for a sign of life of " + other);
         if (stop())
           throw StoppedWaiting(

@@ -25,7 +25,8 @@ class Search {
   SearchResult run(std::int64_t ranks) {
     for (const auto& c : choices_of(in_, ranks, 8)) {
       consider(c);
-      if (take_turn_to_log()) log_info("bounds of {} choices", out_.choices);
+      if (take_turn_to_log())
+        log_info("estimated lower bounds for {} configurations", out_.choices);
     }
     std::ranges::stable_sort(waiting_, {}, &Waiting::least);
     for (const auto& w : waiting_) {
@@ -36,7 +37,7 @@ class Search {
       }
       attempt(w.choice);
       if (take_turn_to_log())
-        log_info("simulated {} of at most {} choices", out_.simulated, waiting_.size());
+        log_info("simulated {} of at most {} configurations", out_.simulated, waiting_.size());
     }
     if (!out_.best.empty()) compare();
     return std::move(out_);

@@ -53,7 +53,8 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
     saving_.warn_of_space();
     for (const char* name : {"stop_now", "checkpoint_now"})
       if (std::error_code unknown; std::filesystem::remove(settings_.directory / name, unknown))
-        log_info("{} was there before the start: removed", (settings_.directory / name).string());
+        log_info("removed {}, a request from before this start",
+                 (settings_.directory / name).string());
   });
 }
 
@@ -61,7 +62,7 @@ std::string TrainLoop::summary() const {
   const auto steps = meta_.step - first_step_;
   const auto seconds = elapsed();
   return fmt::format(
-      "{} in {}, {:.0f} tokens/s on average; rows in {}, {}", counted(steps, "step"),
+      "{} in {}, {:.0f} tokens/s on average; metrics in {}, {}", counted(steps, "step"),
       clock_text(seconds), static_cast<double>(tokens_) / seconds,
       (settings_.directory / "history.csv").string(),
       last_checkpoint().empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint());
@@ -241,8 +242,10 @@ bool TrainLoop::one_step() {
   }
   trace_.end(meta_.step + 1);
   if (result.verdict == Verdict::dropped) {
-    log_info("step {} is dropped: a signal asks for a checkpoint within run.signal_grace = {} s",
-             meta_.step + 1, settings_.run.signal_grace);
+    log_info(
+        "step {} is dropped: a signal asked to stop, and the step would not finish within "
+        "run.signal_grace = {} s",
+        meta_.step + 1, settings_.run.signal_grace);
     return false;
   }
 

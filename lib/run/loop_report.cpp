@@ -61,9 +61,9 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   }
   if (is_multiple(meta_.step, settings_.run.log_every)) {
     // Over all steps since the line before, with what saving took, without evaluations.
-    const auto preference_text = row.preference ? text_of(*row.preference) + " " : std::string();
-    log_detail("step {}/{} loss {:.4f} {}norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
-               total_steps_, row.loss, preference_text, row.grad_norm, lr,
+    const auto preference_text = row.preference ? text_of(*row.preference) + ", " : std::string();
+    log_detail("step {}/{}: loss {:.4f}, {}grad norm {:.3f}, lr {:.3g}, {:.0f} tokens/s",
+               meta_.step, total_steps_, row.loss, preference_text, row.grad_norm, lr,
                static_cast<double>(line_.tokens) / (seconds_since(line_.at) - line_.evaluating));
     line_ = {0, Clock::now(), 0};
   }
@@ -104,7 +104,9 @@ bool TrainLoop::evaluate_now() {
   }
   const auto loss = result->loss;
   if (loss.valid == 0) {
-    log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
+    log_warning(
+        "step {}: no validation loss, because all targets of the validation data are masked",
+        meta_.step);
     return true;
   }
   EvaluationRow row{meta_.step, meta_.tokens, loss.mean(), 0};
@@ -117,7 +119,7 @@ bool TrainLoop::evaluate_now() {
     more = fmt::format("perplexity {:.3f}", row.perplexity);
   }
   at_root(trainer_.axes().world, Pace::slow, [&] { record_.add(row); });
-  log_info("step {}: held-out loss {:.4f}, {}", meta_.step, row.loss, more);
+  log_info("step {}: validation loss {:.4f}, {}", meta_.step, row.loss, more);
   // A run goes on, as its steps are judged by themselves; that of the last step is its result.
   if (const auto wrong = not_finite(*result); !wrong.empty()) {
     if (meta_.step == total_steps_)

@@ -80,7 +80,7 @@ void Saving::complete(const std::filesystem::path& path) {
   last_checkpoint_ = path.string();
   saved_step_ = now_.step;
   seconds_ = saver_.seconds();
-  log_info("step {}: checkpoint {} in {:.2f} s, training waited {:.2f} s", now_.step,
+  log_info("step {}: checkpoint {} saved in {:.2f} s, training paused for {:.2f} s", now_.step,
            last_checkpoint_, std::max(seconds_, now_.waited), now_.waited);
   // Removing old checkpoints may take its time.
   at_root(world_, Pace::slow, [&] {

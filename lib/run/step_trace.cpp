@@ -139,7 +139,7 @@ void StepTrace::write() {
       if (!events.empty()) text += (text.ends_with('}') ? ",\n" : "") + events;
     make_directory(folder_);
     replace_atomically(file, text + "\n]}\n");
-    log_info("trace {}", file.string());
+    log_info("trace saved in {}", file.string());
   } catch (const Error& e) {
     log_warning("no trace is written: {}", e.what());
   }

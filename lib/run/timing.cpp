@@ -137,35 +137,65 @@ std::string text_of(Task t) {
     case Task::reading:
       return "reading samples";
     case Task::device:
-    case Task::gather:
-    case Task::scatter:
-    case Task::exchange:
     case Task::pipeline:
       return fmt::format("waiting: {}", name_of(t));
+    case Task::gather:
+      return "waiting: all-gather";
+    case Task::scatter:
+      return "waiting: reduce-scatter";
+    case Task::exchange:
+      return "waiting: seq, experts";
     case Task::agreeing:
-      return "waiting: agreement";
+      return "waiting: global sync";
     default:
       return std::string(name_of(t));
   }
 }
 
+std::string text_of(Kind k) {
+  switch (k) {
+    case Kind::weights:
+    case Kind::gradients:
+      return std::string(name_of(k));
+    case Kind::optimizer:
+      return "optimizer state";
+    case Kind::gathered:
+      return "gathered weights";
+    case Kind::saved:
+      return "saved activations";
+    case Kind::transient:
+      return "transient results";
+    case Kind::boundary:
+      return "stage boundary data";
+    case Kind::staging:
+      return "staging of messages";
+    case Kind::snapshot:
+      return "checkpoint snapshot";
+    case Kind::offloaded:
+      return "offloaded activations";
+    case Kind::workspace:
+      return "kernel workspace";
+  }
+  return {};
+}
+
 std::string row(const std::string& what, const Spread& s, double all) {
-  return fmt::format("  {:<20}{:>12.3f}{:>12.3f}{:>12.3f}{:>8.2f}", what, s.min, s.mean, s.max,
+  return fmt::format("  {:<24}{:>12.3f}{:>12.3f}{:>12.3f}{:>8.2f}", what, s.min, s.mean, s.max,
                      all > 0 ? 100 * s.mean / all : 0);
 }
 
 std::string memory_row(std::string_view what, const Spread& s) {
-  return fmt::format("  {:<20}{:>12.2f}{:>12.2f}{:>12.2f}", what, s.min / (1 << 20),
+  return fmt::format("  {:<24}{:>12.2f}{:>12.2f}{:>12.2f}", what, s.min / (1 << 20),
                      s.mean / (1 << 20), s.max / (1 << 20));
 }
 
 std::string rate_line(const RunTiming& t) {
   const double each = t.tokens_a_second() * t.flops_a_token / static_cast<double>(t.ranks.size());
-  auto text = fmt::format("{:.0f} tokens/s, {:.4g} GFLOP/s of the model a rank",
-                          t.tokens_a_second(), each * 1e-9);
-  if (t.peak_flops > 0)
-    text += fmt::format(", {:.1f}% of the machine's peak", 100 * each / t.peak_flops);
-  return text + ", while steps were made";
+  auto text = fmt::format(
+      "throughput of training steps: {:.0f} tokens/s on all ranks, {:.4g} GFLOP/s per rank",
+      t.tokens_a_second(), each * 1e-9);
+  if (t.peak_flops > 0) text += fmt::format(" ({:.1f}% of the peak)", 100 * each / t.peak_flops);
+  return text;
 }
 
 }  // namespace
@@ -173,20 +203,21 @@ std::string rate_line(const RunTiming& t) {
 std::vector<std::string> timing_lines(const RunTiming& t) {
   const auto wall = spread(t.ranks, [](const auto& r) { return r.wall(); });
   std::vector<std::string> lines = {
-      fmt::format("time of {}, in seconds", counted(t.ranks.size(), "rank")),
-      fmt::format("  {:<20}{:>12}{:>12}{:>12}{:>8}", "", "min", "mean", "max", "%")};
+      fmt::format("time of {} by task, in seconds", counted(t.ranks.size(), "rank")),
+      fmt::format("  {:<24}{:>12}{:>12}{:>12}{:>8}", "", "min", "mean", "max", "%")};
   for (std::size_t i = 0; i < task_count; ++i) {
     const auto s = spread(t.ranks, [&](const auto& r) { return r.seconds[i]; });
     if (s.max > 0) lines.push_back(row(text_of(static_cast<Task>(i)), s, wall.mean));
   }
-  lines.push_back(row("all", wall, wall.mean));
-  lines.emplace_back("peak of memory, in MiB");
+  lines.push_back(row("total", wall, wall.mean));
+  lines.emplace_back("peak memory of a rank, in MiB");
   for (std::size_t k = 0; k < kind_count; ++k) {
     const auto s = spread(t.ranks, [&](const auto& r) { return double(r.account.peak[k]); });
-    if (s.max > 0) lines.push_back(memory_row(name_of(static_cast<Kind>(k)), s));
+    if (s.max > 0) lines.push_back(memory_row(text_of(static_cast<Kind>(k)), s));
   }
-  lines.push_back(memory_row(
-      "all, at a time", spread(t.ranks, [](const auto& r) { return double(r.account.peak_all); })));
+  lines.push_back(memory_row("total at one time", spread(t.ranks, [](const auto& r) {
+                               return double(r.account.peak_all);
+                             })));
   if (t.steps_seconds > 0) lines.push_back(rate_line(t));
   return lines;
 }

@@ -286,9 +286,9 @@ TEST_F(Compare, AFaultOfAnInvariantRunIsLaidToItsMachine) {
   EXPECT_THAT(
       r.out,
       AllOf(HasSubstr("step 3 is the first that differs"), HasSubstr("all equal until step 2"),
-            HasSubstr("replay of A, steps 1 to 3 on one rank: the bits of its record"),
+            HasSubstr("replay of A, steps 1 to 3 on one rank: bitwise equal to its record"),
             HasSubstr("the machine or the program that B ran on"),
-            HasSubstr("rounding: not asked: run.exactness")));
+            HasSubstr("rounding: not tested: run.exactness")));
 }
 
 }  // namespace

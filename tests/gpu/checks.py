@@ -246,7 +246,7 @@ def plans(m):
         log = (run / "log").read_text()
         if "cannot multiply bf16" in log:
             continue
-        reserved = [int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", log)[1].split()]
+        reserved = [int(n) for n in re.search(r"bytes by rank: ([\d ]+)", log)[1].split()]
         last = history(run)[-1]
         for rank in m.plan(ranks, *overrides)["ranks"]:
             expect(f"{grid or 'one rank'}, rank {rank['rank']}: bytes reserved", reserved[rank["rank"]], rank["reserved_bytes"])

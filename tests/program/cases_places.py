@@ -77,7 +77,7 @@ CASES = [
       for command, file, setup, start in WRITERS for s, code in (("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP", 129))),
     *(Case(f"{command.split()[0]} is killed, and starts again",
            [Run(command=f"exec $TRIREME {command}", faults=f"sync *.partial.*{file} 1 SIGKILL", codes=(137,), then="ls -A | grep partial"),
-            Run(command=f"$TRIREME {command}", says=("removed .*partial.*, which a process that died left",), then="! ls -A | grep partial && [ -e new ]")],
+            Run(command=f"$TRIREME {command}", says=("removed .*partial.*, left by a process that died",), then="! ls -A | grep partial && [ -e new ]")],
            setup=setup, start=start, finish="", fast=True) for command, file, setup, start in WRITERS),
     # What `tokenize` leaves when it is killed: the file that was there, whole.
     *(Case(f"tokenize is killed {name}", [Run(command="exec $TRIREME tokenize more.txt --overwrite --output text.tokens", faults=rule, codes=(137,),

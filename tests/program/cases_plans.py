@@ -15,7 +15,7 @@ MACHINES = {"machine.toml": MACHINE, "poor.toml": MACHINE[:MACHINE.index("[[prod
 
 def reserved(at, run="run"):
     """By rank, as the run's log says."""
-    return [int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read(f"{run}/log"))[1].split()]
+    return [int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read(f"{run}/log"))[1].split()]
 
 
 @story(CASES, fast=True)

@@ -167,7 +167,7 @@ def dead_rank(at):
     """the log says which rank a process was that a launcher names"""
     at("$MPIEXEC -n 4 bash -c 'echo $$ > pid.$PMI_RANK; exec $TRIREME train deck.toml train.steps=1000000 run.log_every=0 train.microbatch=1 --run-dir run " + AXES + "' & p=$!; "
        "until [ -e run/checkpoints/step-00000008/manifest.json ]; do sleep 0.01; done; kill -KILL $(cat pid.3); wait $p", codes=FAIL)
-    ranks = re.search(r"processes by rank: .*", at.read("run/log"))[0]
+    ranks = re.search(r"process IDs by rank: .*", at.read("run/log"))[0]
     assert re.findall(r"\d+", ranks)[-4:] == [at.read(f"pid.{rank}").strip() for rank in range(4)]
     at("inspect run --verify")
 

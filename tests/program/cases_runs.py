@@ -129,7 +129,7 @@ def lengths(at):
     at("check deck.toml data.validation=none.tokens", codes=(1,), says=("none.tokens",), silent=("vocabulary",))
     (at.folder / "frozen.toml").write_text((at.folder / "deck.toml").read_text() + "[[freeze]]\npattern = '*'\n")
     at("check frozen.toml", says=("nothing is trained",))
-    at("check deck.toml schedule.warmup_steps=24", says=("schedule.warmup_steps = 24 is longer than the run of 12 steps: the learning rate gets to 0.0015",))
+    at("check deck.toml schedule.warmup_steps=24", says=("schedule.warmup_steps = 24 is longer than the run of 12 steps: the learning rate reaches 0.0015",))
 
 
 @story(CASES, fast=True)
@@ -142,12 +142,12 @@ def beyond(at):
         for says in (r"run.trace_steps = \[11, 13\] is beyond the run's last step, 12: the trace ends there",
                      r'\[\[freeze\]\] of "blocks.0.\*" begins at step 12, and the run.s last is 11 .*: it freezes nothing',
                      r'\[\[freeze\]\] of "blocks.1.\*" ends at step 13, and the run.s last is 11 .*: it freezes to the end',
-                     "schedule.decay_steps = 11 is longer than what warm-up leaves of the run, 10 steps: the learning rate falls to [0-9.e-]+, not to schedule.min_lr = 0"):
+                     "schedule.decay_steps = 11 is longer than the run after warmup, 10 steps: the learning rate falls to [0-9.e-]+, not to schedule.min_lr = 0"):
             assert len(re.findall(says, said)) == 1, (says, said)
         assert said.count("warning") == 4
     at("check timely.toml run.trace_steps=[11,12] schedule.decay_steps=10", silent=("warning",))
     at("check deck.toml run.trace_steps=[13,14]", says=("is beyond the run's last step, 12: nothing is traced",))
-    at("check deck.toml schedule.shape=wsd schedule.decay_steps=11", says=("is longer than what warm-up leaves of the run: 10 steps",))
+    at("check deck.toml schedule.shape=wsd schedule.decay_steps=11", says=("is longer than the run after warmup, 10 steps",))
 
 
 @story(CASES, fast=True)
@@ -164,7 +164,7 @@ def many_threads(at):
     one = "exec taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[,-].*//') $TRIREME"
     for command in ("check deck.toml", "train deck.toml train.steps=1 --run-dir run"):
         said = at(f"{one} {command} run.threads=2").text
-        assert said.count("a rank computes with 2 threads and has 1 processor of this node") == 1
+        assert said.count("a rank computes with 2 threads but may use only 1 processor of this node") == 1
     at(f"{one} check deck.toml", silent=("warning",))
     at(f"{one} check deck.toml --ranks 2 run.threads=2", silent=("threads",))  # which run elsewhere
 
@@ -172,10 +172,10 @@ def many_threads(at):
 @story(CASES, fast=True)
 def ranks_checked(at):
     """a check is for the ranks that run it, unless it names others"""
-    assert at("check deck.toml parallel.pipe=2", ranks=2).text.count("is sound on pipe 2 x data 1 x seq 1") == 1
-    at("check deck.toml zero.stage=3 zero.shard=node", ranks=2, says=("is sound on pipe 1 x data 2",))
+    assert at("check deck.toml parallel.pipe=2", ranks=2).text.count("is valid on pipe 2 x data 1 x seq 1") == 1
+    at("check deck.toml zero.stage=3 zero.shard=node", ranks=2, says=("is valid on pipe 1 x data 2",))
     at("check deck.toml parallel.pipe=2", codes=(1,), says=("does not fill 1 rank",))
-    at("check deck.toml parallel.pipe=2 --ranks 4", ranks=2, says=("is sound on pipe 2 x data 2",))
+    at("check deck.toml parallel.pipe=2 --ranks 4", ranks=2, says=("is valid on pipe 2 x data 2",))
     at("check deck.toml parallel.pipe=3", ranks=2, codes=(1,), once=("more than model.layers = 2",))
 
 

@@ -28,7 +28,7 @@ def adapters(at):
     at.take("one", run="base")
     beside = "model.init_from=base adapter.rank=2 train.steps=8 checkpoint.every_steps=4 checkpoint.keep_last=0"
     said = at.train(beside, run="whole").text
-    assert re.search(r"M parameters, 0\.\d+M of them trained", said) and "adapters beside the weights of " in said
+    assert re.search(r"M parameters, 0\.\d+M of them trained", said) and "training adapters on the base model " in said
     assert "computes otherwise" not in said
     at.train(f"{beside} --restart whole/checkpoints/step-00000004", run="rest")
     assert at.losses("rest") == at.losses("whole")[4:]
@@ -39,7 +39,7 @@ def adapters(at):
     at("export whole merged")
     at("import merged again", silent=("weights in",))
     at("export whole half --dtype bf16")
-    at("import half from-half", says=("weights in bf16 are f32 in the checkpoint, and an export is as large as that: give it --dtype bf16",))
+    at("import half from-half", says=("weights in bf16 are stored as f32 in the checkpoint, and in exports of it unless you pass --dtype bf16 to export",))
     of_merged, of_both = (re.search(r"loss ([\d.]+)", at(f"evaluate {model} --data text.tokens --samples 8").out)[1] for model in ("again", "whole"))
     assert abs(float(of_merged) - float(of_both)) < 1e-5  # roundings of f32
     # Where the base went, and what is not it.
@@ -69,10 +69,10 @@ def kept(at):
     at.train(words, run="wide")
     for base in ("bf16", "nf4"):
         said = at.train(f"{words} adapter.base={base}", run=base).text
-        assert re.search(rf"adapters beside the weights of .*, kept as {base}", said)
+        assert re.search(rf"training adapters on the base model .*, stored as {base}", said)
         assert at.losses(base) != at.losses("wide") and abs(at.losses(base)[0] - at.losses("wide")[0]) < 0.3
         assert [at.plan(f"deck.toml {words} adapter.base={base}")["reserved_bytes"]] == [
-            int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read(f"{base}/log"))[1].split()]
+            int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read(f"{base}/log"))[1].split()]
         at.train(f"{words} adapter.base={base} --restart {base}/checkpoints/step-00000004", run=f"{base}-rest")
         assert at.losses(f"{base}-rest") == at.losses(base)[4:]
         loss = [re.search(r"loss ([\d.]+)", at(f"evaluate {run} --data text.tokens --samples 8").out)[1] for run in (base, "wide")]
@@ -112,10 +112,10 @@ def shown(at):
         at(f"tokenize talks.jsonl --chat --template {name}.toml --output {name}.tokens")
     said = at("inspect turns.tokens").out
     # Bytes: "Q:one\n" 6, "A:twoe'\n" 8, "Q:3\n" 4, "A:4\n" 4; "Q:five\n" 7, "A:six\n" 6; a separator behind both.
-    for text in ("37 tokens of 2 bytes", "learnt: 12 tokens (32.4%)", "2 documents, behind each the separator 0", "13 at least", "22 at most"):
+    for text in ("37 tokens of 2 bytes", "trained on: 12 tokens (32.4%)", "2 documents, each document followed by separator token 0", "minimum 13", "maximum 22"):
         assert text in said, f"{text!r} is not in {said!r}"
     shown = at("inspect turns.tokens --document 0").out
-    assert "document 0: tokens 0 to 22\n" in shown and "given  | Q:one\\nA:\nlearnt | two\u00e9\\n\ngiven  | Q:3\\nA:\nlearnt | 4\\n\n" in shown
+    assert "document 0: tokens 0 to 22\n" in shown and "context | Q:one\\nA:\ntrained | two\u00e9\\n\ncontext | Q:3\\nA:\ntrained | 4\\n\n" in shown
     assert at("inspect turns.tokens --verify").out == said + "verdict: intact\n"
     at("inspect turns.tokens --document 2", codes=(1,), says=("has 2 documents, numbered from 0",))
     at("inspect turns.tokens --repair", codes=(1,), says=("is a token file",))
@@ -155,13 +155,13 @@ def preferences(at):
     words = (f"model.init_from=base adapter.rank=2 {DOCUMENTS} train.objective=dpo "
              "data.path=pairs.tokens data.validation=[held.tokens] evaluate.batches=0 checkpoint.keep_last=0")
     said = at.train(f"{words} train.microbatch=1", run="whole").text
-    assert "held-out loss" in said and "perplexity" not in said and "accuracy" in at.read("whole/log")
+    assert "validation loss" in said and "perplexity" not in said and "accuracy" in at.read("whole/log")
     rows = at.rows("whole")
     assert abs(float(rows[0]["loss"]) - math.log(2)) < 1e-6 and float(rows[0]["margin"]) == float(rows[0]["reward_chosen"]) == 0
     for row in rows:
         assert abs(float(row["margin"]) - float(row["reward_chosen"]) + float(row["reward_rejected"])) < 1e-9 and 0 <= float(row["accuracy"]) <= 1
     assert [at.plan(f"deck.toml {words} train.microbatch=1")["reserved_bytes"]] == [
-        int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
+        int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
     at.train(f"{words} train.microbatch=1 --restart whole/checkpoints/step-00000004", run="rest")
     assert at.losses("rest") == at.losses("whole")[4:]
     held = at.rows("whole", "evaluation.csv")[-1]
@@ -193,7 +193,7 @@ def scores(at):
         assert "remove" not in said.text and (at / "folder").is_dir()
     inspected = at("inspect a.scores").out
     assert "scores by " in inspected and "pairs.tokens: 49 pairs\n" in inspected and inspected.endswith("verdict: intact\n")
-    assert "tokens of a pair, without separators: " in at("inspect pairs.tokens").out
+    assert "tokens per pair, without separators: " in at("inspect pairs.tokens").out
 
     def near(a, b):
         rows = at.rows(a), at.rows(b)
@@ -208,7 +208,7 @@ def scores(at):
     at(f"train deck.toml {whole} --run-dir whole")
     assert abs(float(at.rows("whole")[0]["loss"]) - math.log(2)) < 1e-12 and float(at.rows("whole")[-1]["margin"]) != 0
     assert [at.plan(f"deck.toml {whole}")["reserved_bytes"]] == [
-        int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
+        int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
     at(f"train deck.toml {whole} --restart whole/checkpoints/step-00000004 --run-dir rest")
     assert at.losses("rest") == at.losses("whole")[4:]
     held = at.rows("whole", "evaluation.csv")[-1]
@@ -224,7 +224,7 @@ def scores(at):
         assert abs(float(held[column]) - sum(all) / len(all)) <= 1e-12, (column, held)
     at.train(f"{words} train.dpo_scores=later.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
              says=("compares with another model than it began with",))
-    at.train(f"{words} train.dpo_scores=later.scores", run="other", says=("these are not the weights of model.init_from",))
+    at.train(f"{words} train.dpo_scores=later.scores", run="other", says=("the reference model and model.init_from have different weights",))
     shutil.copy(at / "pairs.tokens", at / "renamed.tokens")
     assert "over 49 pairs" in at("evaluate whole --data renamed.tokens").out
     # Of a model that was trained otherwise, when they are named.
@@ -268,7 +268,7 @@ def distilled(at):
     for more, ranks in (("", 0), ("parallel.pipe=2 zero.stage=3 train.microbatch=1", 2)):
         at(f"train deck.toml {taught} {more} train.steps=2 --run-dir host --overwrite", ranks=ranks)
         planned = at.plan(f"deck.toml {taught} {more} train.steps=2 --ranks {max(1, ranks)}")["reserved_bytes"]
-        assert planned == max(int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", at.read("host/log"))[1].split())
+        assert planned == max(int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read("host/log"))[1].split())
     at(f"train deck.toml {words} --restart one/checkpoints/step-00000004 --run-dir rest")
     assert at.losses("rest") == at.losses("one")[4:]
     at.train("train.steps=2 train.seed=9", run="other")

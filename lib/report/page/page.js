@@ -9,7 +9,8 @@ const tasks = {
   gather: "#e07a1f", scatter: "#c2455c", exchange: "#b08900", pipeline: "#d45db0", agreeing: "#f0b429",
   device: "#7b8794", evaluating: "#8a63d2", sampling: "#b79ce8", saving: "#12a5b8", starting: "#9aa4b5", other: "#c9ced8"};
 const waits = ["gather", "scatter", "exchange", "pipeline", "agreeing", "device"];
-const taskText = t => waits.includes(t) ? "waiting: " + (t === "agreeing" ? "agreement" : t) : t;
+const waitTexts = {gather: "all-gather", scatter: "reduce-scatter", exchange: "seq, experts", agreeing: "global sync"};
+const taskText = t => waits.includes(t) ? "waiting: " + (waitTexts[t] || t) : t;
 const kinds = {
   weights: "#3b7dd8", optimizer: "#2a9d64", gradients: "#c2455c", gathered: "#e07a1f", saved: "#8a63d2",
   transient: "#f0b429", boundary: "#d45db0", staging: "#12a5b8", snapshot: "#8fbf4d", workspace: "#9aa4b5"};
@@ -238,7 +239,7 @@ function timeTables() {
     t.append(...table(["seconds", n("min"), n("mean"), n("max"), n("%")], rows));
     const flops = process.tokens_per_second * process.flops_per_token / process.ranks.length;
     c.append(element("div", {class: "wide"}, t), element("p", {class: "note"},
-      count(process.tokens_per_second) + " tokens/s, " + scaled(flops, 1000, [" ", " k", " M", " G", " T", " P"]) + "FLOP/s of the model a rank while steps were made" +
+      count(process.tokens_per_second) + " tokens/s, " + scaled(flops, 1000, [" ", " k", " M", " G", " T", " P"]) + "FLOP/s per rank while steps were made" +
       (process.peak_flops_per_rank ? ", " + number(100 * flops / process.peak_flops_per_rank, 3) + "% of the machine's peak" : "") +
       (r.timing.length > 1 ? "; the newest of " + r.timing.length + " processes of this run" : "") +
       (process.ranks.length > most ? "; the first " + most + " of " + process.ranks.length + " ranks" : "")));
