@@ -162,7 +162,8 @@ void add_check(CLI::App& app, std::function<int()>& chosen) {
   command->callback([&chosen, a] {
     chosen = [a] {
       return on_all_ranks(
-          fmt::format("check {} {} {}", a->deck.path, fmt::join(a->deck.overrides, " "), a->ranks),
+          fmt::format("check {} {} {} {}", a->deck.path, fmt::join(a->deck.overrides, " "),
+                      a->ranks, a->ranks_of_node),
           [&](const Communicator& world) { return check_on(world, *a); });
     };
   });

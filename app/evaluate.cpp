@@ -146,7 +146,7 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
                      ->add_option("--output", a->output,
                                   "Write the scores of each question to this file, as JSON lines")
                      ->needs(questions)
-                     ->transform(output_named)
+                     ->transform(file_named)
                      ->transform(with_environment());
   add_overwrite(*command, a->existing)->needs(output);
   command->callback([&chosen, a] {

@@ -24,9 +24,20 @@ std::string output_named(std::string name) {
   return name == "-" ? "/dev/stdout" : name;
 }
 
-// /dev/stdout and its like, which may be a file that others write to: nothing in it is replaced.
+std::string file_named(std::string name) {
+  if (name == "-")
+    throw CLI::ValidationError(
+        "'-' is no file name, and standard output has what this command says: name a file");
+  return name;
+}
+
+static bool is_stdout(const std::string& path) {
+  return path == "/dev/stdout";
+}
+
+// Streams that may be files which others write to: nothing in them is replaced.
 static bool is_open_already(const std::string& path) {
-  return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/");
+  return is_stdout(path) || path == "/dev/stderr" || path.starts_with("/dev/fd/");
 }
 
 static bool is_stream(const std::string& path) {
@@ -73,8 +84,9 @@ static std::filesystem::path place_of_output(const std::string& path) {
 OutputFile::OutputFile(const std::string& path, const FileKind& kind, ExistingFile existing)
     : path_(path), file_(nullptr, &std::fclose) {
   require_output(path, kind, existing);
-  const bool stream = is_stream(path);
-  if (!stream) {
+  if (is_stdout(path))
+    return;  // print() writes it: a second stream would have an offset of its own
+  if (!is_stream(path)) {
     // One that is empty may be replaced.
     const bool there = is_there(path);
     draft_.emplace(place_of_output(path), there ? ExistingFile::replaced : ExistingFile::stays);
@@ -85,12 +97,17 @@ OutputFile::OutputFile(const std::string& path, const FileKind& kind, ExistingFi
 }
 
 void OutputFile::write(std::string_view text) {
+  if (!file_) {
+    print(text);
+    return flush_output();
+  }
   const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() &&
                        std::fflush(file_.get()) == 0;
   require(written, "cannot write {}: {}", path_, std::strerror(errno));
 }
 
 void OutputFile::finish() {
+  if (!file_) return flush_output();
   const bool synced = !draft_ || ::fsync(::fileno(file_.get())) == 0;
   require(synced, "cannot write {}: {}", path_, std::strerror(errno));
   file_.reset();

@@ -41,6 +41,8 @@ inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"b
 
 // Returns the path that an option names: "-" is standard output.
 std::string output_named(std::string name);
+// Returns the path that an option names. Refuses "-": the command prints other text.
+std::string file_named(std::string name);
 // Error where it cannot be written: it is a folder, there is something of that name other than an
 // empty file or one of the kind, or such a file stays.
 void require_output(const std::string& path, const FileKind&, ExistingFile);

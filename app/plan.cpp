@@ -211,7 +211,7 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   auto* trace =
       command->add_option("--trace", a->trace,
                           "Write a timeline of the predicted step to this file, as a Chrome trace");
-  trace->needs(machine)->transform(output_named)->transform(with_environment());
+  trace->needs(machine)->transform(file_named)->transform(with_environment());
   add_overwrite(*command, a->existing)->needs(trace);
   auto* json = command->add_flag("--json", a->json, "Print JSON instead of text");
   command

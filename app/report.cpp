@@ -107,7 +107,7 @@ void add_report(CLI::App& app, std::function<int()>& chosen) {
       ->transform(with_environment());
   command->add_option("-o,--output", a->output, "HTML file to write")
       ->capture_default_str()
-      ->transform(output_named)
+      ->transform(file_named)
       ->transform(with_environment());
   add_overwrite(*command, a->existing);
   command->callback([&chosen, a] { chosen = [a] { return report(*a); }; });

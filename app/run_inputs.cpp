@@ -43,6 +43,7 @@ bool names_paths(const Key& key) {
 
 void require_inputs_survive_overwrite(const fs::path& deck_file, const Deck& deck,
                                       const fs::path& run) {
+  if (!is_there(run)) return;
   std::vector<fs::path> removed;
   for (const auto& path : files_of_run(run).entries) removed.push_back(place_of(path));
   const auto whole = place_of(run);

@@ -63,16 +63,17 @@ void remove_left(const fs::path& folder, const std::string& begin, const std::st
     if (!name.starts_with(begin)) continue;
     const auto writer = writer_in(std::string_view(name).substr(begin.size()));
     if (!writer) continue;
-    if (writer->space != space) {
+    // Without /proc nothing tells the processes of one container from those of another.
+    if (writer->space != space || this_process_space() == "-") {
       log_warning("{} is of another host, container or boot: remove it if no process writes it",
                   it->path().string());
       continue;
     }
     const bool own = writer->process == ::getpid() && drafts().paths.contains(it->path());
     if (own || (writer->process != ::getpid() && is_running(writer->process))) continue;
-    std::error_code ignored;
-    fs::remove_all(it->path(), ignored);
-    log_info("removed {}, left by a process that died", it->path().string());
+    std::error_code stays;
+    fs::remove_all(it->path(), stays);
+    if (!stays) log_info("removed {}, left by a process that died", it->path().string());
   }
 }
 
@@ -113,14 +114,20 @@ void remove_written(const fs::path& path) {
 Draft::Draft(const fs::path& target, ExistingFile existing, std::string_view kind)
     : existing_(existing) {
   std::error_code e;
-  // Without "." and a final "/", which have no name to hide.
-  target_ = fs::absolute(target, e).lexically_normal();
-  if (!target_.has_filename()) target_ = target_.parent_path();
-  require(!e && target_.has_filename(), "'{}' names no file or folder", target.string());
+  // Without a final "/" or ".", which have no name to hide. ".." stays: behind a link it leads
+  // elsewhere than its text says.
+  target_ = fs::absolute(target, e);
+  while (!e && target_ != target_.root_path() &&
+         (!target_.has_filename() || target_.filename() == "."))
+    target_ = target_.parent_path();
+  require(!e && target_.has_filename() && target_.filename() != "..",
+          "'{}' names no file or folder", target.string());
   if (existing_ == ExistingFile::stays) require_free(target_);
   const auto folder = target_.parent_path();
   make_directory(folder);
-  const auto begin = fmt::format(".{}{}.partial.", target_.filename().string(), kind);
+  constexpr std::size_t most_of_name = 200;  // of the 255 bytes that a name may have
+  const auto begin =
+      fmt::format(".{}{}.partial.", target_.filename().string().substr(0, most_of_name), kind);
   const auto space = space_name();
   path_ = folder / fmt::format("{}{}.{}", begin, space, ::getpid());
   const std::lock_guard lock(drafts().mutex);

@@ -69,9 +69,9 @@ double agreement_seconds(const Communicator& node, const Stopwatch& watch) {
 
 // Seconds to write a file, which is gone then.
 double write_seconds(const std::filesystem::path& path, std::span<const std::byte> data) {
-  const auto begin = std::chrono::steady_clock::now();
   try {
     const Draft draft(path);  // never published
+    const auto begin = std::chrono::steady_clock::now();
     auto file = PosixFile::create(draft.path());
     file.write_at(data, 0);
     file.sync();

@@ -59,9 +59,9 @@ class Encoder {
         add_lines(text, piece, out);
         continue;
       }
-      add_text(text, piece, out);
+      const bool open = add_text(text, piece, out);
       const bool empty = text.empty() && piece.place == TextPlace::start;
-      if (piece.ends_document && !empty) end_document(out);
+      if (piece.ends_document && !empty) end_document(out, open);
     }
     return out;
   }
@@ -73,8 +73,9 @@ class Encoder {
       out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), target ? 1 : 0);
   }
 
-  // Separators that the text itself has end documents, too.
-  void add_text(std::string_view text, const TextPiece& piece, Encoded& out) const {
+  // Separators that the text itself has end documents, too: those that follow another id. Returns
+  // true if ids follow the last one.
+  bool add_text(std::string_view text, const TextPiece& piece, Encoded& out) const {
     require(options_.format == InputFormat::text || !is_separator('\0') || !has_byte_ids_ ||
                 text.find('\0') == std::string_view::npos,
             "{} has a byte of zero, which is the separator 0: remove it, or give another id with "
@@ -83,12 +84,18 @@ class Encoder {
     std::vector<std::int32_t> ids;
     if (piece.place == TextPlace::start && !text.empty()) add_ids(prefix_, false, out);
     encode_in_pieces(*options_.tokenizer, text, piece.place, ids);
-    out.documents += std::ranges::count_if(ids, [&](auto id) { return is_separator(id); });
+    bool open = piece.place != TextPlace::start;
+    for (const auto id : ids) {
+      if (open && is_separator(id)) ++out.documents;
+      open = !is_separator(id);
+    }
     add_ids(ids, true, out);
+    return open;
   }
 
-  void end_document(Encoded& out) const {
-    ++out.documents;
+  // `open`: it holds ids of its own.
+  void end_document(Encoded& out, bool open = true) const {
+    if (open) ++out.documents;
     if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
   }
 

@@ -124,9 +124,10 @@ const PosixFile& CheckpointReader::open(std::size_t file) {
   if (found != opened_.end()) return found->second;
   if (opened_.size() >= most_open) opened_.clear();
   // Else the elements of one parameter could be loaded as those of another.
-  if (compared_.insert(file).second) {
+  if (!compared_.contains(file)) {
     const auto wrong = contradiction(file, Check::metadata);
     require(wrong.empty(), "{} is damaged: {}", directory_.string(), wrong);
+    compared_.insert(file);
   }
   return opened_.emplace(file, PosixFile::open(directory_ / manifest_.files[file].name))
       .first->second;

@@ -22,6 +22,13 @@ void silence_hdf5() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
+Hdf5Handle open_hdf5(const std::filesystem::path& file) {
+  silence_hdf5();
+  const Hdf5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate", file);
+  hdf5_ok(H5Pset_file_locking(access, false, true), "H5Pset_file_locking", file);
+  return {H5Fopen(file.c_str(), H5F_ACC_RDONLY, access), H5Fclose, "H5Fopen", file};
+}
+
 Hdf5Handle hdf5_space(std::span<const hsize_t> extents, const std::filesystem::path& file) {
   if (extents.empty()) return {H5Screate(H5S_SCALAR), H5Sclose, "H5Screate", file};
   return {H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), H5Sclose,

@@ -53,6 +53,9 @@ class Hdf5Handle {
   Close close_;
 };
 
+// Opens a file for reading, without a lock: checkpoints are read from file systems that have none.
+// Throws Error if it is not an HDF5 file.
+Hdf5Handle open_hdf5(const std::filesystem::path& file);
 // A space of these extents; without any, of one value.
 Hdf5Handle hdf5_space(std::span<const hsize_t> extents, const std::filesystem::path& file);
 Hdf5Handle create_group(hid_t place, const std::string& name, const std::filesystem::path& file);

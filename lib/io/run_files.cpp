@@ -36,12 +36,21 @@ std::string_view without_new(std::string_view name) {
 
 // The table of which a damaged copy was kept: history.csv.damaged, history.csv.damaged-2, ...
 std::string_view without_damaged(std::string_view name) {
-  const auto at = name.find(".csv.damaged");
-  return at == name.npos ? name : name.substr(0, at + 4);
+  constexpr std::string_view damaged = ".damaged";
+  const auto at = name.rfind(damaged);
+  if (at == name.npos || !name.substr(0, at).ends_with(".csv")) return name;
+  const auto rest = name.substr(at + damaged.size());
+  return rest.empty() || (rest[0] == '-' && number_in<int>(rest.substr(1))) ? name.substr(0, at)
+                                                                            : name;
+}
+
+bool is_probe(std::string_view name) {
+  constexpr std::string_view begin = ".probe-";
+  return name.starts_with(begin) && number_in<int>(name.substr(begin.size()));
 }
 
 bool is_file_of_run(std::string_view name) {
-  return name.starts_with(".probe-") || is_lock_left(name) ||
+  return is_probe(name) || is_lock_left(name) ||
          std::ranges::find(files_in_run, without_damaged(without_new(name))) != files_in_run.end();
 }
 

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/text_parts.hpp"
 
 namespace trireme {
@@ -186,6 +187,10 @@ static std::vector<Row> read_rows(const fs::path& path, const TableColumns& colu
   const auto header = header_of(path, columns);
   const auto text = checked_text(path, header);
   if (!text) return {};
+  if (is_damaged(*text, header))
+    log_warning(
+        "{} is damaged: rows of its beginning are lost; `trireme train --restart` rebuilds it",
+        path.string());
   const auto table =
       put_in_order(*text, header, {.step = std::numeric_limits<std::int64_t>::max()});
   std::vector<Row> rows;

@@ -75,8 +75,7 @@ FileLosses read_file(hid_t files, const std::string& name, const fs::path& path)
 }
 
 ReferenceLosses read_all(const fs::path& path) {
-  const Hdf5Handle hdf5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "H5Fopen",
-                        path);
+  const Hdf5Handle hdf5 = open_hdf5(path);
   require(H5Aexists(hdf5, "format") > 0 && H5Lexists(hdf5, "files", H5P_DEFAULT) > 0,
           "it holds no scores");
   const auto version = read_number(hdf5, "format", path);
@@ -110,8 +109,7 @@ bool is_hdf5_file(const fs::path& path) {
 bool is_scores_file(const fs::path& path) {
   silence_hdf5();
   if (!is_hdf5_file(path)) return false;
-  const Hdf5Handle hdf5(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "H5Fopen",
-                        path);
+  const Hdf5Handle hdf5 = open_hdf5(path);
   return H5Aexists(hdf5, "format") > 0 && H5Lexists(hdf5, "files", H5P_DEFAULT) > 0;
 }
 

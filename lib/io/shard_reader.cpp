@@ -47,11 +47,6 @@ std::string record_text(hid_t file, std::int64_t file_size, const fs::path& path
   return text;
 }
 
-Hdf5Handle open_shard(const fs::path& path) {
-  silence_hdf5();
-  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "H5Fopen", path};
-}
-
 ShardRecord record_in(hid_t hdf5, std::int64_t size, const fs::path& path) {
   return parse_shard_record(record_text(hdf5, size, path),
                             path.string() + "'s " + std::string(shard_record_name), size);
@@ -115,7 +110,7 @@ std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
   FileRecord file;
   file.name = path.filename().string();
   file.size = raw.size();
-  const auto hdf5 = open_shard(path);
+  const auto hdf5 = open_hdf5(path);
   auto record = record_in(hdf5, file.size, path);
   const auto rank = attribute_of(hdf5, "rank", path);
   require(rank.size() == 1 && 0 <= rank[0] && rank[0] <= most_ranks &&
@@ -170,7 +165,7 @@ void require_same(const ShardRecord& own, const FileRecord& file, const Manifest
 
 std::string contradiction_in(const fs::path& path, const Manifest& manifest, const FileRecord& file,
                              Check check) {
-  const auto hdf5 = open_shard(path);
+  const auto hdf5 = open_hdf5(path);
   const bool has = has_record(hdf5);
   std::optional<ShardRecord> own;
   if (has) own = record_in(hdf5, file.size, path);

@@ -109,6 +109,13 @@ bool TrainLoop::evaluate_now() {
         meta_.step);
     return true;
   }
+  // A run goes on, as its steps are judged by themselves; that of the last step is its result. It
+  // has no row then, so that the next start evaluates again and does not take the run for done.
+  if (const auto wrong = not_finite(*result); !wrong.empty()) {
+    if (meta_.step == total_steps_)
+      throw SharedError(fmt::format("step {}, the last: {}", meta_.step, wrong));
+    log_warning("step {}: {}", meta_.step, wrong);
+  }
   EvaluationRow row{meta_.step, meta_.tokens, loss.mean(), 0};
   std::string more;
   if (result->preferences) {
@@ -120,12 +127,6 @@ bool TrainLoop::evaluate_now() {
   }
   at_root(trainer_.axes().world, Pace::slow, [&] { record_.add(row); });
   log_info("step {}: validation loss {:.4f}, {}", meta_.step, row.loss, more);
-  // A run goes on, as its steps are judged by themselves; that of the last step is its result.
-  if (const auto wrong = not_finite(*result); !wrong.empty()) {
-    if (meta_.step == total_steps_)
-      throw SharedError(fmt::format("step {}, the last: {}", meta_.step, wrong));
-    log_warning("step {}: {}", meta_.step, wrong);
-  }
   return true;
 }
 

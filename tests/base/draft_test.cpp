@@ -102,6 +102,8 @@ TEST_F(DraftTest, ASignalRemovesThemAndEndsTheProcess) {
     ASSERT_EQ(::pipe(ready), 0);
     const int child = ::fork();
     if (child == 0) {
+      std::signal(number, SIG_DFL);  // shells start what is in the background with some ignored
+      ::alarm(20);
       remove_drafts_on_signals();
       const Draft draft(folder_ / "out");
       fs::create_directory(draft.path());
@@ -121,6 +123,26 @@ TEST_F(DraftTest, ASignalRemovesThemAndEndsTheProcess) {
     ::close(ready[0]);
     ::close(ready[1]);
   }
+}
+
+// Behind a link ".." leads elsewhere than its text says.
+TEST_F(DraftTest, IsBesideItsTargetBehindALink) {
+  fs::create_directories(folder_ / "far/inner");
+  fs::create_directory(folder_ / "near");
+  fs::create_directory_symlink(folder_ / "far/inner", folder_ / "near/link");
+  write(folder_ / "near/out");
+  Draft draft(folder_ / "near/link/../out");
+  std::ofstream(draft.path()) << "mine";
+  draft.publish();
+  EXPECT_EQ(read_text(folder_ / "near/out"), "text");
+  EXPECT_EQ(read_text(folder_ / "far/out"), "mine");
+}
+
+TEST_F(DraftTest, OfALongNameFits) {
+  Draft draft(folder_ / std::string(250, 'n'));
+  write(draft.path());
+  draft.publish();
+  EXPECT_EQ(read_text(folder_ / std::string(250, 'n')), "text");
 }
 
 TEST_F(DraftTest, AnIgnoredSignalStaysIgnored) {

@@ -194,7 +194,8 @@ TEST(TokenFile, OnlyATokenFileIsReplacedAndOnlyWhenAsked) {
   // What comes into being while the tokens are written stays, too.
   EXPECT_THAT(write("late", ExistingFile::stays,
                     [&] {
-                      write_token_file(scratch / "late", {1, 2, 3});
+                      write_token_file(scratch / "early", {1, 2, 3});
+                      std::filesystem::rename(scratch / "early", scratch / "late");
                     }),
               HasSubstr("--overwrite"));
   EXPECT_EQ(contents_of(scratch / "late"), old);

@@ -267,6 +267,8 @@ CASES = [
         setup="echo '{\"text\": \"a\"}' > lines"),
     bad("tokenize: to standard output", "tokenize text.txt --output -", "cannot be written to standard output"),
     good("tokenize: into the folder that is read", "tokenize texts --output texts/x.tokens", "1 document, 4 tokens", start="fresh", setup="mkdir texts; printf abc > texts/a.txt"),
+    bad("report: to standard output", "report run -o -", "standard output has what this command says"),
+    good("tokenize: separators that a text has", "tokenize numbers --output x.tokens --separator 10", "3 documents", setup="printf '1\\n\\n2\\n3\\n' > numbers"),
     good("generate: - is standard output", "generate run --prompts p.txt --tokens 3 --output - && [ ! -e ./- ]", '"prompt"', setup="echo a > p.txt"),
     # What looks odd and is right.
     *(good(name, command, *says, setup=setup) for name, command, says, setup in (
