@@ -174,6 +174,7 @@ CASES = [
     harmless("passed over: a look at the lock", "open */lock 9 EIO", more="checkpoint.on_error=continue", says=("step 8: no checkpoint",)),
     harmless("a file system without hard links", "link * 1+ EPERM"),
     harmless("a file system whose locks fail", "lock * 1+ ENOLCK"),
+    harmless("a restart on a file system whose locks fail", "lock * 1+ ENOLCK", start="half", more="--restart latest"),
     *(harmless(f"pruning: {name}", rule, "pruned", says=("the checkpoint is saved, but", ERRORS[rule.split()[-1]]))
       for name, rule in (("rename", "rename *.removed 1 EIO"), ("remove", "remove *rank-00000.h5 1 EACCES"))),
     *(harmless(f"outcome of a checkpoint: {e}", f"write *outcome.json.new 3 {e}", says=("the checkpoint is saved, but", ERRORS[e]))
