@@ -1,5 +1,5 @@
 #pragma once
-// Which conversations a chat template can write.
+// Checks that decide which conversations a chat template can write.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -9,13 +9,15 @@
 
 namespace trireme {
 
-// Throws Error (without a place), naming the message, for a conversation that it cannot write.
+// Throws Error, naming the message by its number, if the template cannot write the conversation.
+// The caller adds the file and line to the error.
 void require_writable(const ChatTemplate&, const Conversation&);
 
-// Of message `number`, from 1. Throws Error where the template has no such role.
+// Returns the template's turn for `role`. Throws Error if the template has no such role. `number`
+// is the message's number, from 1, for the error message.
 const ChatTemplate::Turn& turn_of(const ChatTemplate&, const std::string& role, std::size_t number);
 
-// As Python's str.strip().
+// Removes white space at both ends, as Python's str.strip() does.
 std::string_view trimmed(std::string_view text);
 
 }  // namespace trireme

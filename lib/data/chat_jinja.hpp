@@ -1,6 +1,6 @@
 #pragma once
-// Which chat template it is that a tokenizer brings along: that is a program in Jinja, which is not
-// run here.
+// Recognizes the chat template that a tokenizer contains. Such a template is a Jinja program.
+// Trireme does not run Jinja, so it compares the program with those of the templates that it knows.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,22 +9,26 @@
 
 namespace trireme {
 
-// A tokenizer's own one, in chat_template.jinja or tokenizer_config.json; none: it brings none.
+// Returns the tokenizer's Jinja chat template, from chat_template.jinja or tokenizer_config.json.
+// Returns nullopt if the tokenizer has none.
 std::optional<std::string> own_jinja(const Tokenizer&);
 
-// The template that a tokenizer's chat_template is, in chat_template.jinja or
-// tokenizer_config.json: a known one, or what exported_jinja says. Throws Error when it brings
-// none, or one that is not known; then it says what it looks like.
+// Returns the chat template that corresponds to the tokenizer's Jinja template: a template known by
+// name, or the one that exported_jinja embedded. Throws Error if the tokenizer has no template or
+// an unknown one. If an unknown template resembles a known one, the error names it.
 ChatTemplate chat_template_of(const Tokenizer&);
 
-// jinja_text; of a template without a known name behind a comment that holds its file, so that
-// chat_template_of finds it again.
+// Returns the Jinja program to store in an exported model. It is jinja_text(t). If the template is
+// not known by name, a Jinja comment with the template's file precedes the program, so that
+// chat_template_of can restore the template.
 std::string exported_jinja(const ChatTemplate&);
 
-// The name of the template whose Jinja text this is to the letter, as a model's repository has it
-// or jinja_text writes it; empty: of none.
+// Returns the name of the chat template whose Jinja program is exactly `text`, except for white
+// space at both ends. The program may be the one from the model's repository or the one that
+// jinja_text writes. Returns an empty string if no template matches.
 std::string known_jinja(std::string_view text);
-// The name of one that writes the tokens and texts that this one mentions; empty: none.
+// Returns the name of a known template whose characteristic tokens and texts all occur in `text`,
+// or an empty string.
 std::string_view similar_jinja(std::string_view text);
 
 }  // namespace trireme

@@ -1,14 +1,15 @@
 #pragma once
-// A chat template as other programs read it: a program in Jinja.
+// Converts a chat template into a Jinja program, which other libraries can run.
 #include <string>
 
 #include "lib/data/chat_template.hpp"
 
 namespace trireme {
 
-// What transformers' apply_chat_template makes of it is the text of write_chat, with
-// add_generation_prompt that of write_question; what these refuse it refuses. "{bos}" and "{eos}"
-// become bos_token and eos_token.
+// Returns a Jinja program equivalent to the template. If transformers' apply_chat_template runs the
+// program, it produces the same text as write_chat, or as write_question with
+// add_generation_prompt. The program also rejects the conversations that those functions reject.
+// "{bos}" and "{eos}" become the Jinja variables bos_token and eos_token.
 std::string jinja_text(const ChatTemplate&);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// How a conversation stands in a text: what is written before and behind the content of each turn.
-// Some are known by name; others are read from a file (lib/data/chat_template_file.hpp).
+// Chat templates: the text before and after the content of each turn of a conversation. Some
+// templates are known by name. Others are read from a file (lib/data/chat_template_file.hpp).
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,107 +13,146 @@
 
 namespace trireme {
 
-// What an assistant's message may be. White space beside calls is no content where it is one or
-// the other.
+// What one assistant message may contain: content and tool calls together, either of them, or
+// either content or a single call. If a message must have one or the other, white space next to
+// tool calls does not count as content.
 enum class MessageHas : std::uint8_t { content_and_calls, content_or_calls, content_or_one_call };
 template <>
 inline constexpr auto value_names<MessageHas> = named<MessageHas>("content_and_calls",
                                                                   "content_or_calls",
                                                                   "content_or_one_call");
 
-// Behind the content of the system's turn, which is written then; before the content of the first
-// user's turn, with which the conversation begins; before the whole turn of the last user.
+// Where the tool descriptions are written:
+// - system: after the content of the system turn. If there is no system turn, an empty one is
+//   added.
+// - first_user: before the content of the first user turn, which must begin the conversation.
+// - before_last_user: before the whole turn of the last user message.
 enum class ToolsPlace : std::uint8_t { system, first_user, before_last_user };
 template <>
 inline constexpr auto value_names<ToolsPlace> = named<ToolsPlace>("system", "first_user",
                                                                   "before_last_user");
 
-// A system text in a user's turn stands before its content.
+// Where the system text is written: in a turn of its own, or before the content of the first or
+// last user turn.
 enum class SystemPlace : std::uint8_t { own_turn, first_user, last_user };
 
+// A chat template: texts that surround the content of each message, and rules that conversations
+// must satisfy. "{bos}" and "{eos}" in texts are placeholders (see with_tokens_of).
 struct ChatTemplate {
+  // The texts around the content of one role's messages.
   struct Turn {
-    std::string before, after;  // with "{id}" of the call that the message answers
-    // Before the first and behind the last of turns of this role that follow each other.
+    // `before` and `after` may contain "{id}", the id of the tool call that the message answers.
+    std::string before, after;
+    // Texts before the first and after the last of consecutive turns of this role.
     std::string group_before{}, group_after{};
-    bool trimmed = false;  // as that of the template, of this role alone
-    bool json = false;     // the content is written as a JSON string, untrimmed
+    // Like ChatTemplate::trimmed, but for this role only.
+    bool trimmed = false;
+    // The content is written as a JSON string and is not trimmed.
+    bool json = false;
     bool operator==(const Turn&) const = default;
   };
-  // Calls of tools, behind the content of an assistant's turn.
+  // How an assistant message's tool calls are written, after its content.
   struct Calls {
-    // With "{name}", "{arguments}", which is JSON, and "{id}"; empty: none are written.
+    // The text of one call, with the placeholders "{name}", "{arguments}" (JSON) and "{id}". If it
+    // is empty, the template does not support tool calls.
     std::string each{};
-    std::string between{};          // calls, and before the first where there is a content
-    std::string before{}, after{};  // all of them
+    // Text between two calls, and between the content and the first call.
+    std::string between{};
+    // Texts before the first call and after the last one.
+    std::string before{}, after{};
     MessageHas message = MessageHas::content_and_calls;
-    std::int64_t call_id_length = 0;  // characters of each "{id}"; 0: any
+    // Required length of each "{id}", in characters. 0 accepts any length.
+    std::int64_t call_id_length = 0;
     bool operator==(const Calls&) const = default;
   };
-  // The tools of a conversation.
+  // How the conversation's tool descriptions are written.
   struct Tools {
-    std::string before{}, each{}, after{};  // each with "{tool}", which is JSON; empty: refused
-    std::string apart{};  // in the system's turn: before all where there is a system's text
+    // `each` is the text of one tool, with the placeholder "{tool}" (JSON). If `each` is empty, the
+    // template rejects conversations with tools. `before` and `after` enclose all the tools.
+    std::string before{}, each{}, after{};
+    // In the system turn, precedes `before` if the system turn has content.
+    std::string apart{};
     std::string between{};
-    std::int64_t indent = 0;  // spaces a level of their JSON; 0: each on one line
+    // Spaces per indentation level of the tools' JSON. 0 writes each tool on one line.
+    std::int64_t indent = 0;
     ToolsPlace place = ToolsPlace::system;
-    std::string system_before{};  // where there are some: that of the system's turn; empty: as ever
+    // Replaces `before` of the system turn if the conversation has tools. An empty text does not
+    // replace it.
+    std::string system_before{};
     bool operator==(const Tools&) const = default;
   };
   std::string name{};
-  std::map<std::string, Turn, std::less<>> turns{};  // by role; "assistant" is there
-  std::string begin{}, end{};                        // of a conversation
-  // Texts that are one token each wherever they stand above. In contents they are plain text, and
-  // so they are in a system text that stands in a user's turn.
+  // Turns by role. An "assistant" turn always exists.
+  std::map<std::string, Turn, std::less<>> turns{};
+  // Texts before and after the whole conversation.
+  std::string begin{}, end{};
+  // Texts that become one token each wherever they occur in the template's texts. Inside message
+  // contents, and inside a system text that is written into a user turn, they are encoded as plain
+  // text.
   std::vector<std::string> special{};
-  // Texts above that look like special tokens, as "<|user|>", and may be plain text: they are where
-  // the tokenizer has no such token.
+  // Texts of the template that look like special tokens, for example "<|user|>", but may be plain
+  // text. They are encoded as plain text if the tokenizer has no such token.
   std::vector<std::string> plain{};
-  std::string default_system{};  // content of the system turn where a conversation has none
+  // Content of the system turn if a conversation has no system message.
+  std::string default_system{};
   SystemPlace system = SystemPlace::own_turn;
-  bool system_always = false;  // its own turn is the first of each conversation, and no other
-  bool trimmed = false;        // contents are written without white space at both ends
-  // User and assistant take turns, the user begins. Messages with calls and those of the role
-  // "tool" do not count.
+  // Every conversation begins with a system turn and contains no further one.
+  bool system_always = false;
+  // Contents are written without white space at both ends.
+  bool trimmed = false;
+  // User and assistant messages must alternate, beginning with the user. Messages with tool calls
+  // and messages of the role "tool" are not counted.
   bool alternating = false;
-  // Written behind `before` of the last turn, if that is the assistant's and the user had one; line
-  // ends at the begin of its content are then left out.
+  // Written after `before` of the last turn, if that turn is the assistant's and the conversation
+  // has a user message. Leading line ends of the turn's content are then removed.
   std::string before_last{};
   Calls calls{};
   Tools tools{};
-  // A text that contents may not hold, as the model's own template treats it in another way.
+  // A text that contents must not contain, because the model's original template treats it
+  // specially. An empty text forbids nothing.
   std::string refused{};
   bool operator==(const ChatTemplate&) const = default;
 };
 
+// Returns the names of the known templates.
 std::vector<std::string> chat_template_names();
-// Throws Error, naming all, when none has this name.
+// Returns the template called `name`. Throws Error, listing all names, if there is none.
 ChatTemplate chat_template_named(std::string_view name);
 
-// "{bos}" and "{eos}" stand for what begins and ends a text of the tokenizer: the bos_token and
-// eos_token that its files name, where it has none "<s>" and "</s>". They and all special tokens of
-// the tokenizer that the template writes are added to `special`. Throws Error where one of these is
-// no token, where one stands in a text that is written as contents are, and where the template
-// writes "<..>", without white space in it, that is neither a token nor of `plain`.
+// Returns the template adapted to a tokenizer. "{bos}" and "{eos}" are replaced by the bos_token
+// and eos_token that the tokenizer's files name. A tokenizer without these files uses "<s>" and
+// "</s>", if they are tokens. These two tokens, and all of the tokenizer's special tokens that the
+// template writes, are added to `special`.
+//
+// Throws Error in these cases:
+// - A text in `special` is not a token.
+// - A special token occurs in a system text that is encoded as plain text.
+// - The template writes a text of the form "<..>", without white space, that is neither a token nor
+//   listed in `plain`.
 ChatTemplate with_tokens_of(ChatTemplate, const Tokenizer&);
 
-// A part of a template's text.
+// A part of a template's text, as split by parts_of.
 struct ChatPart {
   std::string_view text;
-  bool stands_for_other;  // one of `names`, as "{tool}"
+  // True if `text` is a placeholder, for example "{tool}".
+  bool stands_for_other;
 };
+// Splits `text` at each occurrence of the placeholders `names`. The placeholders are parts too.
 std::vector<ChatPart> parts_of(std::string_view text, const std::vector<std::string_view>& names);
-// Does it have a place for the id of a call?
+// Returns true if `text` contains the placeholder "{id}" for the id of a tool call.
 bool writes_id(std::string_view text);
 
-// Bytes of the longest special text that `text` begins with; 0: it begins with none.
+// Returns the length, in bytes, of the longest special text with which `text` begins, or 0 if there
+// is none.
 std::size_t special_at(const ChatTemplate&, std::string_view text);
-// What an answer is written behind when it is to come: without the spaces that are part of its
-// first token.
+// Returns the text that precedes an answer to be generated. Trailing spaces are omitted, because
+// they belong to the answer's first token.
 std::string begin_of_answer(const ChatTemplate&);
-// What calls are written behind in the place of a content: spaces there are a content's.
+// Returns the text that precedes tool calls in a message without content. Trailing spaces are
+// omitted, because they belong to a content.
 std::string begin_of_calls(const ChatTemplate&);
-// The special text with which an answer ends, as it is learnt; empty: it ends with plain text.
+// Returns the special text that ends an answer and on which the model is trained. Returns an empty
+// string if answers end with plain text.
 std::string end_of_turn(const ChatTemplate&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// A chat template in TOML, as docs/finetune.md describes it.
+// Chat templates in TOML files. docs/finetune.md describes the format.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -8,18 +8,20 @@
 
 namespace trireme {
 
-// Time is linear in the text for each token that it names, so both are bounded.
+// Limits on a template's size in bytes and on its number of special and plain texts. Encoding takes
+// time proportional to the product of the two.
 inline constexpr std::size_t longest_chat_template = std::size_t{1} << 18;
 inline constexpr std::size_t most_chat_tokens = 1024;
 
-// Throws Error "file:line:column: ..." for what is no TOML, unknown, missing or of another type.
-// The template has the file's name.
+// Reads a chat template. The template's name is the file name. Throws Error "file:line:column: ..."
+// if the file is not valid TOML, or if a key is unknown, missing or of the wrong type.
 ChatTemplate read_chat_template(const std::string& file);
-// The same of a file's text, of which `source` is the name.
+// Parses the text of a chat template file. `source` is its name.
 ChatTemplate parse_chat_template(std::string_view text, const std::string& source);
 
-// The file of a template, with all keys and what they mean: read back it is the same but for its
-// name.
+// Returns the text of a file that describes the template. Comments explain the keys; rarely used
+// keys are omitted if they have their defaults. Parsing the text gives the same template except for
+// its name.
 std::string chat_template_text(const ChatTemplate&);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-// A conversation as one text, and its ids with what is learnt of them.
+// Converts a conversation to a single text, and that text to token ids with a mask of the tokens on
+// which the model is trained.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,27 +11,31 @@
 
 namespace trireme {
 
+// The text of a conversation. All spans are byte ranges of `text`, in ascending order.
 struct ChatText {
   std::string text;
-  std::vector<TextSpan> special;  // of the template, in the order of the text: one token each
-  // What is learnt: an assistant's content, and what is behind it up to the first token of
-  // `special`, which ends its turn; all that is behind it, where none is. They do not overlap.
+  // The template's special tokens, each of which becomes one token.
+  std::vector<TextSpan> special;
+  // The spans on which the model is trained: each assistant message's content and the text after
+  // it, up to and including the first special token, which ends the turn. If no special token
+  // follows, the span includes all of the turn's text after the content. The spans do not overlap.
   std::vector<TextSpan> targets;
 };
 
-// Throws Error (without a place) for a role that the template does not have, or a conversation that
-// it cannot write. The template is with_tokens_of. What comes before message `learnt_from` is not
-// learnt.
+// Returns the text of the conversation. The template must come from with_tokens_of. Messages before
+// message `learnt_from` (from 0) are not trained on. Throws Error if the template lacks a role or
+// cannot write the conversation. The caller adds the file and line to the error.
 ChatText write_chat(const ChatTemplate&, const Conversation&, std::size_t learnt_from = 0);
 
-// The same up to where the assistant's next answer begins, as it does in what write_chat makes; but
-// spaces there are left out, as they are part of the answer's first token. Nothing is learnt.
-// Throws Error where the conversation ends with an answer.
+// Returns the text of the conversation up to where the assistant's next answer begins, as a prompt
+// for generation. Spaces at the end are omitted, because they belong to the answer's first token.
+// `targets` is empty. Throws Error if the conversation ends with an assistant message.
 ChatText write_question(const ChatTemplate&, const Conversation&);
 
-// Appends the ids of the whole text and, for each, 1 when it is learnt: when a byte of a target is
-// in it. Throws Error (without a place) where the text of a special token in a content cannot be
-// kept apart from that token.
+// Appends the ids of the whole text to `ids`. For each id, appends to `targets` 1 if the token
+// contains a byte of a target span, otherwise 0. Throws Error if a message contains the text of a
+// special token and the tokenizer cannot encode it as plain text. The caller adds the file and line
+// to the error.
 void encode_chat(const Tokenizer&, const ChatText&, std::vector<std::int32_t>& ids,
                  std::vector<std::uint8_t>& targets);
 

@@ -1,5 +1,5 @@
 #pragma once
-// A conversation in a line of JSON.
+// Reads conversations and preference pairs from lines of JSON.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -7,41 +7,56 @@
 
 namespace trireme {
 
+// A call of a tool in an assistant message. An empty `id` means that the call has none.
 struct ToolCall {
   std::string name;
   std::string arguments;  // JSON
-  std::string id{};       // empty: none
+  std::string id{};
   bool operator==(const ToolCall&) const = default;
 };
 struct Message {
   std::string role, content;
-  std::vector<ToolCall> calls{};     // behind the content
-  std::vector<std::string> tools{};  // of the first one: those of the conversation, JSON each
-  std::string call_id{};             // of the call that it answers; empty: none
+  // Tool calls, written after the content.
+  std::vector<ToolCall> calls{};
+  // The conversation's tools, one JSON object each. Only the first message has them.
+  std::vector<std::string> tools{};
+  // Id of the tool call that this message answers. Empty if there is none.
+  std::string call_id{};
   bool operator==(const Message&) const = default;
 };
 using Conversation = std::vector<Message>;
 
-// {"messages": [{"role": .., "content": ..}, ..]}, or ShareGPT's {"conversations": [{"from": ..,
-// "value": ..}, ..]}, in which human is user, gpt is assistant; a message may have either form. A
-// content is a text, or a list of {"type": "text", "text": ..}, or null beside "tool_calls":
-// [{"id": .., "function": {"name": .., "arguments": {..}}}, ..]; what a tool gives has the
-// "tool_call_id". Beside the messages "tools" may be a list of
-// objects, and "system" a text that comes before them. Their JSON is written as Python does;
-// arguments that are a text are JSON already and stay as they are. `text` is the object's own.
-// Throws Error (without a place) naming what is missing or not supported, such as pictures.
+// Reads a conversation from a JSON object, in one of two forms:
+//
+//   {"messages": [{"role": .., "content": ..}, ..]}
+//   {"conversations": [{"from": .., "value": ..}, ..]}   (ShareGPT)
+//
+// A message may have either form. ShareGPT's roles human and gpt become user and assistant. A
+// content is a text or a list of {"type": "text", "text": ..}. It may be null if the message has
+// "tool_calls": [{"id": .., "function": {"name": .., "arguments": {..}}}, ..]. A tool's answer has
+// a "tool_call_id".
+//
+// The object may also have a list of objects "tools", and a text "system" that precedes the
+// messages. Tools and arguments are written as Python's json.dumps does. Arguments that are already
+// a text are taken as JSON and kept unchanged. `text` is the JSON text of the object.
+//
+// Throws Error, naming the missing or unsupported part (for example images). The caller adds the
+// file and line to the error.
 Conversation conversation_of(const nlohmann::json&, std::string_view text);
 
-// {"prompt": .., "chosen": .., "rejected": ..}. The prompt is a list of messages, which may be
-// called "conversations" as with LLaMA-Factory, or a user's text; an answer a list of messages, one
-// message, or an assistant's text. Answers that are whole conversations, and so have the prompt in
-// them, are taken as they are, as without a prompt.
+// Two conversations that answer the same prompt, from {"prompt": .., "chosen": .., "rejected": ..}.
+// The prompt is a list of messages, or the text of a user message. It may be called
+// "conversations", as in LLaMA-Factory. An answer is a list of messages, one message, or the text
+// of an assistant message. If the answers are whole conversations, they already contain the prompt,
+// and the prompt is not added again.
 struct ConversationPair {
   Conversation chosen, rejected;
-  // The first message that the two do not share, or the last answer of the one that has it first.
+  // Index of the first message that is trained on: the first one in which the two differ, but at
+  // most the index of the last assistant message in either conversation.
   std::size_t learnt_from = 0;
 };
-// Throws likewise, and where one has no answer. The two may be the same.
+// Reads a pair as described above. Throws Error like conversation_of, and if a conversation has no
+// assistant message. The two conversations may be equal.
 ConversationPair conversation_pair_of(const nlohmann::json&, std::string_view text);
 
 }  // namespace trireme

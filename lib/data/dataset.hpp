@@ -1,5 +1,5 @@
 #pragma once
-// Samples of a fixed length T from token files, by global sample number.
+// Reads samples of a fixed length T from token files. A global sample number determines the sample.
 //   B samples of a batch, T tokens of a sample
 #include <cstdint>
 #include <memory>
@@ -16,75 +16,93 @@
 
 namespace trireme {
 
+// The target of a position that does not count in the loss.
 inline constexpr std::int32_t no_target = -1;
 
-// Tokens [begin, end) of a file. Window w has inputs [begin + w*T, begin + w*T + T) and targets
-// one later, so a range of n tokens has (n - 1) / T windows. Of whole documents it has those that
-// begin in it.
+// Tokens [begin, end) of a file. Window w has the inputs [begin + w*T, begin + w*T + T), and its
+// targets are one position later. A range of n tokens therefore has (n - 1) / T windows. If samples
+// consist of whole documents, the range contains the documents that begin in it.
 struct TokenRange {
   TokenFile file;
   std::int64_t begin = 0, end = 0;
 };
 
-// Immutable, cheap to copy, safe to read from several threads.
+// The samples of one or more token files. Immutable, cheap to copy, and safe to read from several
+// threads.
 class Dataset {
  public:
   struct Settings {
     std::int64_t T = 0;
-    std::int64_t vocab = 0;      // of the model
-    std::vector<double> shares;  // of samples per range; empty: each window once an epoch
+    // Size of the model's vocabulary.
+    std::int64_t vocab = 0;
+    // Relative share of each range among the samples. If empty, each window occurs once per epoch.
+    std::vector<double> shares;
     SampleOrder order = SampleOrder::random;
     std::uint64_t seed = 0;
     bool separator_masks = false;
     Packing packing = Packing::windows;
     LongDocuments long_documents = LongDocuments::cut;
     AttentionSpan attention = AttentionSpan::causal;
-    std::vector<double> subset_shares = {};  // of a subset's samples per range; empty: by size
+    // Relative share of each range among a subset's samples. If empty, ranges contribute in
+    // proportion to their sizes.
+    std::vector<double> subset_shares = {};
   };
 
-  // Throws Error, naming the file, when a range holds no whole sample, when a vocabulary exceeds
-  // the model's, when files were made with different tokenizers, or when separators are to mask
-  // targets, to keep attention within documents or to end them, and a file names none; when some
-  // files are of pairs and others not, or pairs are not to stand whole and apart.
+  // Throws Error, naming the file, in these cases:
+  // - A range contains no whole sample.
+  // - An id exceeds the model's vocabulary, or the files were made with different tokenizers.
+  // - The settings need a separator (to mask targets, to find documents, or to keep attention
+  //   within them), and a file has none.
+  // - Some files contain preference pairs and others do not.
+  // - Files contain pairs, but samples are windows, attention is not kept within documents, or long
+  //   documents would be split.
   Dataset(std::vector<TokenRange>, Settings);
 
   std::int64_t sample_length() const { return settings_.T; }
   AttentionSpan attention() const { return settings_.attention; }
   LongDocuments long_documents() const { return settings_.long_documents; }
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
-  // Epochs completed before this sample.
+  // Returns the number of epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
+  // Returns WindowSequence::shuffles_few of the order of samples.
   bool shuffles_few() const { return sequence_.shuffles_few(); }
   const std::vector<TokenRange>& ranges() const { return ranges_; }
-  // Are its samples of pairs of documents, chosen and rejected, as its files are?
+  // Returns true if the samples are preference pairs of chosen and rejected documents.
   bool pairs() const { return ranges_[0].file.header().pairs; }
-  // Of samples of whole documents, what is in those of a range.
+  // Returns the packing statistics of a range, or nullptr if samples are windows.
   const PackingTotals* packed(std::size_t range) const {
     return packings_.empty() ? nullptr : &packings_[range]->totals();
   }
-  // The documents of a range's samples, one behind the other; none where samples are windows.
+  // Returns the documents in a range's samples, sample by sample. Empty if samples are windows.
   std::span<const PackedDocument> documents(std::size_t range) const {
     return packings_.empty() ? std::span<const PackedDocument>() : packings_[range]->documents();
   }
-  // This one of pairs with what a fixed model made of its documents, which samples then bring.
-  // Throws Error, naming the file, when scores lack it or one of its documents.
+  // Returns a copy that also provides the reference model's losses of its documents. The dataset
+  // must contain pairs. Throws Error, naming the file, if `ReferenceLosses` lacks the file or one
+  // of its documents.
   Dataset with_reference(const ReferenceLosses&) const;
-  // Of a sample, in order; empty without a reference.
+  // Returns the reference losses of a sample's documents, in order. Empty without a reference.
   std::span<const double> reference(std::int64_t sample) const;
-  // Which documents() of its range a sample has, where samples are of whole ones.
+  // Returns the sample's range of indices in documents() of its file. Samples must consist of whole
+  // documents.
   DocumentPacking::Numbers documents_of(std::int64_t sample) const;
-  // Which samples of an epoch in sequence stand for all of it, at most so many; 0: all.
+  // Returns a fixed selection of at most `samples` samples that represents one epoch. 0 selects
+  // all. The order must be sequential.
   Subset subset(std::int64_t samples) const;
-  // What the files were tokenized with, joined; kind none if none of them names it.
+  // Returns the tokenizer of the files, merged from all files that contain one. Its kind is none if
+  // no file does.
   TokenizerSpec tokenizer() const;
 
-  // Of a sample's T inputs, those that are no padding.
+  // Returns how many of the sample's T inputs are not padding.
   std::int64_t tokens(std::int64_t sample) const;
-  // Fills T inputs and T targets of one sample (any number from 0) and returns how many targets
-  // count; the others are no_target; also T starts of documents, where they are asked for and
-  // attention is kept within them. Behind whole documents each position is a separator, a document
-  // of its own without a target. Throws Error naming file, position and id for an id that is not
-  // in the vocabulary.
+  // Reads the inputs and targets of one sample, whose number may be any from 0. Returns the number
+  // of targets that count in the loss. All other targets are no_target.
+  //
+  // If `start_T` is not empty and attention is kept within documents, it receives the start of each
+  // token's document (see find_documents). After whole documents, the rest of the sample is
+  // padding: each position is a separator, a document of its own, without a target.
+  //
+  // Throws Error, naming file, position and id, if an id is not in the vocabulary.
   std::int64_t read(std::int64_t sample, std::span<std::int32_t> ids_T,
                     std::span<std::int32_t> targets_T, std::span<std::int32_t> start_T = {}) const;
 
@@ -99,38 +117,44 @@ class Dataset {
 
   std::vector<TokenRange> ranges_;
   Settings settings_;
-  Packings packings_;  // one a range, or none
-  // One a range, by documents(range), or none.
+  // One per range. Empty if samples are windows.
+  Packings packings_;
+  // Losses per range, in the order of documents(range). Empty without a reference.
   std::vector<std::shared_ptr<const std::vector<double>>> reference_;
   WindowSequence sequence_;
 };
 
-// The position in its sample where each token's document begins: a document begins behind a
-// separator. The first tokens of a sample are of the document that they continue, from 0 on.
+// Writes, for each token, the position in the sample where its document begins. A document begins
+// after a separator. If the sample begins inside a document, that document's start is 0.
 void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
                     std::span<std::int32_t> start_T);
 
-// The training data of a deck's [data] section: without what is held out.
+// Opens the training data of a deck's [data] section, without the validation data.
 Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed);
-// The held-out data, in sequence; none if the deck holds nothing out. Shares no token with the
-// training data. A subset of tails that are held out has the shares of data.weights.
+// Opens the validation data, in sequential order. Returns nullopt if the deck has none. No token is
+// in both the training and validation data. If the data are held-out parts of the training files, a
+// subset has the shares of data.weights.
 std::optional<Dataset> validation_data(const DataConfig&, std::int64_t T, std::int64_t vocab);
 
-// What model.vocab is by all files of the section, held-out ones included, or, where one is given,
-// has to be at least: some models have fewer rows than their tokenizers ids.
+// Returns the vocabulary size that the section's files need, including validation files. If `given`
+// is 0, this is the files' largest vocabulary size. Otherwise it is the largest id plus 1, because
+// some models have fewer rows than their tokenizer has ids.
 std::int64_t vocabulary_of(const DataConfig&, std::int64_t given);
 
+// The inputs and targets of several samples.
 struct Batch {
   std::vector<std::int32_t> ids_BT, targets_BT;
   std::vector<std::int64_t> sample_B;  // global sample numbers
-  std::int64_t valid = 0;              // targets that are not masked
-  // Of whole samples, also in a share of them; empty: no document stands apart.
+  // Number of targets that are not no_target.
+  std::int64_t valid = 0;
+  // Start of each token's document (see find_documents). Covers whole samples even if the batch is
+  // a rank's share of them. Empty if attention is not kept within documents.
   std::vector<std::int32_t> start_BT{};
-  // Of whole samples, also in a share of them: the first so many tokens of each are no padding.
-  // Empty: all are none.
+  // Number of tokens at the start of each sample that are not padding. Covers whole samples even if
+  // the batch is a rank's share of them. Empty if there is no padding.
   std::vector<std::int64_t> tokens_B{};
-  // Of whole samples of pairs, also in a share of them: what Dataset::reference says of their
-  // documents, one behind the other. Empty: nothing is said.
+  // Reference losses of the documents of all samples, concatenated (see Dataset::reference). Covers
+  // whole samples even if the batch is a rank's share of them. Empty without a reference.
   std::vector<double> reference_D{};
 };
 

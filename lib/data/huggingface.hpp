@@ -1,5 +1,5 @@
 #pragma once
-// The tokenizer of a Hugging Face model (lib/tokenizer) as a Tokenizer.
+// Makes a Tokenizer out of the files of a Hugging Face model, with lib/tokenizer.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,10 +8,11 @@
 
 namespace trireme {
 
-// Throws Error naming `where` when the spec's files are no tokenizer that is supported.
+// Throws Error, naming `where`, if the spec's files are not a supported tokenizer.
 std::unique_ptr<Tokenizer> huggingface_from_spec(const TokenizerSpec&, std::string_view where);
 
-// The tokenizer.json in a spec's bytes, which alone makes ids; all of them when they are damaged.
+// Returns the tokenizer.json in a spec's `bytes`, the only file that affects token ids. If `packed`
+// is damaged, returns `packed` itself.
 std::string tokenizer_json_in(const std::string& packed);
 
 }  // namespace trireme

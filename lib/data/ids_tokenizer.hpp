@@ -1,14 +1,14 @@
 #pragma once
-// Ids as text: whole numbers with spaces between, for models of tokens that were imported without
-// a tokenizer.
+// A tokenizer that writes ids as whole numbers separated by spaces. It serves models that were
+// trained on tokens imported without a tokenizer.
 #include <memory>
 
 #include "lib/data/tokenizer.hpp"
 
 namespace trireme {
 
-// Commas and line ends separate ids, too. Encoding throws Error, naming `where`, for what is no id
-// below `vocab`.
+// Returns the tokenizer. Input ids may be separated by white space or commas. Encoding throws
+// Error, naming `where`, if a word is not an id below `vocab` or if there are no ids.
 std::unique_ptr<Tokenizer> ids_tokenizer(std::int32_t vocab, std::string_view where);
 
 }  // namespace trireme

@@ -1,7 +1,10 @@
 #pragma once
-// Token files of other programs: ids and nothing else (nanoGPT), arrays of numpy, llm.c's .bin
-// (header of 256 i32: magic 20240520 with u16 ids or 20240801 with u32, version, count), and
-// Megatron's .bin with its .idx.
+// Imports token files of other programs:
+// - raw ids without a header (nanoGPT)
+// - one-dimensional numpy arrays
+// - llm.c's .bin files: a header of 256 i32 (magic, version, count), then u16 ids for magic
+//   20240520 or u32 ids for magic 20240801
+// - Megatron's .bin files with their .idx files
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,16 +16,17 @@
 
 namespace trireme {
 
-// Bytes a token when the vocabulary is not known.
+// Returns the bytes per token that the output needs if the vocabulary size is not known.
 int import_width(InputFormat);
 
-// The inputs' files; of Megatron's pairs the .bin. Throws Error as expand_inputs does.
+// Returns the paths of the input files. For Megatron's pairs, these are the .bin files. Throws
+// Error as expand_inputs does, and if standard input is named.
 std::vector<std::string> input_token_files(const TokenizeOptions&);
 
-// Appends the ids of these files. Throws Error naming file and position for an id that is negative
-// or not below `vocab`, and for a file that is not what the format says. Raw and llm.c ids are
-// taken as they are; each Megatron document ends with the separator, which is appended where the
-// document does not have it yet.
+// Appends the ids of `files` to the writer. Raw, numpy and llm.c ids are copied unchanged. Each
+// Megatron document ends with the separator, which is appended if the document lacks it. Throws
+// Error, naming file and position, if an id is negative or not below `vocab`, or if a file does not
+// have the stated format.
 TokenizeSummary import_tokens(const TokenizeOptions&, std::span<const std::string> files,
                               std::optional<std::int64_t> vocab, TokenWriter&);
 

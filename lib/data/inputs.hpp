@@ -1,5 +1,5 @@
 #pragma once
-// The files that a command line names, read as streams or, buffered, at any offset.
+// Expands the input paths of a command line, and reads input files as streams or at any offset.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -9,13 +9,17 @@
 
 namespace trireme {
 
-// Files, globs ("data/*.txt", expanded here in sorted order), folders (all files below, sorted,
-// hidden ones left out) and "-" for standard input, each file once. Throws Error naming what does
-// not exist or matches nothing.
+// Returns the files that `patterns` name, each file once. A pattern is one of these:
+// - a file
+// - a glob such as "data/*.txt", whose matches are sorted
+// - a folder, which means all files below it, sorted, without hidden ones
+// - "-" for standard input
+//
+// Throws Error, naming the pattern, if a file does not exist or nothing matches.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns);
 
-// An open file or, for "-", standard input. Throws Error naming the file when it cannot be opened
-// or read.
+// An open file, or standard input for "-". Throws Error, naming the file, if it cannot be opened or
+// read.
 class InputFile {
  public:
   explicit InputFile(const std::string& path);
@@ -24,13 +28,14 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   const std::string& name() const { return name_; }
-  // Appends up to n bytes to `text`; less than n only at the end of the file.
+  // Appends up to `n` bytes to `text` and returns their number. The number is less than `n` only at
+  // the end of the file.
   std::size_t append_to(std::string& text, std::size_t n);
 
-  // Of a regular file; Error for a pipe.
+  // Returns the size of a regular file. Throws Error for a pipe.
   std::int64_t size() const;
-  // Copies bytes [offset, offset + out.size()); Error when the file ends before that. Cheap for
-  // increasing offsets.
+  // Copies bytes [offset, offset + out.size()). Reads are buffered, so increasing offsets are
+  // cheap. Throws Error if the file ends earlier.
   void read_at(std::int64_t offset, std::span<std::byte> out);
 
  private:

@@ -1,20 +1,20 @@
 #pragma once
-// Files that are no text: archives, arrays, token files of other programs.
+// Detects files that are not text, such as archives, arrays and other programs' token files.
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace trireme {
 
-// How much of a file is looked at.
+// Number of bytes at the start of a file that are inspected.
 inline constexpr std::size_t checked_beginning = std::size_t{1} << 16;
 
-// Throws Error when `beginning`, the first bytes of the file `name`, is not the beginning of a
-// text: it says what the file is and what to do. Known from magic numbers, bytes that are zero,
-// and the bytes that are no UTF-8; of tables and JSON, from the name and the first lines.
+// Throws Error if `beginning`, the first bytes of the file `name`, does not look like text. The
+// error says what the file is and what to do. Files are recognized by magic numbers, zero bytes and
+// bytes that are not UTF-8. Tables and JSON are recognized by the file name and the first lines.
 void require_text(std::string_view beginning, const std::string& name);
 
-// Throws Error when a file of JSON lines begins as one array of all does, or is packed, binary or
+// Throws Error if a file of JSON lines begins like one JSON array, or is compressed, binary or
 // UTF-16.
 void require_json_lines(std::string_view beginning, const std::string& name);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The header of numpy's .npy: magic, version, length, and a dictionary in Python's words. Libraries
-// for it read the array whole, which may be larger than memory.
+// Reads the header of numpy's .npy files. Libraries for this format read the whole array, which may
+// be larger than memory.
 #include <cstdint>
 #include <string>
 
@@ -8,14 +8,18 @@
 
 namespace trireme {
 
+// The header of a one-dimensional array.
 struct NpyHeader {
-  std::string type;             // as "<u2"
-  std::int64_t count = 0;       // numbers
-  std::int64_t data_begin = 0;  // byte offset
+  // For example "<u2".
+  std::string type;
+  // Number of array elements.
+  std::int64_t count = 0;
+  // Byte offset of the first element.
+  std::int64_t data_begin = 0;
 };
 
-// Throws Error naming the file when it is no array of one dimension, or has another size than its
-// header says.
+// Throws Error, naming the file, if it is not a one-dimensional array or if its size differs from
+// the header's.
 NpyHeader read_npy_header(InputFile&);
 
 }  // namespace trireme

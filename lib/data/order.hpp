@@ -1,6 +1,7 @@
 #pragma once
-// Which window of which file a sample is: a pure function of the sample's number, so that a run
-// restarts at any step and ranks need not communicate. Its memory does not grow with the data.
+// Maps sample numbers to windows of files. The mapping is a pure function of the sample number, so
+// that a run can restart at any step and ranks need not communicate. Its memory does not grow with
+// the data.
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -9,17 +10,18 @@
 
 namespace trireme {
 
-// A bijection of [0, size) chosen by `key`: an unbalanced Feistel network on the smallest power of
-// two that holds size, walked until it lands inside (Black and Rogaway, "Ciphers with arbitrary
-// finite domains", CT-RSA 2002). Of few elements, whose network would have halves of one bit and
-// favour some bijections, a shuffle.
+// A pseudo-random permutation of [0, size) chosen by `key`. It is an unbalanced Feistel network on
+// the smallest power of two that is at least `size`, applied repeatedly until the result is below
+// `size` (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Up to `few`
+// elements are shuffled instead, because a network with halves of one bit would favour some
+// permutations.
 class Permutation {
  public:
   static constexpr std::int64_t few = 8;
 
   Permutation(std::int64_t size, std::uint64_t key);
 
-  // Throws Error for an element that there is not.
+  // Returns the image of `i`. Throws Error unless 0 <= i < size.
   std::int64_t operator()(std::int64_t i) const;
 
  private:
@@ -27,56 +29,63 @@ class Permutation {
 
   std::uint64_t size_, key_;
   int low_bits_, high_bits_;
-  std::array<std::uint8_t, few> places_{};  // of the shuffle
+  std::array<std::uint8_t, few> places_{};  // the shuffle of few elements
 };
 
-// Distributes samples over files by share: each file's count among the first n samples is within
-// log2(files) + 1 of its share of n. Halves the list of files recursively and splits the samples in
-// proportion: O(log files), exact in integers.
+// Distributes samples over files by share. Among the first n samples, each file's count is within
+// log2(files) + 1 of its share of n. The list of files is halved recursively, and the samples are
+// split in proportion. This takes O(log files) and is exact in integers.
 class Interleave {
  public:
-  // Positive shares, scaled by their sum. Throws Error when one is not finite and positive.
+  // `shares` are positive and need not sum to 1. Throws Error if one is not finite and positive.
   explicit Interleave(const std::vector<double>& shares);
 
+  // The file of one sample, and the number of that file's samples before it.
   struct Turn {
     std::int32_t file = 0;
-    std::int64_t index = 0;  // samples of this file before this one
+    std::int64_t index = 0;
   };
+  // Returns the file and index of a sample.
   Turn operator()(std::int64_t sample) const;
 
  private:
-  std::vector<std::uint64_t> sums_;  // sums_[f]: shares of the files before f
+  std::vector<std::uint64_t> sums_;  // sums_[f]: sum of the shares of the files before f
 };
 
+// A window of a file, in one epoch.
 struct Window {
-  std::int64_t epoch = 0;  // completed epochs of this file
+  // Number of epochs of this file completed before.
+  std::int64_t epoch = 0;
   std::int32_t file = 0;
-  std::int64_t index = 0;  // window of that file
+  // Index of the window in the file.
+  std::int64_t index = 0;
 
   bool operator==(const Window&) const = default;
 };
 
-// The windows of several files in the order of training. Without shares, each window of all files
-// comes once an epoch. With shares, each file has its own epochs.
+// The order in which windows of several files are read. Without shares, each window of all files
+// occurs once per epoch. With shares, each file has its own epochs.
 class WindowSequence {
  public:
-  // `windows`: windows of each file, at least one each. `shares` empty or one a file.
+  // `windows` is the number of windows of each file, at least 1. `shares` is empty or has one value
+  // per file.
   WindowSequence(std::vector<std::int64_t> windows, const std::vector<double>& shares, SampleOrder,
                  std::uint64_t seed);
 
-  // Windows of all files together.
+  // Returns the number of windows of all files together.
   std::int64_t samples_per_epoch() const { return first_window_.back(); }
-  // Throws Error for a negative number.
+  // Returns the window of a sample. Throws Error if `sample` is negative.
   Window operator()(std::int64_t sample) const;
-  // Has an epoch, or one of a file, an order that is a shuffle of few?
+  // Returns true if an epoch, or a file's epoch if there are shares, has at most Permutation::few
+  // windows in random order.
   bool shuffles_few() const;
 
  private:
   std::int64_t place(std::int64_t index, std::int64_t size, std::int64_t epoch,
                      std::int32_t file) const;
 
-  std::vector<std::int64_t> first_window_;  // of each file among all windows, and the end
-  std::vector<Interleave> interleave_;      // none or one
+  std::vector<std::int64_t> first_window_;  // index of each file's first window, and the total
+  std::vector<Interleave> interleave_;      // empty without shares, otherwise one element
   SampleOrder order_;
   std::uint64_t seed_;
 };

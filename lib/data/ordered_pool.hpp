@@ -1,6 +1,7 @@
 #pragma once
-// Threads that process a stream of items and deliver the results in the order of the items. Items
-// are given, not fetched, as a file is cut while it is read; pipelines of libraries fetch them.
+// A thread pool that processes a stream of items and delivers the results in the order of the
+// items. The caller pushes items, because a file is divided while it is read. Library pipelines
+// pull items instead.
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -13,9 +14,9 @@
 
 namespace trireme {
 
-// `work` runs on the threads, `sink` on the thread that calls add and finish. At most `limit` bytes
-// of items are in the pool. add or finish rethrows an exception of work, in the items' order. With
-// one thread everything runs in add.
+// `work` runs on the pool's threads, and `sink` on the thread that calls add and finish. The items
+// in the pool have at most `limit` bytes together. add and finish rethrow an exception of `work`
+// when its item's turn comes. With one thread, add does all the work itself.
 template <class Item, class Result>
 class OrderedPool {
  public:
@@ -37,6 +38,7 @@ class OrderedPool {
   OrderedPool(const OrderedPool&) = delete;
   OrderedPool& operator=(const OrderedPool&) = delete;
 
+  // Adds an item of `bytes` bytes. Blocks, and delivers results, while the pool is full.
   void add(Item item, std::size_t bytes) {
     if (threads_.empty()) {
       sink_(work_(item));
@@ -53,6 +55,7 @@ class OrderedPool {
     changed_.notify_one();
   }
 
+  // Delivers the results of all items in the pool.
   void finish() {
     while (!in_flight_.empty()) take_oldest();
   }

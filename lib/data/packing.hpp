@@ -1,8 +1,9 @@
 #pragma once
-// Samples of whole documents: which documents of a token file share a sample. A document goes where
-// it leaves least room, the longest first (best-fit decreasing; Ding et al. 2024, "Fewer
-// Truncations Improve Language Modeling"), of equally long ones in an order that the seed decides;
-// so what is in a sample is the same in every epoch and run. In sequence they go as they come.
+// Packs whole documents into samples. Each document is placed in the sample with the least
+// remaining room that still holds it, longest documents first (best-fit decreasing; Ding et al.
+// 2024, "Fewer Truncations Improve Language Modeling"). The seed decides the order of equally long
+// documents, so each sample has the same documents in every epoch and run. With sequential order,
+// documents are placed in file order.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,30 +13,40 @@
 
 namespace trireme {
 
-// Inputs [begin, begin + count) of a file, with targets one later. The separator that ends a
-// document is no input.
+// Inputs [begin, begin + count) of a file, whose targets are one position later. The separator that
+// ends a document is a target but not an input.
 struct PackedDocument {
   std::int64_t begin = 0, count = 0;
   bool operator==(const PackedDocument&) const = default;
 };
 
-// Documents with an input that begin at tokens [begin, end) of a file with a separator. One begins
-// with the file and behind each separator. Reads all of them.
+// Returns the documents with at least one input that begin at tokens [begin, end) of a file with a
+// separator. A document begins at the start of the file and after each separator. Reads all these
+// tokens.
 std::vector<PackedDocument> documents_of(const TokenFile&, std::int64_t begin, std::int64_t end);
 
+// Statistics of a packing.
 struct PackingTotals {
   std::int64_t documents = 0, samples = 0;
-  std::int64_t inputs = 0;                 // in samples
-  std::int64_t targets = 0;                // that count, of all documents
-  std::int64_t long_documents = 0;         // longer than a sample
-  std::int64_t targets_lost = 0;           // of these
-  std::int64_t dropped = 0;                // of these, left out
-  std::int64_t left_out = 0;               // of the others, without a target that counts
-  std::int64_t pairs = 0, long_pairs = 0;  // of files of pairs; those longer than a sample
-  // Of which something is in a sample.
+  // Inputs in samples, without padding.
+  std::int64_t inputs = 0;
+  // Targets of all documents that count in the loss.
+  std::int64_t targets = 0;
+  // Documents longer than a sample.
+  std::int64_t long_documents = 0;
+  // Targets of long documents that were cut off or dropped.
+  std::int64_t targets_lost = 0;
+  // Long documents left out because of `LongDocuments::drop`.
+  std::int64_t dropped = 0;
+  // Documents left out for lack of a target that counts in the loss.
+  std::int64_t left_out = 0;
+  // Preference pairs, and those longer than a sample.
+  std::int64_t pairs = 0, long_pairs = 0;
+  // Returns the number of documents of which at least a part is in a sample.
   std::int64_t in_samples() const { return documents - 2 * long_pairs - dropped - left_out; }
 };
 
+// The assignment of a file's documents to samples.
 class DocumentPacking {
  public:
   struct Settings {
@@ -45,23 +56,29 @@ class DocumentPacking {
     std::uint64_t seed = 0;
   };
 
-  // Of the documents that begin at tokens [begin, end) of the file, which has a separator. Reads
-  // them all once. Throws Error, naming the file, when a document is longer than a sample and that
-  // is refused. What is cut or split ends with an answer that is learnt, where one ends in a
-  // sample's length; documents, and parts of those split, without a target that counts are left
-  // out. Of a file of pairs each stands in
-  // one sample, in order, the chosen document first; pairs that are longer, or of which a document
-  // has no target, are left out. Throws Error where documents are not in pairs.
+  // Packs the documents that begin at tokens [begin, end) of a file with a separator. Reads all of
+  // them once.
+  //
+  // If a document is longer than a sample and `too_long` is `refuse`, throws Error, naming the
+  // file. A document is cut or split after the last trained-on answer that fits into a sample. If
+  // no answer ends there, it is cut after T inputs. Documents and parts without a target that
+  // counts are left out.
+  //
+  // In a file of preference pairs, each pair is in one sample, the chosen document first. A pair is
+  // left out if it is longer than a sample or if one of its documents has no target. Throws Error
+  // if the documents are not in pairs.
   DocumentPacking(const TokenFile&, std::int64_t begin, std::int64_t end, const Settings&);
 
   std::int64_t samples() const { return totals_.samples; }
-  // Of sample i, in order; at most T inputs together.
+  // Returns the documents of sample i, in order. Together they have at most T inputs.
   std::span<const PackedDocument> sample(std::int64_t i) const;
-  // Those of all samples, one behind the other, and which of them are sample i's.
+  // Returns the documents of all samples, sample by sample.
   std::span<const PackedDocument> documents() const { return documents_; }
+  // A range of indices in documents().
   struct Numbers {
     std::size_t begin, end;
   };
+  // Returns the indices of sample i's documents.
   Numbers numbers(std::int64_t i) const;
   const PackingTotals& totals() const { return totals_; }
 
@@ -70,17 +87,18 @@ class DocumentPacking {
                                           const Settings&);
   void pack(std::span<const PackedDocument>, std::size_t in_item, const Settings&);
 
-  std::vector<PackedDocument> documents_;  // by sample
-  std::vector<std::int64_t> first_;        // of each sample's, and the end
+  std::vector<PackedDocument> documents_;  // sample by sample
+  std::vector<std::int64_t> first_;        // index of each sample's first document, and the total
   PackingTotals totals_;
 };
 
-// Of samples that follow each other: how many of the targets that count stand in a sample that
-// lacks the begin of their document.
+// Counts of targets in consecutive windows. `targets` is the number of targets that count in the
+// loss. `cut_off` is the number of these in a window that lacks the beginning of their document.
 struct BegunBefore {
   std::int64_t targets = 0, cut_off = 0;
 };
-// Of tokens [begin, end) of a file with a separator, in windows of T inputs. Reads all of them.
+// Counts the targets of tokens [begin, end) of a file with a separator, in windows of T inputs.
+// Reads all the tokens.
 BegunBefore begun_before(const TokenFile&, std::int64_t begin, std::int64_t end, std::int64_t T);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// The two documents of a pair of answers, as ids.
+// Token ids of the two documents of a preference pair.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -9,23 +9,27 @@
 
 namespace trireme {
 
+// A document's ids, with a mask of those that are trained on.
 struct LearntDocument {
   std::vector<std::int32_t> ids;
-  std::vector<std::uint8_t> targets;  // of each id: 1 when it is learnt
+  // 1 for each id that is trained on, otherwise 0.
+  std::vector<std::uint8_t> targets;
 };
 struct PairDocuments {
   LearntDocument chosen, rejected;
 };
 
-// A document of two texts, the first of which may be empty: what is behind it is learnt.
+// Encodes a prompt and an answer as one document and trains on the answer. The prompt may be empty.
 LearntDocument answer_document(const Tokenizer&, const std::string& prompt,
                                const std::string& answer);
 
-// {"prompt": .., "chosen": .., "rejected": ..}, of texts; what is behind the prompt is learnt.
-// Throws Error (without a place) naming what is missing, and where a document is empty.
+// Encodes {"prompt": .., "chosen": .., "rejected": ..}, whose values are texts, and trains on the
+// answers. Throws Error, naming the missing field, and if a document is empty. The caller adds the
+// file and line to the error.
 PairDocuments pair_of_texts(const Tokenizer&, const nlohmann::json&);
 
-// Are the targets the same ids? A document's first id is none, as nothing predicts it.
+// Returns true if both documents have the same target ids. A document's first id is never a target,
+// because nothing predicts it.
 bool same_answers(const PairDocuments&);
 
 }  // namespace trireme

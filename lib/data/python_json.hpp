@@ -1,5 +1,5 @@
 #pragma once
-// JSON as Python's json.dumps writes it, which is what chat templates make of calls of tools.
+// JSON exactly as Python's json.dumps writes it, because chat templates write tool calls that way.
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -9,17 +9,17 @@
 
 namespace trireme {
 
-// Names of members and numbers of elements, from the outermost.
+// The path of a value in a JSON text: member names and element indices, outermost first.
 using JsonPlace = std::vector<std::string>;
 
-// Of a text that parse_json takes: the values at the places that are asked for, each written as
-// json.dumps(value, ensure_ascii=False) does, members in their order.
+// Parses `text` and returns the values at the paths for which `asked` returns true. Each value is
+// written as json.dumps(value, ensure_ascii=False) does, with members in their original order.
 std::map<JsonPlace, std::string> python_json(std::string_view text,
                                              const std::function<bool(const JsonPlace&)>& asked);
 
-// json.dumps(text, ensure_ascii=False).
+// Returns json.dumps(text, ensure_ascii=False).
 std::string python_json_text(std::string_view text);
-// What json.dumps(.., indent=spaces) makes of a value that python_json wrote.
+// Reformats a value that python_json wrote, as json.dumps(.., indent=spaces) does.
 std::string indented_json(std::string_view json, std::size_t spaces);
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
-// What a fixed model makes of the documents of token files: the reference of preferences
-// (lib/train/preference.hpp), computed once and kept in a file (lib/io/scores_file.hpp).
+// Losses of a reference model on the documents of token files. Preference training
+// (lib/train/preference.hpp) compares with them. They are computed once and stored in a file
+// (lib/io/scores_file.hpp).
 //   D documents
 #include <cstdint>
 #include <span>
@@ -12,30 +13,33 @@
 
 namespace trireme {
 
-// Of one token file, by its documents' begins, ascending.
+// Losses of the documents in one token file, in ascending order of `begin_D`.
 struct FileLosses {
-  std::string file;                             // as it was named
-  std::string identity;                         // identity_text of it
-  std::vector<std::int64_t> begin_D, inputs_D;  // as of PackedDocument
-  std::vector<double> loss_D;  // minus the log-probability of the targets that count, natural
+  std::string file;                             // path of the token file
+  std::string identity;                         // identity_text of the token file
+  std::vector<std::int64_t> begin_D, inputs_D;  // as in PackedDocument
+  // Negative log-probability, in nats, summed over the targets that count.
+  std::vector<double> loss_D;
   bool operator==(const FileLosses&) const = default;
 };
 
+// Losses for several token files, and how they were computed.
 struct ReferenceLosses {
-  std::string source;        // the file of them, for messages
-  std::string model;         // identity_of_weights of the checkpoint
-  std::string checkpoint;    // where it was
-  std::string compute;       // name of the type that it was computed in
-  std::int64_t context = 0;  // tokens of a sample: longer pairs have no scores
+  std::string source;      // path of the scores file, for messages
+  std::string model;       // identity_of_weights of the checkpoint
+  std::string checkpoint;  // path of the checkpoint
+  std::string compute;     // name of the compute type
+  // Tokens per sample. Pairs longer than this have no losses.
+  std::int64_t context = 0;
   std::vector<FileLosses> files;
   bool operator==(const ReferenceLosses&) const = default;
 };
 
-// A hash of what identity_of says (lib/data/same_files.hpp).
+// Returns a hash of identity_of(file) (lib/data/same_files.hpp).
 std::string identity_text(const TokenFile&);
 
-// The losses of these documents of a file. Throws Error where there is none of this file, with what
-// it holds, or of one of them.
+// Returns the losses of `documents`, which belong to the given file. Throws Error if there are no
+// losses for this file, listing the files that there are, or if a document has none.
 std::vector<double> losses_for(const ReferenceLosses&, const TokenFile&,
                                std::span<const PackedDocument>);
 

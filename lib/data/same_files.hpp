@@ -1,7 +1,7 @@
 #pragma once
-// Each rank reads the token files at the deck's paths on its own node, where they may be copies on
-// a local disk. With copies that differ, the ranks that share a sample would have unlike tokens of
-// it.
+// Checks that all ranks read the same token files. Each rank reads the deck's paths on its own
+// node, where the files may be local copies. If copies differed, ranks that share a sample would
+// read different tokens.
 #include <span>
 #include <string>
 #include <utility>
@@ -12,14 +12,14 @@
 
 namespace trireme {
 
-// What identifies a token file, by name: size, every field and hash of its header, and, if the
-// header has no hash of the contents, a hash of 64 blocks of 1 MiB spread over them (of all of them
-// if they are smaller).
+// Properties that identify a token file, as pairs of name and value: its size, the fields of its
+// header, and a hash of its contents. If the header has no hash, 64 blocks of 1 MiB, evenly spaced,
+// are hashed. Smaller files are hashed completely.
 using FileIdentity = std::vector<std::pair<std::string, std::string>>;
 FileIdentity identity_of(const TokenFile&);
 
-// Collective. SharedError unless all ranks have the same files: it names the first rank and file
-// that differ from rank 0's, the hosts, and what differs.
+// Throws SharedError unless all ranks have the same files. The error names the first rank and file
+// that differ from rank 0's, both hosts, and the difference. Collective.
 void require_same_files(const Communicator& world, std::span<const TokenFile> mine);
 
 }  // namespace trireme

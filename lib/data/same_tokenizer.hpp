@@ -1,24 +1,27 @@
 #pragma once
-// Tokenizers that come from several places: from token files, and from the model that goes on with
-// them.
+// Compares and merges tokenizers from several sources, such as token files and the model that
+// continues training on them.
 #include <string_view>
 
 #include "lib/data/tokenizer.hpp"
 
 namespace trireme {
 
-// Do the ids of both mean the same texts? One may have more ids than the other. Kind none, of
-// imported ids, is compatible with all. Error for a damaged one, naming whose it is.
+// Returns true if the ids of both tokenizers mean the same texts. One may have more ids than the
+// other. Kind none (imported ids) is compatible with every tokenizer. Throws Error, naming
+// `where_a` or `where_b`, if a tokenizer is damaged.
 bool compatible(const TokenizerSpec& a, std::string_view where_a, const TokenizerSpec& b,
                 std::string_view where_b);
 
-// What two compatible ones know together: the one with more ids; of one tokenizer.json with other
-// files beside it, all of these, `first` coming first, and every end of a text that one of them
-// knows. The chat template is the first's, if it has one.
+// Merges two compatible tokenizers. If their tokenizer.json files differ, returns the tokenizer
+// with more ids. If only other files differ, returns all files of both, preferring `first`, and all
+// end-of-text ids of both. The chat template is that of `first` if it has one, otherwise that of
+// `second`.
 TokenizerSpec merged(const TokenizerSpec& first, const TokenizerSpec& second);
 
-// With one more id that ends a text (`Tokenizer::ends`): in generation_config.json, where other
-// programs look for it. Of Hugging Face's kind alone; others stay as they are.
+// Returns the spec with `id` added to the ids that end a text (Tokenizer::ends). The id is stored
+// in generation_config.json, where other programs look for it. Only Hugging Face tokenizers are
+// changed.
 TokenizerSpec with_end(const TokenizerSpec&, std::int32_t id);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Cuts text and JSON lines into items of bounded size to be encoded independently.
+// Divides text and JSON lines into items of bounded size, which can be encoded independently.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,50 +14,57 @@
 
 namespace trireme {
 
-// What one thread takes at a time.
+// Approximate size of the item that a thread encodes at a time.
 inline constexpr std::size_t item_bytes = std::size_t{1} << 18;
-// The longest text encoded in one call: SentencePiece's time a byte grows with the length, and it
-// needs some hundred times the length in memory, for each thread. Longer documents are cut at a
-// line end, else before a space, else between two characters.
+// Maximum length of a text that is encoded in one call, in bytes. SentencePiece's time per byte
+// grows with the length, and each thread needs several hundred times the length in memory. Longer
+// documents are cut after a line end, otherwise before a space, otherwise between two characters.
 inline constexpr std::size_t piece_bytes = std::size_t{1} << 14;
-// A line of JSON is parsed whole.
+// Maximum length of a line of JSON, in bytes. Each line is parsed as a whole.
 inline constexpr std::size_t longest_line = std::size_t{1} << 25;
 
-// Where to cut `text`, longer than `limit`: a place in [1, limit].
+// Returns where to cut a `text` that is longer than `limit`: a position in [1, limit].
 std::size_t cut_place(std::string_view text, std::size_t limit);
-// As Tokenizer::cut.
+// A function that cuts text like Tokenizer::cut.
 using Cutter = std::function<std::optional<std::size_t>(std::string_view text, std::size_t limit)>;
 
 enum class PieceKind : std::uint8_t { document, json_lines };
 
+// A byte range of an item's text: a document, a part of one, or several JSON lines.
 struct TextPiece {
   PieceKind kind = PieceKind::document;
-  std::size_t begin = 0, end = 0;  // in the item's text
+  std::size_t begin = 0, end = 0;
   TextPlace place = TextPlace::start;
   bool ends_document = true;
-  std::int64_t first_line = 0;  // json_lines: of this piece in its file, from 1
-  std::string file;             // for messages
+  // Number of the first line in its file, from 1. Only for json_lines.
+  std::int64_t first_line = 0;
+  std::string file;
 };
 
+// A text to be encoded by one thread, with the pieces it consists of.
 struct TextItem {
   std::string text;
   std::vector<TextPiece> pieces;
 };
 
-// Whether a file must look like text, or is taken as it is.
+// Whether a file must look like text (`checked`) or is accepted unchecked (`taken`).
 enum class Contents : std::uint8_t { checked, taken };
 
-// Collects pieces of one file after the other into items of about item_bytes.
+// Collects pieces of consecutive files into items of about item_bytes and passes them to `emit`.
 class TextSource {
  public:
   explicit TextSource(std::function<void(TextItem)> emit, std::size_t longest = longest_line,
                       Cutter cut = cut_place)
       : emit_(std::move(emit)), longest_line_(longest), cut_(std::move(cut)) {}
 
-  // Throws Error where more than the longest line cannot be cut, and for what is no text.
+  // Adds a file that is one document. Throws Error if `checked` contents are not text, or if a part
+  // as long as `longest` cannot be cut.
   void add_text(InputFile&, Contents = Contents::taken);
-  void add_json_lines(InputFile&);  // throws Error for a line that is longer
-  void finish();                    // emits what is left
+  // Adds a file of JSON lines. Throws Error if a line is longer than `longest`.
+  void add_json_lines(InputFile&);
+  // Emits the last, incomplete item.
+  void finish();
+  // Returns the number of bytes read.
   std::int64_t bytes() const { return bytes_; }
 
  private:

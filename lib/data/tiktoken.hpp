@@ -1,6 +1,7 @@
 #pragma once
-// Tables of tiktoken, a token in base64 and its rank a line, as files of a Hugging Face tokenizer.
-// The table names neither the pattern that splits text nor the special tokens; an encoding does.
+// Converts tiktoken's tables to files of a Hugging Face tokenizer. A table lists tokens in base64
+// with their ranks, one per line. The pattern that splits text and the special tokens are not in
+// the table; they are known per encoding.
 #include <string>
 #include <string_view>
 
@@ -8,11 +9,12 @@
 
 namespace trireme {
 
-// Names of known encodings: "gpt2, cl100k, llama3".
+// Returns the names of known encodings: "gpt2, cl100k, llama3".
 std::string tiktoken_encodings();
-// Whether a file that begins like this is such a table.
+// Returns true if a file that begins with `beginning` is a tiktoken table.
 bool is_tiktoken(std::string_view beginning);
-// tokenizer.json and tokenizer_config.json. Throws Error naming `where`.
+// Returns a tokenizer.json and a tokenizer_config.json. Throws Error, naming `where`, if the
+// encoding is unknown or the table does not match it.
 HfFiles tiktoken_files(std::string_view table, std::string_view encoding, const std::string& where);
 
 }  // namespace trireme

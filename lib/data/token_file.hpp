@@ -1,7 +1,7 @@
 #pragma once
-// Files of token ids in Trireme's own format (docs/token_file.md): a header of 256 bytes, the
-// tokens, an optional target mask of one bit a token, and the tokenizer and the chat template they
-// were made with.
+// Files of token ids in Trireme's own format (docs/token_file.md). A file consists of a header of
+// 256 bytes, the tokens, an optional mask with one bit per token, the tokenizer, and the chat
+// template.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,22 +17,28 @@
 
 namespace trireme {
 
+// The header of a token file.
 struct TokenFileHeader {
   static constexpr std::size_t bytes = 256;
   static constexpr std::uint32_t version = 1, version_with_chat = 2, version_of_pairs = 3;
 
   std::int32_t token_bytes = 2;  // 2 or 4
   std::int64_t count = 0;        // tokens
-  std::int64_t vocab = 0;        // every id is below it
-  std::int64_t largest = 0;      // largest id that occurs
+  // Every id is below this number.
+  std::int64_t vocab = 0;
+  // Largest id in the file.
+  std::int64_t largest = 0;
   std::optional<std::int32_t> separator;
-  std::int64_t documents = 0;  // 0: unknown
+  std::int64_t documents = 0;  // 0 if unknown
   bool has_mask = false;
   TokenizerKind tokenizer = TokenizerKind::none;
   std::int64_t tokenizer_bytes = 0;
-  std::int64_t chat_bytes = 0;  // of the chat template; 0: there is none
-  bool pairs = false;           // of documents: each one chosen, the next one rejected
-  Hash128 payload_hash;         // of everything behind the header; zero: not hashed
+  // Size of the chat template. 0 if there is none.
+  std::int64_t chat_bytes = 0;
+  // Documents alternate between chosen and rejected answers of preference pairs.
+  bool pairs = false;
+  // Hash of everything after the header. Zero if there is no hash.
+  Hash128 payload_hash;
 
   std::int64_t mask_bytes() const { return has_mask ? (count + 7) / 8 : 0; }
   std::int64_t mask_offset() const {
@@ -43,21 +49,23 @@ struct TokenFileHeader {
   std::int64_t file_bytes() const { return chat_offset() + chat_bytes; }
 
   std::array<std::byte, bytes> encoded() const;
-  // Reads the first bytes of `file`, which is `file_bytes` long. Throws Error, naming the file and
-  // what to do, when they are not a header of a known version that agrees with itself and the size.
+  // Reads a header from `first_bytes`, the beginning of `file`, which is `file_bytes` long. Throws
+  // Error, naming the file and what to do, if the version is unknown or the header contradicts
+  // itself or the file's size.
   static TokenFileHeader decode(std::span<const std::byte> first_bytes, std::int64_t file_bytes,
                                 const std::filesystem::path& file);
 };
 
-// Does a file begin as those of this format do? False for one that cannot be read.
+// Returns true if the file begins like a token file. Returns false if it cannot be read.
 bool is_token_file(const std::filesystem::path&);
 
-// What `verify` compared with: files of other writers may have no hash.
+// What TokenFile::verify checked. Files of other programs may have no hash.
 enum class Verified : std::uint8_t { hash_and_ids, ids_only };
 
-// A token file open for reading, from any number of threads. Opening reads only the header and the
-// file's size. Copies share the descriptor. It is not mapped into memory, so that an I/O error or a
-// truncated file is an Error that names the file, and no signal.
+// A token file that is open for reading. All functions may be called from several threads at once.
+// Opening reads only the header. Copies share the file descriptor. The file is not mapped into
+// memory, so that an I/O error or a truncated file causes an Error that names the file, and not a
+// signal.
 class TokenFile {
  public:
   explicit TokenFile(const std::filesystem::path&);
@@ -66,18 +74,19 @@ class TokenFile {
   const TokenFileHeader& header() const { return header_; }
   std::int64_t count() const { return header_.count; }
 
-  // Copies tokens [begin, begin + ids.size()). Throws Error naming file, position and id when one
-  // is above the header's largest.
+  // Copies tokens [begin, begin + ids.size()). Throws Error, naming file, position and id, if an id
+  // exceeds the header's `largest`.
   void read(std::int64_t begin, std::span<std::int32_t> ids) const;
-  // Whether tokens [begin, begin + n) count in the loss when they are predicted; all do in files
-  // without a mask.
+  // Returns, for each of tokens [begin, begin + n), whether it counts in the loss when it is
+  // predicted. Without a mask, all tokens count.
   std::vector<bool> targets(std::int64_t begin, std::int64_t n) const;
-  TokenizerSpec tokenizer() const;  // with the chat template
+  // Returns the tokenizer and chat template.
+  TokenizerSpec tokenizer() const;
 
-  // Reads the whole file. Throws Error when its hash, an id or the largest id is not what the
-  // header says.
+  // Reads the whole file. Throws Error if the hash or the largest id differs from the header's, or
+  // if an id exceeds the largest.
   Verified verify() const;
-  // Of bytes [begin, end) of the file.
+  // Returns the hash of bytes [begin, end) of the file.
   Hash128 hash_of(std::int64_t begin, std::int64_t end) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// Writes a token file of any length as a stream. The file appears under its name only when
-// `finish` has written the header and everything is on the disk (lib/base/draft.hpp).
+// Writes a token file of any length as a stream. The file appears under its name only after
+// `finish` has written the header and all data is on the disk (lib/base/draft.hpp).
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -19,42 +19,45 @@ namespace trireme {
 
 enum class TargetMask : std::uint8_t { absent, present };
 
-// Do two documents in a row, chosen and rejected, belong together?
+// Whether documents are independent, or alternate between the chosen and rejected answers of pairs.
 enum class Documents : std::uint8_t { single, pairs };
 
-// Tokens of a piece of text, in the file's width, ready to be appended.
+// Tokens in the width of the file, ready to be appended to it.
 struct PackedTokens {
-  std::vector<std::byte> tokens;      // little-endian u16 or u32
-  std::vector<std::uint8_t> targets;  // 1 or 0 a token when the file has a mask, else empty
+  std::vector<std::byte> tokens;  // little-endian u16 or u32
+  // 1 or 0 per token. Empty if the file has no mask.
+  std::vector<std::uint8_t> targets;
   std::int64_t count = 0;
-  std::int64_t largest = 0;  // 0 when count is 0
+  std::int64_t largest = 0;
 
-  // Appends ids narrowed to `token_bytes`; throws Error (without a place) for an id that
-  // does not fit.
+  // Appends ids, narrowed to `token_bytes`. Throws Error if an id does not fit. The caller adds the
+  // place to the error.
   void append(std::span<const std::int32_t> ids, int token_bytes);
 };
 
+// A token file that is being written.
 class TokenWriter {
  public:
-  // Throws Error when the file cannot be created, or what is there stays: what is no token file
-  // does so always.
+  // Creates a temporary file. Throws Error if it cannot be created, or if `path` already exists.
+  // With `ExistingFile::replaced`, an existing token file is allowed, but no other file.
   TokenWriter(const std::filesystem::path&, ExistingFile, int token_bytes, TargetMask);
 
   int token_bytes() const { return header_.token_bytes; }
   std::int64_t count() const { return header_.count; }
   std::int64_t largest() const { return header_.largest; }
 
-  // Throws Error when the disk is full or fails.
+  // Throws Error if the disk is full or fails.
   void append(const PackedTokens&);
 
-  // Publishes the file; without it, the destructor removes everything. `vocab` is above every id
-  // appended, `separator` below it. Throws Error when the disk fails, and when another file has got
-  // the name meanwhile, which stays.
+  // Writes the header and publishes the file under its name. `vocab` must exceed every appended id
+  // and the separator. Throws Error if the disk fails, or if another file has meanwhile appeared
+  // under the name and must not be replaced. If `finish` is never called, the destructor removes
+  // everything.
   void finish(std::int64_t vocab, std::optional<std::int32_t> separator, std::int64_t documents,
               const TokenizerSpec&, Documents = Documents::single);
 
  private:
-  // Written from front to back.
+  // A temporary file, written from front to back.
   struct Part {
     Draft draft;
     PosixFile file;
@@ -71,14 +74,15 @@ class TokenWriter {
   std::filesystem::path path_;
   ExistingFile existing_;
   std::unique_ptr<Part> part_;
-  std::unique_ptr<Part> mask_part_;  // the mask follows all the tokens
+  // The mask is written to a file of its own, because it follows all the tokens.
+  std::unique_ptr<Part> mask_part_;
   TokenFileHeader header_;
   Hasher hasher_;
-  std::vector<std::byte> mask_;  // bits not yet in mask_part_
-  std::int64_t mask_bits_ = 0;   // in mask_
+  std::vector<std::byte> mask_;  // bits that are not yet in mask_part_
+  std::int64_t mask_bits_ = 0;   // number of bits in mask_
 };
 
-// Bytes a token for a vocabulary.
+// Returns the bytes per token for a vocabulary of this size.
 constexpr int token_bytes_for(std::int64_t vocab) {
   return vocab <= 65536 ? 2 : 4;
 }

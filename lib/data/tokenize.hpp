@@ -1,6 +1,6 @@
 #pragma once
-// Makes a token file out of text, JSON lines, or the token files of other programs. Memory stays
-// under 1 GB for inputs of any size, and the output does not depend on the number of threads.
+// Makes a token file from text, JSON lines, or other programs' token files. Memory stays below 1 GB
+// for inputs of any size. The output does not depend on the number of threads.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -13,57 +13,67 @@
 
 namespace trireme {
 
+// The format of the inputs.
 enum class InputFormat : std::uint8_t {
-  by_name,  // *.jsonl and *.ndjson are JSON lines, all else text
+  // *.jsonl and *.ndjson are JSON lines; all other files are text.
+  by_name,
   text,     // each file is one document
   jsonl,    // each line is an object and one document
-  raw_u16,  // ids and nothing else
+  raw_u16,  // ids without a header
   raw_u32,
   llmc,      // llm.c's .bin
   megatron,  // Megatron's .bin and .idx
-  npy,       // a numpy array of one dimension
-  nanogpt,   // nanoGPT's .bin: raw_u16
+  npy,       // one-dimensional numpy array
+  nanogpt,   // nanoGPT's .bin, the same as raw_u16
 };
 
 struct TokenizeOptions {
-  std::vector<std::string> inputs;  // as expand_inputs takes them
+  std::vector<std::string> inputs;  // patterns for expand_inputs
   std::filesystem::path output;
-  ExistingFile existing = ExistingFile::stays;  // what becomes of one of the output's name
+  // What happens to an existing file at `output`.
+  ExistingFile existing = ExistingFile::stays;
   InputFormat format = InputFormat::by_name;
-  // JSON lines: the field that holds the text; or, when prompt and completion are named, the
-  // fields of both: then only the completion and the separator are targets.
+  // For JSON lines: `field` is the field that contains the text. If `prompt` and `completion` are
+  // set, they are the fields of both texts, and only the completion and the separator are targets.
   std::string field = "text", prompt, completion;
-  // JSON lines: each is a conversation, written as this says; only what its assistant says is a
-  // target. Not owned; with_tokens_of(tokenizer).
+  // For JSON lines: if set, each line is a conversation that is written with this template, and
+  // only the assistant's turns are targets. The pointer is not owned. The template must come from
+  // with_tokens_of(tokenizer).
   const ChatTemplate* chat = nullptr;
-  // JSON lines: each is a pair of answers to one prompt, chosen and rejected, which become two
-  // documents: {"prompt": .., "chosen": .., "rejected": ..}, texts, or with `chat` lists of
-  // messages. Only what the two do not share is a target.
+  // For JSON lines: each line is a preference pair {"prompt": .., "chosen": .., "rejected": ..},
+  // and becomes two documents. The values are texts, or lists of messages if `chat` is set. The
+  // messages that both answers share are not targets.
   bool preference = false;
-  std::string chat_file{};                // what the output keeps of it: chat_template_text
-  const Tokenizer* tokenizer = nullptr;   // not owned; required for text, stored beside ids
-  std::optional<std::int32_t> separator;  // written after each document; none: nothing is
-  // Ids are below it; none: the tokenizer's, without one the largest id + 1.
+  // The chat template as stored in the output (chat_template_text).
+  std::string chat_file{};
+  // Not owned. Required for text. For imported ids it is only stored in the output.
+  const Tokenizer* tokenizer = nullptr;
+  // Id written after each document. If absent, nothing is written.
+  std::optional<std::int32_t> separator;
+  // Vocabulary size. If absent, the tokenizer's, or without a tokenizer the largest id plus 1.
   std::optional<std::int64_t> vocab;
-  int threads = 0;  // 0: all that the process may use
+  // 0 uses all CPUs available to the process.
+  int threads = 0;
 };
 
-// Pairs of which both answers are the same tokens: they teach nothing and are left out.
+// Preference pairs whose answers have the same tokens. They teach nothing and are left out.
 struct SamePairs {
   std::int64_t count = 0;
-  std::string first{};  // file:line
+  std::string first{};  // "file:line" of the first such pair
 };
 
+// Statistics of a tokenization.
 struct TokenizeSummary {
   std::int64_t files = 0, documents = 0, tokens = 0, bytes = 0;  // bytes of input
   std::int64_t vocab = 0;
-  std::optional<std::int64_t> learnt = {};  // tokens that count in the loss, where not all do
+  // Number of tokens that count in the loss. Absent if all do.
+  std::optional<std::int64_t> learnt = {};
   SamePairs same = {};
   double seconds = 0;
 };
 
-// Throws Error naming file and place, and where nothing is there to be learnt; the output then
-// stays as it was.
+// Writes the token file. Throws Error, naming file and line, if an input is invalid. Also throws
+// Error if there are no tokens or no targets. After an error, an existing output is unchanged.
 TokenizeSummary tokenize(const TokenizeOptions&);
 
 }  // namespace trireme

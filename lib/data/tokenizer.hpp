@@ -1,6 +1,6 @@
 #pragma once
-// Text to token ids and back. Token files and checkpoints contain their tokenizer as a
-// TokenizerSpec, so a trained model does not need the tokenizer's file.
+// Conversion of text to token ids and back. Token files and checkpoints contain their tokenizer as
+// a TokenizerSpec, so that a trained model does not need the tokenizer's file.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-// The numbers are part of the token file's format.
+// The kind of a tokenizer. The numbers are part of the token file's format.
 enum class TokenizerKind : std::uint32_t {
   none = 0,
   bytes = 1,
@@ -23,76 +23,81 @@ enum class TokenizerKind : std::uint32_t {
   huggingface = 3
 };
 
+// Returns the name of a kind.
 std::string_view name_of(TokenizerKind);
-// The kind of this name; none, when it is no kind's.
+// Returns the kind with this name, or none if there is no such kind.
 TokenizerKind kind_named(std::string_view);
-// Whether a spec of this kind holds more than its kind.
+// Returns true if a spec of this kind has `bytes`.
 bool has_contents(TokenizerKind);
 
+// A tokenizer in serialized form.
 struct TokenizerSpec {
   TokenizerKind kind = TokenizerKind::none;
-  // sentencepiece: the serialised model. huggingface: a JSON object of file names and the files'
-  // texts, byte for byte: "tokenizer.json" and what else of tokenizer_files there was beside it.
-  // Empty for the others.
+  // For sentencepiece, the serialized model. For huggingface, a JSON object that maps file names to
+  // the unchanged texts of the files: "tokenizer.json" and those of tokenizer_files that exist.
+  // Empty for other kinds.
   std::string bytes;
-  // The chat template that conversations were written with, as a file has it
-  // (lib/data/chat_template_file.hpp); empty: none. It makes no other ids.
+  // The chat template with which conversations were written, as the text of its file
+  // (lib/data/chat_template_file.hpp). Empty if there is none. It does not affect the ids of texts.
   std::string chat{};
 
-  // "none", "bytes" or "<kind>:<XXH3-128>" of what makes ids: SentencePiece's model, the
-  // tokenizer.json, whatever is beside it. Equal texts, equal ids.
+  // Returns "none", "bytes" or "<kind>:<XXH3-128>". The hash covers only the parts that affect ids:
+  // SentencePiece's model, or tokenizer.json. Tokenizers with equal identities produce equal ids.
   std::string identity() const;
   bool operator==(const TokenizerSpec&) const = default;
 };
 
-// A text's position in its document. SentencePiece puts a space before the first word of what it
-// encodes; a text that continues a document must not get one.
+// Whether a text begins a document or continues one. SentencePiece puts a space before the first
+// word of a text. A continuation must not get this space.
 enum class TextPlace : std::uint8_t { start, continuation };
 
-// Encoding and decoding are safe from several threads at once.
+// A tokenizer. Encoding and decoding may be called from several threads at once.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
   // Appends the ids of `text`.
   virtual void encode(std::string_view text, TextPlace, std::vector<std::int32_t>& ids) const = 0;
-  // Where a text longer than `limit` is cut to be encoded in parts, a place in [1, limit]; none:
-  // only the whole text has its ids. Unless a tokenizer knows better, after a line end, which
-  // changes no ids but those of models with pieces that cross line ends.
+  // Returns where to cut a text that is longer than `limit` so that its parts can be encoded
+  // separately: a position in [1, limit]. Returns nullopt if only the whole text has the right ids.
+  // The default cuts after a line end. This changes ids only for models with pieces that cross line
+  // ends.
   virtual std::optional<std::size_t> cut(std::string_view text, std::size_t limit) const;
-  // Throws Error for an id outside the vocabulary.
+  // Throws Error if an id is outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
-  // Above every id.
+  // Returns the vocabulary size. Every id is below it.
   virtual std::int32_t vocab() const = 0;
-  // The id written after each document unless the user names another; bytes: 0.
+  // Returns the id that is written after each document by default. For bytes it is 0.
   virtual std::optional<std::int32_t> separator() const = 0;
-  // Ids behind which a model that writes has come to an end: the separator, and what its
-  // generation_config.json says, as the token that ends a turn.
+  // Returns the ids that end generation: the separator and the end ids of generation_config.json,
+  // such as the token that ends a turn.
   virtual std::vector<std::int32_t> ends() const {
     const auto own = separator();
     return own ? std::vector{*own} : std::vector<std::int32_t>();
   }
   virtual const TokenizerSpec& spec() const = 0;
-  // The token that is named as a text's begin (bos_token), whether or not texts get it.
+  // Returns the begin-of-text token (bos_token), whether or not encoded texts begin with it.
   virtual std::optional<std::int32_t> begin() const { return std::nullopt; }
-  // Ids that a document begins with, before those of its text: what the post-processor of a
-  // tokenizer.json puts there, as a begin-of-text id.
+  // Returns the ids with which a document begins, before the ids of its text. The post-processor of
+  // a tokenizer.json defines them, for example a begin-of-text id.
   virtual std::vector<std::int32_t> prefix() const { return {}; }
-  // The id of one token by its text, as "<|im_end|>" or a word of the vocabulary.
+  // Returns the id of the token with this text, for example "<|im_end|>" or a word of the
+  // vocabulary.
   virtual std::optional<std::int32_t> id_of(std::string_view) const { return std::nullopt; }
-  // Texts of tokens that are no text of their own: they stand for a begin, an end, a turn.
+  // Returns the texts of special tokens, such as those for the beginning, the end or a turn.
   virtual std::vector<std::string> special_tokens() const { return {}; }
-  // Bytes of text that a token stands for, none where that is not known. The first token of a text
-  // may stand for a space, too, that the text does not have.
+  // Returns the number of text bytes that a token represents, or nullopt if it is not known. The
+  // first token of a text may include a space that the text does not have.
   virtual std::optional<std::size_t> text_bytes(std::int32_t) const { return std::nullopt; }
-  // Appends the ids of a whole text in which each of `marked`, in order, is the text of one token
-  // and becomes its id; gives where in `ids` each of these is. Elsewhere the texts of special
-  // tokens are text like any other: Error (without a place) where the tokenizer cannot keep them
-  // apart.
+  // Appends the ids of a whole text. Each span in `marked`, in ascending order, is the text of one
+  // token and becomes that token's id. Outside these spans, the texts of special tokens are encoded
+  // as plain text. Returns the index in `ids` of each marked token. Throws Error if the tokenizer
+  // cannot encode the text of a special token as plain text. The caller adds the place to the
+  // error.
   virtual std::vector<std::size_t> encode_marked(std::string_view text,
                                                  std::span<const TextSpan> marked,
                                                  std::vector<std::int32_t>& ids) const;
-  // The text of one of tokenizer_files.
+  // Returns the text of a file in tokenizer_files, or nullopt if the tokenizer does not contain it.
   virtual std::optional<std::string> file(std::string_view) const { return std::nullopt; }
 
   std::vector<std::int32_t> encode(std::string_view text) const {
@@ -102,34 +107,38 @@ class Tokenizer {
   }
 };
 
-// Appends the ids of a text, cut where the tokenizer lets it into parts that take little memory.
+// Appends the ids of a text. The text is cut where the tokenizer allows it, so that memory stays
+// small.
 void encode_in_pieces(const Tokenizer&, std::string_view text, TextPlace,
                       std::vector<std::int32_t>& ids);
 
-// What a model is to continue: a document's beginning. Of an empty text what a document begins
-// with, or the separator behind the one before; empty where the tokenizer has neither.
+// Returns the ids of a prompt, which begins a document. For an empty text, returns the ids with
+// which a document begins, or otherwise the separator that ends the previous document. Returns an
+// empty vector if the tokenizer has neither.
 std::vector<std::int32_t> prompt_ids(const Tokenizer&, std::string_view text);
 
-// One id for each byte, vocabulary 256. Byte 0 does not occur in text, so it separates documents.
+// Returns a tokenizer with one id per byte and a vocabulary of 256. Byte 0 does not occur in text,
+// so it is the separator.
 std::unique_ptr<Tokenizer> bytes_tokenizer();
-// Reads a SentencePiece .model file; throws Error when it is missing or no model.
+// Reads a SentencePiece .model file. Throws Error if it is missing or not a model.
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model);
-// Files of a Hugging Face model's folder that say how text becomes ids. The first must be there.
+// Files in a Hugging Face model's folder that determine how text becomes ids. The first file must
+// exist.
 inline constexpr std::string_view tokenizer_files[] = {
     "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json",
     "generation_config.json"};
-// Reads a tokenizer.json with the files beside it, or a folder that holds them; throws Error naming
-// what is missing, damaged, or not supported here.
+// Reads a tokenizer.json and the files next to it, or a folder that contains them. Throws Error,
+// naming the file, if one is missing, damaged or not supported.
 std::unique_ptr<Tokenizer> huggingface_tokenizer(const std::filesystem::path&);
-// Reads a table of tiktoken; `encoding` says whose it is: gpt2, cl100k or llama3.
+// Reads a tiktoken table. `encoding` names its encoding: gpt2, cl100k or llama3.
 std::unique_ptr<Tokenizer> tiktoken_tokenizer(const std::filesystem::path& table,
                                               std::string_view encoding);
-// Reads what a path holds, which is recognized from its contents: a folder or tokenizer.json, a
-// table of tiktoken, or a SentencePiece model. "bytes" is the tokenizer of bytes.
+// Reads a tokenizer and recognizes its format from its contents: a folder or tokenizer.json, a
+// tiktoken table, or a SentencePiece model. "bytes" returns the bytes tokenizer.
 std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path_or_bytes,
                                         std::string_view tiktoken_encoding = "");
-// From the spec in a token file or checkpoint (`where`, for messages). Throws Error for kind none
-// and for a damaged model.
+// Makes a tokenizer from the spec in a token file or checkpoint. `where` names that source in error
+// messages. Throws Error if the kind is `none` or the model is damaged.
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec&, std::string_view where);
 
 }  // namespace trireme
