@@ -1,5 +1,6 @@
 #pragma once
-// The contents of a checkpoint. Documented for users in docs/checkpoint.md.
+// The contents of a checkpoint: descriptions of its files, parameters and run state.
+// docs/checkpoint.md documents the format for users.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,36 +13,46 @@
 
 namespace trireme {
 
-// Elements [begin, begin + count) of one parameter, flat in row-major order, held by one rank.
+// The elements [begin, begin + count) of one parameter's array, flat in row-major order, that one
+// rank stores.
 struct ParamSlice {
-  std::string name;   // of the parameter
-  std::string array;  // weights_array or another: the HDF5 group
-  Shape shape;        // of the whole parameter
+  std::string name;  // name of the parameter
+  // HDF5 group: weights_array or the name of an array of optimizer state.
+  std::string array;
+  // Shape of the whole parameter.
+  Shape shape;
   std::int64_t begin = 0, count = 0;
   DType dtype = DType::f32;  // f32 or f64
   bool operator==(const ParamSlice&) const = default;
 };
 
-// What a run remembers beside its numbers. In files it is an object of texts, "extra", without
-// those that are empty or 0; what has another name there is ignored
-// and not written again.
+// Further state of a run, stored in checkpoints as a JSON object of texts called "extra". Members
+// that are empty or 0 are omitted. Unknown names in the object are ignored and not written again.
 struct RunExtra {
-  std::string evaluation, history;  // the newest rows of the tables
-  std::int64_t history_begins = 0;  // with this step; 0: not known
-  std::string machine;              // its kind (kernels/open), which outcome.json names as well
-  // How the order of few samples is drawn. Checkpoints without it drew it by
-  // Permutation's network (lib/data/order.hpp).
+  // Newest rows of evaluation.csv and history.csv.
+  std::string evaluation, history;
+  // First step in history.csv. 0 if unknown.
+  std::int64_t history_begins = 0;
+  // Kind of machine (kernels/open), as in outcome.json.
+  std::string machine;
+  // Method that draws the order of few samples. If empty, Permutation's network drew it
+  // (lib/data/order.hpp).
   std::string order_of_few;
-  std::int64_t skipped_in_row = 0;  // steps up to this one
-  std::string token_files;          // a hash of what identifies them
-  std::string base;                 // of adapters: identity_of_weights of what they stand beside
-  std::string reference;            // of preferences: the same of what they are compared with
-  std::string teacher;              // of distill: the same of what is learnt from
-  // Of an imported model whose tokenizer's files do not have it: its generation_config.json.
+  // Consecutive skipped steps up to and including this one.
+  std::int64_t skipped_in_row = 0;
+  // Hash of the identity of the token files.
+  std::string token_files;
+  // For LoRA adapters: identity_of_weights of the base model.
+  std::string base;
+  // For preference training: identity_of_weights of the reference model.
+  std::string reference;
+  // For distillation: identity_of_weights of the teacher.
+  std::string teacher;
+  // generation_config.json of an imported model, if its tokenizer does not contain this file.
   std::string generation;
   bool operator==(const RunExtra&) const = default;
 };
-// f(name in files, member) of each.
+// Calls f(name, member), where `name` is the name in files, for each member of RunExtra.
 template <class Extra, class F>
 void each_extra(Extra& e, F f) {
   f("evaluation", e.evaluation);
@@ -57,85 +68,107 @@ void each_extra(Extra& e, F f) {
   f("generation", e.generation);
 }
 
-// A run's state but for the arrays.
+// The state of a run, except for the arrays.
 struct CheckpointMeta {
-  std::int64_t step = 0;     // finished steps
-  std::int64_t samples = 0;  // consumed
+  std::int64_t step = 0;     // number of completed steps
+  std::int64_t samples = 0;  // number of samples consumed
   std::int64_t tokens = 0;
-  std::vector<std::int64_t> skipped;            // steps that were skipped
-  std::map<std::string, std::int64_t> updates;  // by parameter, since its arrays were fresh
+  // Numbers of the skipped steps.
+  std::vector<std::int64_t> skipped;
+  // Optimizer updates of each parameter since its arrays were initialized.
+  std::map<std::string, std::int64_t> updates;
   std::uint64_t seed = 0;
-  std::string deck;     // effective deck, TOML
-  std::string version;  // of the program
-  std::string run;      // identity of the run: all files of a checkpoint have the same
+  // Effective deck, in TOML.
+  std::string deck;
+  // Version of the program.
+  std::string version;
+  // Identifier of the run. All files of a checkpoint contain the same one.
+  std::string run;
   int pipe = 1, data = 1, seq = 1, expert = 1;
-  std::string tokenizer_kind;  // empty: none
-  std::string tokenizer;       // the model's bytes
-  std::string chat_template;   // as its file has it, TOML; empty: none is known
+  // Empty if there is no tokenizer.
+  std::string tokenizer_kind;
+  // TokenizerSpec::bytes.
+  std::string tokenizer;
+  // Text of the chat template's TOML file. Empty if no template is known.
+  std::string chat_template;
   std::int64_t vocab = 0;
   RunExtra extra;
   bool operator==(const CheckpointMeta&) const = default;
 };
 
-// A chunk's elements are stored as they are at byte `at` of the file; HDF5's checksum follows.
+// One chunk of a slice. Its elements are stored unchanged from byte `at` of the file, followed by
+// HDF5's checksum.
 struct ChunkRecord {
   std::int64_t at = 0;
-  Hash128 hash;  // of the elements, without padding and checksum
+  // Hash of the elements, without padding and checksum.
+  Hash128 hash;
   bool operator==(const ChunkRecord&) const = default;
 };
 
+// A slice in a shard file, with its chunks.
 struct SliceRecord {
   ParamSlice slice;
-  std::int64_t chunk_elements = 0;  // of all chunks but the last
+  // Elements in each chunk except the last.
+  std::int64_t chunk_elements = 0;
   std::vector<ChunkRecord> chunks;
   bool operator==(const SliceRecord&) const = default;
 };
 
-// `hash` is that of the file with each chunk's elements replaced by the 16 bytes of their hash
-// (high word first, big-endian): one pass serves file and chunks. Without chunks it is the plain
-// hash.
+// A file of a checkpoint. `hash` is the hash of the file in which each chunk's elements are
+// replaced by the 16 bytes of their own hash (high word first, big-endian). One pass over the file
+// thus computes both hashes. Without chunks, it is the plain hash of the file.
 struct FileRecord {
   std::string name;
   std::int64_t size = 0;
   Hash128 hash;
-  int rank = -1;  // -1: not a shard
+  int rank = -1;  // -1 if the file is not a shard
   std::vector<SliceRecord> slices;
   bool operator==(const FileRecord&) const = default;
 };
 
+// The contents of manifest.json, which lists all files of a checkpoint.
 struct Manifest {
   CheckpointMeta meta;
   std::vector<FileRecord> files;
 };
 
-// What a shard says of its checkpoint, so that a lost manifest can be made again from all of them.
+// The description of a checkpoint that each shard contains. From the records of all shards, a lost
+// manifest can be restored.
 struct ShardRecord {
-  CheckpointMeta meta;  // `extra` is the run's in rank 0's shard alone
-  Hash128 tokenizer;    // of the tokenizer's bytes
+  // Only rank 0's shard contains `extra`.
+  CheckpointMeta meta;
+  // Hash of the tokenizer's bytes.
+  Hash128 tokenizer;
   std::vector<SliceRecord> slices;
 };
 
-// How much of a checkpoint is checked.
+// How thoroughly a checkpoint is checked. Each value includes the previous ones.
 enum class Check : std::uint8_t {
-  sizes,     // and the manifest
-  metadata,  // and every byte but the elements in chunks, which loading checks
-  hashes     // and everything
+  // Checks the manifest and the file sizes.
+  sizes,
+  // Checks every byte except the chunks' elements, which are checked when they are loaded.
+  metadata,
+  // Checks every byte.
+  hashes
 };
 
-// May a parameter have this name? It is that of a dataset in an HDF5 group.
+// Returns true if a parameter may have this name, which must be valid for an HDF5 dataset in a
+// group.
 bool is_dataset_name(std::string_view);
 
-// For sending a rank's record to the rank that publishes.
+// Converts a file record to text and back, to send it to the rank that publishes the checkpoint.
 std::string to_text(const FileRecord&);
 FileRecord parse_file_record(std::string_view text);
 
 std::string to_text(const Manifest&);
-// Error when the text is not a whole, self-consistent manifest. `where` names it in messages. Every
-// parameter is then covered exactly once; the tokenizer's bytes are read from their file later.
+// Parses a manifest. `where` names the text in messages. Throws Error if the text is incomplete or
+// inconsistent. In the result, the slices cover every parameter exactly once, and the tokenizer's
+// bytes are empty because they are in a file of their own.
 Manifest parse_manifest(std::string_view text, std::string_view where);
 
 std::string to_text(const ShardRecord&);
-// `size` is that of the shard's file.
+// Parses the record in a shard. `where` names the text in messages. `size` is the size of the shard
+// file.
 ShardRecord parse_shard_record(std::string_view text, std::string_view where, std::int64_t size);
 
 inline constexpr std::string_view manifest_name = "manifest.json", master_name = "master.h5",

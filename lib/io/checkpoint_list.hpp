@@ -1,6 +1,6 @@
 #pragma once
-// The checkpoints of a run: lists them, finds the newest good one, removes old ones and what
-// interrupted saves left.
+// Lists a run's checkpoints, finds the newest intact one, and removes old checkpoints and the
+// remains of interrupted saves.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -12,52 +12,61 @@
 
 namespace trireme {
 
+// A checkpoint directory and its step.
 struct CheckpointInfo {
   std::filesystem::path directory;
   std::int64_t step = 0;
 };
 
-// Oldest first, including damaged ones and those that an interrupted replacement left under their
-// hidden name; empty if the directory does not exist.
+// Returns all checkpoints, oldest first, including damaged ones. A checkpoint that an interrupted
+// replacement left under its hidden name is included. Returns an empty list if the directory does
+// not exist.
 std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& checkpoints);
 
-// Does a run give this name to a directory of its checkpoints: "step-00000009", one that was set
-// aside, or what an interrupted save or removal leaves?
+// Returns true if a run gives this name to an entry of its checkpoints directory: "step-00000009",
+// a checkpoint that was set aside, or the remains of an interrupted save or removal.
 bool is_checkpoint_entry(std::string_view name);
 
-// The files that one of several checkers reads: every `of`-th from `index` on.
+// One checker's part of the files if several share the work: every `of`-th file, beginning with
+// file `index`.
 struct Share {
   int index = 0, of = 1;
 };
-// What is wrong with a checkpoint, and whether `inspect --repair` may restore it; nothing when it
-// is intact.
+// Returns a description of the damage to a checkpoint, and whether `inspect --repair` may repair
+// it. Returns nullopt if the checkpoint is intact.
 std::optional<std::string> damage_of(const std::filesystem::path& checkpoint, Check, Share = {});
 
+// The result of newest_intact.
 struct NewestIntact {
   std::optional<CheckpointInfo> found;
-  std::vector<std::string> skipped;  // newer ones, each with its reason
+  // Descriptions of newer checkpoints that are damaged.
+  std::vector<std::string> skipped;
 };
+// Finds the newest intact checkpoint.
 NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check);
 
-// A checkpoint directory, or the newest intact checkpoint of a run directory, with a warning for
-// each newer one that is damaged. Error when it is neither.
+// Returns `path` if it is a checkpoint directory. If it is a run directory, returns the newest
+// intact checkpoint and logs a warning for each newer, damaged one. Throws Error if it is neither.
 std::filesystem::path find_checkpoint(const std::filesystem::path&);
 
-// Keeps the newest `keep_last` good ones (by their sizes; 0: all), every step that `keep_every`
-// divides (0: none) and whatever is newer than the oldest of those.
+// Removes old checkpoints. Keeps the newest `keep_last` checkpoints whose files have the right
+// sizes, and everything newer than the oldest of these. Also keeps each step that is a multiple of
+// `keep_every`, unless `keep_every` is 0. If `keep_last` is 0, nothing is removed.
 void prune(const std::filesystem::path& checkpoints, std::int64_t keep_last,
            std::int64_t keep_every);
 
-// For a run that continues from `step`: renames later checkpoints to "left-step-00000009", so that
-// they are not listed; nothing is deleted. Returns their new names.
+// Sets aside the checkpoints after `step`, for a run that continues from there. They are renamed to
+// "left-step-00000009", so that they are not listed, and nothing is deleted. Returns their new
+// names.
 std::vector<std::filesystem::path> set_aside_after(const std::filesystem::path& checkpoints,
                                                    std::int64_t step);
 
-// Renames back what an interrupted replacement left under its hidden name. On one rank, at start.
+// Restores the name of a checkpoint that an interrupted replacement left under its hidden name. One
+// rank calls this at the start of a run.
 void put_back_replaced(const std::filesystem::path& checkpoints);
 
-// The same, and removes what interrupted saves and prunes left behind. On one rank, at start,
-// before anything is saved. Returns what was removed.
+// Does the same, and removes the remains of interrupted saves and removals. One rank calls this at
+// the start of a run, before the first save. Returns the removed paths.
 std::vector<std::filesystem::path> clean_checkpoints(const std::filesystem::path& checkpoints);
 
 }  // namespace trireme

@@ -1,8 +1,9 @@
 #pragma once
-// Saving, in three steps so that many ranks can share them: one rank begins, every rank writes its
-// shard (lib/io/shard_file.hpp), one rank publishes. Everything is written under the hidden name
-// `.step-00000420.partial` and appears by one rename, so a crash leaves either a whole checkpoint
-// or debris that is never listed. A save that fails touches no older checkpoint.
+// Saves checkpoints in three steps, so that ranks can share the work: one rank begins, every rank
+// writes its shard (lib/io/shard_file.hpp), and one rank publishes. All files are written under the
+// hidden name `.step-00000420.partial`, which one rename makes visible. A crash therefore leaves
+// either a complete checkpoint or remains that are never listed. A failed save does not affect
+// older checkpoints.
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -15,26 +16,27 @@
 namespace trireme {
 
 std::string checkpoint_name(std::int64_t step);  // "step-00000420"
-// Suffixes of hidden names beside it, ".step-00000420.partial": being written; moved aside while
-// another is put in its place; being removed.
+// Suffixes of hidden directories such as ".step-00000420.partial". In order: a checkpoint that is
+// being written, one that is moved aside while another replaces it, and one that is being removed.
 inline constexpr std::string_view partial_suffix = ".partial", replaced_suffix = ".replaced",
                                   removed_suffix = ".removed";
 
-// A new, empty partial directory in `checkpoints`, which must be there; what an earlier save of
-// this step left is removed.
+// Creates a new, empty partial directory in `checkpoints`, which must exist, and returns its path.
+// Removes what an earlier save of this step left.
 std::filesystem::path begin_save(const std::filesystem::path& checkpoints, std::int64_t step);
 
-// After every shard is written: adds tokenizer, master file and, last, the manifest; renames.
-// A checkpoint of the same step is replaced. Returns the checkpoint's directory. `require_lock`,
-// called before anything is renamed, throws when another process took the directory over.
+// Completes a save after all shards are written. Adds the tokenizer, the master file and finally
+// the manifest, and renames the directory. An existing checkpoint of the same step is replaced.
+// Calls `require_lock` before the renaming, which throws if another process has taken over the run
+// directory. Returns the checkpoint's directory.
 std::filesystem::path publish(const std::filesystem::path& checkpoints, const CheckpointMeta&,
                               std::vector<FileRecord> shards,
                               const std::function<void()>& require_lock = {});
 
-// Removes what a failed save left; never throws.
+// Removes the remains of a failed save. Never throws.
 void abandon_save(const std::filesystem::path& checkpoints, std::int64_t step) noexcept;
 
-// All of it on one rank. Throws Error after cleaning up.
+// Saves a whole checkpoint on one rank. Throws Error after removing what it had written.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints,
                                       const CheckpointMeta&, std::span<const ParamSlice>,
                                       const SliceSource&);

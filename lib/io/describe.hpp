@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// What a checkpoint holds, as text: counters, layout, files, parameters, deck.
+// Returns a text that describes a checkpoint: counters, layout, files, parameters and deck.
 std::string describe(const CheckpointReader&);
 
 }  // namespace trireme

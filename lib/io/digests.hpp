@@ -1,5 +1,6 @@
 #pragma once
-// digests.csv: a row a step, with the digests of all arrays of the model after it.
+// The table digests.csv: one row per step, with the digests of all arrays of the model after the
+// step.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,15 +9,16 @@
 
 namespace trireme {
 
-// `arrays`: their names, a space between two. `digests`: 16 hexadecimal digits each, by array, then
-// parameter; 16 hyphens where there is none.
+// `arrays` contains the array names, separated by spaces. `digests` contains 16 hexadecimal digits
+// per digest, by array, then by parameter. A missing digest is 16 hyphens.
 inline constexpr std::string_view digest_columns = "step,arrays,digests";
 
+// One row of digests.csv.
 struct DigestRow : DigestTable {
   std::int64_t step = 0;
 };
 std::string to_csv(const DigestRow&);
-// Error saying what is wrong with the row.
+// Throws Error, saying what is wrong, if the row is invalid.
 DigestRow parse_digest_row(std::string_view);
 bool is_digest_row(std::string_view);
 

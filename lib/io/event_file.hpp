@@ -1,7 +1,7 @@
 #pragma once
-// Event files as TensorBoard reads them: a TFRecord for each event, an `Event` message of
-// tensorboard/compat/proto/event.proto in protobuf's wire encoding. Four kinds of message are
-// written, in fewer lines than protobuf's compiler and its descriptions of them would take.
+// Writes event files for TensorBoard. Each event is a TFRecord that contains an `Event` message of
+// tensorboard/compat/proto/event.proto in protobuf's wire encoding. Only four kinds of message are
+// needed, which take less code than generated protobuf classes.
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -12,32 +12,34 @@
 
 namespace trireme {
 
-// How their names begin.
+// The beginning of an event file's name.
 inline constexpr std::string_view event_file_begin = "events.out.tfevents.";
 
-// CRC-32C (Castagnoli), as in RFC 3720.
+// Computes the CRC-32C (Castagnoli) of RFC 3720.
 std::uint32_t crc32c(std::string_view);
-// Length and data, each followed by its masked CRC.
+// Returns the length and the data, each followed by its masked CRC.
 std::string tf_record(std::string_view data);
 
+// A named number to be plotted.
 struct Scalar {
   std::string_view tag;
-  double value;  // kept as f32
+  // Stored as f32.
+  double value;
 };
 
-// Messages, whole. `time`: seconds since 1970.
+// Returns a complete Event message. `time` is in seconds since 1970.
 std::string scalars_event(double time, std::int64_t step, std::span<const Scalar>);
 std::string text_event(double time, std::int64_t step, std::string_view tag, std::string_view text);
 std::string version_event(double time);
-// From here on events count from `step` again: readers drop those from that step on that earlier
-// files hold.
+// Returns an event which says that the run restarts at `step`. Readers drop events of earlier files
+// from this step on.
 std::string session_event(double time, std::int64_t step);
 
-// Appends to a file of its own in `folder`, which sorts behind those that are there. Every error is
-// an Error.
+// Appends events to a new file in `folder`, whose name sorts after the existing ones. Throws Error
+// if the file cannot be created or written.
 class EventFile {
  public:
-  // The steps that follow come after `step`.
+  // `step` is the last step before the events that follow.
   EventFile(const std::filesystem::path& folder, std::int64_t step);
   void add(std::int64_t step, std::span<const Scalar>);
   void add(std::int64_t step, std::string_view tag, std::string_view text);

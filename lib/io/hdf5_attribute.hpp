@@ -1,5 +1,5 @@
 #pragma once
-// Attributes of HDF5 objects. `path` is the file's, for messages.
+// Writes attributes of HDF5 objects. `path` is the path of the file, for error messages.
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -13,7 +13,7 @@ void set_attribute(hid_t object, const char* name, std::span<const std::int64_t>
                    const std::filesystem::path& path);
 void set_attribute(hid_t object, const char* name, const std::string& text,
                    const std::filesystem::path& path);
-// A single number.
+// Writes a single number.
 void set_number(hid_t object, const char* name, std::int64_t, const std::filesystem::path& path);
 void set_number(hid_t object, const char* name, double, const std::filesystem::path& path);
 

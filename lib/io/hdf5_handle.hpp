@@ -1,6 +1,6 @@
 #pragma once
-// HDF5 identifiers as RAII handles, and calls that throw. Packaged HDF5 is not thread-safe: one
-// thread at a time may save.
+// RAII handles for HDF5 identifiers, and HDF5 calls that throw Error. Packaged HDF5 libraries are
+// not thread-safe, so only one thread at a time may save.
 #include <hdf5.h>
 
 #include <filesystem>
@@ -13,19 +13,20 @@
 
 namespace trireme {
 
-// Throws Error with the call, the file and HDF5's own message stack.
+// Throws Error with the name of the call, the file and HDF5's own messages.
 [[noreturn]] void fail_hdf5(std::string_view call, const std::filesystem::path& file);
-// HDF5 prints its errors to stderr unless told otherwise; every entry point calls this first.
+// Stops HDF5 from printing its errors to stderr. Every entry point calls this first.
 void silence_hdf5();
 
-// The result of an HDF5 call; Error if it is negative, which is how all of them fail.
+// Returns the result of an HDF5 call. Throws Error if it is negative, which is how all HDF5 calls
+// fail.
 template <class T>
 T hdf5_ok(T result, std::string_view call, const std::filesystem::path& file) {
   if (result < 0) fail_hdf5(call, file);
   return result;
 }
 
-// Owns an identifier.
+// Owns an HDF5 identifier and closes it.
 class Hdf5Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -43,7 +44,7 @@ class Hdf5Handle {
   }
 
   operator hid_t() const { return id_; }
-  // Closing early, with its result checked.
+  // Closes the identifier early. Throws Error if closing fails.
   void close(std::string_view call, const std::filesystem::path& file) {
     hdf5_ok(close_(std::exchange(id_, H5I_INVALID_HID)), call, file);
   }
@@ -53,10 +54,10 @@ class Hdf5Handle {
   Close close_;
 };
 
-// Opens a file for reading, without a lock: checkpoints are read from file systems that have none.
-// Throws Error if it is not an HDF5 file.
+// Opens a file for reading, without a lock: checkpoints are also read from file systems without
+// locks. Throws Error if it is not an HDF5 file.
 Hdf5Handle open_hdf5(const std::filesystem::path& file);
-// A space of these extents; without any, of one value.
+// Creates a dataspace with these extents. Without extents, it holds a single value.
 Hdf5Handle hdf5_space(std::span<const hsize_t> extents, const std::filesystem::path& file);
 Hdf5Handle create_group(hid_t place, const std::string& name, const std::filesystem::path& file);
 Hdf5Handle create_dataset(hid_t place, const std::string& name, hid_t type, hid_t space,

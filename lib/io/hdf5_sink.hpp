@@ -1,10 +1,10 @@
 #pragma once
-// Where HDF5 writes a checkpoint file: a virtual file driver over a PosixFile.
+// A virtual file driver that lets HDF5 write a checkpoint file through a PosixFile.
 //
-// Why a driver of our own: with the standard one, a full disk makes H5Fclose fail, the identifier
-// stays open and the process may crash at exit. HDF5's in-memory driver avoids that but holds a
-// second copy of the shard. This one streams, stores the first error and reports success to HDF5,
-// which therefore always closes cleanly; `check()` then throws the error with its errno text.
+// The standard driver is unsuitable: on a full disk, H5Fclose fails, the identifier stays open and
+// the process may crash at exit. HDF5's in-memory driver avoids that but holds a second copy of the
+// shard. This driver streams, stores the first error and reports success to HDF5, so that HDF5
+// always closes cleanly. `check()` then throws the stored error with its errno text.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -17,24 +17,26 @@
 
 namespace trireme {
 
+// The file to which HDF5 writes.
 class Hdf5Sink {
  public:
-  // Borrows an empty file opened for reading and writing; must outlive the HDF5 file handle.
+  // Borrows an empty file that is open for reading and writing. The Hdf5Sink must outlive the HDF5
+  // file handle.
   explicit Hdf5Sink(PosixFile& file) : file_(&file) {}
   Hdf5Sink(const Hdf5Sink&) = delete;
   Hdf5Sink& operator=(const Hdf5Sink&) = delete;
 
-  // A new HDF5 file in it, in the format that the oldest readers know.
+  // Creates an HDF5 file in the PosixFile, in a format that the oldest readers know.
   Hdf5Handle create();
-  // Memory to fill for the next large write. There are two in turns: what HDF5 writes out of one
-  // goes to the file in a thread while the caller fills the other.
+  // Returns memory for the caller to fill before the next large write. Two such buffers alternate:
+  // a thread writes one to the file while the caller fills the other.
   std::span<std::byte> staging(std::size_t bytes);
-  // Throws the first error that a finished write met.
+  // Throws the first error of the writes that have finished.
   void check() const;
-  // Waits for the last write, then check().
+  // Waits for the last write, then calls check().
   void finish();
 
-  // Called by the driver.
+  // The driver calls these functions.
   void write(std::span<const std::byte>, std::int64_t offset) noexcept;
   bool read(std::span<std::byte>, std::int64_t offset) noexcept;
   void resize(std::int64_t bytes) noexcept;
@@ -46,12 +48,15 @@ class Hdf5Sink {
   void join() noexcept;
 
   PosixFile* file_;
-  std::int64_t end_ = 0;           // as HDF5 must see it, also after a failed write
-  std::int64_t written_back_ = 0;  // the kernel was asked to write up to here
+  // The end of file that HDF5 must see, even after a failed write.
+  std::int64_t end_ = 0;
+  // The kernel was asked to write back the file up to this offset.
+  std::int64_t written_back_ = 0;
   std::string error_;
   std::array<std::vector<std::byte>, 2> staging_;
   std::size_t turn_ = 0;
-  BackgroundWork behind_;  // last: ends before what it uses
+  // The last member, so that its thread ends before the members that it uses.
+  BackgroundWork behind_;
 };
 
 }  // namespace trireme

@@ -1,27 +1,32 @@
 #pragma once
-// Who has the lock of a run directory, as its file says it.
+// The process that holds a run directory's lock, as described in the lock file.
 #include <optional>
 #include <string>
 
 namespace trireme {
 
-// A process that has a lock, as its file says it:
-// "job 120_3 restart 2 process 4711 on n3 of 8f.. 4026531836 id 9c..".
+// A process that holds a lock. Its text in the lock file is "job 120_3 restart 2 process 4711 on n3
+// of 8f.. 4026531836 id 9c..".
 struct LockHolder {
-  std::string job = "-";  // "-": of none
-  int restart = 0;        // starts of the job before this one
+  // Id of the batch job. "-" without a job.
+  std::string job = "-";
+  // Number of earlier starts of the job.
+  int restart = 0;
   int process = 0;
   std::string host = "-";
-  std::string pid_space = "-";  // its boot id and PID namespace; "-": not known
-  std::string id = "-";         // drawn at its start; no other has it
+  // Boot id and PID namespace. "-" if unknown.
+  std::string pid_space = "-";
+  // A unique id, drawn when the process starts.
+  std::string id = "-";
   bool operator==(const LockHolder&) const = default;
 };
 std::string text_of(const LockHolder&);
-// "job 120_3 restart 2 process 4711 on n3", for messages.
+// Returns a shorter text for messages: "job 120_3 restart 2 process 4711 on n3".
 std::string short_text_of(const LockHolder&);
-// None for what no version wrote. Earlier versions wrote what short_text_of() says.
+// Parses the text of a lock file. Returns nullopt if no version of the program wrote it. Earlier
+// versions wrote the text of short_text_of().
 std::optional<LockHolder> parse_lock_holder(const std::string& text);
-// Do the numbers of processes mean the same to both?
+// Returns true if process ids mean the same for both holders.
 bool share_pids(const LockHolder&, const LockHolder&);
 
 }  // namespace trireme

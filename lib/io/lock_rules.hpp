@@ -1,6 +1,6 @@
 #pragma once
-// Who may take the lock of a run directory: decisions alone, without files or clocks.
-// lib/io/run_lock acts on them; the protocol stands there.
+// Decides who may take a run directory's lock. These functions use no files and no clocks.
+// lib/io/run_lock carries out the decisions and describes the protocol.
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -10,21 +10,27 @@
 
 namespace trireme {
 
-// A grace, heartbeat and slack, is shorter than the silence.
+// Time limits of the lock protocol. `heartbeat` + `slack` must be shorter than `silence`.
 struct LockTimes {
-  std::chrono::milliseconds heartbeat{10'000};  // between two signs of life
-  std::chrono::milliseconds slack{2'000};       // by which one may be late
-  std::chrono::milliseconds silence{60'000};    // after which a holder counts as dead
-  std::chrono::milliseconds look{200};          // between two looks of who waits
+  // Interval between two signs of life.
+  std::chrono::milliseconds heartbeat{10'000};
+  // Tolerated delay of a sign of life.
+  std::chrono::milliseconds slack{2'000};
+  // A holder that gives no sign of life for this long counts as dead.
+  std::chrono::milliseconds silence{60'000};
+  // Interval at which a waiting process looks at the lock.
+  std::chrono::milliseconds look{200};
 };
 
-// What one look at the file showed.
+// The state of the lock file at one look.
 struct LockObservation {
   bool there = false;
   std::string text;
-  std::int64_t time = 0;  // of its last sign of life, to be compared with itself alone
-  // Of a holder whose process number means something here. `ended_and_flocked`: this process has a
-  // flock on the file as well, so no other one of this host replaces it meanwhile.
+  // Time of its last sign of life. It is only compared with earlier values of itself.
+  std::int64_t time = 0;
+  // Whether the holder's process runs, if its process id has a meaning on this host.
+  // `ended_and_flocked` means that this process also has a flock on the file, so that no other
+  // process of this host can replace it meanwhile.
   enum class Liveness : std::uint8_t {
     unknown,
     alive,
@@ -33,28 +39,37 @@ struct LockObservation {
   } liveness = Liveness::unknown;
 };
 
+// The next step towards the lock.
 enum class LockStep : std::uint8_t {
-  create,   // put a lock of one's own where there is none, or fail to
-  replace,  // put it in the place of what is there
-  wait,     // look again a little later
-  have,     // it is this process's
-  refuse    // another process lives
+  // Create a lock file where there is none. This may fail.
+  create,
+  // Replace the existing lock file.
+  replace,
+  // Look again a little later.
+  wait,
+  // This process holds the lock.
+  have,
+  // Another live process holds the lock.
+  refuse
 };
 
-using LockTime = std::chrono::nanoseconds;  // by any clock of the process that runs on
+// Measured by any monotonic clock of the process.
+using LockTime = std::chrono::nanoseconds;
 
-// One process's way to the lock: what it remembers between its looks.
+// One process's attempt to take the lock, with what it remembers between looks.
 struct LockAttempt {
   LockHolder me;
   LockTimes times;
   std::optional<LockObservation> before{};
-  LockTime since{};  // when what is there was first seen
-  LockTime grace{};  // for which it must stay one's own before it is used
+  // When the current lock file was first seen.
+  LockTime since{};
+  // How long this process's lock file must stay in place before the lock counts as taken.
+  LockTime grace{};
 
-  // What to do after this look.
+  // Returns the next step after a look.
   LockStep next(const LockObservation&, LockTime now);
-  // What is put in a place needs a grace: somebody may believe that it is still his, or do the
-  // same.
+  // Requires a grace period after replacing a lock file, because the former holder may still
+  // believe that it holds the lock, or another process may replace the file too.
   void needs_grace() { grace = times.heartbeat + times.slack; }
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
-// master.h5: every whole parameter under its name, as virtual datasets over the shard files beside
-// it. For users and other programs; loading does not read it.
+// Writes master.h5, which contains every whole parameter under its name, as virtual datasets over
+// the shard files next to it. It is meant for users and other programs. Loading a checkpoint does
+// not read it.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -12,17 +13,18 @@
 
 namespace trireme {
 
+// A rectangular block of an array.
 struct Box {
   std::array<std::int64_t, max_dims> start{}, count{};
   bool operator==(const Box&) const = default;
 };
 
-// The flat row-major range [begin, begin + count) of a shape as boxes, in order: at most
-// 2 * dims - 1 of them.
+// Returns the flat row-major range [begin, begin + count) of an array of this shape as boxes, in
+// order. There are at most 2 * dims - 1 boxes.
 std::vector<Box> boxes_of(const Shape&, std::int64_t begin, std::int64_t count);
 
-// Writes `directory`/master.h5 over the shards and syncs it. What a missing shard held reads as
-// NaN.
+// Writes `directory`/master.h5 over the shards and syncs it to disk. If a shard is missing, its
+// elements read as NaN.
 FileRecord write_master(const std::filesystem::path& directory, std::int64_t step,
                         std::span<const FileRecord> shards);
 

@@ -1,13 +1,13 @@
 #pragma once
-// Records of a checkpoint as JSON and back; for lib/io/manifest.cpp alone. A field that is missing,
-// ill-typed or out of range is an Error that names it.
+// Converts checkpoint records to JSON and back. Only lib/io/manifest.cpp uses this. Throws Error,
+// naming the field, if it is missing, of the wrong type or out of range.
 #include "lib/base/json.hpp"
 #include "lib/io/checkpoint.hpp"
 
 namespace trireme {
 
 Json to_json(const SliceRecord&);
-// `file_size` is that of the file that holds the chunks.
+// `file_size` is the size of the file that contains the chunks.
 SliceRecord slice_from(const Json&, std::int64_t file_size);
 Json to_json(const FileRecord&);
 FileRecord file_from(const Json&);

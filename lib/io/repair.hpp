@@ -1,14 +1,14 @@
 #pragma once
-// Makes a checkpoint whole again when its shards are: manifest.json and master.h5 from them,
-// tokenizer.bin from a checkpoint beside it.
+// Repairs a checkpoint whose shards are intact. manifest.json and master.h5 are restored from the
+// shards, tokenizer.bin from a neighboring checkpoint.
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace trireme {
 
-// Names of the files that were made; none when the checkpoint was intact. Error, and nothing is
-// changed, when a shard is damaged or missing.
+// Returns the names of the restored files. The list is empty if the checkpoint was intact. Throws
+// Error, and changes nothing, if a shard is damaged or missing.
 std::vector<std::string> repair_checkpoint(const std::filesystem::path&);
 
 }  // namespace trireme

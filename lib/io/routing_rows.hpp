@@ -1,5 +1,5 @@
 #pragma once
-// routing.csv, of a model with experts: a row a step, with what its routers did.
+// The table routing.csv of a model with experts: one row per step, with statistics of its routers.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -8,34 +8,37 @@
 
 namespace trireme {
 
-// Behind more_rounds one number for each layer with experts, a space between two: the layer, and
-// how many choices of the step's tokens its experts have, least, mean and most.
+// The columns after more_rounds contain one number per layer with experts, separated by spaces: the
+// layer's number, and the least, mean and greatest load of its experts in this step.
 inline constexpr std::string_view routing_columns =
     "step,tokens,balance_loss,router_z_loss,more_rounds,layer,least,mean,most";
 
+// The loads of one layer's experts. A load is the number of choices of an expert in a step.
 struct LayerLoad {
   std::int64_t layer = 0, least = 0;
   double mean = 0;
   std::int64_t most = 0;
 };
 
+// One row of routing.csv.
 struct RoutingRow {
   std::int64_t step = 0, tokens = 0;
-  double balance = 0, z = 0;  // as of Routing (lib/train/routing.hpp)
+  // As in Routing (lib/train/routing.hpp).
+  double balance = 0, z = 0;
   std::int64_t more_rounds = 0;
   std::vector<LayerLoad> loads;
 
-  // Over all layers, an expert's load divided by its layer's mean: 1 and 1 where loads are even.
-  // NaN without choices.
+  // Returns the smallest (`least`) or largest (`most`) ratio, over all layers, of an expert's load
+  // to the mean load of its layer. Both are 1 if loads are even, and NaN if no expert was chosen.
   double least() const;
   double most() const;
 };
 std::string to_csv(const RoutingRow&);
-// Error saying what is wrong with the row.
+// Throws Error, saying what is wrong, if the row is invalid.
 RoutingRow parse_routing_row(std::string_view);
 bool is_routing_row(std::string_view);
-// The whole rows of the table as far as it is there, in order of their steps, one a step. Error if
-// it has other columns.
+// Returns the complete rows of the table in order of their steps, one per step. Returns an empty
+// list if the table does not exist. Throws Error if it has other columns.
 std::vector<RoutingRow> read_routing(const std::filesystem::path&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// The directory of a run: how an existing one is treated, and its small files.
+// The directory of a run: how an existing directory is treated, and its small files.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,55 +12,69 @@ namespace trireme {
 
 class RunLock;
 
+// What happens if the directory already contains a run.
 enum class Existing : std::uint8_t {
-  refuse,    // an Error that names the two options
-  absent,    // there was none: an Error that another process began one meanwhile
-  restart,   // the run continues in it
-  overwrite  // everything that a run writes may be removed
+  // Throw an Error that names the two options.
+  refuse,
+  // There was no run before: throw an Error that another process has meanwhile begun one.
+  absent,
+  // The run continues in the directory.
+  restart,
+  // Everything that a run writes may be removed.
+  overwrite
 };
 
-// Which start of which batch job ran which command in a run directory.
+// One start of a batch job, and the command that it ran in a run directory.
 struct JobStart {
-  std::string job;  // launch::job_id(); empty: none
-  int restart = 0;  // launch::restart_count()
+  // launch::job_id(). Empty without a job.
+  std::string job;
+  // launch::restart_count().
+  int restart = 0;
   std::string command;
   bool operator==(const JobStart&) const = default;
-  // Is it a later start of the same job, for the same command?
+  // Returns true if this is a later start of the same job with the same command.
   bool follows(const JobStart& earlier) const {
     return !job.empty() && job == earlier.job && restart > earlier.restart &&
            command == earlier.command;
   }
 };
 
-// How a run ended, or "running". Written by rank 0.
+// How a run ended, or that it is running. Rank 0 writes this to outcome.json.
 struct Outcome {
-  std::string status;  // running, done, stopped, failed
+  // "running", "done", "stopped" or "failed".
+  std::string status;
   std::int64_t step = 0;
   std::string exit_reason;
-  std::string last_good_checkpoint;  // empty: none
-  std::string machine{};             // its kind, on which the bits depend; empty: not known
-  JobStart start{};                  // the newest that came to train
+  // Empty if there is none.
+  std::string last_good_checkpoint;
+  // Kind of machine, on which the exact results depend. Empty if unknown.
+  std::string machine{};
+  // The newest start that began to train.
+  JobStart start{};
   bool operator==(const Outcome&) const = default;
 };
 
-// Writes outcome.json of the run directory `run`, whose lock this process or another rank of its
-// job has. Error, also where the lock does not say `lock_text` any more.
+// Writes outcome.json in the run directory `run`. This process, or another rank of its job, must
+// hold the directory's lock. Throws Error if the file cannot be written or if the lock no longer
+// contains `lock_text`.
 void write_outcome(const std::filesystem::path& run, const std::string& lock_text, const Outcome&);
+// Returns nullopt if outcome.json is missing or unreadable.
 std::optional<Outcome> read_outcome(const std::filesystem::path& run);
 
+// A run directory that this process has locked.
 class RunDirectory {
  public:
-  // Creates it when missing, checks that it can be written and locks it against other processes
-  // while this lives. Error otherwise, StoppedWaiting where `stop` said so while it waited for a
-  // lock. Nothing of an earlier run is touched.
+  // Creates the directory if it is missing, checks that it is writable, and locks it against other
+  // processes for the lifetime of the object. Throws Error if that fails. Throws StoppedWaiting if
+  // `stop` returns true while it waits for the lock. Files of an earlier run are not changed.
   RunDirectory(
       std::filesystem::path, Existing, const std::function<bool()>& stop = [] { return false; });
-  // For Existing::overwrite, after all checks: removes what a run wrote, by name. Error, before
-  // anything is removed, where something else lies in its folders.
+  // Removes the files of an earlier run, by name, for Existing::overwrite. Throws Error, before
+  // anything is removed, if the run's folders contain other files.
   void remove_earlier_run() const;
 
-  // What the lock says, by which other ranks know it; Error where it says something else now, as
-  // another process took it over. For any thread.
+  // `lock_text` returns the text of the lock, by which other ranks recognize it. `require_lock`
+  // throws Error if another process has taken over the lock. Any thread may call them.
   const std::string& lock_text() const;
   void require_lock() const;
 
@@ -74,9 +88,12 @@ class RunDirectory {
   std::filesystem::path trace() const { return path_ / "trace"; }
   std::filesystem::path events() const { return path_ / "tensorboard"; }
 
-  void write_deck(std::string_view effective_deck) const;  // effective.toml
-  void write_outcome(const Outcome&) const;     // outcome.json; Error without the lock, too
-  std::optional<Outcome> read_outcome() const;  // none when missing or unreadable
+  // Writes effective.toml.
+  void write_deck(std::string_view effective_deck) const;
+  // Writes outcome.json. Throws Error also if the lock is lost.
+  void write_outcome(const Outcome&) const;
+  // Returns nullopt if outcome.json is missing or unreadable.
+  std::optional<Outcome> read_outcome() const;
 
  private:
   std::filesystem::path path_;

@@ -1,26 +1,29 @@
 #pragma once
-// What lies in a run directory: what runs write there, by name, and what they do not.
+// Distinguishes the files that runs write into a run directory, by name, from all other files.
 #include <filesystem>
 #include <vector>
 
 namespace trireme {
 
+// The entries of a run directory.
 struct RunFiles {
-  // Files, and folders after what lies in them: removed in this order, nothing else is removed.
+  // Files that runs write, and their folders. Each folder follows its contents, so that they can be
+  // removed in this order. Nothing else is removed.
   std::vector<std::filesystem::path> own;
-  // In the folders that a run makes there: copies of checkpoints under another name, files of
-  // others, links.
+  // Other entries in the folders that a run creates, such as renamed copies of checkpoints, or
+  // links.
   std::vector<std::filesystem::path> foreign;
-  // In the directory itself.
+  // Other entries of the run directory itself.
   std::vector<std::filesystem::path> others;
-  // Those entries of the directory itself that are a run's. A folder that is a link stays.
+  // Entries of the run directory itself that belong to a run. A folder that is a link is not
+  // removed.
   std::vector<std::filesystem::path> entries;
 };
 
-// Error where the directory cannot be read.
+// Throws Error if the directory cannot be read.
 RunFiles files_of_run(const std::filesystem::path& run);
 
-// Error, naming one, where there are foreign files, or checkpoints of two runs.
+// Throws Error, naming a file, if there are foreign files or checkpoints of two runs.
 void require_no_foreign(const std::filesystem::path& run, const RunFiles&);
 
 }  // namespace trireme

@@ -1,24 +1,34 @@
 #pragma once
-// One job at a time trains in a run directory: it holds the file `lock`.
+// A lock file that lets only one job at a time train in a run directory. The process that holds the
+// file `lock` may train.
 //
-// The file says who holds it, by an id that no other process has, and is complete whenever it is
-// there. It changes in four ways alone:
-//   created   a file written under another name gets the name `lock`, where there is none (link)
-//   replaced  the same, in place of the one that is there (rename)
-//   touched   its holder gives a sign of life, every heartbeat: the time of the file
-//   removed   its holder releases it
-// Of several processes that create it at a time one succeeds. It may be replaced when its holder
-//   - ended, as is known where process numbers mean the same, or the text is nobody's,
-//   - or belongs to an earlier start of the same job, which was requeued,
-//   - or gave no sign of life while it was watched for longer than `silence`.
-// Whoever replaced one, and has no flock to show that its holder ended, gives it a grace of a
-// heartbeat and some slack before it believes in its own: a holder looks at its lock every
-// heartbeat and ends when it is another's, and of several that replace it at a time the last one
-// has it. So no two train at a time while signs of life are no later than the slack. Behind a later
-// one, and where somebody removes the file by hand, two may train until the next heartbeat; but who
-// has lost it then ends with an error, and as it looks before it publishes anything, that can only
-// come between where the loss falls between this look and the rename behind it. Time is a span on
-// one process's own watch: clocks of machines are not compared.
+// The file names its holder by a unique id. Its contents are complete whenever it exists. It
+// changes in four ways only:
+//
+//   created   A file written under another name gets the name `lock`, if there is none (link).
+//   replaced  The same, but in place of an existing file (rename).
+//   touched   At every heartbeat, the holder gives a sign of life by updating the file's time.
+//   removed   The holder releases the lock.
+//
+// If several processes create the file at once, exactly one succeeds. A process may replace the
+// file in three cases:
+//
+// - The holder's process has ended, which is known if process ids mean the same for both, or the
+//   text names no holder.
+// - The holder is an earlier start of the same job, which was requeued.
+// - The holder gave no sign of life while it was watched for longer than `silence`.
+//
+// A process that replaced the file, and has no flock which shows that the holder ended, waits for a
+// grace period of one heartbeat plus slack before it trains. Each holder checks the file at every
+// heartbeat, and ends if the file names another process. If several processes replace the file, the
+// last one holds it. Two processes therefore never train at once if signs of life are at most
+// `slack` late.
+//
+// If a sign of life is later, or somebody removes the file by hand, two processes may train until
+// the next heartbeat. The process that lost the lock then ends with an error. Because a holder
+// checks the file before it publishes anything, a conflict is only possible if the lock is lost
+// between this check and the rename that follows. Each process measures time with its own clock,
+// and the clocks of different machines are never compared.
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -33,31 +43,38 @@
 
 namespace trireme {
 
-// A stop was asked for while another process's lock was waited for: nothing was changed.
+// Thrown if the process is asked to stop while it waits for another process's lock. Nothing was
+// changed.
 struct StoppedWaiting : Error {
   using Error::Error;
 };
 
+// Describes this process as a holder, with a new unique id.
 LockHolder this_process();
 
+// Settings of a RunLock.
 struct LockOptions {
-  // Is the process asked to stop?
+  // Returns true if the process is asked to stop.
   std::function<bool()> stop = [] { return false; };
   LockHolder me = this_process();
   LockTimes times{};
-  // Called, by a thread of its own, when the lock is lost, with why. By default the process ends.
+  // Called with the reason, on a thread of its own, if the lock is lost. By default, the process
+  // ends.
   std::function<void(const std::string&)> lost{};
 };
 
+// Holds the lock of a run directory.
 class RunLock {
  public:
-  // Error when another process has it; StoppedWaiting.
+  // Waits for the lock and takes it. Throws Error if another live process holds it, or
+  // StoppedWaiting.
   explicit RunLock(const std::filesystem::path& run, LockOptions = {});
-  ~RunLock();  // releases it
+  // Releases the lock.
+  ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  // What the file says as long as this process has it.
+  // Returns the text of the file while this process holds the lock.
   const std::string& text() const { return mine_; }
 
  private:
@@ -65,28 +82,33 @@ class RunLock {
   Looked look() const;
   void take(const std::function<bool()>& stop, LockTimes);
   void write_own();
-  bool create();  // false where the file system cannot
+  // Returns false if the file system does not support links.
+  bool create();
   void replace();
   void release() noexcept;
   void clean() const;
   void send_heartbeats(const std::stop_token&, LockTimes,
                        const std::function<void(const std::string&)>& lost) const;
 
-  std::filesystem::path file_, own_;  // `lock`, and the name under which it is written
+  // `file_` is `lock`; `own_` is the name under which this process writes it.
+  std::filesystem::path file_, own_;
   LockHolder me_;
   std::string mine_;
-  std::optional<PosixFile> own_file_;  // one's own file, with a flock on it
+  // This process's lock file, with a flock on it.
+  std::optional<PosixFile> own_file_;
   std::jthread heart_;
 };
 
-// Is it the name under which a lock was written whose process died before it was in its place?
+// Returns true for the name of a temporary lock file, which remains if its process died before it
+// could rename the file.
 bool is_lock_left(std::string_view name);
 
-// The lock is another process's, or gone.
+// Thrown if the lock is missing or belongs to another process.
 struct LostLock : Error {
   using Error::Error;
 };
-// LostLock where the lock of this run directory says anything else; Error when that cannot be seen.
+// Throws LostLock if the run directory's lock does not contain `text`. Throws Error if the lock
+// cannot be read.
 void require_lock(const std::filesystem::path& run, const std::string& text);
 
 }  // namespace trireme

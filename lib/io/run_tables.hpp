@@ -1,6 +1,7 @@
 #pragma once
-// history.csv and evaluation.csv: one row a step, written as soon as it is known and synced to disk
-// before a checkpoint. Numbers are written in the shortest form that reads back as the same double.
+// The tables history.csv and evaluation.csv, with one row per step. Rows are written as soon as
+// they are known and synced to disk before a checkpoint. Numbers have the shortest form that reads
+// back as the same double.
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -14,25 +15,30 @@
 
 namespace trireme {
 
-// A CSV file whose first column is the step.
+// A CSV file whose first column is the step, open for appending.
 class CsvFile {
  public:
-  // Continues the file or, without a start, begins a new one. A damaged file is repaired; if a line
-  // is lost, the original is kept as NAME.damaged, or NAME.damaged-2 and so on where that is taken.
-  // Error if the file exists with another header.
+  // Continues the table, or begins a new one without a TableStart. A damaged table is repaired. If
+  // the repair loses a line, the original is kept as NAME.damaged (or NAME.damaged-2 and so on).
+  // Throws Error if the file has another header.
   CsvFile(const std::filesystem::path&, std::string_view header, const std::optional<TableStart>&);
-  // One row without its newline. On a full disk throws Error and leaves the whole rows.
+  // Appends one row, given without its newline. Throws Error if the disk is full. The file then
+  // still contains only complete rows.
   void append(std::string_view row);
   void sync();
   const std::filesystem::path& path() const { return file_.path(); }
-  // Is it still what its name stands for, with all its rows? Somebody may have removed it.
+  // Returns false if the file was removed or replaced, or has lost rows, for example because
+  // somebody deleted it.
   bool in_place() const;
-  // Gives all rows that name again; what has it now is kept as NAME.damaged. Error if rows are
-  // lost.
+  // Writes all rows to a new file of the same name. An existing file of this name is kept as
+  // NAME.damaged. Throws Error if rows are lost.
   void put_back();
-  // The rows that a checkpoint stores, from which a lost table can be restored.
+  // Returns the newest rows, at most 1000. A checkpoint stores them, so that a lost table can be
+  // restored.
   std::string newest_rows() const;
-  std::optional<std::int64_t> first_step() const { return first_step_; }  // none: no row
+  // nullopt if there are no rows.
+  std::optional<std::int64_t> first_step() const { return first_step_; }
+  // Returns messages about the repair, one per line.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
@@ -47,7 +53,8 @@ class CsvFile {
   std::vector<std::string> remarks_;
 };
 
-// A table's columns, and with those of train.objective = "dpo" behind them.
+// The column names of a table, and those of the same table with train.objective = "dpo", which has
+// more columns at the end.
 struct TableColumns {
   std::string_view plain, preferences;
 };
@@ -60,41 +67,50 @@ inline constexpr TableColumns
         "step,tokens,loss,perplexity",
         "step,tokens,loss,perplexity,margin,accuracy,reward_chosen,reward_rejected"};
 
-// Means over pairs of documents: of a step, or held out.
+// Means over the preference pairs of a step or of the validation data.
 struct PreferenceColumns {
   double margin = 0, accuracy = 0, reward_chosen = 0, reward_rejected = 0;
 };
 
+// One row of history.csv.
 struct HistoryRow {
   std::int64_t step = 0, tokens = 0;
   double loss = 0, grad_norm = 0, lr = 0, seconds = 0, tokens_per_second = 0;
   std::int64_t bytes_sent = 0, bytes_peak = 0;
-  double mfu = 0;  // the model's FLOPs, of what the ranks' machines can do; 0: not known
-  std::optional<PreferenceColumns> preference{};  // has the columns of its own
-};
-std::string to_csv(const HistoryRow&);  // mfu is empty where it is not known
-
-struct EvaluationRow {
-  std::int64_t step = 0, tokens = 0;
-  double loss = 0, perplexity = 0;  // 0: a loss of pairs has none
+  // Model FLOPs utilization, from 0 to 1. 0 if unknown.
+  double mfu = 0;
+  // Present only for preference training.
   std::optional<PreferenceColumns> preference{};
 };
-std::string to_csv(const EvaluationRow&);  // perplexity is empty where there is none
+// Writes an empty field if `mfu` is unknown.
+std::string to_csv(const HistoryRow&);
 
-// A run may change its objective with a restart. Columns of preferences, once there, stay, and are
-// empty in the rows of other steps.
-bool has_preferences(std::string_view rows, const TableColumns&);  // with the header or without
-std::string with_preferences(const std::string& rows, const TableColumns&);  // likewise
+// One row of evaluation.csv.
+struct EvaluationRow {
+  std::int64_t step = 0, tokens = 0;
+  // `perplexity` is 0 if it is undefined, as for losses of pairs.
+  double loss = 0, perplexity = 0;
+  std::optional<PreferenceColumns> preference{};
+};
+// Writes an empty field if `perplexity` is undefined.
+std::string to_csv(const EvaluationRow&);
 
-// The whole rows of a table as far as it is there, in order of their steps, one a step. Error if it
-// has other columns.
+// The columns of preferences in a table whose run may change its objective at a restart. Once a
+// table has these columns, they remain, and are empty in rows of other objectives.
+// `has_preferences` returns true if the rows have them. `with_preferences` adds them. The rows may
+// include the header.
+bool has_preferences(std::string_view rows, const TableColumns&);
+std::string with_preferences(const std::string& rows, const TableColumns&);
+
+// Returns the complete rows of a table in order of their steps, one per step. The list is empty if
+// the table does not exist. Throws Error if it has other columns.
 std::vector<HistoryRow> read_history(const std::filesystem::path&);
 std::vector<EvaluationRow> read_evaluations(const std::filesystem::path&);
 
-// Error if the table exists with other columns.
+// Throws Error if the table exists with other columns.
 void require_columns(const std::filesystem::path&, std::string_view header);
 void require_columns(const std::filesystem::path&, const TableColumns&);
-// Is there a whole row for this step?
+// Returns true if the table has a complete row for this step.
 bool has_row(const std::filesystem::path&, const TableColumns&, std::int64_t step);
 
 }  // namespace trireme

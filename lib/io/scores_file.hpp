@@ -1,24 +1,27 @@
 #pragma once
-// A file of scores, HDF5 that `trireme score` writes and training reads (docs/finetune.md): the
-// attributes `format`, `model`, `checkpoint`, `compute`, `context` and `xxh3_128`, and in the group
-// `files` one group a token file, "0", "1", ...: its attributes `file` and `identity`, and of each
-// document the datasets `begin`, `inputs` and `loss`.
+// HDF5 files of reference losses ("scores"), which `trireme score` writes and preference training
+// reads (docs/finetune.md). A file has the attributes `format`, `model`, `checkpoint`, `compute`,
+// `context` and `xxh3_128`. The group `files` contains one group per token file, called "0", "1",
+// and so on, with the attributes `file` and `identity` and the datasets `begin`, `inputs` and
+// `loss`, which have one element per document.
 #include <filesystem>
 
 #include "lib/data/reference_losses.hpp"
 
 namespace trireme {
 
-// Creates the file, which must not exist; it appears whole or not at all. Throws Error.
+// Creates the file, which must not exist. It appears complete or not at all. Throws Error if it
+// cannot be written.
 void write_scores(const std::filesystem::path&, const ReferenceLosses&);
 
-// Throws Error, naming the file, when it is none, or holds other contents than its hash says.
+// Throws Error, naming the file, if it is not a scores file or does not match its hash.
 ReferenceLosses read_scores(const std::filesystem::path&);
 
-// HDF5 with what every version of these files has; not whether it is whole.
+// Returns true if the file is HDF5 and contains what every version of a scores file contains. The
+// file may still be damaged.
 bool is_scores_file(const std::filesystem::path&);
 
-// Of all but where they are and what they were called.
+// Returns a hash of everything except the paths of the files and the checkpoint.
 std::string scores_hash(const ReferenceLosses&);
 
 }  // namespace trireme

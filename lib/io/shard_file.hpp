@@ -1,5 +1,5 @@
 #pragma once
-// One rank's HDF5 file: written as a stream, and verified.
+// Writes and verifies a shard: the HDF5 file of one rank.
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -12,32 +12,32 @@
 
 namespace trireme {
 
-// Copies elements of a slice, from `first` on, counted from the slice's begin. At most
-// max_chunk_bytes are asked for at a time, each element once.
+// Copies elements of a slice to `to`. The first one has index `first` within the slice. A call
+// requests at most max_chunk_bytes, and each element is requested once.
 using SliceSource =
     std::function<void(const ParamSlice&, std::int64_t first, std::span<std::byte> to)>;
 
 std::string shard_name(int rank);  // "rank-00003.h5"
 
-// An element of what is to be written is infinite or no number.
+// Thrown if an element that is to be written is infinite or NaN.
 struct NotFinite : Error {
   using Error::Error;
 };
 
-// Writes the shard of `rank` and syncs it. Beyond the source's memory it needs two chunks.
-// Throws NotFinite, or another Error (a full disk with its errno text), and leaves the unfinished
-// file behind.
+// Writes the shard of `rank` and syncs it to disk. Besides the source's memory, this needs memory
+// for two chunks. Throws NotFinite, or Error (with its errno text if the disk is full), and leaves
+// the incomplete file.
 FileRecord write_shard(const std::filesystem::path& directory, int rank, const CheckpointMeta&,
                        std::span<const ParamSlice>, const SliceSource&);
 
-// The hash that FileRecord describes, from a file whose chunk hashes are known.
+// Returns the hash that FileRecord describes, for a file whose chunk hashes are known.
 Hash128 hash_around_chunks(const PosixFile&, std::span<const SliceRecord>);
 
-// What is wrong with the file of a record, one line each, none when it is intact.
+// Returns one line for each problem with the record's file, or an empty list if the file is intact.
 std::vector<std::string> verify_file(const std::filesystem::path& directory, const FileRecord&,
                                      Check);
 
-// Bytes of chunk `i`'s elements.
+// Returns the size in bytes of the elements of chunk `i`.
 std::int64_t chunk_bytes(const SliceRecord&, std::size_t i);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// A shard as it describes itself, read through HDF5: what is left when the manifest is lost.
+// Reads a shard's own description through HDF5. It is needed if the manifest is lost.
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -8,13 +8,14 @@
 
 namespace trireme {
 
-// Reads the whole file. Error when it is no shard, or when anything in it contradicts its record.
+// Reads the whole file. Throws Error if it is not a shard or contradicts its own record.
 std::pair<ShardRecord, FileRecord> read_shard(const std::filesystem::path&);
 
-// What a shard, the file of one of the manifest's records, says of itself otherwise than the
-// manifest; empty: nothing. It says so in its record.json and, compared with Check::hashes or where
-// an older program wrote no record.json, in HDF5's names, shapes, dtypes and places. Elements are
-// not read. Error when the file cannot be read.
+// Compares a shard with the manifest, one of whose records is the FileRecord. Returns the first
+// contradiction, or an empty string. The shard's record.json is compared. HDF5's names, shapes,
+// data types and offsets are compared too with Check::hashes, or if the shard has no record.json
+// because an older program wrote it. Elements are not read. Throws Error if the file cannot be
+// read.
 std::string contradiction_in(const std::filesystem::path& shard, const Manifest&, const FileRecord&,
                              Check);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Repairs a run's table before it is continued: rows by step, read from a file that a crash, a full
-// disk or an editor may have damaged. Pure.
+// Repairs a run's table before it is continued. A crash, a full disk or an editor may have damaged
+// the file. These functions take and return texts and do not access files.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,33 +9,41 @@
 
 namespace trireme {
 
-// Where a table is continued.
+// The step after which a table is continued, and the rows that it should have.
 struct TableStart {
-  // May a line be a row, beside its step and number of fields? null: if all its fields are numbers.
+  // Returns true if a line may be a row, apart from its step and number of fields. If null, all
+  // fields must be numbers or empty.
   bool (*is_row)(std::string_view line) = nullptr;
-  std::int64_t step = 0;                 // restored; rows past it are dropped
-  std::string carried = {};              // the newest rows up to it, from the checkpoint
-  std::optional<std::int64_t> first{};   // each step from here on has a row; none: some steps have
-  std::vector<std::int64_t> optional{};  // of these steps, those that may have none
+  // Last step to keep. Rows after it are dropped.
+  std::int64_t step = 0;
+  // Newest rows up to this step, from the checkpoint.
+  std::string carried = {};
+  // From this step on, each step should have a row. If absent, only some steps have rows.
+  std::optional<std::int64_t> first{};
+  // Steps that need not have a row.
+  std::vector<std::int64_t> optional{};
 };
 
+// A repaired table.
 struct OrderedTable {
-  std::string text;  // with the header; a row a step, in order
-  // What was wrong with the file, a line each; empty: nothing.
+  // With the header. One row per step, in order.
+  std::string text;
+  // One line for each problem in the file.
   std::vector<std::string> remarks;
-  bool lossy = false;  // a line of the file, not past the step, is not in `text`
+  // True if a line of the file, not after `TableStart::step`, may be missing in `text`.
+  bool lossy = false;
 };
 
-// `file`: its text, none if it is missing. A first line other than the header is damage. A last
-// line without newline is ignored.
+// Repairs a table. `file` is its text, or nullopt if it is missing. If the first line is not the
+// header, the table is damaged. A last line without a newline is ignored.
 OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,
                           const TableStart&);
 
-// Steps [first, last].
+// The steps from `first` to `last`, inclusive.
 struct StepRange {
   std::int64_t first, last;
 };
-// "1 to 8, 10 and 12 to 13"; ascending steps.
+// Returns a text such as "1 to 8, 10 and 12 to 13". Steps must be ascending.
 std::string steps_text(const std::vector<std::int64_t>& steps);
 std::string steps_text(const std::vector<StepRange>& ranges);
 

@@ -1,7 +1,7 @@
 #pragma once
-// A plain HDF5 file of weights: the group `weights` with a dataset for each parameter in its shape,
-// settings as attributes of the file, and the tokenizer's bytes, where there are some, as the
-// dataset `tokenizer`. For other programs; nothing here reads it.
+// Writes weights to a plain HDF5 file for other programs. The group `weights` contains one dataset
+// per parameter, in its shape. Settings are attributes of the file. If there is a tokenizer, the
+// dataset `tokenizer` contains its bytes. Trireme itself never reads this file.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -16,21 +16,24 @@
 
 namespace trireme {
 
+// The name, shape and type of a parameter's dataset.
 struct WeightsDataset {
   std::string name;
   Shape shape;
   DType dtype = DType::f32;  // f32 or f64
 };
 
+// The name and value of an attribute.
 using Setting =
     std::pair<std::string,
               std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>>;
 
-// Calls `next` with elements of a dataset, in order, as many as it likes at a time.
+// A source calls `next` with the elements of a dataset, in order, any number at a time.
 using ElementSink = std::function<void(std::span<const std::byte>)>;
 using ElementSource = std::function<void(const WeightsDataset&, const ElementSink& next)>;
 
-// Creates the file, which must not exist, and syncs it. Throws Error and leaves it unfinished.
+// Creates the file, which must not exist, and syncs it to disk. Throws Error, and leaves an
+// incomplete file, if that fails.
 void write_weights_file(const std::filesystem::path&, std::span<const WeightsDataset>,
                         std::span<const Setting>, const std::string& tokenizer,
                         const ElementSource&);
