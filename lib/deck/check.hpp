@@ -1,5 +1,5 @@
 #pragma once
-// Rules between several keys. Pure: they read nothing but the deck.
+// Checks a deck against rules that involve several keys. The checks read nothing but the deck.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,16 +9,18 @@
 
 namespace trireme {
 
-// `keys` are all that the rule reads, the one to change first.
+// A violated rule. `keys` lists all keys that the rule reads, first the one that the user should
+// change.
 struct DeckProblem {
   std::vector<std::string> keys;
   std::string message;
 };
 
-// All rules but those that depend on the number of ranks. Empty: the deck is sound.
+// Checks all rules except those that depend on the number of ranks. Returns an empty list if the
+// deck is valid.
 std::vector<DeckProblem> check_deck(const Deck&);
 
-// What the deck's grid has to fit.
+// Returns the limits that the deck sets for its grid.
 GridLimits limits_of(const Deck&);
 
 }  // namespace trireme

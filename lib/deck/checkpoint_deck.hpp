@@ -1,15 +1,16 @@
 #pragma once
-// What a checkpoint says of the run and the model that it is of.
+// Reads the deck and the model of a checkpoint.
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/model/config.hpp"
 
 namespace trireme {
 
-// The deck of a checkpoint, with vocab. It gives its model's shape itself: one that refers to a
-// checkpoint, which might be this one, is an Error as one that cannot be read.
+// Returns the deck of a checkpoint, with model.vocab set. The model's shape is always in the deck
+// itself. Throws Error if the deck cannot be read or refers to a checkpoint for the shape, which
+// might be this very checkpoint.
 Deck deck_of(const CheckpointReader&);
-// Its model, completed.
+// Returns the checkpoint's completed model.
 ModelConfig model_of(const CheckpointReader&);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-// A deck: everything that defines a run, read once, checked, then constant. Text -> Deck -> text.
+// A deck: everything that defines a run. It is read and checked once and then remains constant. It
+// can be converted from text and back to text.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,12 +18,14 @@
 
 namespace trireme {
 
-// zero.shard = "node" becomes a number where it is known how many ranks a node runs.
+// The [zero] section. `copy_each_node` stands for zero.shard = "node", which becomes a number as
+// soon as the number of ranks per node is known.
 struct ZeroSection : ZeroConfig {
   bool copy_each_node = false;
   bool operator==(const ZeroSection&) const = default;
 };
 
+// All sections of a deck.
 struct Deck {
   ModelConfig model;
   DataConfig data;
@@ -37,41 +40,49 @@ struct Deck {
   EvaluateConfig evaluate;
   CheckpointConfig checkpoint;
   RunConfig run;
-  std::string name;  // stem of the deck's file
-  // Of distill.teacher, by read_teacher (lib/deck/teacher.hpp), to be run beside `model`.
+  std::string name;  // file name of the deck without its suffix
+  // The model of distill.teacher, which runs next to `model`. read_teacher sets it
+  // (lib/deck/teacher.hpp).
   std::optional<ModelConfig> teacher;
 
   bool operator==(const Deck&) const = default;
 };
 
-// Reads, applies overrides ("section.key=value", in order) and checks everything that needs
-// neither the token files nor the number of ranks. Throws one Error that lists all problems, each
-// as file:line:column or by its override. Paths come back absolute. model is completed;
-// train.microbatch is decided unless it depends on parallel.data = 0, see lib/deck/resolve.hpp.
+// Reads a deck, applies overrides ("section.key=value", in order) and checks everything that needs
+// neither the token files nor the number of ranks. Relative paths become absolute, and `model` is
+// completed. train.microbatch is decided unless it depends on parallel.data = 0 (see
+// lib/deck/resolve.hpp). Throws one Error that lists all problems, each with file:line:column or
+// with its override.
 Deck load_deck(const std::filesystem::path&, std::span<const std::string> overrides = {});
 Deck parse_deck(std::string_view text, std::string source_name,
                 std::span<const std::string> overrides = {});
 
-// What dump_deck wrote: a preset that names a checkpoint has no place in it and is refused.
+// Parses the output of dump_deck. Throws Error if a preset refers to a checkpoint, which dump_deck
+// never writes.
 Deck parse_dumped_deck(std::string_view text, std::string source_name);
 
-// With run.exactness = "invariant", tokens that are summed as one, else 0.
+// Returns the number of tokens whose gradients are summed as one leaf with run.exactness =
+// "invariant". Returns 0 with other settings.
 std::int64_t exact_chunk(const Deck&);
 
-// The deck as text with every key and its meaning; parse_deck of it gives an equal Deck.
+// Returns the deck as text, with every key and its meaning. parse_deck of the text returns an equal
+// Deck.
 std::string dump_deck(const Deck&);
 
-// "section.key: old -> new" for every key that differs.
+// Returns "section.key: old -> new" for every key that differs.
 std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
 
-// The same for the keys of [model] in which these compute otherwise (canonical).
+// Returns "section.key: old -> new" for the keys of [model] that make the two models compute
+// different results (see canonical).
 std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after);
 
-// A deck to start from: required keys with examples, all others commented out with their defaults.
+// Returns a deck to start from. It contains the required keys with example values and all other
+// keys, commented out, with their defaults.
 std::string deck_template();
-// What "section.key", "key" or "section" means, for the terminal. Throws Error naming the nearest.
+// Returns the meaning of "section.key", "key" or "section" as text for a terminal. Throws Error,
+// naming the nearest name, if there is no such key.
 std::string describe_key(std::string_view);
-// docs/deck.md.
+// Returns the text of docs/deck.md.
 std::string deck_reference_markdown();
 
 }  // namespace trireme

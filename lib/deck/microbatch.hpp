@@ -1,15 +1,16 @@
 #pragma once
-// How many samples a microbatch has where the deck does not say. Pure.
+// Decides the size of a micro-batch if the deck does not set it.
 #include <cstdint>
 
 #include "lib/deck/deck.hpp"
 
 namespace trireme {
 
-// Gives train.microbatch a value where the deck has none, parallel.data is known and the batch can
-// be dealt out. With pipe > 1: the largest that leaves 2*pipe of them, so that the pipeline's
-// bubble stays small.
+// Sets train.microbatch if the deck leaves it open, parallel.data is known and divides the batch.
 void decide_microbatch(Deck&);
+// Returns the number of samples in a micro-batch. Without a pipeline, it is all samples of a
+// data-parallel rank. Otherwise it is the largest number that leaves at least 2 * pipe
+// micro-batches per step, so that the pipeline bubble remains small.
 std::int64_t default_microbatch(std::int64_t samples_per_data_rank, std::int64_t pipe,
                                 ScheduleKind = ScheduleKind::one_f_one_b);
 

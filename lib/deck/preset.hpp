@@ -1,17 +1,18 @@
 #pragma once
-// What model.preset names: a known shape, or that of a checkpoint.
+// The values of model.preset: a known model shape, or the shape of a checkpoint.
 #include <string_view>
 
 #include "lib/model/config.hpp"
 
 namespace trireme {
 
+// Begins a preset that refers to a checkpoint.
 inline constexpr std::string_view checkpoint_preset = "from:";
 
-// Of "llama-7B", of "from:DIR" (a checkpoint or run directory) and of "", which is the default.
-// What is no shape (dropout, recompute, init_from) stays at its default, and a checkpoint's shape
-// has no name: a deck keeps its values, which outlive the checkpoint. Error when there is no such
-// preset.
+// Returns the shape of a preset: "llama-7B", "from:DIR" (a checkpoint or run directory), or "" for
+// the default shape. Keys that are not part of a shape (such as dropout, recompute and init_from)
+// have their defaults. The shape of a checkpoint has no preset name, so that a saved deck contains
+// all its values and does not depend on the checkpoint. Throws Error if there is no such preset.
 ModelConfig preset_named(std::string_view);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-// From a deck to a plan's input: what the deck leaves open is decided by its context. Pure.
+// Resolves a deck: ranks, nodes and token files determine what the deck leaves open. Converts a
+// resolved deck to the input of a plan.
 #include <cstdint>
 
 #include "lib/deck/deck.hpp"
@@ -8,26 +9,33 @@
 
 namespace trireme {
 
+// The circumstances that resolve a deck.
 struct DeckContext {
   std::int64_t ranks = 1;
-  std::int64_t ranks_of_node = 0;  // consecutive ones that each node runs; 0: not known
-  std::int64_t vocab = 0;          // that the token files need; 0: none of them is known
+  // Number of consecutive ranks on each node. 0 if unknown.
+  std::int64_t ranks_of_node = 0;
+  // Vocabulary size that the token files need. 0 if no file is known.
+  std::int64_t vocab = 0;
 };
 
-// The deck with nothing left to decide: parallel.data and train.microbatch as the ranks say,
-// model.vocab as the files do, and a number for zero.shard = "node". Error naming legal values.
+// Returns the deck with everything decided: parallel.data and train.microbatch according to the
+// ranks, model.vocab according to the token files, and a number for zero.shard = "node". Throws
+// Error, naming valid values, if the deck does not fit the ranks.
 Deck resolve(Deck, const DeckContext&);
 
-// What a resolved deck asks of a trainer and of a plan. `compute`: as the machine can.
+// Returns the input of a trainer and of a plan for a resolved deck. `compute` is the compute type
+// that the machine supports.
 PlanInput plan_input_of(const Deck&, DType compute, TransportKind);
+// Returns the grid of a deck. `data` is 0 if the deck leaves it open.
 Grid grid_of(const Deck&);
 
-// The deck resolved for one rank, whatever grid it was written for.
+// Returns the deck resolved for one rank, whatever its grid was.
 Deck on_one_rank(Deck, std::int64_t vocab = 0);
 
-// The same with what a search of other grids keeps of the deck's [parallel] and [zero].
+// Returns the deck resolved for one rank, but with the keys of [parallel] and [zero] that a search
+// for other grids keeps.
 Deck to_search(const Deck&, std::int64_t vocab);
-// The rest, which the overrides that a search finds must undo.
+// Returns which keys the deck sets that a search for other grids must undo by overrides.
 SetByDeck set_by(const Deck&);
 
 }  // namespace trireme

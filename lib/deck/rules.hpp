@@ -1,5 +1,5 @@
 #pragma once
-// What the files of rules between keys share; `check_deck` calls them all.
+// The common base of the files with rules between keys. `check_deck` calls all rules.
 #include <fmt/format.h>
 
 #include <string>
@@ -11,13 +11,14 @@
 
 namespace trireme {
 
-// Rules of some sections of a deck, which add to the problems of all.
+// Rules for some sections of a deck. Violated rules are appended to `problems`.
 class DeckRules {
  public:
   DeckRules(const Deck& deck, std::vector<DeckProblem>& problems)
       : deck_(deck), problems_(problems) {}
 
  protected:
+  // Appends a problem unless `holds` is true. The further arguments format its message.
   template <class... A>
   void rule(bool holds, std::vector<std::string> keys, fmt::format_string<A...> text, A&&... args) {
     if (!holds) problems_.push_back({std::move(keys), fmt::format(text, std::forward<A>(args)...)});
@@ -27,9 +28,9 @@ class DeckRules {
   std::vector<DeckProblem>& problems_;
 };
 
-// Of [model] and [adapter], and of train.balance, which is of mixtures of experts.
+// Checks [model], [adapter], and train.balance, which applies to mixture-of-experts models.
 void model_rules(const Deck&, std::vector<DeckProblem>&);
-// Of train.objective and [distill]: what each objective needs, and what it does not go with.
+// Checks train.objective and [distill]: what each objective requires, and what it excludes.
 void objective_rules(const Deck&, std::vector<DeckProblem>&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the table's files: bounds of many keys, and one function for each section.
+// Limits that many keys share, and one function per section that returns its keys.
 
 #include "lib/base/limits.hpp"
 #include "lib/deck/deck.hpp"
@@ -7,9 +7,11 @@
 
 namespace trireme {
 
-inline constexpr double int32_most = 2147483647;  // ids, extents
+// Largest value of ids and extents.
+inline constexpr double int32_most = 2147483647;
 inline constexpr double step_most = double{most_counted};
-inline constexpr double row_most = 1 << 24;  // channels, samples: products stay below 2^63
+// Largest number of channels or samples. Products then remain below 2^63.
+inline constexpr double row_most = 1 << 24;
 
 KeySection model_section();
 KeySection adapter_section();

@@ -1,5 +1,5 @@
 #pragma once
-// The one table of all sections and keys, in the order in which decks are written.
+// The table of all sections and keys, in the order in which decks are written.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,14 +11,15 @@ namespace trireme {
 
 const std::vector<KeySection>& deck_sections();
 
-// nullptr when absent.
+// Returns nullptr if there is no such section or key. The path of a key is "section.key".
 const KeySection* find_section(std::string_view name);
-const Key* find_key(std::string_view path);  // "section.key"
+const Key* find_key(std::string_view path);
 
-// The value without which a deck does: TOML text, or `auto`, or nothing for a required key.
+// Returns the value that a key has if the deck omits it: TOML text, `auto`, or an empty string for
+// a required key.
 std::string default_text(const Key&);
 
-// "section.key" of every key.
+// Returns "section.key" for every key.
 const std::vector<std::string>& deck_key_paths();
 
 }  // namespace trireme

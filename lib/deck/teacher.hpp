@@ -1,12 +1,12 @@
 #pragma once
-// The model that a deck of train.objective = "distill" learns from.
+// The teacher model of a deck with train.objective = "distill".
 #include "lib/deck/deck.hpp"
 
 namespace trireme {
 
-// Sets Deck::teacher of a resolved deck of that objective, from what is in the checkpoint that
-// distill.teacher names; others stay as they are. Throws Error where there is none, or where it
-// cannot run beside the deck's model: on its grid, for its samples and its vocabulary.
+// Sets Deck::teacher of a resolved deck from the checkpoint that distill.teacher names. Does
+// nothing for other objectives. Throws Error if there is no such checkpoint, or if its model cannot
+// run with the deck's grid, context length or vocabulary.
 void read_teacher(Deck&);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-// adapter_config.json of peft: the settings of its adapters, and which modules it puts them beside.
+// Reads adapter_config.json of the Python library peft: the settings of LoRA adapters, and the
+// modules that have one.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,12 +13,14 @@
 
 namespace trireme {
 
-// Names of modules as peft matches them: one pattern of whole names, or a list of names and of what
-// names end with behind a dot.
+// A set of module names as peft matches them: either one pattern that matches whole names, or a
+// list of names. A name in the list also matches modules that end with a dot and this name.
 class ModuleNames {
  public:
-  // `key` is for messages. Error for what is neither, and for a pattern that cannot be read.
+  // Reads the JSON value of `key`. Throws Error, naming `key`, if the value is neither a text nor a
+  // list of texts, or if the pattern is invalid.
   ModuleNames(const Json&, std::string_view key);
+  // Returns true if `module` is in the set.
   bool match(const std::string& module) const;
   bool is_pattern() const { return pattern_.has_value(); }
 
@@ -26,15 +29,15 @@ class ModuleNames {
   std::optional<Regex> pattern_;
 };
 
-// target_modules, with what else of the file restricts them.
+// The modules that have an adapter: `target_modules`, as restricted by other settings of the file.
 class AdapterTargets {
  public:
-  // Error, which names the key, for what is missing or cannot be read.
+  // Throws Error, naming the key, if a setting is missing or invalid.
   explicit AdapterTargets(const Json& adapter_config);
-  // Does peft put a pair beside this module, which is "model.layers.0.self_attn.q_proj" or another
-  // of the model's linear maps and embeddings?
+  // Returns true if peft adds an adapter to this module, for example
+  // "model.layers.0.self_attn.q_proj". The module is a linear map or embedding of the model.
   bool name(const std::string& module) const;
-  // What the file says, for messages.
+  // Returns the settings as text, for messages.
   const std::string& text() const { return text_; }
 
  private:
@@ -43,11 +46,13 @@ class AdapterTargets {
   std::string text_;
   bool all_linear_ = false;
   std::optional<ModuleNames> named_, excluded_;
-  std::vector<std::int64_t> layers_;  // empty: all
+  // Empty if all layers have adapters.
+  std::vector<std::int64_t> layers_;
   std::vector<Regex> layer_patterns_;
 };
 
-// Without patterns. Error, which names the key, for what is not known or not possible here.
+// Converts an adapter_config.json, except for the modules: `patterns` is empty. Throws Error,
+// naming the key, if a setting is unknown or not supported.
 AdapterConfig adapter_config_of(const Json&);
 
 }  // namespace trireme

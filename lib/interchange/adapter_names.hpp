@@ -1,5 +1,6 @@
 #pragma once
-// The tensors of peft's adapters, and where their elements lie in our parameters.
+// The names of the tensors in peft's adapter files, and where their elements are in Trireme's
+// parameters.
 #include <string>
 #include <vector>
 
@@ -7,16 +8,18 @@
 
 namespace trireme {
 
-// lora_A [R, in] or lora_B [out, R] of one product: rows [begin, begin + rows) of a parameter.
+// A tensor lora_A [R, in] or lora_B [out, R] of one linear map, where R is the adapter's rank. It
+// corresponds to rows [begin, begin + rows) of a Trireme parameter.
 struct AdapterTensor {
-  std::string name;     // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
-  std::string module;   // "model.layers.0.self_attn.q_proj"
-  std::string product;  // ours: "blocks.0.qkv.q"
+  std::string name;  // for example "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+  std::string module;   // for example "model.layers.0.self_attn.q_proj"
+  std::string product;  // Trireme's name, for example "blocks.0.qkv.q"
   ParamId param;
   std::int64_t begin, rows, columns;
 };
 
-// In order of the model's adapters. Error when no architecture has the model's parameters.
+// Returns all adapter tensors of a model, in order of its adapters: lora_A, then lora_B of each.
+// Throws Error if no architecture of transformers has the model's parameters.
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec&);
 
 }  // namespace trireme

@@ -1,14 +1,15 @@
 #pragma once
-// The chat template that a model was trained with, among its tokenizer's files.
+// Exports the chat template with which a model was trained, among the files of its tokenizer.
 #include <string_view>
 
 #include "lib/interchange/tokenizer_files.hpp"
 
 namespace trireme {
 
-// Where the spec has a chat template, it becomes chat_template of tokenizer_config.json, in Jinja;
-// the tokenizer's own stays where it is that template. What ends an answer is among the ids that
-// end a text then. `where` names the checkpoint in messages. Error where the template is damaged.
+// Adds the spec's chat template, if there is one, to tokenizer_config.json as the Jinja program
+// `chat_template`. If the tokenizer's own template is the same, it remains unchanged. The token
+// that ends an answer is added to the end-of-text ids. `where` names the checkpoint in messages.
+// Throws Error if the template is damaged.
 void add_chat_template(TokenizerFiles&, const TokenizerSpec&, std::string_view where);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// The members of a config.json: what import reads of them, what is known to change no number, and
-// the rest, which is refused by name.
+// Reads the members of a config.json. Each member is either used by the import, known to have no
+// effect on the model's results, or rejected by name.
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -11,34 +11,39 @@
 
 namespace trireme {
 
-// Fields of an object. One that is null counts as left out. Each that is asked for is remembered as
-// used.
+// The fields of a JSON object. A field that is null counts as absent. The object remembers which
+// fields were read, for refuse_rest.
 class ConfigFields {
  public:
-  // `within` is put before names in messages: "rope_scaling.".
+  // `within` is the name of the object in messages, for example "rope_scaling". The JSON must
+  // outlive this object. Throws Error if `json` is not an object.
   explicit ConfigFields(const Json& json, std::string within = "");
 
   const Json& json() const { return json_; }
+  // Returns true if the object has the field, even if it is null.
   bool names(const char* key) const { return json_.contains(key); }
+  // Returns the field's value, or nullptr if it is absent or null. Marks the field as read.
   const Json* find(const char* key) const;
-  // Has no effect together with what else the file says.
+  // Marks a field as read that has no effect in combination with other fields.
   void unused(const char* key) const { used_.insert(key); }
 
-  // Error for one of another kind; without `otherwise`, where it is missing, too.
+  // Returns the value of a field, like the functions below. Throws Error if the value has the wrong
+  // type, or if the field is absent and no default `otherwise` is given. Integers must be at least
+  // 1.
   std::int64_t integer(const char* key) const;
   std::int64_t integer(const char* key, std::int64_t otherwise) const;
   double real(const char* key) const;
   double real(const char* key, double otherwise) const;
-  // One above 0: what 0 means here, as a value that follows from others, is what leaving it out
-  // says.
+  // Requires a value above 0, unless the field is absent. In the deck, 0 would mean that the value
+  // follows from other keys.
   double positive(const char* key, double otherwise) const;
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key, const char* otherwise) const;
 
-  // Error with the member's value if `wrong`.
+  // Throws Error, naming the field and its value, if `wrong` is true. `why` is the reason.
   void refuse_if(bool wrong, const char* key, std::string_view why) const;
-  // Error naming all that was neither used nor is known to be without effect on what a model of
-  // this type computes.
+  // Throws Error, naming all fields that were not read, unless they are known to have no effect on
+  // the results of a model of this type.
   void refuse_rest(std::string_view model_type) const;
 
  private:
@@ -49,8 +54,8 @@ class ConfigFields {
   mutable std::set<std::string, std::less<>> used_;
 };
 
-// Of what is made of a number of layers: a deck refuses more, and nothing is built of a number
-// without bound.
+// Limits a number of layers read from a file to 10000, to bound the size of lists with an element
+// per layer. A deck rejects larger numbers anyway.
 constexpr std::int64_t countable(std::int64_t layers) {
   return std::min<std::int64_t>(layers, 10000);
 }

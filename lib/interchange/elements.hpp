@@ -1,5 +1,5 @@
 #pragma once
-// Elements as files of models have them, to and from a checkpoint's f32 and f64.
+// Converts tensor elements between the types of model files and the f32 or f64 of a checkpoint.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,22 +11,25 @@
 
 namespace trireme {
 
+// The element type of a tensor in a model file.
 enum class ElementType : std::uint8_t { f64, f32, f16, bf16 };
 template <>
 inline constexpr auto value_names<ElementType> = named<ElementType>("f64", "f32", "f16", "bf16");
 
 std::size_t bytes_of(ElementType);
-std::string_view safetensors_name(ElementType);  // "BF16"
-std::string_view torch_name(ElementType);        // "bfloat16"
-// By safetensors' name; none for a type that no weight has (integers, floats of 8 bits).
+std::string_view safetensors_name(ElementType);  // for example "BF16"
+std::string_view torch_name(ElementType);        // for example "bfloat16"
+// Returns the type with this name in safetensors. Returns nullopt for types that weights cannot
+// have (integers and 8-bit floats).
 std::optional<ElementType> element_type(std::string_view safetensors_name);
 
-ElementType element_type(DType);  // f32 or f64
+ElementType element_type(DType);
 
-// Little-endian elements, as many in `to` as in `from`. Exact but from f64 to f32.
+// Converts little-endian elements. `to` has as many elements as `from`. The conversion is exact,
+// except from f64 to f32.
 void read_elements(ElementType, std::span<const std::byte> from, DType, std::span<std::byte> to);
-// Rounded to the nearest, ties to even. f16 is not written. Error, which calls the tensor `name`,
-// for one that is then not finite.
+// Converts little-endian elements, rounding to nearest with ties to even. Throws Error, naming the
+// tensor `name`, if a result is not finite, and for f16, which is not written.
 void write_elements(DType, std::span<const std::byte> from, ElementType, std::span<std::byte> to,
                     std::string_view name);
 

@@ -1,6 +1,7 @@
 #pragma once
-// Checkpoints as files of others: a folder for Hugging Face's transformers, or one plain HDF5 file.
-// Streams: beside the reader's chunk it holds one chunk, and for a transposed tensor that tensor.
+// Exports checkpoints to other programs: to a folder for Hugging Face's transformers, or to one
+// plain HDF5 file. Data is streamed. Memory holds two chunks, and a whole tensor only if it is
+// transposed.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -11,30 +12,33 @@
 
 namespace trireme {
 
+// Statistics of an export.
 struct ExportSummary {
-  std::string architecture;  // empty: of a plain file
+  // Architecture of transformers. Empty for an HDF5 file.
+  std::string architecture;
   ElementType type{};
   std::size_t tensors = 0, files = 0;
-  std::int64_t bytes = 0;  // of elements
+  // Size of all elements.
+  std::int64_t bytes = 0;
 };
 
 inline constexpr std::int64_t default_shard_bytes = 5'000'000'000;
 
-// To a new folder that AutoModelForCausalLM.from_pretrained takes. No file of weights is larger
-// than `shard_bytes` unless a single tensor is. Elements are those of the checkpoint, rounded to
-// `type` where it is given. Error for a model that no architecture describes, a damaged checkpoint
-// and a failed write; then there is no folder.
+// Exports to a new folder for AutoModelForCausalLM.from_pretrained. No weights file exceeds
+// `shard_bytes`, unless a single tensor does. Elements are rounded to `type`, or have the
+// checkpoint's type if `type` is absent. Throws Error if no architecture of transformers matches
+// the model, if the checkpoint is damaged, or if writing fails. The folder then does not exist.
 ExportSummary export_safetensors(StoredModel, const std::filesystem::path& folder,
                                  std::optional<ElementType> type,
                                  std::int64_t shard_bytes = default_shard_bytes);
 
-// To a new HDF5 file as lib/io/weights_file.hpp says, of any model; in f32 or f64.
+// Exports any model to a new HDF5 file (lib/io/weights_file.hpp), in f32 or f64.
 ExportSummary export_hdf5(StoredModel, const std::filesystem::path& file,
                           std::optional<ElementType> type);
 
-// The adapters of a checkpoint to a new folder that peft opens: adapter_config.json, which names
-// `base` as the model that they stand beside, and adapter_model.safetensors. Error for a model that
-// no architecture describes.
+// Exports a checkpoint's LoRA adapters to a new folder for peft: adapter_model.safetensors, and an
+// adapter_config.json that names `base` as the base model. Throws Error if no architecture of
+// transformers matches the model.
 ExportSummary export_adapters(CheckpointReader&, const ModelConfig&, const std::string& base,
                               const std::filesystem::path& folder);
 

@@ -1,6 +1,6 @@
 #pragma once
-// config.json of Hugging Face's transformers, as its versions 4 and 5 write it, to and from the
-// [model] section. Pure.
+// Converts between config.json of Hugging Face's transformers, as versions 4 and 5 write it, and
+// the [model] section of a deck.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,27 +14,31 @@
 
 namespace trireme {
 
-// Ids that begin and end a text; none: the model has no such id.
+// The ids that begin and end a text. They are absent if the model has none.
 struct TextIds {
   std::optional<std::int32_t> begin;
   std::vector<std::int32_t> ends;
 };
 
-// Resolved, with vocab. GPT-2, Llama, Mistral, Phi-3, OLMo 2, Qwen2, Qwen3, Mixtral, OLMoE and the
-// mixtures of Qwen2 and Qwen3; dropout is left out. `context`, where given, stands for the model's
-// own, which may be too long for what [model] can say of it. Error naming `where` and the setting
-// that [model] cannot represent.
+// Returns the completed model of a config.json, including its vocabulary size. Supported models are
+// GPT-2, Llama, Mistral, Phi-3, OLMo 2, Gemma 2, Gemma 3 (text), Qwen2, Qwen3, Mixtral, OLMoE and
+// the mixture-of-experts models of Qwen2 and Qwen3. Dropout is ignored. `context` replaces the
+// file's context length, which may be too large for the deck. Throws Error, naming `where` and the
+// setting, if [model] cannot represent it.
 ModelConfig model_of_config(const Json&, std::string_view where,
                             std::optional<std::int64_t> context = {});
 
-// How the folder's tensors are cut.
+// Returns whether the folder's query, key, value, gate and up projections are separate tensors or
+// packed.
 ProductTensors products_of_config(const Json&);
 
-// "LlamaForCausalLM". Error naming the deck's key that no architecture has.
+// Returns the architecture of transformers that computes this model, for example
+// "LlamaForCausalLM". Throws Error, naming the deck's key, if there is none.
 std::string architecture_of(const ModelConfig&);
-// For a completed model with vocab that has an architecture. As version 4 writes it, which both
-// read.
+// Returns a config.json in the form of transformers version 4, which version 5 also reads. The
+// model must be completed, have a vocabulary size and correspond to an architecture.
 Json config_of_model(const ModelConfig&, const TextIds&, ElementType);
+// Returns a generation_config.json with these ids.
 Json generation_config(const TextIds&);
 
 }  // namespace trireme

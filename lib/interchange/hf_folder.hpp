@@ -1,6 +1,6 @@
 #pragma once
-// The weights of a folder of Hugging Face's: which file has which tensor, and where the elements of
-// our parameters lie in them.
+// Reads the weights in a folder of a Hugging Face model: finds which file contains which tensor,
+// and converts elements to Trireme's parameters.
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -15,8 +15,9 @@
 
 namespace trireme {
 
-// Opens model.safetensors, or the files that model.safetensors.index.json names. Error when there
-// are none, when the index and the files disagree, and for what is no safetensors.
+// The safetensors files of a folder: model.safetensors, or the files listed in
+// model.safetensors.index.json. The constructor throws Error if there are none, if the index and
+// the files disagree, or if a file is not in safetensors format.
 class HfFolder {
  public:
   explicit HfFolder(const std::filesystem::path&);
@@ -24,32 +25,40 @@ class HfFolder {
   const std::filesystem::path& path() const { return path_; }
   std::size_t files() const { return files_.size(); }
 
+  // The file that contains a tensor, and the tensor's description.
   struct Place {
     const SafetensorsFile* file = nullptr;
     const SafeTensor* tensor = nullptr;
   };
+  // Returns the place of each tensor, by name.
   const std::map<std::string, Place>& places() const { return places_; }
 
  private:
   std::filesystem::path path_;
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, Place> places_;  // by tensor
+  // By name of the tensor.
+  std::map<std::string, Place> places_;
 };
 
-// A model's parameters in such a folder.
+// A model's parameters, read from the files of an HfFolder, which must outlive this object.
 class HfWeights {
  public:
-  // Error naming all tensors that are missing, unknown, of another shape or of a type that weights
-  // do not have. Known buffers are left out; so is a tied model's head when it is the table.
+  // Throws Error, listing the tensors, if tensors are missing or unknown, or have the wrong shape
+  // or a type that weights cannot have. Known buffers are skipped. If the model has tied
+  // embeddings, a separate head tensor is skipped too, and must equal the embedding.
   HfWeights(const HfFolder&, const ModelSpec&, ProductTensors = ProductTensors::apart);
 
-  // f64 when all are, else f32: both exact.
+  // Returns f64 if any tensor is f64, otherwise f32. Either represents all elements exactly.
   DType master() const;
+  // Returns the element types of the tensors.
   std::set<ElementType> types() const;
-  std::size_t tensors() const { return names_; }  // of the folder
+  // Number of the folder's tensors that are used.
+  std::size_t tensors() const { return names_; }
+  // Returns the number of tensors that are not used, such as known buffers.
   std::size_t skipped() const { return skipped_; }
-  // Elements of a parameter from `first` on. A transposed one is kept whole until another is asked
-  // for.
+  // Reads elements of a parameter from index `first` on, converted to the given type. A transposed
+  // parameter is kept in memory until another transposed one is read. Throws Error if an element is
+  // not finite.
   void read(const std::string& param, std::int64_t first, DType, std::span<std::byte> to);
 
  private:
@@ -68,10 +77,11 @@ class HfWeights {
 
   const HfFolder& folder_;
   std::vector<Source> tensors_;
-  std::map<std::string, std::vector<std::size_t>> of_param_;  // in tensors_, in order of begin
+  // Indices in tensors_, in ascending order of `begin`.
+  std::map<std::string, std::vector<std::size_t>> of_param_;
   std::size_t names_ = 0, skipped_ = 0;
-  std::vector<std::byte> stored_;  // as the file has it
-  std::string kept_;               // the parameter in whole_
+  std::vector<std::byte> stored_;  // elements as stored in the file
+  std::string kept_;               // name of the parameter in whole_
   std::vector<std::byte> whole_;
 };
 

@@ -1,14 +1,15 @@
 #pragma once
-// The tensors of Hugging Face's models and where their elements lie in our parameters: one table
-// for both directions.
+// The correspondence between tensors of Hugging Face models and Trireme's parameters, used for
+// import and export.
 //
-// Ours are [out, in]. GPT-2's projections (Conv1D) are [in, out], so they are transposed. qkv packs
-// the rows of all query heads, then key heads, then value heads; ffn_in of a SwiGLU the rows of
-// gate, then up. The halves of a head that rotary positions turn are theirs: nothing is permuted.
-// Experts have tensors of their own; transformers 5 also writes one of all experts of a layer where
-// it is told not to keep the old format, and that is read. So is Phi-3, a Llama whose products lie
-// in one tensor as ours do: it is written as what it computes. Norms of Gemma's are stored less
-// one.
+// Trireme's matrices are [out, in]. GPT-2's projections (Conv1D) are [in, out] and are transposed.
+// `qkv` contains the rows of all query heads, then all key heads, then all value heads. `ffn_in` of
+// a SwiGLU contains the rows of gate, then up. Rotary positions rotate the same halves of a head in
+// both, so no rows are permuted.
+//
+// Each expert has tensors of its own. Transformers 5 can also write one tensor with all experts of
+// a layer, which is read too. Phi-3 is a Llama model with packed projections. It is read, and
+// exported as Llama. Norm weights of Gemma are stored minus one.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,37 +20,49 @@
 
 namespace trireme {
 
+// Whether a tensor has the parameter's layout or is its transpose.
 enum class Order : std::uint8_t { same, transposed };
+// Whether the experts of a layer are in separate tensors or in one.
 enum class ExpertTensors : std::uint8_t { apart, together };
-// Queries, keys and values, and gate and up, each in a tensor of its own or in one.
+// Whether queries, keys and values, and also gate and up, are in separate tensors or packed into
+// one.
 enum class ProductTensors : std::uint8_t { apart, packed };
 
+// A tensor of a Hugging Face model, and the part of a Trireme parameter to which it corresponds.
 struct HfTensor {
   std::string name;
   Shape shape;
-  std::string param;          // of ours
-  std::int64_t begin = 0;     // elements [begin, begin + shape.count()) of it, row-major
-  Order order = Order::same;  // transposed: the whole parameter
-  double plus = 0;            // what ours has more than theirs
-  std::int64_t expert = 0;    // whose part of theirs this is,
-  std::int64_t experts = 0;   // ... which has these experts' one behind the other; 0: it is whole
+  // Name of Trireme's parameter.
+  std::string param;
+  // The tensor corresponds to the parameter's elements [begin, begin + shape.count()), row-major.
+  std::int64_t begin = 0;
+  // If transposed, the tensor is the transpose of the whole parameter.
+  Order order = Order::same;
+  // Trireme's elements minus the tensor's elements.
+  double plus = 0;
+  // If `experts` is not 0, the tensor contains `experts` experts one after the other, and this is
+  // the part of expert number `expert`.
+  std::int64_t expert = 0;
+  std::int64_t experts = 0;
   bool operator==(const HfTensor&) const = default;
 };
 
-// All tensors of a model, in order of the forward pass; those of a parameter in order of begin.
-// Every element of every parameter is in one of them. Error when no architecture has the model's
-// parameters.
+// Returns all tensors of a model in the order of the forward pass. Those of one parameter are in
+// ascending order of `begin`. Each element of each parameter is in exactly one tensor. Throws Error
+// if no architecture has the model's parameters.
 std::vector<HfTensor> hf_tensors(const ModelSpec&, ExpertTensors = ExpertTensors::apart,
                                  ProductTensors = ProductTensors::apart);
-// Does a tensor of this name hold all experts of a layer?
+// Returns true if a tensor of this name contains all experts of a layer.
 bool is_of_all_experts(std::string_view name);
 
-// Names of a model without its head begin with this, unless the file was saved from that alone.
+// Returns the prefix of all tensor names except the head's. A file that was saved from the model
+// without its head lacks this prefix.
 std::string_view hf_prefix(const ModelConfig&);
-// The head's tensor.
+// Name of the head's tensor.
 inline constexpr std::string_view hf_head = "lm_head.weight";
 
-// Masks and frequencies that old files hold beside the weights: a function of the settings.
+// Returns true for masks and rotary frequencies that old files contain in addition to the weights.
+// They follow from the settings and are skipped.
 bool is_known_buffer(std::string_view name);
 
 }  // namespace trireme

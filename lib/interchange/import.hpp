@@ -1,6 +1,7 @@
 #pragma once
-// A folder of Hugging Face's as a checkpoint, which model.init_from takes on any grid. Streams:
-// beside the writer's chunks it holds one chunk, and for a transposed tensor that tensor.
+// Imports Hugging Face models and adapters as checkpoints, which model.init_from accepts on any
+// grid. Data is streamed. Memory holds one chunk besides the writer's, and a whole tensor only if
+// it is transposed.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -14,30 +15,40 @@
 
 namespace trireme {
 
+// Options of an import.
 struct ImportOptions {
-  std::optional<DType> master;          // f32 or f64; none: f64 for weights in f64, else f32
-  std::optional<std::int64_t> context;  // tokens of a sample; none: the model's
+  // Type of the imported weights, f32 or f64. If absent, f64 if any tensor is f64, otherwise f32.
+  std::optional<DType> master;
+  // Context length in tokens. If absent, the model's own.
+  std::optional<std::int64_t> context;
 };
 
+// Statistics of an import.
 struct ImportSummary {
   ModelConfig model;
-  std::string tokenizer;  // its kind
+  // Name of the tokenizer's kind.
+  std::string tokenizer;
   DType master{};
-  std::set<ElementType> types;                      // of the folder's tensors
-  std::size_t tensors = 0, files = 0, skipped = 0;  // skipped: known buffers
+  // Element types of the folder's tensors.
+  std::set<ElementType> types;
+  // `skipped` is the number of known buffers and other tensors that are not used.
+  std::size_t tensors = 0, files = 0, skipped = 0;
 };
 
-// `checkpoint` must not exist. Error naming what cannot be represented, tensors that are missing,
-// unknown or of another shape, and damaged files; then there is no checkpoint.
+// Imports a model into a new checkpoint; `checkpoint` must not exist. Throws Error, naming the
+// cause, if a setting cannot be represented, if tensors are missing, unknown or of the wrong shape,
+// or if a file is damaged. The checkpoint then does not exist.
 ImportSummary import_folder(const std::filesystem::path& folder,
                             const std::filesystem::path& checkpoint, const ImportOptions&);
 
-// Does the folder hold peft's adapters?
+// Returns true if the folder contains adapters of peft.
 bool is_adapter_folder(const std::filesystem::path&);
-// Such a folder as a checkpoint of adapters beside `base`, whose shape, type, deck and tokenizer it
-// takes. Error naming what is not known or not possible in adapter_config.json, modules that it or
-// the tensors alone have, tensors that are missing, unknown or of another shape, and weights that
-// are not finite or add what is not.
+// Imports adapters as a checkpoint of LoRA adapters for `base`, whose shapes, type, deck and
+// tokenizer it adopts. Throws Error, naming the cause, in these cases:
+// - adapter_config.json contains a setting that is unknown or not supported.
+// - A module is only in adapter_config.json or only among the tensors.
+// - Tensors are missing, unknown or of the wrong shape.
+// - Weights are not finite, or so large that their product is not finite.
 ImportSummary import_adapters(const std::filesystem::path& folder,
                               const std::filesystem::path& checkpoint,
                               const CheckpointReader& base);

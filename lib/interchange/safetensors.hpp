@@ -1,7 +1,7 @@
 #pragma once
-// Files of safetensors: 8 bytes with the size of a JSON header, the header (a name, type, shape
-// and place for each tensor), then the tensors' elements without gaps, little-endian and
-// row-major. Format: https://github.com/huggingface/safetensors
+// Reads and writes safetensors files. A file consists of 8 bytes with the size of a JSON header,
+// the header (name, type, shape and byte range of each tensor), and the elements of all tensors
+// without gaps, little-endian and row-major. Format: https://github.com/huggingface/safetensors
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,33 +13,38 @@
 
 namespace trireme {
 
+// The description of a tensor in a file.
 struct SafeTensor {
   std::string name;
-  std::string type;  // "F32", "BF16", ...
+  std::string type;  // for example "F32" or "BF16"
   std::vector<std::int64_t> shape;
-  std::int64_t begin = 0, bytes = 0;  // begin counts from the file's first byte
+  // Byte range of the elements. `begin` counts from the start of the file.
+  std::int64_t begin = 0, bytes = 0;
 
+  // Returns the number of elements.
   std::int64_t count() const;
   bool operator==(const SafeTensor&) const = default;
 };
 
-// "F32 [4, 64]"
+// Returns type and shape as text, for example "F32 [4, 64]".
 std::string described(const SafeTensor&);
 
-// Of a header's text; `data` bytes follow it, from byte `data_begin` of the file on. In order of
-// their place. Error naming `where` unless names differ, types are known, shapes and sizes agree,
-// and the tensors cover the data without overlap or gap.
+// Parses the header `text`, which is followed by `data` bytes from byte `data_begin` of the file
+// on. Returns the tensors in order of their position. Throws Error, naming `where`, unless names
+// are unique, types are known, shapes match sizes, and the tensors cover the data without overlap
+// or gap.
 std::vector<SafeTensor> parse_header(std::string_view text, std::int64_t data_begin,
                                      std::int64_t data, std::string_view where);
 
+// A safetensors file that is open for reading.
 class SafetensorsFile {
  public:
-  // Reads and checks the header. Error naming what is wrong.
+  // Reads and checks the header. Throws Error, saying what is wrong, if the header is invalid.
   explicit SafetensorsFile(const std::filesystem::path&);
 
   const std::filesystem::path& path() const { return file_.path(); }
   const std::vector<SafeTensor>& tensors() const { return tensors_; }
-  // Bytes [at, at + out.size()) of a tensor.
+  // Reads bytes [at, at + out.size()) of a tensor.
   void read(const SafeTensor&, std::int64_t at, std::span<std::byte> out) const;
 
  private:
@@ -47,17 +52,18 @@ class SafetensorsFile {
   std::vector<SafeTensor> tensors_;
 };
 
-// Writes one from front to back.
+// Writes a safetensors file from front to back.
 class SafetensorsWriter {
  public:
-  // Creates the file, which must not exist. The tensors' places are decided here, in their order.
+  // Creates the file, which must not exist, and writes the header. The tensors are stored in the
+  // given order. Their `begin` and `bytes` are ignored.
   SafetensorsWriter(const std::filesystem::path&, std::vector<SafeTensor>);
-  // The next bytes of all elements.
+  // Appends the next bytes of the elements of all tensors.
   void append(std::span<const std::byte>);
-  // Syncs. Error when elements are missing.
+  // Syncs the file to disk. Throws Error if elements are missing.
   void finish();
 
-  // Bytes of a header with these tensors, at most.
+  // Returns an upper bound for the bytes that a tensor adds to the header.
   static std::int64_t header_bound(const SafeTensor&);
 
  private:

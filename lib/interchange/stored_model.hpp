@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint's weights as an export takes them.
+// The weights of a checkpoint as an export reads them, with adapters merged.
 #include <map>
 #include <string>
 #include <vector>
@@ -9,18 +9,24 @@
 
 namespace trireme {
 
+// A trained model whose weights are read from a checkpoint.
 class StoredModel {
  public:
-  // Error naming the first differences unless the checkpoint's parameters are the model's. Adapters
-  // need `base`, the checkpoint that they stand beside, and are merged into its weights: w + s b a,
-  // added in f64 and rounded once to the wider of both types. What is given outlives it.
+  // If the checkpoint contains LoRA adapters, `base` must be the checkpoint of their base model.
+  // The adapters are merged into its weights: w + s b a is added in f64 and rounded once to the
+  // wider of the two types. The readers must outlive this object. Throws Error, naming the first
+  // differences, unless the checkpoint has exactly the model's parameters.
   StoredModel(CheckpointReader&, const ModelConfig&, CheckpointReader* base = nullptr);
 
-  const ModelSpec& spec() const { return spec_; }       // without adapters
-  const CheckpointMeta& meta() const { return meta_; }  // of the newer checkpoint
-  std::string where() const { return where_; }          // for messages
-  DType dtype() const { return dtype_; }                // of all its parameters: f32 or f64
-  // Elements as CheckpointReader::read hands them over.
+  // The model without adapters.
+  const ModelSpec& spec() const { return spec_; }
+  // State of the newer checkpoint, which contains the adapters if there are any.
+  const CheckpointMeta& meta() const { return meta_; }
+  // Path of the checkpoint, for messages.
+  std::string where() const { return where_; }
+  // Type of all parameters: f32 or f64.
+  DType dtype() const { return dtype_; }
+  // Reads elements like CheckpointReader::read.
   void read(const std::string& param, std::int64_t begin, std::int64_t count,
             const CheckpointReader::Sink&);
 
@@ -37,12 +43,13 @@ class StoredModel {
   const CheckpointMeta& meta_;
   std::string where_;
   ModelSpec spec_;
-  DType stored_, dtype_;  // of weights_; of what is read
+  // `stored_` is the type in weights_, and `dtype_` the type of what read() returns.
+  DType stored_, dtype_;
   double scale_ = 0;
-  std::map<std::string, Merged> merged_;  // by weight
+  std::map<std::string, Merged> merged_;  // by name of the weight
 };
 
-// The elements of a parameter as doubles.
+// Reads all elements of a parameter and converts them to double.
 std::vector<double> read_doubles(CheckpointReader&, const ParamSpec&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint's tokenizer as files in a folder of Hugging Face, and back.
+// Converts a checkpoint's tokenizer to files in a Hugging Face folder, and back.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,28 +11,32 @@
 
 namespace trireme {
 
+// A tokenizer's files, and the ids that begin and end a text.
 struct TokenizerFiles {
   HfFiles contents;
   TextIds ids;
-  Json generation = Json::object();  // more of a generation_config.json that is not in contents
+  // Further members of generation_config.json, if `contents` has no such file.
+  Json generation = Json::object();
 };
 
-// Of bytes, a tokenizer.json that encodes alike: byte-level BPE without merges, ids the values of
-// bytes. Of SentencePiece the model itself. Of Hugging Face's the files as they came. `where` names
-// the checkpoint in messages.
+// Returns the files of a tokenizer. For bytes, this is a tokenizer.json that encodes equally: a
+// byte-level BPE without merges, whose ids are the byte values. For SentencePiece, it is the model
+// itself. For Hugging Face, it is the original files. `where` names the checkpoint in messages.
 TokenizerFiles files_of(const TokenizerSpec&, std::string_view where);
 
-// Hugging Face's, which is {"tokenizer.json": text, ...} of the files that are there; else
-// SentencePiece's model; else none. `config` is the folder's config.json: what it names as the end
-// of a text counts where there is no generation_config.json.
+// Reads the tokenizer of a folder: the Hugging Face files if there is a tokenizer.json, otherwise a
+// SentencePiece model, otherwise none. `config` is the folder's config.json. Its end-of-text ids
+// are used if there is no generation_config.json.
 TokenizerSpec tokenizer_of(const std::filesystem::path& folder, const Json& config);
 
-// What a tokenizer of another kind has no place for: generation_config.json, with the ids of
-// config.json where it has none. Empty: neither says anything.
+// Returns the folder's generation_config.json as text, for tokenizers that cannot contain this
+// file. Ids that it lacks are taken from `config`. Returns an empty string if neither file contains
+// anything.
 std::string generation_of(const std::filesystem::path& folder, const Json& config);
-// Of a checkpoint that remembers such a text, its ids are the text's.
+// Adds the text that generation_of returned to the files of a checkpoint's tokenizer. Its ids
+// replace the files' ids.
 void add_generation(TokenizerFiles&, const std::string& generation, std::string_view where);
-// The generation_config.json of an export; none, where contents have it.
+// Returns the generation_config.json to export, or nullopt if `contents` already has one.
 std::optional<std::string> generation_file(const TokenizerFiles&);
 
 }  // namespace trireme

@@ -65,8 +65,8 @@ std::vector<std::filesystem::path> set_aside_after(const std::filesystem::path& 
 // rank calls this at the start of a run.
 void put_back_replaced(const std::filesystem::path& checkpoints);
 
-// Does the same, and removes the remains of interrupted saves and removals. One rank calls this at
-// the start of a run, before the first save. Returns the removed paths.
+// Restores names like put_back_replaced, and removes the remains of interrupted saves and removals.
+// One rank calls this at the start of a run, before the first save. Returns the removed paths.
 std::vector<std::filesystem::path> clean_checkpoints(const std::filesystem::path& checkpoints);
 
 }  // namespace trireme

@@ -1,7 +1,8 @@
 #pragma once
-// Predicts a run's memory, traffic and work: runs each stage's real step on the `dry` backend,
-// which only keeps the account, with pretended communicators, which only count. Where the deck's
-// rules freeze or thaw parameters, it runs a step of each state.
+// Predicts the memory, traffic and work of a run. It runs each stage's real step on the `dry`
+// backend, which only keeps the account of memory, with simulated communicators, which only count.
+// If freeze rules change which parameters are trained, it runs one step for each set of trained
+// parameters.
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,92 +13,124 @@
 
 namespace trireme {
 
+// Whether the plan includes an evaluation after each step.
 enum class PlanEvaluation : std::uint8_t { left_out, included };
-// Is there a copy of the state that checkpoints are written from while training goes on?
+// Whether there is a copy of the state, from which checkpoints are written while training
+// continues.
 enum class PlanSnapshot : std::uint8_t { left_out, included };
 
+// The run to be planned.
 struct PlanInput {
   TrainerSetup setup;
-  TrainConfig train;  // batch, microbatch and length; no length: up to the last freeze rule
+  // Batch, micro-batch and length of the run. Without a length, the run lasts until the last freeze
+  // rule.
+  TrainConfig train;
   Grid grid;
   PlanEvaluation evaluation = PlanEvaluation::included;
   TransportKind transport = TransportKind::host;
-  CommSettings comm{};  // the run's
+  CommSettings comm{};  // settings of the run
   PlanSnapshot snapshot = PlanSnapshot::left_out;
-  std::size_t headroom = 0;  // bytes of a device that run.device_headroom keeps free
-  int ranks_of_node = 0;     // consecutive ones; 0: not known
+  // Device memory in bytes that run.device_headroom keeps free.
+  std::size_t headroom = 0;
+  // Number of consecutive ranks on each node. 0 if unknown.
+  int ranks_of_node = 0;
 };
 
-// Bytes of its machine's memory that a rank reserves: the device's, or the host's with all that is
-// pinned there.
+// Returns the memory in bytes that a rank reserves: on its device, or for a backend in host memory
+// the host's memory including pinned memory.
 std::size_t memory_of(const Account&, const BackendProperties&);
 
-// Bytes of its device that a rank leaves to others: NCCL's, estimated, and run.device_headroom.
+// Device memory in bytes that a rank needs beyond its account: an estimate for NCCL, and
+// run.device_headroom.
 struct OutsideAccount {
   std::size_t nccl = 0, headroom = 0;
   std::size_t all() const { return nccl + headroom; }
 };
+// Estimates the device memory that one rank needs beyond its account.
 OutsideAccount outside_account(const PlanInput&, const BackendProperties&, const Axes&);
 
-// What a rank gets in a step: as many tokens as its share has, of any ids.
+// Returns the micro-batches of one rank in a step. They have the right number of tokens; the ids do
+// not matter.
 std::vector<Batch> any_microbatches(const PlanInput&);
-// The step of the run that trains most.
+// Returns the step of the run that trains most parameters.
 std::int64_t busiest_step(const PlanInput&);
 
-// One rank. Memory is the maximum over all states; work and traffic are those of the step that
-// trains most parameters.
+// The plan of one rank. Memory is the maximum over all planned steps. Work and traffic are those of
+// the step that trains most parameters.
 struct RankPlan {
   int rank = 0;
   Grid::At at;
-  std::int64_t experts = 0;  // of a block that it holds
+  // Experts per block that the rank holds.
+  std::int64_t experts = 0;
   Account account;
-  std::size_t reserved = 0;  // as memory_of(account) says
+  // The result of memory_of for the account.
+  std::size_t reserved = 0;
   OutsideAccount outside;
   std::size_t needed() const { return reserved + outside.all(); }
-  double checkpoint_bytes = 0;              // that it writes, at most
-  Axes::Traffic step_traffic;               // payload sent in one step
-  Axes::Traffic to_other_nodes;             // of it, where a node's ranks are known
-  std::int64_t step_messages = 0;           // that carry it, before a device's transport joins them
-  double step_flops = 0;                    // of products and attention in one step
-  std::vector<StageCost> microbatch_flops;  // by chunk
-  int first_trainable_stage = 0;            // a virtual one
-  std::vector<std::string> races;           // unordered accesses: a defect
+  // Upper limit for the bytes that the rank writes to a checkpoint.
+  double checkpoint_bytes = 0;
+  // Payload sent in one step.
+  Axes::Traffic step_traffic;
+  // The part of step_traffic that goes to other nodes. Known only if the ranks per node are.
+  Axes::Traffic to_other_nodes;
+  // Number of messages that carry step_traffic, before a device's transport combines them.
+  std::int64_t step_messages = 0;
+  // FLOPs of matrix products and attention in one step.
+  double step_flops = 0;
+  // FLOPs per micro-batch, by chunk.
+  std::vector<StageCost> microbatch_flops;
+  // Virtual stage number of the first stage with trained parameters.
+  int first_trainable_stage = 0;
+  // Memory accesses without a defined order. Each one is a defect of the program.
+  std::vector<std::string> races;
 };
 
+// The plan of a run.
 struct Plan {
-  std::vector<RankPlan> ranks;  // one of each kind (lib/plan/rank_kinds.hpp)
+  // The first rank of each kind (lib/plan/rank_kinds.hpp).
+  std::vector<RankPlan> ranks;
   std::int64_t parameters = 0;
-  std::int64_t active_parameters = 0;  // that a token meets
+  // Parameters that are used for each token.
+  std::int64_t active_parameters = 0;
   std::int64_t microbatches = 0;
-  std::vector<std::int64_t> stage_blocks;  // of all chunks of each stage
-  Timeline timeline;  // of one step's programs, in FLOPs: as if all ran at one rate
-  std::vector<std::int64_t> freeze_borders;  // steps that train other parameters than the last did
-  std::int64_t busiest_step = 0;             // the one that trains most
+  // Number of blocks in all chunks of each stage.
+  std::vector<std::int64_t> stage_blocks;
+  // Timeline of one step's programs in FLOPs, as if all ranks computed at the same rate.
+  Timeline timeline;
+  // Steps that train other parameters than the step before.
+  std::vector<std::int64_t> freeze_borders;
+  // The step that trains most parameters.
+  std::int64_t busiest_step = 0;
 
+  // Returns the largest `reserved` (or `needed()`) of all ranks.
   std::size_t most_reserved() const;
   std::size_t most_needed() const;
 };
 
-// Two steps (the second starts with the memory state that the first left), one more for each
-// border; after each an evaluation and a checkpoint.
+// Plans one rank. Runs two steps, of which the second begins with the memory that the first one
+// left, and one more step for each freeze border. After each step, it plans a checkpoint, and an
+// evaluation if the input includes one.
 RankPlan plan_rank(const PlanInput&, const DryTarget&, int rank);
+// Plans the first rank of each kind.
 Plan make_plan(const PlanInput&, const DryTarget&);
 
+// An estimate of the bytes that a rank reserves, with and without the snapshot of the state.
 struct Reserved {
   std::size_t all = 0, without_snapshot = 0;
   OutsideAccount outside;
 };
-// A quick estimate of the bytes that a rank reserves, from a step with few microbatches and without
-// checking the order of accesses.
+// Returns a quick estimate of the bytes that a rank reserves, from a step with few micro-batches.
+// The order of memory accesses is not checked.
 Reserved reserved_by(PlanInput, DryTarget, int rank);
-// The most that a rank of the grid needs by that estimate; none if one is above `limit`.
+// Returns the largest estimate of reserved_by, plus memory outside the account, over all ranks of
+// the grid. Returns nullopt if a rank needs more than `limit` bytes.
 std::optional<std::size_t> needed_within(const PlanInput&, const DryTarget&, std::size_t limit);
 
-// Bytes that a rank reserves for a model that is not trained: its weights, and where the input has
-// one an evaluation of its microbatch.
+// Returns the bytes that a rank reserves for a model that is not trained: its weights, and the
+// evaluation of a micro-batch if the input includes evaluation.
 std::size_t reserved_untrained(PlanInput, DryTarget, int rank);
 
-// A table for the terminal, and the same as JSON.
+// Returns the plan as a table for a terminal, or as JSON.
 std::string plan_text(const Plan&, const PlanInput&, const DryTarget&);
 std::string plan_json(const Plan&, const PlanInput&, const DryTarget&);
 

@@ -1,27 +1,31 @@
 #pragma once
-// Ranks whose steps are alike: of one stage, with one share of the heads and one of the experts.
-// They reserve as much as the first of them, or less where replicas leave checkpoints to it.
+// Divides the ranks into kinds. Ranks of one kind execute equal steps: they belong to the same
+// stage and have the same share of attention heads and experts. Each rank reserves at most as much
+// as the first rank of its kind, because only the first replica writes checkpoints.
 #include <vector>
 
 #include "lib/plan/plan.hpp"
 
 namespace trireme {
 
+// The kinds of ranks in a plan's grid.
 class RankKinds {
  public:
   explicit RankKinds(const PlanInput&);
 
-  // The first rank of each kind, in ascending order: rank 0 is one of them.
+  // Returns the first rank of each kind, in ascending order. Rank 0 is always among them.
   const std::vector<int>& ranks() const { return ranks_; }
-  // Index of a rank's kind.
+  // Returns the index of a rank's kind.
   int of(int rank) const;
-  // Of the places of a stage, as indices of the stage's kinds; later places repeat them.
+  // Returns the kind of each place in a stage, as an index among the stage's kinds. If a stage has
+  // more places, the list repeats.
   const std::vector<int>& of_places() const { return of_place_; }
 
  private:
   Grid grid_;
   std::vector<int> of_place_;
-  int of_stage_ = 0;  // kinds
+  // Number of kinds of ranks per stage.
+  int of_stage_ = 0;
   std::vector<int> ranks_;
 };
 

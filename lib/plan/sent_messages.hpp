@@ -1,19 +1,20 @@
 #pragma once
-// Counts a rank's messages, and what it sends to other nodes, by axis.
+// Counts the messages that a rank sends, and the bytes that it sends to other nodes, by axis.
 #include "lib/comm/comms.hpp"
 #include "lib/comm/engine/observer.hpp"
 #include "lib/comm/placement.hpp"
 
 namespace trireme {
 
+// An observer of the communication engine. It counts from its construction to its destruction.
 class SentMessages final : public engine::Observer {
  public:
-  // From now on, as long as it lives. `shard` as in make_axes.
+  // `shard` has the same meaning as in make_axes. The Axes must outlive this object.
   SentMessages(const Axes&, int shard, Placement);
   ~SentMessages() override;
 
   std::int64_t count() const { return count_; }
-  // Payload in bytes.
+  // Returns the payload in bytes.
   const Axes::Traffic& to_other_nodes() const { return to_other_nodes_; }
 
   void call(const engine::Context&, Queue, const engine::Call&) override;
