@@ -1,6 +1,7 @@
 #pragma once
-// The subcommands of trireme. Each adds itself to the command line; the callback of the one that
-// was given sets `chosen`, which main runs and whose result is the exit code.
+// The subcommands of trireme. Each function adds its subcommand to the command line. The callback
+// of the subcommand that the user gave sets `chosen`. main then calls `chosen`, whose result is the
+// exit code.
 #include <CLI/CLI.hpp>
 #include <functional>
 
@@ -23,9 +24,9 @@ void add_report(CLI::App&, std::function<int()>& chosen);
 void add_version(CLI::App&, std::function<int()>& chosen);
 void add_manual(CLI::App&, std::function<int()>& chosen);
 
-// For a `train` that only prints help or what is wrong with its arguments: initialises MPI, so that
-// ranks started by one launcher end together even if others have arguments to train with. `print`
-// returns the exit code.
+// Ends a `train` that only prints help or reports invalid arguments. `print` returns the exit code.
+// MPI is initialized first, so that all ranks of one launcher end together, even if other ranks
+// were started with valid arguments.
 int end_train(const std::function<int()>& print);
 
 }  // namespace trireme

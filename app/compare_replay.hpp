@@ -1,5 +1,6 @@
 #pragma once
-// The steps of one side made again on one rank, held against what it recorded of them.
+// Replays steps of one side of a comparison on one rank, and compares the results with the recorded
+// ones.
 #include <optional>
 
 #include "app/compare_side.hpp"
@@ -7,13 +8,16 @@
 
 namespace trireme {
 
+// The result of a replay.
 struct Replayed {
-  TensorValues values;  // of the last step: gradients, weights, the optimizer's arrays
-  bool faulty = false;  // others than recorded, where they had to be the same
+  // Gradients, weights and optimizer state of the last step.
+  TensorValues values;
+  // True if results differ from the recorded ones although they had to be the same.
+  bool faulty = false;
 };
 
-// From the nearest checkpoint, or the beginning, to `step`, at most `most` steps. Says in the
-// report what became of it: none when it could not be done.
+// Replays a run from its nearest checkpoint, or from the beginning, to `step`. Adds the outcome to
+// the report. Returns nullopt if the replay is impossible or needs more than `most` steps.
 std::optional<Replayed> replay(const Side&, std::int64_t step, std::int64_t most,
                                const ModelPlaces&, Report&);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Whether two runs differ by rounding alone: their steps made again, moved at random by what
-// rounding may move them (lib/compare/rounding.hpp says how that is judged).
+// Decides whether two runs differ by rounding only. Steps are replayed with results that are
+// changed at random by as much as rounding may change them (lib/compare/rounding.hpp).
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -12,34 +12,40 @@
 
 namespace trireme {
 
-// A number that both recorded.
+// The values of one number that both runs recorded.
 struct RecordedPair {
   std::string name;
   double a, b;
 };
 
+// Differences between two runs A and B, for which `explain` decides whether rounding is the cause.
 struct RoundingQuestion {
-  Deck deck;         // with which A made these steps
-  std::string from;  // a checkpoint that both have alike; empty: the beginning
+  // The deck with which A made the steps.
+  Deck deck;
+  // Path of a checkpoint that is equal in both runs. Empty for the beginning of the run.
+  std::string from;
   std::int64_t from_step = 0;
-  // A step's loss, norm and gradients.
-  std::int64_t step = 0;  // 0: none
+  // The step whose loss, gradient norm and gradients are judged. 0 if there is none.
+  std::int64_t step = 0;
   std::vector<RecordedPair> numbers;
   TensorDifferences gradients;
-  // The state after a step.
-  std::int64_t state_step = 0;  // 0: none
+  // The step after which the state is judged. 0 if there is none.
+  std::int64_t state_step = 0;
   TensorDifferences state;
 
+  // Returns the last step to be replayed.
   std::int64_t last() const { return std::max(step, state_step); }
 };
 
+// Whether rounding explains the differences.
 enum class Explained : std::uint8_t {
   yes,
   no,
-  numbers_alone  // loss and norm are, and there are no tensors to judge
+  // Rounding explains loss and gradient norm, and there are no tensors to judge.
+  numbers_alone
 };
 
-// Makes the steps again and says in the report what comes of it.
+// Replays the steps and adds the verdict to the report.
 Explained explain(const RoundingQuestion&, const ModelPlaces&, Report&);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// One of the two that are compared: a run directory, or a checkpoint with those of its run beside
-// it.
+// One side of a comparison: a run directory, or a checkpoint together with the other checkpoints in
+// its directory.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -13,38 +13,44 @@
 
 namespace trireme {
 
+// One side of a comparison. Histories and digests exist only for run directories.
 struct Side {
   std::string label;  // "A" or "B"
   std::filesystem::path path;
   bool is_run = false;
-  std::int64_t step = 0;                    // of a checkpoint; the last in a run's history
-  Deck deck;                                // of the checkpoint; of a run the newest
-  std::optional<CheckpointMeta> meta;       // of the checkpoint, or the newest; none: it has none
+  // Step of the checkpoint, or the last step in the run's history.
+  std::int64_t step = 0;
+  // Deck of the checkpoint, or the run's newest deck.
+  Deck deck;
+  // State of the checkpoint, or of the run's newest intact one. Absent if there is none.
+  std::optional<CheckpointMeta> meta;
   std::vector<CheckpointInfo> checkpoints;  // oldest first
-  // Of a run.
+  // The tables of a run.
   std::vector<HistoryRow> history;
   std::vector<EvaluationRow> evaluations;
   std::vector<DigestRow> digests;
 };
 
-// Error when the path is neither, or what it needs is damaged.
+// Throws Error if the path is neither a run directory nor a checkpoint, or if a required file is
+// damaged.
 Side open_side(std::string label, const std::filesystem::path&);
 
-// The checkpoint of this step, if it is there and whole by its sizes.
+// Returns the checkpoint of this step, if it exists and its files have the right sizes.
 std::optional<CheckpointReader> checkpoint_of(const Side&, std::int64_t step);
-// The newest before a step; none: the beginning.
+// Returns the newest intact checkpoint before `step`. Returns nullopt if there is none.
 std::optional<CheckpointInfo> checkpoint_before(const Side&, std::int64_t step);
-// Steps of which both have one, ascending.
+// Returns the steps for which both sides have a checkpoint, in ascending order.
 std::vector<std::int64_t> common_checkpoints(const Side& a, const Side& b);
 
-// What a step was made with: the deck of the first checkpoint after it, else the side's.
+// Returns the deck with which a step was made: that of the first checkpoint at or after the step,
+// otherwise the side's.
 Deck deck_of_step(const Side&, std::int64_t step);
 
-// What the two were made with and differs, a line each: keys of the decks, then what checkpoints
-// say of version, token files and the like.
+// Returns a line for each setting that differs between the two sides: keys of the decks, then the
+// program's version, token files and similar properties of the checkpoints.
 std::vector<std::string> setting_differences(const Side& a, const Side& b);
-// Of these lines those that make another training of it, rounding apart: not the grid, what is
-// sharded, how a step is cut into microbatches, or what a run writes.
+// Returns those lines of `differences` that change the training by more than rounding. Grid,
+// sharding, micro-batches and output settings are not among them.
 std::vector<std::string> other_training(const std::vector<std::string>& differences);
 
 }  // namespace trireme

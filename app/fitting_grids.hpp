@@ -1,5 +1,6 @@
 #pragma once
-// For a run whose ranks need more memory than there is: which grids and settings need less.
+// Finds grids and settings that need less memory, for a run whose ranks need more than is
+// available.
 #include <string>
 #include <vector>
 
@@ -7,29 +8,32 @@
 
 namespace trireme {
 
-// What is planned: a deck on so many ranks. As `plan` was given it.
+// The run to be planned: a deck on a number of ranks, as given to `plan`.
 struct PlannedRun {
   DeckArguments deck;
   std::int64_t ranks = 0;
-  std::int64_t ranks_of_node = 0;  // 0: not known
+  // Number of ranks per node. 0 if unknown.
+  std::int64_t ranks_of_node = 0;
 
-  // What a resolved deck asks of these ranks, in the type that it names.
+  // Returns the input of a plan for a resolved deck. The compute type is the deck's.
   PlanInput input(const Deck& resolved, TransportKind) const;
+  // Returns the deck resolved for these ranks, with its teacher.
   Deck resolved(Deck) const;
 };
 
+// A grid whose ranks have enough memory, as overrides of the deck.
 struct FittingGrid {
   std::vector<std::string> overrides;
-  std::size_t needed;  // bytes of a rank
+  std::size_t needed;  // bytes per rank
 };
 
-// Of all grids of that many ranks, those nearest to the asked one whose ranks need at most
-// `limit` bytes, each with the first zero.stage and cadences, from the asked ones to those that
-// take least memory, that do.
+// Returns the grids for this number of ranks whose ranks need at most `limit` bytes, those nearest
+// to the `asked` grid first. ZeRO settings are tried from the asked ones to those that need least
+// memory, and each grid has the first that fit.
 std::vector<FittingGrid> grids_that_fit(const PlannedRun&, const PlanInput& asked, const DryTarget&,
                                         std::size_t limit);
 
-// A line for each: what to set, and what it costs in memory, idle time and traffic.
+// Returns a table with one line per grid: its overrides, memory, pipeline bubble and traffic.
 std::string fitting_text(const PlannedRun&, const PlanInput& asked, DryTarget,
                          const std::vector<FittingGrid>&);
 

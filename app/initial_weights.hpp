@@ -1,6 +1,6 @@
 #pragma once
-// The checkpoint that model.init_from names: what a run begins with, or what adapters stand beside;
-// and that of a teacher.
+// Opens checkpoints that a run reads but never changes: the weights with which it begins, the base
+// model of its adapters, and its teacher.
 #include <filesystem>
 
 #include "lib/comm/communicator.hpp"
@@ -9,22 +9,25 @@
 
 namespace trireme {
 
-// Collective: rank 0 finds it, and SharedError where ranks see other weights, or another model's.
-// model.init_from becomes that checkpoint itself, of a run its newest.
+// Opens the checkpoint of model.init_from, which becomes the path of the checkpoint itself. For a
+// run directory, this is the newest checkpoint. Throws SharedError if ranks see different weights,
+// or if the checkpoint holds another model. Collective.
 CheckpointReader open_initial(const Communicator& world, Deck&);
 
-// The same of adapters, where a checkpoint of them says beside which weights they were trained
-// (CheckpointMeta::extra.base; null: they are new). Of a run the checkpoint with these weights is
-// taken. SharedError where there is none.
+// Opens the base model of adapters, and sets model.init_from to its path. `adapters` is the state
+// of the adapters' checkpoint, or null for new adapters. If the state names the weights of the base
+// model, a checkpoint with these weights is searched for in the same directory. Throws SharedError
+// if there is none. Collective.
 CheckpointReader open_adapter_base(const Communicator& world, Deck&,
                                    const CheckpointMeta* adapters);
 
-// Of train.objective = "distill": what distill.teacher names, which becomes that checkpoint itself,
-// or, of a run that goes on from one of this head, the one with the weights that it learnt from.
-// Sets Deck::teacher. Collective; SharedError.
+// Opens the checkpoint of distill.teacher, which becomes the path of the checkpoint itself, and
+// sets Deck::teacher. If the run restarts from the checkpoint state `from`, the teacher's weights
+// must be those from which the run learned so far. Throws SharedError if there is no such
+// checkpoint. Collective.
 CheckpointReader open_teacher(const Communicator& world, Deck&, const CheckpointMeta* from);
 
-// Warns where the model that the first weights are of computes otherwise than the deck's.
+// Logs a warning if the model of the initial weights computes other results than the deck's model.
 void compare_with_initial(const Deck&, const CheckpointReader&);
 
 }  // namespace trireme

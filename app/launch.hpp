@@ -1,5 +1,5 @@
 #pragma once
-// How the ranks of a job start and end: the launch, its errors, and the deck.
+// Starts and ends the ranks of a job, reports their errors, and reads the deck.
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,32 +9,34 @@
 
 namespace trireme {
 
-// run.hang_timeout as far as the command line says it, else its default: for the time before the
-// deck is read. What is wrong with it is said when the deck is read.
+// Returns run.hang_timeout as given on the command line, or its default. It applies until the deck
+// is read. An invalid value is reported when the deck is read.
 double hang_timeout_before_deck(const std::vector<std::string>& overrides);
 
-// An error on one rank that it has reported already.
+// An error on one rank that report_local_error has already reported.
 struct ReportedError : Error {
   using Error::Error;
 };
+// Logs an error with the number of this rank.
 void report_local_error(const Communicator& world, const std::exception&);
 
-// `work` with the world of a job of MPI's, which ends behind it. An error that all ranks share is
-// said once and ends them, one of a single rank aborts the job.
+// Starts MPI, calls `work` with the world communicator, and ends MPI. Returns the exit code. Rank 0
+// reports an error that all ranks share, and all ranks end. An error on a single rank aborts the
+// job.
 int with_mpi(double hang_timeout, const std::function<int(const Communicator&)>& work);
 
-// Collective. Error when the launcher says that it started another number of ranks than MPI sees,
-// SharedError naming the first rank whose arguments, as text, are not rank 0's. From here on rank 0
-// alone speaks.
+// Checks how the ranks were started. Throws Error if the launcher started another number of ranks
+// than MPI sees. Throws SharedError, naming the first such rank, if `arguments` differ from rank
+// 0's. Afterwards only rank 0 logs. Collective.
 void check_launch(const Communicator& world, const std::string& arguments);
 
-// A command that any number of ranks run: `work` with all that were launched. Without a launcher
-// MPI is left alone. `arguments`: the command line as text, the same on all ranks.
+// Runs a command on all ranks that were launched, and returns the exit code. Without a launcher,
+// MPI is not started. `arguments` is the command line as text, which must be the same on all ranks.
 int on_all_ranks(const std::string& arguments, const std::function<int(const Communicator&)>& work);
 
-// Collective. The deck resolved for the ranks of this job. SharedError.
+// Returns the deck resolved for the ranks of this job. Throws SharedError. Collective.
 Deck resolve_here(Deck, const Communicator& world, std::int64_t vocab);
-// Rank 0 reads the deck, all resolve it. SharedError.
+// Reads the deck on rank 0 and resolves it on all ranks. Throws SharedError. Collective.
 Deck read_deck(const Communicator& world, const DeckArguments&);
 
 }  // namespace trireme

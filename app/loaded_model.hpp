@@ -1,5 +1,5 @@
 #pragma once
-// A trained model from a checkpoint, to be evaluated or to generate with, on any number of ranks.
+// A trained model, read from a checkpoint for evaluation or generation, on any number of ranks.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -12,28 +12,35 @@
 
 namespace trireme {
 
-// How losses are summed: as the run's own, or each sample's alone, whatever the run's exactness.
+// How losses are summed: with the exactness of the run (`of_run`), or for each sample on its own,
+// independently of the run's exactness (`of_samples`).
 enum class LossesAre : std::uint8_t { of_run, of_samples };
 
-// May change a checkpoint's deck before anything is made of it. Throws Error.
+// A function that may change a checkpoint's deck before it is used. Throws Error if it rejects the
+// deck.
 using DeckChange = std::function<void(Deck&)>;
 
-// Arguments that commands on a trained model share.
+// Arguments that all commands on a trained model have.
 struct ModelArguments {
-  std::string checkpoint, backend;     // of a run: its newest
-  std::string base;                    // in place of its deck's model.init_from
-  std::vector<std::string> overrides;  // section.key=value
+  // If `checkpoint` is a run directory, its newest checkpoint is used.
+  std::string checkpoint, backend;
+  // Replaces model.init_from of the checkpoint's deck.
+  std::string base;
+  // "section.key=value"
+  std::vector<std::string> overrides;
   std::int64_t threads = 0;
 
-  std::string text() const;  // to compare between ranks
+  // Returns the arguments as text, to compare them between ranks.
+  std::string text() const;
 };
 void add_model_arguments(CLI::App& command, ModelArguments&);
 
+// A trained model with its trainer.
 class LoadedModel {
  public:
-  // Collective. The deck is the checkpoint's, but for one rank, or, with several, with all of them
-  // on data unless overrides of [parallel] say otherwise. SharedError. Where a run prunes the
-  // checkpoint that is about to be read, the next newest is taken.
+  // Loads a checkpoint. The deck is the checkpoint's, but its grid is all ranks on the data axis
+  // unless overrides of [parallel] say otherwise. If a run removes the checkpoint while it is read,
+  // the next newest one is loaded. Throws SharedError. Collective.
   static std::unique_ptr<LoadedModel> open(const Communicator& world, const ModelArguments&,
                                            LossesAre = LossesAre::of_run, const DeckChange& = {});
 
@@ -43,14 +50,18 @@ class LoadedModel {
   const Deck& deck() const { return deck_; }
   const CheckpointMeta& meta() const { return reader_->meta(); }
   Trainer& trainer() { return *machine_.trainer; }
-  // The checkpoint's; ids as text where it holds none. `checkpoint` names it in messages.
+  // Returns the checkpoint's tokenizer. If the checkpoint has none, returns one that writes ids as
+  // text. `checkpoint` names the checkpoint in messages.
   std::unique_ptr<Tokenizer> tokenizer(const std::string& checkpoint) const;
-  // Ids behind which a text has come to an end: the tokenizer's, and those that an import found.
+  // Returns the ids that end a text: the tokenizer's, and those of an imported
+  // generation_config.json.
   std::vector<std::int32_t> ends(const Tokenizer&, const std::string& checkpoint) const;
+  // Returns true on the rank that prints.
   bool speaks() const { return machine_.axes.world.rank() == 0; }
 
  private:
-  std::unique_ptr<CheckpointReader> reader_, base_;  // base_: where that is of adapters
+  // `base_` is the base model if the checkpoint contains adapters.
+  std::unique_ptr<CheckpointReader> reader_, base_;
   Deck deck_;
   Machine machine_;
 };

@@ -1,5 +1,6 @@
 #pragma once
-// What a job runs on: chosen, held to its memory, then opened with a trainer on it.
+// The hardware and memory of a job: chooses a backend, checks the available memory, and opens the
+// backend with a trainer.
 #include <memory>
 
 #include "app/run_support.hpp"
@@ -7,6 +8,7 @@
 
 namespace trireme {
 
+// A backend on each rank, with the trainer that runs on it.
 struct Machine {
   BackendChoice choice;
   PlanInput input;
@@ -15,12 +17,13 @@ struct Machine {
   std::unique_ptr<Workspace> workspace;
   std::unique_ptr<Trainer> trainer;
 
-  // Collective. The trainer, whose weights are undefined. SharedError before any memory is taken
-  // when the job needs more than there is.
+  // Opens the backend and the trainer, whose weights are undefined. If the job needs more memory
+  // than there is, throws SharedError before memory is reserved. Collective.
   void open(const Communicator& world);
 };
 
-// Collective. Each rank's backend and device, and what the deck asks of them; nothing is taken yet.
+// Chooses each rank's backend and device, and derives the plan's input from the deck. Reserves
+// nothing yet. Collective.
 Machine choose_machine(const Communicator& world, const Deck&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// trireme evaluate CHECKPOINT --multiple-choice FILE
+// The command trireme evaluate CHECKPOINT --multiple-choice FILE.
 #include <string>
 
 #include "app/loaded_model.hpp"
@@ -7,8 +7,10 @@
 
 namespace trireme {
 
-// Collective; rank 0 reads the file, prints the table and writes `output`, unless that is empty.
-// `existing`: what becomes of a file of that name.
+// Evaluates a model on multiple-choice questions and returns the exit code. Rank 0 reads `file`,
+// prints the table and writes `output`, unless `output` is empty. `existing` says what happens to
+// an existing file of this name. `samples` limits the number of questions. 0 means no limit.
+// Collective.
 int evaluate_choices(const Communicator& world, const ModelArguments&, const std::string& file,
                      const std::string& output, ExistingFile existing, std::int64_t samples);
 

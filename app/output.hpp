@@ -1,5 +1,5 @@
 #pragma once
-// What a subcommand writes: its standard output, and files.
+// Writes a subcommand's standard output and files.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,18 +15,20 @@
 
 namespace trireme {
 
-// To stdout as it is. Error where it cannot be written.
+// Prints to stdout without changes. Throws Error if writing fails.
 void print(std::string_view text);
-// Prints to stdout; a name or a text of a file in it cannot drive a terminal.
+// Prints to stdout. Control characters are removed, so that names and texts of files cannot control
+// the terminal.
 template <class... A>
 void say(fmt::format_string<A...> text, A&&... args) {
   print(without_controls(fmt::format(text, std::forward<A>(args)...)));
 }
 
-// Error where an output would be written over the file that is read.
+// Throws Error if `output` is the same file as `read`.
 void require_another_file(const std::string& output, const std::string& read);
 
-// How a file of a kind is known: by how it begins, and what is in its first MiB or may follow that.
+// A kind of output file, for recognizing existing files: the beginning of such a file, and a mark
+// that occurs in its first MiB or, if `begin` is not empty, possibly later.
 struct FileKind {
   std::string_view what, begin, mark;
 };
@@ -39,35 +41,36 @@ inline constexpr FileKind answered_conversations_file{"file of answered conversa
                                                       "{\"messages\":", "\"ended\":\""};
 inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"by_sum\":"};
 
-// Returns the path that an option names: "-" is standard output.
+// Returns the path that an option names. "-" is standard output.
 std::string output_named(std::string name);
-// Returns the path that an option names. Refuses "-": the command prints other text.
+// Returns the path that an option names. Refuses "-", because the command prints other text.
 std::string file_named(std::string name);
-// Error where it cannot be written: it is a folder, there is something of that name other than an
-// empty file or one of the kind, or such a file stays.
+// Throws Error if an output cannot be written to `path`: it is a folder, or an existing file that
+// is neither empty nor of this kind, or an existing file that must not be replaced.
 void require_output(const std::string& path, const FileKind&, ExistingFile);
 
-// A file that appears under its name when it is finished, over none that stays. What is no regular
-// file, such as a pipe, gets all as it is written.
+// An output file that appears under its name when it is finished. Only files for which
+// require_output allows it are replaced. A pipe or device receives the data immediately.
 class OutputFile {
  public:
-  // Error as above, too.
+  // Throws Error if the file cannot be created, and as require_output does.
   OutputFile(const std::string& path, const FileKind&, ExistingFile);
   void write(std::string_view);
-  void finish();  // once
+  // Publishes the file. Must be called exactly once.
+  void finish();
 
  private:
   std::string path_;
   std::optional<Draft> draft_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
-// All of it.
+// Writes `text` as a whole file.
 void write_output(const std::string& path, const FileKind&, ExistingFile, std::string_view text);
 
-// --overwrite of a command that writes a file.
+// Adds the option --overwrite to a command that writes a file.
 CLI::Option* add_overwrite(CLI::App&, ExistingFile&);
 
-// Flushes stdout; Error when something printed could not be written.
+// Flushes stdout. Throws Error if something that was printed could not be written.
 void flush_output();
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// From a deck to all that a run needs: its inputs, then the machine with the model on it. Nothing
-// of an earlier run is touched yet.
+// Prepares a run: opens its inputs, then the machine with the model. Files of an earlier run remain
+// unchanged.
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,29 +12,35 @@
 
 namespace trireme {
 
-// Data, and the checkpoint to restart from.
+// The data and checkpoints that a run reads.
 struct Inputs {
   Deck deck;
   Dataset training;
   std::optional<Dataset> validation;
+  // The checkpoint from which the run restarts.
   std::optional<CheckpointReader> from;
-  // What model.init_from comes to, where weights are taken from it.
+  // The checkpoint of model.init_from, if weights are read from it.
   std::unique_ptr<CheckpointReader> initial;
-  std::unique_ptr<CheckpointReader> teacher;  // of distill.teacher; null: there is none
-  std::optional<ReferenceLosses> scores;      // of train.dpo_scores, without their files
-  std::string identity_of_scores;             // scores_hash; empty: there are none
+  // The checkpoint of distill.teacher, or null.
+  std::unique_ptr<CheckpointReader> teacher;
+  // The scores of train.dpo_scores, without the losses of files.
+  std::optional<ReferenceLosses> scores;
+  // Hash of the scores (scores_hash). Empty if there are none.
+  std::string identity_of_scores;
   CheckpointMeta meta;
   std::int64_t total_steps;
 
+  // Returns true if the checkpoint has already reached the last step.
   bool finished() const { return from && meta.step >= total_steps; }
 };
 
-// Collective; `from`: the checkpoint to restart from, whose parameters are the deck's model's,
-// empty for none. Error on all ranks when something is wrong on one, or differs between them.
+// Opens the inputs of a run. `from` is the checkpoint to restart from, or empty. Its parameters
+// must be those of the deck's model. Throws Error on all ranks if something is wrong on one rank or
+// differs between ranks. Collective.
 Inputs open_inputs(const Communicator& world, Deck, const std::string& from);
 
-// Collective. The machine with the model and its state on it. SharedError before any memory is
-// taken when the run needs more than there is. `rounding`: BackendChoice's.
+// Opens the machine and loads the model and its state. If the run needs more memory than there is,
+// throws SharedError before memory is reserved. `rounding` is BackendChoice::rounding. Collective.
 Machine open_machine(const Communicator& world, Inputs&, std::uint64_t rounding = 0);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Many prompts in a file, and what became of them.
+// Reads prompts from a file and writes what a model generated for them.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -15,36 +15,43 @@
 
 namespace trireme {
 
+// A prompt for generation.
 struct Prompt {
   std::string text;
-  Conversation messages{};               // to be answered, instead of the text
-  std::optional<std::int64_t> tokens{};  // how many to add; none: as all
+  // A conversation to be answered, instead of the text.
+  Conversation messages{};
+  // Maximum number of tokens to generate. If absent, that of the command line.
+  std::optional<std::int64_t> tokens{};
   std::optional<std::uint64_t> seed{};
 };
 
-// A .jsonl file: an object a line with "prompt" and, if it likes, "tokens" and "seed". Any other: a
-// prompt a line, empty lines left out. Of conversations an object has its messages
-// (lib/data/conversation.hpp) instead, and a line is what a user says. `text` is the file's. Error
-// naming file, line and field.
+// Whether a file contains texts to be continued or conversations to be answered.
 enum class PromptsAre : std::uint8_t { texts, conversations };
+// Reads prompts from the text of a file. In a .jsonl file, each line is an object with "prompt"
+// and, optionally, "tokens" and "seed". In other files, each line that is not empty is a prompt.
+// For conversations, an object has messages (lib/data/conversation.hpp), and a line of another file
+// is a user's message. Throws Error, naming file, line and field, if a line is invalid.
 std::vector<Prompt> parse_prompts(const std::filesystem::path&, const std::string& text,
                                   PromptsAre);
-// What one user says, to be answered.
+// Returns a conversation with a single user message.
 Prompt prompt_of_user(std::string text);
 
-// What a model is to continue. `chat`, where prompts are conversations: how they are written; null
-// where they are texts. Error (without a place) where it cannot write this one.
+// Returns the ids that a model is to continue. `chat` is the chat template for conversations, or
+// null for texts. Throws Error if the template cannot write the conversation. The caller adds the
+// place to the error.
 std::vector<std::int32_t> ids_of(const Prompt&, const Tokenizer&, const ChatTemplate* chat);
 
-// A line of JSON for each prompt in their order, written as soon as those before it are there.
+// Writes one line of JSON per prompt, in the order of the prompts. Each line is written as soon as
+// all earlier lines are complete.
 class ContinuationWriter {
  public:
-  // To stdout when `path` is empty.
+  // Writes to stdout if `path` is empty.
   ContinuationWriter(const std::string& path, const FileKind&, ExistingFile);
-  // A conversation gets the text as its answer.
+  // Adds the text generated for prompt number `index`, from 0. For a conversation, the text is
+  // written as the assistant's answer.
   void add(std::size_t index, const Prompt&, const std::string& text, std::int64_t tokens,
            std::string_view ended);
-  // After the last: the file appears.
+  // Publishes the file after the last prompt.
   void finish();
 
  private:

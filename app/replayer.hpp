@@ -1,6 +1,6 @@
 #pragma once
-// A run's steps again, on one rank, as its deck has them: the same samples, rates, freeze rules and
-// random numbers.
+// Replays a run's steps on one rank, with the same samples, learning rates, freeze rules and random
+// numbers.
 #include <cstdint>
 #include <string>
 
@@ -8,19 +8,22 @@
 
 namespace trireme {
 
-// Seconds may pass for each step: whoever asks for more than this says so.
+// Number of steps that a replay makes unless the user allows more. Each step may take seconds.
 inline constexpr std::int64_t usual_replay_steps = 100;
 
+// A run that is being replayed.
 class Replayer {
  public:
-  // From a checkpoint's directory; empty: from the beginning. `deck` is what the steps were made
-  // with, whatever its grid. `rounding` not 0: all results are moved by what rounding may move
-  // them, at random from this seed; in host memory, whatever the deck's backend. Error when the
-  // deck's files are not there or other than they were, or the memory does not suffice.
+  // Begins at a checkpoint, or at the beginning if `checkpoint` is empty. `deck` is the deck with
+  // which the steps were made, whatever its grid. If `rounding` is not 0, it is the seed for random
+  // changes of all results by as much as rounding may change them, and the backend runs in host
+  // memory. Throws Error if the deck's files are missing or have changed, or if there is not enough
+  // memory.
   Replayer(const Deck& deck, const std::string& checkpoint, std::uint64_t rounding = 0);
 
-  std::int64_t step() const { return in_.meta.step; }  // finished ones
-  // Makes the next one.
+  // Returns the number of completed steps.
+  std::int64_t step() const { return in_.meta.step; }
+  // Makes the next step.
   StepResult next();
   Trainer& trainer() { return *machine_.trainer; }
   std::string machine() const { return machine_kind(machine_.choice); }

@@ -1,5 +1,5 @@
 #pragma once
-// Which checkpoint a run goes on from.
+// Decides from which checkpoint a run restarts.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -9,17 +9,23 @@
 
 namespace trireme {
 
-// Collective. `restart` is a checkpoint, a run directory, or "latest": the newest intact one in
-// `checkpoints`, newer ones that are damaged being skipped with a warning. The ranks read the files
-// between them. Empty: there is none, or `restart` is empty. SharedError when what was named is
-// damaged, or all there are, when ranks see different ones, or the newest is of another run.
+// Returns the checkpoint to restart from, or an empty string if there is none or `restart` is
+// empty. `restart` is a checkpoint, a run directory, or "latest", which means the newest intact
+// checkpoint in `checkpoints`. Newer, damaged ones are skipped with a warning. The ranks divide the
+// files among them for checking. Throws SharedError in these cases:
+// - The named checkpoint, or every checkpoint, is damaged.
+// - Ranks see different checkpoints.
+// - The newest checkpoint belongs to another run.
+//
+// Collective.
 std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
                                   const std::filesystem::path& checkpoints);
 
-// What a restart does whose [model] computes otherwise than the checkpoint's.
+// What happens if the deck's model computes other results than the checkpoint's.
 enum class OtherModel : std::uint8_t { refused, allowed };
-// Collective. The model that goes on is the one that was trained, or one of the same parameters:
-// SharedError naming the keys that differ; where another one is allowed, a warning.
+// Compares the deck's model with the checkpoint's, which has the same parameters. If they compute
+// different results, throws SharedError, naming the keys, or logs a warning if another model is
+// allowed. Collective.
 void compare_models(const Communicator& world, const Inputs&, OtherModel);
 
 }  // namespace trireme

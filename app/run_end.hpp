@@ -1,5 +1,5 @@
 #pragma once
-// What a run leaves behind: its table of times, and how an error is said and recorded.
+// Ends a run: writes its table of times, and reports and records errors.
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -11,21 +11,23 @@
 
 namespace trireme {
 
-// The run directory and what its lock says, on every rank.
+// The run directory and the text of its lock. Every rank has a copy.
 struct LockedRun {
   std::filesystem::path path;
   std::string lock_text;
 };
 
-// A failing write is no reason to end the run with an error: all that is in it was printed.
+// Logs the times of a run and adds them to timing.json. If writing fails, only logs a warning,
+// because the log contains the same information.
 void report_timing(const Communicator& world, const RunTiming&, const LockedRun&);
 
-// An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
+// Writes a local error to outcome.json. The rank with the error is about to abort the job, so that
+// rank 0 can no longer do this.
 void record_local_failure(const LockedRun&, const Communicator& world, const TrainLoop&,
                           const std::exception&, const JobStart&);
 
-// The error with the way to go on, as it is said once; none behind a lock that was lost: the run is
-// another process's.
+// Returns the error with a hint how to continue the run. Returns it unchanged if the lock was lost,
+// because the run then belongs to another process.
 SharedError with_restart_hint(const SharedError&, const TrainLoop&, const RunRecord&);
 
 }  // namespace trireme

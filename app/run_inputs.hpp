@@ -1,17 +1,17 @@
 #pragma once
-// What a run reads and its own directory must not hold.
+// Checks that a run does not overwrite its own inputs.
 #include <filesystem>
 
 #include "lib/deck/deck.hpp"
 
 namespace trireme {
 
-// Error when the run directory, which is about to be overwritten, holds something that the deck
-// reads among what runs write there, or the deck itself.
+// Throws Error if overwriting the run directory `run` would remove the deck or a file that the deck
+// reads.
 void require_inputs_survive_overwrite(const std::filesystem::path& deck_file, const Deck&,
                                       const std::filesystem::path& run);
 
-// Error when the teacher is one of the run directory's own checkpoints.
+// Throws Error if distill.teacher is a checkpoint in the run directory.
 void require_teacher_of_another_run(const Deck&, const std::filesystem::path& run);
 
 }  // namespace trireme

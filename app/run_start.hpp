@@ -1,5 +1,5 @@
 #pragma once
-// A start of `train`: its arguments, where it writes and what it begins with.
+// The start of `train`: its arguments, its run directory, and how it begins.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,6 +11,7 @@
 
 namespace trireme {
 
+// The arguments of `train`.
 struct TrainArguments {
   DeckArguments deck;
   std::string restart, run_dir, time_limit;
@@ -18,39 +19,47 @@ struct TrainArguments {
   OtherModel other_model = OtherModel::refused;
 };
 
+// Returns the batch job and the command of this start.
 JobStart start_of(const TrainArguments&);
+// Returns the run directory that the arguments or the deck name.
 std::filesystem::path run_of(const TrainArguments&, const Deck&);
-// Rank 0's path for all ranks, whatever working directories they were started in.
+// Returns rank 0's absolute path on all ranks, which may have other working directories.
+// Collective.
 std::filesystem::path run_path(const Communicator& world, const std::filesystem::path& given);
-// Without control characters escaped, as job scripts read it. The exit code.
+// Prints the run directory for job scripts, without escaping control characters. Returns the exit
+// code.
 int print_run_dir(const TrainArguments&);
 
+// How a start of `train` begins.
 struct StartMode {
-  Existing existing = Existing::refuse;  // what an existing run directory means to it
-  std::string restart;                   // "latest", a checkpoint, or empty: none
+  // How an existing run directory is treated.
+  Existing existing = Existing::refuse;
+  // "latest", a checkpoint, or empty if the run does not restart.
+  std::string restart;
 };
 
-// As `asked` for, whatever is in `run`; but a later start of a batch job, whose earlier one came to
-// train there, goes on from what the run has saved since. Before there is a checkpoint of it, it
-// begins once more as asked, in its own directory. Error when a checkpoint cannot be found, and
-// where it would overwrite checkpoints that may be of an earlier start.
+// Returns how a start begins. Usually this is what the user `asked` for. If an earlier start of the
+// same batch job has already trained in `run`, the start continues from the newest checkpoint saved
+// since. If there is none yet, it begins again as asked, in its own directory. Throws Error if a
+// checkpoint cannot be found, or if the start would overwrite checkpoints that may be from an
+// earlier start.
 StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run, const JobStart&);
 
-// Error where `latest` is asked of a directory that holds no run, unless --or-start is given.
+// Throws Error if "latest" is asked for, `run` contains no run, and --or-start is not given.
 void require_run_to_restart(const TrainArguments&, const std::filesystem::path& run);
 
-// On all ranks: one of them was asked to stop before training began, and nothing was changed.
+// Thrown on all ranks if one of them was asked to stop before training began. Nothing was changed.
 struct StoppedEarly : SharedError {
   using SharedError::SharedError;
 };
-// Collective. StoppedEarly where a rank was asked.
+// Throws StoppedEarly on all ranks if `asked_here` is true on any rank. Collective.
 void stop_if_asked(const Communicator& world, bool asked_here);
-// Opens and locks the run directory; not where a stop is asked for while another's lock is waited
-// for.
+// Opens and locks the run directory. If a stop is requested while another process holds the lock,
+// logs a warning and leaves `RunDirectory` absent.
 void lock_directory(std::optional<RunDirectory>&, const std::filesystem::path& run, Existing,
                     const SignalWatch&);
 
-// Is it one of the checkpoints of the run directory `run`, where it is a link too?
+// Returns true if `checkpoint` is in the run directory `run`, also if it is a link.
 bool is_checkpoint_of(const std::filesystem::path& checkpoint, const std::filesystem::path& run);
 
 }  // namespace trireme

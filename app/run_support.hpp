@@ -1,5 +1,5 @@
 #pragma once
-// What several subcommands share.
+// Functions that several subcommands share.
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
@@ -12,58 +12,66 @@
 
 namespace trireme {
 
-// DECK and its overrides on the command line.
+// The deck's path and the overrides on a command line.
 struct DeckArguments {
   std::string path;
   std::vector<std::string> overrides;
 };
 void add_deck_arguments(CLI::App& command, DeckArguments&);
 
-// For an argument that is no text for a model: ${NAME} stands for the environment's.
+// Returns a validator that replaces ${NAME} by the environment variable NAME. It is meant for
+// arguments that are not text for a model.
 CLI::Validator with_environment();
 
-// --ranks-per-node of commands that plan for other machines; stays as it is if not given.
-// 0: not given, and the ranks are those that run the command.
+// Adds --ranks or --ranks-per-node to commands that plan for other machines. If the option is not
+// given, the variable keeps its value. 0 means the ranks that run the command.
 void add_ranks(CLI::App& command, std::int64_t& ranks);
 void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node);
 
-// What the token files of a plan need of model.vocab. Where the deck gives that, they may be
-// elsewhere: of those that are not here nothing is asked.
+// Returns the vocabulary size that the token files need. If the deck sets model.vocab, files that
+// do not exist here are ignored, because they may be on another machine.
 std::int64_t planned_vocabulary(const Deck&);
 
-// Of a deck that had zero.shard = "node": how many ranks share a copy.
+// Logs, for a deck with zero.shard = "node", how many ranks share a copy of the weights.
 void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 
-// Warns of what is allowed and seldom meant: a batch that is more than an epoch's samples (0: not
-// known), a warm-up that does not end within the steps of the run, nothing to train.
-// `processors`: of a rank (launch::processors_of_rank).
+// Warns if a rank uses more threads than it has processors. `processors` is the number for one rank
+// (launch::processors_of_rank).
 void warn_of_threads(const BackendChoice&, int processors);
+// Warns of settings that are allowed but seldom intended, such as a batch larger than an epoch, a
+// warmup longer than the run, or nothing to train. `steps` is the length of the run.
+// `samples_per_epoch` is 0 if unknown.
 void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
 
-// Error when data are not what train.objective is of: pairs of documents, or others.
+// Throws Error if the data are preference pairs but train.objective is not "dpo", or the reverse.
 void require_objective(const Deck&, const Dataset&);
-// What train.dpo_scores names. Throws Error, naming the key.
+// Reads the file of train.dpo_scores. Throws Error, naming the key, if that fails.
 ReferenceLosses scores_of(const Deck&);
-// Pairs with what train.dpo_scores says of them, where the deck names such a file; other data as
-// they are. Error when it is not there or lacks some.
+// Returns a dataset of preference pairs with the reference losses of train.dpo_scores. Returns
+// other datasets unchanged, and any dataset if the deck names no scores. Throws Error if the file
+// is missing or lacks a document.
 Dataset with_scores(const Deck&, Dataset);
-// Logs how whole documents share samples, and what is lost of those that are too long.
+// Logs how whole documents are packed into samples, and which share of the targets is lost because
+// documents are longer than a sample.
 void log_packing(const Dataset&);
-// Logs what samples cut off in files of which a part is learnt. Reads these files.
+// Logs how many targets are in samples that lack the beginning of their document. Reads the token
+// files that have a target mask.
 void log_cut_documents(const Dataset&);
 
-// Collective. All but the device (launch::gpu_of_rank), which plans do not need.
+// Returns the backend and its settings, except for the device (launch::gpu_of_rank), which plans do
+// not need. Collective.
 BackendChoice backend_choice(const Deck&, const Communicator& world);
-// The compute type of the deck, or the one that this machine supports instead, with a warning.
+// Returns the wanted compute type if this machine supports it. Otherwise logs a warning and returns
+// a supported type.
 DType usable_compute(const BackendChoice&, DType wanted);
-// Collective. The same for the machines of all ranks.
+// Returns the compute type that the machines of all ranks support. Collective.
 DType agreed_compute(const Communicator& world, const BackendChoice&, DType wanted);
 
-// Says how many times as fast a GPU would multiply, where a deck leaves its tensor cores idle.
+// Logs how much faster a GPU would multiply if the deck's compute type used its tensor cores.
 void warn_of_slow_products(const BackendChoice&, DType compute);
 
-// Device if each rank has a GPU of its own, else host: the same in every build, and one without
-// NCCL refuses to run what several ranks ask of it.
+// Returns `device` if each rank has its own GPU, otherwise `host`. The result does not depend on
+// whether the build contains NCCL. A build without NCCL rejects such a run with several ranks.
 TransportKind transport_of(const Deck&, const BackendChoice&);
 
 }  // namespace trireme

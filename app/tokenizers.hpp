@@ -1,5 +1,5 @@
 #pragma once
-// Whose tokens a model is trained on, and whether they are its own.
+// The tokenizers and chat templates of a run's data and model, and whether they match.
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
@@ -12,27 +12,31 @@
 
 namespace trireme {
 
+// Returns the tokenizer of a checkpoint.
 TokenizerSpec tokenizer_of(const CheckpointMeta&);
 
-// Tokens have to mean to a model what they meant when it was trained: Error where its tokenizer and
-// the token files' are not compatible (lib/data/same_tokenizer.hpp). `model` is its name.
+// Throws Error if the tokenizers of the model and of the token files are not compatible
+// (lib/data/same_tokenizer.hpp), because ids would then mean other texts than in the model's
+// training. `model` names the model in messages.
 void require_tokens_of(const CheckpointMeta&, const std::string& model, const TokenizerSpec& files);
 
-// Of the files that are trained on. Error where those held out are of another one.
+// Returns the tokenizer of the training data. Throws Error if the validation data have an
+// incompatible one.
 TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out);
 
-// What the run's checkpoints carry: the token files' tokenizer, with what that of the model knows
-// more, with which the run begins or goes on: of `from`, or of model.init_from where that is null.
+// Returns the tokenizer for the run's checkpoints: that of the token files, merged with the
+// tokenizer of the model with which the run begins or restarts. This model is `from`, or
+// model.init_from if `from` is null.
 TokenizerSpec tokenizer_of_run(const Deck&, TokenizerSpec of_files, const CheckpointReader* from);
 
-// --template, of which chat_template_for makes the template.
+// Adds the option --template. chat_template_for converts its value to a chat template.
 CLI::Option* add_template_option(CLI::App& command, std::string& given);
-// The chat template of this name or file. Error where there is none.
+// Returns the chat template with this name or in this file. Throws Error if there is none.
 ChatTemplate chat_template_given(const std::string&);
-// The same, or the tokenizer's own where nothing is given.
+// Returns the given chat template, or the tokenizer's own if `given` is empty.
 ChatTemplate chat_template_for(const std::string& given, const Tokenizer&);
-// Of a model of this name: what is given goes before what it was trained with, that before the
-// tokenizer's own.
+// Returns the chat template of a model. The `given` template has priority, then the one with which
+// the model was trained, then the tokenizer's own. `model` names the model in messages.
 ChatTemplate chat_template_for(const std::string& given, const Tokenizer&, const CheckpointMeta&,
                                const std::string& model);
 

@@ -1,16 +1,17 @@
 #pragma once
-// What a run's log begins with.
+// Writes the beginning of a run's log.
 #include <filesystem>
 
 #include "app/prepare.hpp"
 
 namespace trireme {
 
-// Program, job, machine and model; of a restart, from where and what its deck changes.
+// Logs the program, job, machine and model. For a restart, also logs the checkpoint and which keys
+// of the deck have changed.
 void log_start(const Inputs&, const Machine&, const std::filesystem::path& deck,
                const std::filesystem::path& run);
 
-// Host and process id of each rank: a launcher's messages and debuggers name these.
+// Logs the host and process id of each rank, which launchers and debuggers use in their messages.
 void log_processes(const Communicator& world);
 
 }  // namespace trireme
