@@ -1,33 +1,38 @@
 #pragma once
-// What is written under a hidden name beside its own and appears by one rename: whole or not at
-// all. The name is ".NAME.partial.SPACE.PROCESS", with a hash of the host and its process numbers,
-// so that what a dead process left is known from what another host writes.
+// Files and folders that are written under a hidden name next to their target and then renamed. The
+// target therefore appears complete or not at all. The hidden name is
+// ".NAME.partial.SPACE.PROCESS". SPACE is a hash of the host and its process id namespace, so that
+// the remains of a dead process on this host can be distinguished from files that another host is
+// writing.
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
 
 namespace trireme {
 
-// What becomes of a file that has the name already.
+// What happens to an existing file of the same name.
 enum class ExistingFile : std::uint8_t { stays, replaced };
 
+// A file or folder that is being written under a hidden name.
 class Draft {
  public:
-  // Makes the folders that `target` is to lie in, and removes what dead processes of this host left
-  // of the same target; it warns of what those of other hosts may have left. Error where the target
-  // exists and stays. `kind`: of several drafts for one target.
+  // Creates the parent folders of `target` and removes drafts of the same target that dead
+  // processes of this host left. Logs a warning for drafts that may be from other hosts. Throws
+  // Error if `target` exists and must stay. `kind` distinguishes several drafts of one target.
   explicit Draft(const std::filesystem::path& target, ExistingFile = ExistingFile::stays,
                  std::string_view kind = "");
-  // Removes it unless it was published.
+  // Removes the draft unless it was published.
   ~Draft();
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
 
-  // To be created by the caller, as a file or a folder.
+  // Returns the hidden path, at which the caller creates a file or a folder.
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& target() const { return target_; }
-  // After everything in it was synced. `part`, where given, is what of it is renamed; the rest is
-  // removed. A file that got the name meanwhile stays, where the file system can promise it: Error.
+  // Renames the draft to its target. The caller must sync its contents before. If `part` is given,
+  // only this path inside the draft is renamed, and the rest is removed. If the target must stay
+  // and another process has meanwhile created it, throws Error. On file systems without atomic
+  // exclusive renames, a target created at the last moment may be replaced.
   void publish(const std::filesystem::path& part = {});
 
  private:
@@ -36,9 +41,9 @@ class Draft {
   bool published_ = false;
 };
 
-// From now on SIGINT, SIGTERM and SIGHUP, where nobody handles or ignores them, remove all drafts
-// of this process and then end it. Called before other threads start, which inherit that the
-// signals are blocked: a thread of their own takes them.
+// From now on, SIGINT, SIGTERM and SIGHUP remove all drafts of this process and then end it.
+// Signals that are ignored or have a handler are not affected. Call this before other threads
+// start: they inherit the blocked signals, which a thread of their own receives.
 void remove_drafts_on_signals();
 
 }  // namespace trireme

@@ -58,7 +58,8 @@ class PosixFile {
   int descriptor_ = -1;
 };
 
-// Can it be the name of a file in a folder: not empty, ".", "..", and without "/" and NUL?
+// Returns true if a file in a folder may have this name. The name must not be empty, "." or "..",
+// and must not contain "/" or NUL.
 bool is_plain_name(std::string_view);
 
 std::string read_text(const std::filesystem::path&);
@@ -74,8 +75,8 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& direc
 // Returns false only if the path does not exist. Throws Error if the file system does not answer. A
 // symbolic link exists even if its target does not.
 bool is_there(const std::filesystem::path&);
-void remove_path(
-    const std::filesystem::path&);  // a file, a link or an empty directory; may be gone
+// Removes a file, a link or an empty directory. Does nothing if the path does not exist.
+void remove_path(const std::filesystem::path&);
 void remove_tree(const std::filesystem::path&);
 // Creates a directory and its parents. An existing directory is not an error.
 void make_directory(const std::filesystem::path&);

@@ -1,13 +1,13 @@
 #pragma once
-// Where process numbers mean the same.
+// Identifies the PID namespace of a process, within which process ids are unambiguous.
 #include <string>
 
 namespace trireme {
 
-// "<boot>.<pid namespace>" of this process; "-" where this system does not say.
+// Returns "<boot id>.<PID namespace>" of this process, or "-" if the system does not provide them.
 std::string this_process_space();
 
-// In this process's space. One of another user counts, too.
+// Returns true if a process with this id exists in this process's PID namespace, whoever owns it.
 bool is_running(int process);
 
 }  // namespace trireme

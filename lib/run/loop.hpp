@@ -32,87 +32,106 @@ inline bool is_multiple(std::int64_t step, std::int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-// Is an evaluation due after this step of a run that has held-out data?
+// Returns true if an evaluation is due after this step of a run with validation data.
 bool evaluation_is_due(const EvaluateConfig&, std::int64_t step, std::int64_t total_steps);
 
+// The settings of a training loop.
 struct LoopSettings {
   TrainConfig train;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   EvaluateConfig evaluate;
   CheckpointConfig checkpoint;
-  RunConfig run;                    // its time_limit counts from `started`
-  double peak_flops = 0;            // a second and rank; 0: not known
-  std::filesystem::path directory;  // the run's, to which all ranks save
+  // `time_limit` counts from `started`.
+  RunConfig run;
+  // FLOP/s of a rank. 0 if unknown.
+  double peak_flops = 0;
+  // The run directory, to which all ranks write.
+  std::filesystem::path directory;
   std::chrono::steady_clock::time_point started;
 };
 
-// The objects that a loop uses; all outlive it.
+// The objects that a training loop uses. They must outlive the loop.
 struct LoopParts {
   Trainer& trainer;
   const Dataset& training;
-  const Dataset* validation;  // null: nothing is held out
+  // Null if there is no validation data.
+  const Dataset* validation;
   RunRecord& record;
   SignalWatch& signals;
-  const Tokenizer* tokenizer = nullptr;  // null: no text of the model is asked for
+  // Null if no sample texts are generated.
+  const Tokenizer* tokenizer = nullptr;
 };
 
-// Where training starts or continues.
+// The state from which training starts or continues.
 struct LoopStart {
-  CheckpointMeta meta;              // of the checkpoint; a new run: step 0
-  std::string restored{};           // the checkpoint restarted from; empty: none
-  bool evaluation_missing = false;  // that of meta.step: the last process stopped before it
+  // State of the checkpoint. A new run has step 0.
+  CheckpointMeta meta;
+  // The checkpoint from which the run restarted. Empty for a new run.
+  std::string restored{};
+  // True if the evaluation after meta.step is missing, because the earlier process stopped before
+  // it.
+  bool evaluation_missing = false;
 };
 
+// How a training loop ended.
 enum class Ending : std::uint8_t {
   done,
-  stopped  // early, with a checkpoint to restart from
+  stopped  // stopped early, with a checkpoint to restart from
 };
 
+// The training loop of a run.
 class TrainLoop {
  public:
-  // Collective, as run(): all ranks take the same decisions.
+  // The constructor and run() are collective: all ranks take the same decisions.
   TrainLoop(LoopParts, LoopSettings, LoopStart);
 
+  // Trains until the last step or until the run is stopped. Throws SharedError if the run fails.
   Ending run();
-  std::int64_t step() const { return meta_.step; }  // finished steps
+  // Returns the number of completed steps.
+  std::int64_t step() const { return meta_.step; }
   const std::string& last_checkpoint() const { return saving_.last_checkpoint(); }
-  const std::string& reason() const { return reason_; }  // why it stopped early
-  // At the end: time, mean rate, and where the results are.
+  // Returns why the run stopped early. Empty if it did not.
+  const std::string& reason() const { return reason_; }
+  // Returns a text for the end of the run: duration, mean rate, and where the results are.
   std::string summary() const;
-  // Collective: what the run took until now.
+  // Returns the resources used so far on all ranks. Collective.
   RunTiming timing() const;
 
  private:
-  // What the ranks agree on at the end of a step.
+  // The decision of all ranks at the end of a step.
   struct Decision {
-    const char* stop;  // why, or nothing
+    const char* stop;  // the reason to stop, or an empty text
     bool checkpoint, save_due, writing, droppable;
   };
   Decision decide();
-  // By the files stop_now and checkpoint_now in the run directory.
+  // Returns the request that a file stop_now or checkpoint_now in the run directory makes, and
+  // removes the file.
   RunRequest asked_by_file();
   bool on_any_rank(bool here) const;
   Ending run_steps();
   std::vector<Batch> microbatches_of_step();
-  // False: it was dropped, as its end was too far off for a signal that came.
+  // Runs one step. Returns false if the step was dropped because it would have delayed the
+  // checkpoint that a signal requested.
   bool one_step();
-  // On this rank: would the checkpoint that a signal asks for come too late behind the whole step?
+  // Returns true if, on this rank, finishing the step would delay the checkpoint that a signal
+  // requested beyond run.signal_grace.
   bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
   void count_skipped(const StepResult&);
   void judge_fault(const std::string& fault);
-  // `sent`: bytes of payload from this rank.
+  // Writes the step's row and log line. `sent` is the payload in bytes that this rank sent.
   void report(const StepResult&, double lr, double seconds, std::int64_t sent);
-  // False when a signal interrupted it.
+  // Evaluates the model. Returns false if a signal interrupted the evaluation.
   bool evaluate_now();
-  // Evaluates; false when the run has to stop: a signal came, unless all steps are made and
-  // evaluated.
+  // Evaluates the model. Returns false if the run must stop because of a signal. If the last step
+  // has been evaluated completely, returns true.
   bool evaluate_and_go_on();
-  // A text of the model, where the deck wants one. One that a signal interrupts is left out.
+  // Generates and logs a sample text if one is due. A text that a signal interrupts is left out.
   void sample_now();
   Saving::Last last_step() const;
-  // Saves before a SharedError that leaves the model's state intact ends the run. After any other
-  // error, which may be on one rank only, a collective would hang.
+  // Saves a checkpoint, then rethrows the current SharedError, which leaves the model's state
+  // intact. It must not be called for other errors: they may occur on a single rank, so that a
+  // collective would hang.
   void save_and_rethrow();
   bool evaluation_is_due(std::int64_t step) const;
   double next_step_seconds() const;
@@ -129,19 +148,22 @@ class TrainLoop {
   CheckpointMeta meta_;
   bool evaluation_missing_;
   std::int64_t total_steps_;
-  std::int64_t first_step_;  // of this process
-  std::int64_t tokens_ = 0;  // of its steps, padding left out
+  std::int64_t first_step_;  // first step of this process
+  std::int64_t tokens_ = 0;  // tokens of this process's steps, without padding
   struct {
-    std::int64_t tokens;  // since
+    std::int64_t tokens;  // tokens since then
     std::chrono::steady_clock::time_point at;
-    double evaluating;  // seconds since
-  } line_;              // the newest of the log's lines about a step
+    double evaluating;  // seconds of evaluation since then
+  } line_;              // the newest log line about a step
   Saving saving_;
-  std::chrono::steady_clock::time_point looked_at_{};  // for the files that ask
+  // When the files stop_now and checkpoint_now were last looked for.
+  std::chrono::steady_clock::time_point looked_at_{};
   StepTimes times_;
   std::string reason_;
-  bool droppable_ = true;         // the next step may take longer than run.signal_grace
-  std::exception_ptr row_error_;  // of the last row of history, on rank 0
+  // True if the next step may take longer than run.signal_grace, so that a signal may drop it.
+  bool droppable_ = true;
+  // Error that occurred while the last row of history.csv was written, on rank 0.
+  std::exception_ptr row_error_;
   Progress progress_;
   IdleExperts idle_experts_;
   StepTrace trace_;

@@ -1,5 +1,5 @@
 #pragma once
-// Which of several endings a model finds likeliest: how multiple-choice questions are scored.
+// Scores multiple-choice questions: determines which of several endings a model finds most likely.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,33 +11,37 @@
 
 namespace trireme {
 
+// A multiple-choice question.
 struct Question {
   std::string context;
   std::vector<std::string> endings;
-  std::int64_t label = 0;  // the right one's index
+  std::int64_t label = 0;  // index of the right ending
 };
 
-// An ending as tokens, behind its context's.
+// The token ids of a context followed by an ending.
 struct EncodedEnding {
   std::vector<std::int32_t> ids;
-  std::size_t first = 0;  // where the ending begins; at least 1
+  std::size_t first = 0;  // index of the ending's first token; at least 1
 };
 
-// As lm-evaluation-harness encodes them (Gao et al. 2021): the ending gets a leading space if it
-// has none and the spaces that end the context; its tokens are those that context and ending
-// together have beyond as many as the context alone has. Both have the tokenizer's prefix. An empty
-// context is the token that the tokenizer names as a text's begin or, without one, the separator.
+// Encodes a context and an ending like lm-evaluation-harness (Gao et al. 2021). Spaces at the end
+// of the context are moved to the ending, which also gets a leading space if it has none. The
+// context alone and the whole text are encoded, each with the tokenizer's prefix. The ending's
+// tokens are those of the whole text after as many tokens as the context has. An empty context is
+// replaced by the begin-of-text token or, without one, by the separator. Throws Error if the ending
+// has no token.
 EncodedEnding encode_ending(const Tokenizer&, std::string_view context, std::string_view ending);
 
+// The log-likelihood of an ending.
 struct Score {
-  double log_likelihood = 0;  // natural logarithm, summed over the ending's tokens
+  double log_likelihood = 0;  // in nats, summed over the ending's tokens
   std::int64_t tokens = 0;
   double mean() const { return log_likelihood / static_cast<double>(tokens); }
 };
 
-// By question and ending. Where both together are longer than the model's context, the beginning is
-// left out; Error when the ending alone is. Collective, equal on every rank; questions are dealt
-// out to the data ranks.
+// Returns the scores by question and ending, equal on every rank. If context and ending together
+// exceed the model's context length, the beginning is left out. Throws Error if an ending alone
+// exceeds it. The questions are divided among the data-parallel ranks. Collective.
 std::vector<std::vector<Score>> score(Trainer&, std::span<const std::vector<EncodedEnding>>);
 
 }  // namespace trireme

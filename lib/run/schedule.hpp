@@ -1,19 +1,19 @@
 #pragma once
-// The learning rate schedule. Pure.
+// The learning rate schedule, as a pure function.
 #include "lib/run/config.hpp"
 
 namespace trireme {
 
 // Returns the learning rate in `step`, which counts from 0. It rises linearly to `peak` over
-// warmup_steps, and then falls to min_lr according to the shape:
-//   cosine, linear  from the peak in the first step after warmup to min_lr decay_steps later, then
-//                   min_lr; decay_steps = 0 reaches min_lr after the last step of the run
-//   constant        peak
-//   wsd             peak, then linear: each of the last decay_steps of the run is lower than the
-//   step
-//                   before, and the step after the last one would have min_lr; decay_steps = 0
-//                   means the last tenth; at most all steps after warmup
-// (warmup-stable-decay: Hu et al. 2024).
+// warmup_steps. Then it depends on the shape:
+//   cosine, linear  Falls from `peak` in the first step after warmup to min_lr decay_steps later.
+//                   Remains at min_lr afterwards. With decay_steps = 0, it reaches min_lr
+//                   after the last step.
+//   constant        Remains at `peak`.
+//   wsd             Remains at `peak`, then falls linearly in the last decay_steps of the run, at
+//                   most all steps after warmup. The step after the last one would have min_lr.
+//                   With decay_steps = 0, the last tenth of the run is used.
+// (wsd is warmup-stable-decay: Hu et al. 2024.)
 double learning_rate(const ScheduleConfig&, double peak, std::int64_t step,
                      std::int64_t total_steps);
 

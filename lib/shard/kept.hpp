@@ -1,7 +1,7 @@
 #pragma once
-// How a segment's weights lie in shards and travel when they are gathered: in the type that they
-// are computed with or, of what adapters stand beside, in less (BaseType), to be widened for each
-// use.
+// The type in which a segment's weights are stored in shards and sent when they are gathered. It is
+// the type with which they are computed. Base weights of adapters may have a narrower type
+// (BaseType) and are then widened for each use.
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -12,17 +12,18 @@
 
 namespace trireme {
 
-// Elements of a type that hold weights of another.
+// The storage type of a segment's weights.
 class KeptAs {
  public:
   KeptAs(const Segment&, DType computed);
 
   DType type() const { return type_; }
-  // Elements that `weights` of them take, or where the weight of that number begins: at multiples
-  // of alignment_of(segment), but in records anywhere.
+  // Returns the number of storage elements for `weights` weights. This is also the index of the
+  // element at which weight number `weights` begins. For NF4 records, that number must be a
+  // multiple of alignment_of(segment).
   std::int64_t count(std::int64_t weights) const;
   bool in_records() const { return base_ == BaseType::nf4; }
-  // Must they be widened before they are computed with?
+  // Returns true if the weights must be widened before use.
   bool narrow() const { return in_records() || type_ != computed_; }
 
  private:
@@ -30,17 +31,25 @@ class KeptAs {
   DType type_, computed_;
 };
 
-// y_N = weights that are kept in `kept`, dense; in records y_N has all weights of each.
+// Writes the weights in `kept`, converted to the type of y_N, to the dense view y_N. For NF4
+// records, y_N must have room for all weights of each record.
 void put_widened(Backend&, View y_N, ConstView kept);
 
-// Records (kernels/nf4.hpp) of weights, zeros behind the last. Each block of 64 goes to the nearest
-// codes of its weights over its largest magnitude, the lower one where two are as near; the 256
-// largest magnitudes of a record, as many as there are, then to the nearest of what bytes mean in
-// units of the largest (kernels/math/nf4.hpp). Widened, a weight is off by at most 0.174 of its
-// block's largest magnitude. A block whose largest is below 2^(-254.5 / 16) of its record's goes to
-// the nearest codes over the smallest scale, 2^(-254 / 16) = 1.7e-5 of the record's largest: off by
-// at most 2.6e-6 of that, and 0 below 6.6e-7. Error, with what `name` is called and where its first
-// weight here stands, for one that is not finite.
+// Returns the NF4 records (kernels/nf4.hpp) of the weights. The last record is filled up with
+// zeros.
+//
+// Each block of 64 weights is divided by its largest magnitude and rounded to the nearest codes, in
+// a tie to the lower one. The largest magnitudes of the record's up to 256 blocks are then rounded
+// to the nearest scale that a byte can represent relative to the largest one
+// (kernels/math/nf4.hpp).
+//
+// A widened weight differs from the original by at most 0.174 of its block's largest magnitude. If
+// a block's largest magnitude is below 2^(-254.5 / 16) of the record's largest one, the block uses
+// the smallest scale, 2^(-254 / 16) = 1.7e-5 of the record's largest magnitude. Its weights then
+// differ by at most 2.6e-6 of that magnitude, and are 0 if they are below 6.6e-7 of it.
+//
+// Throws Error if a weight is not finite. `name` and `first`, the index of the first weight,
+// identify the weight in the message.
 std::vector<std::int32_t> records_of(std::span<const float> weights, std::string_view name,
                                      std::int64_t first);
 
