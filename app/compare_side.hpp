@@ -31,8 +31,8 @@ struct Side {
   std::vector<DigestRow> digests;
 };
 
-// Throws Error if the path is neither a run directory nor a checkpoint, or if a required file is
-// damaged.
+// Opens a run directory or checkpoint for comparison. Throws Error if the path is neither a run
+// directory nor a checkpoint, or if a required file is damaged.
 Side open_side(std::string label, const std::filesystem::path&);
 
 // Returns the checkpoint of this step, if it exists and its files have the right sizes.

@@ -45,7 +45,7 @@ std::vector<std::int32_t> ids_of(const Prompt&, const Tokenizer&, const ChatTemp
 // all earlier lines are complete.
 class ContinuationWriter {
  public:
-  // Writes to stdout if `path` is empty.
+  // Opens the output file, or writes to stdout if `path` is empty.
   ContinuationWriter(const std::string& path, const FileKind&, ExistingFile);
   // Adds the text generated for prompt number `index`, from 0. For a conversation, the text is
   // written as the assistant's answer.

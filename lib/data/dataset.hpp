@@ -64,7 +64,8 @@ class Dataset {
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
   // Returns the number of epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
-  // Returns WindowSequence::shuffles_few of the order of samples.
+  // Returns true if the order of samples is a shuffle of few windows
+  // (WindowSequence::shuffles_few).
   bool shuffles_few() const { return sequence_.shuffles_few(); }
   const std::vector<TokenRange>& ranges() const { return ranges_; }
   // Returns true if the samples are preference pairs of chosen and rejected documents.

@@ -29,7 +29,8 @@ class Permutation {
 
   std::uint64_t size_, key_;
   int low_bits_, high_bits_;
-  std::array<std::uint8_t, few> places_{};  // the shuffle of few elements
+  // The images of all elements, if there are at most `few` of them.
+  std::array<std::uint8_t, few> places_{};
 };
 
 // Distributes samples over files by share. Among the first n samples, each file's count is within
@@ -54,7 +55,7 @@ class Interleave {
 
 // A window of a file, in one epoch.
 struct Window {
-  // Number of epochs of this file completed before.
+  // Number of epochs of this file completed before this one.
   std::int64_t epoch = 0;
   std::int32_t file = 0;
   // Index of the window in the file.

@@ -46,7 +46,7 @@ class TokenWriter {
   std::int64_t count() const { return header_.count; }
   std::int64_t largest() const { return header_.largest; }
 
-  // Throws Error if the disk is full or fails.
+  // Appends tokens to the file. Throws Error if the disk is full or fails.
   void append(const PackedTokens&);
 
   // Writes the header and publishes the file under its name. `vocab` must exceed every appended id

@@ -63,7 +63,7 @@ class Tokenizer {
   // The default cuts after a line end. This changes ids only for models with pieces that cross line
   // ends.
   virtual std::optional<std::size_t> cut(std::string_view text, std::size_t limit) const;
-  // Throws Error if an id is outside the vocabulary.
+  // Returns the text of the ids. Throws Error if an id is outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
   // Returns the vocabulary size. Every id is below it.
   virtual std::int32_t vocab() const = 0;

@@ -52,7 +52,7 @@ class HfWeights {
   DType master() const;
   // Returns the element types of the tensors.
   std::set<ElementType> types() const;
-  // Number of the folder's tensors that are used.
+  // Returns the number of the folder's tensors that are used.
   std::size_t tensors() const { return names_; }
   // Returns the number of tensors that are not used, such as known buffers.
   std::size_t skipped() const { return skipped_; }

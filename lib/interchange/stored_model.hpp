@@ -18,13 +18,13 @@ class StoredModel {
   // differences, unless the checkpoint has exactly the model's parameters.
   StoredModel(CheckpointReader&, const ModelConfig&, CheckpointReader* base = nullptr);
 
-  // The model without adapters.
+  // Returns the model without adapters.
   const ModelSpec& spec() const { return spec_; }
-  // State of the newer checkpoint, which contains the adapters if there are any.
+  // Returns the state of the newer checkpoint, which contains the adapters if there are any.
   const CheckpointMeta& meta() const { return meta_; }
-  // Path of the checkpoint, for messages.
+  // Returns the path of the checkpoint, for messages.
   std::string where() const { return where_; }
-  // Type of all parameters: f32 or f64.
+  // Returns the type of all parameters: f32 or f64.
   DType dtype() const { return dtype_; }
   // Reads elements like CheckpointReader::read.
   void read(const std::string& param, std::int64_t begin, std::int64_t count,

@@ -42,7 +42,7 @@ struct NewestIntact {
   // Descriptions of newer checkpoints that are damaged.
   std::vector<std::string> skipped;
 };
-// Finds the newest intact checkpoint.
+// Finds the newest intact checkpoint of a run. Check says how thoroughly each one is checked.
 NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check);
 
 // Returns `path` if it is a checkpoint directory. If it is a run directory, returns the newest

@@ -28,7 +28,7 @@ struct ParamInfo {
   std::vector<std::string> arrays;
 };
 
-// A checkpoint that is open for reading. For one thread at a time.
+// A checkpoint that is open for reading. Only one thread at a time may use it.
 class CheckpointReader {
  public:
   // Reads the manifest and checks the size of each file. Throws Error, naming the file, if one is
@@ -38,7 +38,7 @@ class CheckpointReader {
   const std::filesystem::path& directory() const { return directory_; }
   const CheckpointMeta& meta() const { return manifest_.meta; }
   const std::vector<FileRecord>& files() const { return manifest_.files; }
-  // Sorted by name.
+  // Returns all parameters, sorted by name.
   const std::vector<ParamInfo>& params() const { return params_; }
   // Returns the names of a parameter's arrays of optimizer state, sorted. Empty if it has none.
   std::vector<std::string> arrays_of(const std::string& name) const;

@@ -15,7 +15,8 @@
 
 namespace trireme {
 
-std::string checkpoint_name(std::int64_t step);  // "step-00000420"
+// Returns the name of a checkpoint's directory, for example "step-00000420".
+std::string checkpoint_name(std::int64_t step);
 // Suffixes of hidden directories such as ".step-00000420.partial". In order: a checkpoint that is
 // being written, one that is moved aside while another replaces it, and one that is being removed.
 inline constexpr std::string_view partial_suffix = ".partial", replaced_suffix = ".replaced",

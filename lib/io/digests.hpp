@@ -18,7 +18,7 @@ struct DigestRow : DigestTable {
   std::int64_t step = 0;
 };
 std::string to_csv(const DigestRow&);
-// Throws Error, saying what is wrong, if the row is invalid.
+// Parses a row of digests.csv. Throws Error, saying what is wrong, if the row is invalid.
 DigestRow parse_digest_row(std::string_view);
 bool is_digest_row(std::string_view);
 

@@ -39,7 +39,7 @@ std::string session_event(double time, std::int64_t step);
 // if the file cannot be created or written.
 class EventFile {
  public:
-  // `step` is the last step before the events that follow.
+  // Creates the file. `step` is the last step before the events that follow.
   EventFile(const std::filesystem::path& folder, std::int64_t step);
   void add(std::int64_t step, std::span<const Scalar>);
   void add(std::int64_t step, std::string_view tag, std::string_view text);

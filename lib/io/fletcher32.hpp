@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// A running checksum.
+// A fletcher32 checksum of bytes that arrive in pieces.
 class Fletcher32 {
  public:
   void update(std::span<const std::byte>);

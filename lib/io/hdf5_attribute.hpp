@@ -13,7 +13,7 @@ void set_attribute(hid_t object, const char* name, std::span<const std::int64_t>
                    const std::filesystem::path& path);
 void set_attribute(hid_t object, const char* name, const std::string& text,
                    const std::filesystem::path& path);
-// Writes a single number.
+// Writes an attribute that holds a single number.
 void set_number(hid_t object, const char* name, std::int64_t, const std::filesystem::path& path);
 void set_number(hid_t object, const char* name, double, const std::filesystem::path& path);
 

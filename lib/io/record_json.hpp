@@ -7,7 +7,7 @@
 namespace trireme {
 
 Json to_json(const SliceRecord&);
-// `file_size` is the size of the file that contains the chunks.
+// Parses a slice record. `file_size` is the size of the file that contains the chunks.
 SliceRecord slice_from(const Json&, std::int64_t file_size);
 Json to_json(const FileRecord&);
 FileRecord file_from(const Json&);

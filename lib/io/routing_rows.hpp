@@ -34,7 +34,7 @@ struct RoutingRow {
   double most() const;
 };
 std::string to_csv(const RoutingRow&);
-// Throws Error, saying what is wrong, if the row is invalid.
+// Parses a row of routing.csv. Throws Error, saying what is wrong, if the row is invalid.
 RoutingRow parse_routing_row(std::string_view);
 bool is_routing_row(std::string_view);
 // Returns the complete rows of the table in order of their steps, one per step. Returns an empty

@@ -58,7 +58,7 @@ struct Outcome {
 // hold the directory's lock. Throws Error if the file cannot be written or if the lock no longer
 // contains `lock_text`.
 void write_outcome(const std::filesystem::path& run, const std::string& lock_text, const Outcome&);
-// Returns nullopt if outcome.json is missing or unreadable.
+// Reads outcome.json. Returns nullopt if outcome.json is missing or unreadable.
 std::optional<Outcome> read_outcome(const std::filesystem::path& run);
 
 // A run directory that this process has locked.
@@ -92,7 +92,7 @@ class RunDirectory {
   void write_deck(std::string_view effective_deck) const;
   // Writes outcome.json. Throws Error also if the lock is lost.
   void write_outcome(const Outcome&) const;
-  // Returns nullopt if outcome.json is missing or unreadable.
+  // Reads outcome.json. Returns nullopt if outcome.json is missing or unreadable.
   std::optional<Outcome> read_outcome() const;
 
  private:

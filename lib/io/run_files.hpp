@@ -20,7 +20,7 @@ struct RunFiles {
   std::vector<std::filesystem::path> entries;
 };
 
-// Throws Error if the directory cannot be read.
+// Lists the entries of a run directory. Throws Error if it cannot be read.
 RunFiles files_of_run(const std::filesystem::path& run);
 
 // Throws Error, naming a file, if there are foreign files or checkpoints of two runs.

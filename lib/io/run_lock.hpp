@@ -82,7 +82,7 @@ class RunLock {
   Looked look() const;
   void take(const std::function<bool()>& stop, LockTimes);
   void write_own();
-  // Returns false if the file system does not support links.
+  // Tries to create the lock file. Returns false if the file system does not support links.
   bool create();
   void replace();
   void release() noexcept;

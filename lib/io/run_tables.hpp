@@ -36,7 +36,7 @@ class CsvFile {
   // Returns the newest rows, at most 1000. A checkpoint stores them, so that a lost table can be
   // restored.
   std::string newest_rows() const;
-  // nullopt if there are no rows.
+  // Returns the step of the first row, or nullopt if there are no rows.
   std::optional<std::int64_t> first_step() const { return first_step_; }
   // Returns messages about the repair, one per line.
   const std::vector<std::string>& remarks() const { return remarks_; }
@@ -82,7 +82,7 @@ struct HistoryRow {
   // Present only for preference training.
   std::optional<PreferenceColumns> preference{};
 };
-// Writes an empty field if `mfu` is unknown.
+// Returns the row as text. An unknown `mfu` gives an empty field.
 std::string to_csv(const HistoryRow&);
 
 // One row of evaluation.csv.
@@ -92,7 +92,7 @@ struct EvaluationRow {
   double loss = 0, perplexity = 0;
   std::optional<PreferenceColumns> preference{};
 };
-// Writes an empty field if `perplexity` is undefined.
+// Returns the row as text. An undefined `perplexity` gives an empty field.
 std::string to_csv(const EvaluationRow&);
 
 // The columns of preferences in a table whose run may change its objective at a restart. Once a

@@ -14,7 +14,8 @@ namespace trireme {
 // cannot be written.
 void write_scores(const std::filesystem::path&, const ReferenceLosses&);
 
-// Throws Error, naming the file, if it is not a scores file or does not match its hash.
+// Reads a scores file. Throws Error, naming the file, if it is not a scores file or does not match
+// its hash.
 ReferenceLosses read_scores(const std::filesystem::path&);
 
 // Returns true if the file is HDF5 and contains what every version of a scores file contains. The

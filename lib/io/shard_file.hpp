@@ -17,7 +17,8 @@ namespace trireme {
 using SliceSource =
     std::function<void(const ParamSlice&, std::int64_t first, std::span<std::byte> to)>;
 
-std::string shard_name(int rank);  // "rank-00003.h5"
+// Returns the file name of a rank's shard, for example "rank-00003.h5".
+std::string shard_name(int rank);
 
 // Thrown if an element that is to be written is infinite or NaN.
 struct NotFinite : Error {
