@@ -12,8 +12,9 @@ namespace trireme {
 struct AttentionShape {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   double scale;
-  std::int64_t window = 0;     // most recent keys that a query sees, its own included; 0: no limit
-  std::int64_t key_count = 0;  // 0: equal to `tokens`
+  // Most recent keys that a query sees, including its own. 0 means no limit.
+  std::int64_t window = 0;
+  std::int64_t key_count = 0;  // 0 means `tokens`
   std::int64_t query_at = 0, key_at = 0;
   bool documents = false;  // the call has start_BT
   double softcap = 0;      // c > 0 replaces scores s by c tanh(s / c)

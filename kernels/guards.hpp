@@ -32,7 +32,7 @@ inline constexpr auto known_byte = std::byte{0xa5};
 // Value of each byte of a new block. Floating-point numbers made from these bytes are NaN.
 inline constexpr auto fresh_byte = std::byte{0xff};
 
-// Returns a message if the known bytes before or behind a block have changed. `bytes` is the size
+// Returns a message if the known bytes before or after a block have changed. `bytes` is the size
 // of the block.
 std::optional<std::string> guard_damage(std::span<const std::byte> before,
                                         std::span<const std::byte> behind, std::size_t bytes, Kind);

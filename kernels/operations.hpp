@@ -48,7 +48,7 @@ enum class Logits : std::uint8_t { keep, become_gradient };
 // absent, there is no teacher. CrossEntropy explains `temperature` and `share`.
 struct Teacher {
   ConstView logits_TV{};
-  double softcap = 0;  // soft cap on the teacher's logits; 0: none
+  double softcap = 0;  // soft cap on the teacher's logits; 0 means none
   double temperature = 1, share = 0;
 };
 

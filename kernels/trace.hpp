@@ -21,8 +21,8 @@ namespace trireme {
 struct TraceSpan {
   Queue queue{};
   std::string name;      // examples: "gather", "linear", "linear grad"
-  std::string unit;      // the model's unit; empty: none
-  int microbatch = -1;   // -1: none
+  std::string unit;      // the model's unit; empty if there is none
+  int microbatch = -1;   // -1 if there is none
   std::int64_t begin{};  // in nanoseconds, unless Trace::start was given another clock
   std::int64_t end{};
 };

@@ -43,7 +43,7 @@ class Accesses {
  private:
   using Clock = std::array<std::uint64_t, queue_count>;
   struct Access {
-    std::uint64_t ticket = 0;  // 0: no access yet
+    std::uint64_t ticket = 0;  // 0 if there was no access yet
     Queue queue = Queue::compute;
     std::string_view what;
   };

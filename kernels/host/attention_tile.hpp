@@ -238,7 +238,7 @@ struct Pair {
     return std::clamp<std::int64_t>(key - ahead, 0, edge);
   }
 
-  const std::int32_t* first;  // first visible key of each query; null: causality alone decides
+  const std::int32_t* first;  // first visible key of each query; null means causality alone
   std::int32_t begin;         // index of the first counted key in the call
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // The reference kernels: the operations of kernels/operations.hpp as loops that add in double and
 // finish before they return. The result of a row depends only on that row. Sums over rows are in
-// row order. The types are f32, bf16 and f64. The comment behind a function names its source file.
+// row order. The types are f32, bf16 and f64. The comment after a function names its source file.
 #include "kernels/operations.hpp"
 
 namespace trireme::ref {

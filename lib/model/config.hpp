@@ -48,12 +48,12 @@ struct ModelConfig {
   std::int64_t layers = 12;      // transformer blocks
   std::int64_t width = 768;      // channels of the residual stream
   std::int64_t heads = 12;       // query heads
-  std::int64_t kv_heads = 0;     // key-value heads; 0: equal to heads
-  std::int64_t head_dim = 0;     // channels per head; 0: width / heads
-  std::int64_t ffn_width = 0;    // channels of the MLP; 0: 8/3 width if gated, else 4 width
-  std::int64_t vocab = 0;        // rows of the embedding; 0: taken from the token file
+  std::int64_t kv_heads = 0;     // key-value heads; 0 means `heads`
+  std::int64_t head_dim = 0;     // channels per head; 0 means width / heads
+  std::int64_t ffn_width = 0;    // channels of the MLP; 0 means 8/3 width if gated, else 4 width
+  std::int64_t vocab = 0;        // rows of the embedding; 0 takes them from the token files
   std::int64_t context = 1024;   // tokens per sample
-  std::int64_t max_context = 0;  // positions of the model; 0: as many as context
+  std::int64_t max_context = 0;  // positions of the model; 0 means `context`
   NormKind norm = NormKind::layer;
   NormPlace norm_place = NormPlace::before;
   double norm_eps = 1e-5;
@@ -61,17 +61,17 @@ struct ModelConfig {
   bool qkv_bias = false;  // bias in the qkv projection; implied by bias
   bool qk_norm = false;   // RMS norm of queries and keys before positions
   QkNormOver qk_norm_over = QkNormOver::head;
-  std::int64_t window = 0;                  // sliding window in tokens, own token included; 0: none
-  std::vector<std::int64_t> window_layers;  // blocks with a window, from 0; empty: all
-  double attention_scale = 0;               // factor of attention scores; 0: 1/sqrt(head_dim)
-  double attention_softcap = 0;             // c > 0: scores s become c tanh(s / c); 0: off
+  std::int64_t window = 0;  // sliding window in tokens, including a token itself; 0 means none
+  std::vector<std::int64_t> window_layers;  // blocks with a window, from 0; empty means all
+  double attention_scale = 0;               // factor of attention scores; 0 means 1/sqrt(head_dim)
+  double attention_softcap = 0;             // c > 0: scores s become c tanh(s / c); 0 means off
   double logit_softcap = 0;                 // same for logits
   bool attention_sinks = false;             // a learned logit per query head that joins its softmax
   ActivationKind activation = ActivationKind::gelu;
-  std::int64_t experts = 0;              // experts per block; 0: one ordinary MLP
+  std::int64_t experts = 0;              // experts per block; 0 means one ordinary MLP
   std::int64_t experts_per_token = 0;    // experts that the router chooses per token
-  std::int64_t expert_width = 0;         // channels of an expert; 0: ffn_width
-  std::int64_t shared_expert_width = 0;  // channels of an expert for every token; 0: none
+  std::int64_t expert_width = 0;         // channels of an expert; 0 means ffn_width
+  std::int64_t shared_expert_width = 0;  // channels of an expert for every token; 0 means none
   bool shared_expert_gate = false;       // a sigmoid weights the shared expert's output
   // How router logits become scores. With sigmoid, a bias affects the choice of experts but not
   // their weights.
@@ -95,7 +95,7 @@ struct ModelConfig {
   double rope_beta_fast = 32;
   double rope_beta_slow = 1;
   bool rope_truncate = true;         // yarn: round the range between outward to whole pairs
-  double rope_attention_factor = 0;  // yarn: factor of cos and sin; 0: 0.1 ln(rope_factor) + 1
+  double rope_attention_factor = 0;  // yarn: factor of cos and sin; 0 means 0.1 ln(rope_factor) + 1
   bool tied = true;                  // tied embeddings: embedding and head share one table
   bool scale_embedding = false;      // multiply embeddings by sqrt(width)
   double dropout = 0;                // probability, on residual branches and embedding

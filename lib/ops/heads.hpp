@@ -17,8 +17,8 @@ struct Heads {
 
 // How products of queries and keys become the input of softmax.
 struct Scores {
-  double scale = 0;    // factor; 0: 1 / sqrt(dim)
-  double softcap = 0;  // c > 0: scores become c tanh(score / c); 0: off
+  double scale = 0;    // factor; 0 means 1 / sqrt(dim)
+  double softcap = 0;  // c > 0: scores become c tanh(score / c); 0 means off
   double scale_of(std::int64_t dim) const {
     return scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(dim));
   }

@@ -15,7 +15,8 @@ namespace trireme {
 // The ranks that together hold all experts.
 struct ExpertGroup {
   const Communicator& ranks;
-  std::int64_t rows_of_round = 0;  // maximum rows of a rank per round; 0: 1.25 times an even load
+  // Maximum rows of a rank per round. 0 means 1.25 times an even load.
+  std::int64_t rows_of_round = 0;
 };
 
 namespace ops {

@@ -52,7 +52,7 @@ PlanInput input_of(const PlanInput&, const RunChoice&);
 struct SetByDeck {
   bool stage_layers = false, shard = false, schedule = false;
   bool cadences = false;           // zero.gather or zero.reduce
-  std::int64_t expert_tokens = 0;  // 0: not set. Choices with expert parallelism keep it.
+  std::int64_t expert_tokens = 0;  // 0 means not set. Choices with expert parallelism keep it.
 };
 // Returns the choice as overrides for the command line, such as "parallel.pipe=4 parallel.data=8
 // ...", followed by the overrides that reset what the deck sets.

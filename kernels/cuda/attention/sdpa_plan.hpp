@@ -94,7 +94,7 @@ struct SdpaKey {
   Determinism determinism;
   std::array<std::int64_t, 6> extents;  // B, T, H, G, D, number of keys
   SdpaMask mask;
-  std::int64_t window;  // 0: no key is hidden by the window
+  std::int64_t window;  // 0 means that the window hides no key
   double scale;
   // Strides in elements, in the order B, T, heads, also for lse. A dim with one element has the
   // stride of a dense tensor.

@@ -11,7 +11,7 @@ namespace trireme::cuda {
 struct DropoutRows {
   std::int64_t samples, tokens, width, t0;
   const std::int64_t* sample_B;
-  const std::int32_t* position_T;  // null: positions count up from t0
+  const std::int32_t* position_T;  // null means that positions count up from t0
 };
 
 // Arguments of a dropout kernel.

@@ -46,7 +46,7 @@ struct AttentionDims {
   std::int64_t window;  // keys that a query sees, its own included; very large if no window is set
   std::int64_t keys;
   std::int64_t ahead;  // query t has the position of key t + ahead
-  float softcap;       // soft cap on scores; 0: none
+  float softcap;       // soft cap on scores; 0 means none
 };
 // Converts a shape. Throws Error if the head dim or the number of samples x heads is too large.
 AttentionDims dims_of(const AttentionShape&);

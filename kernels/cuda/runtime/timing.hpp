@@ -1,5 +1,5 @@
 #pragma once
-// Time of each operation on the device. A timed mark is recorded before and behind the operation on
+// Time of each operation on the device. A timed mark is recorded before and after the operation on
 // its stream, and read when the times are requested. The time includes waits of the stream between
 // the two marks. There are none if the host puts work on the stream ahead of the device.
 #include <cstddef>
