@@ -17,7 +17,7 @@ namespace trireme {
 
 // Prints to stdout without changes. Throws Error if writing fails.
 void print(std::string_view text);
-// Prints to stdout. Control characters are removed, so that names and texts of files cannot control
+// Prints to stdout. Control characters are escaped, so that names and texts of files cannot control
 // the terminal.
 template <class... A>
 void say(fmt::format_string<A...> text, A&&... args) {

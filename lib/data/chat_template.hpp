@@ -13,9 +13,10 @@
 
 namespace trireme {
 
-// What one assistant message may contain: content and tool calls together, either of them, or
-// either content or a single call. If a message must have one or the other, white space next to
-// tool calls does not count as content.
+// Contents that the template allows in one assistant message:
+// - content_and_calls: text, tool calls, or both.
+// - content_or_calls: text or tool calls. White space next to calls does not count as text.
+// - content_or_one_call: text or a single tool call, likewise.
 enum class MessageHas : std::uint8_t { content_and_calls, content_or_calls, content_or_one_call };
 template <>
 inline constexpr auto value_names<MessageHas> = named<MessageHas>("content_and_calls",
@@ -23,8 +24,8 @@ inline constexpr auto value_names<MessageHas> = named<MessageHas>("content_and_c
                                                                   "content_or_one_call");
 
 // Where the tool descriptions are written:
-// - system: after the content of the system turn. If there is no system turn, an empty one is
-//   added.
+// - system: after the content of the system turn. If the conversation has no system message, a
+//   system turn with the default text is added.
 // - first_user: before the content of the first user turn, which must begin the conversation.
 // - before_last_user: before the whole turn of the last user message.
 enum class ToolsPlace : std::uint8_t { system, first_user, before_last_user };

@@ -31,8 +31,8 @@ using Conversation = std::vector<Message>;
 //   {"messages": [{"role": .., "content": ..}, ..]}
 //   {"conversations": [{"from": .., "value": ..}, ..]}   (ShareGPT)
 //
-// A message may have either form. ShareGPT's roles human and gpt become user and assistant. A
-// content is a text or a list of {"type": "text", "text": ..}. It may be null if the message has
+// A message may have either form. ShareGPT's roles such as human and gpt become user and assistant.
+// A content is a text or a list of {"type": "text", "text": ..}. It may be null if the message has
 // "tool_calls": [{"id": .., "function": {"name": .., "arguments": {..}}}, ..]. A tool's answer has
 // a "tool_call_id".
 //

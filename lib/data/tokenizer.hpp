@@ -60,8 +60,8 @@ class Tokenizer {
   virtual void encode(std::string_view text, TextPlace, std::vector<std::int32_t>& ids) const = 0;
   // Returns where to cut a text that is longer than `limit` so that its parts can be encoded
   // separately: a position in [1, limit]. Returns nullopt if only the whole text has the right ids.
-  // The default cuts after a line end. This changes ids only for models with pieces that cross line
-  // ends.
+  // The default prefers to cut after a line end. This changes ids only for models with pieces that
+  // cross line ends.
   virtual std::optional<std::size_t> cut(std::string_view text, std::size_t limit) const;
   // Returns the text of the ids. Throws Error if an id is outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
