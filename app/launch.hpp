@@ -34,9 +34,11 @@ void check_launch(const Communicator& world, const std::string& arguments);
 // MPI is not started. `arguments` is the command line as text, which must be the same on all ranks.
 int on_all_ranks(const std::string& arguments, const std::function<int(const Communicator&)>& work);
 
-// Returns the deck resolved for the ranks of this job. Throws SharedError. Collective.
+// Returns the deck resolved for the ranks of this job. Throws SharedError if the deck does not fit
+// them. Collective.
 Deck resolve_here(Deck, const Communicator& world, std::int64_t vocab);
-// Reads the deck on rank 0 and resolves it on all ranks. Throws SharedError. Collective.
+// Reads the deck on rank 0 and resolves it on all ranks. Throws SharedError if the deck is invalid.
+// Collective.
 Deck read_deck(const Communicator& world, const DeckArguments&);
 
 }  // namespace trireme

@@ -38,9 +38,9 @@ void add_model_arguments(CLI::App& command, ModelArguments&);
 // A trained model with its trainer.
 class LoadedModel {
  public:
-  // Loads a checkpoint. The deck is the checkpoint's, but its grid is all ranks on the data axis
-  // unless overrides of [parallel] say otherwise. If a run removes the checkpoint while it is read,
-  // the next newest one is loaded. Throws SharedError. Collective.
+  // Loads a checkpoint. The deck is the checkpoint's, except for its grid: all ranks are on the
+  // data axis, unless overrides of [parallel] say otherwise. If a run removes the checkpoint while
+  // it is read, the next newest one is loaded. Throws SharedError if loading fails. Collective.
   static std::unique_ptr<LoadedModel> open(const Communicator& world, const ModelArguments&,
                                            LossesAre = LossesAre::of_run, const DeckChange& = {});
 

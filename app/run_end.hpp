@@ -26,8 +26,8 @@ void report_timing(const Communicator& world, const RunTiming&, const LockedRun&
 void record_local_failure(const LockedRun&, const Communicator& world, const TrainLoop&,
                           const std::exception&, const JobStart&);
 
-// Returns the error with a hint how to continue the run. Returns it unchanged if the lock was lost,
-// because the run then belongs to another process.
+// Returns the error with a hint on how to continue the run. Returns it unchanged if the lock was
+// lost, because the run then belongs to another process.
 SharedError with_restart_hint(const SharedError&, const TrainLoop&, const RunRecord&);
 
 }  // namespace trireme

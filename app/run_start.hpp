@@ -59,7 +59,8 @@ void stop_if_asked(const Communicator& world, bool asked_here);
 void lock_directory(std::optional<RunDirectory>&, const std::filesystem::path& run, Existing,
                     const SignalWatch&);
 
-// Returns true if `checkpoint` is in the run directory `run`, also if it is a link.
+// Returns true if `checkpoint` is one of the checkpoints of the run directory `run`. `checkpoint`
+// may be a link.
 bool is_checkpoint_of(const std::filesystem::path& checkpoint, const std::filesystem::path& run);
 
 }  // namespace trireme
