@@ -15,8 +15,10 @@ FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
 INSTRUCTION = re.compile(r"^\s+([0-9a-f]+):\s+(\S+)(?:\s+([0-9a-f]+)\b)?")
 ARITHMETIC = re.compile(r"^v?(?:add|sub|mul|div|sqrt|min|max|fn?m(?:add|sub)(?:132|213|231))(s|p)([sd])$")
 
-# What is scalar on purpose: the losses of rows are added in their order, in double precision.
-SCALAR = ("trireme::host::run(trireme::kernel::CrossEntropy const&", "trireme::host::run(trireme::kernel::RouterLosses const&")
+# Scalar on purpose. The losses of rows are added in their order, in double precision. Dropout's run() computes 1 / (1 - p) once,
+# between jumps that look like a loop; its loops are functions of their own.
+SCALAR = ("trireme::host::run(trireme::kernel::CrossEntropy const&", "trireme::host::run(trireme::kernel::RouterLosses const&",
+          "trireme::host::run(trireme::kernel::Dropout const&")
 
 
 def functions(listing):
