@@ -86,7 +86,7 @@ TEST_F(Interchange, ArgumentsAreChecked) {
   EXPECT_NE(import(2 * positions, "long").err.find("is more than the"), std::string::npos);
   const auto shorter = import(positions / 2, "made/too/short");
   EXPECT_EQ(shorter.err.find("is more than the"), std::string::npos);
-  EXPECT_NE(shorter.out.find("the model has 17 positions"), std::string::npos) << shorter.out;
+  EXPECT_NE(shorter.out.find("the model supports 17 positions"), std::string::npos) << shorter.out;
   EXPECT_EQ(here("$TRIREME export made/too/short a/b").code, 0);
   EXPECT_NE(contents_of(folder / "a/b/config.json").find("\"max_position_embeddings\": 17"),
             std::string::npos);
