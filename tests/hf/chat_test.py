@@ -211,8 +211,8 @@ def answers_end(name, end, program):
     program("train", ROOT / "inputs/quickstart.toml", "model.vocab=0", "data.path=talks.tokens", *SMALL, "model.context=64",
             "data.packing=documents", "data.attention=document", "train.batch=2", "optimizer.lr=1e-2", "train.steps=60", "--run-dir", "run")
     words = ["generate", "run", "--chat", "--temperature", 0, "--tokens", 40]
-    for _ in range(2):  # the second time over the first one's file
-        program(*words, "--prompts", "asked.jsonl", "--output", "answers.jsonl")
+    for more in ([], ["--overwrite"]):  # the second time over the first one's file
+        program(*words, "--prompts", "asked.jsonl", "--output", "answers.jsonl", *more)
     rows = [json.loads(line) for line in (program.work / "answers.jsonl").read_text().splitlines()]
     for (asked, answer), row in zip(ANSWERS.items(), rows, strict=True):
         assert row["messages"][-1] == {"role": "assistant", "content": answer}, row

@@ -64,7 +64,7 @@ def scores(flavour, program, begins):
     worst = {}
     for name, ranks, words, bound in (("f64", 1, f64, 1e-10), ("f64 on a grid", GRID[0], [*f64, *GRID[1]], 1e-10),
                                       ("f32", 1, f32, 1e-4)):
-        said = program("evaluate", "imported", *words, "--multiple-choice", "questions.jsonl", "--output", "out.jsonl", ranks=ranks)
+        said = program("evaluate", "imported", *words, "--multiple-choice", "questions.jsonl", "--output", "out.jsonl", "--overwrite", ranks=ranks)
         rows = [json.loads(line) for line in (program.work / "out.jsonl").read_text().splitlines()]
         assert len(rows) == len(QUESTIONS)
         right = 0
