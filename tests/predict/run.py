@@ -125,7 +125,7 @@ class Place:
 
     def calibrate(self, operations=None):
         known = ["--operations-from", operations] if operations else []
-        print(self.run(self.build / "trireme", "calibrate", self.file, *known, result=r"measured in \d+ s").strip(), flush=True)
+        print(self.run(self.build / "trireme", "calibrate", self.file, "--overwrite", *known, result=r"measured in \d+ s").strip(), flush=True)
 
     def computes(self, dtype):
         return re.search(rf"^{dtype} = ", self.file.read_text(), re.M) is not None
