@@ -75,6 +75,10 @@ TEST(ScoresFile, HasNoMoreThanItsBytes) {
 
 // Any byte may be another one: what is read then is what was written, or nothing.
 TEST(ScoresFile, IsNotReadWhereItIsDamaged) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP()
+      << "HDF5 1.10 itself reads beyond its buffers where the metadata of a file is damaged";
+#endif
   const ScratchFolder scratch;
   const auto path = (scratch / "pairs.scores");
   auto scores = some_scores(path);
