@@ -187,14 +187,14 @@ $TRIREME report run -o made.html; printf '[machine]\nname = "m"\n' > made.toml""
 # Each with a path that is a loop of links: it is named, and no defect of the program.
 LOOPS = ["train loop", "train deck.toml --run-dir loop", "train deck.toml --run-dir loop --overwrite", "train deck.toml --restart loop", "train deck.toml --run-dir loop --restart latest",
          "train deck.toml --run-dir loop --restart latest --or-start", "train deck.toml data.path=loop", "train deck.toml data.validation=loop", "train deck.toml model.init_from=loop",
-         "train deck.toml model.preset=from:loop", "train deck.toml run.machine=loop", "train deck.toml train.objective=distill distill.teacher=loop", "train deck.toml data.packing=documents train.objective=dpo train.dpo_scores=loop model.init_from=run",
+         "train deck.toml model.preset=from:loop", "train deck.toml run.machine=loop", "train deck.toml train.objective=distill distill.teacher=loop", "train deck.toml data.packing=documents data.attention=document train.objective=dpo train.dpo_scores=loop model.init_from=run",
          "check loop", "check --verify deck.toml data.path=loop", "plan loop", "plan deck.toml data.path=loop", "plan deck.toml --machine loop", "plan deck.toml --machine made.toml --trace loop",
          "calibrate loop", "calibrate new.toml --operations-from loop", "tokenize loop --output x.tokens", "tokenize text.txt --output loop", "tokenize text.txt --tokenizer loop --output x.tokens",
          "tokenize chat.jsonl --chat --template loop --output x.tokens", "tokenize loop/a --output x.tokens", "tokenize text.txt --output loop/x", "evaluate loop", "evaluate run --data loop",
          "evaluate run --multiple-choice loop", "evaluate run --multiple-choice sound.jsonl --output loop", "generate loop --prompt a", "generate run --prompt-file loop", "generate run --prompts loop",
          "generate run --prompts asked.jsonl --output loop", "generate run --chat --template loop --prompt a", "inspect loop", "inspect loop --repair", "inspect loop --verify", "compare loop run", "compare run loop",
          "export loop out", "export run loop", "export run loop/x", "export run out --base loop", "import loop new", "import hf loop", "import hf loop/new", "report loop", "report run -o loop",
-         "score deck.toml data.packing=documents train.objective=dpo train.dpo_scores=loop model.init_from=run", "score deck.toml data.packing=documents train.objective=dpo train.dpo_scores=s model.init_from=loop"]
+         "score deck.toml data.packing=documents data.attention=document train.objective=dpo train.dpo_scores=loop model.init_from=run", "score deck.toml data.packing=documents data.attention=document train.objective=dpo train.dpo_scores=s model.init_from=loop"]
 FULL = ["plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "tokenize --show-template chatml", "version", "inspect run", "evaluate run", "generate run --prompt a --tokens 5",
         "tokenize text.txt --output text.tokens --overwrite"]
 ENVIRONMENT = [  # (variable, what is said): of a launcher that this MPI does not understand, or of nonsense

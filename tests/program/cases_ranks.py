@@ -76,7 +76,8 @@ CASES = [
          [Run("run.exactness=invariant run.exact_chunk=4 optimizer.lr=30 optimizer.clip=0 schedule.shape=constant schedule.warmup_steps=1 checkpoint.every_steps=0 "
               "train.steps=100", codes=(1,), says=("the model has diverged",),
               then="grep -q '\"failed\"' run/outcome.json; n=$(tail -1 run/history.csv | cut -d, -f1); grep -q step-$(printf %08d $n) run/outcome.json; "
-                   "$TRIREME inspect run --verify; $TRIREME train deck.toml --run-dir run --restart latest train.steps=$((n + 1)) optimizer.lr=0 2>/dev/null")],
+                   "$TRIREME inspect run --verify; $TRIREME train deck.toml --run-dir run --restart latest train.steps=$((n + 1)) optimizer.lr=0 2>&1 | "
+                   "grep -E 'step '$((n + 1))', the last: .*(finite|infinite|inf|nan)'")],
          config="pipe2", finish="", fast=True),
 ]
 

@@ -346,8 +346,9 @@ def outputs_of_generate(at):
     at.write("asked.txt", "first\nsecond\n")
     generate = "generate run --prompts asked.txt --tokens 2 --output "
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        for _ in range(2):
-            at(generate + folder + "/out.jsonl")
+        at(generate + folder + "/out.jsonl")
+        at(generate + folder + "/out.jsonl", codes=(1,), says=("replace it with --overwrite",))
+        at(generate + folder + "/out.jsonl --overwrite")
         assert len(Path(folder, "out.jsonl").read_text().splitlines()) == 2
     at.write("kept.txt", "kept\n")
     at(f"$TRIREME {generate} /dev/stdout >> kept.txt")

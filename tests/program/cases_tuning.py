@@ -184,7 +184,7 @@ def scores(at):
     pairs = "data.packing=documents data.attention=document train.objective=dpo data.path=pairs.tokens data.validation=[held.tokens] "
     words = f"model.init_from=base {pairs} evaluate.batches=0 checkpoint.keep_last=0 train.microbatch=1 model.dropout=0 run.backend=ref precision.compute=f64"
     said = at(f"score deck.toml {words} train.dpo_scores=a.scores").out
-    assert re.search(r"a\.scores: 49 pairs of \S*pairs\.tokens, by \S*base/checkpoints/step-00000012\n.*: 14 pairs of \S*held\.tokens", said)
+    assert re.search(r"a\.scores: 49 pairs of \S*pairs\.tokens scored by \S*base/checkpoints/step-00000012\n.*: 14 pairs of \S*held\.tokens", said)
     at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
     at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores exists",))
     (at / "folder").mkdir()
@@ -442,7 +442,7 @@ def documents(at):
                                  ("split", 12, "2 longer than a sample go on as further ones, which loses 0.0% of the targets; 0 without"),
                                  ("drop", 10, "2 longer than a sample are left out, which loses")):
         text = at.train(f"{words} data.long_documents={way} --overwrite", run="run").text
-        assert f"lines.tokens: {documents} documents in " in text and said in text, text
+        assert f"lines.tokens: {documents} documents packed into " in text and said in text, text
         last = at.rows("run", "evaluation.csv")[-1]
         for ranks in (0, 2):
             ended = at("evaluate run", ranks=ranks)
