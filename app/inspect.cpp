@@ -125,10 +125,9 @@ int inspect(const InspectArguments& a) {
   const auto path = std::filesystem::path(a.path);
   std::error_code e;
   if (std::filesystem::is_regular_file(path, e)) {
-    if (is_scores_file(path)) {
+    if (is_hdf5_file(path)) {
       require(!a.repair && !a.document,
-              "--repair is for checkpoints and --document for token files, and {} is a file of "
-              "scores",
+              "--repair is for checkpoints and --document for token files, and {} is an HDF5 file",
               path.string());
       return inspect_scores(path);
     }

@@ -1,5 +1,7 @@
 #include "lib/io/scores_file.hpp"
 
+#include <algorithm>
+
 #include "lib/base/draft.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/limits.hpp"
@@ -15,6 +17,36 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t scores_format = 1;
 constexpr const char* hash_attribute = "xxh3_128";
+constexpr std::string_view trailer_begin = "xxh3_128 ";
+constexpr std::int64_t trailer_bytes = 9 + 32 + 1;  // trailer_begin, 32 hex digits, a newline
+
+std::string trailer_of(const PosixFile& file, std::int64_t bytes) {
+  Hasher hasher;
+  std::vector<std::byte> piece(std::size_t{1} << 20);
+  for (std::int64_t at = 0; at < bytes;) {
+    const auto part = std::span(piece).first(
+        static_cast<std::size_t>(std::min(std::ssize(piece), bytes - at)));
+    file.read_at(part, at);
+    hasher.update(part);
+    at += std::ssize(part);
+  }
+  return fmt::format("{}{}\n", trailer_begin, to_string(hasher.digest()));
+}
+
+// HDF5 itself reads beyond its buffers where metadata are damaged, so that it is given only files
+// that are as they were written.
+void require_whole(const fs::path& path) {
+  const auto file = PosixFile::open(path);
+  const auto bytes = std::max<std::int64_t>(0, file.size() - trailer_bytes);
+  std::string trailer(static_cast<std::size_t>(file.size() - bytes), '\0');
+  file.read_at(std::as_writable_bytes(std::span(trailer)), bytes);
+  require(trailer.starts_with(trailer_begin),
+          "it does not end with the hash of its bytes. It is incomplete, or an earlier version of "
+          "the program made it: remove it and make it again with `trireme score`");
+  require(trailer == trailer_of(file, bytes),
+          "its bytes do not match the hash at its end. It is damaged: remove it and make it again "
+          "with `trireme score`");
+}
 
 template <class T>
 hid_t stored_type() {
@@ -100,17 +132,11 @@ ReferenceLosses read_all(const fs::path& path) {
   return all;
 }
 
-bool is_hdf5_file(const fs::path& path) {
-  return fs::is_regular_file(path) && H5Fis_hdf5(path.c_str()) > 0;
-}
-
 }  // namespace
 
-bool is_scores_file(const fs::path& path) {
+bool is_hdf5_file(const fs::path& path) {
   silence_hdf5();
-  if (!is_hdf5_file(path)) return false;
-  const Hdf5Handle hdf5 = open_hdf5(path);
-  return H5Aexists(hdf5, "format") > 0 && H5Lexists(hdf5, "files", H5P_DEFAULT) > 0;
+  return fs::is_regular_file(path) && H5Fis_hdf5(path.c_str()) > 0;
 }
 
 std::string scores_hash(const ReferenceLosses& all) {
@@ -164,6 +190,9 @@ void write_scores(const fs::path& target, const ReferenceLosses& all) {
     sink.check();  // first, as a failed write is the cause of what HDF5 reports
     throw;
   }
+  const auto bytes = file.size();
+  const auto trailer = trailer_of(file, bytes);
+  file.write_at(std::as_bytes(std::span(trailer)), bytes);
   file.sync();
   draft.publish();
 }
@@ -175,6 +204,7 @@ ReferenceLosses read_scores(const fs::path& path) {
   require(is_hdf5_file(path), "{} is no file of scores: it is {}", path.string(),
           fs::is_directory(path) ? "a directory" : "not HDF5");
   try {
+    require_whole(path);
     return read_all(path);
   } catch (const Error& e) {
     fail("{} cannot be read as scores of pairs: {}", path.string(), e.what());
