@@ -13,7 +13,7 @@
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
-#include "lib/io/checkpoint_list.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 #include "lib/keys/quantity.hpp"
 
 namespace trireme {
@@ -27,12 +27,12 @@ struct ExportArguments {
 // Of a checkpoint of adapters: those alone, or merged into what they stand beside.
 constexpr const char* adapters_format = "peft";
 
-int export_checkpoint(const ExportArguments& a) {
+int export_from(const std::filesystem::path& checkpoint, const ExportArguments& a) {
   static const std::map<std::string, ElementType> types = {
       {"f32", ElementType::f32}, {"bf16", ElementType::bf16}, {"f64", ElementType::f64}};
   std::optional<ElementType> type;
   if (!a.type.empty()) type = types.at(a.type);
-  CheckpointReader reader(find_checkpoint(a.checkpoint));
+  CheckpointReader reader(checkpoint);
   auto deck = deck_of(reader);
   if (!a.base.empty()) deck.model.init_from = std::filesystem::absolute(a.base).string();
   const bool adapts = deck.model.adapter.rank > 0;
@@ -75,6 +75,18 @@ int export_checkpoint(const ExportArguments& a) {
       s.architecture.empty() ? "" : s.architecture + ", ", s.tensors,
       static_cast<double>(s.bytes) * 1e-6, name_of(s.type), counted(s.files, "file"));
   return 0;
+}
+
+int export_checkpoint(const ExportArguments& a) {
+  CheckpointChoice choice(a.checkpoint);
+  while (true) {
+    const auto checkpoint = choice.find();
+    try {
+      return export_from(checkpoint, a);
+    } catch (const Error& e) {
+      if (!choice.reject(checkpoint, e.what())) throw;
+    }
+  }
 }
 
 }  // namespace

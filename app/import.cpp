@@ -9,7 +9,7 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
-#include "lib/io/checkpoint_list.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 #include "lib/model/spec.hpp"
 
 namespace trireme {

@@ -7,6 +7,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/deck/teacher.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/train/state.hpp"
 

@@ -16,6 +16,7 @@
 #include "lib/base/escaped.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/data/token_file.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/describe.hpp"
 #include "lib/io/repair.hpp"
@@ -94,7 +95,7 @@ int inspect_run(const std::filesystem::path& run) {
     if (newest.found) {
       try {
         const CheckpointReader reader(newest.found->directory);
-        for (const auto& reason : newest.skipped) say("skipped: {}\n", without_controls(reason));
+        for (const auto& s : newest.skipped) say("skipped: {}\n", without_controls(s.damage));
         say("{}\nverdict: manifest and file sizes are right (--verify reads everything){}\n",
             describe(reader),
             damaged > 0 ? fmt::format("; newer damaged checkpoints: {}", damaged) : "");
@@ -104,7 +105,7 @@ int inspect_run(const std::filesystem::path& run) {
         continue;
       }
     }
-    for (const auto& reason : newest.skipped) say("skipped: {}\n", without_controls(reason));
+    for (const auto& s : newest.skipped) say("skipped: {}\n", without_controls(s.damage));
     fail("{} holds no {}checkpoint", run.string(), damaged == 0 ? "" : "intact ");
   }
 }

@@ -7,11 +7,10 @@
 
 #include "app/initial_weights.hpp"
 #include "app/launch.hpp"
-#include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/ids_tokenizer.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
-#include "lib/io/checkpoint_list.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 #include "lib/train/state.hpp"
 
@@ -117,22 +116,21 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
 
 std::unique_ptr<LoadedModel> LoadedModel::open(const Communicator& world, const ModelArguments& a,
                                                LossesAre losses, const DeckChange& change) {
-  constexpr int tries = 10;
-  for (int i = 1;; ++i) {
+  CheckpointChoice choice(a.checkpoint);
+  while (true) {
     std::string checkpoint;
-    at_root(world, [&] { checkpoint = find_checkpoint(a.checkpoint).string(); });
+    at_root(world, [&] { checkpoint = choice.find().string(); });
     world.broadcast(checkpoint);
     try {
       return std::make_unique<LoadedModel>(world, checkpoint, a, losses, change);
-    } catch (const SharedError&) {
-      std::string gone;
-      if (world.rank() == 0 && i < tries &&
-          !std::filesystem::exists(std::filesystem::path(checkpoint) / manifest_name))
-        gone = "yes";
-      world.broadcast(gone);
-      if (gone.empty()) throw;
+    } catch (const SharedError& e) {
+      std::string another;
+      at_root(world, Pace::slow, [&] {
+        if (choice.reject(checkpoint, e.what())) another = "yes";
+      });
+      world.broadcast(another);
+      if (another.empty()) throw;
     }
-    log_info("{} was removed meanwhile: looking for a newer one", checkpoint);
   }
 }
 

@@ -22,7 +22,7 @@ using DeckChange = std::function<void(Deck&)>;
 
 // Arguments that all commands on a trained model have.
 struct ModelArguments {
-  // If `checkpoint` is a run directory, its newest checkpoint is used.
+  // If `checkpoint` is a run directory, its newest intact checkpoint is used.
   std::string checkpoint, backend;
   // Replaces model.init_from of the checkpoint's deck.
   std::string base;
@@ -39,8 +39,9 @@ void add_model_arguments(CLI::App& command, ModelArguments&);
 class LoadedModel {
  public:
   // Loads a checkpoint. The deck is the checkpoint's, except for its grid: all ranks are on the
-  // data axis, unless overrides of [parallel] say otherwise. If a run removes the checkpoint while
-  // it is read, the next newest one is loaded. Throws SharedError if loading fails. Collective.
+  // data axis, unless overrides of [parallel] say otherwise. If the newest checkpoint of a run
+  // directory is damaged or is removed while it is read, the newest intact one is loaded. Throws
+  // SharedError if loading fails. Collective.
   static std::unique_ptr<LoadedModel> open(const Communicator& world, const ModelArguments&,
                                            LossesAre = LossesAre::of_run, const DeckChange& = {});
 

@@ -9,6 +9,7 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_directory.hpp"
 

@@ -8,6 +8,7 @@
 
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_lock.hpp"
 #include "lib/launch/batch_job.hpp"

@@ -9,7 +9,7 @@
 #include "lib/data/chat_jinja.hpp"
 #include "lib/data/chat_template_file.hpp"
 #include "lib/data/same_tokenizer.hpp"
-#include "lib/io/checkpoint_list.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 
 namespace trireme {
 

@@ -1,7 +1,7 @@
 #include "lib/deck/preset.hpp"
 
 #include "lib/deck/checkpoint_deck.hpp"
-#include "lib/io/checkpoint_list.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 
 namespace trireme {
 

@@ -113,19 +113,24 @@ std::optional<std::string> damage_of(const fs::path& checkpoint, Check check, Sh
   }
 }
 
-NewestIntact newest_intact(const fs::path& checkpoints, Check check) {
+NewestIntact newest_intact(const fs::path& checkpoints, Check check,
+                           const std::set<fs::path>& without) {
   NewestIntact result;
   auto all = list_checkpoints(checkpoints);
   int listings_left = 10;  // a network's file system may list what is gone
   while (!all.empty()) {
     const auto info = all.back();
+    if (without.contains(info.directory)) {
+      all.pop_back();
+      continue;
+    }
     const auto damage = damage_of(info.directory, check);
     if (!damage) {
       result.found = info;
       return result;
     }
     if (is_there(info.directory) || --listings_left == 0) {
-      result.skipped.push_back(*damage);
+      result.skipped.push_back({info.directory, *damage});
       all.pop_back();
     } else {  // a run removed it, having saved a newer one
       all = list_checkpoints(checkpoints);
@@ -133,31 +138,6 @@ NewestIntact newest_intact(const fs::path& checkpoints, Check check) {
     }
   }
   return result;
-}
-
-static std::string not_a_checkpoint(const fs::path& path) {
-  if (!fs::exists(path)) return fmt::format("there is no {}: correct the path", path.string());
-  if (fs::exists(path / "config.json"))
-    return fmt::format(
-        "{} is a model in Hugging Face's form: `trireme import {} NEW` makes a checkpoint of it",
-        path.string(), path.string());
-  return fmt::format(
-      "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints): name one that "
-      "`trireme train` wrote",
-      path.string(), manifest_name);
-}
-
-fs::path find_checkpoint(const fs::path& path) {
-  if (fs::exists(path / manifest_name)) return path;
-  require(!fs::exists(path / shard_name(0)),
-          "{} is damaged: {} is missing -- `trireme inspect {} --repair` makes it again",
-          path.string(), manifest_name, path.string());
-  require(fs::is_directory(path / "checkpoints"), "{}", not_a_checkpoint(path));
-  const auto newest = newest_intact(path / "checkpoints", Check::sizes);
-  for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
-  require(newest.found.has_value(), "{} holds no intact checkpoint",
-          (path / "checkpoints").string());
-  return newest.found->directory;
 }
 
 // Renamed first, so that a removal that is interrupted never looks like a damaged checkpoint.

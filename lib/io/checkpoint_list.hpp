@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,18 +37,21 @@ struct Share {
 // it. Returns nullopt if the checkpoint is intact.
 std::optional<std::string> damage_of(const std::filesystem::path& checkpoint, Check, Share = {});
 
+// A damaged checkpoint and a description of the damage.
+struct SkippedCheckpoint {
+  std::filesystem::path directory;
+  std::string damage;
+};
 // The result of newest_intact.
 struct NewestIntact {
   std::optional<CheckpointInfo> found;
-  // Descriptions of newer checkpoints that are damaged.
-  std::vector<std::string> skipped;
+  // Newer checkpoints that are damaged.
+  std::vector<SkippedCheckpoint> skipped;
 };
-// Finds the newest intact checkpoint of a run. Check says how thoroughly each one is checked.
-NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check);
-
-// Returns `path` if it is a checkpoint directory. If it is a run directory, returns the newest
-// intact checkpoint and logs a warning for each newer, damaged one. Throws Error if it is neither.
-std::filesystem::path find_checkpoint(const std::filesystem::path&);
+// Finds the newest intact checkpoint of a run, except those in `without`. Check says how thoroughly
+// each one is checked.
+NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check,
+                           const std::set<std::filesystem::path>& without = {});
 
 // Removes old checkpoints. Keeps the newest `keep_last` checkpoints whose files have the right
 // sizes, and everything newer than the oldest of these. Also keeps each step that is a multiple of

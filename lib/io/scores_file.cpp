@@ -24,8 +24,8 @@ std::string trailer_of(const PosixFile& file, std::int64_t bytes) {
   Hasher hasher;
   std::vector<std::byte> piece(std::size_t{1} << 20);
   for (std::int64_t at = 0; at < bytes;) {
-    const auto part = std::span(piece).first(
-        static_cast<std::size_t>(std::min(std::ssize(piece), bytes - at)));
+    const auto part =
+        std::span(piece).first(static_cast<std::size_t>(std::min(std::ssize(piece), bytes - at)));
     file.read_at(part, at);
     hasher.update(part);
     at += std::ssize(part);

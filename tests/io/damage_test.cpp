@@ -132,8 +132,8 @@ TEST(Damage, IsNamedAndTheNextOlderCheckpointIsUsed) {
     ASSERT_TRUE(result.found);
     EXPECT_EQ(result.found->step, 10);
     ASSERT_EQ(result.skipped.size(), 1u);
-    EXPECT_TRUE(contains(result.skipped[0], c.named)) << result.skipped[0];
-    EXPECT_TRUE(contains(result.skipped[0], "step-00000020")) << result.skipped[0];
+    EXPECT_TRUE(contains(result.skipped[0].damage, c.named)) << result.skipped[0].damage;
+    EXPECT_TRUE(contains(result.skipped[0].damage, "step-00000020")) << result.skipped[0].damage;
     EXPECT_EQ(quick.found->step, c.found_by == Check::sizes ? 10 : 20);
   }
 }

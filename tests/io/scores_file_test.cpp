@@ -98,10 +98,11 @@ TEST(ScoresFile, IsMadeAgainIfItHasNoHash) {
   const auto path = (scratch / "pairs.scores");
   write_scores(path, some_scores(path));
   const auto bytes = read_text(path);
-  EXPECT_EQ(bytes.substr(bytes.size() - trailer_bytes),
-            "xxh3_128 " + to_string(hash128(std::string_view(bytes).substr(
-                              0, bytes.size() - trailer_bytes))) +
-                "\n");
+  EXPECT_EQ(
+      bytes.substr(bytes.size() - trailer_bytes),
+      "xxh3_128 " +
+          to_string(hash128(std::string_view(bytes).substr(0, bytes.size() - trailer_bytes))) +
+          "\n");
   scratch.write("pairs.scores", bytes.substr(0, bytes.size() - trailer_bytes));
   EXPECT_TRUE(is_hdf5_file(path));
   EXPECT_THAT(message_of<Error>([&] { read_scores(path); }),

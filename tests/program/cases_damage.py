@@ -7,6 +7,15 @@ LAST, OLDER = "run/checkpoints/step-00000008", "run/checkpoints/step-00000004"  
 HALF = "$(( $(stat -c %s $f) / 2 ))"
 FLIP = "python3 -c 'import sys; f, at = sys.argv[1], int(sys.argv[2]); d = bytearray(open(f, \"rb\").read()); d[at] ^= 16; open(f, \"wb\").write(d)' $f "
 
+
+
+def flip_in(array):
+    """shell that flips a byte of the first chunk of such an array in the shard $f"""
+    find = (f"import json, sys; files = json.load(open(sys.argv[1]))[\"content\"][\"files\"]; "
+            f"print(next(s[\"chunks\"][0][0] for f in files if f[\"name\"] == sys.argv[2] for s in f[\"slices\"] if s[\"group\"] == \"{array}\"))")
+    return f"at=$(python3 -c '{find}' $(dirname $f)/manifest.json $(basename $f)); {FLIP}$at"
+
+
 # (way, shell with $f and $older, the same file of the checkpoint before)
 WAYS = [
     ("first byte flipped", FLIP + "0"),
@@ -133,7 +142,18 @@ CASES = [
       for file in FILES for way, how in (WAYS[4], WAYS[8]) for command in ("evaluate run", "generate run --prompt the --tokens 4", "inspect run")),
     *(Case(f"{command.split()[0]} with elements of the last shard damaged", [Run(command=f"$TRIREME {command}", codes=FAILED, says=("is damaged", "rank-00000.h5"))],
            setup=damage(f"{LAST}/rank-00000.h5", WAYS[10][1]), start="half")
-      for command in ("evaluate run", "generate run --prompt the --tokens 4", "train deck.toml --run-dir x --restart run")),
+      for command in ("train deck.toml --run-dir x --restart run", f"evaluate {LAST}")),
+    # Those that read weights alone use what they can: the checkpoint before where a weight is damaged, the newest where a moment is.
+    *(Case(f"{command.split()[0]}{' on 2 ranks' * bool(launch)} with a flipped byte in {array} of the last shard",
+           [Run(command=f"{launch} $TRIREME {command}", once=(r"skipped: .*step-00000008 is damaged: .*rank-00000\.h5",) if array == "weights" else (),
+                silent=() if array == "weights" else ("skipped",), says=(says.replace("STEP", "4" if array == "weights" else "8"),)),
+            Run(command="$TRIREME inspect run --verify", codes=INSPECTED, says=("every hash is right in .*step-00000004",))],
+           setup=damage(f"{LAST}/rank-00000.h5", flip_in(array)), start="half", finish="", config="data2" if launch else "one", fast=array == "weights")
+      for array in ("weights", "moment1")
+      for launch, command, says in (("", "evaluate run", "step STEP: loss"), ("exec $MPIEXEC -n 2", "evaluate run", "step STEP: loss"), ("", "generate run --prompt the --tokens 4", "the"),
+                                    ("", "export run out", "out: .* tensors"))),
+    Case("evaluate before the first checkpoint", [Run(command="$TRIREME evaluate run", codes=FAILED, says=("the run has not saved one yet", "checkpoint_now"), silent=("intact",))],
+         setup="rm -r run/checkpoints/*", start="half", finish="", fast=True),
     # What a run prunes while one looks is no damage.
     Case("inspect --verify while a checkpoint is pruned",
          [Run(command="$TRIREME inspect run --verify & p=$!; until grep -q open $TRIREME_FAULTS_LOG; do sleep 0.05; done; cd run/checkpoints; mv step-00000004 .step-00000004.removed; "
