@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,6 +61,8 @@ struct EarlyLine {
   std::string text;
 };
 static std::vector<EarlyLine> early;
+// Of all that is static here: the thread that takes signals logs, too.
+static std::mutex one_at_a_time;
 static bool had_file = false;
 
 static spdlog::level::level_enum level_of(LogLevel l) {
@@ -97,6 +100,7 @@ static std::string printable(std::string_view message) {
 
 void log_line(LogLevel level, std::string_view message) {
   const auto text = printable(message);
+  const std::scoped_lock lock(one_at_a_time);
   if (level == LogLevel::error && !errors_file.empty()) add_error(text);
   if (!had_file && early.size() < 100)
     early.push_back({spdlog::log_clock::now(), level_of(level), text});
@@ -112,6 +116,7 @@ void log_line(LogLevel level, std::string_view message) {
 }
 
 void log_to(const std::filesystem::path& file) {
+  const std::scoped_lock lock(one_at_a_time);
   auto& sinks = logger().sinks();
   sinks.resize(1);
   if (file.empty()) return;
@@ -130,6 +135,7 @@ void log_to(const std::filesystem::path& file) {
 }
 
 void log_quietly() {
+  const std::scoped_lock lock(one_at_a_time);
   quiet = true;
   logger().sinks()[0]->set_level(spdlog::level::err);
 }

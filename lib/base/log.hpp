@@ -1,7 +1,7 @@
 #pragma once
 // The process-wide log. Lines go to stderr and, after log_to(), to a file as well. Each line begins
-// with the time and level. This header does not include spdlog's headers because they are slow to
-// compile.
+// with the time and level. Any thread may log. This header does not include spdlog's headers
+// because they are slow to compile.
 #include <fmt/format.h>
 
 #include <cstdint>

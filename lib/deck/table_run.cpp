@@ -231,7 +231,10 @@ KeySection run_section() {
                   .in(0, 1e9),
               row("signal_grace", &R::signal_grace,
                   "Maximum time in seconds from a stop signal to the end of the checkpoint that it "
-                  "triggers. If the current step would take longer, it is dropped")
+                  "triggers. If the current step would take longer, it is dropped between two "
+                  "micro-batches. A step with fewer micro-batches than pipeline stages + 2 (in "
+                  "zbv: 2 x stages + 1) is always completed: with one micro-batch, the default, "
+                  "the grace has no effect")
                   .as(duration)
                   .in(0, 1e6),
               row("hang_timeout", &R::hang_timeout,

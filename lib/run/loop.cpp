@@ -48,6 +48,8 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
           },
           settings_.train.batch,
           meta_.samples + (total_steps_ - meta_.step) * settings_.train.batch) {
+  if (trainer_.axes().world.rank() == 0) notice_.emplace(signals_, settings_.run.signal_grace);
+  if (!evaluation_missing_) announce_step();
   at_root(trainer_.axes().world, Pace::slow, [&] {
     record_.outcome({"running", meta_.step, "", last_checkpoint()});
     saving_.warn_of_space();
@@ -211,6 +213,15 @@ bool TrainLoop::is_too_long(Clock::time_point begin, int done, int of) const {
          signals_.seconds_since_stop() + left + saving_.estimate() > settings_.run.signal_grace;
 }
 
+void TrainLoop::announce_step() {
+  if (!notice_) return;
+  const auto microbatches =
+      settings_.train.batch / (trainer_.axes().grid.data * settings_.train.microbatch);
+  notice_->begin_step(meta_.step + 1, droppable_ && trainer_.can_drop(microbatches)
+                                          ? Dropping::possible
+                                          : Dropping::impossible);
+}
+
 std::vector<Batch> TrainLoop::microbatches_of_step() {
   const TraceScope span("read samples");
   const TaskScope task(Task::reading);
@@ -227,6 +238,7 @@ bool TrainLoop::one_step() {
   const auto begin = Clock::now();
   const auto sent_before = trainer_.axes().traffic().all();
   trace_.begin(meta_.step + 1);
+  announce_step();
   auto microbatches = microbatches_of_step();
   const double lr =
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
@@ -240,6 +252,7 @@ bool TrainLoop::one_step() {
   } catch (const CountOverflow&) {
     save_and_rethrow();
   }
+  if (notice_) notice_->end_step();
   trace_.end(meta_.step + 1);
   if (result.verdict == Verdict::dropped) {
     log_info(

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "lib/run/read_ahead.hpp"
 #include "lib/run/record.hpp"
 #include "lib/run/saving.hpp"
+#include "lib/run/signal_notice.hpp"
 #include "lib/run/signals.hpp"
 #include "lib/run/step_times.hpp"
 #include "lib/run/step_trace.hpp"
@@ -114,6 +116,8 @@ class TrainLoop {
   // Runs one step. Returns false if the step was dropped because it would have delayed the
   // checkpoint that a signal requested.
   bool one_step();
+  // From now on, the arrival of a signal is logged as one during the next step.
+  void announce_step();
   // Returns true if, on this rank, finishing the step would delay the checkpoint that a signal
   // requested beyond run.signal_grace.
   bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
@@ -167,6 +171,8 @@ class TrainLoop {
   Progress progress_;
   IdleExperts idle_experts_;
   StepTrace trace_;
+  // On rank 0.
+  std::optional<SignalNotice> notice_;
   ReadAhead reading_;
 };
 

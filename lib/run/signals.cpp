@@ -1,18 +1,23 @@
 #include "lib/run/signals.hpp"
 
-#include <csignal>
-#include <ctime>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "lib/base/error.hpp"
 
 namespace trireme {
 
 static std::atomic<bool> stop_asked = false, checkpoint_asked = false;
 static std::atomic<std::int64_t> stop_time = 0, interrupt_time = 0;  // nanoseconds
-static_assert(std::atomic<bool>::is_always_lock_free &&
+// What to wake, which signal requested the stop first, and checkpoint requests not announced yet.
+static std::atomic<int> wake = -1, stop_number = 0, checkpoints_new = 0;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
               std::atomic<std::int64_t>::is_always_lock_free);  // a handler may write them
 
 // Launchers and terminals may deliver one request several times; this much later it is another.
@@ -40,15 +45,32 @@ static bool output_is_closed() {
   return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
 }
 
+static void wake_listener() {
+  const auto before = errno;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake, &one, sizeof one);
+  errno = before;
+}
+
+static const char* name_of_signal(int number) {
+  return number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "SIGHUP";
+}
+
 extern "C" {
 static void on_signal(int number) {
   if (number == SIGUSR1) {
     checkpoint_asked = true;
+    ++checkpoints_new;
+    wake_listener();
     return;
   }
   const auto time = now();
-  if (!stop_asked) stop_time = time;
+  if (!stop_asked) {
+    stop_time = time;
+    stop_number = number;
+  }
   stop_asked = true;
+  wake_listener();
   if (number != SIGINT) return;
   if (interrupt_time == 0) {
     interrupt_time = time;
@@ -59,12 +81,30 @@ static void on_signal(int number) {
 }
 }
 
-// A thread that takes the signals and does nothing else.
-static void listen(const std::stop_token& over, const sigset_t& signals) {
+// A thread that takes the signals and announces them.
+void SignalWatch::listen(const std::stop_token& over, const sigset_t& signals) {
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable_any().wait(lock, over, [] { return false; });
+  const std::stop_callback end(over, wake_listener);
+  for (std::uint64_t n = 0; !over.stop_requested();) {
+    if (::read(woken_, &n, sizeof n) < 0 && errno != EINTR) return;
+    tell();
+  }
+}
+
+void SignalWatch::tell() {
+  const std::scoped_lock lock(mutex_);
+  if (!announced_) return;
+  if (checkpoints_new.exchange(0) > 0) announced_("SIGUSR1", RunRequest::checkpoint);
+  if (stop_asked && !std::exchange(stop_announced_, true))
+    announced_(name_of_signal(stop_number), RunRequest::stop);
+}
+
+void SignalWatch::announce(Listener listener) {
+  {
+    const std::scoped_lock lock(mutex_);
+    announced_ = std::move(listener);
+  }
+  wake_listener();
 }
 
 void hold_signals() {
@@ -75,7 +115,11 @@ void hold_signals() {
   pthread_sigmask(SIG_BLOCK, &held, nullptr);
 }
 
-SignalWatch::SignalWatch() {
+SignalWatch::SignalWatch() : woken_(eventfd(0, EFD_CLOEXEC)) {
+  require(woken_ >= 0, "cannot create an eventfd for signals: error {}", errno);
+  wake = woken_;
+  stop_number = 0;
+  checkpoints_new = 0;
   stop_asked = false;
   checkpoint_asked = false;
   interrupt_time = 0;
@@ -94,11 +138,13 @@ SignalWatch::SignalWatch() {
   pthread_sigmask(SIG_BLOCK, &blocked, &previous_mask);
   constexpr timespec at_once{};
   for (int number = 0; (number = sigtimedwait(&signals, nullptr, &at_once)) > 0;) on_signal(number);
-  listener_ = std::jthread([signals](const std::stop_token& over) { listen(over, signals); });
+  listener_ = std::jthread([this, signals](const std::stop_token& over) { listen(over, signals); });
 }
 
 SignalWatch::~SignalWatch() {
   listener_ = {};
+  wake = -1;
+  ::close(woken_);
   if (stop()) return;  // the process ends: what is asked once more is nothing new
   pthread_sigmask(SIG_SETMASK, &previous_mask, nullptr);
   for (std::size_t i = 0; i < watched.size(); ++i) sigaction(watched[i], &previous[i], nullptr);

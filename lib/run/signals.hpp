@@ -3,7 +3,11 @@
 // was closed, unless nohup is used) and SIGPIPE (nobody reads the output any more) request a
 // checkpoint and the end of the run. Signals are recorded immediately and acted on at the end of a
 // step.
+#include <csignal>
 #include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string_view>
 #include <thread>
 
 namespace trireme {
@@ -27,6 +31,9 @@ void hold_signals();
 // point into the heap, where a handler's frame would overwrite data.
 class SignalWatch {
  public:
+  // A function that is called when a signal arrives, with its name and its request.
+  using Listener = std::function<void(std::string_view name, RunRequest)>;
+
   SignalWatch();
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
@@ -37,8 +44,20 @@ class SignalWatch {
   bool stop() const;  // true if a stop was requested
   // Returns the seconds since the first signal that requested a stop, or 0 if there was none.
   double seconds_since_stop() const;
+  // From now on, calls the function on a thread of its own for the first signal that requests a
+  // stop, at once if it has arrived, and for signals that request a checkpoint. Returns after a
+  // call that is running. An empty function ends the calls.
+  void announce(Listener);
 
  private:
+  void listen(const std::stop_token&, const sigset_t&);
+  void tell();
+
+  // The handlers wake the thread through this descriptor.
+  int woken_;
+  std::mutex mutex_;
+  Listener announced_;
+  bool stop_announced_ = false;
   std::jthread listener_;
 };
 

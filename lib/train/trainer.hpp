@@ -146,6 +146,8 @@ class Trainer {
   // fixed-point numbers.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                   const GiveUp& = {}, Replay = Replay::no);
+  // Returns true if a GiveUp can drop a step of this many micro-batches, rather than come too late.
+  bool can_drop(std::int64_t microbatches) const;
   // Returns digests of the last step's gradients (if it had any), the weights and the optimizer's
   // arrays. They are equal on every rank and for every layout that computes the same numbers.
   DigestTable digests();

@@ -22,6 +22,13 @@ static std::vector<int> reversed(std::vector<int> all) {
   return all;
 }
 
+// In step(), the answers before micro-batch 1 decide at micro-batch 1 + most_ahead() at the
+// earliest.
+bool Trainer::can_drop(std::int64_t microbatches) const {
+  const bool passes_first = teacher_ || setup_.objective == Objective::dpo;
+  return passes_first || microbatches > 1 + most_ahead(pipe_);
+}
+
 StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                          const GiveUp& give_up, Replay replay_wanted) {
   const std::string fault =

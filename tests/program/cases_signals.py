@@ -49,6 +49,7 @@ def in_between(name, command, config):
 
 
 SLOW_STEP = "$TRIREME train deck.toml model.width=256 train.batch=60000 train.microbatch=1 --run-dir run"
+ONE_LONG_MICROBATCH = "$TRIREME train deck.toml model.width=256 train.batch=4000 train.microbatch=4000 --run-dir run"
 TRAINS = "until [ -e run/outcome.json ]; do sleep 0.01; done"
 TRAIN = "$TRIREME train deck.toml checkpoint.async=false --run-dir run"
 DONE = "grep -q '\"done\"' run/outcome.json"
@@ -83,7 +84,13 @@ CASES = [
     # types ^C again does not.
     Case("a step that a signal cannot wait for is dropped",
          [Run(command=f"{SLOW_STEP} run.signal_grace=15 & p=$!; {TRAINS}; SECONDS=0; kill -TERM $p; wait $p; code=$?; [ $SECONDS -lt 10 ] && exit $code", codes=STOPPED,
-              says=("step 1 is dropped",), then=f"{ASLEEP} && [ $(wc -l < run/history.csv) = 1 ] && $TRIREME inspect run --verify")], finish="", fast=True),
+              says=("SIGTERM arrived: the run completes step 1, or drops it if that would take longer than run.signal_grace = 15 s", "step 1 is dropped"), then=f"{ASLEEP} && [ $(wc -l < run/history.csv) = 1 ] && $TRIREME inspect run --verify")], finish="", fast=True),
+    Case("a step of one micro-batch is completed, and the log says so at once",
+         [Run(command=f"{ONE_LONG_MICROBATCH} run.signal_grace=0.001 & p=$!; {TRAINS}; kill -TERM $p; until grep -q 'SIGTERM arrived' run/log; do sleep 0.01; done; "
+                      "[ $(wc -l < run/history.csv) = 1 ] || exit 99; kill -TERM $p; wait $p",
+              codes=STOPPED, once=("SIGTERM arrived: the run completes step 1, saves a checkpoint and ends",), silent=("is dropped",), then="[ $(wc -l < run/history.csv) = 2 ]")],
+         finish="", fast=True),
+    Case("SIGUSR1 is logged at once", [Run("checkpoint.every_steps=0", faults=SLOW, signals=(("row 5", "SIGUSR1", "all"),), once=(r"SIGUSR1 arrived: the run (completes step \d+, )?saves a checkpoint and continues",))], config="data2"),
     Case("a second SIGINT, later, ends the process",
          [Run(command=f"{SLOW_STEP} run.signal_grace=1e6 & p=$!; {TRAINS}; kill -TERM $p; sleep 3.1; kill -TERM $p; kill -HUP $p; sleep 0.2; kill -INT $p; sleep 2.3; "
                       "kill -0 $p || exit 99; kill -INT $p; wait $p", codes=(130,), then="grep -q '\"running\"' run/outcome.json && [ $(wc -l < run/history.csv) = 1 ]")],

@@ -4,11 +4,15 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace trireme {
 namespace {
@@ -70,6 +74,47 @@ TEST_F(Signals, AStopStays) {
     EXPECT_EQ(signals.take(), RunRequest::stop);
     EXPECT_EQ(signals.take(), RunRequest::stop);
   }
+}
+
+TEST_F(Signals, AreAnnouncedWhenTheyArrive) {
+  SignalWatch signals;
+  std::mutex mutex;
+  std::vector<std::string> heard;
+  const auto listener = [&](std::string_view name, RunRequest request) {
+    const std::scoped_lock lock(mutex);
+    heard.push_back(std::string(name) + (request == RunRequest::stop ? " stop" : " checkpoint"));
+  };
+  const auto number = [&] {
+    const std::scoped_lock lock(mutex);
+    return heard.size();
+  };
+  signals.announce(listener);
+
+  kill(getpid(), SIGUSR1);
+  EXPECT_TRUE(soon([&] { return number() == 1; }));
+  kill(getpid(), SIGUSR1);
+  EXPECT_TRUE(soon([&] { return number() == 2; }));
+  kill(getpid(), SIGTERM);
+  EXPECT_TRUE(soon([&] { return number() == 3; }));
+  kill(getpid(), SIGHUP);  // asks for nothing new
+  kill(getpid(), SIGUSR1);
+  EXPECT_TRUE(soon([&] { return number() == 4; }));
+
+  signals.announce({});
+  const std::vector<std::string> expected{"SIGUSR1 checkpoint", "SIGUSR1 checkpoint",
+                                          "SIGTERM stop", "SIGUSR1 checkpoint"};
+  EXPECT_EQ(heard, expected);
+}
+
+TEST_F(Signals, AStopBeforeItIsAwaitedIsAnnounced) {
+  SignalWatch signals;
+  kill(getpid(), SIGTERM);
+  EXPECT_TRUE(soon([&] { return signals.stop(); }));
+  std::atomic<bool> heard = false;
+  signals.announce([&](std::string_view name, RunRequest request) {
+    heard = name == "SIGTERM" && request == RunRequest::stop;
+  });
+  EXPECT_TRUE(soon([&] { return heard.load(); }));
 }
 
 // A pipe without a reader: the write fails, the signal does not end the process.
