@@ -61,12 +61,21 @@ bool is_machine_of(const Side& side, const std::string& here) {
   return !side.meta || side.meta->extra.machine.empty() || side.meta->extra.machine == here;
 }
 
-// Why a replay on one rank of this kind of machine must have the record's bits; null: it need not.
-const char* promise(const Deck& deck) {
+// Whether the run made the steps after `begin` up to `step` on one rank. Only the steps' own rows
+// tell: a restart may have changed the grid, and the checkpoints of the former one may be gone.
+bool on_one_rank_then(const Side& side, const Deck& deck, std::int64_t begin, std::int64_t step) {
   const auto& p = deck.parallel;
+  return p.pipe * p.data * p.seq == 1 &&
+         std::ranges::none_of(side.history, [&](const HistoryRow& row) {
+           return begin < row.step && row.step <= step && row.bytes_sent > 0;
+         });
+}
+
+// Why a replay on one rank of this kind of machine must have the record's bits; null: it need not.
+const char* promise(const Side& side, const Deck& deck, std::int64_t begin, std::int64_t step) {
   if (deck.run.exactness == Exactness::invariant)
     return "run.exactness = \"invariant\" promises these bits on any grid";
-  if (p.pipe * p.data * p.seq == 1 && deck.run.backend != "cuda")
+  if (deck.run.backend != "cuda" && on_one_rank_then(side, deck, begin, step))
     return "the run used one rank, too";
   return nullptr;
 }
@@ -116,7 +125,7 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
   } catch (const Error& e) {
     return without(e.what());
   }
-  const auto* const why = same_machine ? promise(deck) : nullptr;
+  const auto* const why = same_machine ? promise(side, deck, begin, step) : nullptr;
   replayed.faulty = check.first() > 0 && why;
   json["differs_from_record_at"] = check.first() > 0 ? Report::Json(check.first()) : Report::Json();
   json["faulty"] = replayed.faulty;

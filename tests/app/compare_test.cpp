@@ -226,6 +226,23 @@ TEST_F(Compare, AnotherOrderOfSumsInOneKernelIsExplainedByRounding) {
   EXPECT_EQ(json.at("replays").at(1).at("faulty"), true);
 }
 
+// Its first steps were made on two ranks, and no checkpoint says so any more.
+TEST_F(Compare, AGridThatARestartChangedIsNoFaultOfAMachine) {
+  const std::string longer = "train.steps=8 checkpoint.every_steps=4 ";
+  train("a", longer + "checkpoint.keep_last=0 parallel.data=2", 2);
+  std::filesystem::remove_all(folder.path() / step("a", 8));
+  train("a", longer + "checkpoint.keep_last=1 --restart latest");
+  ASSERT_FALSE(std::filesystem::exists(folder.path() / step("a", 4)));
+  train("b", longer);
+  const auto r = compare("a b --json");
+  const auto json = Json::parse(r.out);
+  ASSERT_LE(json.at("digests").at("first"), 4) << r.out;
+  const auto& replay = json.at("replays").at(0);
+  EXPECT_FALSE(replay.at("differs_from_record_at").is_null()) << r.out;
+  EXPECT_EQ(replay.at("faulty"), false) << r.out;
+  EXPECT_THAT(compare("a b").out, Not(HasSubstr("made a difference")));
+}
+
 // The gradient of the second MLP layers' weights, larger by a factor.
 test::Tampering::After scaled(float by) {
   return [by](const kernel::Operation& operation) {
