@@ -85,6 +85,21 @@ static std::string with_repair(const fs::path& checkpoint, std::string_view dama
                      damage, checkpoint.string());
 }
 
+// A shard is lost once its bytes are: only what else is damaged can be made again.
+static bool may_be_repaired(const fs::path& checkpoint) {
+  std::error_code e;
+  if (!fs::exists(checkpoint / shard_name(0), e)) return false;
+  try {
+    const auto path = checkpoint / manifest_name;
+    for (const auto& file : parse_manifest(read_text(path), path.string()).files) {
+      const auto size = fs::file_size(checkpoint / file.name, e);
+      if (file.rank >= 0 && (e || size != static_cast<std::uintmax_t>(file.size))) return false;
+    }
+  } catch (const Error&) {  // the shards' own records replace it
+  }
+  return true;
+}
+
 std::optional<std::string> damage_of(const fs::path& checkpoint, Check check, Share share) {
   std::optional<CheckpointReader> reader;
   try {
@@ -107,9 +122,7 @@ std::optional<std::string> damage_of(const fs::path& checkpoint, Check check, Sh
     if (problems.size() > 1) text += fmt::format(" (and {} more)", problems.size() - 1);
     return shards ? text : with_repair(checkpoint, text);
   } catch (const Error& e) {
-    std::error_code unknown;
-    const bool manifest = !reader && fs::exists(checkpoint / shard_name(0), unknown);
-    return manifest ? with_repair(checkpoint, e.what()) : e.what();
+    return !reader && may_be_repaired(checkpoint) ? with_repair(checkpoint, e.what()) : e.what();
   }
 }
 

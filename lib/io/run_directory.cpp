@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <system_error>
 #include <vector>
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_files.hpp"
@@ -86,7 +88,13 @@ RunDirectory::RunDirectory(fs::path path, Existing existing, const std::function
          path_.string(), error.what());
   }
   if (existing == Existing::overwrite) require_own(path_, files_of_run(path_));
-  lock_ = std::make_shared<RunLock>(path_, LockOptions{.stop = stop});
+  LockOptions options{.stop = stop};
+  options.lost = [run = path_](const std::string& why) {
+    log_error("{}", why);
+    record_lost_lock(run, why);
+    std::_Exit(1);
+  };
+  lock_ = std::make_shared<RunLock>(path_, std::move(options));
   refuse_existing_run(path_, existing);  // one that ended meanwhile
   make_directory(checkpoints());
 }
@@ -108,18 +116,39 @@ void RunDirectory::require_lock() const {
   trireme::require_lock(path_, lock_text());
 }
 
-void write_outcome(const fs::path& run, const std::string& lock_text, const Outcome& o) {
+static std::string text_of(const Outcome& o) {
   const nlohmann::ordered_json json = {
       {"status", o.status},           {"step", o.step},
       {"exit_reason", o.exit_reason}, {"last_good_checkpoint", o.last_good_checkpoint},
       {"machine", o.machine},         {"job", o.start.job},
       {"restart", o.start.restart},   {"command", o.start.command}};
   // A reason may quote bytes that are no UTF-8, such as a file name.
-  const auto text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const auto path = run / "outcome.json";
-  require_lock(run, lock_text);
+  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void record_lost_lock(const fs::path& run, const std::string& reason) {
   try {
-    replace_atomically(path, text + "\n");
+    if (is_there(run / "lock")) return;  // what its holder writes counts
+    auto there = read_outcome(run);
+    if (!there || there->status != "running") return;
+    there->status = "failed";
+    there->exit_reason = reason;
+    replace_atomically(run / "outcome.json", text_of(*there));
+  } catch (const Error&) {  // the directory itself may be gone
+  }
+}
+
+void write_outcome(const fs::path& run, const std::string& lock_text, const Outcome& o) {
+  const auto text = text_of(o);
+  const auto path = run / "outcome.json";
+  try {
+    require_lock(run, lock_text);
+  } catch (const LostLock& e) {
+    record_lost_lock(run, e.what());
+    throw;
+  }
+  try {
+    replace_atomically(path, text);
   } catch (const Error&) {
     // Where there is no room for another file, there may be some in the old one.
     try {

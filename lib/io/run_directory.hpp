@@ -56,8 +56,11 @@ struct Outcome {
 
 // Writes outcome.json in the run directory `run`. This process, or another rank of its job, must
 // hold the directory's lock. Throws Error if the file cannot be written or if the lock no longer
-// contains `lock_text`.
+// contains `lock_text`, in which case record_lost_lock() is called.
 void write_outcome(const std::filesystem::path& run, const std::string& lock_text, const Outcome&);
+// For a process that lost the lock: if the lock was removed and nobody has it, replaces the status
+// "running" in outcome.json with "failed", for this reason.
+void record_lost_lock(const std::filesystem::path& run, const std::string& reason);
 // Reads outcome.json. Returns nullopt if outcome.json is missing or unreadable.
 std::optional<Outcome> read_outcome(const std::filesystem::path& run);
 

@@ -172,7 +172,10 @@ CASES = [
          [Run(command=f"(exec {TRAIN}) & p=$!; until [ -e run/checkpoints/step-00000004 ]; do sleep 0.01; done; rm run/lock; "
                       f"{TRAIN} --restart latest; a=$?; wait $p; [ $a$? = 01 ] && {DONE}",
               faults="write */run/history.csv 5+ sleep:300", says=("run/lock (was taken over by|is gone)",), silent=("--restart latest goes on",))], fast=True),
-    Case("the lock is removed while it runs", [Run(faults=SLOW, signals=(("row 5", "shell", "rm run/lock"),), codes=FAIL, says=("run/lock is gone",))]),
+    Case("the lock is removed while it runs", [Run(faults=SLOW, signals=(("row 5", "shell", "rm run/lock"),), codes=FAIL, says=("run/lock is gone",),
+                                                   then="grep -q '\"status\": \"failed\"' run/outcome.json && grep -q 'exit_reason.*lock is gone' run/outcome.json")], fast=True),
+    Case("the lock is removed while a step is long", [Run(faults="read *text.tokens 30 sleep:15000", signals=(("row 1", "shell", "rm run/lock"),), codes=FAIL, says=("run/lock is gone",),
+                                                          then="grep -q '\"status\": \"failed\"' run/outcome.json")]),
     *(Case(f"requeued on another host while the old process {name}",
            [Run(command=f"export SLURM_JOB_ID=7; (exec {launch} {TRAIN}) & p=$!; until [ -e run/checkpoints/step-00000004 ]; do sleep 0.01; done; "
                         f"SLURM_RESTART_COUNT=1 TRIREME_FAULTS_HOST=b {TRAIN} --restart latest; a=$?; wait $p; b=$?; [ $a = 0 ] && [ $b != 0 ] && {DONE}",
