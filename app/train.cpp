@@ -144,9 +144,9 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
   std::string overrides;
   for (const auto& o : a.deck.overrides) overrides += " '" + o + "'";
   log_info(
-      "stopped after step {}: {}. To resume: {}trireme train {}{} --run-dir {} --restart latest",
+      "stopped after step {}: {}. To resume: {}{}trireme train {}{} --run-dir {} --restart latest",
       loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
-      a.deck.path, overrides, run.path.string());
+      launch::launcher_of(machine.axes.world.size()), a.deck.path, overrides, run.path.string());
   return exit_stopped_early;
 }
 
@@ -378,8 +378,9 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
   command
       ->add_option(
           "--time-limit", a->time_limit,
-          "Wall-clock limit, as hh:mm:ss or in seconds; before it is reached, save a checkpoint "
-          "and exit with code 75 (default: run.time_limit)")
+          "Wall-clock limit, as hh:mm:ss, D-hh:mm:ss or a number of seconds (sbatch reads a number "
+          "as minutes); before it is reached, save a checkpoint and exit with code 75 (default: "
+          "run.time_limit)")
       ->transform(with_environment());
   command
       ->add_option_function<std::string>(

@@ -170,6 +170,14 @@ class ModelRules : DeckRules {
          "adapter.base = \"{}\" is of weights that adapters stand beside: give adapter.rank, or "
          "leave it out",
          name_of(deck_.model.adapter.base));
+    const AdapterConfig& a = deck_.model.adapter;
+    const auto of_adapters = [&](const char* key, bool given) {
+      rule(a.rank > 0 || !given, {key, "adapter.rank"},
+           "{} has no effect without adapters: give adapter.rank, or leave it out", key);
+    };
+    of_adapters("adapter.alpha", a.alpha != 0);
+    of_adapters("adapter.rank_stabilized", a.rank_stabilized);
+    of_adapters("adapter.dropout", a.dropout != 0);
     rule(deck_.model.adapter.rank == 0 || deck_.train.balance != Balance::bias,
          {"train.balance", "adapter.rank"},
          "train.balance = \"bias\" moves biases of routers, which adapters leave as they are; use "

@@ -18,6 +18,7 @@ namespace trireme {
 struct TextIds {
   std::optional<std::int32_t> begin;
   std::vector<std::int32_t> ends;
+  std::optional<std::int32_t> pad{};
 };
 
 // Returns the completed model of a config.json, including its vocabulary size. Supported models are

@@ -147,7 +147,7 @@ Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type)
   json["torch_dtype"] = torch_name(type);
   json["bos_token_id"] = id_or_null(ids.begin);
   json["eos_token_id"] = end_ids(ids.ends);
-  json["pad_token_id"] = nullptr;
+  json["pad_token_id"] = id_or_null(ids.pad && *ids.pad < c.vocab ? ids.pad : std::nullopt);
   return json;
 }
 
@@ -155,6 +155,7 @@ Json generation_config(const TextIds& ids) {
   Json json = Json::object();
   if (ids.begin) json["bos_token_id"] = *ids.begin;
   if (!ids.ends.empty()) json["eos_token_id"] = end_ids(ids.ends);
+  if (ids.pad) json["pad_token_id"] = *ids.pad;
   return json;
 }
 

@@ -96,6 +96,7 @@ TokenizerFiles of_huggingface(const std::string& packed, std::string_view where)
     const auto json = parse_object(found->second, name);
     files.ids.ends = end_ids_in(json, name);
     if (!files.ids.begin) files.ids.begin = begin_id_in(json);
+    files.ids.pad = pad_id_in(json);
   }
   const auto end = ids.id_of(token_named(files.contents, "eos_token", where));
   if (files.ids.ends.empty() && end) files.ids.ends = {*end};
@@ -125,7 +126,8 @@ static std::string read_whole(const std::filesystem::path& path) {
 }
 
 static TextIds ids_in(const Json& config, const std::filesystem::path& folder) {
-  return {begin_id_in(config), end_ids_in(config, (folder / "config.json").string())};
+  return {begin_id_in(config), end_ids_in(config, (folder / "config.json").string()),
+          pad_id_in(config)};
 }
 
 TokenizerSpec tokenizer_of(const std::filesystem::path& folder, const Json& config) {
@@ -158,6 +160,7 @@ void add_generation(TokenizerFiles& files, const std::string& text, std::string_
   const auto name = fmt::format("{}: its {}", where, generation);
   files.generation = parse_object(text, name);
   if (const auto begin = begin_id_in(files.generation)) files.ids.begin = begin;
+  if (const auto pad = pad_id_in(files.generation)) files.ids.pad = pad;
   if (auto ends = end_ids_in(files.generation, name); !ends.empty())
     files.ids.ends = std::move(ends);
 }

@@ -52,10 +52,19 @@ std::int64_t parse_byte_count(std::string_view text) {
 
 double parse_duration(std::string_view text) {
   const auto refuse = [&] {
-    fail("'{}' is not a duration; write hh:mm:ss, mm:ss or seconds", text);
+    fail("'{}' is not a duration; write hh:mm:ss, mm:ss, D-hh:mm:ss or a number of seconds", text);
   };
   std::vector<double> fields;
   std::string_view rest = text;
+  // As Slurm writes them: days, then hours.
+  double days = 0;
+  const auto dash = text.find('-');
+  const bool of_days = dash != std::string_view::npos && dash > 0;
+  if (of_days) {
+    if (!read_number(text.substr(0, dash), days) || !(days >= 0) || days != std::floor(days))
+      refuse();
+    rest.remove_prefix(dash + 1);
+  }
   for (bool more = true; more;) {
     const auto colon = rest.find(':');
     more = colon != std::string_view::npos;
@@ -65,12 +74,15 @@ double parse_duration(std::string_view text) {
     if (more) rest.remove_prefix(colon + 1);
   }
   if (fields.size() > 3) refuse();
+  if (of_days && (fields[0] >= 24 || fields[0] != std::floor(fields[0]))) refuse();
   double seconds = 0;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (i > 0 && fields[i] >= 60) refuse();
     seconds = seconds * 60 + fields[i];
   }
-  return seconds;
+  if (of_days)  // the first field is of hours, however many follow
+    for (auto i = fields.size(); i < 3; ++i) seconds *= 60;
+  return days * 86400 + seconds;
 }
 
 }  // namespace trireme

@@ -145,4 +145,10 @@ int launched_ranks() {
   return 0;
 }
 
+std::string launcher_of(int ranks) {
+  const char* const in_step = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (in_step && in_step == fmt::format("{}", ranks)) return fmt::format("srun -n {} ", ranks);
+  return ranks > 1 ? fmt::format("mpiexec -n {} ", ranks) : "";
+}
+
 }  // namespace trireme::launch

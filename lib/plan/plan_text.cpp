@@ -165,16 +165,21 @@ static nlohmann::ordered_json schedule_json(const Plan& p) {
           {"stages", stages}};
 }
 
+static std::string microbatches_text(std::int64_t n) {
+  return fmt::format("{} {}", n, n == 1 ? "micro-batch" : "micro-batches");
+}
+
 std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& target) {
   const auto& model = in.setup.model;
   double flops = 0;
   for (const auto& r : p.ranks) flops += r.step_flops;
   std::string text = fmt::format(
       "{}, {} layers, {} wide, compute {}\n"
-      "{} samples of {} tokens a step in {} microbatches, {:.2f} TFLOP on the ranks below\n"
+      "{} of {} a step in {}, {:.2f} TFLOP on the ranks below\n"
       "{} on {}\n",
       parameters_text(make_spec(model), in.setup.freeze, 0), model.layers, model.width,
-      name_of(in.setup.compute), in.train.batch, model.context, p.microbatches, flops * 1e-12,
+      name_of(in.setup.compute), counted(in.train.batch, "sample"),
+      counted(model.context, "token"), microbatches_text(p.microbatches), flops * 1e-12,
       describe(in.grid), target.properties.name);
   text += loads_text(in) + freeze_text(p);
   return text + ranks_text(p, in, target.properties) + schedule_text(p, in.grid);

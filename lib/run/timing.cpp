@@ -8,6 +8,7 @@
 #include "lib/base/counted.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/limits.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 
 namespace trireme {
@@ -255,7 +256,9 @@ void add_timing(const std::filesystem::path& file, const RunTiming& t) {
     const auto text = read_text(file);
     try {
       before = parse_timing(text);
-    } catch (const Error&) {  // damaged
+    } catch (const Error& e) {
+      log_warning("{} is damaged ({}): it is replaced, and the times of earlier processes are lost",
+                  file.string(), e.what());
     }
   }
   OrderedJson all = OrderedJson::array();

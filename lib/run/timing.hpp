@@ -54,8 +54,8 @@ std::vector<std::string> timing_lines(const RunTiming&);
 // Throws Error if the text is invalid.
 nlohmann::ordered_json to_json(const RunTiming&);
 std::vector<RunTiming> parse_timing(std::string_view text);
-// Adds a timing to the list in `file`. Starts a new list if the file is missing or damaged. Throws
-// Error if the file cannot be written.
+// Adds a timing to the list in `file`. Starts a new list if the file is missing. If the
+// file is damaged, also logs a warning. Throws Error if the file cannot be written.
 void add_timing(const std::filesystem::path& file, const RunTiming&);
 
 }  // namespace trireme

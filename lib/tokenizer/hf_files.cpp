@@ -54,11 +54,19 @@ std::vector<std::int32_t> end_ids_in(const Json& config, std::string_view where)
   return ids;
 }
 
-std::optional<std::int32_t> begin_id_in(const Json& config) {
-  const auto& id = member(config, "bos_token_id");
+static std::optional<std::int32_t> id_in(const Json& config, const char* name) {
+  const auto& id = member(config, name);
   constexpr auto most = std::numeric_limits<std::int32_t>::max();
   if (!id.is_number_integer() || id < 0 || id > most) return std::nullopt;
   return id.get<std::int32_t>();
+}
+
+std::optional<std::int32_t> begin_id_in(const Json& config) {
+  return id_in(config, "bos_token_id");
+}
+
+std::optional<std::int32_t> pad_id_in(const Json& config) {
+  return id_in(config, "pad_token_id");
 }
 
 Json end_ids(const std::vector<std::int32_t>& ids) {

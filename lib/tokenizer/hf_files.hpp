@@ -35,6 +35,8 @@ std::vector<std::int32_t> end_ids_in(const Json& config, std::string_view where)
 // Returns bos_token_id of a config.json or generation_config.json, or nothing if it is missing or
 // is no id.
 std::optional<std::int32_t> begin_id_in(const Json& config);
+// Returns its pad_token_id, if it is an id.
+std::optional<std::int32_t> pad_id_in(const Json& config);
 // Returns the value of eos_token_id for these ids, the inverse of end_ids_in().
 Json end_ids(const std::vector<std::int32_t>&);
 

@@ -390,6 +390,9 @@ TEST(Quantity, BytesAndDurations) {
   EXPECT_EQ(parse_duration("01:30:05"), 5405);
   EXPECT_EQ(parse_duration("2:30"), 150);
   EXPECT_EQ(parse_duration("2.5"), 2.5);
+  EXPECT_EQ(parse_duration("2-01:30:05"), 2 * 86400 + 5405);
+  EXPECT_EQ(parse_duration("1-12:30"), 86400 + 12 * 3600 + 30 * 60);
+  EXPECT_EQ(parse_duration("0-6"), 6 * 3600);
   for (const auto* wrong : {"", "1:", "1:60", "1:2:3:4", "-1", "nan", "inf", "x"}) {
     EXPECT_THROW(parse_duration(wrong), Error) << wrong;
   }

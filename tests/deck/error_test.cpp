@@ -89,7 +89,8 @@ const Mistake mistakes[] = {
      "d.toml:6:8: model.norm = \"lyer\" is not known, did you mean \"layer\"?; it can be \"layer\" "
      "or \"rms\""},
     {"BadDuration", "[run]\ntime_limit = '1:99'\n",
-     "d.toml:6:14: run.time_limit: '1:99' is not a duration; write hh:mm:ss, mm:ss or seconds"},
+     "d.toml:6:14: run.time_limit: '1:99' is not a duration; write hh:mm:ss, mm:ss, D-hh:mm:ss "
+     "or a number of seconds"},
     {"ZeroByte", "[model]\ninit_from = \"a\\u0000b\"\n",
      "d.toml:6:13: model.init_from: the value is not UTF-8 text without zero bytes"},
 };

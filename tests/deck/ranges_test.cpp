@@ -59,6 +59,8 @@ const std::map<std::string, Words> needs{
     {"model.offload=inputs", {"model.recompute=block"}},
     {"adapter.rank=65536", {"model.width=65536", "model.heads=1"}},
     {"adapter.base", {"adapter.rank=1"}},
+    {"adapter.alpha", {"adapter.rank=1"}},
+    {"adapter.dropout", {"adapter.rank=1"}},
     {"data.long_documents", documents},
     {"data.packing=documents", documents},
     {"train.microbatch=16777216", {"train.batch=16777216"}},

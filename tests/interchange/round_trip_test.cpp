@@ -254,7 +254,7 @@ TEST(RoundTrip, IdsThatBeginAndEndATextComeBackWithoutATokenizer) {
   CheckpointReader from(save_model(folder.path() / "c", small_llama()));
   export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
   auto config = nlohmann::json::parse(contents_of(folder / "hf/config.json"));
-  config.update(nlohmann::json::parse(R"({"bos_token_id": 0, "eos_token_id": [2, 7]})"));
+  config.update(nlohmann::json::parse(R"({"bos_token_id": 0, "eos_token_id": [2, 7], "pad_token_id": 1})"));
   folder.write("hf/config.json", config.dump());
   const auto again = [&](const std::string& name) {
     import_folder(folder / "hf", folder / name, {});
@@ -265,19 +265,20 @@ TEST(RoundTrip, IdsThatBeginAndEndATextComeBackWithoutATokenizer) {
     };
     const auto theirs = read("config.json");
     EXPECT_EQ(theirs.at("bos_token_id"), 0) << name;
+    EXPECT_EQ(theirs.at("pad_token_id"), 1) << name;
     return std::pair(theirs.at("eos_token_id"), read("generation_config.json"));
   };
   std::filesystem::remove(folder.path() / "hf/generation_config.json");
   EXPECT_EQ(again("alone"), std::pair(config["eos_token_id"], nlohmann::json::parse(R"(
-      {"bos_token_id": 0, "eos_token_id": [2, 7]})")));
+      {"bos_token_id": 0, "eos_token_id": [2, 7], "pad_token_id": 1})")));
   folder.write("hf/generation_config.json", R"({"eos_token_id": 9, "temperature": 0.5})");
   EXPECT_EQ(again("both"), std::pair(nlohmann::json(9), nlohmann::json::parse(R"(
-      {"bos_token_id": 0, "eos_token_id": 9, "temperature": 0.5})")));
+      {"bos_token_id": 0, "eos_token_id": 9, "pad_token_id": 1, "temperature": 0.5})")));
   // Of a tokenizer.json without the files that name its tokens, too.
   folder.write("hf/tokenizer.json", R"({"added_tokens": [], "model": {"vocab": {}}})");
   std::filesystem::remove(folder.path() / "hf/generation_config.json");
   EXPECT_EQ(again("named"), std::pair(config["eos_token_id"], nlohmann::json::parse(R"(
-      {"bos_token_id": 0, "eos_token_id": [2, 7]})")));
+      {"bos_token_id": 0, "eos_token_id": [2, 7], "pad_token_id": 1})")));
 }
 
 }  // namespace trireme

@@ -49,6 +49,8 @@ def adapters(at):
     at("evaluate whole --base other", codes=(1,), says=("is not what these adapters were trained beside",))
     at.train(f"{beside} model.init_from=other --restart latest", run="whole", codes=(1,), says=("is not what these adapters were trained beside",))
     at.train("adapter.rank=2", run="none", codes=(1,), says=("name their checkpoint with model.init_from",))
+    for key in ("adapter.dropout=0.1", "adapter.alpha=8", "adapter.rank_stabilized=true"):
+        at.train(key, run="none", codes=REFUSED, says=(f"{key.split('=')[0]} has no effect without adapters",))
     at.train(f"{beside} adapter.patterns=[]", run="none", codes=(1,), says=("names no product",))
     at.train(f"{beside} model.init_from=whole", run="none", codes=(1,), says=("is a checkpoint of adapters",))
     at("evaluate moved --base other", codes=(1,), says=("it is a whole model",))

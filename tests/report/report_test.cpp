@@ -130,6 +130,12 @@ TEST(Timing, OfAFileIsWhatWasWritten) {
     ASSERT_EQ(all.size(), i);
     for (const auto& one : all) EXPECT_EQ(to_json(one), to_json(t));
   }
+  folder.write("timing.json", "{\"processes\": [");
+  testing::internal::CaptureStderr();
+  add_timing(path, t);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("timing.json is damaged"),
+            std::string::npos);
+  EXPECT_EQ(parse_timing(contents_of(path)).size(), 1);
 }
 
 TEST(RunReport, HasWhatTheFilesSay) {
