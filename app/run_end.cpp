@@ -1,12 +1,25 @@
 #include "app/run_end.hpp"
 
+#include <algorithm>
+#include <exception>
+#include <string_view>
+
+#include "app/launch.hpp"
+#include "app/run_support.hpp"
 #include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/sizes.hpp"
+#include "lib/comm/agree.hpp"
 #include "lib/io/run_lock.hpp"
+#include "lib/launch/batch_job.hpp"
+#include "lib/launch/mpi_job.hpp"
 
 namespace trireme {
 
-void report_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
+constexpr const char* done_reason = "all steps are done";
+
+// What the log has, too.
+static void report_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
   if (world.rank() != 0) return;
   for (const auto& line : timing_lines(t)) log_info("{}", line);
   try {
@@ -17,8 +30,10 @@ void report_timing(const Communicator& world, const RunTiming& t, const LockedRu
   }
 }
 
-void record_local_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
-                          const std::exception& e, const JobStart& start) {
+// The rank with the error is about to abort the job, so that rank 0 can no longer do this.
+static void record_local_failure(const LockedRun& run, const Communicator& world,
+                                 const TrainLoop& loop, const std::exception& e,
+                                 const JobStart& start) {
   try {
     // Of several ranks rank 0 has the roll call.
     const auto there = read_outcome(run.path);
@@ -30,8 +45,9 @@ void record_local_failure(const LockedRun& run, const Communicator& world, const
   }
 }
 
-SharedError with_restart_hint(const SharedError& e, const TrainLoop& loop,
-                              const RunRecord& record) {
+// With a hint on how to go on, unless the lock was lost: the run then is another process's.
+static SharedError with_restart_hint(const SharedError& e, const TrainLoop& loop,
+                                     const RunRecord& record) {
   try {
     record.require_lock();
   } catch (const LostLock&) {
@@ -43,6 +59,95 @@ SharedError with_restart_hint(const SharedError& e, const TrainLoop& loop,
                          ? e.what()
                          : fmt::format("{}; --restart latest goes on from {} once that is mended",
                                        e.what(), last));
+}
+
+// To compare with what `plan` predicted.
+static void log_memory(const Communicator& world, const Backend& backend) {
+  const auto reserved =
+      world.all_gather(fmt::format("{}", memory_of(backend.account(), backend.properties())));
+  std::size_t most = 0;
+  for (const auto& bytes : reserved) most = std::max<std::size_t>(most, std::stoull(bytes));
+  log_detail("memory reserved: at most {} on a rank (bytes by rank: {})",
+             memory_text(static_cast<double>(most)), fmt::join(reserved, " "));
+}
+
+static void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
+  log_memory(m.axes.world, *m.backend);
+  if (deck.freeze.empty()) return;
+  log_detail(
+      "applying the [[freeze]] rules took {:.2g} s per step",
+      m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
+}
+
+int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, TrainLoop& loop,
+             RunRecord& record, const TrainArguments& a) {
+  const auto outcome = [&](const char* status, const std::string& reason) {
+    at_root(machine.axes.world, Pace::slow, [&] {
+      record.outcome({status, loop.step(), reason, loop.last_checkpoint()});
+    });
+  };
+  Ending ending{};
+  try {
+    ending = loop.run();
+  } catch (const SharedError& e) {
+    const auto error = with_restart_hint(e, loop, record);
+    try {
+      outcome("failed", error.what());
+    } catch (const Error& second) {
+      if (machine.axes.world.rank() == 0 && std::string_view(second.what()) != e.what())
+        log_error("{}", second.what());
+    }
+    throw error;
+  } catch (const std::exception& e) {
+    // At once: whatever else this rank does, another one that fails may abort the job meanwhile.
+    report_local_error(machine.axes.world, e);
+    record_local_failure(run, machine.axes.world, loop, e, start_of(a));
+    throw ReportedError(error_text(e));
+  }
+  const auto last_outcome = [&](const char* status, const std::string& reason) {
+    try {
+      outcome(status, reason);
+    } catch (const SharedError& e) {
+      throw with_restart_hint(e, loop, record);
+    }
+  };
+  log_resources(deck, machine, loop.step());
+  report_timing(machine.axes.world, loop.timing(), run);
+  log_info("{}", loop.summary());
+  if (ending == Ending::done) {
+    last_outcome("done", done_reason);
+    log_info("done: {} steps", loop.step());
+    return 0;
+  }
+  last_outcome("stopped", loop.reason());
+  std::string overrides;
+  for (const auto& o : a.deck.overrides) overrides += " '" + o + "'";
+  log_info(
+      "stopped after step {}: {}. To resume: {}{}trireme train {}{} --run-dir {} --restart latest",
+      loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
+      launch::launcher_of(machine.axes.world.size()), a.deck.path, overrides, run.path.string());
+  return exit_stopped_early;
+}
+
+// All steps are made and evaluated; the last process may have died before it wrote its outcome.
+// Without a directory it is that of another run, and this command has nothing to do.
+int end_finished(const RunDirectory* directory, const Inputs& in, const std::filesystem::path& run,
+                 const JobStart& start) {
+  const auto* const longer = in.deck.train.steps > 0 ? "train.steps" : "train.tokens";
+  log_info("the run is finished: all {} steps are done; to train longer, raise {}", in.meta.step,
+           longer);
+  if (!directory) {
+    log_warning(
+        "nothing is made in {}: give a higher {}, or start a run from these weights with "
+        "model.init_from=\"{}\" and without --restart",
+        run.string(), longer, in.from->directory().string());
+    return 0;
+  }
+  const auto outcome = directory->read_outcome();
+  if (!outcome || outcome->status != "done")
+    directory->write_outcome({"done", in.meta.step, done_reason, in.from->directory().string(),
+                              outcome ? outcome->machine : "", start});
+  return 0;
 }
 
 }  // namespace trireme

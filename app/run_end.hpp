@@ -1,11 +1,11 @@
 #pragma once
-// Ends a run: writes its table of times, and reports and records errors.
-#include <exception>
+// Ends a run: logs and records the resources used, the outcome, and errors.
 #include <filesystem>
 #include <string>
 
-#include "app/launch.hpp"
-#include "lib/comm/agree.hpp"
+#include "app/machine.hpp"
+#include "app/prepare.hpp"
+#include "app/run_start.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/run/loop.hpp"
 
@@ -17,17 +17,18 @@ struct LockedRun {
   std::string lock_text;
 };
 
-// Logs the times of a run and adds them to timing.json. If writing fails, only logs a warning,
-// because the log contains the same information.
-void report_timing(const Communicator& world, const RunTiming&, const LockedRun&);
+inline constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
 
-// Writes a local error to outcome.json. The rank with the error is about to abort the job, so that
-// rank 0 can no longer do this.
-void record_local_failure(const LockedRun&, const Communicator& world, const TrainLoop&,
-                          const std::exception&, const JobStart&);
+// Trains to the end of the run. Logs what the run used and how it ended, writes this to timing.json
+// and outcome.json, and returns the exit code. Throws SharedError, or ReportedError on the rank
+// that failed alone. Collective.
+int train_in(const LockedRun&, const Deck&, const Machine&, TrainLoop&, RunRecord&,
+             const TrainArguments&);
 
-// Returns the error with a hint on how to continue the run. Returns it unchanged if the lock was
-// lost, because the run then belongs to another process.
-SharedError with_restart_hint(const SharedError&, const TrainLoop&, const RunRecord&);
+// Ends a command that finds all steps done and evaluated, and returns the exit code. In its own run
+// directory, writes the outcome that the last process may have left out. A null `directory` means
+// that the finished run is in another one, so that there is nothing to do.
+int end_finished(const RunDirectory* directory, const Inputs&, const std::filesystem::path& run,
+                 const JobStart&);
 
 }  // namespace trireme

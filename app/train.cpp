@@ -1,10 +1,8 @@
 // trireme train DECK [section.key=value ...]
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <string_view>
 
 #include "app/commands.hpp"
 #include "app/initial_weights.hpp"
@@ -15,18 +13,14 @@
 #include "app/run_inputs.hpp"
 #include "app/run_start.hpp"
 #include "app/train_log.hpp"
-#include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
-#include "lib/base/sizes.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/keys/quantity.hpp"
-#include "lib/launch/batch_job.hpp"
-#include "lib/launch/mpi_job.hpp"
 #include "lib/predict/machine_file.hpp"
 #include "lib/run/generation.hpp"
 #include "lib/run/loop.hpp"
@@ -35,9 +29,6 @@
 namespace trireme {
 
 namespace {
-
-constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
-constexpr const char* done_reason = "all steps are done";
 
 std::string text_of(const TrainArguments& a) {
   return fmt::format("{} --run-dir '{}' --time-limit '{}'", start_of(a).command, a.run_dir,
@@ -82,74 +73,6 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
   directory.write_deck(meta.deck);
 }
 
-// To compare with what `plan` predicted.
-void log_memory(const Communicator& world, const Backend& backend) {
-  const auto reserved =
-      world.all_gather(fmt::format("{}", memory_of(backend.account(), backend.properties())));
-  std::size_t most = 0;
-  for (const auto& bytes : reserved) most = std::max<std::size_t>(most, std::stoull(bytes));
-  log_detail("memory reserved: at most {} on a rank (bytes by rank: {})",
-             memory_text(static_cast<double>(most)), fmt::join(reserved, " "));
-}
-
-void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
-  log_memory(m.axes.world, *m.backend);
-  if (deck.freeze.empty()) return;
-  log_detail(
-      "applying the [[freeze]] rules took {:.2g} s per step",
-      m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
-}
-
-int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, TrainLoop& loop,
-             RunRecord& record, const TrainArguments& a) {
-  const auto outcome = [&](const char* status, const std::string& reason) {
-    at_root(machine.axes.world, Pace::slow, [&] {
-      record.outcome({status, loop.step(), reason, loop.last_checkpoint()});
-    });
-  };
-  Ending ending{};
-  try {
-    ending = loop.run();
-  } catch (const SharedError& e) {
-    const auto error = with_restart_hint(e, loop, record);
-    try {
-      outcome("failed", error.what());
-    } catch (const Error& second) {
-      if (machine.axes.world.rank() == 0 && std::string_view(second.what()) != e.what())
-        log_error("{}", second.what());
-    }
-    throw error;
-  } catch (const std::exception& e) {
-    // At once: whatever else this rank does, another one that fails may abort the job meanwhile.
-    report_local_error(machine.axes.world, e);
-    record_local_failure(run, machine.axes.world, loop, e, start_of(a));
-    throw ReportedError(error_text(e));
-  }
-  const auto last_outcome = [&](const char* status, const std::string& reason) {
-    try {
-      outcome(status, reason);
-    } catch (const SharedError& e) {
-      throw with_restart_hint(e, loop, record);
-    }
-  };
-  log_resources(deck, machine, loop.step());
-  report_timing(machine.axes.world, loop.timing(), run);
-  log_info("{}", loop.summary());
-  if (ending == Ending::done) {
-    last_outcome("done", done_reason);
-    log_info("done: {} steps", loop.step());
-    return 0;
-  }
-  last_outcome("stopped", loop.reason());
-  std::string overrides;
-  for (const auto& o : a.deck.overrides) overrides += " '" + o + "'";
-  log_info(
-      "stopped after step {}: {}. To resume: {}{}trireme train {}{} --run-dir {} --restart latest",
-      loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
-      launch::launcher_of(machine.axes.world.size()), a.deck.path, overrides, run.path.string());
-  return exit_stopped_early;
-}
-
 // Did the last process stop or crash before the evaluation that was due at its last step?
 bool evaluation_missing(const Communicator& world, const Inputs& in,
                         const RunDirectory* directory) {
@@ -181,27 +104,6 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
     }
   });
   return tokenizer;
-}
-
-// All steps are made and evaluated; the last process may have died before it wrote its outcome.
-// Without a directory it is that of another run, and this command has nothing to do.
-int end_finished(const RunDirectory* directory, const Inputs& in, const std::filesystem::path& run,
-                 const JobStart& start) {
-  const auto* const longer = in.deck.train.steps > 0 ? "train.steps" : "train.tokens";
-  log_info("the run is finished: all {} steps are done; to train longer, raise {}", in.meta.step,
-           longer);
-  if (!directory) {
-    log_warning(
-        "nothing is made in {}: give a higher {}, or start a run from these weights with "
-        "model.init_from=\"{}\" and without --restart",
-        run.string(), longer, in.from->directory().string());
-    return 0;
-  }
-  const auto outcome = directory->read_outcome();
-  if (!outcome || outcome->status != "done")
-    directory->write_outcome({"done", in.meta.step, done_reason, in.from->directory().string(),
-                              outcome ? outcome->machine : "", start});
-  return 0;
 }
 
 double time_limit_of(const Communicator& world, const TrainArguments& a, const Deck& deck) {

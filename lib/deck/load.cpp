@@ -54,12 +54,12 @@ class Loader final : public TableReader {
     if (!key || equals == std::string::npos) {
       const std::string near = key ? path : nearest_path(path);
       const bool of_that_form = path.find('.') != std::string::npos && equals != std::string::npos;
-      report(where, fmt::format("{}{}{}",
-                                key ? "it has no '='" : fmt::format("unknown key '{}'", path),
-                                of_that_form ? "" : "; write section.key=value",
-                                !near.empty()  ? fmt::format(" (nearest key: {})", near)
-                                : of_that_form ? "; `trireme deck` lists all keys"
-                                               : ""));
+      report(where,
+             fmt::format("{}{}{}", key ? "it has no '='" : fmt::format("unknown key '{}'", path),
+                         of_that_form ? "" : "; write section.key=value",
+                         !near.empty()  ? fmt::format(" (nearest key: {})", near)
+                         : of_that_form ? "; `trireme deck` lists all keys"
+                                        : ""));
       doubt(near);
       return;
     }

@@ -36,8 +36,8 @@ std::string mpi_library();
 // started N jobs of one rank each.
 int launched_ranks();
 
-// Returns the beginning of a command that starts this many ranks as this job's were started, such as
-// "mpiexec -n 4 " or "srun -n 4 ". Returns an empty string for one rank that no srun started.
+// Returns the beginning of a command that starts this many ranks as this job's were started, such
+// as "mpiexec -n 4 " or "srun -n 4 ". Returns an empty string for one rank that no srun started.
 std::string launcher_of(int ranks);
 
 }  // namespace trireme::launch

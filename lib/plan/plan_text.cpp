@@ -178,9 +178,8 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
       "{} of {} a step in {}, {:.2f} TFLOP on the ranks below\n"
       "{} on {}\n",
       parameters_text(make_spec(model), in.setup.freeze, 0), model.layers, model.width,
-      name_of(in.setup.compute), counted(in.train.batch, "sample"),
-      counted(model.context, "token"), microbatches_text(p.microbatches), flops * 1e-12,
-      describe(in.grid), target.properties.name);
+      name_of(in.setup.compute), counted(in.train.batch, "sample"), counted(model.context, "token"),
+      microbatches_text(p.microbatches), flops * 1e-12, describe(in.grid), target.properties.name);
   text += loads_text(in) + freeze_text(p);
   return text + ranks_text(p, in, target.properties) + schedule_text(p, in.grid);
 }

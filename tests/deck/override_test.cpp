@@ -91,11 +91,11 @@ TEST(Override, LengthReplacesTheDecksOther) {
 }
 
 TEST(Override, ErrorsNameTheArgumentAndTheNearestKey) {
+  EXPECT_EQ(refusal_of_overrides({"train.stepz=5"}),
+            "override 'train.stepz=5': unknown key 'train.stepz' (nearest key: train.steps)");
   EXPECT_EQ(
-      refusal_of_overrides({"train.stepz=5"}),
-      "override 'train.stepz=5': unknown key 'train.stepz' (nearest key: train.steps)");
-  EXPECT_EQ(refusal_of_overrides({"foo.quux_quux=5"}),
-            "override 'foo.quux_quux=5': unknown key 'foo.quux_quux'; `trireme deck` lists all keys");
+      refusal_of_overrides({"foo.quux_quux=5"}),
+      "override 'foo.quux_quux=5': unknown key 'foo.quux_quux'; `trireme deck` lists all keys");
   EXPECT_EQ(refusal_of_overrides({"lr=1e-3"}),
             "override 'lr=1e-3': unknown key 'lr'; write section.key=value (nearest key: "
             "optimizer.lr)");

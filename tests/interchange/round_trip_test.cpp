@@ -254,7 +254,8 @@ TEST(RoundTrip, IdsThatBeginAndEndATextComeBackWithoutATokenizer) {
   CheckpointReader from(save_model(folder.path() / "c", small_llama()));
   export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
   auto config = nlohmann::json::parse(contents_of(folder / "hf/config.json"));
-  config.update(nlohmann::json::parse(R"({"bos_token_id": 0, "eos_token_id": [2, 7], "pad_token_id": 1})"));
+  config.update(
+      nlohmann::json::parse(R"({"bos_token_id": 0, "eos_token_id": [2, 7], "pad_token_id": 1})"));
   folder.write("hf/config.json", config.dump());
   const auto again = [&](const std::string& name) {
     import_folder(folder / "hf", folder / name, {});

@@ -6,7 +6,7 @@ MUTANTS = [
     ("tokens a second count padding", "lib/run/loop_report.cpp", "static_cast<double>(r.tokens) / seconds",
      "static_cast<double>(settings_.train.batch * training_.sample_length()) / seconds", rows("^tuning: whole documents")),
     ("padding is among the tokens that are there", "lib/train/counted_tokens.cpp", "[&](auto t) { return !is_padding(share, b, t); }", "[&](auto) { return true; }", ranks(2, "Padding.*")),
-    ("rows of another objective keep their columns", "lib/run/record.cpp", "      start->carried = with_preferences(start->carried, columns);\n", "", rows("^tuning: a run that changes")),
+    ("rows of another objective keep their columns", "lib/run/record.cpp", "      start->carried = with_preferences(start->carried, columns);\n", "", rows("^pairs: a run that changes")),
     ("clipping lengthens short gradients", "lib/train/trainer_step.cpp", "std::min(1.0, clip / (result.grad_norm + 1e-6))",
      "clip / (result.grad_norm + 1e-6)", program("train_test", "Step.Clipping*")),
     ("a loss that is not finite updates", "lib/train/trainer_step.cpp", "if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {",

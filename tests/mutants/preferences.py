@@ -24,7 +24,7 @@ MUTANTS = [
     ("a restart goes on against another model", "app/prepare.cpp", "there.empty() || there == here,", "there.empty() || !here.empty(),", SCORES),
     ("of a file's scores those of one data rank are kept", "lib/run/evaluation.cpp", "  axes.world.all_reduce(all);\n  return all;", "  return all;", SCORES),
     ("held-out rewards are the last pairs'", "lib/run/evaluation.cpp", "*total.preferences += trainer.evaluate_pairs(mine);",
-     "total.preferences = trainer.evaluate_pairs(mine);", rows("^tuning: pairs of answers")),
+     "total.preferences = trainer.evaluate_pairs(mine);", rows("^pairs: pairs of answers")),
     ("weights are those of a loss without beta", "lib/train/preference.cpp", "return beta * (margin > 0", "return (margin > 0", PAIRS),
     ("a document begins with its sample", "lib/train/preference.cpp", "    before += documents.count;\n", "", PAIRS),
     ("rows of a chunk of logits are the sample's first", "lib/ops/head.cpp", "some.target_T = rows_of(whole.target_T, here);",

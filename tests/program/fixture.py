@@ -138,3 +138,4 @@ pattern = "positions.*"
 to_step = 6
 moments = "keep"
 """
+DOCUMENTS = "data.packing=documents data.attention=document"

@@ -118,3 +118,8 @@ def digest_run(run):
     if evaluation.is_file():
         fields.append("evaluation=" + hashlib.sha256(evaluation.read_bytes()).hexdigest()[:20])
     return " ".join(fields)
+
+
+def loss_of(said):
+    """what `evaluate` says"""
+    return float(re.search(r"loss ([\d.]+)", said)[1])

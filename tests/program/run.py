@@ -28,9 +28,11 @@ from pathlib import Path
 
 import cases_damage
 import cases_experts
+import cases_imports
 import cases_inputs
 import cases_kills
 import cases_packing
+import cases_pairs
 import cases_places
 import cases_plans
 import cases_ranks
@@ -49,7 +51,8 @@ from reading import Failed
 
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
           "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
-          "experts": cases_experts, "packing": cases_packing, "plans": cases_plans, "scripts": cases_scripts, "tuning": cases_tuning}
+          "experts": cases_experts, "packing": cases_packing, "plans": cases_plans, "scripts": cases_scripts, "tuning": cases_tuning,
+          "pairs": cases_pairs, "imports": cases_imports}
 
 
 def all_cases():

@@ -1,0 +1,182 @@
+"""Pairs of answers: preference training, scores of a fixed model, and what measures them."""
+import math
+import re
+import shutil
+import subprocess
+
+from fixture import DOCUMENTS
+from reading import loss_of
+from rows import REFUSED, story
+
+CASES = []
+
+
+def losses_in(scores, n):
+    """of each document of the n-th token file, as another program reads them"""
+    said = subprocess.run(["h5dump", "-y", "-w", "1", "-m", "%.17g", "-d", f"/files/{n}/loss", scores], check=True, capture_output=True, text=True).stdout
+    return [float(x) for x in said[said.index("DATA {") + 6:].replace("}", " ").replace(",", " ").split()]
+
+
+def measured_as(row):
+    """what `evaluate` says of pairs that are in this row of evaluation.csv"""
+    loss, margin, accuracy, chosen, rejected = (float(row[c]) for c in ("loss", "margin", "accuracy", "reward_chosen", "reward_rejected"))
+    return f"loss {loss:.6f}, margin {margin:.4f} accuracy {accuracy:.3f} rewards {chosen:.4f} and {rejected:.4f}"
+
+
+@story(CASES, fast=True)
+def preferences(at):
+    """pairs of answers: a run takes what was planned, a restart has the bits of one run, and what is no pair is refused"""
+    at.take("one", run="base")
+    for name, sums in (("pairs", range(1, 8)), ("held", range(8, 10))):
+        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "chosen": "{a}", "rejected": "x"}}\n' for a in sums for b in range(1, 8)))
+        at(f"tokenize {name}.jsonl --preference --output {name}.tokens")
+    words = (f"model.init_from=base adapter.rank=2 {DOCUMENTS} train.objective=dpo "
+             "data.path=pairs.tokens data.validation=[held.tokens] evaluate.batches=0 checkpoint.keep_last=0")
+    said = at.train(f"{words} train.microbatch=1", run="whole").text
+    assert "validation loss" in said and "perplexity" not in said and "accuracy" in at.read("whole/log")
+    rows = at.rows("whole")
+    assert abs(float(rows[0]["loss"]) - math.log(2)) < 1e-6 and float(rows[0]["margin"]) == float(rows[0]["reward_chosen"]) == 0
+    for row in rows:
+        assert abs(float(row["margin"]) - float(row["reward_chosen"]) + float(row["reward_rejected"])) < 1e-9 and 0 <= float(row["accuracy"]) <= 1
+    assert [at.plan(f"deck.toml {words} train.microbatch=1")["reserved_bytes"]] == [
+        int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
+    at.train(f"{words} train.microbatch=1 --restart whole/checkpoints/step-00000004", run="rest")
+    assert at.losses("rest") == at.losses("whole")[4:]
+    held = at.rows("whole", "evaluation.csv")[-1]
+    assert held["perplexity"] == "" and measured_as(held) in at("evaluate whole").out and measured_as(held) in at("evaluate whole", ranks=2).out
+    assert abs(float(held["margin"]) - float(held["reward_chosen"]) + float(held["reward_rejected"])) < 1e-9 and float(held["accuracy"]) * 14 % 1 == 0
+    assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
+    for more, why in (("train.objective=tokens", "is of pairs of documents, of which the rejected one is not to be learnt"),
+                      ("data.path=text.tokens data.validation=[]", "has none: make it with trireme tokenize --preference"),
+                      ("adapter.rank=0", "give adapter.rank, to compare"), ("run.replay_every=2", "run.replay_every computes")):
+        at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
+
+
+@story(CASES, fast=True)
+def scores(at):
+    """scores of a model save the pass that makes them, on any grid, let all of a model learn, and must be of what is trained on"""
+    at.take("one", run="base")
+    for name, sums in (("pairs", range(1, 8)), ("held", range(8, 10))):
+        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "chosen": "{a}", "rejected": "x"}}\n' for a in sums for b in range(1, 8)))
+        at(f"tokenize {name}.jsonl --preference --output {name}.tokens")
+    pairs = "data.packing=documents data.attention=document train.objective=dpo data.path=pairs.tokens data.validation=[held.tokens] "
+    words = f"model.init_from=base {pairs} evaluate.batches=0 checkpoint.keep_last=0 train.microbatch=1 model.dropout=0 run.backend=ref precision.compute=f64"
+    said = at(f"score deck.toml {words} train.dpo_scores=a.scores").out
+    assert re.search(r"a\.scores: 49 pairs of \S*pairs\.tokens scored by \S*base/checkpoints/step-00000012\n.*: 14 pairs of \S*held\.tokens", said)
+    at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
+    at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores exists",))
+    (at / "folder").mkdir()
+    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores, the scores of one"), ("train.objective=tokens", "give train.objective = \"dpo\"")):
+        said = at(f"score deck.toml {words} {more}", codes=(1, *REFUSED), says=(why,))
+        assert "remove" not in said.text and (at / "folder").is_dir()
+    inspected = at("inspect a.scores").out
+    assert "scores by " in inspected and "pairs.tokens: 49 pairs\n" in inspected and inspected.endswith("verdict: intact\n")
+    assert "tokens per pair, without separators: " in at("inspect pairs.tokens").out
+
+    def near(a, b):
+        rows = at.rows(a), at.rows(b)
+        for x, y in zip(*rows, strict=True):
+            for column in ("loss", "grad_norm", "margin", "reward_chosen", "reward_rejected"):
+                assert abs(float(x[column]) - float(y[column])) <= 1e-12, (column, x, y)
+    at(f"train deck.toml {words} adapter.rank=2 --run-dir computed")
+    for i, (name, grid) in enumerate((("a", ""), ("b", ""), ("b", "parallel.seq=2"))):
+        at(f"train deck.toml {words} adapter.rank=2 train.dpo_scores={name}.scores {grid} --run-dir given{i}", ranks=2 if grid else 0)
+        near("computed", f"given{i}")
+    whole = f"{words} train.dpo_scores=a.scores"
+    at(f"train deck.toml {whole} --run-dir whole")
+    assert abs(float(at.rows("whole")[0]["loss"]) - math.log(2)) < 1e-12 and float(at.rows("whole")[-1]["margin"]) != 0
+    assert [at.plan(f"deck.toml {whole}")["reserved_bytes"]] == [
+        int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read("whole/log"))[1].split()]
+    at(f"train deck.toml {whole} --restart whole/checkpoints/step-00000004 --run-dir rest")
+    assert at.losses("rest") == at.losses("whole")[4:]
+    held = at.rows("whole", "evaluation.csv")[-1]
+    assert f"{measured_as(held)}, over 14 pairs" in at("evaluate whole").out
+    # Scores of what was trained since are those of another model.
+    at(f"score deck.toml {words} model.init_from=whole train.dpo_scores=later.scores")
+    before, after = (losses_in(at / name, 1) for name in ("a.scores", "later.scores"))
+    assert len(before) == 28
+    rewards = [0.1 * (b - a) for b, a in zip(before, after, strict=True)]
+    margins = [chosen - rejected for chosen, rejected in zip(rewards[::2], rewards[1::2], strict=True)]
+    for column, all in (("reward_chosen", rewards[::2]), ("reward_rejected", rewards[1::2]), ("margin", margins), ("accuracy", [m > 0 for m in margins]),
+                        ("loss", [math.log1p(math.exp(-m)) for m in margins])):
+        assert abs(float(held[column]) - sum(all) / len(all)) <= 1e-12, (column, held)
+    at.train(f"{words} train.dpo_scores=later.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
+             says=("compares with another model than it began with",))
+    at.train(f"{words} train.dpo_scores=later.scores", run="other", says=("the reference model and model.init_from have different weights",))
+    shutil.copy(at / "pairs.tokens", at / "renamed.tokens")
+    assert "over 49 pairs" in at("evaluate whole --data renamed.tokens").out
+    # Of a model that was trained otherwise, when they are named.
+    assert "over 49 pairs" in at("evaluate base train.dpo_scores=a.scores --data renamed.tokens").out
+    at.train(f"model.init_from=base adapter.rank=2 adapter.base=nf4 {pairs} train.dpo_scores=a.scores", run="none", codes=REFUSED,
+             says=("compares with what is kept of them",))
+    at(f"score deck.toml {words} model.attention_scale=0.9 train.dpo_scores=scaled.scores")
+    at.train(f"{words} train.dpo_scores=scaled.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
+             says=("compares with another model than it began with",))
+    at.write("few.jsonl", '{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
+    at("tokenize few.jsonl --preference --output pairs.tokens --overwrite")
+    for command in ("train deck.toml --run-dir none", "check deck.toml"):
+        at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("holds no scores of the tokens that are in", "which has changed since"))
+    for name, why in (("none.scores", "make it with `trireme score`"), ("folder", "is no file of scores: it is a directory"),
+                      ("held.tokens", "is no file of scores: it is not HDF5")):
+        at.train(f"{words} train.dpo_scores={name}", run="none", codes=REFUSED, says=("train.dpo_scores: ", why))
+    at.train(words, run="none", codes=REFUSED, says=("or train.dpo_scores",))
+    at("evaluate whole --data pairs.tokens", codes=(1,), says=("holds no scores of the tokens",))
+
+
+@story(CASES, fast=True)
+def measured(at):
+    """pairs are measured of whatever has adapters, with the beta that is asked for, and refused elsewhere on all ranks"""
+    at.take("one", run="base")
+    at.write("pairs.jsonl", "".join(f'{{"prompt": "{a}", "chosen": "{a}", "rejected": "xyz"}}\n' for a in range(1, 8)))
+    at("tokenize pairs.jsonl --preference --output pairs.tokens")
+    # Taught with tokens, in windows; so are adapters that are imported.
+    at.train("model.init_from=base adapter.rank=2 train.steps=4 optimizer.lr=0.1", run="whole")
+    one = at("evaluate whole --data pairs.tokens").out
+    assert "over 7 pairs of documents, with dpo_beta 0.1\n" in one
+    assert abs(loss_of(at("evaluate whole --data pairs.tokens", ranks=2).out) - loss_of(one)) < 1e-5
+    at("export whole theirs --format peft --base-name base")
+    at("import theirs again --base base")
+    assert loss_of(at("evaluate again --data pairs.tokens").out) == loss_of(one)
+    # -log sigmoid(b x) of all pairs lies between that of half of b and of twice b, where they are alike enough; no beta is no change.
+    small, large = (loss_of(at(f"evaluate whole train.dpo_beta={b} --data pairs.tokens").out) for b in (1e-6, 0.2))
+    assert abs(small - math.log(2)) < 1e-5 < abs(loss_of(one) - math.log(2)) < abs(large - math.log(2))
+    for ranks in (0, 2):
+        said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("is of pairs of documents, for which a model with adapters",))
+        assert "abort" not in said.text.lower()
+    at("evaluate whole --data pairs.tokens train.dpo_beta=1", codes=(1,), says=("give overrides before it",))
+    at("evaluate base data.path=x", codes=(1,), says=("data.packing=, data.attention=",))
+
+
+@story(CASES, fast=True)
+def turns(at):
+    """a run that changes its objective has one table of its steps, and one of its evaluations"""
+    at.take("one", run="base")
+    at.write("pairs.jsonl", "".join(f'{{"prompt": "{a}", "chosen": "{a}", "rejected": "xyz"}}\n' for a in range(1, 8)))
+    at("tokenize pairs.jsonl --preference --output pairs.tokens")
+    words = f"model.init_from=base adapter.rank=2 {DOCUMENTS} evaluate.batches=1"
+    pairs = f"{words} train.objective=dpo data.path=pairs.tokens data.validation=[held.tokens]"
+    text = "data.path=text.tokens data.packing=windows data.attention=document data.validation=[later.tokens]"
+    at("tokenize text.txt --output text.tokens --overwrite --separator 32")
+    shutil.copy(at / "text.tokens", at / "later.tokens")
+    shutil.copy(at / "pairs.tokens", at / "held.tokens")
+    at.train(f"{words} {text} train.steps=4", run="turned")
+    first = at.read("turned/history.csv").splitlines()
+    shutil.copytree(at / "turned", at / "lost")
+    (at / "lost/history.csv").unlink()
+    at.train(f"{pairs} train.steps=8 --restart latest", run="turned")
+    at.train(f"{words} {text} train.steps=12 --restart latest", run="turned")
+    rows = at.rows("turned")
+    assert [int(row["step"]) for row in rows] == list(range(1, 13))
+    assert [row["margin"] != "" for row in rows] == 4 * [False] + 4 * [True] + 4 * [False]
+    after = at.read("turned/history.csv").splitlines()
+    assert after[0] == first[0] + ",margin,accuracy,reward_chosen,reward_rejected"
+    assert after[1:5] == [line + ",,,," for line in first[1:]] and {line.count(",") for line in after} == {13}
+    held = {int(row["step"]): (row["perplexity"] != "", row["margin"] != "") for row in at.rows("turned", "evaluation.csv")}
+    assert held == {4: (True, False), 6: (False, True), 8: (False, True), 12: (True, False)}, held
+    at("report turned")
+    # What the checkpoint has of it comes back, of whatever objective it was.
+    at.train(f"{pairs} train.steps=8 --restart latest", run="lost")
+    assert at.read("lost/history.csv").splitlines()[:5] == after[:5] and at.losses("lost") == at.losses("turned")[:8]
+    (at / "turned/history.csv").unlink()
+    at.train(f"{words} {text} train.steps=14 --restart latest", run="turned")
+    assert at.read("turned/history.csv").splitlines()[:13] == after
