@@ -118,6 +118,7 @@ CASES = [
     # Time limits.
     *(Case(f"{config}: a time limit that is near", [Run("--time-limit 5", faults="write */run/history.csv 1+ sleep:500", codes=(75,), says=("time limit", " [1-8] steps in "))],
            config=config, fast=config == "one") for config in ("one", "pipe2")),  # of half a second each: one is left
+    Case("a time limit as Slurm writes days", [Run("--time-limit 1-00:30:00")]),
     Case("time limits until it is done", [Run("--restart latest --or-start --time-limit 2", faults="write */run/history.csv 1+ sleep:300", codes=(0, 75))] * 3),
     # What cannot go on.
     refused("another width", "--restart latest model.width=32", ("holds another model", r"\(256, 16\)|\[256, 16\]|16")),

@@ -145,7 +145,8 @@ CASES = [
       for config, s in (("data2", "SIGTERM"), ("pipe2-data2", "SIGTERM"), ("pipe2", "SIGINT"))),
     Case("seq2: SIGHUP to all ranks at row 5", [Run(faults=FROM_ROW_5, signals=(("row 5", "SIGHUP", "all"),), codes=(0, 75), then=ASLEEP)], config="seq2"),
     *(Case(f"{config}: {s} to mpiexec at row 5", [Run(faults=FROM_ROW_5, signals=(("row 5", s, "launcher"),), codes=codes, once=once)], config=config, fast=(config, s) == ("data2", "SIGTERM"))
-      for config, s, codes, once in (("data2", "SIGTERM", LAUNCHED, ("--restart latest",)), ("pipe2-data2", "SIGTERM", LAUNCHED, ("--restart latest",)),
+      for config, s, codes, once in (("data2", "SIGTERM", LAUNCHED, ("To resume: mpiexec -n 2 trireme train .*--restart latest",)),
+                                     ("pipe2-data2", "SIGTERM", LAUNCHED, ("To resume: mpiexec -n 4 trireme train .*--restart latest",)),
                                      ("pipe2", "SIGINT", ANY, ()), ("data2", "SIGHUP", ANY, ()))),
     *(Case(f"{config}: SIGUSR1 to {whom}", [Run("checkpoint.every_steps=0", faults=SLOW, signals=(("row 5", "SIGUSR1", whom),),
                                                then="[ $(ls run/checkpoints | wc -l) -ge 2 ]")], config=config)
