@@ -3,8 +3,10 @@
 
 A block of `toml` is the deck that the next ones call mine.toml, unless its first line is a comment with another name. `train`
 gets a tiny model and two more steps at each call, whatever the deck says; all else is the program as it is. Links to files have
-to lead somewhere, and so do the paths that pages name.
+to lead somewhere, and so do the paths that pages name. What a tutorial shows as output has to be what its command prints, but for
+numbers, or, in a log line, what some source file can say.
 """
+import functools
 import os
 import re
 import shutil
@@ -15,7 +17,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md", "docs/guide.md", "docs/finetune.md", "docs/experts.md", "docs/results.md", "docs/jobs.md", "docs/install.md"]
+PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md", "docs/decks.md", "docs/planning.md", "docs/long-contexts.md",
+         "docs/conversations.md", "docs/finetune.md", "docs/adapters.md", "docs/dpo.md", "docs/distillation.md", "docs/packing.md",
+         "docs/experts.md", "docs/tutorials/first-model.md", "docs/tutorials/lora-chat.md", "docs/tutorials/slurm.md",
+         "docs/tutorials/choosing-a-grid.md", "docs/results.md", "docs/jobs.md", "docs/install.md"]
+ERRORS = "docs/reference/errors.md"
 LIMIT_S = 240  # of a block
 
 # How a block begins that cannot run here, and why.
@@ -25,20 +31,31 @@ NOT_RUN = {
     ("docs/finetune.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
     ("docs/finetune.md", "build/trireme plan mine.toml --ranks 2"): "tests/hf/guide_test.py does",
     ("docs/finetune.md", "from transformers"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "build/trireme check lora.toml"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "from peft"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "build/trireme import lora"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "build/trireme import lora-merged"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "mpiexec -n 2 build/trireme train lora.toml adapter.base"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "build/trireme check lora.toml"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "from peft"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "build/trireme import lora"): "tests/hf/guide_test.py does",
+    ("docs/dpo.md", "build/trireme import lora-merged"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "mpiexec -n 2 build/trireme train lora.toml adapter.base"): "tests/hf/guide_test.py does",
     ("docs/experts.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
     ("docs/experts.md", "from transformers"): "tests/hf/guide_test.py does",
     ("docs/install.md", "trireme tokenize"): "tests/install_test.sh runs them in an empty folder",
     ("docs/jobs.md", "sbatch"): "tests/jobs/slurm_test.py submits jobs",
+    ("docs/tutorials/first-model.md", "make build"): "tests/bare_debian_test.sh runs it on a system of its own",
+    ("docs/tutorials/lora-chat.md", "from transformers"): "tests/hf/guide_test.py does",
+    ("docs/tutorials/choosing-a-grid.md", "build/trireme calibrate"): "it takes minutes; tests/calibrate measures",
+    ("docs/tutorials/choosing-a-grid.md", "build/trireme plan inputs/quickstart.toml"): "it needs the machine file of the block before",
+    **{("docs/tutorials/slurm.md", begin): "tests/jobs/slurm_test.py submits jobs"
+       for begin in ("export TRIREME", "sbatch --nodes=2", "squeue", "scancel --signal", "cat trireme-1.out", "scancel 1",
+                     "cat runs/batch", "sbatch --nodes=1")},
 }
 
+# Commands that fail, as their page says.
+EXIT_CODES = {("docs/tutorials/choosing-a-grid.md", "--device-memory 10G"): 1}
+
 # Behind the words of `train`; DOCS_STEPS grows with each command.
-TINY = ("model.layers=2 model.width=32 model.heads=2 model.context=16 evaluate.every_steps=0 evaluate.batches=1 "
-        "run.threads=1 run.log_every=0 train.steps=$DOCS_STEPS")
+TINY = ("model.layers=2 model.width=32 model.heads=2 model.context=$DOCS_CONTEXT evaluate.every_steps=0 evaluate.batches=1 "
+        "run.threads=1 run.log_every=$DOCS_LOG_EVERY train.steps=$DOCS_STEPS")
+TUTORIALS = "docs/tutorials/"
 
 
 def blocks(page):
@@ -75,12 +92,17 @@ def dead_paths(page):
             yield path[0]
 
 
-def unsaid_errors():
-    """Of the guide's table of errors those that no source file says; ... stands for anything."""
+@functools.cache
+def source_literals():
     sources = [re.sub(r'"\s*\n\s*"', "", p.read_text()).replace("\n      ", " ")
                for folder in ("app", "lib", "kernels") for p in (ROOT / folder).rglob("*.cpp")]
-    literals = [m for text in sources for m in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
-    table = (ROOT / "docs/guide.md").read_text().split("## When something goes wrong")[1]
+    return [m for text in sources for m in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
+
+
+def unsaid_errors():
+    """Of the table of errors those that no source file says; ... stands for anything."""
+    literals = source_literals()
+    table = (ROOT / ERRORS).read_text()
     quoted = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     if len(quoted) < 10:
         yield "(the table itself is not found)"
@@ -105,8 +127,8 @@ def write_program(file, text):
 
 class Scratch:
     def __init__(self, folder, program, mpiexec):
-        self.folder, self.commands = folder, 0
-        for name in ("inputs", "jobscripts"):
+        self.folder, self.commands, self.said = folder, 0, ""
+        for name in ("inputs", "jobscripts", "lib"):
             (folder / name).symlink_to(ROOT / name)
         for name in ("build", "bin", "books"):
             (folder / name).mkdir()
@@ -116,15 +138,18 @@ class Scratch:
         write_program(folder / "build/trireme", f'[ "$1" = train ] && set -- "$@" {TINY}\nexec "{program}" "$@"\n')
         self.environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
 
-    def run(self, command):
-        """What went wrong, or nothing."""
+    def run(self, command, page, code=0):
+        """What went wrong, or nothing. self.said is what it printed."""
         self.commands += 1
-        process = subprocess.Popen(command, cwd=self.folder, env={**self.environment, "DOCS_STEPS": str(2 * self.commands)},
+        tutorial = page.startswith(TUTORIALS)
+        self.environment.update(DOCS_STEPS=str(2 * self.commands), DOCS_CONTEXT="64" if tutorial else "16",
+                                DOCS_LOG_EVERY="1" if tutorial else "0")
+        process = subprocess.Popen(command, cwd=self.folder, env=self.environment,
                                    stdin=subprocess.DEVNULL, text=True, errors="replace", stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            said = process.communicate(timeout=LIMIT_S)[0]
-            return "" if process.returncode == 0 else f"exit code {process.returncode}\n{said[-3000:]}"
+            self.said = said = process.communicate(timeout=LIMIT_S)[0]
+            return "" if process.returncode == code else f"exit code {process.returncode}\n{said[-3000:]}"
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return f"did not end within {LIMIT_S} s\n{process.communicate()[0][-3000:]}"
@@ -136,12 +161,39 @@ def toml_file(text):
     return named[1] if named else "mine.toml"
 
 
+def masked(line):
+    """Without numbers and their units, folders and the widths of columns, and 1 rank like 2 ranks."""
+    line = re.sub(r"(/[\w.-]+)+/(?=runs/|theirs)", "", line)
+    line = re.sub(r"\d[\d.,:e-]*( ?(GiB|MiB|KiB|GB|MB|KB|TB|ms|s|M|K|B|TFLOP)\b)?", "#", line)
+    return re.sub(r"# (\w+?)s\b", r"# \1", " ".join(line.split()))
+
+
+def unsaid_output(text, printed):
+    """Lines of shown output that were not printed and that no source file says; where nothing ran (None), of log lines."""
+    nothing_ran = printed is None
+    printed = {masked(line) for line in (printed or "").splitlines()}
+    for line in text.splitlines():
+        if line == "..." or masked(line) in printed:
+            continue
+        stamped = re.match(r"[\d-]{10} [\d:]{8} \w+ (.*)", line)
+        if not stamped and nothing_ran:
+            continue
+        if not stamped or not any(re.fullmatch(r"(.|\n)*".join(re.escape(part) for part in re.split(r"\{[^{}]*\}", literal)), stamped[1])
+                                  for literal in source_literals() if re.search(r"[a-z]{3}", re.sub(r"\{[^{}]*\}", "", literal))):
+            yield line
+
+
 def perform(page, wrong, scratch):
     """The blocks of a page; wrong(line, what) for each that is."""
     unused = {begin for where, begin in NOT_RUN if where == page}
     python = python_with_h5py()
     ran, restarts = 0, {}
+    printed = None  # by the block of commands before, if its output is to be as shown
     for number, language, text in blocks(page):
+        if language == "text" and page.startswith(TUTORIALS):
+            for line in unsaid_output(text, printed):
+                wrong(number, f"shows what is not printed: {line}\n{(printed or '')[-3000:]}")
+        printed = None
         reason = next((begin for begin in unused if text.startswith(begin)), None)
         if reason:
             unused.remove(reason)
@@ -152,12 +204,16 @@ def perform(page, wrong, scratch):
             print(f"docs: {page}:{number} is skipped: no python3 with h5py")
         elif language == "python":
             ran += 1
-            if said := scratch.run([python, "-c", text]):
+            if said := scratch.run([python, "-c", text], page):
                 wrong(number, said)
         elif language == "sh":
+            printed = None if "trireme generate" in text else ""
             for i, command in enumerate(text.splitlines()):
                 ran += 1
-                if said := scratch.run(["sh", "-c", command]):
+                code = next((c for (where, part), c in EXIT_CODES.items() if where == page and part in command), 0)
+                said = scratch.run(["sh", "-c", command], page, code)
+                printed = None if printed is None else printed + scratch.said
+                if said:
                     wrong(number + i, f"{command}\n{said}")
                 elif "--restart latest" in command:
                     run = re.search(r"--run-dir (\S+)", command)[1]
@@ -181,10 +237,10 @@ def main():
         scratch = Scratch(Path(folder), *(Path(a).resolve() for a in sys.argv[1:]))
         for page in PAGES:
             ran += perform(page, lambda line, what: mistakes.append(f"{page}:{line}: {what}"), scratch)
-    for page in ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").glob("*.md")))]:
+    for page in ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md")))]:
         mistakes += [f"{page}: the link to {target} leads nowhere" for target in dead_links(page)]
         mistakes += [f"{page}: there is no {path}" for path in dead_paths(page)]
-    mistakes += [f"docs/guide.md: no source says '{text}'" for text in unsaid_errors()]
+    mistakes += [f"{ERRORS}: no source says '{text}'" for text in unsaid_errors()]
     for text in mistakes:
         print(f"docs: WRONG: {text}")
     print(f"docs: {ran} commands and blocks ran, {len(mistakes)} mistakes")
