@@ -39,7 +39,7 @@ help:
 	@echo '                    (REQUIRED=yes fails if torch cannot be installed; ONLY=REGEX selects tests)'
 	@echo '  make gpu-test     Test the cuda backend on the GPU of this machine; does nothing without a GPU'
 	@echo '  make mutants      Insert small errors into the source, one at a time, and check that the tests find them'
-	@echo '  make check        Check formatting, layer order of includes, unique type names, that headers compile alone, and docs/deck.md'
+	@echo '  make check        Check formatting, layer order of includes, unique type names, that headers compile alone, docs/deck.md and docs/reference/commands.md'
 	@echo '  make setup-slurm  Like setup, and install Slurm and munge to test job scripts; starts no service'
 	@echo '  make setup-clang  Like setup, and install clang 19 and CUDA 12 headers to compile device kernels with a second compiler'
 	@echo

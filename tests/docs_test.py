@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md", "docs/decks.md", "docs/planning.md", "docs/long-contexts.md",
          "docs/conversations.md", "docs/finetune.md", "docs/adapters.md", "docs/dpo.md", "docs/distillation.md", "docs/packing.md",
          "docs/experts.md", "docs/tutorials/first-model.md", "docs/tutorials/lora-chat.md", "docs/tutorials/slurm.md",
-         "docs/tutorials/choosing-a-grid.md", "docs/results.md", "docs/jobs.md", "docs/install.md"]
+         "docs/tutorials/choosing-a-grid.md", "docs/results.md", "docs/jobs.md", "docs/install.md",
+         "docs/reference/exit-codes.md", "docs/reference/tables.md"]
 ERRORS = "docs/reference/errors.md"
 LIMIT_S = 240  # of a block
 
@@ -49,8 +50,20 @@ NOT_RUN = {
                      "cat runs/batch", "sbatch --nodes=1")},
 }
 
-# Commands that fail, as their page says.
-EXIT_CODES = {("docs/tutorials/choosing-a-grid.md", "--device-memory 10G"): 1}
+# Commands that fail, as their page says. A run that is to be stopped early has no end of its own.
+STOPPED_EARLY = 75
+EXIT_CODES = {
+    ("docs/tutorials/choosing-a-grid.md", "--device-memory 10G"): 1,
+    ("docs/reference/exit-codes.md", "missing.tokens"): 1,
+    ("docs/reference/exit-codes.md", "--no-such-option"): 2,
+    ("docs/reference/exit-codes.md", "--time-limit 1 "): STOPPED_EARLY,
+    ("docs/reference/exit-codes.md", "runs/missing"): 2,
+}
+
+# Files whose columns the page TABLES lists, by their titles there.
+TABLES = "docs/reference/tables.md"
+HEADERS = {"history.csv": "runs/dpo/history.csv", "evaluation.csv": "runs/dpo/evaluation.csv",
+           "routing.csv": "runs/experts/routing.csv", "digests.csv": "runs/digests/digests.csv"}
 
 # Behind the words of `train`; DOCS_STEPS grows with each command.
 TINY = ("model.layers=2 model.width=32 model.heads=2 model.context=$DOCS_CONTEXT evaluate.every_steps=0 evaluate.batches=1 "
@@ -112,6 +125,16 @@ def unsaid_errors():
             yield text
 
 
+def wrong_columns(folder):
+    """Titles of tables whose columns are not those of the file that a page's commands wrote."""
+    sections = re.split(r"^## ", (ROOT / TABLES).read_text(), flags=re.MULTILINE)
+    listed = {section.split("\n")[0]: re.findall(r"^\| `(\w+)`", section, re.MULTILINE) for section in sections}
+    for title, file in HEADERS.items():
+        with open(folder / file) as f:
+            if (header := f.readline().strip().split(",")) != listed.get(title):
+                yield f"{title}: {listed.get(title)}, but {file} has {header}"
+
+
 def python_with_h5py():
     for candidate in (sys.executable, "/usr/bin/python3"):
         probe = [candidate, "-c", "import h5py"]
@@ -142,7 +165,7 @@ class Scratch:
         """What went wrong, or nothing. self.said is what it printed."""
         self.commands += 1
         tutorial = page.startswith(TUTORIALS)
-        self.environment.update(DOCS_STEPS=str(2 * self.commands), DOCS_CONTEXT="64" if tutorial else "16",
+        self.environment.update(DOCS_STEPS="1000000" if code == STOPPED_EARLY else str(2 * self.commands), DOCS_CONTEXT="64" if tutorial else "16",
                                 DOCS_LOG_EVERY="1" if tutorial else "0")
         process = subprocess.Popen(command, cwd=self.folder, env=self.environment,
                                    stdin=subprocess.DEVNULL, text=True, errors="replace", stdout=subprocess.PIPE,
@@ -237,6 +260,7 @@ def main():
         scratch = Scratch(Path(folder), *(Path(a).resolve() for a in sys.argv[1:]))
         for page in PAGES:
             ran += perform(page, lambda line, what: mistakes.append(f"{page}:{line}: {what}"), scratch)
+        mistakes += [f"{TABLES}: {what}" for what in wrong_columns(scratch.folder)]
     for page in ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md")))]:
         mistakes += [f"{page}: the link to {target} leads nowhere" for target in dead_links(page)]
         mistakes += [f"{page}: there is no {path}" for path in dead_paths(page)]
