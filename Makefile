@@ -17,7 +17,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup setup-slurm setup-clang build test test-full test-builds test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check format install clean
+.PHONY: help run setup setup-slurm setup-clang build test test-full test-builds test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check docs format install clean
 .NOTPARALLEL:
 
 help:
@@ -50,6 +50,7 @@ help:
 	@echo
 	@echo 'Development:'
 	@echo '  make format       Format all sources with clang-format'
+	@echo '  make docs         Build the documentation as a site with search in build/docs/site; installs Sphinx into build/docs/venv'
 	@echo
 	@echo 'Variables:'
 	@echo '  ARCH=native|x86-64-v3|x86-64-v4  Instruction set to compile for'
@@ -125,6 +126,9 @@ bundle:
 check: export CHECK = yes
 check: setup
 	@tests/check.sh $(BUILD) $(JOBS)
+
+docs:
+	@cmake/docs/build.py $(BUILD)
 
 format:
 	@tests/format.sh -i
