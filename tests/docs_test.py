@@ -65,7 +65,7 @@ TABLES = "docs/reference/tables.md"
 HEADERS = {"history.csv": "runs/dpo/history.csv", "evaluation.csv": "runs/dpo/evaluation.csv",
            "routing.csv": "runs/experts/routing.csv", "digests.csv": "runs/digests/digests.csv"}
 
-# Behind the words of `train`; DOCS_STEPS grows with each command.
+# Behind the words of `train`; DOCS_STEPS grows with each training.
 TINY = ("model.layers=2 model.width=32 model.heads=2 model.context=$DOCS_CONTEXT evaluate.every_steps=0 evaluate.batches=1 "
         "run.threads=1 run.log_every=$DOCS_LOG_EVERY train.steps=$DOCS_STEPS")
 TUTORIALS = "docs/tutorials/"
@@ -119,6 +119,13 @@ def source_literals():
     return [m for text in sources for m in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
 
 
+@functools.cache
+def log_lines():
+    """What source files can say, as patterns; {} stands for anything."""
+    parts = [re.split(r"\{[^{}]*\}", literal) for literal in source_literals()]
+    return [re.compile(".*".join(map(re.escape, p)), re.DOTALL) for p in parts if re.search(r"[a-z]{3}", "".join(p))]
+
+
 def unsaid_errors():
     """Of the table of errors those that no source file says; ... stands for anything."""
     literals = source_literals()
@@ -142,6 +149,7 @@ def wrong_columns(folder):
                 yield f"{title}: {listed.get(title)}, but {file} has {header}"
 
 
+@functools.cache
 def python_with_h5py():
     for candidate in (sys.executable, "/usr/bin/python3"):
         probe = [candidate, "-c", "import h5py"]
@@ -157,7 +165,7 @@ def write_program(file, text):
 
 class Scratch:
     def __init__(self, folder, program, mpiexec):
-        self.folder, self.commands, self.said = folder, 0, ""
+        self.folder, self.trainings, self.said = folder, 0, ""
         for name in ("inputs", "jobscripts", "lib"):
             (folder / name).symlink_to(ROOT / name)
         for name in ("build", "bin", "books"):
@@ -170,9 +178,9 @@ class Scratch:
 
     def run(self, command, page, code=0):
         """What went wrong, or nothing. self.said is what it printed."""
-        self.commands += 1
+        self.trainings += any("train " in word for word in command)
         tutorial = page.startswith(TUTORIALS)
-        self.environment.update(DOCS_STEPS="1000000" if code == STOPPED_EARLY else str(2 * self.commands), DOCS_CONTEXT="64" if tutorial else "16",
+        self.environment.update(DOCS_STEPS="1000000" if code == STOPPED_EARLY else str(2 * self.trainings), DOCS_CONTEXT="64" if tutorial else "16",
                                 DOCS_LOG_EVERY="1" if tutorial else "0")
         process = subprocess.Popen(command, cwd=self.folder, env=self.environment,
                                    stdin=subprocess.DEVNULL, text=True, errors="replace", stdout=subprocess.PIPE,
@@ -208,8 +216,7 @@ def unsaid_output(text, printed):
         stamped = re.match(r"[\d-]{10} [\d:]{8} \w+ (.*)", line)
         if not stamped and nothing_ran:
             continue
-        if not stamped or not any(re.fullmatch(r"(.|\n)*".join(re.escape(part) for part in re.split(r"\{[^{}]*\}", literal)), stamped[1])
-                                  for literal in source_literals() if re.search(r"[a-z]{3}", re.sub(r"\{[^{}]*\}", "", literal))):
+        if not stamped or not any(pattern.fullmatch(stamped[1]) for pattern in log_lines()):
             yield line
 
 
