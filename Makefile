@@ -17,7 +17,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup setup-slurm setup-clang build test test-full test-builds test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check format install clean
+.PHONY: help run setup setup-slurm setup-clang build test test-full test-builds test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check docs format install clean
 .NOTPARALLEL:
 
 help:
@@ -39,7 +39,7 @@ help:
 	@echo '                    (REQUIRED=yes fails if torch cannot be installed; ONLY=REGEX selects tests)'
 	@echo '  make gpu-test     Test the cuda backend on the GPU of this machine; does nothing without a GPU'
 	@echo '  make mutants      Insert small errors into the source, one at a time, and check that the tests find them'
-	@echo '  make check        Check formatting, layer order of includes, unique type names, that headers compile alone, and docs/deck.md'
+	@echo '  make check        Check formatting, layer order of includes, unique type names, that headers compile alone, docs/deck.md and docs/reference/commands.md'
 	@echo '  make setup-slurm  Like setup, and install Slurm and munge to test job scripts; starts no service'
 	@echo '  make setup-clang  Like setup, and install clang 19 and CUDA 12 headers to compile device kernels with a second compiler'
 	@echo
@@ -50,6 +50,7 @@ help:
 	@echo
 	@echo 'Development:'
 	@echo '  make format       Format all sources with clang-format'
+	@echo '  make docs         Build the documentation as a site with search in build/docs/site; installs Sphinx into build/docs/venv'
 	@echo
 	@echo 'Variables:'
 	@echo '  ARCH=native|x86-64-v3|x86-64-v4  Instruction set to compile for'
@@ -125,6 +126,9 @@ bundle:
 check: export CHECK = yes
 check: setup
 	@tests/check.sh $(BUILD) $(JOBS)
+
+docs:
+	@cmake/docs/build.py $(BUILD)
 
 format:
 	@tests/format.sh -i

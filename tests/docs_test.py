@@ -3,8 +3,10 @@
 
 A block of `toml` is the deck that the next ones call mine.toml, unless its first line is a comment with another name. `train`
 gets a tiny model and two more steps at each call, whatever the deck says; all else is the program as it is. Links to files have
-to lead somewhere, and so do the paths that pages name.
+to lead somewhere, and so do the paths that pages name. What a tutorial shows as output has to be what its command prints, but for
+numbers, or, in a log line, what some source file can say.
 """
+import functools
 import os
 import re
 import shutil
@@ -15,7 +17,12 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md", "docs/guide.md", "docs/finetune.md", "docs/experts.md", "docs/results.md", "docs/jobs.md", "docs/install.md"]
+PAGES = ["README.md", "docs/checkpoint.md", "docs/exchange.md", "docs/token_file.md", "docs/decks.md", "docs/planning.md",
+         "docs/long-contexts.md", "docs/conversations.md", "docs/finetune.md", "docs/adapters.md", "docs/dpo.md",
+         "docs/distillation.md", "docs/packing.md", "docs/experts.md", "docs/tutorials/first-model.md",
+         "docs/tutorials/lora-chat.md", "docs/tutorials/slurm.md", "docs/tutorials/choosing-a-grid.md", "docs/results.md",
+         "docs/profile.md", "docs/jobs.md", "docs/install.md", "docs/reference/exit-codes.md", "docs/reference/tables.md"]
+ERRORS = "docs/reference/errors.md"
 LIMIT_S = 240  # of a block
 
 # How a block begins that cannot run here, and why.
@@ -25,20 +32,43 @@ NOT_RUN = {
     ("docs/finetune.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
     ("docs/finetune.md", "build/trireme plan mine.toml --ranks 2"): "tests/hf/guide_test.py does",
     ("docs/finetune.md", "from transformers"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "build/trireme check lora.toml"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "from peft"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "build/trireme import lora"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "build/trireme import lora-merged"): "tests/hf/guide_test.py does",
-    ("docs/finetune.md", "mpiexec -n 2 build/trireme train lora.toml adapter.base"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "build/trireme check lora.toml"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "from peft"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "build/trireme import lora"): "tests/hf/guide_test.py does",
+    ("docs/dpo.md", "build/trireme import lora-merged"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "mpiexec -n 2 build/trireme train lora.toml adapter.base"): "tests/hf/guide_test.py does",
     ("docs/experts.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
     ("docs/experts.md", "from transformers"): "tests/hf/guide_test.py does",
     ("docs/install.md", "trireme tokenize"): "tests/install_test.sh runs them in an empty folder",
     ("docs/jobs.md", "sbatch"): "tests/jobs/slurm_test.py submits jobs",
+    ("docs/tutorials/first-model.md", "make build"): "tests/bare_debian_test.sh runs it on a system of its own",
+    ("docs/tutorials/lora-chat.md", "from transformers"): "tests/hf/guide_test.py does",
+    ("docs/tutorials/choosing-a-grid.md", "build/trireme calibrate"): "it takes minutes; tests/calibrate measures",
+    ("docs/tutorials/choosing-a-grid.md", "build/trireme plan inputs/quickstart.toml"): "it needs the machine file of the block before",
+    **{("docs/tutorials/slurm.md", begin): "tests/jobs/slurm_test.py submits jobs"
+       for begin in ("export TRIREME", "sbatch --nodes=2", "squeue", "scancel --signal", "cat trireme-1.out", "scancel 1",
+                     "cat runs/batch", "sbatch --nodes=1")},
 }
 
-# Behind the words of `train`; DOCS_STEPS grows with each command.
-TINY = ("model.layers=2 model.width=32 model.heads=2 model.context=16 evaluate.every_steps=0 evaluate.batches=1 "
-        "run.threads=1 run.log_every=0 train.steps=$DOCS_STEPS")
+# Commands that fail, as their page says. A run that is to be stopped early has no end of its own.
+STOPPED_EARLY = 75
+EXIT_CODES = {
+    ("docs/tutorials/choosing-a-grid.md", "--device-memory 10G"): 1,
+    ("docs/reference/exit-codes.md", "missing.tokens"): 1,
+    ("docs/reference/exit-codes.md", "--no-such-option"): 2,
+    ("docs/reference/exit-codes.md", "--time-limit 1 "): STOPPED_EARLY,
+    ("docs/reference/exit-codes.md", "runs/missing"): 2,
+}
+
+# Files whose columns the page TABLES lists, by their titles there.
+TABLES = "docs/reference/tables.md"
+HEADERS = {"history.csv": "runs/dpo/history.csv", "evaluation.csv": "runs/dpo/evaluation.csv",
+           "routing.csv": "runs/experts/routing.csv", "digests.csv": "runs/digests/digests.csv"}
+
+# Behind the words of `train`; DOCS_STEPS grows with each training.
+TINY = ("model.layers=2 model.width=32 model.heads=2 model.context=$DOCS_CONTEXT evaluate.every_steps=0 evaluate.batches=1 "
+        "run.threads=1 run.log_every=$DOCS_LOG_EVERY train.steps=$DOCS_STEPS")
+TUTORIALS = "docs/tutorials/"
 
 
 def blocks(page):
@@ -61,10 +91,17 @@ def blocks(page):
     return found
 
 
+def anchors(file):
+    """The names of a page's headings in links."""
+    text = re.sub(r"^```.*?^```", "", file.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)", text, re.MULTILINE)}
+
+
 def dead_links(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text()):
-        if "://" not in target and not ((ROOT / page).parent / target).exists():
-            yield target
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", (ROOT / page).read_text()):
+        file = (ROOT / page).parent / target if target else ROOT / page
+        if "://" not in target and (not file.exists() or anchor and anchor not in anchors(file)):
+            yield f"{target}#{anchor}"
 
 
 def dead_paths(page):
@@ -75,12 +112,24 @@ def dead_paths(page):
             yield path[0]
 
 
-def unsaid_errors():
-    """Of the guide's table of errors those that no source file says; ... stands for anything."""
+@functools.cache
+def source_literals():
     sources = [re.sub(r'"\s*\n\s*"', "", p.read_text()).replace("\n      ", " ")
                for folder in ("app", "lib", "kernels") for p in (ROOT / folder).rglob("*.cpp")]
-    literals = [m for text in sources for m in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
-    table = (ROOT / "docs/guide.md").read_text().split("## When something goes wrong")[1]
+    return [m for text in sources for m in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
+
+
+@functools.cache
+def log_lines():
+    """What source files can say, as patterns; {} stands for anything."""
+    parts = [re.split(r"\{[^{}]*\}", literal) for literal in source_literals()]
+    return [re.compile(".*".join(map(re.escape, p)), re.DOTALL) for p in parts if re.search(r"[a-z]{3}", "".join(p))]
+
+
+def unsaid_errors():
+    """Of the table of errors those that no source file says; ... stands for anything."""
+    literals = source_literals()
+    table = (ROOT / ERRORS).read_text()
     quoted = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     if len(quoted) < 10:
         yield "(the table itself is not found)"
@@ -90,6 +139,17 @@ def unsaid_errors():
             yield text
 
 
+def wrong_columns(folder):
+    """Titles of tables whose columns are not those of the file that a page's commands wrote."""
+    sections = re.split(r"^## ", (ROOT / TABLES).read_text(), flags=re.MULTILINE)
+    listed = {section.split("\n")[0]: re.findall(r"^\| `(\w+)`", section, re.MULTILINE) for section in sections}
+    for title, file in HEADERS.items():
+        with open(folder / file) as f:
+            if (header := f.readline().strip().split(",")) != listed.get(title):
+                yield f"{title}: {listed.get(title)}, but {file} has {header}"
+
+
+@functools.cache
 def python_with_h5py():
     for candidate in (sys.executable, "/usr/bin/python3"):
         probe = [candidate, "-c", "import h5py"]
@@ -105,8 +165,8 @@ def write_program(file, text):
 
 class Scratch:
     def __init__(self, folder, program, mpiexec):
-        self.folder, self.commands = folder, 0
-        for name in ("inputs", "jobscripts"):
+        self.folder, self.trainings, self.said = folder, 0, ""
+        for name in ("inputs", "jobscripts", "lib"):
             (folder / name).symlink_to(ROOT / name)
         for name in ("build", "bin", "books"):
             (folder / name).mkdir()
@@ -116,15 +176,18 @@ class Scratch:
         write_program(folder / "build/trireme", f'[ "$1" = train ] && set -- "$@" {TINY}\nexec "{program}" "$@"\n')
         self.environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
 
-    def run(self, command):
-        """What went wrong, or nothing."""
-        self.commands += 1
-        process = subprocess.Popen(command, cwd=self.folder, env={**self.environment, "DOCS_STEPS": str(2 * self.commands)},
+    def run(self, command, page, code=0):
+        """What went wrong, or nothing. self.said is what it printed."""
+        self.trainings += any("train " in word for word in command)
+        tutorial = page.startswith(TUTORIALS)
+        self.environment.update(DOCS_STEPS="1000000" if code == STOPPED_EARLY else str(2 * self.trainings), DOCS_CONTEXT="64" if tutorial else "16",
+                                DOCS_LOG_EVERY="1" if tutorial else "0")
+        process = subprocess.Popen(command, cwd=self.folder, env=self.environment,
                                    stdin=subprocess.DEVNULL, text=True, errors="replace", stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            said = process.communicate(timeout=LIMIT_S)[0]
-            return "" if process.returncode == 0 else f"exit code {process.returncode}\n{said[-3000:]}"
+            self.said = said = process.communicate(timeout=LIMIT_S)[0]
+            return "" if process.returncode == code else f"exit code {process.returncode}\n{said[-3000:]}"
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return f"did not end within {LIMIT_S} s\n{process.communicate()[0][-3000:]}"
@@ -136,12 +199,38 @@ def toml_file(text):
     return named[1] if named else "mine.toml"
 
 
+def masked(line):
+    """Without numbers and their units, folders and the widths of columns, and 1 rank like 2 ranks."""
+    line = re.sub(r"(/[\w.-]+)+/(?=runs/|theirs)", "", line)
+    line = re.sub(r"\d[\d.,:e-]*( ?(GiB|MiB|KiB|GB|MB|KB|TB|ms|s|M|K|B|TFLOP)\b)?", "#", line)
+    return re.sub(r"# (\w+?)s\b", r"# \1", " ".join(line.split()))
+
+
+def unsaid_output(text, printed):
+    """Lines of shown output that were not printed and that no source file says; where nothing ran (None), of log lines."""
+    nothing_ran = printed is None
+    printed = {masked(line) for line in (printed or "").splitlines()}
+    for line in text.splitlines():
+        if line == "..." or masked(line) in printed:
+            continue
+        stamped = re.match(r"[\d-]{10} [\d:]{8} \w+ (.*)", line)
+        if not stamped and nothing_ran:
+            continue
+        if not stamped or not any(pattern.fullmatch(stamped[1]) for pattern in log_lines()):
+            yield line
+
+
 def perform(page, wrong, scratch):
     """The blocks of a page; wrong(line, what) for each that is."""
     unused = {begin for where, begin in NOT_RUN if where == page}
     python = python_with_h5py()
     ran, restarts = 0, {}
+    printed = None  # by the block of commands before, if its output is to be as shown
     for number, language, text in blocks(page):
+        if language == "text" and page.startswith(TUTORIALS):
+            for line in unsaid_output(text, printed):
+                wrong(number, f"shows what is not printed: {line}\n{(printed or '')[-3000:]}")
+        printed = None
         reason = next((begin for begin in unused if text.startswith(begin)), None)
         if reason:
             unused.remove(reason)
@@ -152,12 +241,16 @@ def perform(page, wrong, scratch):
             print(f"docs: {page}:{number} is skipped: no python3 with h5py")
         elif language == "python":
             ran += 1
-            if said := scratch.run([python, "-c", text]):
+            if said := scratch.run([python, "-c", text], page):
                 wrong(number, said)
         elif language == "sh":
+            printed = None if "trireme generate" in text else ""
             for i, command in enumerate(text.splitlines()):
                 ran += 1
-                if said := scratch.run(["sh", "-c", command]):
+                code = next((c for (where, part), c in EXIT_CODES.items() if where == page and part in command), 0)
+                said = scratch.run(["sh", "-c", command], page, code)
+                printed = None if printed is None else printed + scratch.said
+                if said:
                     wrong(number + i, f"{command}\n{said}")
                 elif "--restart latest" in command:
                     run = re.search(r"--run-dir (\S+)", command)[1]
@@ -181,10 +274,12 @@ def main():
         scratch = Scratch(Path(folder), *(Path(a).resolve() for a in sys.argv[1:]))
         for page in PAGES:
             ran += perform(page, lambda line, what: mistakes.append(f"{page}:{line}: {what}"), scratch)
-    for page in ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").glob("*.md")))]:
+        mistakes += [f"{TABLES}: {what}" for what in wrong_columns(scratch.folder)]
+    for page in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md")))]:
         mistakes += [f"{page}: the link to {target} leads nowhere" for target in dead_links(page)]
-        mistakes += [f"{page}: there is no {path}" for path in dead_paths(page)]
-    mistakes += [f"docs/guide.md: no source says '{text}'" for text in unsaid_errors()]
+        if page != "CHANGELOG.md":  # it tells of the past
+            mistakes += [f"{page}: there is no {path}" for path in dead_paths(page)]
+    mistakes += [f"{ERRORS}: no source says '{text}'" for text in unsaid_errors()]
     for text in mistakes:
         print(f"docs: WRONG: {text}")
     print(f"docs: {ran} commands and blocks ran, {len(mistakes)} mistakes")

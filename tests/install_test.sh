@@ -56,7 +56,7 @@ if command -v groff > /dev/null; then
     grep -q "^NAME" page.txt || wrong "$page shows no NAME"
   done
 fi
-for page in README.md guide.md install.md deck.md; do
+for page in README.md tutorials/first-model.md install.md deck.md; do
   [ -f "$prefix/share/doc/trireme/$page" ] || wrong "share/doc/trireme/$page is missing"
 done
 

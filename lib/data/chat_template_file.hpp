@@ -1,5 +1,5 @@
 #pragma once
-// Chat templates in TOML files. docs/finetune.md describes the format.
+// Chat templates in TOML files. docs/conversations.md describes the format.
 #include <cstddef>
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
 // HDF5 files of reference losses ("scores"), which `trireme score` writes and preference training
-// reads (docs/finetune.md). A file has the attributes `format`, `model`, `checkpoint`, `compute`,
+// reads (docs/dpo.md). A file has the attributes `format`, `model`, `checkpoint`, `compute`,
 // `context` and `xxh3_128`. The group `files` contains one group per token file, called "0", "1",
 // and so on, with the attributes `file` and `identity` and the datasets `begin`, `inputs` and
 // `loss`, which have one element per document.

@@ -1,4 +1,4 @@
-"""docs/finetune.md and docs/experts.md word for word, on small models and a tokenizer that transformers made."""
+"""The pages on fine-tuning and the tutorial on chat word for word, on small models and a tokenizer that transformers made."""
 import os
 import re
 import subprocess
@@ -36,13 +36,19 @@ def make_theirs(flavour, folder):
     tokenizer.save_pretrained(folder)
 
 
-def run_page(program, page, flavour, more):
-    """What its blocks print. `more`: words behind those of `train`."""
+FINE_TUNING = [f"docs/{name}.md" for name in ("conversations", "finetune", "adapters", "dpo", "distillation", "packing")]
+CHAT_PAGES = [f"docs/tutorials/{name}.md" for name in ("first-model", "lora-chat")]
+
+
+def run_pages(program, pages, flavour, more):
+    """What their blocks print. `more`: words behind those of `train`; without a flavour the pages make their own model."""
     work = program.work
-    make_theirs(flavour, work / "theirs")
+    if flavour:
+        make_theirs(flavour, work / "theirs")
     for name in ("build", "bin", "books"):
         (work / name).mkdir()
-    (work / "inputs").symlink_to(ROOT / "inputs")
+    for name in ("inputs", "lib"):
+        (work / name).symlink_to(ROOT / name)
     (work / "books/a.txt").write_text("\n".join(texts.lines()) * 20)
     (work / "build/trireme").write_text(f"""#!/bin/sh
 [ "$1" = train ] && set -- "$@" run.threads=1 {more}
@@ -53,9 +59,10 @@ exec "{program.build}/trireme" "$@"
         (work / name).chmod(0o755)
     environment = {**program.environment, "PATH": f"{work}/bin:{os.environ['PATH']}"}
     said = []
-    for _, language, text in blocks(page):
+    for _, language, text in (block for page in pages for block in blocks(page)):
         if language == "toml":
             (work / toml_file(text)).write_text(text)
+        if language in ("toml", "text") or text == "make build\n":
             continue
         command = [sys.executable, "-c", text] if language == "python" else ["sh", "-ec", text]
         ran = subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=300,
@@ -67,8 +74,8 @@ exec "{program.build}/trireme" "$@"
 
 def page_of_fine_tuning(program):
     # The page's rate is for models that have learnt; this one begins with nothing.
-    said = run_page(program, "docs/finetune.md", "smollm",
-                    'optimizer.lr=1e-2 && [ "$2" != mine.toml ] && set -- "$@" train.steps=2')
+    said = run_pages(program, FINE_TUNING, "smollm",
+                     'optimizer.lr=1e-2 && [ "$2" != mine.toml ] && set -- "$@" train.steps=2')
     losses = program.history("runs/tuned")["loss"]
     assert losses[-1] < 0.5 * losses[0], f"the loss went from {losses[0]} to {losses[-1]}"
     answer = next((text for text in said if text.startswith("170.")), None)
@@ -80,12 +87,20 @@ def page_of_experts(program):
     book = program.work / "book.txt"
     book.write_text("\n".join(texts.lines()) * 20)
     program("tokenize", str(book), "--output", str(program.work / "books.tokens"))
-    run_page(program, "docs/experts.md", "qwen3-moe", "optimizer.lr=1e-3")
+    run_pages(program, ["docs/experts.md"], "qwen3-moe", "optimizer.lr=1e-3")
     losses = program.history("runs/tuned_experts")["loss"]
     assert losses[-1] < losses[0] - 0.1, f"the loss went from {losses[0]} to {losses[-1]}"
     return f"loss {losses[0]:.2f} to {losses[-1]:.2f}"
 
 
+def page_of_chat(program):
+    said = run_pages(program, CHAT_PAGES, None, '&& [ "$2" = inputs/quickstart.toml ] && set -- "$@" train.steps=60')
+    answers = [text.strip() for text in said if text.startswith("170.")]
+    assert len(answers) == 2, f"it and transformers answer {said!r}"
+    return f"it and transformers answer {answers!r}"
+
+
 def cases():
     yield "fine-tuning", page_of_fine_tuning
     yield "experts over ranks", page_of_experts
+    yield "a tutorial on chat", page_of_chat

@@ -1,4 +1,4 @@
-"""The reader that docs/checkpoint.md prints, word for word: it finds the weights that went in."""
+"""The reader that docs/exchange.md prints, word for word: it finds the weights that went in."""
 import contextlib
 import io
 import re
@@ -12,9 +12,9 @@ from program import ROOT
 
 
 def printed_reader():
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/checkpoint.md").read_text(), re.M | re.S)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/exchange.md").read_text(), re.M | re.S)
     found = [text for text in blocks if '"mine.h5"' in text]
-    assert len(found) == 1, f"docs/checkpoint.md has {len(found)} blocks of Python that read mine.h5"
+    assert len(found) == 1, f"docs/exchange.md has {len(found)} blocks of Python that read mine.h5"
     return found[0]
 
 
@@ -26,7 +26,7 @@ def reads(name, program):
     program("export", "imported", "mine.h5", "--format", "hdf5")
     after = {}
     with contextlib.chdir(program.work), contextlib.redirect_stdout(io.StringIO()):
-        exec(compile(printed_reader(), "docs/checkpoint.md", "exec"), after)
+        exec(compile(printed_reader(), "docs/exchange.md", "exec"), after)
     want = names.from_hf(theirs, shape)
     assert sorted(after["weights"]) == sorted(want)
     for key, w in want.items():
