@@ -17,7 +17,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup setup-slurm setup-clang build test test-full test-builds test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check docs format install clean
+.PHONY: help run setup setup-slurm setup-clang build test test-full test-builds test-asan mutants bench predict test-hf gpu-test gpu-bench gpu-report bundle check docs format install clean
 .NOTPARALLEL:
 
 help:
@@ -46,6 +46,7 @@ help:
 	@echo 'Performance:'
 	@echo '  make bench        Measure step time, memory and throughput, and print tables'
 	@echo '  make gpu-bench    Measure the same on one NVIDIA GPU, by kernel class, with torch for comparison: 8 minutes'
+	@echo '  make gpu-report   Check new features on one NVIDIA GPU and measure them: 12 minutes; a second call resumes'
 	@echo '  make predict      Calibrate, predict step times, measure them and update docs/scale.md: half an hour on 2 cores'
 	@echo
 	@echo 'Development:'
@@ -116,6 +117,10 @@ predict: build
 gpu-bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target bench_gpu
 	@tests/bench/gpu.py $(BUILD) --record $(BUILD)/gpu_bench.json
+
+gpu-report: build
+	@cmake --build $(BUILD) -j $(JOBS) --target gpu_test bench_gpu
+	@tests/gpu/report.py $(BUILD) --record $(BUILD)/gpu_report.json
 
 bundle:
 	@BUILD=build/bundle-build PRESET=bundle ARCH=$(or $(ARCH),x86-64-v3) cmake/setup.sh

@@ -21,7 +21,7 @@ PROGRAMS = ["trireme", "tests/gpu_test", "tests/bench_gpu"]
 CUDA = "lib/libtrireme_cuda.so"  # opened by the programs where a device answers; NVIDIA's libraries are asked for by it alone
 TREE = ["inputs", "tests/gpu", "tests/bench/gpu.py", "tests/bench/torch_gpt.py", "tests/cuda/attention/h200_deviceprop.json", "README.md",
         "LICENSE", "VERSION"]
-LAUNCHERS = ["env.sh", "trireme.sh", "gpu-test.sh", "gpu-bench.sh", "mpiexec"]
+LAUNCHERS = ["env.sh", "trireme.sh", "gpu-test.sh", "gpu-bench.sh", "gpu-report.sh", "mpiexec"]
 
 # The target has its own.
 GLIBC = re.compile(r"(lib(c|m|dl|rt|pthread|resolv|util|nsl|anl)|ld-linux[-\w]*)\.so")

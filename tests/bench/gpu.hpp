@@ -15,6 +15,7 @@ struct GpuJob {
   std::int64_t batch = 64;      // samples a step
   std::int64_t microbatch = 0;  // 0: the largest that fits
   std::string recompute = "auto";
+  std::int64_t documents = 0;  // mean tokens of a document, which attention stays within; 0: off
   std::int64_t steps = 20;  // whose median counts
   std::int64_t timed = 3;   // further steps whose operations are timed
   double memory = 0;        // GiB of the device to use; 0: nearly all

@@ -41,6 +41,20 @@ void fit(const GpuJob& job, TrainerSetup& setup, TrainConfig& train) {
        static_cast<double>(most) / GiB);
 }
 
+// Documents end at random, so their lengths are distributed exponentially.
+Batch batch_of(const GpuJob& job, const ModelConfig& c, std::int64_t samples, std::uint64_t seed) {
+  auto batch = random_batch(samples, c.context, c.vocab, seed);
+  if (job.documents == 0) return batch;
+  const auto mean = static_cast<std::uint64_t>(job.documents);
+  std::int32_t start = 0;
+  for (std::int64_t i = 0; i < samples * c.context; ++i) {
+    const auto t = static_cast<std::int32_t>(i % c.context);
+    if (t == 0 || hash64(~seed, static_cast<std::uint64_t>(i)) % mean == 0) start = t;
+    batch.start_BT.push_back(start);
+  }
+  return batch;
+}
+
 class Steps {
  public:
   Steps(Trainer& trainer, std::vector<Batch> batches)
@@ -79,6 +93,7 @@ void print_step(const GpuJob& job) {
   setup.compute = compute_type(job.backend, job.dtype);
   TrainConfig train;
   train.batch = job.batch;
+  if (job.documents > 0) setup.attention = AttentionSpan::document;
   fit(job, setup, train);
   const auto& c = setup.model;
 
@@ -88,8 +103,7 @@ void print_step(const GpuJob& job) {
   trainer.store().initialize(1, job.backend.threads);
   std::vector<Batch> batches;
   for (std::int64_t m = 0; m < job.batch / train.microbatch; ++m)
-    batches.push_back(
-        random_batch(train.microbatch, c.context, c.vocab, static_cast<std::uint64_t>(m) + 1));
+    batches.push_back(batch_of(job, c, train.microbatch, static_cast<std::uint64_t>(m) + 1));
   Steps steps(trainer, std::move(batches));
   constexpr int warm_up = 3;  // the first ones choose how products are computed
   for (int i = 0; i < warm_up; ++i) steps.one();
@@ -107,6 +121,8 @@ void print_step(const GpuJob& job) {
       {"backend", backend->name()},
       {"dtype", name_of(setup.compute)},
       {"exactness", job.backend.bits == CudaBits::fast ? "fast" : "repeatable"},
+      {"documents", job.documents},
+      {"adapter_rank", c.adapter.rank},
       {"recompute", c.recompute == Recompute::none ? "none" : "block"},
       {"parameters", spec.parameter_count()},
       {"tokens", tokens},

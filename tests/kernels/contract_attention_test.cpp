@@ -75,21 +75,6 @@ struct Errors {
   double given;  // of p where lse is an input, the same for all
 };
 
-class AttentionContract : public ContractTest {
- protected:
-  Narrowed narrowed_here(const AttentionShape& s, Direction d) {
-    if (!through_cudnn(GetParam(), s, d)) return {};
-    const auto of = oracle([s](Lab& lab) {
-      lab.result("qkv", inputs(lab, s).whole, 0);
-      lab.result("do", lab.random(output_shape(s), 2), 0);
-    });
-    return narrowed(s, {of[0].values, s.tokens, s.heads + 2 * s.kv_heads, s.head_dim},
-                    {of[1].values, s.tokens, s.heads, s.head_dim});
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Backends, AttentionContract, testing::ValuesIn(tested_backends()),
-                         name_of_tested);
-
 // Lengths of a sample's documents, of which the last goes on to its end; none: causal.
 using Lengths = std::vector<std::int64_t>;
 
@@ -106,7 +91,7 @@ std::vector<std::int32_t> starts(std::int64_t T, const Lengths& lengths) {
 }
 
 // Of every sample, the lengths turned round in each second one.
-View documents(Lab& lab, const AttentionShape& s, Lengths lengths) {
+std::vector<std::int32_t> starts_of(const AttentionShape& s, Lengths lengths) {
   if (lengths.empty()) return {};
   std::vector<std::int32_t> all;
   for (std::int64_t b = 0; b < s.batch; ++b) {
@@ -114,7 +99,11 @@ View documents(Lab& lab, const AttentionShape& s, Lengths lengths) {
     all.insert(all.end(), one.begin(), one.end());
     std::ranges::reverse(lengths);
   }
-  return lab.ids(all).reshaped({s.batch, s.tokens});
+  return all;
+}
+View documents(Lab& lab, const AttentionShape& s, const Lengths& lengths) {
+  if (lengths.empty()) return {};
+  return lab.ids(starts_of(s, lengths)).reshaped({s.batch, s.tokens});
 }
 
 // Windows come with sinks.
@@ -173,11 +162,27 @@ std::string describe(const Apart& a) {
   return describe(a.shape) + (a.lengths.empty() ? "" : " documents");
 }
 
+class AttentionContract : public ContractTest {
+ protected:
+  Narrowed narrowed_here(const Apart& a) {
+    const auto& s = a.shape;
+    if (!on_tensor_cores(GetParam(), s)) return {};
+    const auto of = oracle([s](Lab& lab) {
+      lab.result("qkv", inputs(lab, s).whole, 0);
+      lab.result("do", lab.random(output_shape(s), 2), 0);
+    });
+    return narrowed(s, {of[0].values, s.tokens, s.heads + 2 * s.kv_heads, s.head_dim},
+                    {of[1].values, s.tokens, s.heads, s.head_dim}, starts_of(s, a.lengths));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionContract, testing::ValuesIn(tested_backends()),
+                         name_of_tested);
+
 // o is a mean of v with weights p that add to 1.
 TEST_P(AttentionContract, Forward) {
   for (const auto& a : all_shapes())
     compare(describe(a), [a, s = a.shape,
-                          narrow = narrowed_here(a.shape, Direction::forward)](Lab& lab) {
+                          narrow = narrowed_here(a)](Lab& lab) {
       const auto in = inputs(lab, s);
       const auto f = attend(lab, in, s, a.lengths);
       const Errors e(lab.tested, s, lab.longest_row(in.whole));
@@ -230,7 +235,7 @@ TEST_P(AttentionContract, Gradient) {
     });
     double column = 0;
     for (double x : forward[2].values) column = std::max(column, x);
-    compare(describe(apart), [=, narrow = narrowed_here(s, Direction::backward)](Lab& lab) {
+    compare(describe(apart), [=, narrow = narrowed_here(apart)](Lab& lab) {
       const View o = lab.values(output_shape(s), forward[0].values);
       const View lse = lab.wide_values({s.batch, s.heads, s.tokens}, forward[1].values);
       const View d_o = lab.random(output_shape(s), 2);
@@ -286,9 +291,9 @@ TEST_P(AttentionContract, SinkGradient) {
 // A sample has the same bits alone, and the future does not reach the past.
 TEST_P(AttentionContract, SamplesStandAlone) {
   for (const std::int64_t D : {32, 20}) {
-    // cuDNN multiplies later tokens by 0, which hides numbers only. It takes multiples of 8.
-    const bool cudnn = through_cudnn(GetParam(), {3, 77, 6, 2, D, 0.2}, Direction::forward);
-    run([D, later = cudnn ? 1e4 : std::nan("")](Lab& lab) {
+    // Tensor cores multiply later tokens by 0, which hides numbers only.
+    const bool multiplied = on_tensor_cores(GetParam(), {3, 77, 6, 2, D, 0.2});
+    run([D, later = multiplied ? 1e4 : std::nan("")](Lab& lab) {
       const AttentionShape s{3, 77, 6, 2, D, 0.2};
       AttentionShape one = s;
       one.batch = 1;
@@ -308,12 +313,12 @@ TEST_P(AttentionContract, SamplesStandAlone) {
 
 // A document has the gradient's bits of a sample that it fills, and the output's where it begins at
 // a border of tiles: sums over keys are chains in their order, but maxima are taken tile by tile.
+// Tensor cores add up tile by tile, so there the gradient has them only at such a border, too.
 TEST_P(AttentionContract, DocumentsStandAlone) {
-  if (on_device() && GetParam().compute == DType::bf16)
-    GTEST_SKIP() << "cuDNN computes what has no documents";
-  for (const std::int64_t D : {32, 20})
-    run([D](Lab& lab) {
-      const AttentionShape s{1, 300, 6, 2, D, 0.2};
+  for (const std::int64_t D : {32, 20}) {
+    const AttentionShape s{1, 300, 6, 2, D, 0.2};
+    const bool by_tiles = on_tensor_cores(GetParam(), s);
+    run([s, by_tiles](Lab& lab) {
       const Lengths lengths{64, 1, 1, 62, 65, 63, 44};
       const auto in = inputs(lab, s);
       const auto all = attend(lab, in, s, lengths);
@@ -326,21 +331,27 @@ TEST_P(AttentionContract, DocumentsStandAlone) {
         const auto part = [&](const View& v, int dim) { return lab.dense(v.slice(dim, begin, n)); };
         AttentionShape one = s;
         one.tokens = n;
+        // One document, not none, which cuDNN would compute.
+        const Lengths only = by_tiles ? Lengths{n} : Lengths{};
         const Packed alone_in(part(in.whole, 1), one);
-        const auto alone = attend(lab, alone_in, one);
-        if (begin % 64 == 0 || GetParam().name.starts_with("ref")) {
+        const auto alone = attend(lab, alone_in, one, only);
+        const bool at_border = begin % 64 == 0;
+        if (at_border || GetParam().name.starts_with("ref")) {
           ++aligned;
           EXPECT_EQ(lab.bytes(alone.o), lab.bytes(part(all.o, 1)));
           EXPECT_EQ(lab.bytes(alone.lse), lab.bytes(part(all.lse, 2)));
         }
         const View d_alone =
-            backward(lab, alone_in, part(d_o, 1), part(all.o, 1), part(all.lse, 2), one);
-        EXPECT_EQ(lab.bytes(d_alone), lab.bytes(part(dqkv, 1)));
+            backward(lab, alone_in, part(d_o, 1), part(all.o, 1), part(all.lse, 2), one, only);
+        if (at_border || !by_tiles) {
+          EXPECT_EQ(lab.bytes(d_alone), lab.bytes(part(dqkv, 1)));
+        }
         begin += n;
       }
       EXPECT_EQ(begin, s.tokens);
       EXPECT_GE(aligned, 4);
     });
+  }
 }
 
 // Scores far beyond the range of exp.

@@ -1,5 +1,6 @@
 #pragma once
-// Attention that rounds to bf16 between its products, as cuDNN's does: where, and by how much.
+// Attention that rounds to bf16 between its products, as that on tensor cores does: where, and by
+// how much.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,15 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/attention/sdpa_plan.hpp"
 #include "tests/support/contract.hpp"
 
 namespace trireme {
 
-// Is it cuDNN that computes this?
-inline bool through_cudnn(const Tested& t, const AttentionShape& s, Direction d) {
-  return t.name.starts_with("cuda") && cuda_libraries().find("frontend") != std::string::npos &&
-         cuda::sdpa_supports(s, t.compute, d);
+// Do tensor cores compute this, through cuDNN or by a kernel of our own?
+inline bool on_tensor_cores(const Tested& t, const AttentionShape& s) {
+  return t.name.starts_with("cuda") && t.compute == DType::bf16 && s.head_dim % 8 == 0;
 }
 
 // What a result may be off more where weights p and gradients ds of scores are rounded to bf16 for
@@ -34,8 +33,9 @@ struct DenseRows {
   }
 };
 
-// From q, k and v that stand packed, and do.
-inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const DenseRows& d_o) {
+// From q, k and v that stand packed, and do. start_BT is empty without documents.
+inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const DenseRows& d_o,
+                         const std::vector<std::int32_t>& start_BT) {
   const auto T = s.tokens, H = s.heads, G = s.kv_heads, D = s.head_dim, group = H / G;
   const auto dot = [D](const double* a, const double* b) {
     return std::inner_product(a, a + D, b, 0.0);
@@ -49,7 +49,7 @@ inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const De
     to = std::max(to, std::ranges::max(v));
   };
   const auto size = static_cast<std::size_t>(T * D);
-  std::vector<double> p(static_cast<std::size_t>(T)), dp(p);
+  std::vector<double> p(static_cast<std::size_t>(T)), dp(p), slope(p);
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < G; ++g) {
       std::vector<double> dk(size), dv(size);
@@ -58,11 +58,19 @@ inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const De
         for (std::int64_t t = 0; t < T; ++t) {
           double sum = 0, delta = 0, largest = -std::numeric_limits<double>::infinity();
           const auto keys = static_cast<std::size_t>(t) + 1;
+          const std::int64_t document =
+              start_BT.empty() ? 0 : start_BT[static_cast<std::size_t>(b * T + t)];
           const auto first = static_cast<std::size_t>(
-              s.window > 0 ? std::max<std::int64_t>(0, t + 1 - s.window) : 0);
+              std::max(document, s.window > 0 ? t + 1 - s.window : std::int64_t{0}));
           for (auto j = first; j < keys; ++j) {
             const auto at = static_cast<std::int64_t>(j);
             p[j] = s.scale * dot(qkv.at(b, t, h), qkv.at(b, at, H + g));
+            slope[j] = 1;
+            if (s.softcap > 0) {
+              const double part = std::tanh(p[j] / s.softcap);
+              p[j] = s.softcap * part;
+              slope[j] = 1 - part * part;
+            }
             dp[j] = dot(d_o.at(b, t, h), qkv.at(b, at, H + G + g));
             largest = std::max(largest, p[j]);
           }
@@ -70,7 +78,7 @@ inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const De
           for (auto j = first; j < keys; ++j) delta += (p[j] /= sum) * dp[j];
           for (auto j = first; j < keys; ++j) {
             const auto at = static_cast<std::int64_t>(j);
-            const double ds = s.scale * p[j] * (dp[j] - delta);
+            const double ds = s.scale * slope[j] * p[j] * (dp[j] - delta);
             add(o, t, p[j], qkv.at(b, at, H + G + g));
             add(dv, at, p[j], d_o.at(b, t, h));
             add(dq, t, ds, qkv.at(b, at, H + g));

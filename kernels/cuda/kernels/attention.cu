@@ -10,14 +10,6 @@ namespace {
 
 constexpr float lowest = -3.402823466e38F;
 
-template <class T>
-struct AttentionResults {
-  Heads<T> o;
-  RowNumbers<float> lse;
-  float* state;
-  Piece piece;
-};
-
 // What a query's keys so far give: sum / total, and the log of total e^most.
 struct KnownRow {
   float most, total, sum[lane_dims];
@@ -114,11 +106,6 @@ __global__ void __launch_bounds__(attention_threads)
   put_row(to, s, t, row);
 }
 
-template <class T>
-AttentionResults<T> results_of(const kernel::Attention& o) {
-  return {heads<T>(o.o_BTHD), row_numbers(o.lse_BHT), reinterpret_cast<float*>(o.state.data),
-          o.piece};
-}
 dim3 grid_of(const AttentionDims& s) {
   return {blocks_for(s.tokens, attention_warps), blocks_for(s.batch * s.heads, 1, most_along_y)};
 }
@@ -127,7 +114,7 @@ dim3 grid_of(const AttentionDims& s) {
 
 void attend(const kernel::Attention& o, Stream stream) {
   const auto s = dims_of(o.shape);
-  if (s.batch * s.heads * s.tokens == 0) return;
+  if (s.batch * s.heads * s.tokens == 0 || attend_with_mma(o, stream)) return;
   const auto bytes = tile_bytes(2, 1, s.head_dim);
   with_type(o.q_BTHD.dtype, [&]<class T>(T) {
     with_scores(s, [&](auto kind) {

@@ -10,30 +10,38 @@
 namespace trireme::cuda {
 namespace {
 
-// Operands of T, dk and dv of S.
-template <class T, class S>
-struct AttentionGradients {
-  Heads<T> dq;
-  Heads<S> dk, dv;
-  Heads<const T> d_o;
-  RowNumbers<const float> lse;
-  float* delta_BHT;  // scratch
-  float* state;      // sums of dq between pieces of keys
-  Piece piece;
-  Accumulate how;  // of dk and dv
-};
+// One row for each `lanes` lanes, a power of two, in packs of N elements. Rows are numbered as they
+// lie in memory: heads of a token, then tokens.
+template <int N, class T>
+__global__ void __launch_bounds__(attention_threads, 2)
+    delta_rows(float* delta_BHT, Heads<const T> d_o, Heads<const T> o, AttentionDims s, int lanes) {
+  const auto thread = static_cast<std::int64_t>(blockIdx.x) * attention_threads + threadIdx.x;
+  const auto row = thread / lanes, h = row % s.heads, token = row / s.heads;
+  const auto t = token % s.tokens, b = token / s.tokens;
+  float sum = 0;
+  if (b < s.batch) {
+    const T *const d_row = row_of(d_o, b, t, h), *const o_row = row_of(o, b, t, h);
+    for (auto d = thread % lanes * N; d < s.head_dim; d += lanes * N) {
+      const auto x = load<N>(d_row + d), y = load<N>(o_row + d);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum += x.v[i] * y.v[i];
+    }
+  }
+  for (int lane = lanes / 2; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffU, sum, lane);
+  if (b < s.batch && thread % lanes == 0) delta_BHT[(b * s.heads + h) * s.tokens + t] = sum;
+}
 
 template <class T>
-__global__ void __launch_bounds__(attention_threads, 2)
-    delta_rows(float* delta_BHT, Heads<const T> d_o, Heads<const T> o, AttentionDims s) {
-  const auto t = static_cast<std::int64_t>(blockIdx.x) * attention_warps + warp_of();
-  const auto h = blockIdx.y % s.heads, b = blockIdx.y / s.heads;
-  if (t >= s.tokens) return;
-  const T *const d_row = row_of(d_o, b, t, h), *const row = row_of(o, b, t, h);
-  float sum = 0;
-  for (int d = lane_of(); d < s.head_dim; d += warp) sum += widen(d_row[d]) * widen(row[d]);
-  sum = warp_sum(sum);
-  if (lane_of() == 0) delta_BHT[blockIdx.y * s.tokens + t] = sum;
+void put_deltas(float* delta_BHT, const kernel::AttentionGrad& o, const AttentionDims& s,
+                Stream stream) {
+  const auto d_o = heads<T>(o.do_BTHD), out = heads<T>(o.o_BTHD);
+  with_packs<pack_of<T>>(rows_in_packs({o.do_BTHD, o.o_BTHD}), [&](auto N) {
+    int lanes = 1;
+    while (lanes < warp && lanes * N.value < s.head_dim) lanes *= 2;
+    const auto rows = s.batch * s.tokens * s.heads;
+    start("attention_grad", delta_rows<N.value, T>, blocks_for(rows * lanes, attention_threads),
+          attention_threads, 0, stream, delta_BHT, d_o, out, s, lanes);
+  });
 }
 
 // Three blocks on a processor: the compiler otherwise takes registers for two.
@@ -135,17 +143,9 @@ void attend_as(const kernel::AttentionGrad& o, Stream stream) {
   const dim3 by_key(blocks_for(s.keys, attention_warps),
                     blocks_for(s.batch * s.kv_heads, 1, most_along_y));
   const char* const name = "attention_grad";
-  const AttentionGradients<T, S> a{.dq = heads<T>(o.dq_BTHD),
-                                   .dk = heads<S>(o.dk_BTGD),
-                                   .dv = heads<S>(o.dv_BTGD),
-                                   .d_o = heads<T>(o.do_BTHD),
-                                   .lse = row_numbers(o.lse_BHT),
-                                   .delta_BHT = reinterpret_cast<float*>(o.workspace.data),
-                                   .state = reinterpret_cast<float*>(o.state.data),
-                                   .piece = o.piece,
-                                   .how = o.keys};
-  start(name, delta_rows<T>, by_query, attention_threads, 0, stream, a.delta_BHT, a.d_o,
-        heads<T>(o.o_BTHD), s);
+  const auto a = gradients_of<T, S>(o);
+  put_deltas<T>(a.delta_BHT, o, s, stream);
+  if (attend_with_mma(o, stream)) return;
   with_scores(s, [&](auto kind) {
     start(name, query_grad<kind.value, T, S>, by_query, attention_threads, bytes, stream, a, in);
     start(name, key_grad<kind.value, T, S>, by_key, attention_threads, bytes, stream, a, in);

@@ -36,6 +36,45 @@ AttentionInputs<T> inputs_of(const O& o) {
           dims_of(o.shape)};
 }
 
+// Where the results of the forward pass go. `state` is what earlier pieces of keys came to.
+template <class T>
+struct AttentionResults {
+  Heads<T> o;
+  RowNumbers<float> lse;
+  float* state;
+  Piece piece;
+};
+template <class T>
+AttentionResults<T> results_of(const kernel::Attention& o) {
+  return {heads<T>(o.o_BTHD), row_numbers(o.lse_BHT), reinterpret_cast<float*>(o.state.data),
+          o.piece};
+}
+
+// Operands of the backward pass in T, besides its AttentionInputs; dk and dv in S.
+template <class T, class S>
+struct AttentionGradients {
+  Heads<T> dq;
+  Heads<S> dk, dv;
+  Heads<const T> d_o;
+  RowNumbers<const float> lse;
+  float* delta_BHT;  // scratch
+  float* state;      // sums of dq between pieces of keys
+  Piece piece;
+  Accumulate how;  // of dk and dv
+};
+template <class T, class S>
+AttentionGradients<T, S> gradients_of(const kernel::AttentionGrad& o) {
+  return {.dq = heads<T>(o.dq_BTHD),
+          .dk = heads<S>(o.dk_BTGD),
+          .dv = heads<S>(o.dv_BTGD),
+          .d_o = heads<T>(o.do_BTHD),
+          .lse = row_numbers(o.lse_BHT),
+          .delta_BHT = reinterpret_cast<float*>(o.workspace.data),
+          .state = reinterpret_cast<float*>(o.state.data),
+          .piece = o.piece,
+          .how = o.keys};
+}
+
 inline constexpr int attention_warps = 8;
 inline constexpr int attention_threads = attention_warps * warp;
 // The most dims of a row that one lane holds.
@@ -78,6 +117,24 @@ __device__ Range keys_of(const AttentionInputs<T>& a, std::int64_t b, std::int64
   const auto& s = a.dims;
   const auto own = t + s.ahead;
   return {max(max(own + 1 - s.window, a.start(b, t)), std::int64_t{0}), min(own + 1, s.keys)};
+}
+
+// Returns the end of the queries of sample b that see any of the keys up to `last`. Later documents
+// begin behind it.
+template <class T>
+__device__ std::int64_t queries_end(const AttentionInputs<T>& a, std::int64_t b,
+                                    std::int64_t last) {
+  const auto& s = a.dims;
+  auto begin = std::int64_t{0}, end = max(min(last - s.ahead + s.window, s.tokens), begin);
+  if (!a.start.data) return end;
+  while (begin < end) {
+    const auto t = (begin + end) / 2;
+    if (a.start(b, t) <= last)
+      begin = t + 1;
+    else
+      end = t;
+  }
+  return end;
 }
 
 // Returns the first key of the first tile that query t sees. Later queries see no earlier tile.

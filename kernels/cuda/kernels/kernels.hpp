@@ -48,6 +48,11 @@ void run(const kernel::SinkGrad&, const OnStream&);
 // or more than 65,535 samples x heads.
 void attend(const kernel::Attention&, Stream);
 void attend(const kernel::AttentionGrad&, Stream);
+// Compute the same on tensor cores, in bf16 for heads of up to 128 dims, a multiple of 8. Return
+// false, without doing anything, for other calls and for rows that are not aligned to 16 bytes. The
+// backward pass must find do.o of each query in its workspace.
+bool attend_with_mma(const kernel::Attention&, Stream);
+bool attend_with_mma(const kernel::AttentionGrad&, Stream);
 // Joins attention to one piece of keys with the earlier pieces. o and lse are the result for this
 // piece alone; each query must see one of its keys. The joined result is written to the state or,
 // with the last piece, to the operation's results.

@@ -1,5 +1,8 @@
 #include "kernels/cuda/kernels/views.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "lib/base/error.hpp"
 
 namespace trireme::cuda {
@@ -25,6 +28,25 @@ void check_experts(std::int64_t experts) {
   constexpr std::int64_t most = 14336;
   require(experts <= most, "a router on a GPU chooses among at most {} experts, not {}", most,
           experts);
+}
+
+bool rows_in_packs(std::initializer_list<ConstView> views) {
+  return std::ranges::all_of(views, [](const ConstView& v) {
+    const auto pack = static_cast<std::int64_t>(16 / bytes_of(v.dtype));
+    bool whole = reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0 && v.extent[3] % pack == 0;
+    for (std::size_t d = 0; d < 3; ++d)
+      whole = whole && (v.extent[d] == 1 || v.stride[d] % pack == 0);
+    return whole;
+  });
+}
+
+bool mma_takes(const AttentionShape& s, std::initializer_list<ConstView> operands) {
+  constexpr std::int64_t most_tokens = std::int64_t{1} << 28;
+  return s.head_dim <= widest_mma_head &&
+         std::max({s.tokens, s.keys(), std::abs(s.query_at - s.key_at)}) <= most_tokens &&
+         std::ranges::all_of(operands,
+                             [](const ConstView& v) { return v.dtype == DType::bf16; }) &&
+         rows_in_packs(operands);
 }
 
 AttentionDims dims_of(const AttentionShape& s) {

@@ -1,6 +1,8 @@
 #pragma once
 // Conversion of views to the arguments of device kernels. An absent view becomes a null pointer.
 // The checks that format error messages are in views.cpp because nvcc does not compile fmt.
+#include <initializer_list>
+
 #include "kernels/cuda/kernels/kernels.hpp"
 
 namespace trireme::cuda {
@@ -37,7 +39,7 @@ T* scratch(const O& o, const OnStream& on, std::size_t bytes) {
 void check_width(std::int64_t);    // throws Error above the widest norm
 void check_experts(std::int64_t);  // throws Error above the most experts of a router
 
-inline constexpr std::int64_t widest_head = 256;
+inline constexpr std::int64_t widest_head = 256, widest_mma_head = 128;
 
 // Sizes of an attention call, as kernels receive them.
 struct AttentionDims {
@@ -50,6 +52,13 @@ struct AttentionDims {
 };
 // Converts a shape. Throws Error if the head dim or the number of samples x heads is too large.
 AttentionDims dims_of(const AttentionShape&);
+
+// Returns true if every row of these [B, T, heads, D] views is aligned to 16 bytes and consists of
+// whole packs of them.
+bool rows_in_packs(std::initializer_list<ConstView>);
+// Returns true if tensor cores take this shape and these [B, T, heads, D] operands: bf16, up to 128
+// dims, rows_in_packs(), and up to 2^28 tokens.
+bool mma_takes(const AttentionShape&, std::initializer_list<ConstView>);
 
 // Pointer and strides, in elements, of a [B, T, H, D] view whose last dim is dense.
 template <class T>

@@ -13,6 +13,7 @@
 
 #include "lib/base/error.hpp"
 #include "tests/cuda/simulated/chance.hpp"
+#include "tests/cuda/simulated/copies.hpp"
 
 // Keeps where this stack ends in *from, with the registers that belong to the caller, and goes on
 // where `to` was kept. swapcontext would ask the kernel for the signal mask each time.
@@ -55,10 +56,13 @@ struct Lane {
   Where where;
   unsigned mask = 0;
   std::uint64_t brought = 0;
+  unsigned meetings = 0;  // with bytes
 };
 struct Warp {
   std::vector<Lane> lanes;
   std::vector<std::uint64_t> given;  // by lane, at the last meeting
+  // By lane, of this meeting and of the last one, which some lanes may still read.
+  std::vector<std::byte> brought[2];
 };
 
 // A stack on which `work` begins when it is switched to first.
@@ -311,6 +315,18 @@ unsigned vote(unsigned mask, bool brought, const Where& where) {
   return bits;
 }
 
+const std::byte* meet_with(const void* brought, std::size_t bytes, const Where& where) {
+  auto& e = engine;
+  auto& w = e.warp_now();
+  auto& lane = e.lane();
+  const auto number = static_cast<std::size_t>(&lane - w.lanes.data());
+  auto& all = w.brought[lane.meetings++ % 2];
+  all.resize(warp * most_brought);
+  std::memcpy(all.data() + number * most_brought, brought, bytes);
+  meet(0xffffffffU, 0, where);
+  return all.data();
+}
+
 static std::uint64_t last_blocks = std::numeric_limits<std::uint64_t>::max();
 LastBlocks::LastBlocks(std::uint64_t n) {
   last_blocks = n;
@@ -342,6 +358,7 @@ void run_grid(dim3 blocks, dim3 threads, std::size_t shared_bytes,
                      static_cast<unsigned>(row / blocks.y)};
     std::ranges::fill(shared, std::nanf(""));  // what nobody wrote is no number
     e.run(threads, thread);
+    require(forget_copies() == 0, "a block ended before its copies to shared memory arrived");
   }
 }
 

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Checks what is new on a GPU and measures it, within minutes: report.py BUILD --record FILE
+
+BUILD is a build folder or an unpacked bundle. The parts run in the order of what they tell. FILE, in JSON, has the result of each
+part as soon as it ends; a second call with the same FILE runs only the parts that did not pass. Ends with the tables of
+docs/gpu.md, which --replay FILE prints alone.
+
+  report.py BUILD --list                  names the parts
+  report.py BUILD --only contract         runs one part; may be given again
+  report.py BUILD --backend host --tiny   runs the same commands with tiny shapes on the CPU: a trial of this script
+"""
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import checks
+from machine import Failed, Machine, Skipped
+from report_parts import DEVICE_PARTS, RATES, features, parity, rate
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("build", nargs="?", type=Path)
+    p.add_argument("--record", type=Path, help="the file with the results")
+    p.add_argument("--replay", type=Path, metavar="FILE", help="print the tables of this file")
+    p.add_argument("--only", action="append", metavar="NAME")
+    p.add_argument("--list", action="store_true")
+    p.add_argument("--backend", default="cuda", choices=["cuda", "host", "fenced"])
+    p.add_argument("--tiny", action="store_true")
+    p.add_argument("--limit", type=float, default=720, metavar="SECONDS", help="for all parts together")
+    p.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
+    return p.parse_args()
+
+
+def parts_of(machine, tiny):
+    """name -> (seconds it may take, function that returns a JSON value)"""
+    parts = {
+        "device": (30, lambda: machine.devices()[1].splitlines()),
+        "contract": (100, lambda: checks.said(machine.gtest(checks.contract(machine), 100, 8))),
+        "features": (120, lambda: features(machine)),
+        **{name: (100, lambda ranks=ranks: parity(machine, ranks)) for name, ranks in DEVICE_PARTS.items()},
+    }
+    for name, model in RATES.items():
+        parts[f"rate of {name}"] = (90, lambda model=model: rate(machine, model, tiny))
+    return parts
+
+
+class Record:
+    def __init__(self, file):
+        self.file = file
+        self.parts = json.loads(file.read_text()) if file and file.is_file() else {}
+
+    def passed(self, name):
+        return self.parts.get(name, {}).get("ending") == "ok"
+
+    def add(self, name, ending, seconds, result):
+        self.parts[name] = {"ending": ending, "seconds": round(seconds, 1), "result": result}
+        if self.file:
+            fresh = self.file.with_suffix(".new")
+            fresh.write_text(json.dumps(self.parts, indent=1) + "\n")
+            fresh.replace(self.file)
+
+
+def perform(name, seconds, function, record, machine):
+    begin = time.monotonic()
+    if begin + 5 > machine.end:
+        print(f"left out {name}: --limit is over", flush=True)
+        return "left out"
+    try:
+        ending, result = "ok", function()
+    except Skipped as e:
+        ending, result = "skipped", str(e)
+    except Failed as e:
+        ending, result = "FAILED", str(e)
+    except Exception as e:  # a file that is not there, a text that does not parse
+        ending, result = "FAILED", f"{type(e).__name__}: {e}"
+    took = time.monotonic() - begin
+    record.add(name, ending, took, result)
+    print(f"{ending:8} {name} ({took:.1f} s): {result if isinstance(result, str) else json.dumps(result)[:1500]}", flush=True)
+    return ending
+
+
+def print_tables(parts):
+    print("\n| check | result | s |\n|---|---|---|")
+    for name, part in parts.items():
+        if not name.startswith("rate of "):
+            result = part["result"]
+            text = result if isinstance(result, str) else "; ".join(map(str, result))
+            print(f"| {name} | {part['ending']}: {' '.join(text.split())[:300]} | {part['seconds']} |")
+    print("\n| model | ms per step | tokens/s | TFLOP/s | GPU memory, GiB | most time in |\n|---|---|---|---|---|---|")
+    for name, part in parts.items():
+        if not name.startswith("rate of "):
+            continue
+        r = part["result"]
+        if part["ending"] != "ok":
+            print(f"| {name[8:]} | {part['ending']}: {' '.join(str(r).split())[:200]} | | | | |")
+            continue
+        most = sorted(r.get("classes", []), key=lambda k: -k["ms"])[:4]
+        print(f"| {name[8:]} | {r['step_ms']:.1f} | {r['tokens_per_s']:,.0f} | {r['tflops']:.0f} | {r['reserved_GiB']:.1f} | "
+              + ", ".join(f"{k['name']} {k['ms']:.1f}" for k in most) + " |")
+
+
+def main():
+    a = arguments()
+    if a.replay:
+        print_tables(json.loads(a.replay.read_text()))
+        return 0
+    work = Path(tempfile.mkdtemp(prefix="trireme-gpu-report-"))
+    try:
+        machine = Machine(a.build, a.backend, work, a.limit, a.patience)
+        parts = parts_of(machine, a.tiny)
+        if a.list:
+            print("\n".join(parts))
+            return 0
+        if unknown := [n for n in a.only or [] if n not in parts]:
+            print(f"gpu-report: no part is named {unknown[0]}; they are {', '.join(parts)}")
+            return 2
+        if a.backend == "cuda" and machine.devices()[0] == 0:
+            print(f"gpu-report: no device answers: {machine.devices()[1].splitlines()[-1]}")
+            return 1
+        record = Record(a.record)
+        begin = time.monotonic()
+        endings = [perform(name, seconds, function, record, machine) for name, (seconds, function) in parts.items()
+                   if (not a.only or name in a.only) and not record.passed(name)]
+        print_tables(record.parts)
+        bad = sum(e in ("FAILED", "left out") for e in endings)
+        print(f"gpu-report: {endings.count('ok')} passed, {endings.count('FAILED')} failed, {endings.count('left out')} left out "
+              f"in {time.monotonic() - begin:.0f} s")
+        return 1 if bad else 0
+    except Failed as e:
+        print(f"gpu-report: {e}")
+        return 1
+    finally:
+        shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""What report.py runs: features against the host, grids against one rank, and rates."""
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+from checks import F32, F32_BOUND, furthest, losses, relative
+from machine import Failed
+
+STEPS = 10
+LLAMA = ["model.norm=rms", "model.positions=rotary", "model.kv_heads=2", "model.activation=swiglu", "model.bias=false"]
+# Overrides of the quick start's deck.
+FEATURES = {
+    "documents": ["data.attention=document"],
+    "documents in windows": [*LLAMA, "data.attention=document", "model.window=24"],
+    "grouped heads": [*LLAMA, "model.qk_norm=true"],
+    "windows and sinks": [*LLAMA, "model.window=24", "model.attention_sinks=true"],
+    "soft caps": [*LLAMA, "model.attention_softcap=20", "model.logit_softcap=30"],
+    "experts": [*LLAMA, "model.experts=4", "model.experts_per_token=2", "model.expert_width=64"],
+    "experts with a bias": [*LLAMA, "model.experts=4", "model.experts_per_token=2", "model.router=sigmoid", "train.balance=bias"],
+    "offload": ["model.recompute=block", "model.offload=inputs"],
+    "chunks of tokens": ["model.chunk_tokens=32", "model.dropout=0.1"],
+}
+PAIRS = 64
+
+# Options of bench_gpu's step.
+RATES = {
+    "124M": "--model gpt2-124M --batch 64 --microbatch 64 --steps 10",
+    "124M, documents of 512": "--model gpt2-124M --batch 64 --microbatch 64 --steps 4 --timed 1 --documents 512",
+    "Llama 3 8B, LoRA on bf16": "--model llama-3-8B --context 4096 --batch 4 --steps 4 --adapter 16 --base bf16",
+    "Llama 3 8B, LoRA on nf4": "--model llama-3-8B --context 4096 --batch 4 --steps 4 --adapter 16 --base nf4",
+    "OLMoE 1B-7B, 6 of 16 layers": "--model olmoe-1B-7B --layers 6 --batch 8 --steps 5",
+    "Qwen3 30B-A3B, 3 of 48 layers": "--model qwen3-30B-A3B --layers 3 --context 4096 --batch 8 --steps 5",
+}
+TINY = "--layers 2 --width 64 --heads 2 --vocab 256 --context 32 --batch 4 --microbatch 2 --steps 2"
+
+# Cases of tests/parallel on this many ranks, which share the device.
+DEVICE_PARTS = {"features on one rank": 1, "features on 2 ranks": 2, "features on 4 ranks": 4}
+
+
+def parity(machine, ranks):
+    cases = "Parity.OfAFewSettingsOnTheChosenBackend" + (":Sequence.PiecesOfKeysOnTheChosenBackend" if ranks > 1 else "")
+    return f"{machine.parallel(ranks, cases, 100)} tests"
+
+
+def with_files(machine):
+    """Overrides of features that need pairs, or a trained model."""
+    pairs = machine.work / "pairs.jsonl"
+    with open(pairs, "w") as file:
+        for i in range(PAIRS):
+            file.write(json.dumps({"prompt": f"{i} + 1 is", "chosen": f" {i + 1}, of course", "rejected": f" {i * 7 % 50} or so"}) + "\n")
+    tokens = machine.work / "pairs.tokens"
+    machine.run([machine.trireme, "tokenize", str(pairs), "--preference", "-o", str(tokens)], 60)
+    trained = machine.train("trained", *F32, "train.steps=5", backend="host")
+    adapters = [f"model.init_from={trained}", "adapter.rank=4"]
+    return {
+        "adapters": adapters,
+        "adapters on bf16": [*adapters, "adapter.base=bf16"],
+        "adapters on nf4": [*adapters, "adapter.base=nf4", "adapter.dropout=0.1"],
+        "preferences": [*adapters, "train.objective=dpo", f"data.path={tokens}", "data.packing=documents", "data.attention=document"],
+        "distillation": ["train.objective=distill", f"distill.teacher={trained}"],
+    }
+
+
+def features(machine):
+    """Losses of each feature in f32 against host, in units of the bound of 2e-6."""
+    def one(item):
+        name, overrides = item
+        try:
+            want, got = (losses(machine.train(f"{name}, {where}", *F32, f"train.steps={STEPS}", "run.threads=2", *overrides, backend=backend))
+                         for where, backend in (("host", "host"), ("device", machine.backend)))
+            return name, round(furthest(got, want, relative(want), name), 3)
+        except Failed as e:
+            return name, str(e)
+
+    with ThreadPoolExecutor(4) as pool:
+        results = dict(pool.map(one, {**FEATURES, **with_files(machine)}.items()))
+    if bad := {name: text for name, text in results.items() if isinstance(text, str)}:
+        raise Failed("\n".join([*bad.values(), f"others, in units of {F32_BOUND:g}: {[r for r in results.items() if r[0] not in bad]}"]))
+    return [f"{name} {off}" for name, off in results.items()]
+
+
+def rate(machine, options, tiny):
+    places = [machine.build / "tests/bench_gpu", machine.build / "bench_gpu"]
+    program = next((str(p) for p in places if p.is_file()), None)
+    if not program:
+        raise Failed(f"bench_gpu is not in {machine.build}: build the target bench_gpu")
+    command = [program, "step", "--backend", machine.backend, *options.split(), *(TINY.split() if tiny else [])]
+    return json.loads(machine.run(command, 90).strip().splitlines()[-1])
