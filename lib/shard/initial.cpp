@@ -73,9 +73,10 @@ double normal(std::uint64_t key, std::int64_t element) {
 }
 
 template <class T>
-static void fill_normal(std::vector<T>& out, std::int64_t first, std::uint64_t key, double mean,
-                        double std, int threads) {
+void fill_normal(std::span<T> out, std::int64_t first, std::uint64_t key, double mean, double std,
+                 int threads) {
   const auto n = static_cast<std::int64_t>(out.size());
+  if (n < 1 << 14) threads = 1;
   const auto work = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       out[static_cast<std::size_t>(i)] = static_cast<T>(mean + std * normal(key, first + i));
@@ -85,6 +86,8 @@ static void fill_normal(std::vector<T>& out, std::int64_t first, std::uint64_t k
     others.emplace_back(work, n * t / threads, n * (t + 1) / threads);
   work(0, n / threads);
 }
+template void fill_normal(std::span<float>, std::int64_t, std::uint64_t, double, double, int);
+template void fill_normal(std::span<double>, std::int64_t, std::uint64_t, double, double, int);
 
 template <class T>
 static void upload_chunks(Backend& b, View v, std::int64_t first, std::uint64_t key, double mean,
@@ -95,7 +98,7 @@ static void upload_chunks(Backend& b, View v, std::int64_t first, std::uint64_t 
   for (std::int64_t begin = 0; begin < v.count(); begin += chunk) {
     const auto n = std::min(chunk, v.count() - begin);
     values.resize(static_cast<std::size_t>(n));
-    fill_normal(values, first + begin, key, mean, std, n >= 1 << 14 ? threads : 1);
+    fill_normal(std::span(values), first + begin, key, mean, std, threads);
     b.upload(Queue::compute, flat.slice(0, begin, n), std::as_bytes(std::span(values)));
   }
 }

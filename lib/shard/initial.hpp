@@ -2,6 +2,7 @@
 // Random initial weights. Element e of a parameter is mean + std * normal(key, e), so its value
 // does not depend on how the parameter is divided among ranks.
 #include <cstdint>
+#include <span>
 
 #include "kernels/backend.hpp"
 
@@ -11,6 +12,12 @@ namespace trireme {
 // distribution function (Wichura 1988, AS 241) to a 53-bit uniform number. The relative error is at
 // most 1e-15.
 double normal(std::uint64_t key, std::int64_t element);
+
+// Fills `out` with elements [first, first + size) of the parameter with random stream `key`, on up
+// to `threads` threads. T is float or double.
+template <class T>
+void fill_normal(std::span<T> out, std::int64_t first, std::uint64_t key, double mean, double std,
+                 int threads);
 
 // Fills a dense view with elements [first, first + count) of the parameter with random stream
 // `key`. The view's type is f32 or f64. Numbers are made on the host by `threads` threads and then

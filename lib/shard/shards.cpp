@@ -190,7 +190,7 @@ void Shards::refresh() {
 
 // What is kept in another type than the master's, in whole records.
 template <class Master>
-void Shards::initialize_pieces(ParamId p, std::uint64_t seed) {
+void Shards::initialize_pieces(ParamId p, std::uint64_t seed, int threads) {
   constexpr std::int64_t most = nf4::weights << 6;
   const auto& spec = spec_.params[p.index()];
   const auto mine = own(p);
@@ -198,9 +198,7 @@ void Shards::initialize_pieces(ParamId p, std::uint64_t seed) {
   std::vector<Master> x;
   for (auto begin = mine.begin; begin < mine.end; begin += most) {
     x.resize(static_cast<std::size_t>(std::min(most, mine.end - begin)));
-    for (std::size_t i = 0; i < x.size(); ++i)
-      x[i] = static_cast<Master>(spec.init_mean +
-                                 spec.init_std * normal(key, begin + static_cast<std::int64_t>(i)));
+    fill_normal(std::span(x), begin, key, spec.init_mean, spec.init_std, threads);
     write(p, weights_array, begin, std::as_bytes(std::span(x)));
   }
 }
@@ -210,8 +208,8 @@ void Shards::initialize_weights(ParamId p, std::uint64_t seed, int threads) {
   const auto mine = own(p);
   if (mine.count() == 0) return;
   const auto pieces = [&] {
-    return master() == DType::f64 ? initialize_pieces<double>(p, seed)
-                                  : initialize_pieces<float>(p, seed);
+    return master() == DType::f64 ? initialize_pieces<double>(p, seed, threads)
+                                  : initialize_pieces<float>(p, seed, threads);
   };
   if (in_records(p)) return pieces();
   const View weights = view_of(p, weights_array, mine.begin, mine.count());

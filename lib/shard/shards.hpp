@@ -99,7 +99,7 @@ class Shards {
   Tensor zeros(std::int64_t, DType, Kind) const;
   void initialize_weights(ParamId, std::uint64_t seed, int threads);
   template <class Master>
-  void initialize_pieces(ParamId, std::uint64_t seed);
+  void initialize_pieces(ParamId, std::uint64_t seed, int threads);
   // Returns the records that contain the given elements of a parameter stored in records.
   View records_of(ParamId, std::int64_t first, std::int64_t count) const;
   View view_of(ParamId, std::string_view array, std::int64_t first, std::int64_t count) const;

@@ -121,10 +121,10 @@ class Machine:
             raise Failed(f"there is no case {which}")
         return passed, skipped
 
-    def parallel(self, ranks, which, limit):
-        """Cases of tests/parallel; but for those between devices, all ranks are on the first one."""
+    def parallel(self, ranks, which, limit, draw="all"):
+        """Cases of tests/parallel; but for those between devices, all ranks are on the first one. `draw` is as in draw.hpp."""
         env = {"TRIREME_TEST_BACKEND": self.backend, "TRIREME_HANG_LIMIT": str(round(limit * self.patience)), "OMP_NUM_THREADS": "1",
-               "TRIREME_DRAW": "all"}
+               "TRIREME_DRAW": draw}
         command = self.ranks(ranks, [self.program(), f"--gtest_filter={which}"])
         out = self.run(command, limit, env)
         passed = number(r"\[  PASSED  \] (\d+) test", out)

@@ -38,7 +38,8 @@ DEVICE_PARTS = {"features on one rank": 1, "features on 2 ranks": 2, "features o
 
 def parity(machine, ranks):
     cases = "Parity.OfAFewSettingsOnTheChosenBackend" + (":Sequence.PiecesOfKeysOnTheChosenBackend" if ranks > 1 else "")
-    return f"{machine.parallel(ranks, cases, 100)} tests"
+    draw = "all" if ranks < 4 else "some"  # ranks that share a device wait for each other
+    return f"{machine.parallel(ranks, cases, 100, draw)} tests"
 
 
 def with_files(machine):
@@ -84,4 +85,4 @@ def rate(machine, options, tiny):
     if not program:
         raise Failed(f"bench_gpu is not in {machine.build}: build the target bench_gpu")
     command = [program, "step", "--backend", machine.backend, *options.split(), *(TINY.split() if tiny else [])]
-    return json.loads(machine.run(command, 90).strip().splitlines()[-1])
+    return json.loads(machine.run(command, 100).strip().splitlines()[-1])

@@ -137,11 +137,16 @@ struct QueryNumbers {
   int start[N];
 };
 
+// Two neighbours of a row, whose data may be aligned to one element only.
 template <class S>
 __device__ void put_gradient(const Heads<S>& to, Accumulate how, std::int64_t b, std::int64_t key,
                              std::int64_t g, int d, float x, float y) {
   S* const at = row_of(to, b, key, g) + d;
   if (how == Accumulate::add) x += widen(at[0]), y += widen(at[1]);
+  if (sizeof(S) == 2 && reinterpret_cast<std::uintptr_t>(at) % 4 == 0) {
+    *reinterpret_cast<unsigned*>(at) = bf16_pair(x, y);
+    return;
+  }
   at[0] = rounded<S>(x);
   at[1] = rounded<S>(y);
 }
