@@ -1,4 +1,5 @@
 // Attention on more than 2^31 elements.
+#include <cstring>
 #include <memory>
 #include <type_traits>
 
@@ -54,8 +55,17 @@ TYPED_TEST(LargeAttention, Attention) {
   const auto tail = [](const auto& all) {
     return std::remove_cvref_t<decltype(all)>(all.end() - 8, all.end());
   };
-  expect_same(*o, tail(o1), "o");
-  EXPECT_EQ(lse2.back(), lse1.back());
+  // On tensor cores, the last block has the first queries of the last sample. Query 0 sees one key,
+  // so its gradient is 0.
+  constexpr bool first = std::is_same_v<T, bf16>;
+  constexpr std::int64_t row = first ? 1 : tokens - 1;
+  const auto expect_row = [&](const Large<T>& large, const std::vector<T>& one, const char* what) {
+    const T *const got = large.last(tokens * D) + row * D, *const want = one.data() + row * D;
+    EXPECT_EQ(std::memcmp(got, want, D * sizeof(T)), 0) << what;
+    EXPECT_NE(std::memcmp(nothing<T>(D).data(), want, D * sizeof(T)), 0) << what;
+  };
+  expect_row(*o, o1, "o");
+  EXPECT_EQ(lse2[tokens + row], lse1[row]);
 
   this->last_block([&](const OnStream& s) {
     const auto differentiate = [&](auto& to_q, auto& to_k, auto& to_v, const auto& d_rows,
@@ -78,7 +88,7 @@ TYPED_TEST(LargeAttention, Attention) {
     differentiate(*dq, *dk, *dv, *d_o, *o, lse2, delta2, *q, *k, *v, apart, 2);
     differentiate(dq1, dk1, dv1, do1, o1, lse1, delta1, q1, k1, v1, 0, 1);
   });
-  expect_same(*dq, tail(dq1), "dq");
+  expect_row(*dq, dq1, "dq");
   expect_same(*dk, tail(dk1), "dk");
   expect_same(*dv, tail(dv1), "dv");
 
@@ -87,7 +97,8 @@ TYPED_TEST(LargeAttention, Attention) {
   this->last_block([&](const OnStream& s) {
     attend_to(s, o1.data(), lse.data(), q1.data(), k1.data(), v1.data(), 0, samples);
   });
-  expect_same(lse, {lse1.back()}, "lse");
+  EXPECT_EQ(lse.last(tokens)[row], lse1[row]);
+  EXPECT_NE(lse1[row], 0);
 }
 
 }  // namespace

@@ -133,7 +133,9 @@ TEST_F(Mma, CopiesArriveWhenTheyAreWaitedFor) {
   for (int i = 0; i < warp_threads * 8; ++i)
     EXPECT_EQ(static_cast<float>(x.to[i]), i / 8 == 3 ? 0 : static_cast<float>(x.from[i]));
   ASSERT_TRUE(runs(copy_two<1>, &x, sizeof x.to));
-  for (const auto v : x.to) EXPECT_TRUE(std::isnan(static_cast<float>(v)));
+  // Fresh memory is NaNs in f32, whose upper halves are NaNs in bf16.
+  for (int i = 1; i < warp_threads * 8; i += 2)
+    EXPECT_TRUE(std::isnan(static_cast<float>(x.to[i]))) << i;
 }
 
 __global__ void forget(Copied* x) {
