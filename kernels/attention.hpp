@@ -54,7 +54,8 @@ inline double attention_flops(const AttentionShape& s, Direction d) {
 // values may arrive in pieces: one call for each piece, in ascending order. Between the calls,
 // `state` holds the partial results of the queries. The results for the queries have the same bits
 // as a single call over all keys if each piece begins at a multiple of BackendProperties::key_tile.
-// The exception is bf16 on cuda, where cuDNN rounds the result of each piece.
+// The exception is bf16 on cuda, where tensor cores add up each piece in its own tiles and cuDNN
+// rounds the result of each piece.
 enum class Piece : std::uint8_t { all, first, next, last };
 constexpr bool begins_keys(Piece p) {
   return p == Piece::all || p == Piece::first;
@@ -76,6 +77,10 @@ namespace kernel {
 // `start_BT` (i32) restricts attention to documents: query t sees only keys start(t) to t, where
 // start(t) is the position at which its document begins. The values of a row never decrease, and
 // start(t) <= t. flops() ignores `start_BT`.
+//
+// Keys and values that a query does not see have no effect on its results. The exception is bf16 on
+// cuda: tensor cores multiply the values by 0, so that a NaN or an infinity among them becomes a
+// NaN.
 //
 // `sink_H` adds exp(sink(h)) to the softmax's denominator of head h (Xiao et al. 2023; learned as
 // in OpenAI's gpt-oss).

@@ -44,7 +44,7 @@ def relative(want, bound=F32_BOUND):
 
 
 def contract(m):
-    return f"Backends/*Contract.*/{m.backend}_*"
+    return f"Backends/*Contract.*/{m.backend}_*:Backends/AttentionPieces.*/{m.backend}_*"
 
 
 def shards():

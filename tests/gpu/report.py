@@ -12,6 +12,7 @@ docs/gpu.md, which --replay FILE prints alone.
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,22 +38,26 @@ def arguments():
 
 
 def parts_of(machine, tiny):
-    """name -> (seconds it may take, function that returns a JSON value)"""
+    """name -> function that returns a JSON value"""
     parts = {
-        "device": (30, lambda: machine.devices()[1].splitlines()),
-        "contract": (100, lambda: checks.said(machine.gtest(checks.contract(machine), 100, 8))),
-        "features": (120, lambda: features(machine)),
-        **{name: (100, lambda ranks=ranks: parity(machine, ranks)) for name, ranks in DEVICE_PARTS.items()},
+        "contract": lambda: checks.said(machine.gtest(checks.contract(machine), 100, 8)),
+        "features": lambda: features(machine),
+        **{name: lambda ranks=ranks: parity(machine, ranks) for name, ranks in DEVICE_PARTS.items()},
     }
     for name, model in RATES.items():
-        parts[f"rate of {name}"] = (90, lambda model=model: rate(machine, model, tiny))
+        parts[f"rate of {name}"] = lambda model=model: rate(machine, model, tiny)
     return parts
 
 
 class Record:
-    def __init__(self, file):
+    """Results of parts, of one program, device and size: those of others are dropped."""
+
+    def __init__(self, file, of):
         self.file = file
         self.parts = json.loads(file.read_text()) if file and file.is_file() else {}
+        if self.parts.get("of", {}).get("result") != of:
+            self.parts = {}
+            self.add("of", "ok", 0, of)
 
     def passed(self, name):
         return self.parts.get(name, {}).get("ending") == "ok"
@@ -65,7 +70,15 @@ class Record:
             fresh.replace(self.file)
 
 
-def perform(name, seconds, function, record, machine):
+def device_name():
+    try:
+        asked = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+        return subprocess.run(asked, capture_output=True, text=True, timeout=30).stdout.strip()
+    except OSError:
+        return "no nvidia-smi"
+
+
+def perform(name, function, record, machine):
     begin = time.monotonic()
     if begin + 5 > machine.end:
         print(f"left out {name}: --limit is over", flush=True)
@@ -100,7 +113,7 @@ def print_tables(parts):
             print(f"| {name[8:]} | {part['ending']}: {' '.join(str(r).split())[:200]} | | | | |")
             continue
         most = sorted(r.get("classes", []), key=lambda k: -k["ms"])[:4]
-        print(f"| {name[8:]} | {r['step_ms']:.1f} | {r['tokens_per_s']:,.0f} | {r['tflops']:.0f} | {r['reserved_GiB']:.1f} | "
+        print(f"| {name[8:]} | {r['step_ms']:.1f} | {r['tokens_per_s']:,.0f} | {'' if r['documents'] else format(r['tflops'], '.0f')} | {r['reserved_GiB']:.1f} | "
               + ", ".join(f"{k['name']} {k['ms']:.1f}" for k in most) + " |")
 
 
@@ -109,6 +122,9 @@ def main():
     if a.replay:
         print_tables(json.loads(a.replay.read_text()))
         return 0
+    if not a.build:
+        print("gpu-report: name the build folder, or --replay FILE")
+        return 2
     work = Path(tempfile.mkdtemp(prefix="trireme-gpu-report-"))
     try:
         machine = Machine(a.build, a.backend, work, a.limit, a.patience)
@@ -122,9 +138,9 @@ def main():
         if a.backend == "cuda" and machine.devices()[0] == 0:
             print(f"gpu-report: no device answers: {machine.devices()[1].splitlines()[-1]}")
             return 1
-        record = Record(a.record)
+        record = Record(a.record, [*machine.devices()[1].splitlines(), device_name(), f"backend {a.backend}{', tiny' if a.tiny else ''}"])
         begin = time.monotonic()
-        endings = [perform(name, seconds, function, record, machine) for name, (seconds, function) in parts.items()
+        endings = [perform(name, function, record, machine) for name, function in parts.items()
                    if (not a.only or name in a.only) and not record.passed(name)]
         print_tables(record.parts)
         bad = sum(e in ("FAILED", "left out") for e in endings)

@@ -181,8 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, AttentionContract, testing::ValuesIn(tested_b
 // o is a mean of v with weights p that add to 1.
 TEST_P(AttentionContract, Forward) {
   for (const auto& a : all_shapes())
-    compare(describe(a), [a, s = a.shape,
-                          narrow = narrowed_here(a)](Lab& lab) {
+    compare(describe(a), [a, s = a.shape, narrow = narrowed_here(a)](Lab& lab) {
       const auto in = inputs(lab, s);
       const auto f = attend(lab, in, s, a.lengths);
       const Errors e(lab.tested, s, lab.longest_row(in.whole));

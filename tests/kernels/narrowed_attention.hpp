@@ -33,10 +33,11 @@ struct DenseRows {
   }
 };
 
-// From q, k and v that stand packed, and do. start_BT is empty without documents.
+// From q, k and v that stand packed, and do. start_BT is empty without documents. With a window,
+// there may be sinks, which make every p smaller and change delta = do.o to at most its size.
 inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const DenseRows& d_o,
                          const std::vector<std::int32_t>& start_BT) {
-  const auto T = s.tokens, H = s.heads, G = s.kv_heads, D = s.head_dim, group = H / G;
+  const auto T = s.tokens, H = s.heads, G = s.kv_heads, D = s.head_dim;
   const auto dot = [D](const double* a, const double* b) {
     return std::inner_product(a, a + D, b, 0.0);
   };
@@ -53,7 +54,8 @@ inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const De
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < G; ++g) {
       std::vector<double> dk(size), dv(size);
-      for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
+      for (std::int64_t h = 0; h < H; ++h) {
+        if (h * G / H != g) continue;
         std::vector<double> o(size), dq(size);
         for (std::int64_t t = 0; t < T; ++t) {
           double sum = 0, delta = 0, largest = -std::numeric_limits<double>::infinity();
@@ -78,7 +80,8 @@ inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const De
           for (auto j = first; j < keys; ++j) delta += (p[j] /= sum) * dp[j];
           for (auto j = first; j < keys; ++j) {
             const auto at = static_cast<std::int64_t>(j);
-            const double ds = s.scale * slope[j] * p[j] * (dp[j] - delta);
+            const double change = s.window > 0 ? std::abs(dp[j]) + std::abs(delta) : dp[j] - delta;
+            const double ds = s.scale * slope[j] * p[j] * change;
             add(o, t, p[j], qkv.at(b, at, H + G + g));
             add(dv, at, p[j], d_o.at(b, t, h));
             add(dq, t, ds, qkv.at(b, at, H + g));
@@ -91,7 +94,7 @@ inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const De
       raise(most.dk, dk);
       raise(most.dv, dv);
     }
-  const double u = roundoff(DType::bf16), twice = group > 1 ? 2 * u : u;
+  const double u = roundoff(DType::bf16), twice = H > G ? 2 * u : u;
   return {u * most.o, u * most.dq, twice * most.dk, twice * most.dv};
 }
 

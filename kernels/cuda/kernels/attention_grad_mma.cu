@@ -14,9 +14,10 @@ struct Division {
   static constexpr int M = M_, met = Met, blocks = Blocks, warps = 4;
   static constexpr int threads = warps * warp, rows = warps * M * mma_rows;
   static constexpr std::size_t shared_bytes = tile_bytes_of<D>(2 * rows + 4 * met);
+  static_assert(shared_bytes <= most_shared_bytes);
 };
 template <int D>
-using ByQuery = std::conditional_t<D <= 64, Division<1, 32, 3, D>, Division<1, 64, 2, D>>;
+using ByQuery = std::conditional_t<D <= 64, Division<1, 32, 3, D>, Division<1, 48, 2, D>>;
 template <int D>
 using ByKey = std::conditional_t<D <= 64, Division<1, 32, 3, D>, Division<1, 32, 2, D>>;
 
@@ -236,8 +237,7 @@ __global__ void __launch_bounds__(ByKey<D>::threads, ByKey<D>::blocks)
           for (int j = 0; j < N / 8; ++j)
 #pragma unroll
             for (int i = 0; i < 2; ++i)
-              if (const int n = 8 * j + lane_column() + i;
-                  !here.has(n) || query.start[n] > key)
+              if (const int n = 8 * j + lane_column() + i; !here.has(n) || query.start[n] > key)
                 p[m][j].v[2 * r + i] = ds[m][j].v[2 * r + i] = 0;
         }
     add_weighted<M, N>(dv, p, grads(stage));

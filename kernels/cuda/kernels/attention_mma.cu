@@ -16,6 +16,7 @@ struct Division {
   static constexpr int M = 1, warps = 4, keys = 64, blocks = D <= 64 ? 3 : 2;
   static constexpr int threads = warps * warp, queries = warps * M * mma_rows;
   static constexpr std::size_t shared_bytes = tile_bytes_of<D>(queries + 4 * keys);
+  static_assert(shared_bytes <= most_shared_bytes);
 };
 
 // What the queries of a lane know of their keys so far, for rows m and r: `most` is the largest
@@ -146,8 +147,7 @@ __global__ void __launch_bounds__(Division<D>::threads, Division<D>::blocks)
     if (!seen.some(tile, N)) return;
     Sums scores[M][N / 8] = {};
     add_scores<M, N>(
-        scores,
-        [&](int m, int k) { return queries.left((warp_of() * M + m) * mma_rows, 16 * k); },
+        scores, [&](int m, int k) { return queries.left((warp_of() * M + m) * mma_rows, 16 * k); },
         keys(stage));
     const float factor = kind == Scores::capped ? log2_e : s.scale * log2_e;
 #pragma unroll

@@ -12,6 +12,8 @@ inline constexpr float log2_e = 1.44269504F, ln_2 = 0.693147181F;
 
 // Rows that one warp computes.
 inline constexpr int mma_rows = 16;
+// Shared memory of a block that every processor since 8.0 has.
+inline constexpr std::size_t most_shared_bytes = std::size_t{99} << 10;
 
 // Rows of D elements in shared memory, of which the last may be zeros. The 16 bytes between rows
 // let the 8 rows that a warp reads together lie in different banks.
@@ -33,13 +35,13 @@ struct Tile {
   }
   // Two right operands, whose columns are the rows [first, first + 16): elements [k, k + 16).
   __device__ void columns(unsigned (&w)[4], int first, int k) const {
-    load_matrices(w, lanes(lane_of() / 16 * 8 + lane_of() % 8, lane_of() / 8 % 2 * 8) +
-                         (first * stride + k));
+    load_matrices(
+        w, lanes(lane_of() / 16 * 8 + lane_of() % 8, lane_of() / 8 % 2 * 8) + (first * stride + k));
   }
   // Two right operands, whose rows are the rows [first, first + 16): elements [d, d + 16).
   __device__ void rows(unsigned (&w)[4], int first, int d) const {
-    load_transposed(w, lanes(lane_of() / 8 % 2 * 8 + lane_of() % 8, lane_of() / 16 * 8) +
-                           (first * stride + d));
+    load_transposed(
+        w, lanes(lane_of() / 8 % 2 * 8 + lane_of() % 8, lane_of() / 16 * 8) + (first * stride + d));
   }
 };
 template <int D>
@@ -53,7 +55,8 @@ template <int Threads, int Rows, int D>
 __device__ void start_rows(const Tile<D>& to, const Heads<const bf16>& x, std::int64_t b,
                            std::int64_t h, int first, std::int64_t tokens, std::int64_t dim) {
   constexpr int pieces = D / 8, rows_at_once = Threads / pieces;
-  const int r = static_cast<int>(threadIdx.x) / pieces, d = static_cast<int>(threadIdx.x) % pieces * 8;
+  const int r = static_cast<int>(threadIdx.x) / pieces,
+            d = static_cast<int>(threadIdx.x) % pieces * 8;
   const int rows = d < dim ? min(static_cast<int>(tokens) - first, Rows) : 0;
   const bf16* from = row_of(x, b, first + r, h) + d;
   const auto step = rows_at_once * x.token;
@@ -154,8 +157,8 @@ __device__ inline SeenByRows keys_of_rows(const AttentionInputs<bf16>& a, std::i
   return {{earliest.begin, latest.end}, {latest.begin, earliest.end}};
 }
 
-// Calls use(tile, stage) for tile = begin, begin + step and so on below `end`, while the next tile is
-// loaded by load(tile, stage) into the other one of two stages.
+// Calls use(tile, stage) for tile = begin, begin + step and so on below `end`, while the next tile
+// is loaded by load(tile, stage) into the other one of two stages.
 template <class Load, class Use>
 __device__ void for_each_tile(int begin, int end, int step, const Load& load, const Use& use) {
   if (begin < end) load(begin, 0);

@@ -21,10 +21,11 @@ struct Sums {
   float v[4];
 };
 
-// Adds the product with a 16 x 8 right operand. Its words b0 and b1 have rows 2c and 2c + 8 of column
-// g, each with the row that follows.
+// Adds the product with a 16 x 8 right operand. Its words b0 and b1 have rows 2c and 2c + 8 of
+// column g, each with the row that follows.
 __device__ inline void add_product(Sums& sum, const LeftOperand& a, unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(sum.v[0]), "+f"(sum.v[1]), "+f"(sum.v[2]), "+f"(sum.v[3])
       : "r"(a.w[0]), "r"(a.w[1]), "r"(a.w[2]), "r"(a.w[3]), "r"(b0), "r"(b1));

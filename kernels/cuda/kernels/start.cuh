@@ -30,9 +30,9 @@ void start(const char* name, void (*kernel)(Parameters...), dim3 grid, int threa
   check(cudaGetLastError(), name);
 }
 
-// Returns the block's shared memory. The launch gave its size.
+// Returns the block's shared memory, aligned to 16 bytes. The launch gave its size.
 __device__ inline float* block_memory() {
-  extern __shared__ float memory[];
+  alignas(16) extern __shared__ float memory[];
   return memory;
 }
 

@@ -32,6 +32,7 @@ void check_experts(std::int64_t experts) {
 
 bool rows_in_packs(std::initializer_list<ConstView> views) {
   return std::ranges::all_of(views, [](const ConstView& v) {
+    if (!v) return true;
     const auto pack = static_cast<std::int64_t>(16 / bytes_of(v.dtype));
     bool whole = reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0 && v.extent[3] % pack == 0;
     for (std::size_t d = 0; d < 3; ++d)
@@ -45,7 +46,7 @@ bool mma_takes(const AttentionShape& s, std::initializer_list<ConstView> operand
   return s.head_dim <= widest_mma_head &&
          std::max({s.tokens, s.keys(), std::abs(s.query_at - s.key_at)}) <= most_tokens &&
          std::ranges::all_of(operands,
-                             [](const ConstView& v) { return v.dtype == DType::bf16; }) &&
+                             [](const ConstView& v) { return !v || v.dtype == DType::bf16; }) &&
          rows_in_packs(operands);
 }
 

@@ -54,7 +54,7 @@ struct AttentionDims {
 AttentionDims dims_of(const AttentionShape&);
 
 // Returns true if every row of these [B, T, heads, D] views is aligned to 16 bytes and consists of
-// whole packs of them.
+// whole packs of them. Absent views are ignored.
 bool rows_in_packs(std::initializer_list<ConstView>);
 // Returns true if tensor cores take this shape and these [B, T, heads, D] operands: bf16, up to 128
 // dims, rows_in_packs(), and up to 2^28 tokens.

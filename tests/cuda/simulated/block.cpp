@@ -348,6 +348,7 @@ void run_grid(dim3 blocks, dim3 threads, std::size_t shared_bytes,
   std::iota(order.begin(), order.end(), all - some);
   chance().shuffle(order);
   std::vector<float> shared((shared_bytes + sizeof(float) - 1) / sizeof(float));
+  forget_copies();  // of a kernel that was given up
   auto& e = engine;
   e.place.blocks = blocks;
   e.place.threads = threads;

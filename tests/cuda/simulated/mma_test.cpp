@@ -102,7 +102,9 @@ __global__ void load_both(Loaded* to) {
 TEST_F(Mma, LoadsMatricesAndTheirTransposes) {
   Loaded got{};
   ASSERT_TRUE(runs(load_both, &got, 256 * sizeof(bf16)));
-  const auto number = [](int m, int r, int c) { return bf16(static_cast<float>(64 * m + 8 * r + c)); };
+  const auto number = [](int m, int r, int c) {
+    return bf16(static_cast<float>(64 * m + 8 * r + c));
+  };
   for (int lane = 0; lane < warp_threads; ++lane)
     for (int m = 0; m < 4; ++m) {
       const int g = lane / 4, c = lane % 4 * 2;
