@@ -6,8 +6,9 @@
 // The allocator is best fit with splitting and coalescing. Among free ranges of equal size it
 // prefers the lowest address. It uses the free range at the end of the address range last, even if
 // that range fits best (Korn, Vo 1985: "In search of a better malloc"). Placement therefore does
-// not depend on how far the arena once grew, and equal steps reserve equal amounts. A block is free
-// as soon as it is given back. Each free range stores the last event of every queue that used it.
+// not depend on how far the arena once grew, and equal steps reserve equal amounts. A block becomes
+// free as soon as the caller gives it back. Each free range stores the last event of every queue
+// that used it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ class Arena {
 
   struct Taken {
     std::size_t offset, bytes;
-    Tickets last;  // events that the block's first queue must wait for
+    Tickets last;  // events that the first queue to use the block must wait for
   };
 
   // The parameters limit the bytes that may be reserved in each Memory.

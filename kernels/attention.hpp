@@ -28,11 +28,11 @@ struct AttentionBytes {
   std::size_t workspace = 0, state = 0;
 };
 
-// Returns the number of (query, key) pairs in which the query sees the key, computed as an area: T
-// queries on their own T keys give T^2 / 2.
+// Returns the number of (query, key) pairs in which the query attends to the key. The count is the
+// area under the causal mask: T queries on their own T keys give T^2 / 2.
 inline double pairs_seen(const AttentionShape& s) {
   const auto keys = static_cast<double>(s.keys()), queries = static_cast<double>(s.tokens);
-  // Pairs of all queries before x, if the first key has position 0.
+  // Returns the pairs of all queries before query x if the first key has position 0.
   const auto before = [&](double x) {
     const double inside = std::clamp(x, 0.0, keys);
     return inside * inside / 2 + keys * (std::max(x, keys) - keys);
@@ -50,11 +50,11 @@ inline double attention_flops(const AttentionShape& s, Direction d) {
   return d == Direction::forward ? forward : 2.5 * forward;
 }
 
-// Position of a call in a sequence of calls that together cover all keys of a context. The keys and
-// values may arrive in pieces: one call for each piece, in ascending order. Between the calls,
-// `state` holds the partial results of the queries. The results for the queries have the same bits
-// as a single call over all keys if each piece begins at a multiple of BackendProperties::key_tile.
-// The exception is bf16 on cuda, where cuDNN rounds the result of each piece.
+// Selects which part of the keys one attention call receives. The keys and values of a context may
+// arrive in pieces, with one call for each piece in ascending order. Between the calls, `state`
+// holds the partial results of the queries. If each piece begins at a multiple of
+// BackendProperties::key_tile, the results have the same bits as a single call over all keys. The
+// exception is bf16 on cuda, where cuDNN rounds the result of each piece.
 enum class Piece : std::uint8_t { all, first, next, last };
 constexpr bool begins_keys(Piece p) {
   return p == Piece::all || p == Piece::first;
@@ -105,9 +105,9 @@ struct Attention {
 };
 
 // Backward pass of Attention for the queries and one piece of keys. dq is written by the call with
-// the last piece. Each call writes dk and dv of its own keys or, if `keys` is Accumulate::add, adds
-// to them. dk and dv have the compute type, the wide type or i64. As i64 they count units of
-// 2^-shift gradient quanta (lib/base/fixed.hpp): the sum over the queries of one call is rounded
+// the last piece. Each call overwrites dk and dv of its own keys, or adds to them if `keys` is
+// Accumulate::add. dk and dv have the compute type, the wide type or i64. As i64 they count units
+// of 2^-shift gradient quanta (lib/base/fixed.hpp): the sum over the queries of one call is rounded
 // once.
 struct AttentionGrad {
   static constexpr std::string_view name = "attention_grad";

@@ -3,9 +3,9 @@
 //
 //   no access | known bytes, the block, known bytes up to Arena::granule | no access
 //
-// An access beyond the last granule ends the process at once. A write between the block and that
-// point changes the known bytes, which are checked when the block is given back. Addresses are
-// never reused, so an access to a block after it was given back also ends the process.
+// An access to an inaccessible page ends the process immediately. A write between the block and
+// these pages changes the known bytes, which are checked when the block is given back. Addresses
+// are never reused, so an access to a block after it was given back also ends the process.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -4,8 +4,8 @@
 // flag. Main thread only.
 //
 // Times are taken on the host. A span on the compute queue lasts from the call that puts the work
-// there until the host continues. On backends that compute at once, the work is then done. A span
-// of a message lasts from its start until the host notices that it is complete.
+// there until the host continues. On backends that compute immediately, the work is then done. A
+// span of a message lasts from its start until the host notices that it is complete.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -54,7 +54,7 @@ class Trace {
   // Adds a span to the trace. May be called only while a trace is recorded.
   static void add(TraceSpan);
 
-  // Sets the profiler that later scopes are shown in. Null detaches it.
+  // Sets the profiler that shows later scopes. Null detaches the profiler.
   static void show(const TraceDisplay* display) { display_ = display; }
 
  private:

@@ -13,8 +13,8 @@
 
 namespace trireme::host {
 
-// Elements of a block: four registers of 16, enough independent sums to hide the latency of an
-// addition.
+// Number of elements of a block: four registers of 16. The four independent sums hide the latency
+// of additions.
 inline constexpr std::int64_t block_size = 64;
 
 // Returns the memory of a view as elements of type T.
@@ -37,8 +37,8 @@ void by_type(DType t, const char* kernel, const F& f) {
        kernel, name_of(t));
 }
 
-// Converts x to the type of `to` and assigns it. For bf16 it assigns the member, as GCC 12 does not
-// vectorise assignments of structs.
+// Converts x to the type of `to` and assigns it. For bf16 the function assigns the member, because
+// GCC 12 does not vectorize struct assignments.
 inline void put(float& to, float x) {
   to = x;
 }
@@ -95,7 +95,7 @@ void for_lanes(std::int64_t n, const Body& body) {
   for (std::int64_t l = 0; l < n - i; ++l) body(i + l, l);
 }
 
-// One running value for each element of a block, to be combined in a fixed order.
+// One running value for each element of a block. fold() combines the values in a fixed order.
 template <class T>
 struct Lanes {
   std::array<T, block_size> lane;

@@ -1,7 +1,8 @@
 #pragma once
 // Vectors of floats, as wide as the target CPU has them, through the compiler's vector extension.
-// +, - and * work lane by lane, and a product that is added becomes one FMA. They are for the few
-// loops that the compiler does not vectorise by itself. No instruction set is named here.
+// +, - and * work lane by lane, and a product that is added becomes one FMA. Only the few loops
+// that the compiler does not vectorize by itself use these vectors. The code does not depend on a
+// particular instruction set.
 #include <array>
 #include <cstdint>
 #include <cstring>

@@ -33,7 +33,7 @@ constexpr SwigluGradient swiglu_gradient(float dy, float gate, float up) {
   return {dy * up * unless_nan(gate, slope), dy * ((gate < -87.0F ? -87.0F : gate) * s)};
 }
 
-// SwiGLU: the value and its gradients, given the gradient dy of the result.
+// SwiGLU. The class computes the value, and the gradients from the gradient dy of the result.
 struct SiluGate {
   template <class A = Exact>
   static constexpr float value(float gate, float up) {
@@ -45,7 +45,7 @@ struct SiluGate {
   }
 };
 
-// GeGLU: the value and its gradients, given the gradient dy of the result.
+// GeGLU. The class computes the value, and the gradients from the gradient dy of the result.
 struct GeluGate {
   template <class A = Exact>
   static constexpr float value(float gate, float up) {

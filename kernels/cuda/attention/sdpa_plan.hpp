@@ -13,18 +13,18 @@
 
 namespace trireme::cuda {
 
-// Reproducibility of the backward pass. With `on`, equal inputs give equal bits. With `off`, parts
-// of dq are added in the order of their arrival.
+// Reproducibility of the backward pass. With `on`, equal inputs give equal bits. With `off`, the
+// parts of dq are added in the order in which thread blocks finish.
 enum class Determinism : std::uint8_t { off, on };
 inline constexpr Determinism determinism_of(CudaBits b) {
   return b == CudaBits::repeatable ? Determinism::on : Determinism::off;
 }
 
-// Relation between the queries and keys of a call. With `causal`, queries and keys have the same
-// positions, and a query sees the keys up to its own. `causal_at_end` is the same with additional
-// earlier keys. With `none`, every query sees every key.
+// Causal mask of a call. With `causal`, queries and keys have the same positions, and a query
+// attends to the keys up to its own position. With `causal_at_end`, there are additional earlier
+// keys. With `none`, every query attends to every key.
 enum class SdpaMask : std::uint8_t { causal, causal_at_end, none };
-// Returns the mask of a call, or nothing if no mask describes it.
+// Returns the mask of a call, or nullopt if no SdpaMask describes the call.
 std::optional<SdpaMask> sdpa_mask(const AttentionShape&);
 
 // Architecture number of Hopper GPUs.
@@ -49,11 +49,11 @@ inline constexpr std::size_t sdpa_part_limit = std::size_t{1} << 30;
 // even if it exceeds `limit`.
 std::vector<SdpaPart> sdpa_parts(const AttentionShape&, Direction, Determinism,
                                  std::size_t limit = sdpa_part_limit);
-// Returns the attention shape of one part of a call.
+// Returns the shape of the attention that one part computes.
 AttentionShape shape_of(const AttentionShape& whole, const SdpaPart&);
-// Splits a part in two, by samples or, if there is only one, by key/value heads. Returns none if
-// the part is one head of one sample. Callers use the halves if an engine needs more memory than
-// expected.
+// Splits a part in two: by samples or, if the part has only one sample, by key/value heads. Returns
+// an empty vector if the part is one key/value head of one sample. Callers run the halves if an
+// engine needs more memory than expected.
 std::vector<SdpaPart> halves_of(const SdpaPart&);
 
 // Alignment of the workspace in bytes.
@@ -88,7 +88,8 @@ void check_operands(const AttentionShape&, Direction, const SdpaOperands&);
 // Returns the views of one part of a call.
 SdpaOperands operands_of(const SdpaOperands& whole, const AttentionShape&, const SdpaPart&);
 
-// Everything that a plan of cuDNN depends on. Calls with equal keys share a plan.
+// Key of cuDNN's execution plans: everything that a plan depends on. Calls with equal keys share a
+// plan.
 struct SdpaKey {
   Direction direction;
   Determinism determinism;

@@ -1,6 +1,6 @@
 #pragma once
-// Fast e^x and quotients for results that are rounded to bf16. They take a tenth of the
-// instructions of the exact ones, which would be slower than the memory.
+// Fast e^x and quotients for results that are rounded to bf16. They need a tenth of the
+// instructions of exact arithmetic, which would make kernels compute-bound.
 #include <type_traits>
 
 #include "kernels/cuda/kernels/special.cuh"
@@ -18,7 +18,7 @@ struct Quick {
   __device__ static float quotient(float a, float b) { return a * special_reciprocal(b); }
 };
 
-// Arithmetic for results of type T: Quick for bf16, else exact.
+// Arithmetic for results of type T: Quick for bf16, otherwise math::Exact.
 template <class T>
 using Arithmetic = std::conditional_t<std::is_same_v<T, bf16>, Quick, math::Exact>;
 
