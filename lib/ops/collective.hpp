@@ -14,8 +14,8 @@
 
 namespace trireme::ops {
 
-// Exchanges heads of rows that all ranks have, each with its own heads: o_BT(h)D -> o_BT(H)D.
-// Returns all heads.
+// Exchanges attention outputs of rows that all ranks have: o_BT(h)D -> o_BT(H)D. Each rank passes
+// its own heads. Returns all heads.
 Tensor all_heads(const Run&, const Heads&, const Tensor& own);
 
 // The exchange before attention, which gives each rank its own heads.

@@ -2,7 +2,7 @@
 // ResidualNorm: adds a branch to the residual stream and normalizes the sum for the next branch.
 //   sum = skip + dropout(branch);  y = norm(sum)
 //   dskip = dsum + n(dy), dbranch = dropout(dskip), where n is the adjoint of the norm
-// It takes one pass if the backend has a fused kernel.
+// If the backend has a fused kernel, the op takes one pass over memory.
 #include <vector>
 
 #include "lib/ops/norm.hpp"
