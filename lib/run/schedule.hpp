@@ -1,5 +1,5 @@
 #pragma once
-// The learning rate schedule, as a pure function.
+// The learning rate schedule. The function is pure.
 #include "lib/run/config.hpp"
 
 namespace trireme {
