@@ -20,7 +20,8 @@ inline std::string error_text(const std::exception& e) {
   if (refused && refused->code() == std::errc::resource_unavailable_try_again)
     return "cannot start a thread: " + refused->code().message() +
            " -- `ulimit -u` or the job's limit of processes allows no more of them";
-  // Of a path that a user gave: a loop of links, a folder that may not be read.
+  // Error for a path that the user gave, such as a loop of links or a folder without read
+  // permission.
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&e)) {
     const auto second = file->path2().empty() ? "" : " or " + file->path2().string();
     return "cannot look at " + without_nul(file->path1().string() + second) + ": " +
