@@ -40,7 +40,8 @@ Side open_side(std::string label, const std::filesystem::path&);
 std::optional<CheckpointReader> checkpoint_of(const Side&, std::int64_t step);
 // Returns the newest intact checkpoint before `step`. Returns nullopt if there is none.
 std::optional<CheckpointInfo> checkpoint_before(const Side&, std::int64_t step);
-// Returns the steps for which both sides have a checkpoint, in ascending order.
+// Returns the steps for which the runs or directories of both sides have checkpoints, in ascending
+// order.
 std::vector<std::int64_t> common_checkpoints(const Side& a, const Side& b);
 
 // Returns the deck with which a step was computed: the deck of the first checkpoint at or after the

@@ -50,8 +50,9 @@ std::string file_named(std::string name);
 // file that is neither empty nor of this kind, or is an existing file that must not be replaced.
 void require_output(const std::string& path, const FileKind&, ExistingFile);
 
-// An output file that appears under its name only when it is finished. It replaces only files for
-// which require_output() allows that. A pipe or device receives the data immediately.
+// An output file that appears under its name only after it is finished. A file of that name is
+// replaced only if require_output() allows it. If the output is a pipe or device, data is written
+// immediately.
 class OutputFile {
  public:
   // Creates the file. Throws Error if that fails, and under the conditions of require_output().

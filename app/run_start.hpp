@@ -55,7 +55,7 @@ struct StoppedEarly : SharedError {
 // Throws StoppedEarly on all ranks if `asked_here` is true on any rank. Collective.
 void stop_if_asked(const Communicator& world, bool asked_here);
 // Opens and locks the run directory. If a stop is requested while another process holds the lock,
-// logs a warning and leaves `RunDirectory` absent.
+// logs a warning and leaves the optional RunDirectory empty.
 void lock_directory(std::optional<RunDirectory>&, const std::filesystem::path& run, Existing,
                     const SignalWatch&);
 

@@ -12,7 +12,7 @@ namespace trireme {
 struct AttentionShape {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   double scale;
-  // Most recent keys that a query sees, including its own. 0 means no limit.
+  // Number of most recent keys that a query attends to, including its own key. 0 means no limit.
   std::int64_t window = 0;
   std::int64_t key_count = 0;  // 0 means `tokens`
   std::int64_t query_at = 0, key_at = 0;
@@ -22,8 +22,8 @@ struct AttentionShape {
   std::int64_t keys() const { return key_count > 0 ? key_count : tokens; }
 };
 
-// Bytes of memory that the caller lends to an attention call: `workspace` is scratch, and `state`
-// carries partial results between pieces of keys.
+// Sizes in bytes of the memory that the caller must provide for an attention call. `workspace` is
+// scratch. `state` stores partial results between pieces of keys.
 struct AttentionBytes {
   std::size_t workspace = 0, state = 0;
 };
@@ -42,8 +42,8 @@ inline double pairs_seen(const AttentionShape& s) {
   return seen(first) - (s.window > 0 ? seen(first - static_cast<double>(s.window)) : 0);
 }
 
-// Returns the floating-point operations of one call. The forward pass has two products over
-// head_dim for each pair and head. The backward pass has five because it recomputes the
+// Returns the number of floating-point operations in one call. For each pair and head, the forward
+// pass has two products over head_dim. The backward pass has five, because it recomputes the
 // probabilities.
 inline double attention_flops(const AttentionShape& s, Direction d) {
   const double forward = 4.0 * static_cast<double>(s.batch * s.heads * s.head_dim) * pairs_seen(s);
@@ -66,16 +66,16 @@ constexpr bool ends_keys(Piece p) {
 namespace kernel {
 
 // Computes o = softmax(s) v with the scores s = scale q k', or s = c tanh(scale q k' / c) with a
-// soft cap c. A query sees the keys up to its own position, or only the last `window` of them if
-// `window` is positive. Query head h reads key/value head h * G / H. The views are strided: only
-// their last dim must be dense.
+// soft cap c. A query attends to the keys up to its own position or, if `window` is positive, to
+// the last `window` of these keys. Query head h reads key/value head h * G / H. The views are
+// strided: only their last dim must be dense.
 //
-// lse is the log of the softmax's denominator, which the backward pass reads. o and lse are written
-// by the call with the last piece. Each query must see at least one key in some piece.
+// lse is the log of the softmax's denominator, which the backward pass reads. The call with the
+// last piece writes o and lse. Each query must attend to at least one key in some piece.
 //
-// `start_BT` (i32) restricts attention to documents: query t sees only keys start(t) to t, where
-// start(t) is the position at which its document begins. The values of a row never decrease, and
-// start(t) <= t. flops() ignores `start_BT`.
+// `start_BT` (i32) restricts attention to documents: query t attends only to keys start(t) to t,
+// where start(t) is the position at which its document begins. The values of a row never decrease,
+// and start(t) <= t. flops() ignores `start_BT`.
 //
 // `sink_H` adds exp(sink(h)) to the softmax's denominator of head h (Xiao et al. 2023; learned as
 // in OpenAI's gpt-oss).
@@ -155,7 +155,7 @@ struct SinkGrad {
 // Position p is stored in row p % P of a cache. P must be at least at + T. With a window, P may
 // instead be a multiple of BackendProperties::key_tile that is at least window + T - 1. Other rows
 // of the caches do not change. The views are strided: only their last dim must be dense. The bits
-// of a result depend only on its head and position.
+// of a result depend only on the result's head and position.
 struct CachedAttention {
   static constexpr std::string_view name = "cached_attention";
   View o_THD, k_cache_PGD, v_cache_PGD;

@@ -29,7 +29,7 @@ struct Event {
   std::uint64_t ticket = 0;
 };
 
-// Purpose of a memory block. The account reports bytes by kind.
+// Purpose of a memory block. The memory account reports bytes by kind.
 enum class Kind : std::uint8_t {
   weights,
   optimizer,
@@ -79,8 +79,8 @@ struct BackendProperties {
   // Number of rows of logits that the model's output layer computes at a time. The number is large
   // enough to use the hardware fully.
   std::int64_t head_rows = 256;
-  // True if the backend supports run.exactness = "invariant", which needs i64 sums of quanta and
-  // SumOrder::by_shape.
+  // True if the backend supports run.exactness = "invariant", which needs i64 sums of quanta
+  // (lib/base/fixed.hpp) and SumOrder::by_shape.
   bool invariant = true;
   // Tile size of attention over pieces of keys. If each piece begins at a multiple of this number
   // of keys, the results have the same bits as attention over all keys at once.
@@ -103,8 +103,9 @@ class Backend {
   std::size_t workspace_bytes() const { return properties().workspace_bytes; }
   std::int64_t head_rows() const { return properties().head_rows; }
 
-  // Puts the operation on the queue. The memory of its views must stay valid until the operation is
-  // done. The struct itself may be destroyed after the call: the backend copies it if necessary.
+  // Puts the operation on the queue. The memory of the operation's views must stay valid until the
+  // operation is done. The struct itself may be destroyed after the call, because the backend
+  // copies it if necessary.
   virtual void put(Queue, const kernel::Operation&) = 0;
   // Returns the bytes that kernel::Attention (forward) or kernel::AttentionGrad (backward) needs
   // for this shape and compute type.
@@ -123,7 +124,7 @@ class Backend {
 
   // Returns an event that passes when the work put on the queue so far is done.
   virtual Event record(Queue) = 0;
-  // Makes the queue wait for the event before it continues. The host does not wait.
+  // Makes later work on the queue wait for the event. The host does not wait.
   virtual void wait(Queue, Event) = 0;
   // Returns true if the event has passed.
   virtual bool done(Event) = 0;

@@ -23,7 +23,7 @@ class Immediate : public Backend {
  public:
   static constexpr std::size_t workspace_size = std::size_t{16} << 20;
 
-  // Poison::on fills blocks with NaN bit patterns when they are given back.
+  // Poison::on fills each freed block with a NaN bit pattern.
   explicit Immediate(BackendProperties, Poison = Poison::off, Guards = Guards::off);
 
   const BackendProperties& properties() const final { return properties_; }

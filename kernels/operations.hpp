@@ -44,7 +44,7 @@ struct Epilogue {
 // Whether a loss keeps the logits or replaces them by their gradient.
 enum class Logits : std::uint8_t { keep, become_gradient };
 
-// Logits of another model, the teacher, for the same rows and in the same type. If `logits_TV` is
+// Logits of the teacher, another model, for the same rows and in the same type. If `logits_TV` is
 // absent, there is no teacher. CrossEntropy explains `temperature` and `share`.
 struct Teacher {
   ConstView logits_TV{};
@@ -55,8 +55,8 @@ struct Teacher {
 namespace kernel {
 
 // Copies: dst = src, or dst += src. Both views have the same shape and may be strided in every dim.
-// The copy casts between floating-point types. i64 and i32 are copied only to their own type, and
-// i32 cannot be added.
+// The copy casts between floating-point types. i64 and i32 are copied only to the same type. i32
+// does not support addition.
 struct Copy {
   static constexpr std::string_view name = "copy";
   View dst;
@@ -76,8 +76,8 @@ struct Fill {
   static void operands(auto& o, auto&& f) { write(f, o.dst); }
 };
 
-// Converts x (f32) to counts of gradient quanta (lib/base/fixed.hpp): sum = x, or sum += x. `sum_N`
-// is i64.
+// Converts x (f32) to integer multiples of the gradient quantum (lib/base/fixed.hpp): sum = x, or
+// sum += x. `sum_N` is i64.
 struct AddFixed {
   static constexpr std::string_view name = "add_fixed";
   View sum_N;
@@ -379,7 +379,7 @@ struct CrossEntropy {
   }
 };
 
-// Computes out = the sum of x over its rows, in the wide type or as i64.
+// Computes the sum of x over its rows, in the wide type or as i64.
 struct ColumnSum {
   static constexpr std::string_view name = "column_sum";
   View out_C;

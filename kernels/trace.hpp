@@ -34,7 +34,7 @@ struct TraceDisplay {
   void (*pop)();
 };
 
-// The trace of this process: its recorded spans, and the profiler that shows scopes.
+// The trace of this process: its recorded spans, and the profiler that shows new scopes.
 class Trace {
  public:
   using Clock = std::function<std::int64_t()>;
@@ -42,7 +42,7 @@ class Trace {
   static bool on() { return on_; }
   // Returns true if a trace is recorded or a profiler is attached.
   static bool watched() { return on_ || display_ != nullptr; }
-  // Discards earlier spans and starts recording. Times are taken from the given clock.
+  // Discards earlier spans and starts recording. `Clock` provides the times.
   static void start(Clock = nanoseconds);
   // Stops recording. Returns the spans recorded since start, ordered by their end.
   static std::vector<TraceSpan> stop();

@@ -38,9 +38,9 @@ bool built_with_cuda();
 // Returns true if NVIDIA's driver finds a device. Otherwise sets `why` to the reason.
 bool cuda_driver_answers(std::string* why);
 
-// Returns the number of usable devices. If it is 0, sets `why` to the reason, in the words of the
-// driver or the CUDA runtime. Asks the driver first and loads CUDA's libraries only if it has a
-// device. A missing device, driver or library is not an error.
+// Returns the number of usable devices. If the number is 0, sets `why` to the reason, in the words
+// of the driver or the CUDA runtime. The function asks the driver first, and loads CUDA's libraries
+// only if the driver finds a device. A missing device, driver or library is not an error.
 int cuda_devices(std::string* why);
 
 // Returns text that identifies the device or a slice (MIG instance) of it. The text is the same in
@@ -75,8 +75,8 @@ std::int64_t cuda_fused_products(Backend&);
 // Size in bytes of the workspace that the backend is lent. cuBLASLt uses half of the workspace. The
 // other half holds the results of timed products, and partial sums.
 inline constexpr std::size_t cuda_workspace_bytes = std::size_t{64} << 20;
-// Properties of the CUDA backend for planning. They are the same on every machine and in every
-// build, with the CUDA toolkit or without.
+// Properties of the CUDA backend for planning. The properties are the same on every machine and in
+// every build, with or without the CUDA toolkit.
 BackendProperties cuda_properties();
 // Returns the workspace and state that attention needs on the CUDA backend.
 AttentionBytes cuda_attention_bytes(const AttentionShape&, DType, Direction, CudaBits);

@@ -17,8 +17,8 @@ namespace trireme::cuda {
 // Function table of libtrireme_cuda.so. Its symbol `trireme_cuda` returns the table. device.hpp
 // describes each function, under a name that also contains `cuda`.
 struct Library {
-  // Text that identifies the build. It must stay the first member, so that it can be read from a
-  // file of any other build.
+  // Text that identifies the build. It must remain the first member, so that the text can be read
+  // from the file of any other build.
   const char* build;
   int (*devices)(std::string* why);
   std::string (*device_identity)(int device);
@@ -34,7 +34,7 @@ struct Library {
 // Opens libtrireme_cuda.so on the first call. If that fails, returns null and sets `why` to a
 // sentence that names the file, the problem and the remedy.
 const Library* library(std::string* why);
-// Returns the path of libtrireme_cuda.so. Throws Error if it is in none of the folders.
+// Returns the path of libtrireme_cuda.so. Throws Error if none of the folders contains the file.
 std::string library_file();
 // Opens `file` in place of the default libtrireme_cuda.so. Returns null and sets `why` to the
 // reason if the file cannot be opened or if its `build` differs from the argument.

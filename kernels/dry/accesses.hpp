@@ -26,8 +26,9 @@ class Accesses {
   Accesses() { forget_next_.fill(forget_at); }
   // Begins a new operation. The string of its name must outlive this object.
   void begin(std::string_view what, Queue);
-  // Records an access by the operation begun last. Reports a race if an earlier access to the same
-  // bytes is not ordered before this one and at least one of the two is a write.
+  // Records an access by the most recently begun operation. Reports a race if an earlier access to
+  // the same bytes is not ordered before this access and at least one of the two accesses is a
+  // write.
   void touch(Touch, ConstView);
   Event record(Queue);
   // Orders later work of the queue after the event, which must have been recorded here.

@@ -139,8 +139,8 @@ inline void transpose_tile(float* to, const T* from, std::int64_t stride, std::i
   }
 }
 
-// Does the work of load_tile and transpose_tile in one pass over the source. If rows or columns are
-// not whole vectors, it uses `spare`, a scratch tile.
+// Does the work of load_tile() and transpose_tile() in one pass over the source. If rows or columns
+// are not whole vectors, the function uses the scratch tile `spare`.
 template <class T>
 inline void load_transposed(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                             std::int64_t D, std::int64_t E, float factor, float* spare) {
@@ -244,8 +244,8 @@ struct Pair {
   std::int32_t begin;         // index of the first counted key in the call
 };
 
-// Applies the soft cap to n scores in place. The scores have been multiplied by log2(e); `softcap`
-// has not.
+// Applies the soft cap to n scores in place. The scores must have been multiplied by log2(e).
+// `softcap` must not.
 inline void cap_scores(float* s, std::int64_t n, double softcap) {
   const float cap = static_cast<float>(softcap) * log2_e;
 #pragma omp simd
@@ -283,13 +283,13 @@ inline Softmax softmax_of(float max, float sum, const ConstView& sink_H, std::in
 // Returns the sizes of the workspace and state that a backward call needs.
 AttentionBytes attention_grad_bytes(const Tiling&);
 
-// Memory lent to a call. `state` must be present if keys come in pieces.
+// Memory that the caller provides for a call. `state` must be present if keys come in pieces.
 struct Lent {
   View workspace, state;
   Piece piece;
 };
-// Throws Error, with a message that names the operand, if shapes, types, strides or lent memory do
-// not fit.
+// Throws Error, with a message that names the operand, if shapes, types, strides or the provided
+// memory are wrong.
 void check_attention(const AttentionShape&, std::initializer_list<ConstView> query_side,
                      std::initializer_list<ConstView> key_side, const ConstView& lse, const Lent&,
                      const ConstView& start_BT, Direction);

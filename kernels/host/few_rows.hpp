@@ -8,8 +8,9 @@
 
 namespace trireme::host {
 
-// Multiplies with all threads. The rows of `a` are dense. `b` may have any layout, which does not
-// affect the bits. `c` has their type or f32. Throws Error if an operand does not fit.
+// Multiplies with all threads. The rows of `a` must be dense. `b` may have any layout, which does
+// not affect the bits. `c` has the type of a and b, or f32. Throws Error if an operand has the
+// wrong type or shape.
 void multiply_few_rows(const Product&);
 
 // Multiplies like multiply_few_rows, on the calling thread only.

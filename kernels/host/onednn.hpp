@@ -47,8 +47,8 @@ std::size_t matmul_scratch(const Product&);
 // f32. Primitives are built once for each shape and cached.
 void matmul(const Product&, const View& scratch);
 
-// Multiplies like `matmul` on the calling thread only, with scratch that the thread keeps between
-// calls.
+// Multiplies like `matmul`, but on the calling thread only. The scratch belongs to the thread and
+// is kept between calls.
 void matmul_alone(const Product&);
 
 // Multiplies in f32 with oneDNN's BLAS-like function, without a bias. oneDNN allocates the scratch.

@@ -58,8 +58,7 @@ inline constexpr float log2_e = 0x1.715476p0F, ln_2 = 0x1.62e43p-1F;
 
 // Returns 2^x within 2 ulp for x <= 126. Below -125 the result stays at about 2^-125. The nearest
 // integer n is added to the exponent, and a polynomial (minimax, exact at 0) gives the remaining
-// factor. math::exp bounds every x, which becomes masked code that takes three times as long
-// (measured).
+// factor. math::exp supports every x with masked code that takes three times as long (measured).
 inline Vec exp2_below(Vec x) {
   constexpr float shift = 0x1.8p23F;  // adding it rounds to an integer, which is in the lowest bits
   x = x < -125.0F ? Vec{} - 125.0F : x;

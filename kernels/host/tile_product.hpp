@@ -19,8 +19,8 @@ constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step * step;
 }
 
-// Left operand of a product: element (r, k) of a matrix stored in rows (Rows) or in columns
-// (Columns). `ld` is the distance of rows or columns.
+// Left operand of a product, stored in rows (Rows) or in columns (Columns). Both return element (r,
+// k). `ld` is the distance of rows or columns in elements.
 struct Rows {
   const float* data;
   std::int64_t ld;

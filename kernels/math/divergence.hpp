@@ -1,9 +1,9 @@
 #pragma once
 // A numerically stable term of the Kullback-Leibler divergence sum p log(p / q), where p and q each
 // sum to 1. The term is q - p - p x with x = log(q / p), and the sum is the same. Every term is at
-// least 0. An error that all x share changes the sum only by its square. The terms p log(p / q), in
-// contrast, cancel to a much smaller sum if p and q are nearly equal, as they are at high
-// temperatures.
+// least 0. An error common to all x changes the sum only by the square of that error. The terms p
+// log(p / q), in contrast, cancel to a much smaller sum if p and q are nearly equal, as they are at
+// high temperatures.
 namespace trireme::math {
 
 // Returns q - p - p x. `x` is log(q / p).

@@ -32,8 +32,8 @@ inline constexpr std::array<float, 16> nf4_sixteenths{
 // Value of the byte q for a block whose scale is 0.
 inline constexpr unsigned nf4_nothing = 255;
 
-// Returns the scale of a block. `q` is the byte of the block and `unit` the largest scale of its
-// record. The product is rounded only once, since the last factor is a power of two. The bits are
+// Returns the scale of a block. `q` is the block's byte, and `unit` is the largest scale of its
+// record. The product is rounded only once, because the last factor is a power of two. Its bits are
 // therefore the same on every machine.
 constexpr float nf4_scale(float unit, unsigned q) {
   const auto sixteenths = nf4_sixteenths;

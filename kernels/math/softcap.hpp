@@ -25,7 +25,7 @@ constexpr float capped(float x, float cap) {
   return cap * tanh<A>(A::quotient(x, cap));
 }
 
-// Returns the derivative of capped() at the point where its value is y.
+// Returns the derivative of capped() at the point where capped() has the value y.
 constexpr float capped_slope(float y, float cap) {
   const float part = y / cap;
   return 1.0F - part * part;

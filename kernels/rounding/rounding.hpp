@@ -21,11 +21,11 @@
 
 namespace trireme {
 
-// Backend whose results carry random rounding errors.
+// Backend that adds random rounding errors to the results of another backend.
 class Rounding final : public Backend {
  public:
-  // Wraps a backend. The same seed and the same calls give the same numbers. Throws Error if the
-  // host cannot access the backend's memory.
+  // Wraps a backend. Equal seeds and equal calls give equal numbers. Throws Error if the host
+  // cannot access the backend's memory.
   Rounding(std::unique_ptr<Backend>, std::uint64_t seed);
 
   const BackendProperties& properties() const override { return inner_->properties(); }

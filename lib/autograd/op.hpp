@@ -59,8 +59,8 @@ class Gradients {
 // Whether the run trains or evaluates. Evaluation has no dropout.
 enum class Phase : std::uint8_t { train, evaluate };
 
-// A range of this rank's B * T rows. Their losses are added to the loss sum with index `sum`, and
-// their gradients are multiplied by `scale`.
+// A range of this rank's B * T rows. The losses of these rows are added to the loss sum with index
+// `sum`, and their gradients are multiplied by `scale`.
 struct LossRows {
   Rows rows;
   std::int64_t sum = 0;
@@ -72,8 +72,8 @@ struct LossRows {
 struct TaughtBy {
   ConstView x_BTC{}, w_VC{};
   double softcap = 0;  // soft cap of the teacher's logits; 0 means none
-  // In the divergence from the teacher, `temperature` divides the logits of both models. `share` is
-  // the fraction of the loss that is this divergence.
+  // Temperature by which the logits of both models are divided in the divergence from the teacher,
+  // and the fraction (`share`) of the loss that this divergence makes up.
   double temperature = 1, share = 0;
 };
 
@@ -144,7 +144,7 @@ struct Run {
   bool wants(ParamId p) const { return gradients && trainable[p.index()]; }
 };
 
-// The tensors that an op's backward pass needs from its forward pass.
+// Tensors that the forward pass of an op saves for its backward pass.
 using Saved = std::vector<Tensor>;
 
 // A differentiable operation on tensors. Ops belong to the model and keep no state between calls.

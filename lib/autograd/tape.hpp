@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// A tensor and its index (slot) on a tape. The tape itself holds only the tensors in Saved, so a
-// value is freed as soon as its callers drop it.
+// A tensor and its index (slot) on a tape. The tape stores only the tensors in Saved. Any other
+// tensor is freed when its callers release it.
 struct Value {
   Tensor data;
   std::int32_t slot = -1;

@@ -10,8 +10,9 @@
 
 namespace trireme {
 
-// Returns the exception's message for users. The text of an Error is returned as it is. For
-// exceptions of the standard library or other libraries, the message also says what to do.
+// Returns the exception's message for users. The text of an Error is returned unchanged. For
+// exceptions of the standard library or other libraries, the message also says what the user can
+// do.
 inline std::string error_text(const std::exception& e) {
   if (dynamic_cast<const Error*>(&e)) return e.what();
   if (dynamic_cast<const std::bad_alloc*>(&e))

@@ -1,6 +1,6 @@
 #pragma once
-// 128-bit hashes of files and texts with XXH3-128 from xxHash. They detect accidental damage. They
-// do not protect against forgery.
+// 128-bit hashes of files and texts with XXH3-128 from xxHash. The hashes detect accidental damage
+// but do not protect against forgery.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -23,8 +23,8 @@ consteval bool is_listed() {
   return std::string_view(__PRETTY_FUNCTION__).find("= (") == std::string_view::npos;
 }
 
-// Returns an array of the names. Fails to compile if their number differs from the number of the
-// enum's values.
+// Returns an array of the names. Compilation fails if the number of names differs from the number
+// of the enum's values.
 template <class Enum, class... Text>
 consteval auto named(Text... names) {
   constexpr auto n = sizeof...(names);

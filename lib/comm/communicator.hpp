@@ -87,12 +87,12 @@ class Communicator {
   // pretended communicator, which does not know the colors of other ranks.
   Communicator split(int color, int key) const;
   // Creates another communicator of the same ranks, which numbers its operations and counts its
-  // bytes separately. Collective over these ranks only, so it is cheaper than split().
+  // bytes separately. The call is collective only over these ranks, so it is cheaper than split().
   Communicator duplicate() const;
   // Returns a pretended communicator in the same job, as rank `rank` of `size` ranks. This
   // communicator must be pretended, too.
   Communicator pretend_split(int rank, int size) const;
-  // Splits off the ranks that share memory with this one. Collective.
+  // Creates the communicator of the ranks that share memory with this rank. Collective.
   Communicator node() const;
   // Opens a transport between devices, which carries all further operations on Views. The
   // operations are enqueued on one stream, so all of them must use the same queue. Collective. Call
@@ -168,7 +168,8 @@ class Communicator {
   // Notifies `o` of all further calls on the job's communicators by this rank, until `o` is
   // destroyed. Null ends notification.
   void set_observer(engine::Observer* o) const;
-  // Returns an identifier that only copies of this communicator share.
+  // Returns an identifier of this communicator. Copies of the communicator have the same
+  // identifier.
   const engine::Context* id() const { return context_.get(); }
 
  private:

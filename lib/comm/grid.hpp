@@ -1,7 +1,7 @@
 #pragma once
 // The grid of ranks: pipeline x data x sequence parallelism. The functions map ranks to grid
-// coordinates and say which ranks form each communicator. They are pure arithmetic, so tests and
-// plans can use them for any rank of any grid without MPI.
+// coordinates and determine which ranks form each communicator. They only do arithmetic, so tests
+// and plans can use them for any rank of any grid without MPI.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -44,8 +44,8 @@ Group shard_group(const Grid&, int shard, int rank);
 // Returns the group of ranks that hold the same slice of different copies (replicas). Neighbors in
 // this group are `shard` ranks apart in the stage.
 Group replica_group(const Grid&, int shard, int rank);
-// Returns the group of ranks that together hold all experts and send each other their tokens. The
-// key is the index of this rank's share of the experts. Grid::expert must divide places().
+// Returns the group of ranks that together hold all experts and send tokens to each other. The key
+// is the index that owned_experts() takes. Grid::expert must divide places().
 Group expert_group(const Grid&, int rank);
 // The range [first, end) of experts that a rank holds.
 struct OwnedExperts {
@@ -63,7 +63,8 @@ Group expert_shard_group(const Grid&, int shard, int rank);
 // Returns the group of ranks that hold the same slice of different copies (replicas) of the same
 // experts.
 Group expert_replica_group(const Grid&, int shard, int rank);
-// Returns the group of ranks that share the tokens of each sample (sequence parallelism).
+// Returns the group of ranks that divide the tokens of each sample among them (sequence
+// parallelism).
 Group seq_group(const Grid&, int rank);
 // Returns the group of ranks that have the same data and seq indices in all stages. The key is the
 // stage.

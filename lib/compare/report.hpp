@@ -26,7 +26,7 @@ class Report {
 
   // Adds a line of text and sets a field of the JSON object. An empty `line` sets only the field.
   void say(const char* key, Json value, const std::string& line = {});
-  // Like say(), but appends `value` to a field that is a list.
+  // Adds a line of text, and appends `value` to a JSON field that is a list.
   void add(const char* key, Json value, const std::string& line = {});
 
   // Adds the result for one table. `key` names the table.

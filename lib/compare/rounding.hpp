@@ -1,11 +1,12 @@
 #pragma once
-// Decides whether the difference between two results can be explained by rounding. Pure statistics.
+// Decides whether rounding can explain the difference between two results. All functions are pure.
 //
 // Two computations that differ only in the order of their sums are two draws from one distribution.
-// Its width is measured with n replays of the same work. In each replay all results are perturbed
-// at random by the amount that rounding may change them (kernels/rounding). Each replay is compared
-// with an unperturbed computation. Let x be a tensor of the unperturbed computation, and e_r the
-// same tensor of replay r minus x. Let d = b - a be the difference to judge.
+// The width of this distribution is measured with n replays of the same work. In each replay all
+// results are perturbed at random by the amount that rounding may change them (kernels/rounding).
+// Each replay is compared with an unperturbed computation. Let x be a tensor of the unperturbed
+// computation, and e_r the same tensor of replay r minus x. Let d = b - a be the difference to
+// judge.
 //
 //   size        V = mean of |e_r|^2             |d|^2 should be about 2 V
 //   projection  P = mean of (<e_r, x> / <x, x>)^2

@@ -29,7 +29,8 @@ struct Tally {
   std::uint64_t largest_ulps = 0;
   std::int64_t largest_at = -1;
   double largest_a = 0, largest_b = 0;
-  // Sums over all elements, with d = b - a. lib/compare/rounding.hpp uses them.
+  // Sums over all elements, with d = b - a. The statistics in lib/compare/rounding.hpp use these
+  // sums.
   double a_squares = 0;  // a a
   double d_squares = 0;  // d d
   double product = 0;    // a d

@@ -59,8 +59,8 @@ using Values = std::variant<std::vector<float>, std::vector<double>, std::vector
 // All tensors of a model on a single rank, which holds whole tensors.
 using TensorValues = std::map<TensorName, Values>;
 
-// Returns the summed gradients of the trained parameters. Call it after a step and before the next
-// one.
+// Returns the summed gradients of the trained parameters. Call the function after a step and before
+// the next step.
 TensorValues gradients_of(Trainer&);
 // Returns the weights and the optimizer's arrays.
 TensorValues state_of(Trainer&);

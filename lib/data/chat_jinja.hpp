@@ -1,6 +1,6 @@
 #pragma once
 // Recognizes the chat template that a tokenizer contains. Such a template is a Jinja program.
-// Trireme does not run Jinja, so it compares the program with those of the templates that it knows.
+// Trireme does not run Jinja, so the program is compared with the programs of known templates.
 #include <optional>
 #include <string>
 #include <string_view>

@@ -53,7 +53,7 @@ struct ChatTemplate {
     bool json = false;
     bool operator==(const Turn&) const = default;
   };
-  // How an assistant message's tool calls are written, after its content.
+  // Format of an assistant message's tool calls, which are written after its content.
   struct Calls {
     // Text of one call, with the placeholders "{name}", "{arguments}" (JSON) and "{id}". If the
     // text is empty, the template does not support tool calls.
@@ -67,7 +67,7 @@ struct ChatTemplate {
     std::int64_t call_id_length = 0;
     bool operator==(const Calls&) const = default;
   };
-  // How the conversation's tool descriptions are written.
+  // Format of the conversation's tool descriptions.
   struct Tools {
     // `each` is the text of one tool, with the placeholder "{tool}" (JSON). If `each` is empty, the
     // template rejects conversations with tools. `before` and `after` enclose all the tools.
@@ -89,9 +89,9 @@ struct ChatTemplate {
   std::map<std::string, Turn, std::less<>> turns{};
   // Texts before and after the whole conversation.
   std::string begin{}, end{};
-  // Texts that become one token each wherever they occur in the template's texts. Inside message
-  // contents, and inside a system text that is written into a user turn, they are encoded as plain
-  // text.
+  // Texts that become one token each wherever they occur in the template's texts. They are encoded
+  // as plain text inside message contents, and inside a system text that is written into a user
+  // turn.
   std::vector<std::string> special{};
   // Texts of the template that look like special tokens, for example "<|user|>", but may be plain
   // text. They are encoded as plain text if the tokenizer has no such token.

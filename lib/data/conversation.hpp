@@ -46,9 +46,9 @@ using Conversation = std::vector<Message>;
 Conversation conversation_of(const nlohmann::json&, std::string_view text);
 
 // Two conversations that answer the same prompt, from {"prompt": .., "chosen": .., "rejected": ..}.
-// The prompt is a list of messages, or the text of a user message. It may be called
-// "conversations", as in LLaMA-Factory. An answer is a list of messages, one message, or the text
-// of an assistant message. If the answers are whole conversations, they already contain the prompt,
+// The prompt is a list of messages, or the text of a user message. As in LLaMA-Factory, the field
+// may also be called "conversations". An answer is a list of messages, one message, or the text of
+// an assistant message. If the answers are whole conversations, they already contain the prompt,
 // and the prompt is not added again.
 struct ConversationPair {
   Conversation chosen, rejected;

@@ -35,7 +35,8 @@ class Dataset {
     std::int64_t T = 0;
     // Size of the model's vocabulary.
     std::int64_t vocab = 0;
-    // Relative share of each range among the samples. If empty, each window occurs once per epoch.
+    // Relative share of each range among the samples. If there are no shares, each window occurs
+    // once per epoch.
     std::vector<double> shares;
     SampleOrder order = SampleOrder::random;
     std::uint64_t seed = 0;

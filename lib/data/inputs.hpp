@@ -9,11 +9,9 @@
 
 namespace trireme {
 
-// Returns the files that `patterns` name, each file once. A pattern is one of these:
-// - a file
-// - a glob such as "data/*.txt", whose matches are sorted
-// - a folder, which means all files below it, sorted, without hidden ones
-// - "-" for standard input
+// Returns the files that match `patterns`, each file once. A pattern is one of these: - a file - a
+// glob such as "data/*.txt", whose matches are sorted - a folder, which means all files below it,
+// sorted, without hidden ones - "-" for standard input
 //
 // Throws Error, naming the pattern, if a file does not exist or nothing matches.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns);

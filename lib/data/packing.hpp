@@ -70,7 +70,7 @@ class DocumentPacking {
   DocumentPacking(const TokenFile&, std::int64_t begin, std::int64_t end, const Settings&);
 
   std::int64_t samples() const { return totals_.samples; }
-  // Returns the documents of sample i, in order. Together they have at most T inputs.
+  // Returns the documents of sample i, in order. Together, the documents have at most T inputs.
   std::span<const PackedDocument> sample(std::int64_t i) const;
   // Returns the documents of all samples, sample by sample.
   std::span<const PackedDocument> documents() const { return documents_; }

@@ -20,8 +20,8 @@ bool compatible(const TokenizerSpec& a, std::string_view where_a, const Tokenize
 TokenizerSpec merged(const TokenizerSpec& first, const TokenizerSpec& second);
 
 // Returns the spec with `id` added to the ids that end a text (Tokenizer::ends). The id is stored
-// in generation_config.json, where other programs look for it. Only Hugging Face tokenizers are
-// changed.
+// in generation_config.json, where other programs look for it. If the tokenizer is not a Hugging
+// Face tokenizer, the spec is returned unchanged.
 TokenizerSpec with_end(const TokenizerSpec&, std::int32_t id);
 
 }  // namespace trireme

@@ -33,9 +33,9 @@ bool has_contents(TokenizerKind);
 // A tokenizer in serialized form.
 struct TokenizerSpec {
   TokenizerKind kind = TokenizerKind::none;
-  // For sentencepiece, the serialized model. For huggingface, a JSON object that maps file names to
-  // the unchanged texts of the files: "tokenizer.json" and those of tokenizer_files that exist.
-  // Empty for other kinds.
+  // Contents of the tokenizer. For kind sentencepiece, the serialized model. For kind huggingface,
+  // a JSON object that maps file names to the unchanged texts of the files: "tokenizer.json" and
+  // those of tokenizer_files that exist. Empty for other kinds.
   std::string bytes;
   // Text of the chat template's file (lib/data/chat_template_file.hpp). The conversations were
   // written with this template. Empty if there is none. The template does not affect the ids of
@@ -80,8 +80,8 @@ class Tokenizer {
   // Returns the begin-of-text token (bos_token), whether or not encoded texts begin with this
   // token.
   virtual std::optional<std::int32_t> begin() const { return std::nullopt; }
-  // Returns the ids with which a document begins, before the ids of its text. The post-processor of
-  // a tokenizer.json defines them, for example a begin-of-text id.
+  // Returns the ids that precede the ids of a document's text, for example a begin-of-text id. The
+  // post-processor of a tokenizer.json defines them.
   virtual std::vector<std::int32_t> prefix() const { return {}; }
   // Returns the id of the token with this text, for example "<|im_end|>" or a word of the
   // vocabulary.

@@ -1,6 +1,6 @@
 #pragma once
-// A deck: everything that defines a run. It is read and checked once and then remains constant. It
-// can be converted from text and back to text.
+// A deck: everything that defines a run. A deck is read and checked once and then remains constant.
+// It can be converted to text and parsed again.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -61,8 +61,8 @@ Deck parse_deck(std::string_view text, std::string source_name,
 // never writes.
 Deck parse_dumped_deck(std::string_view text, std::string source_name);
 
-// Returns the number of tokens whose gradients are summed as one leaf with run.exactness =
-// "invariant". Returns 0 with other settings.
+// Returns the number of tokens whose gradients are summed as one term with run.exactness =
+// "invariant". Returns 0 with other values of run.exactness.
 std::int64_t exact_chunk(const Deck&);
 
 // Converts the deck to text with every key and its meaning. Parsing the text returns an equal Deck.

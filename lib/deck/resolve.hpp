@@ -26,7 +26,7 @@ Deck resolve(Deck, const DeckContext&);
 // Returns the input of a trainer or a plan for a resolved deck. `compute` is the compute type that
 // the machine supports.
 PlanInput plan_input_of(const Deck&, DType compute, TransportKind);
-// Returns the grid of a deck. `data` is 0 if the deck leaves it open.
+// Returns the grid of a deck. `data` is 0 if the deck does not set it.
 Grid grid_of(const Deck&);
 
 // Returns the deck resolved for one rank, ignoring the deck's grid.

@@ -1,5 +1,5 @@
 #pragma once
-// Limits that many keys share, and one function per section that returns its keys.
+// Limits that many keys share, and functions that return the keys of each section.
 
 #include "lib/base/limits.hpp"
 #include "lib/deck/deck.hpp"

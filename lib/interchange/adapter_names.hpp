@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// A tensor lora_A [R, in] or lora_B [out, R] of one linear map, where R is the adapter's rank. It
-// corresponds to rows [begin, begin + rows) of a Trireme parameter.
+// A tensor lora_A [R, in] or lora_B [out, R] of one linear map, where R is the adapter's rank. The
+// tensor corresponds to rows [begin, begin + rows) of a Trireme parameter.
 struct AdapterTensor {
   std::string name;  // for example "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
   std::string module;   // for example "model.layers.0.self_attn.q_proj"

@@ -20,9 +20,9 @@ class ConfigFields {
   explicit ConfigFields(const Json& json, std::string within = "");
 
   const Json& json() const { return json_; }
-  // Returns true if the object has the field, even if it is null.
+  // Returns true if the object contains the field. The field may be null.
   bool names(const char* key) const { return json_.contains(key); }
-  // Returns the field's value, or nullptr if it is absent or null. Marks the field as read.
+  // Returns the field's value, or nullptr if the field is absent or null. Marks the field as read.
   const Json* find(const char* key) const;
   // Marks a field as read because other fields make it ineffective.
   void unused(const char* key) const { used_.insert(key); }
@@ -43,8 +43,8 @@ class ConfigFields {
   // Throws Error if `wrong` is true. The message contains the field, its value and the reason
   // `why`.
   void refuse_if(bool wrong, const char* key, std::string_view why) const;
-  // Throws Error, naming all fields that were not read, unless they are known to have no effect on
-  // the results of a model of this type.
+  // Throws Error, naming all fields that were not read. Ignores fields that are known to have no
+  // effect on the results of a model of this type.
   void refuse_rest(std::string_view model_type) const;
 
  private:

@@ -78,7 +78,7 @@ struct CheckpointMeta {
   std::int64_t tokens = 0;
   // Numbers of the skipped steps.
   std::vector<std::int64_t> skipped;
-  // Optimizer updates of each parameter since its arrays were initialized.
+  // Number of optimizer updates to each parameter since its arrays were initialized.
   std::map<std::string, std::int64_t> updates;
   std::uint64_t seed = 0;
   // The effective deck, in TOML.
@@ -99,8 +99,8 @@ struct CheckpointMeta {
   bool operator==(const CheckpointMeta&) const = default;
 };
 
-// One chunk of a slice. Its elements are stored unchanged from byte `at` of the file, followed by
-// HDF5's checksum.
+// One chunk of a slice. The chunk's elements are stored unchanged from byte `at` of the file on.
+// HDF5's checksum follows.
 struct ChunkRecord {
   std::int64_t at = 0;
   // Hash of the elements, without padding and checksum.

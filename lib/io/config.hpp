@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// What happens to the run if a checkpoint cannot be written.
+// Whether the run stops or continues if a checkpoint cannot be written.
 enum class SaveFailure : std::uint8_t { stop, proceed };
 template <>
 inline constexpr auto value_names<SaveFailure> = named<SaveFailure>("stop", "continue");

@@ -15,7 +15,8 @@ namespace trireme {
 
 // Throws Error with the name of the call, the name of the file and HDF5's own messages.
 [[noreturn]] void fail_hdf5(std::string_view call, const std::filesystem::path& file);
-// Stops HDF5 from printing its errors to stderr. Every entry point calls this first.
+// Stops HDF5 from printing its errors to stderr. Every function that other files call does this
+// first.
 void silence_hdf5();
 
 // Returns the result of an HDF5 call. Throws Error if the result is negative, which is how HDF5
@@ -26,7 +27,7 @@ T hdf5_ok(T result, std::string_view call, const std::filesystem::path& file) {
   return result;
 }
 
-// Owns an HDF5 identifier and closes it.
+// Owner of an HDF5 identifier. The destructor closes the identifier.
 class Hdf5Handle {
  public:
   using Close = herr_t (*)(hid_t);

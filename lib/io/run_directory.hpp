@@ -71,7 +71,8 @@ class RunDirectory {
  public:
   // Creates the directory if it is missing, checks that it is writable, and locks it against other
   // processes for the lifetime of the object. Throws Error if that fails. Throws StoppedWaiting if
-  // `stop` returns true while it waits for the lock. Files of an earlier run are not changed.
+  // `stop` returns true while the constructor waits for the lock. Files of an earlier run are not
+  // changed.
   RunDirectory(
       std::filesystem::path, Existing, const std::function<bool()>& stop = [] { return false; });
   // Removes the files of an earlier run, by name, for Existing::overwrite. If the run's folders

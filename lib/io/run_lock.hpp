@@ -10,8 +10,8 @@
 //   touched   At every heartbeat, the holder gives a sign of life by updating the file's time.
 //   removed   The holder releases the lock.
 //
-// If several processes create the file at once, exactly one succeeds. A process may replace the
-// file in three cases:
+// If several processes try to create the file at the same time, exactly one succeeds. A process may
+// replace the file in three cases:
 //
 // - The holder's process has ended, which is known if process ids mean the same for both, or the
 //   text names no holder.
@@ -21,14 +21,14 @@
 // A process that replaced the file waits for a grace period of one heartbeat plus slack before it
 // trains, unless it has a flock that proves that the former holder has ended. Each holder checks
 // the file at every heartbeat, and ends if the file names another process. If several processes
-// replace the file, the last one holds it. Two processes therefore never train at once if signs of
-// life are at most `slack` late.
+// replace the file, the last one holds it. Two processes therefore never train at the same time if
+// heartbeats are at most `slack` late.
 //
-// If a sign of life is later, or somebody removes the file by hand, two processes may train until
-// the next heartbeat. The process that lost the lock then ends with an error. Because a holder
-// checks the file before it publishes anything, a conflict is only possible if the lock is lost
-// between this check and the rename that follows. Each process measures time with its own clock,
-// and the clocks of different machines are never compared.
+// If a heartbeat is later, or a user removes the file, two processes may train until the next
+// heartbeat. The process that lost the lock then ends with an error. Because a holder checks the
+// file before it publishes anything, a conflict is only possible if the lock is lost between this
+// check and the rename that follows. Each process measures time with its own clock, and the clocks
+// of different machines are never compared.
 #include <chrono>
 #include <filesystem>
 #include <functional>

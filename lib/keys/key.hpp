@@ -39,8 +39,8 @@ struct Interval {
   bool above_min = false, below_max = false;  // exclude min or max itself
 };
 
-// A pointer to the struct that a table describes, with its type erased so that one reader serves
-// all tables. `Void` is void or const void.
+// A pointer to the struct that a table of keys describes. Its type is erased so that one reader
+// serves all tables. `Void` is void or const void.
 template <class Void>
 class AnyStruct {
  public:

@@ -1,6 +1,6 @@
 #pragma once
-// Builders for tables of keys. A row is made from a pointer to a member, whose type gives the key's
-// type. Each chained call adds one property.
+// Builders for tables of keys. A row is made from a pointer to a member. The member's type
+// determines the key's type. Each chained call adds one property.
 //
 //   const auto row = rows_of(&Deck::model);
 //   row("layers", &ModelConfig::layers, "Number of transformer blocks").in(1, 10000)

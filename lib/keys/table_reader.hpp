@@ -36,7 +36,8 @@ class TableReader {
     SourceLocation place;
   };
 
-  // Checks a value and stores it for the key, or collects the problem.
+  // Checks a value and stores it for the key. If the value is not accepted, records the problem
+  // instead.
   void assign(const Key&, std::size_t row, const RawValue&, const std::string& where);
   // Returns the value in the file for "section.key", or nullptr. Later entries of a repeated
   // section have the id "section.key#row".

@@ -9,8 +9,9 @@
 namespace trireme::launch {
 
 // Returns the number of threads for this rank. Collective. If `wanted` is 0, OMP_NUM_THREADS or
-// SLURM_CPUS_PER_TASK decides. If neither is set, the processors in this process's affinity mask
-// are divided by the number of ranks on the node whose masks overlap it.
+// SLURM_CPUS_PER_TASK determines the number. If neither variable is set, the number of processors
+// in this process's affinity mask is divided by the number of ranks on the node whose masks overlap
+// this mask.
 int threads_of_rank(std::int64_t wanted, const Communicator& world);
 
 // Returns the number of processors that this rank may use: the processors in its affinity mask,

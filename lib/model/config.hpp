@@ -42,7 +42,7 @@ enum class Offload : std::uint8_t { none, inputs };
 template <>
 inline constexpr auto value_names<Offload> = named<Offload>("none", "inputs");
 
-// The architecture of a model, and how training computes it.
+// The architecture of a model, and settings for computing it in training.
 struct ModelConfig {
   std::string preset;            // preset that the other values started from, or empty
   std::int64_t layers = 12;      // transformer blocks

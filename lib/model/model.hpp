@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// The role in which a part uses a unit. Tied embeddings are one unit with two users, which have
+// Role in which a part uses a unit. Tied embeddings are one unit that two parts use, each with
 // separate gradients: the embedding (`own`) and the head (`tied`).
 enum class Use : std::uint8_t { own, tied };
 
@@ -25,7 +25,8 @@ struct Borrow {
 
 // Whether a part's backward pass reads weights. If not, no weights are all-gathered for it.
 enum class BackwardReads : std::uint8_t { weights, nothing };
-// When a part adds its weight gradients. The head adds them in the forward pass.
+// Pass in which a part adds its weight gradients. The head adds them in the forward pass, and all
+// other parts in the backward pass.
 enum class GradientsIn : std::uint8_t { backward, forward };
 
 // One part of a transformer: the embedding, a block, the final norm or the head.

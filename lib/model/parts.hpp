@@ -50,9 +50,9 @@ class AttentionInput final : public Stretch {
   std::optional<ops::RepeatHeads> repeat_heads_;
 };
 
-// The second stretch of a block: everything after attention. Its inputs are x and attention's
-// output o. It computes x += dropout(projection(o)), then x += dropout(ffn(norm(x))). Norms after a
-// branch, if any, are applied before dropout.
+// The second stretch of a block: everything after attention. The inputs are x and attention's
+// output o. The stretch computes x += dropout(projection(o)), then x += dropout(ffn(norm(x))).
+// Norms after a branch, if any, are applied before dropout.
 class AttentionOutput final : public Stretch {
  public:
   AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer);

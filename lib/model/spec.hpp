@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-// The source of a parameter's updates: its gradient, the load of each expert (for a router's bias),
-// or nothing (for the frozen base model of adapters).
+// Source of a parameter's updates: its gradient, the load of each expert (for a router's bias), or
+// none (for the frozen base model of adapters).
 enum class LearnsFrom : std::uint8_t { gradients, loads, nothing };
 
 // One parameter of the model.

@@ -33,7 +33,7 @@ struct QueryRun {
   int chunk;  // chunk of the context that contains them
 };
 
-// One kernel call: a run of queries, a piece of their keys and a group of heads.
+// One kernel call: a run of queries, a piece of the keys that they attend to, and a group of heads.
 struct AttentionCall {
   std::size_t run;  // index of the QueryRun
   HeadGroup heads;

@@ -65,8 +65,8 @@ class KeyGradients {
   // Returns a tensor of zeros [T, B, 2 G, D] for all positions of chunk `c`. The caller adds
   // gradients to it.
   Tensor start(int c) const;
-  // Sends the gradients of chunk `c` to their owners, then completes the previous chunk and calls
-  // `put` for it.
+  // Sends the gradients of chunk `c` to the ranks that own the keys and values. Then completes the
+  // previous chunk and calls `put` for it.
   void exchange(int c, Tensor sum_TBGD);
   // Completes the last chunk and calls `put` for it.
   void finish();

@@ -24,7 +24,7 @@ class ResidualNorm final : public Op {
                                std::span<const std::uint8_t> wanted) const override;
 
  private:
-  // Returns the gradients of skip and branch from the gradient of their sum.
+  // Returns the gradients of skip and branch, given the gradient of their sum.
   std::vector<Tensor> split(const Run&, Tensor dsum, std::span<const std::uint8_t> wanted) const;
 
   DropoutSite site_;

@@ -42,7 +42,7 @@ RoundPlan rounds_of(const Run&, const Tensor& counts, std::int64_t rows, std::in
 // One round: sends rows to their experts and returns the results.
 class TokenDispatch {
  public:
-  // A chunk of a round on the rank that owns the experts.
+  // A chunk of a round, on the rank that owns the experts.
   struct Chunk {
     std::int64_t first, count;  // range of the round's rows, which are sorted by expert
     // Index at which the rows of each expert begin in this chunk, and then the end, for experts
@@ -71,7 +71,7 @@ class TokenDispatch {
     std::vector<Pending> pending_;
   };
 
-  // `most` is the maximum number of rows of this rank in a round.
+  // `most` is the maximum number of rows that this rank receives in a round.
   TokenDispatch(const Run&, const ExpertRound&, std::int64_t most);
 
   // Returns rows of x_TC like take_rows(). An earlier pass must have taken the same rows. In a

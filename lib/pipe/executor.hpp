@@ -33,7 +33,8 @@ class Stage {
   // stage receives an absent activation. The last virtual stage returns an absent activation.
   virtual Tensor forward(int microbatch, int chunk, Tensor x_BTC) = 0;
   virtual Tensor backward(int microbatch, int chunk, Tensor dy_BTC) = 0;
-  // The two halves of the backward pass, for programs that split it.
+  // input_gradients() and weight_gradients() are the two halves of the backward pass, for programs
+  // that split it.
   virtual Tensor input_gradients(int microbatch, int chunk, Tensor dy_BTC) = 0;
   virtual void weight_gradients(int microbatch, int chunk) = 0;
 };

@@ -27,9 +27,9 @@ std::vector<std::int64_t> partition(std::int64_t layers, const Pipeline&, const 
 // stage.
 std::vector<double> stage_costs(const std::vector<std::int64_t>& stage_layers, const PartCosts&);
 
-// Returns an error message if `stage_layers`, the deck's parallel.stage_layers, does not distribute
-// `layers` blocks over `stages` stages with `chunks` chunks each. Returns an empty string if it
-// does.
+// Returns an error message if `stage_layers` does not distribute `layers` blocks over `stages`
+// stages with `chunks` chunks each. `stage_layers` is the deck's parallel.stage_layers. Returns an
+// empty string if there is no error.
 std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, std::int64_t layers,
                                std::int64_t stages, std::int64_t chunks = 1);
 

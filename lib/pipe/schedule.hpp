@@ -43,8 +43,8 @@ std::int64_t microbatches_held(const Pipeline&, std::int64_t microbatches);
 // joined by "or".
 std::string schedules_of_chunks(std::int64_t chunks);
 // Returns an error message if the schedule does not support these numbers of chunks or
-// micro-batches, or an empty string if it does. `microbatches` = 0 means that the number is
-// unknown.
+// micro-batches. Returns an empty string if there is no error. `microbatches` = 0 means that the
+// number is unknown.
 std::string pipeline_fault(ScheduleKind, std::int64_t stages, std::int64_t chunks,
                            std::int64_t microbatches = 0);
 

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Costs of one micro-batch on one virtual stage, in seconds or any other unit. They must be
+// Costs of one micro-batch on one virtual stage, in seconds or any other unit. All costs must be
 // positive.
 struct StageCost {
   double forward = 1, backward = 2;

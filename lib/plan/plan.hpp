@@ -74,7 +74,7 @@ struct RankPlan {
   // Part of step_traffic that goes to other nodes. Known only if the number of ranks per node is
   // known.
   Axes::Traffic to_other_nodes;
-  // Number of messages that carry step_traffic, before a device's transport combines them.
+  // Number of messages in one step, before a device's transport combines messages.
   std::int64_t step_messages = 0;
   // FLOPs of matrix products and attention in one step.
   double step_flops = 0;

@@ -35,7 +35,8 @@ struct AttentionRates {
   std::vector<double> tokens, flops;
 };
 
-// Time of one operation by number of bytes that it moves (ascending).
+// Time of one operation, by the number of bytes that it reads and writes. The numbers of bytes are
+// ascending.
 struct OperationSeconds {
   std::string name;
   DType dtype{};
@@ -83,7 +84,7 @@ double share_of(const MachineModel&, const LinkRates&, std::string_view name);
 // Returns a rank's peak rate in FLOP/s for a data type, or nullopt if it is unknown.
 std::optional<double> peak_of(const MachineModel&, DType, bool tf32);
 
-// Returns the seconds that a workload takes on its queue. Throws Error if a rate that it needs is
+// Returns the seconds that a workload takes on its queue. Throws Error if a required rate is
 // absent.
 double seconds_of(const MachineModel&, const Workload&);
 

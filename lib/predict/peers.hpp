@@ -63,7 +63,7 @@ class Peers {
   // Returns the time at which the last kind reached the agreement that `kind` reached last. Returns
   // `never` if some kind has not reached it.
   double last_arrival(std::size_t kind) const;
-  // Returns the seconds that an agreement takes once all ranks have arrived.
+  // Returns the seconds that a global agreement takes after all ranks have arrived.
   double agreement() const { return agreement_; }
 
   bool pipelined() const { return stages_ > 1; }

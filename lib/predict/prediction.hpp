@@ -35,7 +35,7 @@ struct Prediction {
   bool slower_attention = false;
 };
 
-// Records a step of one rank of each kind. Ranks whose steps are alike are of one kind.
+// Records one step of one rank of each kind. A kind is a set of ranks whose steps are alike.
 std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const MachineModel&);
 
 // Returns the prediction for a run whose simulated step is given. `checkpoint_bytes` is the maximum

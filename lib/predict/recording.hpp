@@ -27,7 +27,7 @@ enum class MatmulLayout : std::uint8_t { nt, nn, tn };
 template <>
 inline constexpr auto value_names<MatmulLayout> = named<MatmulLayout>("nt", "nn", "tn");
 
-// An operation with everything that its time depends on.
+// An operation with everything that its execution time depends on.
 struct Workload {
   std::string_view name;  // name in machine files: the operation's, or that of a variant
   DType dtype = DType::f32;

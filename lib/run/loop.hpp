@@ -54,7 +54,7 @@ struct LoopSettings {
   std::chrono::steady_clock::time_point started;
 };
 
-// The objects that a training loop uses. They must outlive the loop.
+// Objects that a training loop uses. All of them must outlive the loop.
 struct LoopParts {
   Trainer& trainer;
   const Dataset& training;

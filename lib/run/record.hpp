@@ -57,7 +57,7 @@ class RunRecord {
   // Prepares for a checkpoint: syncs all rows to disk and copies the newest rows into `meta`.
   void put_into(CheckpointMeta&);
   void outcome(Outcome) const;  // Writes outcome.json, with this machine and job start.
-  // Throws Error if another process now trains in the directory. Any thread may call it.
+  // Throws Error if another process now trains in the directory. Any thread may call the function.
   void require_lock() const;
   // Writes the outcome and removes old checkpoints. Call it after each checkpoint. A failure is
   // logged as a warning.

@@ -1,6 +1,6 @@
 #pragma once
-// Manages the checkpoints of a run: when one is due, how it is written, and what happens if writing
-// fails.
+// Manages the checkpoints of a run: when a checkpoint is due, how it is written, and what happens
+// if writing fails.
 #include <chrono>
 #include <cstdint>
 #include <filesystem>

@@ -51,8 +51,8 @@ struct BorrowPlan {
   bool operator==(const BorrowPlan&) const = default;
 };
 
-// Returns the plan for a program's visits. Consecutive borrows of one unit share a gather. If the
-// policy gathers once a step, all borrows of a unit share one gather.
+// Returns the plan for a program's visits. Consecutive borrows of one unit use the same gather. If
+// the policy gathers once a step, all borrows of a unit use the same gather.
 BorrowPlan make_borrow_plan(std::span<const Visit>, const ZeroPolicy&);
 
 }  // namespace trireme

@@ -46,9 +46,9 @@ struct Segment {
   std::string name;
 };
 
-// Returns the alignment of the segment's slots in elements. It is 32 (64 bytes in the narrowest
-// compute type), or the weights of one record if the segment is stored in NF4 records
-// (kernels/nf4.hpp).
+// Returns the alignment of the segment's slots in elements. If the segment is stored in NF4 records
+// (kernels/nf4.hpp), the alignment is the number of weights in a record. Otherwise it is 32 (64
+// bytes in the narrowest compute type).
 std::int64_t alignment_of(const Segment&);
 
 // The segments of a pipeline stage, and the location of every parameter in them.

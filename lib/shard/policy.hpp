@@ -1,7 +1,7 @@
 #pragma once
 // The meaning of zero.stage (ZeRO, Rajbhandari et al. 2020). N ranks share one copy of a stage's
-// state. They are all data x seq ranks, or groups of zero.shard of these ranks. The groups are
-// replicas of each other.
+// state. N is the number of data x seq ranks or, if it is set, zero.shard. With zero.shard, there
+// are several groups of N ranks, which are replicas of each other.
 //
 // - zero.stage = 0: every rank keeps the whole state (N = 1) and is a replica of the others.
 //   Gradients are summed once a step, each unit's as soon as the last micro-batch has added to it.

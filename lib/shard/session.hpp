@@ -20,7 +20,7 @@
 
 namespace trireme {
 
-// The gathered weights of a unit on this rank, shared by all borrows that read them.
+// Gathered weights of a unit on this rank. All borrows that read these weights share them.
 struct Gathered {
   UnitId unit;
   int uses = 0;  // borrows to come

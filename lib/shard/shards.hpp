@@ -41,9 +41,10 @@ class Shards {
   // Returns how a segment's weights are stored.
   KeptAs kept(const Segment& s) const { return {s, type_of(s)}; }
 
-  // Fills this rank's weights with random numbers from the normal distribution that ModelSpec gives
-  // for each parameter, on `threads` threads. The numbers depend on `seed`, parameter name and
-  // element only, not on the layout. Sets optimizer arrays and update counts to zero.
+  // Fills this rank's weights with normally distributed random numbers on `threads` threads.
+  // ModelSpec contains the distribution of each parameter. The numbers depend only on `seed`, the
+  // parameter's name and the element, not on the layout. Also sets optimizer arrays and update
+  // counts to zero.
   void initialize(std::uint64_t seed, int threads);
   // Initializes only the parameters that checkpoints of the model contain, in the same way as
   // initialize(). Other weights are loaded from another source.

@@ -1,7 +1,7 @@
 #pragma once
-// Store holds the state of a model: weights, gradients and optimizer arrays. It belongs to the
-// model and outlives the programs that use it. Programs borrow from it through a Session
-// (session.hpp).
+// Store holds the state of a model: weights, gradients and optimizer arrays. The store belongs to
+// the model and outlives the programs that use it. Programs borrow weights and gradients from the
+// store through a Session (session.hpp).
 //
 //   policy.hpp        the meaning of zero.stage: what is gathered and summed when
 //   sharding.hpp      which ranks hold what
@@ -31,7 +31,7 @@ class Store {
   // Allocates weights, gradients and optimizer arrays. Weights are meaningful only after
   // initialize() or write(). Everything else is zero. Without an update rule, the store has no
   // gradients and no optimizer arrays, and nothing can be trained. `trainable` is indexed by
-  // ParamId; if it is empty, all parameters are trained. GradientSums explains exact_chunk.
+  // ParamId. If it is empty, all parameters are trained. GradientSums explains exact_chunk.
   Store(Backend&, const ModelSpec&, Layout, DType compute, std::optional<UpdateRule>, Sharding = {},
         std::vector<std::uint8_t> trainable = {}, std::int64_t exact_chunk = 0);
   Store(const Store&) = delete;

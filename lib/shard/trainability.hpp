@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// The trained parameters and the requests to change them.
+// Which parameters are trained, and which changes have been requested.
 class Trainability {
  public:
   // `requested` is indexed by ParamId. No parameter is trained before the first apply().

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// A hash table from words to their ids.
+// Hash table that maps words to their ids.
 class WordCache {
  public:
   static constexpr std::size_t longest_word = 64;  // in bytes; longer words rarely repeat

@@ -23,7 +23,7 @@ PartRange stage_parts(std::span<const std::int64_t> blocks, std::size_t stage);
 // Returns the parts of each chunk of a pipeline stage.
 std::vector<PartRange> chunk_parts(std::span<const std::int64_t> blocks, const Pipeline&,
                                    int stage);
-// Returns the units that the parts borrow, each unit once, in order.
+// Returns the units that the parts borrow, in order and without duplicates.
 std::vector<UnitId> units_of(const Model&, std::span<const PartRange>);
 
 // Which parts of a range have a backward pass, indexed by part.

@@ -3,8 +3,8 @@
 // rejected, let pi be the log-probability of a document's targets and ref that of a fixed model:
 //   reward = beta (pi - ref)   margin = reward_chosen - reward_rejected
 //   loss = -log sigmoid(margin)
-// Its gradient equals the gradient of w_chosen (-pi_chosen) + w_rejected (-pi_rejected) with the
-// constants
+// The gradient of the loss equals the gradient of w_chosen (-pi_chosen) + w_rejected (-pi_rejected)
+// with the constants
 //   w_chosen = beta sigmoid(-margin) = -w_rejected.
 // This is a sum of token losses, each multiplied by the weight of its document. All functions are
 // pure.

@@ -1,6 +1,7 @@
 #pragma once
-// Detects hardware faults in two ways. A step is computed twice and the results are compared by
-// their digests. Memory that should not change between two updates is checked by digests.
+// Detects hardware faults in two ways. First, a step is computed twice and the digests of the
+// results are compared. Second, digests show whether memory has changed between two updates, when
+// it should be constant.
 #include <cstdint>
 #include <span>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// The part of a model's state that one rank writes into a checkpoint, and a copy of this part that
-// stays unchanged while training continues.
+// The part of a model's state that one rank writes to a checkpoint, and a copy of this part, which
+// remains unchanged while training continues.
 #include <cstdint>
 #include <map>
 #include <string>

@@ -15,8 +15,9 @@ void require_model(const CheckpointReader&, const ModelSpec&);
 // adapters.
 void require_base(const CheckpointReader&, const ModelConfig&);
 
-// In the following functions each rank reads the part that it holds. They throw Error naming the
-// first differences if the checkpoint is of a different model, or Error if its master type differs.
+// In the following functions, each rank reads the part of the state that it holds. The functions
+// throw Error, naming the first differences, if the checkpoint is of a different model. They also
+// throw Error if the checkpoint's master type differs.
 //
 // Loads all base weights of a model with adapters from a checkpoint of the model without them.
 void load_base(Store&, CheckpointReader&);

@@ -4,7 +4,7 @@
 //
 // Every rank writes its part (rank_slices) into its own file. Then rank 0 publishes all files
 // together. In the background, a thread on each rank does this work. The thread accesses only files
-// and host memory; ranks communicate only inside advance(). HDF5 is not thread-safe, so other code
+// and host memory. Ranks communicate only inside advance(). HDF5 is not thread-safe, so other code
 // must not use HDF5 while a thread is active.
 #include <filesystem>
 #include <functional>
@@ -45,7 +45,7 @@ class StateSaver {
 
   // Allocates the memory that begin() currently needs on this rank.
   void reserve() { snapshot_.reserve(store_); }
-  // Copies the state and starts writing it in the background. No other checkpoint may be in
+  // Copies the state and starts writing the copy in the background. No other checkpoint may be in
   // progress.
   void begin(CheckpointMeta meta);
   bool busy() const { return phase_ != Phase::idle; }

@@ -79,8 +79,8 @@ struct MemoryFault : StateFault {
 // (Batch::reference_D).
 enum class Reference : std::uint8_t { without_adapters, given };
 
-// The teacher of Objective::distill: a frozen model with the same vocabulary. Its forward pass runs
-// before each step.
+// Settings of the teacher for Objective::distill: a frozen model with the same vocabulary. The
+// teacher's forward pass runs before each step.
 struct TeacherSetup {
   ModelConfig model;  // with the same sample length as the student
   double temperature = 1, weight = 0.5;
@@ -209,8 +209,8 @@ class Trainer {
   // Freezes and unfreezes parameters according to the rules for `step`. step() calls this function
   // itself.
   void follow_freeze_rules(std::int64_t step);
-  // Returns the first virtual stage that trains, or the number of virtual stages if nothing trains.
-  // Stages before it run only the forward pass.
+  // Returns the first virtual stage with trained parameters, or the number of virtual stages if
+  // nothing is trained. Earlier stages run only the forward pass.
   int first_trainable_stage() const;
   // Returns the seconds spent so far on determining which parameters are trainable.
   double detection_seconds() const { return detection_seconds_; }

@@ -36,17 +36,17 @@ inline constexpr int sm_hopper = 90;
 // assumes Hopper.
 bool sdpa_supports(const AttentionShape&, DType, Direction, int sm = sm_hopper);
 
-// The part of an attention call that one call of cuDNN computes: samples [sample, sample + samples)
-// and key/value heads [kv_head, kv_head + kv_heads) with their query heads. A call is split if its
-// scratch would exceed the limit.
+// Part of an attention call that one call of cuDNN computes: samples [sample, sample + samples) and
+// key/value heads [kv_head, kv_head + kv_heads) with their query heads. A call is split into parts
+// if its scratch would exceed a limit.
 struct SdpaPart {
   std::int64_t sample, samples, kv_head, kv_heads;
   bool operator==(const SdpaPart&) const = default;
 };
 inline constexpr std::size_t sdpa_part_limit = std::size_t{1} << 30;
-// Returns parts that together cover the shape once, in order. A call is split into whole samples
-// first, then into key/value heads with their query heads. A single key/value head is never split,
-// even if it exceeds `limit`.
+// Divides a shape into parts that together cover it once, in order. A call is split into whole
+// samples first, then into key/value heads with their query heads. A single key/value head is never
+// split, even if it exceeds `limit`.
 std::vector<SdpaPart> sdpa_parts(const AttentionShape&, Direction, Determinism,
                                  std::size_t limit = sdpa_part_limit);
 // Returns the shape of the attention that one part computes.
@@ -58,13 +58,13 @@ std::vector<SdpaPart> halves_of(const SdpaPart&);
 
 // Alignment of the workspace in bytes.
 inline constexpr std::size_t sdpa_alignment = 256;
-// Returns an upper bound of the bytes that the parts of a shape need. The parts run one after the
-// other and share the memory. The bound includes the loss to alignment.
+// Returns an upper bound on the bytes of workspace for the parts of a shape. The parts run one
+// after the other and share the memory. The bound includes alignment losses.
 std::size_t sdpa_workspace(const AttentionShape&, Direction, Determinism,
                            std::size_t limit = sdpa_part_limit);
 
-// Index of a tensor in SdpaOperands. The forward pass uses the first five. lse is f32 [B, H, T].
-// The others are [B, T, heads, D], where T is the number of keys for k, v, dk and dv.
+// Index of a tensor in SdpaOperands. The forward pass uses the first five tensors. lse is f32 [B,
+// H, T]. All other tensors are [B, T, heads, D], where T is the number of keys for k, v, dk and dv.
 enum SdpaOperand : std::uint8_t {
   sdpa_q,
   sdpa_k,

@@ -17,7 +17,7 @@ namespace trireme {
 // Backend of one NVIDIA GPU.
 class Cuda final : public Backend {
  public:
-  // Opens the device. Throws Error if it does not answer.
+  // Opens the device. Throws Error if the device does not respond.
   explicit Cuda(const CudaChoice&);
   ~Cuda() override;
 

@@ -10,8 +10,8 @@
 
 namespace trireme::cuda {
 
-// For each query, the first key of its document, counted from the call's first key. If `data` is
-// null, every query's document begins at that key.
+// For each query, the index of the first key of its document, counted from the call's first key. If
+// `data` is null, every index is 0.
 struct DocumentStarts {
   const std::int32_t* data;
   std::int64_t sample, token, key_at;

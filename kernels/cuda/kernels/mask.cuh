@@ -7,7 +7,7 @@
 
 namespace trireme::cuda {
 
-// Sample numbers and positions of the rows (SampleRows), as kernels receive them.
+// Sample numbers and positions of the rows (SampleRows), in the form in which kernels receive them.
 struct DropoutRows {
   std::int64_t samples, tokens, width, t0;
   const std::int64_t* sample_B;

@@ -10,8 +10,8 @@
 namespace trireme::cuda {
 
 // Approximate arithmetic. The relative error of e^x is 2^-22 plus |x| 2^-24, because x log2(e) is
-// rounded; that is below 2^-17 if e^x is a normal number. The relative error of a quotient is
-// 2^-22. A quotient is 0 if b is above 2^126.
+// rounded. If e^x is a normal number, this is below 2^-17. The relative error of a quotient is
+// 2^-22. If the divisor b is above 2^126, the quotient is 0.
 struct Quick {
   __device__ static float exp(float x) { return special_exp2(1.442695041F * x); }
   __device__ static float exp_normal(float x) { return exp(x); }

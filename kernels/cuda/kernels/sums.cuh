@@ -1,6 +1,6 @@
 #pragma once
-// Sums over the threads of a warp or block. Their order depends only on the number of threads.
-// Every thread receives the result.
+// Sums over the threads of a warp or thread block. The order of additions depends only on the
+// number of threads. Every thread receives the result.
 #include <cuda_runtime.h>
 
 namespace trireme::cuda {

@@ -41,7 +41,7 @@ void check_experts(std::int64_t);  // throws Error above the most experts of a r
 
 inline constexpr std::int64_t widest_head = 256, widest_mma_head = 128;
 
-// Sizes of an attention call, as kernels receive them.
+// Sizes of an attention call, in the form in which kernels receive them.
 struct AttentionDims {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   float scale;

@@ -23,7 +23,8 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // Returns a block. The queue `first` waits for the previous users of its memory.
+  // Allocates a block. The queue `first` waits for the work that previously used the block's
+  // memory.
   Block take(std::size_t bytes, Kind, Queue first, Memory);
   void give(const Block&, std::span<const Event> last) noexcept;
   const Account& account() const { return arena_.account(); }
@@ -40,7 +41,8 @@ class DeviceMemory {
   };
   void grow(Memory, std::size_t end);
   std::byte* take_guarded(std::size_t bytes, std::size_t offset, Queue first, Memory);
-  // Waits for the block's queues, releases it and returns its offset in the arena.
+  // Waits for the queues that used the block, releases the block and returns its offset in the
+  // arena.
   std::size_t give_guarded(const Block&, std::span<const Event> last) noexcept;
   Range& range(Memory m) { return m == Memory::device ? device_ : host_; }
 

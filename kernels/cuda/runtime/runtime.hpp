@@ -27,9 +27,9 @@ class Runtime {
   virtual void wait(Stream, Mark) = 0;
   virtual bool passed(Mark) = 0;
   virtual void synchronize_mark(Mark) = 0;
-  // Returns a mark that also stores the time at which it passed.
+  // Creates a mark that also stores the time at which it passes.
   virtual Mark create_timed_mark() = 0;
-  // Returns the time between two marks. Both must be timed and have passed.
+  // Returns the milliseconds between two marks. Both marks must be timed and must have passed.
   virtual double milliseconds(Mark begin, Mark end) = 0;
 
   // Returns the page size of the device in bytes. The sizes given to `reserve` and `back` are

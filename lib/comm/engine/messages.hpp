@@ -30,12 +30,12 @@ struct Messages {
 View slice_of(const View&, int rank, int size);
 ConstView slice_of(const ConstView&, int rank, int size);
 
-// Returns the messages of an all-gather. In round k, a rank sends to rank+k and receives from
+// Returns the messages of an all-gather. In iteration k, a rank sends to rank+k and receives from
 // rank-k.
 Messages gather_messages(int rank, int size, const View& dst, const ConstView& src,
                          std::int64_t chunk);
-// Returns the messages of a reduce-scatter. In round k, a rank sends to rank-k and receives from
-// rank+k, so contributions arrive in the order rank+1, rank+2, ...
+// Returns the messages of a reduce-scatter. In iteration k, a rank sends to rank-k and receives
+// from rank+k, so contributions arrive in the order rank+1, rank+2, ...
 Messages scatter_messages(int rank, int size, const View& dst, const ConstView& src,
                           std::int64_t chunk);
 // Returns the messages of an all-to-all in the order of an all-gather. Skips absent views and this

@@ -15,7 +15,7 @@ namespace trireme::engine {
 using transport::DeviceTransport;
 using transport::Transport;
 
-// Properties that the sends and receives of an operation share.
+// Transport and settings that all messages of an operation share.
 struct Route {
   Backend& backend;
   Queue queue;

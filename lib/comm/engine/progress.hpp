@@ -31,13 +31,13 @@ class Progress {
   void take_roll(std::unique_ptr<RollCall> r) { roll_call_ = std::move(r); }
   const RollCall* roll_call() const { return roll_call_.get(); }
 
-  // Notifies `o` of all further calls until it is destroyed. Null ends notification.
+  // Notifies `o` of all further calls until `o` is destroyed. Null ends notification.
   void set_observer(Observer* o) { observer_ = o; }
   Observer* observer() const { return observer_; }
 
-  // Starts an operation and registers it as in flight.
+  // Starts an operation and adds it to the operations in flight.
   void start(Operation&);
-  // Advances everything in flight. Returns true if anything changed.
+  // Advances all operations in flight without blocking. Returns true if anything changed.
   bool poll();
   // Polls and yields until `done` returns true. Throws Error after Settings::hang_timeout. On rank
   // 0, the message lists what each rank waits for.
@@ -48,7 +48,7 @@ class Progress {
   // Blocks until all operations that are enqueued on the device's stream have run.
   void synchronize();
 
-  // Takes over an operation whose Pending was destroyed before wait(). See
+  // Takes ownership of an operation whose Pending was destroyed before wait(). See
   // Communicator::abandoned() and Communicator::drain().
   void abandon(std::unique_ptr<Operation>) noexcept;
   std::vector<std::string> abandoned() const;
