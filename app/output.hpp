@@ -28,7 +28,8 @@ void say(fmt::format_string<A...> text, A&&... args) {
 void require_another_file(const std::string& output, const std::string& read);
 
 // A kind of output file, used to recognize existing files. `begin` is the beginning of such a file.
-// The mark is text that occurs in the first MiB or, if `begin` is not empty, possibly later.
+// `mark` is text that occurs in the first MiB of such a file. If `begin` is not empty, `mark` may
+// occur later.
 struct FileKind {
   std::string_view what, begin, mark;
 };

@@ -30,7 +30,7 @@ std::string describe(const Account&);
 // One event ticket for each queue, indexed by Queue. 0 means no event.
 using Tickets = std::array<std::uint64_t, queue_count>;
 
-// Allocator of offsets in two address ranges, one for each Memory.
+// Allocator of offsets in two address ranges, one range for each kind of Memory.
 class Arena {
  public:
   // Sizes of blocks are rounded up to multiples of this many bytes.

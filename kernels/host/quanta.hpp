@@ -1,6 +1,6 @@
 #pragma once
-// Sums of gradient quanta (lib/base/fixed.hpp) for the host kernels. Blocks of elements are added
-// at a time, and the largest term of a call is recorded.
+// Integer sums in gradient quanta (lib/base/fixed.hpp) for the host kernels. Elements are added one
+// block at a time. The largest term of a call is recorded.
 #include <atomic>
 
 #include "kernels/accumulate.hpp"

@@ -1,5 +1,6 @@
 #pragma once
-// Sums of gradient quanta (lib/base/fixed.hpp) in a view, for the reference kernels.
+// Integer sums in gradient quanta (lib/base/fixed.hpp), stored in a view, for the reference
+// kernels.
 #include "lib/base/fixed.hpp"
 #include "lib/base/view.hpp"
 

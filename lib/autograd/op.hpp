@@ -92,9 +92,9 @@ struct Place {
   // row.
   ConstView start_BT{}, position_BT{};
   // Document indices (i32) for routers that balance load within documents, for the tokens of all
-  // ranks of `seq`. Each token has the index of its document's first token among this rank's B * T
-  // tokens. The index is -1 for padding and for documents without a token on this rank. If
-  // `counted_RBT` is absent, load is balanced within samples and every token counts.
+  // sequence-parallel ranks. Each token has the index of its document's first token among this
+  // rank's B * T tokens. The index is -1 for padding and for documents without a token on this
+  // rank. If `counted_RBT` is absent, load is balanced within samples and every token counts.
   ConstView counted_RBT{};
   double scale = 1;  // 1 / valid targets in the whole step
   // Ranges of rows in order that cover all rows, and the number of loss sums that the ranges use.
@@ -136,8 +136,8 @@ struct Run {
   // training.
   const RoutingTotals* totals = nullptr;
   const ExpertGroup* expert_group = nullptr;  // null if this rank holds all experts
-  // How the ranks of `seq` divide these samples. Null if they divide only the attention heads, and
-  // each rank has T consecutive positions.
+  // How the sequence-parallel ranks divide these samples. Null if they divide only the attention
+  // heads, and each rank has T consecutive positions.
   const ops::SequenceLayout* sequence = nullptr;
 
   // Returns true if the gradient of `p` is wanted.

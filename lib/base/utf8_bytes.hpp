@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// The UTF-8 byte order mark, which some programs write at the start of a file. It is not part of
-// the text.
+// The UTF-8 byte order mark, which some programs write at the start of a file. The mark is not part
+// of the text.
 inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 // Returns the length in bytes of the character that begins with this byte. The text must be valid

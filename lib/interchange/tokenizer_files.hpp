@@ -34,8 +34,8 @@ TokenizerSpec tokenizer_of(const std::filesystem::path& folder, const Json& conf
 // file. Missing ids are taken from `config`. Returns an empty string if neither file contains
 // relevant members.
 std::string generation_of(const std::filesystem::path& folder, const Json& config);
-// Adds the result of generation_of() to the files of a checkpoint's tokenizer. Ids in `generation`
-// replace those of the files.
+// Adds `generation`, the result of generation_of(), to the files of a checkpoint's tokenizer. Ids
+// in `generation` replace the ids in these files.
 void add_generation(TokenizerFiles&, const std::string& generation, std::string_view where);
 // Returns the generation_config.json to export, or nullopt if `contents` already has one.
 std::optional<std::string> generation_file(const TokenizerFiles&);

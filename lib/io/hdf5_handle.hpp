@@ -15,8 +15,8 @@ namespace trireme {
 
 // Throws Error with the name of the call, the name of the file and HDF5's own messages.
 [[noreturn]] void fail_hdf5(std::string_view call, const std::filesystem::path& file);
-// Stops HDF5 from printing its errors to stderr. Every function that other files call does this
-// first.
+// Stops HDF5 from printing its errors to stderr. All functions that use HDF5 must call this
+// function first.
 void silence_hdf5();
 
 // Returns the result of an HDF5 call. Throws Error if the result is negative, which is how HDF5

@@ -23,7 +23,8 @@ struct RunFiles {
 // Lists the entries of a run directory. Throws Error if the directory cannot be read.
 RunFiles files_of_run(const std::filesystem::path& run);
 
-// Throws Error, naming a file, if there are foreign files or checkpoints of two runs.
+// Throws Error if the directory contains foreign files or checkpoints of two runs. The message
+// names a file.
 void require_no_foreign(const std::filesystem::path& run, const RunFiles&);
 
 }  // namespace trireme

@@ -22,8 +22,8 @@ struct CachedBlock {
 void fill(const Run&, const CachedBlock&, const View& kv_BTGD, std::int64_t at);
 
 // Returns the attention output [B, 1, H D] of one new row per sample. `qkv` contains all heads,
-// packed as [B, 1, (H + 2G) D]. Each rank of `seq` computes its own heads and receives the other
-// heads from the other ranks.
+// packed as [B, 1, (H + 2G) D]. Each sequence-parallel rank computes its own heads and receives the
+// other heads from the other ranks.
 Tensor extend(const Run&, const Heads&, const CachedBlock&, const Tensor& qkv);
 
 }  // namespace trireme::ops

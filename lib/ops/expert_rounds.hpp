@@ -34,8 +34,8 @@ struct ExpertChunk {
 struct ExpertRound {
   std::vector<ExpertChunk> chunks;  // in order; every rank has as many
   // Lists for all chunks together. `offset` contains the index at which the rows of each of this
-  // rank's experts begin, and then the end. `leaf` is the leaf of each row (see ExpertCounts),
-  // numbered over all ranks.
+  // rank's experts begin, and then the end. `leaf` is the index over all ranks of each row's leaf
+  // (see ExpertCounts).
   std::vector<std::int32_t> offset, leaf;
   bool pretended = false;  // in a plan: allocates a round's memory without sending anything
   std::int64_t rows() const { return offset.back(); }

@@ -22,7 +22,7 @@ struct KeyValues {
 struct Cached {
   // `fill`: the run has one sample, from its first position on, and `rows` of its positions are
   // cached. `extend`: each row is the next position of one sample. The row attends to the sample's
-  // cached positions and is appended to the cache. Every rank of `seq` has all rows.
+  // cached positions and is appended to the cache. Every sequence-parallel rank has all rows.
   enum class Use : std::uint8_t { fill, extend };
   Use use = Use::fill;
   std::int64_t rows = 0;                    // for fill

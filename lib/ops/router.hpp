@@ -30,7 +30,7 @@ namespace ops {
 
 // Order of token rows sorted by expert, as i32 outputs of kernel::SortChoices. If experts are
 // distributed over ranks, count_LE (i64) counts the choices of each expert, separately for each
-// leaf of Place::exact_chunk tokens. Without exact sums, all tokens form one leaf.
+// chunk (leaf) of Place::exact_chunk tokens. Without exact sums, all tokens form one leaf.
 struct ExpertOrder {
   Tensor offset_E1, token_R, choice_R, row_TK, count_LE;
 };
@@ -55,8 +55,8 @@ class Router final : public Op {
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
  private:
-  // Counts the choices of all ranks of `seq`, by sample or by document. Returns an absent tensor if
-  // there is no load balancing by sample.
+  // Counts how often the tokens of all sequence-parallel ranks chose each expert, by sample or by
+  // document. Returns an absent tensor if there is no load balancing by sample.
   Tensor count_together(const Run&, const Tensor& choice_RTK, std::int64_t samples) const;
   void add_totals(const Run&, const Tensor& logits_TE, const Tensor& choice_TK,
                   const Tensor& count_BE) const;

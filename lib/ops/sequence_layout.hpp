@@ -28,8 +28,9 @@ class SequenceLayout {
   // Creates the layout of `tokens` positions for one rank, or for ranks that divide only the heads.
   explicit SequenceLayout(std::int64_t tokens) : SequenceLayout(tokens, 1, 1, 1, 1) {}
   // `ranks` must divide `tokens`. `heads` is the number of query heads. Blocks begin and end at
-  // multiples of `leaf` rows of their rank. `leaf` must divide tokens / ranks. Chunks begin at
-  // multiples of `key_tile`, which is BackendProperties::key_tile.
+  // multiples of `leaf` rows of their rank, so that exact sums do not split a leaf. `leaf` must
+  // divide tokens / ranks. Chunks begin at multiples of `key_tile`, which is
+  // BackendProperties::key_tile.
   SequenceLayout(std::int64_t tokens, int ranks, std::int64_t heads, std::int64_t leaf,
                  std::int64_t key_tile);
 
@@ -68,8 +69,8 @@ class SequenceLayout {
 // Returns the largest divisor of `ranks` that does not exceed `heads`.
 int ranks_with_heads(int ranks, std::int64_t heads);
 
-// The ranks of `seq` that divide the heads with this rank: the first of them, this rank's index
-// among them, and their number.
+// The sequence-parallel ranks that divide the heads with this rank: the first of them, this rank's
+// index among them, and their number.
 struct HeadRanks {
   int first, rank, size;
 };

@@ -87,8 +87,8 @@ class TokenDispatch {
   std::int64_t rows() const { return round_.rows(); }
   std::int64_t most_of_chunk() const { return rows_of_chunk(most_, std::ssize(round_.chunks)); }
   const Tensor& offset_E1() const { return offset_; }
-  // Returns a number for each row that identifies the row's leaf (see ExpertCounts): the leaf's
-  // index times Place::exact_chunk.
+  // Returns a number for each row that identifies the row's leaf (the chunk of tokens in
+  // ExpertCounts): the leaf's index times Place::exact_chunk.
   const Tensor& token_N() const { return token_; }
 
  private:

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Times of steps, evaluations and samples.
+// Average time of steps, and times of the last evaluation and the last sample.
 class StepTimes {
  public:
   // Adds the time of a computed step. Do not add steps without targets, which take no time.

@@ -49,8 +49,8 @@ std::vector<RankTiming> gather_timing(const Axes&, const Account&);
 
 // Returns the lines of the table. Percentages are relative to the mean time of a rank.
 std::vector<std::string> timing_lines(const RunTiming&);
-// to_json() converts a timing to the JSON in timing.json. The other function parses the text of a
-// timing.json file into a list of timings, and throws Error if the text is invalid.
+// to_json() converts a timing to an element of timing.json. parse_timing() converts the text of a
+// timing.json file to a list of timings. It throws Error if the text is invalid.
 nlohmann::ordered_json to_json(const RunTiming&);
 std::vector<RunTiming> parse_timing(std::string_view text);
 // Appends a timing to the list in `file`. If the file is missing or damaged, starts a new list. If

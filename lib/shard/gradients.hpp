@@ -19,16 +19,16 @@ struct GradientBuffer {
   std::vector<std::uint8_t> written;  // indexed by slot; 1 if something was added
 };
 
-// Gradient statistics of a step, indexed by ParamId. They cover the elements that this rank
-// represents (Sharding::reports). To combine ranks, add `squares` and `leaves`, and take the
-// maximum of `largest`.
+// Gradient statistics of a step, indexed by ParamId. They cover the elements that this rank reports
+// (Sharding::reports). To combine ranks, add `squares` and `leaves`, and take the maximum of
+// `largest`.
 struct GradientNorms {
   // Sums of squares, one number per parameter. With run.exactness = "invariant" each sum is a
   // fixed-point number of fixed::limbs values.
   std::vector<double> squares;
   // Used only with run.exactness = "invariant". `largest` is the largest magnitude in any leaf
   // gradient (infinite if one is not finite). `leaves` is the number of leaf gradients added. A
-  // leaf gradient covers one chunk of tokens.
+  // leaf gradient is the gradient of one chunk of tokens.
   std::vector<double> largest, leaves;
 };
 

@@ -103,7 +103,7 @@ class Session {
   std::span<const std::uint8_t> trainable() const { return store_.trainable(); }
   // Waits for all operations in flight. Throws Error if the plan contains a borrow that was not
   // made. A session that is destroyed without close() counts as aborted. The store then refuses new
-  // sessions until its operations in flight are drained.
+  // sessions until Communicator::drain() has completed its operations in flight.
   void close();
 
  private:

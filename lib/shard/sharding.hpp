@@ -1,6 +1,6 @@
 #pragma once
 // The distribution of a stage's state over ranks: which ranks share one copy, which ranks hold
-// equal shards, and which rank represents a shard that several ranks hold.
+// equal shards, and which rank reports a shard that several ranks hold.
 #include <optional>
 
 #include "lib/comm/axes.hpp"
@@ -45,8 +45,8 @@ struct Sharding {
   // Returns true if this stage sums the segment's gradient, and false if it receives the sum from
   // another stage.
   bool holds_sum(const Segment& s) const { return !tied_elsewhere(s) || tied_use == Use::own; }
-  // Returns true if this rank represents its part of the segment in checkpoints, norms and digests.
-  // If several replicas or two stages hold the part, exactly one rank represents it.
+  // Returns true if this rank reports its part of the segment in checkpoints, norms and digests. If
+  // several replicas or two stages hold the part, exactly one of the ranks reports it.
   bool reports(const Segment& s) const { return of(s).replicas.rank() == 0 && holds_sum(s); }
 };
 

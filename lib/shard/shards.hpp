@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-// Views of one range of a shard.
+// Views of the master weights, copies and arrays in one range of a shard.
 struct ShardViews {
   // `copy` is empty if the compute type equals the master type. A parameter that is never trained
   // has only `copy`, in its storage type, and an empty `master`.

@@ -51,8 +51,8 @@ class Store {
   }
   Range own(ParamId p) const { return shards_.own(p); }
   bool holds(ParamId p) const { return shards_.holds(p); }
-  // Returns true if this rank represents its part of the parameter in checkpoints, norms and
-  // digests. If several replicas or two stages hold the part, exactly one rank represents it.
+  // Returns true if this rank reports its part of the parameter in checkpoints, norms and digests.
+  // If several replicas or two stages hold the part, exactly one of the ranks reports it.
   bool reports(ParamId) const;
   void read(ParamId p, std::string_view array, std::int64_t first, std::span<std::byte> to) const {
     shards_.read(p, array, first, to);

@@ -32,7 +32,7 @@ class Trainability {
   // Returns the changes that apply() would make. Throws Error, naming a parameter, if a request
   // would split a segment.
   std::vector<Change> changes() const;
-  // Applies all requests.
+  // Makes all requests effective.
   void apply();
   // Throws Error, naming the parameters, if any requests have not been applied. If there are none,
   // the call costs one comparison.

@@ -52,7 +52,8 @@ class Bpe {
   std::array<std::int32_t, 256> of_byte_;  // token of each byte; -1 means none
   bool all_bytes_ = true;                  // every byte has a token
   bool bytes_join_ = false;                // some token consists of several byte tokens like <0x0A>
-  // Ids of whole words, keyed by their bytes. Used with byte_level and ignore_merges.
+  // Ids of whole words, keyed by the words' bytes. The map is used if the model is byte-level and
+  // sets ignore_merges.
   std::unordered_map<std::string, std::int32_t> whole_;
   std::vector<std::uint64_t> pairs_;         // pairs of neighboring code points in tokens, sorted
   std::vector<std::int32_t> of_code_point_;  // token of each small code point; -1 means none

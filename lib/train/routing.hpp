@@ -33,7 +33,7 @@ class RoutingSums {
   RoutingSums(Backend&, const ModelSpec&, bool exact);
   RoutingSums(const RoutingSums&) = delete;
   RoutingSums& operator=(const RoutingSums&) = delete;
-  // Returns the totals to which ops add, or null for a model without experts.
+  // Returns the totals to which ops add during a step, or null for a model without experts.
   const RoutingTotals* totals() const { return loads_ ? &totals_ : nullptr; }
   // Returns the statistics of a step with `tokens` tokens over all ranks, without padding.
   // Collective.

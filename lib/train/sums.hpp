@@ -1,7 +1,8 @@
 #pragma once
-// Sums over all ranks in a step or an evaluation: losses and gradient norms. They are added in a
-// fixed order in floating point, or in any order as fixed-point numbers (lib/base/fixed.hpp). All
-// functions are collective over `world`. Their results are equal on every rank.
+// Sums over all ranks in a step or an evaluation: losses and gradient norms. Losses and norms are
+// added in a fixed order in floating point, or in any order as fixed-point numbers
+// (lib/base/fixed.hpp). All functions are collective over `world`. Their results are equal on every
+// rank.
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -30,7 +30,7 @@ void start(const char* name, void (*kernel)(Parameters...), dim3 grid, int threa
   check(cudaGetLastError(), name);
 }
 
-// Returns the thread block's dynamic shared memory. The launch sets its size.
+// Returns the thread block's dynamic shared memory. The arguments of the launch determine its size.
 __device__ inline float* block_memory() {
   extern __shared__ float memory[];
   return memory;

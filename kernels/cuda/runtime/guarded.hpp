@@ -22,7 +22,8 @@ class GuardedDevice {
   // block.
   std::byte* take(std::size_t bytes, std::size_t name, Runtime::Stream);
   // Releases a block and returns its `name`. All work on the block must be done. Ends the process
-  // with a message if the known bytes have changed. Skips this check if the device has failed.
+  // with a message if the known bytes around the block have changed. Skips this check if the device
+  // has failed.
   std::size_t give(const Block&, Runtime::Stream) noexcept;
 
  private:
