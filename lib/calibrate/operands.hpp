@@ -15,8 +15,7 @@ namespace trireme {
 class SampleOperands {
  public:
   explicit SampleOperands(Backend&);
-  // Returns a new tensor that lives as long as this object. The elements of integer tensors are all
-  // 5.
+  // Returns a new tensor that lives as long as this object. All elements of integer tensors are 5.
   View take(DType, const Shape&);
   // Returns an i32 tensor of shuffled numbers in [0, end). If there are enough elements, every
   // number occurs.

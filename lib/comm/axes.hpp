@@ -50,7 +50,8 @@ enum class TransportKind : std::uint8_t { host, device };
 // Connects all communicators except `world` to a device transport, which sends Views between
 // devices. Collective.
 void connect(const Axes&, const transport::OpenDevice&);
-// Returns the Axes that make_axes() would create on rank `rank`, with pretended communicators.
+// Returns the Axes that make_axes() would create on rank `rank`. Their communicators are pretended:
+// they exchange no data.
 Axes pretend_axes(const Grid&, int shard, int rank, const CommSettings& = {});
 
 }  // namespace trireme

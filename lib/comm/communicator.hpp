@@ -75,16 +75,16 @@ class Communicator {
   // Creates the communicator of all ranks of a job. Communicators that are split off from this one
   // share its progress engine and settings.
   explicit Communicator(std::unique_ptr<transport::HostTransport>, const CommSettings& = {});
-  // Returns the communicator that rank `rank` would have in a job of `size` ranks. No job runs.
-  // Throws Error if the rank is out of range.
+  // Returns a pretended communicator: the communicator of rank `rank` in a job of `size` ranks that
+  // does not run. It exchanges no data. Throws Error if the rank is out of range.
   static Communicator pretend(int rank, int size, const CommSettings& = {});
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Splits off the ranks with the same `color` (>= 0), ordered by `key`, then by rank. Collective.
-  // The new communicator numbers its operations and counts its bytes separately. Throws Error on a
-  // pretended communicator, which does not know the colors of other ranks.
+  // Creates a communicator of the ranks with the same `color` (>= 0), ordered by `key`, then by
+  // rank. Collective. The new communicator numbers its operations and counts its bytes separately.
+  // Throws Error on a pretended communicator, which does not know the colors of other ranks.
   Communicator split(int color, int key) const;
   // Creates another communicator of the same ranks, which numbers its operations and counts its
   // bytes separately. The call is collective only over these ranks, so it is cheaper than split().

@@ -53,8 +53,8 @@ struct OwnedExperts {
   std::int64_t count() const { return end - first; }
 };
 // Returns the experts that rank `rank` in an expert group of `ranks` ranks holds. The experts of a
-// rank are consecutive, and all ranks hold equally many. If the number of experts is not divisible
-// by `ranks`, the first ranks hold one more.
+// rank are consecutive. They are divided as evenly as possible: if the number of experts is not
+// divisible by `ranks`, the first ranks hold one more.
 OwnedExperts owned_experts(std::int64_t experts, int rank, int ranks);
 // Returns the group of ranks that hold the same experts and share one copy of their parameters. The
 // group is a subset of the shard group. If the shard group is smaller than the expert group, this

@@ -1,7 +1,7 @@
 #pragma once
 // The kernel calls that compute attention on this rank. Each call processes a run of queries, a
-// piece of the keys that they attend to and a group of heads. Other functions return the tensor
-// slices that a call reads and writes.
+// piece of the keys that they attend to and a group of heads. Other functions here return the
+// tensor slices that a call reads and writes.
 #include <cstdint>
 #include <vector>
 
@@ -11,7 +11,7 @@
 
 namespace trireme::ops {
 
-// This rank's attention heads in a tensor x_BTX, which has the rank's samples and positions.
+// This rank's attention heads, as slices of a tensor x_BTX with this rank's samples and positions.
 struct OwnHeads {
   OwnHeads(const Run&, const Heads&, const Tensor& x_BTX);
   // Returns the part of an attention output that the heads of a group produce.
@@ -25,8 +25,8 @@ struct OwnHeads {
   std::vector<HeadGroup> groups;
 };
 
-// The queries of one call: rows of this rank with consecutive positions in one chunk of the
-// context.
+// Queries of one call, called a run: rows of this rank with consecutive positions in one chunk of
+// the context.
 struct QueryRun {
   std::int64_t row;
   Span positions;

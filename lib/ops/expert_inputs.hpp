@@ -9,7 +9,7 @@
 
 namespace trireme::ops {
 
-// Indices of the ops' inputs.
+// Indices of the inputs of both ops.
 enum In : std::uint8_t {
   in_x,
   in_weight,
@@ -33,8 +33,8 @@ inline View as_column(const Tensor& t) {
   return t.view().reshaped({t.shape().count(), 1});
 }
 
-// For each token, sums the rows of x_RC that row_TK lists. Adds the token's row of skip_TC if
-// skip_TC is present.
+// Sums for each token the rows of x_RC that row_TK lists. If skip_TC is present, adds the token's
+// row of skip_TC.
 inline Tensor sum_rows(const Run& run, const Tensor& x_RC, const Tensor& row_TK, const Shape& shape,
                        const ConstView& skip_TC, Kind kind) {
   Tensor y = Tensor::empty(run.backend, shape, x_RC.dtype(), kind);

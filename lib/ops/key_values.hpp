@@ -12,9 +12,9 @@ namespace trireme {
 // The cached keys and values of one sample.
 struct KeyValues {
   std::int64_t positions = 0;  // capacity in positions: P
-  // Tensors by block of the model: keys, then values, of this rank's key-value heads, as [2, G, R,
-  // D]. A tensor is created when its block is first filled. Position p is in row p % R. R is P, or
-  // less if the block's window needs fewer rows.
+  // Cached keys, then values, of this rank's key-value heads, indexed by block of the model. Each
+  // tensor is [2, G, R, D] and is created when its block is first filled. Position p is in row p %
+  // R. R is P, or less if the block's window needs fewer rows.
   std::vector<Tensor> of_block;
 };
 

@@ -36,7 +36,7 @@ class NormWeights {
   struct Grad {
     Tensor dsum, dy;
   };
-  // Which gradients a backward pass computes: the input's, the weights', or both.
+  // Which gradients a backward pass computes: only the input's, only the weights', or both.
   enum class Half : std::uint8_t { input, weight, both };
   // Returns dx = dsum + the norm's adjoint of dy, or an absent tensor if dx is not wanted. `wanted`
   // must be false with Half::weight. `Saved` is {x, mean, rstd}.

@@ -33,7 +33,7 @@ class QkNorm final : public Op {
  private:
   enum class Half : std::uint8_t { input, weight, both };
   View as_rows_of_norm(const Tensor& x_BTHD) const;
-  // Returns the gradient of the input, or an absent tensor if that gradient is not wanted. `wanted`
+  // Returns the gradient of the input, or an absent tensor if this gradient is not wanted. `wanted`
   // must be false with Half::weight.
   Tensor differentiate(const Run&, Tensor dqkv, const Saved&, bool wanted, Half) const;
 

@@ -53,7 +53,7 @@ class SequenceLayout {
   // Returns positions(rank) as a list of single positions.
   std::vector<std::int32_t> every_position(int rank) const;
   // Returns the keys of a chunk that any query of the group attends to. The range begins at a
-  // multiple of `key_tile`. It is empty if there are no such keys. `window` = 0 means no window.
+  // multiple of `key_tile`, and is empty if there are no such keys. `window` = 0 means no window.
   Span seen(int group, int chunk, std::int64_t window) const;
   // Returns the keys of a chunk that any of these queries attends to. The range has the same form
   // as the result of seen().

@@ -23,7 +23,7 @@ struct Span {
   double begin, end;
 };
 
-// The spans of all stages.
+// The spans of all stages in one step.
 struct Timeline {
   std::vector<std::vector<Span>> stages;  // by stage, in order of time
   double end = 0;                         // end of the last span

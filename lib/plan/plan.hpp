@@ -1,8 +1,8 @@
 #pragma once
 // Predicts the memory, traffic and work of a run. The plan executes each stage's real step on the
 // `dry` backend, which counts memory but does not compute, with simulated communicators, which
-// count bytes but do not send. If freeze rules change which parameters are trained, it runs one
-// step for each set of trained parameters.
+// count bytes but do not send. If freeze rules change which parameters are trained, the plan
+// executes one step for each set of trained parameters.
 #include <optional>
 #include <string>
 #include <vector>
@@ -98,7 +98,7 @@ struct Plan {
   std::vector<std::int64_t> stage_blocks;
   // Timeline of one step's programs. Time is in FLOPs, as if all ranks computed at the same rate.
   Timeline timeline;
-  // Steps that train a different set of parameters than the previous step.
+  // Freeze borders: steps that train a different set of parameters than the previous step.
   std::vector<std::int64_t> freeze_borders;
   // The step that trains the most parameters.
   std::int64_t busiest_step = 0;
@@ -108,9 +108,9 @@ struct Plan {
   std::size_t most_needed() const;
 };
 
-// Plans one rank. Runs two steps, because the second step begins with the memory that the first
-// step left reserved, and one more step for each freeze border. After each step, plans a
-// checkpoint, and an evaluation if the input includes one.
+// Plans one rank. Two steps are executed, because the second step begins with the memory that the
+// first step left reserved, and one more step for each freeze border. After each step, a checkpoint
+// is planned, and an evaluation if the input includes one.
 RankPlan plan_rank(const PlanInput&, const DryTarget&, int rank);
 // Plans the first rank of each kind (lib/plan/rank_kinds.hpp).
 Plan make_plan(const PlanInput&, const DryTarget&);

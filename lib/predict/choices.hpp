@@ -14,8 +14,8 @@ struct RunChoice {
   Grid grid;
   // Whether the model is a mixture of experts. Grid::expert is then part of the choice.
   bool mixture = false;
-  // ZeRO stage 0, or 3 with its cadences. Stage 1 is represented as stage 3 with gather and reduce
-  // once a step. Stage 2 is represented as stage 3 with gather once a step.
+  // ZeRO stage. It is 0, or 3 with gather and reduce cadences: stage 1 is represented as stage 3
+  // with gather and reduce once a step, and stage 2 as stage 3 with gather once a step.
   int zero_stage = 0;
   ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;
   std::int64_t microbatch = 1;

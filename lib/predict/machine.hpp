@@ -26,8 +26,8 @@ struct ProductRates {
   std::vector<double> m, n, k, flops;
 };
 
-// Rates of attention in FLOP/s, by number of tokens in a sample (ascending). FLOPs are counted as
-// attention_flops does.
+// Rates of attention in FLOP/s, by number of tokens in a sample (ascending). attention_flops()
+// defines how FLOPs are counted.
 struct AttentionRates {
   DType dtype{};
   Direction direction{};

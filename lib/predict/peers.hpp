@@ -70,8 +70,8 @@ class Peers {
 
  private:
   std::span<const Recording> kinds_;
-  // Partners, indexed by kind and transfer. For a send or receive, an index into the peer's
-  // transfers. For a collective, its number on its communicator.
+  // Partners, indexed by kind and transfer. For a send or receive, the index of the matching
+  // transfer in the peer's recording. For a collective, its sequence number on its communicator.
   std::vector<std::vector<std::int32_t>> other_;
   std::vector<std::array<std::vector<std::int32_t>, comm_count>> collectives_;
   std::vector<std::vector<double>> agreements_;

@@ -35,8 +35,8 @@ struct Workload {
   // Sizes M, N, K of a product. For a grouped product, the sizes of a group of mean size.
   std::array<std::int64_t, 3> m{};
   MatmulLayout layout{};
-  // For attention: the number of heads in all samples, and the length of a causal sample in which
-  // queries attend to the same mean number of keys.
+  // Sizes of attention. `heads` is the number of heads in all samples. `tokens` is the length of a
+  // causal sample in which queries attend to the same mean number of keys.
   std::int64_t tokens = 0, head_dim = 0, heads = 0;
 
   auto operator<=>(const Workload&) const = default;

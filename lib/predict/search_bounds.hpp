@@ -50,7 +50,7 @@ class SearchBounds {
   struct Parameters {
     double stage = 0, of_expert = 0;
   };
-  // Seconds of all blocks on a stage, summed.
+  // Sums of the blocks' seconds on a stage.
   struct StageSums {
     double forward = 0, both = 0, gather = 0, scatter = 0;
   };

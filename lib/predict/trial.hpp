@@ -27,11 +27,12 @@ struct Trial {
 Trial simulate_choice(const PlanInput&, const DryTarget&, const MachineModel&, const RunChoice&,
                       std::int64_t microbatches);
 
-// Simulates a step of a choice. The time of a step with very many micro-batches is extrapolated
-// from steps with fewer. Steps with fewer micro-batches may need slightly less memory.
+// Simulates a step of a choice. If a step has very many micro-batches, its time is extrapolated
+// from steps with fewer, and the memory is that of these shorter steps, which may be slightly too
+// low.
 Trial try_choice(const PlanInput&, const DryTarget&, const MachineModel&, const RunChoice&);
 
-// Replaces the memory in a trial by the exact plan of its choice, for the kinds of rank that may
+// Replaces the memory in a trial by the result of an exact plan, for the kinds of rank that may
 // need the most memory. The plan includes all micro-batches, an evaluation and everything else that
 // a run does.
 void plan_memory(Trial&, const PlanInput&, const DryTarget&);

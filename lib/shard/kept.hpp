@@ -12,7 +12,8 @@
 
 namespace trireme {
 
-// The storage type of a segment's weights.
+// Storage type of a segment's weights, and conversions between numbers of weights and of storage
+// elements.
 class KeptAs {
  public:
   KeptAs(const Segment&, DType computed);

@@ -76,8 +76,8 @@ struct LayoutInput {
   // This rank's index in the group that together holds all experts, and the size of that group.
   int expert_rank = 0, expert_ranks = 1;
 };
-// Returns the layout of the parameters that this rank's stage and expert index determine. Throws
-// Error if a pattern matches no parameter.
+// Returns the layout of the parameters in this rank's stage. Of the experts, it contains only those
+// that this rank holds. Throws Error if a pattern matches no parameter.
 Layout make_layout(const ModelSpec&, const LayoutInput&);
 
 // Returns all units of a model, in order.

@@ -42,8 +42,8 @@ ZeroPolicy zero_policy(const ZeroConfig&, const Grid&, DType compute, DType redu
 // Returns the size of shard groups for zero.shard = "node": the largest size with which every group
 // is within one node. Each node runs `ranks_of_node` consecutive ranks.
 std::int64_t shard_ranks_within_node(const Grid&, std::int64_t ranks_of_node);
-// Returns ZeroPolicy::sharers for a configuration and grid: the ranks that share one copy of the
-// state.
+// Returns ZeroPolicy::sharers for a configuration and grid: the number of ranks that share one copy
+// of the state.
 int shard_ranks(const ZeroConfig&, const Grid&);
 
 }  // namespace trireme
