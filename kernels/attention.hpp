@@ -32,7 +32,7 @@ struct AttentionBytes {
 // area under the causal mask: T queries on their own T keys give T^2 / 2.
 inline double pairs_seen(const AttentionShape& s) {
   const auto keys = static_cast<double>(s.keys()), queries = static_cast<double>(s.tokens);
-  // Returns the pairs of all queries before query x if the first key has position 0.
+  // Returns the number of pairs of all queries before query x if the first key has position 0.
   const auto before = [&](double x) {
     const double inside = std::clamp(x, 0.0, keys);
     return inside * inside / 2 + keys * (std::max(x, keys) - keys);
@@ -104,8 +104,8 @@ struct Attention {
   double flops() const { return attention_flops(shape, Direction::forward); }
 };
 
-// Backward pass of Attention for the queries and one piece of keys. dq is written by the call with
-// the last piece. Each call overwrites dk and dv of its own keys, or adds to them if `keys` is
+// Backward pass of Attention for the queries and one piece of keys. The call with the last piece
+// writes dq. Each call overwrites dk and dv of its own keys, or adds to them if `keys` is
 // Accumulate::add. dk and dv have the compute type, the wide type or i64. As i64 they count units
 // of 2^-shift gradient quanta (lib/base/fixed.hpp): the sum over the queries of one call is rounded
 // once.

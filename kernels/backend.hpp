@@ -107,8 +107,8 @@ class Backend {
   // operation is done. The struct itself may be destroyed after the call, because the backend
   // copies it if necessary.
   virtual void put(Queue, const kernel::Operation&) = 0;
-  // Returns the bytes that kernel::Attention (forward) or kernel::AttentionGrad (backward) needs
-  // for this shape and compute type.
+  // Returns the workspace and state that kernel::Attention (forward) or kernel::AttentionGrad
+  // (backward) needs for this shape and compute type.
   virtual AttentionBytes attention_bytes(const AttentionShape&, DType, Direction) const = 0;
 
   // Allocates a block of at least `bytes` bytes. Callers allocate and free blocks in program order.
@@ -119,7 +119,7 @@ class Backend {
   // Never throws.
   virtual void give(const Block&, std::span<const Event> last) noexcept = 0;
   virtual const Account& account() const = 0;
-  // Lends scratch memory of workspace_bytes to the kernels on the compute queue.
+  // Lends scratch memory of `workspace_bytes` bytes to the kernels on the compute queue.
   virtual void lend_workspace(View) = 0;
 
   // Returns an event that passes when the work put on the queue so far is done.

@@ -5,8 +5,8 @@
 // over keys are computed lane by lane.
 //
 // i is the index of a query tile, and j is the index of a key tile. `ahead` is the position of a
-// tile's first query minus the position of a tile's first key. Query r of the tile sees key k if k
-// <= ahead + r.
+// tile's first query minus the position of a tile's first key. Query r of the tile attends to key k
+// if k <= ahead + r.
 #include <array>
 
 #include "kernels/host/kernels.hpp"

@@ -34,7 +34,7 @@ inline void store(float* p, Vec v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// Rounds like the constructor of bf16.
+// Stores a vector as bf16, rounding like the constructor of bf16.
 inline void store(bf16* p, Vec v) {
   const auto u = (VecBits)v;
   const VecBits rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16;

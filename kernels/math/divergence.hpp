@@ -8,8 +8,8 @@ namespace trireme::math {
 
 // Returns q - p - p x. `x` is log(q / p).
 constexpr float divergence_term(float p, float q, float x) {
-  // Near 0, where q - p subtracts nearly equal numbers: p (e^x - 1 - x) = p x^2 (1/2 + x/6 + x^2/24
-  // + ...).
+  // Threshold below which p (e^x - 1 - x) = p x^2 (1/2 + x/6 + x^2/24 + ...) is used, because q - p
+  // would subtract nearly equal numbers.
   constexpr float near = 0.25F;
   const float size = x < 0 ? -x : x;
   float series = 1.0F / 5040;

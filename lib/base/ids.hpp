@@ -1,5 +1,5 @@
 #pragma once
-// Index types for different kinds of objects, which the compiler does not convert to each other.
+// Index types for different kinds of objects. The compiler does not convert one type to another.
 // The value -1 means "none".
 #include <compare>
 #include <cstddef>

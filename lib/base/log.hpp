@@ -18,11 +18,11 @@ enum class LogLevel : std::uint8_t { detail, info, warning, error };
 // Returns true if this process logs to a terminal and log_quietly() has not been called. Ranks that
 // a launcher starts have no terminal, even if the launcher runs in one.
 bool on_terminal();
-// Sets whether stderr is treated as a terminal. Call this before the first line is logged.
+// Sets whether stderr is treated as a terminal. Call the function before the first line is logged.
 void log_as_to_terminal(bool);
 
 // Logs a message. Control characters are escaped as in without_controls(). If the message has
-// several lines, the second and later ones are indented with a blank.
+// several lines, the second and later lines are indented by a space.
 void log_line(LogLevel, std::string_view);
 // Writes all further lines to `file` as well, by appending them. The first file also receives up to
 // 100 lines that were logged before. An empty path stops logging to a file. Throws Error if the

@@ -40,8 +40,7 @@ struct JobStart {
   }
 };
 
-// Outcome of a run that has ended, or the fact that it is running. Rank 0 writes it to
-// outcome.json.
+// Status of a run, which is running or has ended. Rank 0 writes it to outcome.json.
 struct Outcome {
   // "running", "done", "stopped" or "failed".
   std::string status;

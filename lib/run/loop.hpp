@@ -138,7 +138,7 @@ class TrainLoop {
   void sample_now();
   Saving::Last last_step() const;
   // Saves a checkpoint and rethrows the current SharedError, which must have left the model's state
-  // intact. Do not call the function for other errors, which may occur on a single rank: a
+  // intact. Do not call the function for other errors. They may occur on a single rank, and a
   // collective would then hang.
   void save_and_rethrow();
   bool evaluation_is_due(std::int64_t step) const;

@@ -31,7 +31,7 @@ class Saving {
   // Returns true if the deck requires a checkpoint after `step`.
   bool is_due(std::int64_t step) const;
   // busy() returns true if a checkpoint is in progress. writing() returns true if this rank is
-  // still writing its part of it.
+  // still writing its part of the checkpoint.
   bool busy() const { return saver_.busy(); }
   bool writing() const { return saver_.working(); }
   // Returns the estimated seconds for all writing that would be necessary if the run ended now.

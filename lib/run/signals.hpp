@@ -28,9 +28,9 @@ void hold_signals();
 // checkpoint is written. If a stop was requested, no signal ends the process after the watch is
 // destroyed.
 //
-// Handlers run on a thread of their own. The signals are blocked in the creating thread and in
-// threads that it starts, because matrix products of oneDNN (2.6, AVX-512) let the stack pointer
-// point into the heap, where a handler's frame would overwrite data.
+// Handlers run on a separate thread. The signals are blocked in the creating thread and in threads
+// that it starts, because matrix products of oneDNN (2.6, AVX-512) let the stack pointer point into
+// the heap, where a handler's frame would overwrite data.
 class SignalWatch {
  public:
   // Function that is called when a signal arrives, with the signal's name and its request.

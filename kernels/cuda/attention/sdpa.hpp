@@ -24,8 +24,9 @@ class Sdpa {
   ~Sdpa();
   Sdpa(Sdpa&&) noexcept;
 
-  // Returns true if cuDNN can compute attention of this shape and type. Needs neither a driver nor
-  // a device. If the installed cuDNN refuses a call that is supported here, run() throws Error.
+  // Returns true if cuDNN can compute attention of this shape and type. The function needs neither
+  // a driver nor a device. If the installed cuDNN refuses a call that is supported here, run()
+  // throws Error.
   bool supports(const AttentionShape&, DType, Direction) const;
   // Returns the bytes of workspace that a call needs.
   std::size_t workspace(const AttentionShape&, Direction) const;

@@ -1,7 +1,6 @@
 #pragma once
-// Code shared by the attention kernels. A thread block has 8 warps, each of which processes one
-// row. Rows that all warps need are loaded into shared memory in tiles of 32 rows, one row for each
-// lane.
+// Code shared by the attention kernels. Each of a thread block's 8 warps processes one row. Rows
+// that all warps need are loaded into shared memory in tiles of 32 rows, one row for each lane.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
