@@ -16,7 +16,7 @@ namespace trireme {
 // Contents that the template allows in one assistant message:
 // - content_and_calls: text, tool calls, or both.
 // - content_or_calls: text or tool calls. White space next to calls does not count as text.
-// - content_or_one_call: text or a single tool call, likewise.
+// - content_or_one_call: text or a single tool call. White space next to the call does not count.
 enum class MessageHas : std::uint8_t { content_and_calls, content_or_calls, content_or_one_call };
 template <>
 inline constexpr auto value_names<MessageHas> = named<MessageHas>("content_and_calls",

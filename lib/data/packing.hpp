@@ -30,7 +30,7 @@ struct PackingTotals {
   std::int64_t documents = 0, samples = 0;
   // Number of inputs in samples, without padding.
   std::int64_t inputs = 0;
-  // Number of targets in all documents that count in the loss.
+  // Number of targets that count in the loss, over all documents.
   std::int64_t targets = 0;
   // Number of documents that are longer than a sample.
   std::int64_t long_documents = 0;

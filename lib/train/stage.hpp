@@ -35,7 +35,8 @@ class ModelStage final : public Stage {
     std::int64_t step = 0;
     double scale = 1;                       // 1 / valid targets of the whole step
     double balance_scale = 0, z_scale = 0;  // as in Place
-    // Place::losses of each micro-batch, on the last stage. May be empty.
+    // Ranges of rows with separate loss sums (Place::losses) for each micro-batch, on the last
+    // stage. May be empty.
     std::span<const std::vector<LossRows>> losses = {};
     std::int64_t loss_sums = 1;
     bool adapters = true;
