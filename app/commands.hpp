@@ -1,7 +1,7 @@
 #pragma once
 // The subcommands of trireme. Each function adds its subcommand to the command line. The callback
-// of the subcommand that the user gave sets `chosen`. main then calls `chosen`, whose result is the
-// exit code.
+// of the subcommand on the command line sets `chosen`. main() then calls `chosen`, whose result is
+// the exit code.
 #include <CLI/CLI.hpp>
 #include <functional>
 
@@ -24,9 +24,9 @@ void add_report(CLI::App&, std::function<int()>& chosen);
 void add_version(CLI::App&, std::function<int()>& chosen);
 void add_manual(CLI::App&, std::function<int()>& chosen);
 
-// Ends a `train` that only prints help or reports invalid arguments. `print` returns the exit code.
-// MPI is initialized first, so that all ranks of one launcher end together, even if other ranks
-// were started with valid arguments.
+// Ends a `train` command that only prints help or reports invalid arguments. `print` returns the
+// exit code. MPI is initialized first, so that all ranks of one launcher end together, even if
+// other ranks have valid arguments.
 int end_train(const std::function<int()>& print);
 
 }  // namespace trireme

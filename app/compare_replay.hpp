@@ -1,6 +1,6 @@
 #pragma once
 // Replays steps of one side of a comparison on one rank, and compares the results with the recorded
-// ones.
+// results.
 #include <optional>
 
 #include "app/compare_side.hpp"
@@ -8,16 +8,16 @@
 
 namespace trireme {
 
-// The result of a replay.
+// Result of a replay.
 struct Replayed {
-  // Gradients, weights and optimizer state of the last step.
+  // Gradients, weights and optimizer state of the last replayed step.
   TensorValues values;
-  // True if results differ from the recorded ones although they had to be the same.
+  // True if results differ from the recorded results although they should be equal.
   bool faulty = false;
 };
 
-// Replays a run from its nearest checkpoint, or from the beginning, to `step`. Adds the outcome to
-// the report. Returns nullopt if the replay is impossible or needs more than `most` steps.
+// Replays a run up to `step`, from its nearest checkpoint or from the beginning. Adds the outcome
+// to the report. Returns nullopt if the replay is impossible or needs more than `most` steps.
 std::optional<Replayed> replay(const Side&, std::int64_t step, std::int64_t most,
                                const ModelPlaces&, Report&);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Decides whether two runs differ by rounding only. Steps are replayed with results that are
-// changed at random by as much as rounding may change them (lib/compare/rounding.hpp).
+// Decides whether two runs differ only by rounding. Steps are replayed with random changes of all
+// results, whose size is that of possible rounding errors (lib/compare/rounding.hpp).
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// The values of one number that both runs recorded.
+// Values of one number that both runs recorded.
 struct RecordedPair {
   std::string name;
   double a, b;
@@ -20,16 +20,16 @@ struct RecordedPair {
 
 // Differences between two runs A and B, for which `explain` decides whether rounding is the cause.
 struct RoundingQuestion {
-  // The deck with which A made the steps.
+  // Deck with which run A computed the steps.
   Deck deck;
-  // Path of a checkpoint that is equal in both runs. Empty for the beginning of the run.
+  // Path of a checkpoint that is equal in both runs. Empty means the beginning of the run.
   std::string from;
   std::int64_t from_step = 0;
-  // The step whose loss, gradient norm and gradients are judged. 0 if there is none.
+  // Step whose loss, gradient norm and gradients are judged. 0 if there is none.
   std::int64_t step = 0;
   std::vector<RecordedPair> numbers;
   TensorDifferences gradients;
-  // The step after which the state is judged. 0 if there is none.
+  // Step after which the state is judged. 0 if there is none.
   std::int64_t state_step = 0;
   TensorDifferences state;
 
@@ -41,7 +41,7 @@ struct RoundingQuestion {
 enum class Explained : std::uint8_t {
   yes,
   no,
-  // Rounding explains loss and gradient norm, and there are no tensors to judge.
+  // Rounding explains the loss and the gradient norm, and there are no tensors to judge.
   numbers_alone
 };
 

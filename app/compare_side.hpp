@@ -22,10 +22,10 @@ struct Side {
   std::int64_t step = 0;
   // Deck of the checkpoint, or the run's newest deck.
   Deck deck;
-  // State of the checkpoint, or of the run's newest intact one. Absent if there is none.
+  // State of the checkpoint, or of the run's newest intact checkpoint. Absent if there is none.
   std::optional<CheckpointMeta> meta;
   std::vector<CheckpointInfo> checkpoints;  // oldest first
-  // The tables of a run.
+  // Rows of the run's tables.
   std::vector<HistoryRow> history;
   std::vector<EvaluationRow> evaluations;
   std::vector<DigestRow> digests;
@@ -35,22 +35,24 @@ struct Side {
 // directory nor a checkpoint, or if a required file is damaged.
 Side open_side(std::string label, const std::filesystem::path&);
 
-// Returns the checkpoint of this step, if it exists and its files have the right sizes.
+// Opens the checkpoint of this step. Returns nullopt if it does not exist or its files have the
+// wrong sizes.
 std::optional<CheckpointReader> checkpoint_of(const Side&, std::int64_t step);
 // Returns the newest intact checkpoint before `step`. Returns nullopt if there is none.
 std::optional<CheckpointInfo> checkpoint_before(const Side&, std::int64_t step);
-// Returns the steps for which both sides have a checkpoint, in ascending order.
+// Returns the steps for which the runs or directories of both sides have checkpoints, in ascending
+// order.
 std::vector<std::int64_t> common_checkpoints(const Side& a, const Side& b);
 
-// Returns the deck with which a step was made: that of the first checkpoint at or after the step,
-// otherwise the side's.
+// Returns the deck with which a step was computed: the deck of the first checkpoint at or after the
+// step or, if there is none, the deck of the side.
 Deck deck_of_step(const Side&, std::int64_t step);
 
-// Returns a line for each setting that differs between the two sides: keys of the decks, then the
-// program's version, token files and similar properties of the checkpoints.
+// Returns a line for each setting that differs between the two sides: first keys of the decks, then
+// the program's version, the token files and similar properties of the checkpoints.
 std::vector<std::string> setting_differences(const Side& a, const Side& b);
-// Returns those lines of `differences` that change the training by more than rounding. Grid,
-// sharding, micro-batches and output settings are not among them.
+// Returns the lines of `differences` that change the training by more than rounding. The result
+// does not include grid, sharding, micro-batches and output settings.
 std::vector<std::string> other_training(const std::vector<std::string>& differences);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Finds grids and settings that need less memory, for a run whose ranks need more than is
+// Finds grids and settings that need less memory, for a run whose ranks need more memory than is
 // available.
 #include <string>
 #include <vector>
@@ -8,28 +8,28 @@
 
 namespace trireme {
 
-// The run to be planned: a deck on a number of ranks, as given to `plan`.
+// The run to be planned: a deck and a number of ranks, as given to `plan`.
 struct PlannedRun {
   DeckArguments deck;
   std::int64_t ranks = 0;
   // Number of ranks per node. 0 if unknown.
   std::int64_t ranks_of_node = 0;
 
-  // Returns the input of a plan for a resolved deck. The compute type is the deck's.
+  // Returns the input of a plan for a resolved deck, with the deck's compute type.
   PlanInput input(const Deck& resolved, TransportKind) const;
-  // Returns the deck resolved for these ranks, with its teacher.
+  // Returns the deck resolved for these ranks, including its teacher.
   Deck resolved(Deck) const;
 };
 
-// A grid whose ranks have enough memory, as overrides of the deck.
+// A grid whose ranks have enough memory, expressed as overrides of the deck.
 struct FittingGrid {
   std::vector<std::string> overrides;
   std::size_t needed;  // bytes per rank
 };
 
-// Returns the grids for this number of ranks whose ranks need at most `limit` bytes, those nearest
-// to the `asked` grid first. ZeRO settings are tried from the asked ones to those that need least
-// memory, and each grid has the first that fit.
+// Returns the grids for this number of ranks whose ranks need at most `limit` bytes. The grids
+// nearest to the `asked` grid are first. For each grid, ZeRO settings are tried from the `asked`
+// settings to those that need the least memory, and the first settings that fit are used.
 std::vector<FittingGrid> grids_that_fit(const PlannedRun&, const PlanInput& asked, const DryTarget&,
                                         std::size_t limit);
 

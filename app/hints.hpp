@@ -7,21 +7,21 @@
 
 namespace trireme {
 
-// Returns a hint for each argument --NAME or --NAME=VALUE whose name is a key of the deck, or
-// another trainer's name for one.
+// Returns a hint for each argument --NAME or --NAME=VALUE whose NAME is a deck key or another
+// trainer's name for a deck key.
 std::string hints_for(int argc, const char* const* argv);
 
-// Returns the words of a partly parsed command line that look like options but are none.
+// Returns the words of a partly parsed command line that look like options but are not options.
 std::vector<std::string> unknown_options(const CLI::App&);
 // Returns a hint for each of the `unknown` words that resembles an option of the command.
 std::string hints_of_options(const CLI::App&, const std::vector<std::string>& unknown);
 
 // Returns a message if an argument begins with a typographic dash instead of "-" and would
-// otherwise name an option or a key. Only the first one is reported. Returns an empty string if
+// otherwise be an option or a key. Reports only the first such argument. Returns an empty string if
 // there is none.
 std::string unicode_dash_in(const CLI::App&, int argc, const char* const* argv);
 
-// Returns a hint that names the command that `word` resembles, or an empty string.
+// Returns a hint that names the command most similar to `word`, or an empty string.
 std::string hint_of_command(const CLI::App&, std::string_view word);
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Prints the file's contents. If `document` is given, counted from 0, prints that document and
+// Prints the file's contents. If `document` is given (counted from 0), prints that document and
 // marks its targets. Reads all tokens if the file has a separator. Throws Error if the file or
 // document cannot be read.
 void inspect_tokens(const std::filesystem::path&, std::optional<std::int64_t> document);

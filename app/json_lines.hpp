@@ -8,17 +8,17 @@
 
 namespace trireme {
 
-// A line of a file, and where it is.
+// A line of a file, and its location.
 struct FileLine {
   std::string text;
   std::string where;  // "FILE:LINE", for messages
 };
 
-// Returns the lines of `text` that are not empty, without line ends. `file` is its name.
+// Returns the non-empty lines of `text`, without line ends. `file` is the file's name.
 std::vector<FileLine> lines_of(std::string_view file, const std::string& text);
 
-// Parses a line that contains a JSON object. Throws Error, saying what is wrong and that each line
-// must have the given `form`.
+// Parses a line that contains a JSON object. Throws Error, with the reason and the required `form`
+// of a line, if the line is invalid.
 Json object_in(const FileLine&, std::string_view form);
 
 }  // namespace trireme

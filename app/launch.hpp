@@ -9,33 +9,33 @@
 
 namespace trireme {
 
-// Returns run.hang_timeout as given on the command line, or its default. It applies until the deck
-// is read. An invalid value is reported when the deck is read.
+// Returns run.hang_timeout as given on the command line, or its default. This value applies until
+// the deck has been read. An invalid value is reported when the deck is read.
 double hang_timeout_before_deck(const std::vector<std::string>& overrides);
 
-// An error on one rank that report_local_error has already reported.
+// An error on a single rank that report_local_error() has already reported.
 struct ReportedError : Error {
   using Error::Error;
 };
 // Logs an error with the number of this rank.
 void report_local_error(const Communicator& world, const std::exception&);
 
-// Starts MPI, calls `work` with the world communicator, and ends MPI. Returns the exit code. Rank 0
-// reports an error that all ranks share, and all ranks end. An error on a single rank aborts the
+// Starts MPI, calls `work` with the world communicator, and ends MPI. Returns the exit code. If all
+// ranks share an error, rank 0 reports it and all ranks end. An error on a single rank aborts the
 // job.
 int with_mpi(double hang_timeout, const std::function<int(const Communicator&)>& work);
 
-// Checks how the ranks were started. Throws Error if the launcher started another number of ranks
-// than MPI sees. Throws SharedError, naming the first such rank, if `arguments` differ from rank
-// 0's. Afterwards only rank 0 logs. Collective.
+// Checks how the ranks were started. Throws Error if the launcher started a different number of
+// ranks than MPI sees. Throws SharedError if the `arguments` of any rank differ from those of rank
+// 0, naming the first such rank. After this call, only rank 0 logs. Collective.
 void check_launch(const Communicator& world, const std::string& arguments);
 
-// Runs a command on all ranks that were launched, and returns the exit code. Without a launcher,
-// MPI is not started. `arguments` is the command line as text, which must be the same on all ranks.
+// Runs a command on all launched ranks, and returns the exit code. Without a launcher, MPI is not
+// started. `arguments` is the command line as text, which must be equal on all ranks.
 int on_all_ranks(const std::string& arguments, const std::function<int(const Communicator&)>& work);
 
 // Returns the deck resolved for the ranks of this job. Throws SharedError if the deck does not fit
-// them. Collective.
+// the ranks. Collective.
 Deck resolve_here(Deck, const Communicator& world, std::int64_t vocab);
 // Reads the deck on rank 0 and resolves it on all ranks. Throws SharedError if the deck is invalid.
 // Collective.

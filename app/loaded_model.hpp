@@ -12,25 +12,25 @@
 
 namespace trireme {
 
-// How losses are summed: with the exactness of the run (`of_run`), or for each sample on its own,
+// How losses are summed: with the run's exactness (`of_run`), or separately for each sample,
 // independently of the run's exactness (`of_samples`).
 enum class LossesAre : std::uint8_t { of_run, of_samples };
 
-// A function that may change a checkpoint's deck before it is used. Throws Error if it rejects the
-// deck.
+// Function that may change a checkpoint's deck before the deck is used. Throws Error if it rejects
+// the deck.
 using DeckChange = std::function<void(Deck&)>;
 
-// Arguments that all commands on a trained model have.
+// Arguments that all commands for a trained model have.
 struct ModelArguments {
-  // If `checkpoint` is a run directory, its newest intact checkpoint is used.
+  // `checkpoint` is a checkpoint or a run directory, whose newest intact checkpoint is used.
   std::string checkpoint, backend;
-  // Replaces model.init_from of the checkpoint's deck.
+  // Path that replaces model.init_from of the checkpoint's deck.
   std::string base;
-  // "section.key=value"
+  // Overrides of the deck, "section.key=value".
   std::vector<std::string> overrides;
   std::int64_t threads = 0;
 
-  // Returns the arguments as text, to compare them between ranks.
+  // Returns the arguments as text, for a comparison between ranks.
   std::string text() const;
 };
 void add_model_arguments(CLI::App& command, ModelArguments&);
@@ -38,9 +38,9 @@ void add_model_arguments(CLI::App& command, ModelArguments&);
 // A trained model with its trainer.
 class LoadedModel {
  public:
-  // Loads a checkpoint. The deck is the checkpoint's, except for its grid: all ranks are on the
-  // data axis, unless overrides of [parallel] say otherwise. If the newest checkpoint of a run
-  // directory is damaged or is removed while it is read, the newest intact one is loaded. Throws
+  // Loads a checkpoint. The deck is that of the checkpoint, except for the grid: all ranks are on
+  // the data axis unless overrides change [parallel]. If the newest checkpoint of a run directory
+  // is damaged, or is removed during reading, the newest intact checkpoint is loaded. Throws
   // SharedError if loading fails. Collective.
   static std::unique_ptr<LoadedModel> open(const Communicator& world, const ModelArguments&,
                                            LossesAre = LossesAre::of_run, const DeckChange& = {});
@@ -51,17 +51,18 @@ class LoadedModel {
   const Deck& deck() const { return deck_; }
   const CheckpointMeta& meta() const { return reader_->meta(); }
   Trainer& trainer() { return *machine_.trainer; }
-  // Returns the checkpoint's tokenizer. If the checkpoint has none, returns one that writes ids as
-  // text. `checkpoint` names the checkpoint in messages.
+  // Returns the checkpoint's tokenizer. If the checkpoint has no tokenizer, returns one that writes
+  // ids as text. `checkpoint` is the name of the checkpoint in messages.
   std::unique_ptr<Tokenizer> tokenizer(const std::string& checkpoint) const;
-  // Returns the ids that end a text: the tokenizer's, and those of an imported
+  // Returns the ids that end a text: those of the tokenizer and those of an imported
   // generation_config.json.
   std::vector<std::int32_t> ends(const Tokenizer&, const std::string& checkpoint) const;
-  // Returns true on the rank that prints.
+  // Returns true on the rank that prints output.
   bool speaks() const { return machine_.axes.world.rank() == 0; }
 
  private:
-  // `base_` is the base model if the checkpoint contains adapters.
+  // `reader_` reads the checkpoint. `base_` reads the base model if the checkpoint contains
+  // adapters.
   std::unique_ptr<CheckpointReader> reader_, base_;
   Deck deck_;
   Machine machine_;

@@ -8,9 +8,9 @@
 namespace trireme {
 
 // Evaluates a model on multiple-choice questions and returns the exit code. Rank 0 reads `file`,
-// prints the table and writes `output`, unless `output` is empty. `existing` says what happens to
-// an existing file of this name. `samples` limits the number of questions. 0 means no limit.
-// Collective.
+// prints the table and, if `output` is not empty, writes `output`. `existing` determines the
+// handling of an existing output file. `samples` is the maximum number of questions. 0 means no
+// limit. Collective.
 int evaluate_choices(const Communicator& world, const ModelArguments&, const std::string& file,
                      const std::string& output, ExistingFile existing, std::int64_t samples);
 

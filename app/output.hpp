@@ -1,5 +1,5 @@
 #pragma once
-// Writes a subcommand's standard output and files.
+// Functions for a subcommand's standard output and output files.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,10 +15,10 @@
 
 namespace trireme {
 
-// Prints to stdout without changes. Throws Error if writing fails.
+// Prints text to stdout unchanged. Throws Error if writing fails.
 void print(std::string_view text);
-// Prints to stdout. Control characters are escaped, so that names and texts of files cannot control
-// the terminal.
+// Prints to stdout with control characters escaped, so that names and texts from files cannot
+// control the terminal.
 template <class... A>
 void say(fmt::format_string<A...> text, A&&... args) {
   print(without_controls(fmt::format(text, std::forward<A>(args)...)));
@@ -27,8 +27,9 @@ void say(fmt::format_string<A...> text, A&&... args) {
 // Throws Error if `output` is the same file as `read`.
 void require_another_file(const std::string& output, const std::string& read);
 
-// A kind of output file, for recognizing existing files: the beginning of such a file, and a mark
-// that occurs in its first MiB or, if `begin` is not empty, possibly later.
+// A kind of output file, used to recognize existing files. `begin` is the beginning of such a file.
+// `mark` is text that occurs in the first MiB of such a file. If `begin` is not empty, `mark` may
+// occur later.
 struct FileKind {
   std::string_view what, begin, mark;
 };
@@ -41,19 +42,21 @@ inline constexpr FileKind answered_conversations_file{"file of answered conversa
                                                       "{\"messages\":", "\"ended\":\""};
 inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"by_sum\":"};
 
-// Returns the path that an option names. "-" is standard output.
+// Returns the path in an option's value. "-" means standard output.
 std::string output_named(std::string name);
-// Returns the path that an option names. Refuses "-", because the command prints other text.
+// Returns the path in an option's value. Rejects "-", because the command prints other text to
+// standard output.
 std::string file_named(std::string name);
-// Throws Error if an output cannot be written to `path`: it is a folder, or an existing file that
-// is neither empty nor of this kind, or an existing file that must not be replaced.
+// Throws Error if an output must not be written to `path`: if `path` is a folder, is an existing
+// file that is neither empty nor of this kind, or is an existing file that must not be replaced.
 void require_output(const std::string& path, const FileKind&, ExistingFile);
 
-// An output file that appears under its name when it is finished. Only files for which
-// require_output allows it are replaced. A pipe or device receives the data immediately.
+// An output file that appears under its name only after it is finished. A file of that name is
+// replaced only if require_output() allows it. If the output is a pipe or device, data is written
+// immediately.
 class OutputFile {
  public:
-  // Throws Error if the file cannot be created, and as require_output does.
+  // Creates the file. Throws Error if that fails, and under the conditions of require_output().
   OutputFile(const std::string& path, const FileKind&, ExistingFile);
   void write(std::string_view);
   // Publishes the file. Must be called exactly once.
@@ -64,13 +67,13 @@ class OutputFile {
   std::optional<Draft> draft_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
-// Writes `text` as a whole file.
+// Writes a whole file with the content `text`.
 void write_output(const std::string& path, const FileKind&, ExistingFile, std::string_view text);
 
 // Adds the option --overwrite to a command that writes a file.
 CLI::Option* add_overwrite(CLI::App&, ExistingFile&);
 
-// Flushes stdout. Throws Error if something that was printed could not be written.
+// Flushes stdout. Throws Error if any printed text could not be written.
 void flush_output();
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Prepares a run: opens its inputs, then the machine with the model. Files of an earlier run remain
-// unchanged.
+// Prepares a run: opens its inputs, and then the machine with the model. Files of an earlier run
+// remain unchanged.
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,13 +17,13 @@ struct Inputs {
   Deck deck;
   Dataset training;
   std::optional<Dataset> validation;
-  // The checkpoint from which the run restarts.
+  // Checkpoint from which the run restarts. Absent for a new run.
   std::optional<CheckpointReader> from;
-  // The checkpoint of model.init_from, if weights are read from it.
+  // Checkpoint of model.init_from. Null if no weights are read from it.
   std::unique_ptr<CheckpointReader> initial;
-  // The checkpoint of distill.teacher, or null.
+  // Checkpoint of distill.teacher. Null if there is none.
   std::unique_ptr<CheckpointReader> teacher;
-  // The scores of train.dpo_scores, without the losses of files.
+  // Scores of train.dpo_scores, without the losses of the files.
   std::optional<ReferenceLosses> scores;
   // Hash of the scores (scores_hash). Empty if there are none.
   std::string identity_of_scores;
@@ -34,13 +34,14 @@ struct Inputs {
   bool finished() const { return from && meta.step >= total_steps; }
 };
 
-// Opens the inputs of a run. `from` is the checkpoint to restart from, or empty. Its parameters
-// must be those of the deck's model. Throws Error on all ranks if something is wrong on one rank or
-// differs between ranks. Collective.
+// Opens the inputs of a run. `from` is the checkpoint to restart from, or empty. The checkpoint's
+// parameters must be those of the deck's model. If an input is invalid on one rank or differs
+// between ranks, throws Error on all ranks. Collective.
 Inputs open_inputs(const Communicator& world, Deck, const std::string& from);
 
-// Opens the machine and loads the model and its state. If the run needs more memory than there is,
-// throws SharedError before memory is reserved. `rounding` is BackendChoice::rounding. Collective.
+// Opens the machine and loads the model and its state. If the run needs more memory than is
+// available, throws SharedError before any memory is reserved. `rounding` is
+// BackendChoice::rounding. Collective.
 Machine open_machine(const Communicator& world, Inputs&, std::uint64_t rounding = 0);
 
 }  // namespace trireme

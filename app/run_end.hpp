@@ -1,5 +1,5 @@
 #pragma once
-// Ends a run: logs and records the resources used, the outcome, and errors.
+// Ends a run: logs and records its resource use, its outcome and its errors.
 #include <filesystem>
 #include <string>
 
@@ -19,15 +19,16 @@ struct LockedRun {
 
 inline constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
 
-// Trains to the end of the run. Logs what the run used and how it ended, writes this to timing.json
-// and outcome.json, and returns the exit code. Throws SharedError, or ReportedError on the rank
-// that failed alone. Collective.
+// Trains until the run ends and returns the exit code. Logs the run's resource use and outcome, and
+// writes them to timing.json and outcome.json. Throws SharedError, or throws ReportedError if only
+// this rank failed. Collective.
 int train_in(const LockedRun&, const Deck&, const Machine&, TrainLoop&, RunRecord&,
              const TrainArguments&);
 
-// Ends a command that finds all steps done and evaluated, and returns the exit code. In its own run
-// directory, writes the outcome that the last process may have left out. A null `directory` means
-// that the finished run is in another one, so that there is nothing to do.
+// Ends a command whose run has already completed and evaluated all steps, and returns the exit
+// code. If the run is in its own directory, writes outcome.json, which the last process may not
+// have written. A null `directory` means that the finished run is in another directory. Then there
+// is nothing to write.
 int end_finished(const RunDirectory* directory, const Inputs&, const std::filesystem::path& run,
                  const JobStart&);
 

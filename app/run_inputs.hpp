@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// Throws Error if overwriting the run directory `run` would remove the deck or a file that the deck
+// Throws Error if overwriting the run directory `run` would delete the deck or a file that the deck
 // reads.
 void require_inputs_survive_overwrite(const std::filesystem::path& deck_file, const Deck&,
                                       const std::filesystem::path& run);

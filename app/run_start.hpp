@@ -1,5 +1,5 @@
 #pragma once
-// The start of `train`: its arguments, its run directory, and how it begins.
+// The start of `train`: its arguments, its run directory, and whether it begins or continues a run.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -19,43 +19,43 @@ struct TrainArguments {
   OtherModel other_model = OtherModel::refused;
 };
 
-// Returns the batch job and the command of this start.
+// Returns the batch job and the command line of this start.
 JobStart start_of(const TrainArguments&);
-// Returns the run directory that the arguments or the deck name.
+// Returns the run directory given by the arguments or the deck.
 std::filesystem::path run_of(const TrainArguments&, const Deck&);
-// Returns rank 0's absolute path on all ranks, which may have other working directories.
-// Collective.
+// Returns rank 0's absolute path for `given` on all ranks, because other ranks may have other
+// working directories. Collective.
 std::filesystem::path run_path(const Communicator& world, const std::filesystem::path& given);
-// Prints the run directory for job scripts, without escaping control characters. Returns the exit
-// code.
+// Prints the run directory for use in job scripts, without escaping control characters. Returns the
+// exit code.
 int print_run_dir(const TrainArguments&);
 
-// How a start of `train` begins.
+// Mode in which a start of `train` begins.
 struct StartMode {
-  // How an existing run directory is treated.
+  // Handling of an existing run directory.
   Existing existing = Existing::refuse;
-  // "latest", a checkpoint, or empty if the run does not restart.
+  // "latest" or the path of a checkpoint. Empty if the run does not restart.
   std::string restart;
 };
 
-// Returns how a start begins. Usually this is what the user `asked` for. If an earlier start of the
-// same batch job has already trained in `run`, the start continues from the newest checkpoint saved
-// since. If there is none yet, it begins again as asked, in its own directory. Throws Error if a
-// checkpoint cannot be found, or if the start would overwrite checkpoints that may be from an
-// earlier start.
+// Returns the mode of a start. Usually this is `asked`, the mode that the user requested. If an
+// earlier start of the same batch job has already trained in `run`, this start continues from the
+// newest checkpoint saved since. If no checkpoint has been saved since, it begins again as
+// requested, in the same directory. Throws Error if a checkpoint cannot be found, or if the start
+// would overwrite checkpoints that may be from an earlier start.
 StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run, const JobStart&);
 
-// Throws Error if "latest" is asked for, `run` contains no run, and --or-start is not given.
+// Throws Error if the user requests "latest" without --or-start and `run` contains no run.
 void require_run_to_restart(const TrainArguments&, const std::filesystem::path& run);
 
-// Thrown on all ranks if one of them was asked to stop before training began. Nothing was changed.
+// Thrown on all ranks if any rank was asked to stop before training began. No file was changed.
 struct StoppedEarly : SharedError {
   using SharedError::SharedError;
 };
 // Throws StoppedEarly on all ranks if `asked_here` is true on any rank. Collective.
 void stop_if_asked(const Communicator& world, bool asked_here);
 // Opens and locks the run directory. If a stop is requested while another process holds the lock,
-// logs a warning and leaves `RunDirectory` absent.
+// logs a warning and leaves the optional RunDirectory empty.
 void lock_directory(std::optional<RunDirectory>&, const std::filesystem::path& run, Existing,
                     const SignalWatch&);
 

@@ -12,66 +12,67 @@
 
 namespace trireme {
 
-// The deck's path and the overrides on a command line.
+// The deck's path and the overrides in a command line.
 struct DeckArguments {
   std::string path;
   std::vector<std::string> overrides;
 };
 void add_deck_arguments(CLI::App& command, DeckArguments&);
 
-// Returns a validator that replaces ${NAME} by the environment variable NAME. It is meant for
-// arguments that are not text for a model.
+// Returns a validator that replaces ${NAME} by the environment variable NAME. Do not use it for
+// arguments that are text for a model.
 CLI::Validator with_environment();
 
-// Adds --ranks or --ranks-per-node to commands that plan for other machines. If the option is not
-// given, the variable keeps its value. 0 means the ranks that run the command.
+// Adds the option --ranks or --ranks-per-node to a command that plans for other machines. If the
+// option is not given, the variable keeps its value. 0 means the ranks that run the command.
 void add_ranks(CLI::App& command, std::int64_t& ranks);
 void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node);
 
-// Returns the vocabulary size that the token files need. If the deck sets model.vocab, files that
-// do not exist here are ignored, because they may be on another machine.
+// Returns the vocabulary size that the token files require. If the deck sets model.vocab, ignores
+// files that do not exist on this machine, because they may be on another machine.
 std::int64_t planned_vocabulary(const Deck&);
 
-// Logs, for a deck with zero.shard = "node", how many ranks share a copy of the weights.
+// For a deck with zero.shard = "node", logs how many ranks share a copy of the weights.
 void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 
-// Warns if a rank uses more threads than it has processors. `processors` is the number for one rank
-// (launch::processors_of_rank).
+// Logs a warning if a rank uses more threads than it has processors. `processors` is the number of
+// processors of one rank (launch::processors_of_rank).
 void warn_of_threads(const BackendChoice&, int processors);
-// Warns of settings that are allowed but seldom intended, such as a batch larger than an epoch, a
-// warmup longer than the run, or nothing to train. `steps` is the length of the run.
-// `samples_per_epoch` is 0 if unknown.
+// Logs warnings about settings that are allowed but usually not intended, such as a batch larger
+// than an epoch, a warmup longer than the run, or no trained parameters. `steps` is the length of
+// the run. `samples_per_epoch` is 0 if unknown.
 void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
 
-// Throws Error if the data are preference pairs but train.objective is not "dpo", or the reverse.
+// Throws Error if the data are preference pairs and train.objective is not "dpo", or if the
+// objective is "dpo" and the data are not preference pairs.
 void require_objective(const Deck&, const Dataset&);
-// Reads the file of train.dpo_scores. Throws Error, naming the key, if that fails.
+// Reads the file of train.dpo_scores. If that fails, throws Error, naming the key.
 ReferenceLosses scores_of(const Deck&);
-// Returns a dataset of preference pairs with the reference losses of train.dpo_scores. Returns
-// other datasets unchanged, and any dataset if the deck names no scores. Throws Error if the file
-// is missing or lacks a document.
+// Adds the reference losses of train.dpo_scores to a dataset of preference pairs. Returns other
+// datasets unchanged. Also returns the dataset unchanged if the deck specifies no scores. Throws
+// Error if the file is missing or lacks a document.
 Dataset with_scores(const Deck&, Dataset);
-// Logs how whole documents are packed into samples, and which share of the targets is lost because
-// documents are longer than a sample.
+// Logs how whole documents are packed into samples, and the fraction of targets that is lost
+// because documents are longer than a sample.
 void log_packing(const Dataset&);
-// Logs how many targets are in samples that lack the beginning of their document. Reads the token
-// files that have a target mask.
+// Logs how many targets are in samples that do not contain the beginning of their document. Reads
+// the token files that have a target mask.
 void log_cut_documents(const Dataset&);
 
-// Returns the backend and its settings, except for the device (launch::gpu_of_rank), which plans do
-// not need. Collective.
+// Returns the backend and its settings. The device is not set (launch::gpu_of_rank), because plans
+// do not need it. Collective.
 BackendChoice backend_choice(const Deck&, const Communicator& world);
-// Returns the wanted compute type if this machine supports it. Otherwise logs a warning and returns
-// a supported type.
+// Returns the compute type `wanted` if this machine supports it. Otherwise logs a warning and
+// returns a supported type.
 DType usable_compute(const BackendChoice&, DType wanted);
-// Returns the compute type that the machines of all ranks support. Collective.
+// Returns a compute type that the machines of all ranks support. Collective.
 DType agreed_compute(const Communicator& world, const BackendChoice&, DType wanted);
 
-// Logs how much faster a GPU would multiply if the deck's compute type used its tensor cores.
+// Logs how much faster a GPU would multiply with a compute type that uses its tensor cores.
 void warn_of_slow_products(const BackendChoice&, DType compute);
 
 // Returns `device` if each rank has its own GPU, otherwise `host`. The result does not depend on
-// whether the build contains NCCL. A build without NCCL rejects such a run with several ranks.
+// whether the build contains NCCL. A build without NCCL rejects a run with several ranks on GPUs.
 TransportKind transport_of(const Deck&, const BackendChoice&);
 
 }  // namespace trireme

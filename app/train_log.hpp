@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Logs the program, job, machine and model. For a restart, also logs the checkpoint and which keys
-// of the deck have changed.
+// Logs the program, job, machine and model. For a restart, also logs the checkpoint and the deck
+// keys that have changed.
 void log_start(const Inputs&, const Machine&, const std::filesystem::path& deck,
                const std::filesystem::path& run);
 

@@ -3,8 +3,8 @@
 
 namespace trireme {
 
-// Selects whether an operation overwrites the memory of its result or adds to the numbers already
-// there.
+// Whether an operation overwrites its result or adds to the numbers that are already in the
+// result's memory.
 enum class Accumulate : std::uint8_t { overwrite, add };
 
 }  // namespace trireme

@@ -9,7 +9,7 @@ enum class Activation : std::uint8_t {
   gelu,  // tanh approximation (Hendrycks, Gimpel 2016)
 };
 
-// Activation function applied to the gate of a gated MLP (Shazeer 2020). silu gives SwiGLU, gelu
+// Activation function for the gate of a gated MLP (Shazeer 2020). `silu` gives SwiGLU, and `gelu`
 // gives GeGLU.
 enum class GateFunction : std::uint8_t { silu, gelu };
 

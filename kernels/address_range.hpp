@@ -6,11 +6,11 @@
 
 namespace trireme {
 
-// Owner of a reserved range of host addresses, which are made accessible from the beginning.
+// Owner of a reserved range of host addresses. Addresses become accessible in ascending order.
 class AddressRange {
  public:
-  // Reserves `bytes` of addresses, all inaccessible. Throws Error, which names the limit to raise,
-  // if the reservation fails.
+  // Reserves `bytes` bytes of addresses, all of them inaccessible. If the reservation fails, throws
+  // Error, which names the limit to raise.
   explicit AddressRange(std::size_t bytes);
   ~AddressRange();
   AddressRange(const AddressRange&) = delete;

@@ -1,13 +1,15 @@
 #pragma once
-// A caching allocator over address ranges that also keeps the memory account. The arena manages
-// offsets and never touches memory: each backend provides memory for [0, reserved), and the `dry`
-// backend provides none. All backends therefore report the same account.
+// A caching allocator over address ranges. It also keeps the memory account, a record of bytes in
+// use by kind of block. The arena manages offsets and never touches memory: each backend provides
+// memory for [0, reserved), and the `dry` backend provides none. All backends therefore report the
+// same account.
 //
 // The allocator is best fit with splitting and coalescing. Among free ranges of equal size it
-// prefers the lowest address. It uses the free range at the end of the address range last, even if
-// that range fits best (Korn, Vo 1985: "In search of a better malloc"). Placement therefore does
-// not depend on how far the arena once grew, and equal steps reserve equal amounts. A block is free
-// as soon as it is given back. Each free range stores the last event of every queue that used it.
+// prefers the lowest address. The free range at the end of the address range is used last, even if
+// it fits best (Korn, Vo 1985: "In search of a better malloc"). Placement therefore does not depend
+// on how far the arena once grew, and equal steps reserve equal amounts. A block becomes free as
+// soon as the caller gives it back. Each free range stores the last event of every queue that used
+// it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +23,14 @@
 
 namespace trireme {
 
-// Formats the account for messages: one line for each kind with a nonzero peak, then the totals.
+// Formats the memory account for messages: one line for each kind with a nonzero peak, then the
+// totals.
 std::string describe(const Account&);
 
 // One event ticket for each queue, indexed by Queue. 0 means no event.
 using Tickets = std::array<std::uint64_t, queue_count>;
 
-// Allocator of offsets in two address ranges, one for each Memory.
+// Allocator of offsets in two address ranges, one range for each kind of Memory.
 class Arena {
  public:
   // Sizes of blocks are rounded up to multiples of this many bytes.
@@ -35,16 +38,16 @@ class Arena {
 
   struct Taken {
     std::size_t offset, bytes;
-    Tickets last;  // events that the block's first queue must wait for
+    Tickets last;  // events that the first queue to use the block must wait for
   };
 
   // The parameters limit the bytes that may be reserved in each Memory.
   Arena(std::size_t device_capacity, std::size_t pinned_capacity);
 
-  // Returns a range of at least `bytes` and adds it to the account. Throws Error, with the account
-  // in the message, if the capacity does not suffice.
+  // Allocates a range of at least `bytes` bytes and counts it in the memory account. Throws Error,
+  // with the account in the message, if the capacity is too small.
   Taken take(std::size_t bytes, Kind, Memory);
-  // Returns a range to the arena. `last` holds the last event of each queue that used the range.
+  // Frees a range. `last` holds the last event of each queue that used the range.
   void give(std::size_t offset, std::size_t bytes, Kind, Memory,
             std::span<const Event> last) noexcept;
   const Account& account() const { return account_; }

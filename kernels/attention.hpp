@@ -12,7 +12,7 @@ namespace trireme {
 struct AttentionShape {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   double scale;
-  // Most recent keys that a query sees, including its own. 0 means no limit.
+  // Number of most recent keys that a query attends to, including its own key. 0 means no limit.
   std::int64_t window = 0;
   std::int64_t key_count = 0;  // 0 means `tokens`
   std::int64_t query_at = 0, key_at = 0;
@@ -22,17 +22,17 @@ struct AttentionShape {
   std::int64_t keys() const { return key_count > 0 ? key_count : tokens; }
 };
 
-// Bytes of memory that the caller lends to an attention call: `workspace` is scratch, and `state`
-// carries partial results between pieces of keys.
+// Sizes in bytes of the memory that the caller must provide for an attention call. `workspace` is
+// scratch. `state` stores partial results between pieces of keys.
 struct AttentionBytes {
   std::size_t workspace = 0, state = 0;
 };
 
-// Returns the number of (query, key) pairs in which the query sees the key, computed as an area: T
-// queries on their own T keys give T^2 / 2.
+// Returns the number of (query, key) pairs in which the query attends to the key. The count is the
+// area under the causal mask: T queries on their own T keys give T^2 / 2.
 inline double pairs_seen(const AttentionShape& s) {
   const auto keys = static_cast<double>(s.keys()), queries = static_cast<double>(s.tokens);
-  // Pairs of all queries before x, if the first key has position 0.
+  // Returns the number of pairs of all queries before query x if the first key has position 0.
   const auto before = [&](double x) {
     const double inside = std::clamp(x, 0.0, keys);
     return inside * inside / 2 + keys * (std::max(x, keys) - keys);
@@ -42,20 +42,28 @@ inline double pairs_seen(const AttentionShape& s) {
   return seen(first) - (s.window > 0 ? seen(first - static_cast<double>(s.window)) : 0);
 }
 
-// Returns the floating-point operations of one call. The forward pass has two products over
-// head_dim for each pair and head. The backward pass has five because it recomputes the
+// Returns the number of floating-point operations in one call. For each pair and head, the forward
+// pass has two products over head_dim. The backward pass has five, because it recomputes the
 // probabilities.
 inline double attention_flops(const AttentionShape& s, Direction d) {
   const double forward = 4.0 * static_cast<double>(s.batch * s.heads * s.head_dim) * pairs_seen(s);
   return d == Direction::forward ? forward : 2.5 * forward;
 }
 
+<<<<<<< HEAD
 // Position of a call in a sequence of calls that together cover all keys of a context. The keys and
 // values may arrive in pieces: one call for each piece, in ascending order. Between the calls,
 // `state` holds the partial results of the queries. The results for the queries have the same bits
 // as a single call over all keys if each piece begins at a multiple of BackendProperties::key_tile.
 // The exception is bf16 on cuda, where tensor cores add up each piece in its own tiles and cuDNN
 // rounds the result of each piece.
+=======
+// Selects which part of the keys one attention call receives. The keys and values of a context may
+// arrive in pieces, with one call for each piece in ascending order. Between the calls, `state`
+// holds the partial results of the queries. If each piece begins at a multiple of
+// BackendProperties::key_tile, the results have the same bits as a single call over all keys. The
+// exception is bf16 on cuda, where cuDNN rounds the result of each piece.
+>>>>>>> w49
 enum class Piece : std::uint8_t { all, first, next, last };
 constexpr bool begins_keys(Piece p) {
   return p == Piece::all || p == Piece::first;
@@ -67,16 +75,16 @@ constexpr bool ends_keys(Piece p) {
 namespace kernel {
 
 // Computes o = softmax(s) v with the scores s = scale q k', or s = c tanh(scale q k' / c) with a
-// soft cap c. A query sees the keys up to its own position, or only the last `window` of them if
-// `window` is positive. Query head h reads key/value head h * G / H. The views are strided: only
-// their last dim must be dense.
+// soft cap c. A query attends to the keys up to its own position or, if `window` is positive, to
+// the last `window` of these keys. Query head h reads key/value head h * G / H. The views are
+// strided: only their last dim must be dense.
 //
-// lse is the log of the softmax's denominator, which the backward pass reads. o and lse are written
-// by the call with the last piece. Each query must see at least one key in some piece.
+// lse is the log of the softmax's denominator, which the backward pass reads. The call with the
+// last piece writes o and lse. Each query must attend to at least one key in some piece.
 //
-// `start_BT` (i32) restricts attention to documents: query t sees only keys start(t) to t, where
-// start(t) is the position at which its document begins. The values of a row never decrease, and
-// start(t) <= t. flops() ignores `start_BT`.
+// `start_BT` (i32) restricts attention to documents: query t attends only to keys start(t) to t,
+// where start(t) is the position at which its document begins. The values of a row never decrease,
+// and start(t) <= t. flops() ignores `start_BT`.
 //
 // Keys and values that a query does not see have no effect on its results. The exception is bf16 on
 // cuda: tensor cores multiply the values by 0, so that a NaN or an infinity among them becomes a
@@ -109,10 +117,10 @@ struct Attention {
   double flops() const { return attention_flops(shape, Direction::forward); }
 };
 
-// Backward pass of Attention for the queries and one piece of keys. dq is written by the call with
-// the last piece. Each call writes dk and dv of its own keys or, if `keys` is Accumulate::add, adds
-// to them. dk and dv have the compute type, the wide type or i64. As i64 they count units of
-// 2^-shift gradient quanta (lib/base/fixed.hpp): the sum over the queries of one call is rounded
+// Backward pass of Attention for the queries and one piece of keys. The call with the last piece
+// writes dq. Each call overwrites dk and dv of its own keys, or adds to them if `keys` is
+// Accumulate::add. dk and dv have the compute type, the wide type or i64. As i64 they count units
+// of 2^-shift gradient quanta (lib/base/fixed.hpp): the sum over the queries of one call is rounded
 // once.
 struct AttentionGrad {
   static constexpr std::string_view name = "attention_grad";
@@ -160,7 +168,7 @@ struct SinkGrad {
 // Position p is stored in row p % P of a cache. P must be at least at + T. With a window, P may
 // instead be a multiple of BackendProperties::key_tile that is at least window + T - 1. Other rows
 // of the caches do not change. The views are strided: only their last dim must be dense. The bits
-// of a result depend only on its head and position.
+// of a result depend only on the result's head and position.
 struct CachedAttention {
   static constexpr std::string_view name = "cached_attention";
   View o_THD, k_cache_PGD, v_cache_PGD;

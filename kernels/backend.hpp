@@ -15,9 +15,9 @@
 namespace trireme {
 
 // Streams of work. Work on one queue runs in order. Different queues are ordered only by events: a
-// queue can wait for an event of another queue. `gather` and `scatter` carry the collectives of
-// weights and gradients, `exchange` the collectives of sequence-parallel and expert-parallel ranks,
-// `down` and `up` messages between pipeline stages, and `host` copies of offloaded activations.
+// queue can wait for an event of another queue. `gather` and `scatter` run the collectives of
+// weights and gradients. `exchange` runs the collectives of sequence-parallel and expert-parallel
+// ranks. `down` and `up` run messages between pipeline stages. `host` copies offloaded activations.
 enum class Queue : std::uint8_t { compute, gather, scatter, exchange, down, up, host };
 inline constexpr int queue_count = 7;
 std::string_view name_of(Queue);
@@ -29,7 +29,7 @@ struct Event {
   std::uint64_t ticket = 0;
 };
 
-// Purpose of a memory block. The account reports bytes by kind.
+// Purpose of a memory block. The memory account reports bytes by kind.
 enum class Kind : std::uint8_t {
   weights,
   optimizer,
@@ -57,9 +57,9 @@ struct Block {
   Memory memory{};
 };
 
-// Memory use in bytes. `live` is the number of bytes in use now and `peak` the maximum so far, for
-// each Kind and in total. The numbers depend only on the sequence of calls to take and give, so
-// they are equal on every backend.
+// Memory use in bytes, for each Kind and in total. `live` is the number of bytes in use now, and
+// `peak` is the maximum so far. The numbers depend only on the sequence of calls to take and give,
+// so all backends report equal accounts.
 struct Account {
   std::array<std::size_t, kind_count> live{}, peak{};
   std::size_t live_all = 0, peak_all = 0;
@@ -73,17 +73,17 @@ struct BackendProperties {
   // True if the host may read and write device memory from `take`. The host may always access
   // pinned memory.
   bool host_readable = true;
-  // Scratch memory that kernels on the compute queue need at all times. The library takes it once
-  // and passes it to lend_workspace.
+  // Scratch memory in bytes that kernels on the compute queue need. The library takes one block of
+  // this size and passes it to lend_workspace.
   std::size_t workspace_bytes = 0;
-  // Number of rows of logits that the model's head computes at a time, large enough to keep this
-  // machine busy.
+  // Number of rows of logits that the model's output layer computes at a time. The number is large
+  // enough to use the hardware fully.
   std::int64_t head_rows = 256;
-  // True if the backend supports run.exactness = "invariant", which needs i64 sums of quanta and
-  // SumOrder::by_shape.
+  // True if the backend supports run.exactness = "invariant", which needs i64 sums of quanta
+  // (lib/base/fixed.hpp) and SumOrder::by_shape.
   bool invariant = true;
-  // Attention over pieces of keys has the same bits as attention over all keys at once if each
-  // piece begins at a multiple of this number of keys.
+  // Tile size of attention over pieces of keys. If each piece begins at a multiple of this number
+  // of keys, the results have the same bits as attention over all keys at once.
   std::int64_t key_tile = 64;
   // True if the backend supports key/value caches, which need CachedAttention and SumOrder::by_row.
   bool caches = true;
@@ -103,39 +103,40 @@ class Backend {
   std::size_t workspace_bytes() const { return properties().workspace_bytes; }
   std::int64_t head_rows() const { return properties().head_rows; }
 
-  // Puts the operation on the queue. The memory of its views must stay valid until the operation is
-  // done. The struct itself may be destroyed after the call: the backend copies it if necessary.
+  // Puts the operation on the queue. The memory of the operation's views must stay valid until the
+  // operation is done. The struct itself may be destroyed after the call, because the backend
+  // copies it if necessary.
   virtual void put(Queue, const kernel::Operation&) = 0;
-  // Returns the bytes that kernel::Attention (forward) or kernel::AttentionGrad (backward) needs
-  // for this shape and compute type.
+  // Returns the workspace and state that kernel::Attention (forward) or kernel::AttentionGrad
+  // (backward) needs for this shape and compute type.
   virtual AttentionBytes attention_bytes(const AttentionShape&, DType, Direction) const = 0;
 
-  // Takes a block of at least `bytes`. Callers take blocks and give them back in program order. The
-  // memory may still be in use by a previous owner's queues, so the queue `first` waits for them.
+  // Allocates a block of at least `bytes` bytes. Callers allocate and free blocks in program order.
+  // Queues may still use the memory for a previous owner, so the queue `first` waits for them.
   // Throws Error, with the account in the message, if memory is exhausted.
   virtual Block take(std::size_t bytes, Kind, Queue first, Memory = Memory::device) = 0;
-  // Gives a block back. `last` holds, for each queue that used the block, the last event after its
-  // use. Never throws.
+  // Frees a block. `last` holds, for each queue that used the block, the last event after that use.
+  // Never throws.
   virtual void give(const Block&, std::span<const Event> last) noexcept = 0;
   virtual const Account& account() const = 0;
-  // Gives the kernels on the compute queue their scratch memory of workspace_bytes().
+  // Lends scratch memory of `workspace_bytes` bytes to the kernels on the compute queue.
   virtual void lend_workspace(View) = 0;
 
   // Returns an event that passes when the work put on the queue so far is done.
   virtual Event record(Queue) = 0;
-  // Makes the queue wait for the event before it continues. The host does not wait.
+  // Makes later work on the queue wait for the event. The host does not wait.
   virtual void wait(Queue, Event) = 0;
   // Returns true if the event has passed.
   virtual bool done(Event) = 0;
-  // Returns the queue's handle in the device's API (a cudaStream_t on cuda), or null if there is
-  // none.
+  // Returns the queue's handle in the device's API, for example a cudaStream_t. Returns null if the
+  // backend has no such handle.
   virtual void* native(Queue) = 0;
 
   // Returns false if the backend discards all values that are written. Callers can then skip work
   // that only produces values.
   virtual bool keeps_values() const { return true; }
 
-  // Copies host memory to a dense view. The span may be reused as soon as the call returns.
+  // Copies host memory to a dense view. The caller may reuse the span as soon as the call returns.
   virtual void upload(Queue, View dst, std::span<const std::byte>) = 0;
   // Copies a dense view to host memory. Blocks until the bytes have arrived.
   virtual void download(Queue, std::span<std::byte>, ConstView src) = 0;
@@ -147,8 +148,8 @@ class Backend {
   virtual void bring_up(Queue q, View dst, ConstView pinned) {
     put(q, kernel::Copy{.dst = dst, .src = pinned});
   }
-  // Reports that the host itself reads or writes memory at this point of the queue. Only a backend
-  // that checks the order of accesses uses the report.
+  // Reports that host code reads or writes memory at this point of the queue. Only backends that
+  // check the order of accesses use this report.
   virtual void touched(Queue, ConstView /*read*/, View /*written*/) {}
 };
 

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// Allocator of guarded blocks in host memory. Each block is a memory mapping of its own.
+// Allocator of guarded blocks in host memory. Each block is a separate memory mapping.
 class GuardedMemory {
  public:
   GuardedMemory() = default;

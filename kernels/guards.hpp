@@ -1,11 +1,11 @@
 #pragma once
-// Guarded memory for debugging (run.guards). Each block has pages of its own:
+// Guarded memory for debugging (run.guards). Each block has separate pages:
 //
 //   no access | known bytes, the block, known bytes up to Arena::granule | no access
 //
-// An access beyond the last granule ends the process at once. A write between the block and that
-// point changes the known bytes, which are checked when the block is given back. Addresses are
-// never reused, so an access to a block after it was given back also ends the process.
+// An access to an inaccessible page ends the process immediately. A write between the block and
+// these pages changes the known bytes, which are checked when the block is freed. Addresses are
+// never reused, so an access to a freed block also ends the process.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -29,16 +29,16 @@ struct GuardedPlace {
 GuardedPlace guarded_place(std::size_t bytes, std::size_t page);
 
 inline constexpr auto known_byte = std::byte{0xa5};
-// Value of each byte of a new block. Floating-point numbers made from these bytes are NaN.
+// Value of each byte of a new block. Floating-point numbers that consist of these bytes are NaN.
 inline constexpr auto fresh_byte = std::byte{0xff};
 
-// Returns a message if the known bytes before or after a block have changed. `bytes` is the size
-// of the block.
+// Returns a message if the known bytes (bytes of a fixed value) before or after a block have
+// changed. `bytes` is the size of the block. Returns nullopt if they have not changed.
 std::optional<std::string> guard_damage(std::span<const std::byte> before,
                                         std::span<const std::byte> behind, std::size_t bytes, Kind);
 
-// Logs `what` and aborts the process. Blocks are given back in noexcept functions, so an exception
-// is not possible.
+// Logs `what` and aborts the process. An exception is not possible, because blocks are freed in
+// noexcept functions.
 [[noreturn]] void end_for_damage(const std::string& what) noexcept;
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 #pragma once
-// Base class of backends that run every operation at once, in host memory. It implements memory
-// over reserved addresses, queues whose work is always finished, uploads and downloads. Derived
-// classes implement the kernels.
+// Base class of backends that run every operation immediately, in host memory. The class implements
+// memory over reserved addresses, queues whose work is always finished, uploads and downloads.
+// Derived classes implement the kernels.
 
 #include <array>
 
@@ -14,8 +14,8 @@ namespace trireme {
 
 enum class Poison : std::uint8_t { off, on };
 
-// Returns this machine's memory in bytes, or the control group limit if that is smaller. No more
-// memory than this is reserved.
+// Returns the machine's memory in bytes, or the control group limit if that is smaller. Backends
+// reserve no more memory than this.
 std::size_t physical_memory();
 
 // Backend that runs each operation during put(), in host memory.
@@ -23,7 +23,7 @@ class Immediate : public Backend {
  public:
   static constexpr std::size_t workspace_size = std::size_t{16} << 20;
 
-  // Poison::on fills blocks with NaN bit patterns when they are given back.
+  // Poison::on fills each freed block with a NaN bit pattern.
   explicit Immediate(BackendProperties, Poison = Poison::off, Guards = Guards::off);
 
   const BackendProperties& properties() const final { return properties_; }

@@ -1,8 +1,8 @@
 #pragma once
 // Memory layout of weights with 4 bits: NormalFloat with quantised scales (QLoRA: Dettmers et al.
-// 2023). 64 neighbouring weights make a block. The scale of a block is its largest magnitude. 256
-// blocks make a record, which contains everything that is needed to decode its weights. An array
-// may therefore be split between records. The 32-bit words of a record:
+// 2023). A block consists of 64 adjacent weights, and its scale is their largest magnitude. A
+// record consists of 256 blocks and can be decoded without other records. An array may therefore be
+// split between records. The 32-bit words of a record:
 //
 //   words 0 to 2047     4-bit codes, eight in a word; in a byte, the first weight has the high half
 //   words 2048 to 2111  one byte q for the scale of each block, four in a word

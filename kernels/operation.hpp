@@ -29,7 +29,7 @@ enum class Role : std::uint8_t {
   add,      // read and written
   scratch,  // written and read; the contents are meaningless afterwards
 };
-// Presence of an operand: `must` be given, or `may` be absent.
+// Whether an operand `must` be given or `may` be absent.
 enum class Need : std::uint8_t { must, may };
 
 constexpr bool reads(Role r) {
@@ -43,12 +43,12 @@ constexpr Role role_of(Accumulate how) {
   return how == Accumulate::add ? Role::add : Role::write;
 }
 
-// Pass of an operation: forward or backward.
+// Direction of an operation: forward pass or backward pass.
 enum class Direction : std::uint8_t { forward, backward };
 
-// The verbs with which an operation lists its operands, always in the same order. A `result` is
-// overwritten or added to, depending on `how`. An operand listed by a may_ verb may be absent and
-// has {} as its default.
+// Functions with which an operation lists its operands, always in the same order. A `result` is
+// overwritten or added to, depending on `how`. Operands listed with a may_ function may be absent
+// and have {} as their default.
 namespace kernel {
 
 template <Role role, Need need = Need::must>
@@ -103,7 +103,8 @@ struct Work {
   }
 };
 
-// Returns the bytes of all elements of a view, each counted once. An absent view has 0.
+// Returns the bytes of all elements of a view, counting each element once. Returns 0 for an absent
+// view.
 inline double bytes_seen(const ConstView& v) {
   return v ? static_cast<double>(v.count()) * static_cast<double>(bytes_of(v.dtype)) : 0;
 }

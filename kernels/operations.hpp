@@ -1,14 +1,14 @@
 #pragma once
-// All operations that Trireme asks a backend to compute. A backend implements each one as run(const
-// kernel::X&, ...). If one is missing, the backend does not compile.
+// All operations that Trireme asks a backend to compute. A backend implements each operation X as
+// run(const kernel::X&, ...). A backend that lacks an operation does not compile.
 //
 // Shapes: B samples, T positions (or rows: B*T flattened if there is no B), C width, H query heads,
 // G key/value heads, D head dim, F hidden width, V vocabulary, M N K sizes of a matrix product, N
-// elements of any shape. Views are dense unless a comment says strided.
-// Dtypes: one compute type (bf16, f32 or f64) in an operation; statistics, weight gradients, master
-// weights and moments in wide(compute); token ids i32; sample numbers i64; sums f64. A sum of type
-// i64 counts quanta (lib/base/fixed.hpp). With it comes an optional operand `largest` (f32, one
-// element), which is raised to the largest magnitude of all terms, or to infinity if a term is NaN.
+// elements of any shape. Views are dense unless a comment says strided. Dtypes: one compute type
+// (bf16, f32 or f64) in an operation; statistics, weight gradients, master weights and moments in
+// wide(compute); token ids i32; sample numbers i64; sums f64. A sum of type i64 counts quanta
+// (lib/base/fixed.hpp). Operations with an i64 sum have an optional operand `largest` (f32, one
+// element). They raise it to the largest magnitude of all terms, or to infinity if a term is NaN.
 #include <algorithm>
 #include <string_view>
 #include <variant>
@@ -30,9 +30,9 @@ struct SampleRows {
   ConstView position_T{};  // i32; if present, replaces t0 by the position of each row
 };
 
-// Work that is fused with a product c = a b, while its operands are at hand. All members absent
-// means no extra work. At most one view may be present, except that a bias may accompany
-// activated_MN. The bias is added to each row of c.
+// Work that is fused with a product c = a b. If all members are absent, there is no extra work. At
+// most one view may be present, except that a bias may accompany activated_MN. The bias is added to
+// each row of c.
 struct Epilogue {
   ConstView bias_N{};
   Activation activation = Activation::gelu;  // the function for the next two members
@@ -41,10 +41,10 @@ struct Epilogue {
   View row_sum_M{};             // wide; the sum of a over K, accumulated like c; a' is dense
 };
 
-// What happens to the logits of a loss: they stay, or their gradient replaces them.
+// Whether a loss keeps the logits or replaces them by their gradient.
 enum class Logits : std::uint8_t { keep, become_gradient };
 
-// Logits of another model, the teacher, for the same rows and in the same type. If `logits_TV` is
+// Logits of the teacher, another model, for the same rows and in the same type. If `logits_TV` is
 // absent, there is no teacher. CrossEntropy explains `temperature` and `share`.
 struct Teacher {
   ConstView logits_TV{};
@@ -55,8 +55,8 @@ struct Teacher {
 namespace kernel {
 
 // Copies: dst = src, or dst += src. Both views have the same shape and may be strided in every dim.
-// The copy casts between floating-point types. i64 and i32 are copied only to their own type, and
-// i32 cannot be added.
+// The copy casts between floating-point types. i64 and i32 are copied only to the same type. i32
+// does not support addition.
 struct Copy {
   static constexpr std::string_view name = "copy";
   View dst;
@@ -76,8 +76,8 @@ struct Fill {
   static void operands(auto& o, auto&& f) { write(f, o.dst); }
 };
 
-// Converts x (f32) to counts of gradient quanta (lib/base/fixed.hpp): sum = x, or sum += x. `sum_N`
-// is i64.
+// Converts x (f32) to integer multiples of the gradient quantum (lib/base/fixed.hpp): sum = x, or
+// sum += x. `sum_N` is i64.
 struct AddFixed {
   static constexpr std::string_view name = "add_fixed";
   View sum_N;
@@ -92,8 +92,8 @@ struct AddFixed {
 };
 
 // Converts counts back to numbers of a compute type: y = sum * 2^-shift gradient quanta. `largest`
-// is the largest magnitude among the terms of the sum. If `terms` terms of this magnitude could
-// overflow a sum, all of y becomes NaN. The views are strided: only their last dim must be dense.
+// is the largest magnitude among the terms of the sum. If a sum of `terms` terms of this magnitude
+// could overflow, all of y becomes NaN. The views are strided: only their last dim must be dense.
 struct ReadFixed {
   static constexpr std::string_view name = "read_fixed";
   View y_BTHD;
@@ -109,7 +109,7 @@ struct ReadFixed {
 // Decodes S records of 4-bit weights (kernels/nf4.hpp): y = code * scale in f32, then rounded to
 // the type of y. `y_N` is dense and holds all weights of the records in order. Each scale is
 // rounded once (kernels/math/nf4.hpp), so the bits are the same on every backend. The other views
-// are strided, with dense rows.
+// may be strided but must have dense rows.
 struct Dequantize {
   static constexpr std::string_view name = "dequantize";
   View y_N;
@@ -121,8 +121,8 @@ struct Dequantize {
 };
 
 // Computes c = a b, or c += a b, and then the epilogue. Each matrix has two dims, and one of its
-// two strides is 1, so that transposes are views. c has the compute type. For weight gradients and
-// router logits it has the wide type. In bf16 the product may be rounded before the bias or the
+// two strides is 1, so that transposes are views. c has the compute type, or the wide type for
+// weight gradients and router logits. In bf16 the product may be rounded before the bias or the
 // previous c is added, as some algorithms of cuBLASLt do.
 struct Matmul {
   static constexpr std::string_view name = "matmul";
@@ -161,9 +161,9 @@ struct Norm {
 
 // Backward pass of Norm. dx = dsum + the gradient of the norm with respect to its input, where
 // `dsum_TC` may be absent. `dx_TC` is absent if it is not needed. `dw_C` and `db_C` are absent if
-// their parameter is frozen. `how` applies to dw and db. Computing dx alone, or dw and db alone,
-// gives the same bits as computing all three. `w_C` may be absent if `dx_TC` is. dx may share
-// memory with dy, but not with dsum.
+// their parameter is frozen. `how` says whether dw and db are overwritten or added to. Computing dx
+// alone, or dw and db alone, gives the same bits as computing all three. `w_C` may be absent if
+// `dx_TC` is. dx may share memory with dy, but not with dsum.
 struct NormGrad {
   static constexpr std::string_view name = "norm_grad";
   View dx_TC{}, dw_C{}, db_C{};
@@ -309,15 +309,15 @@ struct SwigluGrad {
   }
 };
 
-// Returns an upper bound of the bytes that looking up `rows` ids reads from the table: each table
-// row counts once.
+// Returns an upper bound of the bytes that a lookup of `rows` ids reads from the table. Each table
+// row counts at most once.
 inline double bytes_of_rows(const ConstView& table_VC, std::int64_t rows) {
   return static_cast<double>(std::min(rows, table_VC.extent[0]) * table_VC.extent[1]) *
          static_cast<double>(bytes_of(table_VC.dtype));
 }
 
-// Copies table rows: y[t] = table[ids[t]]. The table is an embedding, or the tokens' rows that are
-// sorted by expert. An id may occur several times.
+// Copies table rows: y[t] = table[ids[t]]. The table is an embedding table, or the rows of tokens
+// that are sorted by expert. An id may occur several times.
 struct Embedding {
   static constexpr std::string_view name = "embedding";
   View y_TC;
@@ -352,9 +352,9 @@ struct EmbeddingGrad {
 
 // Cross-entropy loss. `loss` (f64 or i64, one element) gets the sum over rows of -log
 // softmax(logits)[target]. Rows with target -1 contribute nothing. With Logits::become_gradient,
-// the logits are replaced by scale * d(sum)/d(logits). As i64 the loss counts loss quanta, and the
-// loss of each row is rounded separately. A soft cap c > 0 replaces the logits by c tanh(logits /
-// c).
+// the logits are replaced by scale * d(sum)/d(logits). If `loss` is i64, it counts loss quanta, and
+// the loss of each row is rounded separately. A soft cap c > 0 replaces the logits by c tanh(logits
+// / c).
 //
 // With a teacher, the loss of a row is (1 - share) * cross-entropy + share * t^2 * sum p log(p /
 // q), where t is the temperature and p = softmax(y / t) and q = softmax(z / t) for the teacher's
@@ -379,7 +379,7 @@ struct CrossEntropy {
   }
 };
 
-// Computes out = the sum of x over its rows, in the wide type or as i64.
+// Computes the sum of x over its rows, in the wide type or as i64.
 struct ColumnSum {
   static constexpr std::string_view name = "column_sum";
   View out_C;
@@ -393,10 +393,10 @@ struct ColumnSum {
   }
 };
 
-// One optimizer step over flat shards of weights. The shards do not overlap, and many are small.
-// `state_N` has one view for each array in arrays_of(rule). Gradients may be i64. `copy_N` receives
-// the new weights in the compute type; it is absent if the master weights are used directly. All
-// copies have the same dtype.
+// Performs one optimizer step on flat shards of weights. The shards do not overlap, and many of
+// them are small. `state_N` has one view for each array in arrays_of(rule). Gradients may be i64.
+// `copy_N` receives the new weights in the compute type; it is absent if the master weights are
+// used directly. All copies have the same dtype.
 struct Update {
   static constexpr std::string_view name = "update";
   struct Shard {

@@ -3,9 +3,9 @@
 // chooses K of E experts for each of T tokens. The rows are then sorted by expert, and each expert
 // multiplies its rows by its own matrices.
 //
-// Shapes as in operations.hpp, and: R = T K rows, sorted by expert and, for the same expert, in
-// token order. offset_E1 (i32): expert e has the rows offset[e] to offset[e + 1]. No token is
-// dropped: an expert may have all rows, or none.
+// The letters of shapes are those of operations.hpp. R = T K is the number of rows, which are
+// sorted by expert and, within an expert, in token order. offset_E1 (i32) says that expert e has
+// rows [offset[e], offset[e + 1]). No token is dropped: an expert may have all rows, or none.
 //
 // count_BE (i64) holds how often each expert was chosen, in B rows. Each row counts T / B
 // consecutive tokens. If `counted_T` (i32) is present, token t is counted as if it were token
@@ -20,9 +20,9 @@ namespace trireme::kernel {
 
 // Chooses experts. choice (i32) holds the experts with the K largest values of score + bias,
 // largest first. Of equal values, and of NaNs, the lower index comes first. weight holds the scores
-// of the chosen experts, without the bias; `normalize` divides them by their sum. `bias_E` may be
-// absent. Logits, bias and weights have the wide type. A padding token gets weights of 0 and
-// experts in rotation, whatever its logits are.
+// of the chosen experts, without the bias. `normalize` divides these scores by their sum. `bias_E`
+// may be absent. Logits, bias and weights have the wide type. The logits of padding tokens are
+// ignored: they get weights of 0, and experts in rotation.
 struct Route {
   static constexpr std::string_view name = "route";
   View weight_TK, choice_TK;
@@ -77,8 +77,8 @@ struct RouterLosses {
   }
 };
 
-// Counts how often each expert was chosen by the tokens of each row of count_BE (i64), or adds
-// these numbers to count_BE.
+// Counts how often the tokens of each row of count_BE (i64) chose each expert. Stores the counts in
+// count_BE, or adds them to it.
 struct CountChoices {
   static constexpr std::string_view name = "count_choices";
   View count_BE;
@@ -91,8 +91,8 @@ struct CountChoices {
   }
 };
 
-// Sorts the choices by expert. Row r holds token token_R[r] for its choice k, and choice_R[r] =
-// token * K + k. In reverse, row_TK[token, k] = r. All views are i32.
+// Sorts the choices by expert. Row r belongs to choice k of token token_R[r], and choice_R[r] =
+// token * K + k. The inverse map is row_TK[token, k] = r. All views are i32.
 struct SortChoices {
   static constexpr std::string_view name = "sort_choices";
   View offset_E1, token_R, choice_R, row_TK;
@@ -137,9 +137,10 @@ struct GroupedMatmul {
 // Computes c[e] = a' b over the rows of each expert e, or adds the product to c[e]. c[e] is dense
 // and has the wide type. It is absent if it is not needed.
 //
-// As i64, c counts gradient quanta. Each leaf (the rows of `leaf` consecutive tokens) is multiplied
-// separately with SumOrder::by_shape, and its product is added as one term. token_R gives the token
-// of each row. token_R and `largest` (f32, one element for each expert) must then be present.
+// If c is i64, it counts gradient quanta. The rows of each `leaf` consecutive tokens form a leaf.
+// Each leaf is multiplied separately with SumOrder::by_shape, and its product is added as one term.
+// token_R gives the token of each row. token_R and `largest` (f32, one element for each expert)
+// must then be present.
 struct GroupedMatmulGrad {
   static constexpr std::string_view name = "grouped_matmul_grad";
   std::vector<View> c_MN;

@@ -4,8 +4,8 @@
 // flag. Main thread only.
 //
 // Times are taken on the host. A span on the compute queue lasts from the call that puts the work
-// there until the host continues. On backends that compute at once, the work is then done. A span
-// of a message lasts from its start until the host notices that it is complete.
+// there until the host continues. On backends that compute immediately, the work is then done. A
+// span of a message lasts from its start until the host notices that it is complete.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -34,7 +34,7 @@ struct TraceDisplay {
   void (*pop)();
 };
 
-// The trace of this process: its recorded spans, and the profiler that shows scopes.
+// The trace of this process: its recorded spans, and the profiler that shows new scopes.
 class Trace {
  public:
   using Clock = std::function<std::int64_t()>;
@@ -42,7 +42,7 @@ class Trace {
   static bool on() { return on_; }
   // Returns true if a trace is recorded or a profiler is attached.
   static bool watched() { return on_ || display_ != nullptr; }
-  // Discards earlier spans and starts recording. Times are taken from the given clock.
+  // Discards earlier spans and starts recording. `Clock` provides the times.
   static void start(Clock = nanoseconds);
   // Stops recording. Returns the spans recorded since start, ordered by their end.
   static std::vector<TraceSpan> stop();
@@ -54,7 +54,7 @@ class Trace {
   // Adds a span to the trace. May be called only while a trace is recorded.
   static void add(TraceSpan);
 
-  // Sets the profiler that later scopes are shown in. Null detaches it.
+  // Sets the profiler that shows later scopes. Null detaches the profiler.
   static void show(const TraceDisplay* display) { display_ = display; }
 
  private:

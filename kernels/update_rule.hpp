@@ -8,8 +8,8 @@
 // w is a weight, and g is its gradient times UpdateFactors::scale. All rules use decoupled weight
 // decay (Loshchilov, Hutter 2019): w -= lr * (step + decay * w). The rule computes `step` from g
 // and from arrays that hold one number for each weight, initially zero. An array has the same name
-// as its group in checkpoints. Rules may share the name of an array only if it has the same
-// meaning.
+// as its group in checkpoints. Two rules may use the same array name only if the arrays have the
+// same meaning.
 #include <array>
 #include <cstdint>
 #include <span>

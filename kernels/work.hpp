@@ -1,5 +1,5 @@
 #pragma once
-// Measured time of operations, with the amount of work that they did.
+// Measured time and amount of work of operations.
 #include <string>
 
 #include "kernels/operation.hpp"

@@ -1,7 +1,7 @@
 #pragma once
-// The CUDA backend's interface to the rest of the program, without any NVIDIA header. The code is
-// in a shared object (library.hpp), which is opened when a device answers. A build without the CUDA
-// toolkit has no such object.
+// The CUDA backend's interface to the rest of the program. It includes no NVIDIA header. The
+// implementation is in a shared object (library.hpp), which the program opens if a device answers.
+// A build without the CUDA toolkit has no such shared object.
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,13 +12,13 @@
 
 namespace trireme {
 
-// Reproducibility of results. With `repeatable`, equal inputs give equal bits in every process:
-// nothing is chosen by measurement, and attention adds in a fixed order.
+// Reproducibility of results. With `repeatable`, equal inputs give equal bits in every process: no
+// algorithm is chosen by timing, and attention adds in a fixed order.
 enum class CudaBits : std::uint8_t { fast, repeatable };
 
-// Policy for fusing the epilogue of a matrix product into it. `measured` fuses it where that was
-// measured to be faster, and never with CudaBits::repeatable. `always`, for tests, fuses it
-// wherever cuBLASLt can.
+// Policy for fusing the epilogue of a matrix product into the product. `measured` fuses where
+// timing on the device shows a gain, and never with CudaBits::repeatable. `always`, for tests,
+// fuses wherever cuBLASLt can.
 enum class Epilogues : std::uint8_t { measured, always };
 
 // Settings of the CUDA backend.
@@ -28,7 +28,7 @@ struct CudaChoice {
   bool tf32 = false;            // f32 products may round their inputs to TF32, with 10 bits
   bool debug = false;           // fill new blocks with NaNs, and wait for every operation
   Guards guards = Guards::off;  // on: also turns on `debug`
-  // Bytes of free device memory that the backend leaves to libraries.
+  // Bytes of free device memory that the backend leaves to other libraries.
   std::size_t headroom = 0;
   Epilogues epilogues = Epilogues::measured;
 };
@@ -38,26 +38,26 @@ bool built_with_cuda();
 // Returns true if NVIDIA's driver finds a device. Otherwise sets `why` to the reason.
 bool cuda_driver_answers(std::string* why);
 
-// Returns the number of usable devices. If it is 0, sets `why` to the reason, in the words of the
-// driver or the CUDA runtime. Asks the driver first and loads CUDA's libraries only if it has a
-// device. A missing device, driver or library is not an error.
+// Returns the number of usable devices. If the number is 0, sets `why` to the reason, in the words
+// of the driver or the CUDA runtime. The function asks the driver first, and loads CUDA's libraries
+// only if the driver finds a device. A missing device, driver or library is not an error.
 int cuda_devices(std::string* why);
 
-// Returns text that identifies the device. It is the same in every process, and also identifies a
-// slice of a GPU. Throws Error if there is no device of that number.
+// Returns text that identifies the device or a slice (MIG instance) of it. The text is the same in
+// every process. Throws Error if there is no device with that number.
 std::string cuda_device_identity(int device);
 
 // Returns the architecture, e.g. 90 for compute capability 9.0. Throws Error if there is no device
-// of that number.
+// with that number.
 int cuda_architecture(int device);
 
-// Returns the size of the device's memory, used or not. Throws Error if there is no device of that
-// number.
+// Returns the total size of the device's memory in bytes. Throws Error if there is no device with
+// that number.
 std::size_t cuda_device_bytes(int device);
 
 // Returns the versions of the libraries, e.g. "CUDA runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0,
-// cudnn-frontend 1.32.0". Loads them, but needs no device. Returns empty text in a build without
-// the CUDA toolkit. Throws Error if they cannot be loaded.
+// cudnn-frontend 1.32.0". The function loads the libraries but needs no device. Returns an empty
+// string in a build without the CUDA toolkit. Throws Error if the libraries cannot be loaded.
 std::string cuda_libraries();
 
 // Opens the CUDA backend. Throws Error if the device does not exist.
@@ -72,11 +72,11 @@ std::vector<OperationTime> stop_cuda_timing(Backend&);
 // not count.
 std::int64_t cuda_fused_products(Backend&);
 
-// Size of the lent workspace. cuBLASLt uses half of it. The other half holds the results of
-// measured products, and sums before they are added.
+// Size in bytes of the workspace that the backend is lent. cuBLASLt uses half of the workspace. The
+// other half holds the results of timed products, and partial sums.
 inline constexpr std::size_t cuda_workspace_bytes = std::size_t{64} << 20;
-// Properties of the CUDA backend for planning. They are the same on every machine and in every
-// build, with the CUDA toolkit or without.
+// Properties of the CUDA backend for planning. The properties are the same on every machine and in
+// every build, with or without the CUDA toolkit.
 BackendProperties cuda_properties();
 // Returns the workspace and state that attention needs on the CUDA backend.
 AttentionBytes cuda_attention_bytes(const AttentionShape&, DType, Direction, CudaBits);

@@ -1,9 +1,9 @@
 #pragma once
 // Loader of libtrireme_cuda.so, the shared object with all code that calls the CUDA toolkit, cuDNN
-// and NCCL. The libraries take 250 MB. The file is opened only if a device is requested and
-// answers, so that other processes do not load them. It uses functions of the program that opens
-// it. The file is searched for in the program's folder, in lib/, ../lib and ../lib/trireme relative
-// to it, and in the folder of libtrireme.so.
+// and NCCL. These libraries take 250 MB. The program opens libtrireme_cuda.so only if a device is
+// requested and answers, so that other processes do not load the libraries. libtrireme_cuda.so uses
+// functions of the program that opens it. The loader searches for the file in the program's folder,
+// in lib/, ../lib and ../lib/trireme relative to that folder, and in the folder of libtrireme.so.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,11 +14,11 @@
 
 namespace trireme::cuda {
 
-// Function table of libtrireme_cuda.so, returned by its symbol `trireme_cuda`. device.hpp describes
-// each function, under a name that also contains `cuda`.
+// Function table of libtrireme_cuda.so. Its symbol `trireme_cuda` returns the table. device.hpp
+// describes each function, under a name that also contains `cuda`.
 struct Library {
-  // Text that identifies the build. It must stay the first member, so that it can be read from a
-  // file of any other build.
+  // Text that identifies the build. It must remain the first member, so that the text can be read
+  // from the file of any other build.
   const char* build;
   int (*devices)(std::string* why);
   std::string (*device_identity)(int device);
@@ -34,10 +34,10 @@ struct Library {
 // Opens libtrireme_cuda.so on the first call. If that fails, returns null and sets `why` to a
 // sentence that names the file, the problem and the remedy.
 const Library* library(std::string* why);
-// Returns the path of libtrireme_cuda.so. Throws Error if it is in none of the folders.
+// Returns the path of libtrireme_cuda.so. Throws Error if none of the folders contains the file.
 std::string library_file();
-// Opens the given file instead. If the file's `build` differs from the argument or the file cannot
-// be opened, returns null and sets `why` to a sentence that says so.
+// Opens `file` in place of the default libtrireme_cuda.so. Returns null and sets `why` to the
+// reason if the file cannot be opened or if its `build` differs from the argument.
 const Library* open_library(const std::string& file, std::string_view build, std::string* why);
 
 // Returns the address of a symbol in libtrireme_cuda.so. Returns null if the symbol does not exist

@@ -1,12 +1,12 @@
 #pragma once
 // A race detector for memory accesses from several queues. Each queue has a vector clock (Mattern
-// 1989). Memory is an interval map, in which each interval has its last write and, for each queue,
-// the last read.
+// 1989). An interval map of memory stores the last write of each interval and, for each queue, the
+// last read.
 //
-// A queue may wait for an event at any later time, so the clock that the event's queue had must be
-// kept. One clock is kept for each ticket at which the clock changed, as long as some access in the
-// interval map makes a difference between it and the previous clock. The number of clocks is
-// therefore at most the number of accesses in the map.
+// A queue may wait for an event at any later time, so the detector must keep the clock that the
+// event's queue had. One clock is kept for each ticket at which the clock changed, as long as some
+// access in the interval map distinguishes this clock from the previous one. The number of clocks
+// is therefore at most the number of accesses in the map.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -20,22 +20,23 @@ namespace trireme {
 // Kind of an access to memory.
 enum class Touch : std::uint8_t { read, write };
 
-// Recorder of accesses that finds pairs without an order.
+// Records accesses and finds pairs of accesses that are not ordered (races).
 class Accesses {
  public:
   Accesses() { forget_next_.fill(forget_at); }
-  // Begins a new operation. The text of its name must outlive this object.
+  // Begins a new operation. The string of its name must outlive this object.
   void begin(std::string_view what, Queue);
-  // Records an access by the operation begun last. Reports a race if an earlier access to the same
-  // bytes is not ordered before this one and at least one of the two is a write.
+  // Records an access by the most recently begun operation. Reports a race if an earlier access to
+  // the same bytes is not ordered before this access and at least one of the two accesses is a
+  // write.
   void touch(Touch, ConstView);
   Event record(Queue);
   // Orders later work of the queue after the event, which must have been recorded here.
   void wait(Queue, Event);
 
-  // Returns messages about the first 8 races. Each names the two accesses.
+  // Returns messages about the first 8 races. Each message names the two accesses.
   const std::vector<std::string>& races() const { return races_; }
-  // Returns the number of all races.
+  // Returns the total number of races.
   std::int64_t race_count() const { return race_count_; }
   // Returns the number of stored clocks and intervals.
   std::size_t size() const;

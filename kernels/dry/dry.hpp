@@ -2,8 +2,8 @@
 // A backend without memory or arithmetic, for planning. It keeps the same account as the backend
 // that it plans for and counts floating-point operations. It also checks that any two accesses to
 // the same bytes, one of them a write, are ordered by queues and events (vector clocks: Mattern
-// 1989). When read back, f64 numbers are 1 and all other data is 0, so the norms and losses of a
-// step are finite and no step is skipped.
+// 1989). Downloads return 1 for f64 and 0 for all other types, so that norms and losses are finite
+// and no step is skipped.
 #include <functional>
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-// Properties of the backend for which the dry backend plans.
+// Properties of the backend that the dry backend plans for.
 struct DryTarget {
   BackendProperties properties;
   std::size_t capacity;  // bytes of device memory
@@ -24,16 +24,16 @@ struct DryTarget {
   bool order = true;  // check the order of accesses, which takes most of the time
 };
 
-// Backend that only keeps account of memory, operations and accesses.
+// Backend that counts memory, operations and accesses, but computes nothing.
 class Dry : public Backend {
  public:
   explicit Dry(DryTarget);
 
-  // Returns messages about the first few pairs of accesses without an order.
+  // Returns messages about the first few races: pairs of accesses that are not ordered.
   const std::vector<std::string>& races() const { return accesses_.races(); }
-  // Returns the number of all pairs of accesses without an order.
+  // Returns the total number of races.
   std::int64_t race_count() const { return accesses_.race_count(); }
-  // Returns the floating-point operations so far, of matrix products and attention.
+  // Returns the number of floating-point operations so far in matrix products and attention.
   double flops() const { return flops_; }
 
   const BackendProperties& properties() const override { return properties_; }
@@ -55,10 +55,11 @@ class Dry : public Backend {
   void touched(Queue, ConstView read, View written) override;
 
  private:
-  // Begins an operation whose accesses follow. The text `what` must outlive the backend.
+  // Begins an operation. The accesses that follow belong to it. The string `what` must outlive the
+  // backend.
   void begin(std::string_view what, Queue);
   void access(Role, const ConstView&);
-  // Records a copy: a read of src and a write of dst. Either may be absent.
+  // Records a copy as a read of src and a write of dst. Either view may be absent.
   void transfer(std::string_view what, Queue, const ConstView& src, const View& dst);
 
   DryTarget target_;

@@ -1,9 +1,9 @@
 #pragma once
-// A backend that detects mistakes of GPU code on any machine. It computes with the host backend,
-// but behaves like a GPU in two ways. First, memory is mapped twice: the addresses handed out are
-// inaccessible, so that host code which reads or writes "device" memory faults. Kernels use the
-// second mapping. Second, each queue runs as late as events and downloads allow, so that a missing
-// wait gives wrong numbers. Blocks are filled with NaNs when they are taken.
+// A backend that detects mistakes in GPU code on machines without a GPU. It computes with the host
+// backend, but behaves like a GPU in two ways. First, memory is mapped twice. Callers get addresses
+// in an inaccessible mapping, so that host code that accesses "device" memory faults. Kernels use
+// the other mapping. Second, each queue runs as late as events and downloads allow, so that a
+// missing wait gives wrong numbers. Blocks are filled with NaNs when they are taken.
 #include <array>
 #include <deque>
 #include <functional>
@@ -35,16 +35,16 @@ class Fenced final : public Backend {
   void download(Queue, std::span<std::byte>, ConstView src) override;
 
  private:
-  // Deferred work of one queue, with the number of items put there and done so far.
+  // Deferred work of one queue, with the number of items put on the queue and done so far.
   struct Line {
     std::deque<std::function<void()>> waiting;
     std::uint64_t put = 0, done = 0;
   };
   Line& line(Queue q) { return lines_[static_cast<std::size_t>(q)]; }
   void defer(Queue, std::function<void()>);
-  // Runs the queue of the event until the event has passed.
+  // Runs the work of the event's queue until the event has passed.
   void run_to(Event);
-  // Returns the view at the same place in the accessible mapping.
+  // Converts a view to the same memory in the accessible mapping.
   template <class AnyView>
   AnyView inside(AnyView) const;
 

@@ -4,9 +4,9 @@
 // rounded up to whole vectors. Scores are stored transposed, s[key][query], so that sums and maxima
 // over keys are computed lane by lane.
 //
-// i is the index of a query tile and j that of a key tile of the call. `ahead` is the position of a
-// tile's first query minus the position of a tile's first key. Query r of the tile sees key k if k
-// <= ahead + r.
+// i is the index of a query tile, and j is the index of a key tile. `ahead` is the position of a
+// tile's first query minus the position of a tile's first key. Query r of the tile attends to key k
+// if k <= ahead + r.
 #include <array>
 
 #include "kernels/host/kernels.hpp"
@@ -20,11 +20,11 @@ namespace trireme::host {
 inline constexpr std::int64_t edge = 64;
 inline constexpr std::int64_t max_head_dim = 256;
 
-// The most tiles of one head that a thread processes together.
+// Maximum number of tiles of one head that a thread processes together.
 inline constexpr std::int64_t most_at_once = 8;
-// Returns how many tiles of one head a thread processes together, so that they share copies of the
-// other operand. The number is 1 to most_at_once, and small if threads would otherwise wait for the
-// last tiles.
+// Returns how many tiles of one head a thread processes together, to share copies of the other
+// operand. The number is between 1 and most_at_once. It is small if threads would otherwise be idle
+// at the end.
 inline std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t heads) {
   const std::int64_t each = tiles * heads / (4 * threads());
   return std::clamp<std::int64_t>(each, 1, std::min(tiles, most_at_once));
@@ -43,12 +43,13 @@ struct Tiling {
   std::int64_t ahead(std::int64_t i, std::int64_t j) const {
     return shape.query_at + i * edge - shape.key_at - j * edge;
   }
-  // Returns the number of key tiles, from the first, that query tile i may see by causality alone.
+  // Returns the number of key tiles, counted from the first, that the causal mask lets query tile i
+  // attend to.
   std::int64_t key_tiles_of(std::int64_t i) const {
     const auto keys = ahead(i, 0) + queries(i);
     return std::clamp<std::int64_t>((keys + edge - 1) / edge, 0, key_tiles);
   }
-  // Returns the first query tile that may see key tile j.
+  // Returns the first query tile that may attend to key tile j.
   std::int64_t first_query_tile(std::int64_t j) const {
     return std::max<std::int64_t>(0, -ahead(0, j) / edge);
   }
@@ -61,7 +62,7 @@ struct Tiling {
   std::int64_t tiles, key_tiles, E;
 };
 
-// Divides a workspace into aligned arrays.
+// Allocator that divides a workspace into aligned arrays.
 class Scratch {
  public:
   explicit Scratch(std::byte* data) {
@@ -79,7 +80,7 @@ class Scratch {
   std::byte* data_;
 };
 
-// Returns a pointer to the head dim of (b, t, h).
+// Returns a pointer to the elements of head h at sample b and token t.
 template <class T, class V>
 inline auto rows_of(const V& v_BTHD, std::int64_t b, std::int64_t t, std::int64_t h) {
   using Element =
@@ -103,8 +104,8 @@ inline void load_rows(float* to, const T* from, std::int64_t stride, std::int64_
   }
 }
 
-// Calls load_rows and adds rows of zeros up to a whole vector of rows. Writes rounded_up(rows,
-// lanes) * E floats.
+// Calls load_rows and then appends rows of zeros up to a multiple of the vector length. Writes
+// rounded_up(rows, lanes) * E floats.
 template <class T>
 inline void load_tile(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                       std::int64_t D, std::int64_t E) {
@@ -138,8 +139,8 @@ inline void transpose_tile(float* to, const T* from, std::int64_t stride, std::i
   }
 }
 
-// Does the work of load_tile and transpose_tile in one pass over the source. If rows or columns are
-// not whole vectors, it uses `spare`, a scratch tile.
+// Does the work of load_tile() and transpose_tile() in one pass over the source. If rows or columns
+// are not whole vectors, the function uses the scratch tile `spare`.
 template <class T>
 inline void load_transposed(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                             std::int64_t D, std::int64_t E, float factor, float* spare) {
@@ -150,8 +151,9 @@ inline void load_transposed(float* to, const T* from, std::int64_t stride, std::
   transpose_tile(to, from, stride, rows, E, factor);
 }
 
-// For each query of a tile, the index among the call's keys of the first key that its document and
-// window leave visible, or -1 if that key lies before the call's keys. The values never decrease.
+// For each query of a tile, the index of the first key that its document and window allow, counted
+// from the call's first key. The index is -1 if that key lies before the call's keys. The indices
+// never decrease.
 struct FirstKeys {
   FirstKeys() = default;
   FirstKeys(const AttentionShape& s, const ConstView& start_BT, std::int64_t b, std::int64_t at,
@@ -169,15 +171,15 @@ struct FirstKeys {
           static_cast<std::int32_t>(std::max<std::int64_t>(first - s.key_at, -1));
     }
   }
-  // Returns the first key tile that any of the queries sees.
+  // Returns the first key tile that any of the queries attends to.
   std::int64_t tile() const { return std::max(key[0], 0) / edge; }
 
   std::array<std::int32_t, edge> key;
 };
 
-// The part of key tile j that query tile i may see. The first `skip` keys of the tile are hidden
-// from all queries, and keys are counted from there. Only the first `queries` queries of the tile
-// see any of its keys.
+// The part of key tile j that query tile i may attend to. The first `skip` keys of the tile are
+// masked for all queries, and key indices count from the key after them. Only the first `queries`
+// queries of the tile attend to any key of the tile.
 struct Pair {
   Pair(const Tiling& t, const FirstKeys& f, std::int64_t i, std::int64_t j) {
     const auto at = j * edge;
@@ -198,8 +200,8 @@ struct Pair {
     return {0, std::clamp<std::int64_t>(ahead + query + block_rows, 0, keys), 0};
   }
 
-  // Computes s[key][query] = k[key] . x[query] from xT[d][query]. Only the elements that causality
-  // leaves are computed, rounded up to whole blocks.
+  // Computes s[key][query] = k[key] . x[query] from xT[d][query]. Computes only the elements that
+  // the causal mask allows, rounded up to whole blocks.
   void score(float* s, const float* k, const float* xT, const Tiling& t) const {
     product(s, edge, Accumulate::overwrite, Rows{k + skip * t.E, t.E}, xT, edge, keys, queries,
             [&](std::int64_t key) {
@@ -207,9 +209,9 @@ struct Pair {
             });
   }
 
-  // Calls body(key, seen) for each key that one of the queries in the vector [column, column +
-  // lanes) may see, rounded up to whole blocks. The lanes of `seen` are 0 where the key is hidden
-  // and all ones elsewhere.
+  // Calls body(key, seen) for each key that some query in the vector [column, column + lanes) may
+  // attend to, rounded up to whole blocks. The lanes of `seen` are 0 if the key is masked and all
+  // ones otherwise.
   template <class Body>
   void for_keys(std::int64_t column, const Body& body) const {
     const auto open = std::clamp<std::int64_t>(ahead + column, 0, keys);
@@ -242,22 +244,23 @@ struct Pair {
   std::int32_t begin;         // index of the first counted key in the call
 };
 
-// Applies the soft cap to n scores in place. The scores have been multiplied by log2(e); `softcap`
-// has not.
+// Applies the soft cap to n scores in place. The scores must have been multiplied by log2(e).
+// `softcap` must not.
 inline void cap_scores(float* s, std::int64_t n, double softcap) {
   const float cap = static_cast<float>(softcap) * log2_e;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) s[i] = math::capped(s[i], cap);
 }
-// Applies the soft cap to the part of a tile that `of` describes. Hidden scores may hold any value.
+// Applies the soft cap to the part of a tile that `of` describes. The values of masked scores are
+// unspecified.
 inline void cap_scores(float* s, const Pair& of, double softcap) {
   for (std::int64_t key = 0; key < of.keys; ++key)
     cap_scores(s + key * edge, rounded_up(of.queries, lanes), softcap);
 }
 
-// Result of a softmax from its running maximum `max` and the sum of exponentials relative to it.
-// With a sink, exp(sink) is added to the sum. `lse` is the log of the sum. Multiplying a result by
-// `factor` divides it by the sum.
+// Softmax computed from the running maximum `max` and the sum of exponentials relative to it. With
+// a sink, exp(sink) is added to the sum. `lse` is the log of the sum. The kernel multiplies a
+// result by `factor` to divide it by the sum.
 struct Softmax {
   Softmax(float max, float sum) : lse(max + math::log(sum)), factor(1 / sum) {}
   Softmax(float max, float sum, float sink) {
@@ -277,16 +280,16 @@ inline Softmax softmax_of(float max, float sum, const ConstView& sink_H, std::in
   return {max, sum, static_cast<float>(sinks[h * sink_H.stride[0]])};
 }
 
-// Returns the workspace and state of a backward call.
+// Returns the sizes of the workspace and state that a backward call needs.
 AttentionBytes attention_grad_bytes(const Tiling&);
 
-// Memory lent to a call. `state` must be present if keys come in pieces.
+// Memory that the caller provides for a call. `state` must be present if keys come in pieces.
 struct Lent {
   View workspace, state;
   Piece piece;
 };
-// Throws Error, with a message that names the operand, if shapes, types, strides or lent memory do
-// not fit.
+// Throws Error, with a message that names the operand, if shapes, types, strides or the provided
+// memory are wrong.
 void check_attention(const AttentionShape&, std::initializer_list<ConstView> query_side,
                      std::initializer_list<ConstView> key_side, const ConstView& lse, const Lent&,
                      const ConstView& start_BT, Direction);

@@ -13,8 +13,8 @@
 
 namespace trireme::host {
 
-// Elements of a block: four registers of 16, enough independent sums to hide the latency of an
-// addition.
+// Number of elements of a block: four registers of 16. The four independent sums hide the latency
+// of additions.
 inline constexpr std::int64_t block_size = 64;
 
 // Returns the memory of a view as elements of type T.
@@ -37,8 +37,8 @@ void by_type(DType t, const char* kernel, const F& f) {
        kernel, name_of(t));
 }
 
-// Converts x to the type of `to` and assigns it. For bf16 it assigns the member, as GCC 12 does not
-// vectorise assignments of structs.
+// Converts x to the type of `to` and assigns it. For bf16 the function assigns the member, because
+// GCC 12 does not vectorize struct assignments.
 inline void put(float& to, float x) {
   to = x;
 }
@@ -50,15 +50,15 @@ inline void put(bf16& to, float x) {
 }
 
 // Calls `body` on consecutive full blocks. The function is not inlined, so that full and padded
-// blocks run the same machine code. If it were inlined twice, the compiler might contract to FMA in
-// only one of the two places.
+// blocks run the same machine code. Otherwise the compiler might contract operations to FMA in only
+// one of two inlined copies.
 template <class Body, class... T>
 [[gnu::noinline, gnu::noclone]] void run_blocks(std::int64_t blocks, const Body& body, T*... p) {
   for (std::int64_t b = 0; b < blocks; ++b) body(p + b * block_size...);
 }
 
 // Calls body(p...) on consecutive blocks of arrays of n elements. A shorter last block is computed
-// on padded copies, so the bits of an element do not depend on its place in the array.
+// on padded copies, so the bits of an element do not depend on its position in the array.
 template <class Body, class... T>
 void for_blocks(std::int64_t n, const Body& body, T*... p) {
   run_blocks(n / block_size, body, p...);
@@ -95,7 +95,7 @@ void for_lanes(std::int64_t n, const Body& body) {
   for (std::int64_t l = 0; l < n - i; ++l) body(i + l, l);
 }
 
-// One running value for each element of a block, to be combined in a fixed order.
+// One running value for each element of a block. fold() combines the values in a fixed order.
 template <class T>
 struct Lanes {
   std::array<T, block_size> lane;
@@ -103,7 +103,8 @@ struct Lanes {
   explicit Lanes(T start) { lane.fill(start); }
   T& operator[](std::int64_t l) { return lane[static_cast<std::size_t>(l)]; }
 
-  // Combines all values with f(a, b), halving their number in each round. Overwrites the values.
+  // Combines all values with f(a, b) and returns the result. Each iteration halves the number of
+  // values. Overwrites the values.
   template <class F>
   T fold(const F& f) {
     for (std::int64_t n = block_size / 2; n > 0; n /= 2) {

@@ -1,14 +1,16 @@
 #pragma once
 // Matrix products with SumOrder::by_row. Each element is computed with one chain of FMAs over K for
-// each lane of a vector, whatever the other rows and columns are. The functions are made for few
-// rows, where the cost is to read b once from memory. For many rows they take twice the time of
-// other products in f32, and in bf16 up to five times that of the processor's own bf16 products.
+// each vector lane, independently of the other rows and columns. The functions are optimized for
+// few rows, where the cost is dominated by reading b once from memory. For many rows they take
+// twice the time of other products in f32. In bf16 they take up to five times the time of products
+// with the processor's bf16 instructions.
 #include "kernels/host/onednn.hpp"
 
 namespace trireme::host {
 
-// Multiplies with all threads. The rows of `a` are dense. `b` may have any layout, which does not
-// affect the bits. `c` has their type or f32. Throws Error if an operand does not fit.
+// Multiplies with all threads. The rows of `a` must be dense. `b` may have any layout, which does
+// not affect the bits. `c` has the type of a and b, or f32. Throws Error if an operand has the
+// wrong type or shape.
 void multiply_few_rows(const Product&);
 
 // Multiplies like multiply_few_rows, on the calling thread only.

@@ -1,7 +1,8 @@
 #pragma once
-// The host kernels: the operations of kernels/operations.hpp, finished when the function returns.
-// `scratch` is the lent workspace (16 MiB). A kernel that needs more splits its work. The types are
-// f32 and bf16. The comment after a function names its source file.
+// The host kernels, which implement the operations of kernels/operations.hpp. An operation is
+// finished when its function returns. `scratch` is the lent workspace (16 MiB). A kernel that needs
+// more splits its work. The types are f32 and bf16. The comment after a function names its source
+// file.
 #include "kernels/operations.hpp"
 
 namespace trireme::host {

@@ -1,5 +1,5 @@
 #pragma once
-// Matrices as views with two dims, one of whose strides is 1.
+// Functions for matrices, which are views with two dims. One of the two strides is 1.
 #include <algorithm>
 
 #include "kernels/host/blocks.hpp"

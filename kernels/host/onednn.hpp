@@ -3,7 +3,8 @@
 // strides are {ld, 1} or {1, ld}; c is row-major.
 //
 // `matmul` may be called by one thread at a time and uses all threads. Any thread may call
-// `matmul_alone`, and `sgemm` from inside a parallel loop. These calls stay on their thread.
+// `matmul_alone`, and `sgemm` from inside a parallel loop. These two functions run on the calling
+// thread only.
 #include "kernels/operations.hpp"
 
 namespace trireme::host {
@@ -32,22 +33,22 @@ bool multiplies_bf16();
 // Returns true if multiplying bf16 is faster on this processor than converting to f32 first.
 bool multiplies_bf16_fast();
 
-// Returns the version in use and the instructions that it may use here, e.g. "oneDNN 2.6.3 for
-// avx2".
+// Returns oneDNN's version and the instruction set that it may use on this machine, e.g. "oneDNN
+// 2.6.3 for avx2".
 std::string version_and_instructions();
 
-// Returns true if an element of an f32 product has the same bits at any place in the product and
-// with any number of threads.
+// Returns true if the bits of an element in an f32 product depend neither on its position in the
+// product nor on the number of threads.
 bool same_in_every_place();
 
 // Returns the bytes of scratch that `matmul` needs for this product.
 std::size_t matmul_scratch(const Product&);
-// Multiplies with the matmul primitive. a and b have the same type; c has that type or f32. A
-// primitive is built once for each shape.
+// Multiplies with oneDNN's matmul primitive. a and b have the same type, and c has that type or
+// f32. Primitives are built once for each shape and cached.
 void matmul(const Product&, const View& scratch);
 
-// Multiplies like `matmul` on the calling thread only, with scratch that the thread keeps between
-// calls.
+// Multiplies like `matmul`, but on the calling thread only. The scratch belongs to the thread and
+// is kept between calls.
 void matmul_alone(const Product&);
 
 // Multiplies in f32 with oneDNN's BLAS-like function, without a bias. oneDNN allocates the scratch.

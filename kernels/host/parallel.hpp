@@ -1,8 +1,8 @@
 #pragma once
-// Parallel loops; no other file uses Kokkos or OpenMP for loops. Work is divided by its size and
-// never by the number of threads, so results do not depend on how many threads run. Debian's Kokkos
-// has only the Serial space. Of that, only RangePolicy is safe to use from several threads, so
-// OpenMP then distributes the chunks.
+// Parallel loops. No other file uses Kokkos or OpenMP for loops. The division of work depends only
+// on its size, so results do not depend on the number of threads. Debian's Kokkos has only the
+// Serial execution space, of which only RangePolicy is safe to use from several threads. OpenMP
+// then distributes the chunks.
 #include <immintrin.h>
 #include <omp.h>
 #include <Kokkos_Core.hpp>
@@ -21,7 +21,8 @@ inline void set_threads(int n) {
   omp_set_num_threads(n);
 }
 
-// Limits the calling thread to itself, as inside a parallel loop, for the lifetime of the object.
+// While the object exists, loops and products that the calling thread starts run on this thread
+// only, as inside a parallel loop.
 class OneThread {
  public:
   OneThread() { set_threads(1); }
@@ -33,9 +34,9 @@ class OneThread {
   int before_ = threads();
 };
 
-// Makes the calling thread treat denormal numbers as zero. Each operation on one costs a hundred
-// cycles. They do occur: a first moment without gradients shrinks by a factor of 0.9 in each step
-// until it is the smallest denormal number.
+// Makes the calling thread treat denormal numbers as zero, because each operation on a denormal
+// number costs a hundred cycles. Denormal numbers are common in optimizer state: without gradients,
+// a first moment shrinks by a factor of 0.9 in each step.
 inline void flush_denormals() {
   _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
 }
@@ -65,17 +66,16 @@ void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
 #endif
 }
 
-// No limit on the number of slots.
+// Value that stands for no limit on the number of slots.
 inline constexpr std::int64_t any_slots = std::numeric_limits<std::int64_t>::max();
-// Returns the number of threads that `share` uses for `units` units of work: at most `most`. Each
-// of them has a slot number below the result.
+// Returns the number of threads, at most `most`, that `share` uses for `units` units of work. Each
+// of these threads has a slot number below the result.
 inline std::int64_t slots_for(std::int64_t units, std::int64_t most = any_slots) {
   return std::min({units, static_cast<std::int64_t>(threads()), most});
 }
 
-// Calls body(unit, slot) for each unit of work. Units may differ in size: each thread takes the
-// next unit, in order, when it is free. `slot` identifies the thread and is below slots_for(units,
-// most).
+// Calls body(unit, slot) for each unit of work. Units may differ in size, so each thread takes the
+// next unit when it is idle. `slot` identifies the thread and is below slots_for(units, most).
 template <class Body>
 void share(std::int64_t units, const Body& body, std::int64_t most = any_slots) {
   std::atomic<std::int64_t> next{0};
@@ -84,7 +84,8 @@ void share(std::int64_t units, const Body& body, std::int64_t most = any_slots) 
   });
 }
 
-// Minimum number of elements for each thread: below it, waking a second thread is not worthwhile.
+// Minimum number of elements for each thread. With fewer elements, starting a second thread costs
+// more than it saves.
 inline constexpr std::int64_t grain = 4096;
 
 // Calls body(begin, end) in parallel for chunks of rows that have about `grain` elements. Each row

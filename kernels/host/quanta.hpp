@@ -1,6 +1,6 @@
 #pragma once
-// Sums of gradient quanta (lib/base/fixed.hpp) for the host kernels, one block at a time, and the
-// largest term of a call.
+// Integer sums in gradient quanta (lib/base/fixed.hpp) for the host kernels. Elements are added one
+// block at a time. The largest term of a call is recorded.
 #include <atomic>
 
 #include "kernels/accumulate.hpp"
@@ -19,8 +19,8 @@ class Largest {
     for_lanes(
         n, [&](auto i, auto l) { lanes_[l] = fixed::larger(lanes_[l], static_cast<float>(x[i])); });
   }
-  // Raises `to` (f32, one element) to the largest magnitude so far. Other threads may do so at the
-  // same time. `to` may be absent.
+  // Raises `to` (f32, one element) to the largest magnitude so far. Other threads may call the
+  // function at the same time. `to` may be absent.
   void put(const View& to) {
     if (!to) return;
     const float mine = lanes_.fold(fixed::larger);

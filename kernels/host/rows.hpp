@@ -1,6 +1,7 @@
 #pragma once
-// Sums over rows. Each chunk of a fixed number of rows is summed into scratch. The sums of the
-// chunks are then added in order, so the result depends only on the sizes.
+// Sums over rows. Rows are divided into chunks of a fixed number of rows. The sum of each chunk is
+// stored in scratch, and then the sums of the chunks are added in order. The result therefore
+// depends only on the sizes.
 #include "kernels/host/blocks.hpp"
 #include "kernels/operations.hpp"
 #include "lib/base/error.hpp"
@@ -9,8 +10,8 @@ namespace trireme::host {
 
 inline constexpr std::int64_t rows_per_chunk = 16;
 
-// Calls body(first, last, parts) for consecutive ranges of rows. Each range has `parts` chunks
-// whose sums fit in `scratch`, `width` floats for each. The ranges depend only on the sizes. Throws
+// Calls body(first, last, parts) for consecutive ranges of rows. Each range has `parts` chunks.
+// Their sums, of `width` floats each, fit in `scratch`. The ranges depend only on the sizes. Throws
 // Error if `scratch` is too small for one chunk.
 template <class Body>
 void each_round(std::int64_t rows, std::int64_t width, const View& scratch, const Body& body) {

@@ -1,7 +1,8 @@
 #pragma once
 // Vectors of floats, as wide as the target CPU has them, through the compiler's vector extension.
-// +, - and * work lane by lane, and a product that is added becomes one FMA. They are for the few
-// loops that the compiler does not vectorise by itself. No instruction set is named here.
+// +, - and * work lane by lane, and a product that is added becomes one FMA. Only the few loops
+// that the compiler does not vectorize by itself use these vectors. The code does not depend on a
+// particular instruction set.
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -33,7 +34,7 @@ inline void store(float* p, Vec v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// Rounds like the constructor of bf16.
+// Stores a vector as bf16, rounding like the constructor of bf16.
 inline void store(bf16* p, Vec v) {
   const auto u = (VecBits)v;
   const VecBits rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16;
@@ -57,8 +58,7 @@ inline constexpr float log2_e = 0x1.715476p0F, ln_2 = 0x1.62e43p-1F;
 
 // Returns 2^x within 2 ulp for x <= 126. Below -125 the result stays at about 2^-125. The nearest
 // integer n is added to the exponent, and a polynomial (minimax, exact at 0) gives the remaining
-// factor. math::exp bounds every x, which becomes masked code that takes three times as long
-// (measured).
+// factor. math::exp supports every x with masked code that takes three times as long (measured).
 inline Vec exp2_below(Vec x) {
   constexpr float shift = 0x1.8p23F;  // adding it rounds to an integer, which is in the lowest bits
   x = x < -125.0F ? Vec{} - 125.0F : x;

@@ -1,7 +1,7 @@
 #pragma once
-// Stores that bypass the caches, for arrays too large to stay in them. A cache line is then not
-// read before it is overwritten, which doubles the rate of a fill. The code uses SSE2, which every
-// x86-64 CPU has.
+// Stores that bypass the caches, for arrays that are too large for the caches. A cache line is then
+// not read before it is overwritten, which doubles the rate of a fill. The code uses SSE2, which
+// every x86-64 CPU has.
 #include <emmintrin.h>
 
 #include <cstddef>
@@ -10,8 +10,9 @@
 
 namespace trireme::host {
 
-// Smallest number of bytes, written by one operation, for which stores that bypass the caches are
-// faster. It is more than a core's own cache.
+// Threshold in bytes for using stores that bypass the caches. For operations that write at least
+// this many bytes, these stores are faster. The threshold exceeds the size of a core's private
+// caches.
 inline constexpr std::size_t stream_threshold = std::size_t{8} << 20;
 
 // Writes n bytes. from(i) returns the 16 bytes at offset i. edge(i, n) stores n bytes at offset i

@@ -1,8 +1,8 @@
 #pragma once
 // Single-threaded products c = a b, or c += a b, of small row-major f32 matrices that fit in the
-// cache. The result is divided into blocks of block_rows rows by two vectors, which stay in
-// registers over the whole depth (the summed dim). Each element is one chain of FMAs in depth
-// order, whatever block it is in.
+// cache. The result is divided into blocks of block_rows rows by two vectors. A block stays in
+// registers while the kernel loops over the depth (the summed dim). Each element is one chain of
+// FMAs in depth order, independent of its block.
 #include <algorithm>
 #include <cstdint>
 
@@ -19,8 +19,8 @@ constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step * step;
 }
 
-// Left operand of a product: element (r, k) of a matrix stored in rows (Rows) or in columns
-// (Columns). `ld` is the distance of rows or columns.
+// Left operand of a product, stored in rows (Rows) or in columns (Columns). Both return element (r,
+// k). `ld` is the distance of rows or columns in elements.
 struct Rows {
   const float* data;
   std::int64_t ld;
@@ -63,8 +63,8 @@ inline void product_block(float* c, std::int64_t ldc, Accumulate how, const Left
   }
 }
 
-// The part of a product that is computed for one block of rows: a range of the depth, and the
-// columns from column_begin.
+// The part of a product that is computed for one block of rows: a range of the depth, and all
+// columns from column_begin on.
 struct Part {
   std::int64_t depth_begin, depth_end, column_begin;
 };

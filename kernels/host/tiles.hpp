@@ -1,12 +1,13 @@
 #pragma once
-// Matrix products divided into pieces by their shape alone, each computed by one thread. The bits
-// therefore depend neither on the number of threads nor on other work.
+// Matrix products that are divided into pieces by their shape alone. One thread computes each
+// piece. The bits therefore depend neither on the number of threads nor on other work.
 #include "kernels/host/onednn.hpp"
 
 namespace trireme::host {
 
-// Multiplies in f32, in tiles. Callers use it on processors where the rounding of oneDNN's kernels
-// depends on the place of an element in a block, as with the kernels for AVX2.
+// Multiplies in f32, in tiles. Callers use this function on processors where the rounding of
+// oneDNN's kernels depends on an element's position in a block. This is the case for oneDNN's AVX2
+// kernels.
 void multiply_in_tiles(const Product&);
 
 // Function of oneDNN that multiplies a block: its matmul primitive for any type, or sgemm for f32

@@ -1,11 +1,13 @@
 #pragma once
-// Maps each Activation to a class with its value and its derivative, in f32, for host and device.
+// Maps each Activation to a class that computes its value and its derivative, in f32, on host and
+// device.
 #include "kernels/activation.hpp"
 #include "kernels/math/gelu.hpp"
 
 namespace trireme::math {
 
-// GELU. `value` returns the function, `slope` its derivative. A is the arithmetic (exact.hpp).
+// GELU. `value` returns the function, and `slope` returns its derivative. The template parameter A
+// is the arithmetic (exact.hpp).
 struct GeluFormula {
   template <class A = Exact>
   static constexpr float value(float x) {

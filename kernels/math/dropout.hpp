@@ -1,6 +1,6 @@
 #pragma once
-// Dropout of one element: its mask and scale factor. DropoutKey says which random number an element
-// uses.
+// Dropout of one element: the mask and the scale factor. DropoutKey defines which random number an
+// element uses.
 #include <cstdint>
 
 #include "lib/base/rng.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 // The exponential function for f32 within 1 ulp, in plain arithmetic without branches. Loops over
-// it vectorise, and device code runs the same lines. Bounding a value and finding NaNs is done on
-// the bits, as integers, so that compilers produce masks: GCC produces branches for two consecutive
-// comparisons of floats.
+// it vectorise, and device code runs the same lines. Bounds and NaNs are handled as integer
+// operations on the bits, which compilers vectorize with masks. For two consecutive comparisons of
+// floats, GCC would produce branches.
 #include <algorithm>
 #include <bit>
 #include <cstdint>

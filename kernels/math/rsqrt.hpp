@@ -1,6 +1,7 @@
 #pragma once
-// The function 1 / sqrt(x) for f32 within 1.5 ulp. It takes two correctly rounded instructions,
-// which also exist for vectors. rsqrt(0) is inf, and the result for negative numbers is a NaN.
+// The function 1 / sqrt(x) for f32 within 1.5 ulp. The function uses two correctly rounded
+// instructions, which also exist for vectors. rsqrt(0) is inf, and the result for negative numbers
+// is a NaN.
 #include <cmath>
 
 namespace trireme::math {

@@ -33,7 +33,8 @@ constexpr SwigluGradient swiglu_gradient(float dy, float gate, float up) {
   return {dy * up * unless_nan(gate, slope), dy * ((gate < -87.0F ? -87.0F : gate) * s)};
 }
 
-// SwiGLU: the value and its gradients, given the gradient dy of the result.
+// SwiGLU. The class computes the value. Given the gradient dy of the result, it also computes the
+// gradients of both inputs.
 struct SiluGate {
   template <class A = Exact>
   static constexpr float value(float gate, float up) {
@@ -45,7 +46,8 @@ struct SiluGate {
   }
 };
 
-// GeGLU: the value and its gradients, given the gradient dy of the result.
+// GeGLU. The class computes the value. Given the gradient dy of the result, it also computes the
+// gradients of both inputs.
 struct GeluGate {
   template <class A = Exact>
   static constexpr float value(float gate, float up) {

@@ -1,10 +1,10 @@
 #pragma once
 // The formulas of the optimizer rules (kernels/update_rule.hpp) for one weight, in f32.
-// formula_of(rule, factors) computes everything that all weights of a shard share, in double, and
-// rounds it once. The returned object is called as formula(w, gradient, arrays...) and updates w
-// and the arrays. Each multiplication followed by an addition is an explicit fma. Otherwise the
-// compiler could decide differently in different places of a loop, and the bits of a weight would
-// depend on its position.
+// formula_of(rule, factors) computes the coefficients that all weights of a shard share, in double,
+// and rounds each once. It returns an object that is called as formula(w, gradient, arrays...) and
+// updates w and the arrays. Each multiplication followed by an addition is an explicit fma.
+// Otherwise the compiler could decide differently in different places of a loop, and the bits of a
+// weight would depend on its position.
 #include <cmath>
 
 #include "kernels/math/rsqrt.hpp"

@@ -17,7 +17,8 @@ struct BackendChoice {
   int threads = 1;
   bool debug = false;  // fill unused memory with NaNs; on cuda, also wait for every operation
   Guards guards = Guards::off;
-  // Seed for kernels/rounding, which perturbs all results by about their rounding errors. 0: off.
+  // Seed for kernels/rounding, which perturbs all results by about their rounding errors. 0 turns
+  // the perturbation off.
   std::uint64_t rounding = 0;
   int device = 0;  // this and the following members are for cuda
   CudaBits bits = CudaBits::fast;
@@ -26,23 +27,23 @@ struct BackendChoice {
 };
 
 // Returns the name of the backend to open. "auto" becomes cuda if a device answers, else host.
-// Other names are returned as they are. Throws Error for "auto" if the job was given GPUs and none
-// answers, or if the driver has a device that this CUDA build cannot use.
+// Other names are returned unchanged. For "auto", throws Error if the job has GPUs but none
+// answers, or if the driver finds a device that this CUDA build cannot use.
 std::string decide_backend(std::string_view name);
 
-// Opens a backend. Throws Error if there is no backend of that name.
+// Opens a backend. Throws Error if there is no backend with that name.
 std::unique_ptr<Backend> open_backend(const BackendChoice&);
-// Returns the properties that the dry backend needs to plan for this backend. A cuda device need
-// not be present.
+// Returns the properties that the dry backend needs to plan for this backend. No cuda device need
+// be present.
 DryTarget dry_target(const BackendChoice&);
 
-// Returns one line of text that describes everything the bits of results depend on, except the
-// deck, the grid and the program: the kind of CPU or GPU, the versions of libraries and the
-// instructions in use.
+// Returns one line of text that describes what the bits of results depend on besides the deck, the
+// grid and the program: the kind of CPU or GPU, the versions of libraries and the instruction set
+// in use.
 std::string machine_kind(const BackendChoice&);
 
-// Returns the type that the backend computes in if the deck asks for `wanted`. bf16 becomes f32 if
-// this machine cannot multiply bf16. Throws Error if the backend has no kernels for the type.
+// Returns the type in which the backend computes if the deck requests `wanted`. If this machine
+// cannot multiply bf16, bf16 becomes f32. Throws Error if the backend has no kernels for the type.
 DType compute_type(const BackendChoice&, DType wanted);
 
 }  // namespace trireme

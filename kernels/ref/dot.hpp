@@ -32,7 +32,7 @@ void add_scaled(double* sum, double factor, const T* x, std::int64_t n) {
 inline double capped(double x, double cap) {
   return cap > 0 ? cap * std::tanh(x / cap) : x;
 }
-// Returns the derivative of `capped` at the point where its value is y.
+// Returns the derivative of capped() at the point where capped() has the value y.
 inline double capped_slope(double y, double cap) {
   return cap > 0 ? 1 - y / cap * (y / cap) : 1;
 }

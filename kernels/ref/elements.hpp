@@ -1,6 +1,6 @@
 #pragma once
-// Access to views for the reference kernels: typed elements at any strides, read and written as
-// double.
+// Access to views for the reference kernels. Elements are read and written as double, at any
+// strides.
 #include <cstdint>
 #include <type_traits>
 
@@ -40,8 +40,8 @@ struct WideOf<double> {
 template <class T>
 using Wide = typename WideOf<T>::type;
 
-// The elements of a view as type T, or const T if they are only read. Trailing indices may be
-// omitted and are then 0.
+// Elements of a view as type T, or as const T for read-only access. Trailing indices may be omitted
+// and are then 0.
 template <class T>
 class Elements {
  public:
@@ -90,7 +90,7 @@ void with_compute_type(DType t, const Body& body) {
 }
 
 // Calls use(c, sum) for each column c, where `sum` is the sum of term(t, c) over the rows t in
-// ascending order. A few columns are processed at a time.
+// ascending order. The function processes a few columns at a time.
 template <class Term, class Use>
 void sum_over_rows(std::int64_t rows, std::int64_t width, const Term& term, const Use& use) {
   constexpr std::int64_t block = 64;

@@ -1,7 +1,8 @@
 #pragma once
-// The reference kernels: the operations of kernels/operations.hpp as loops that add in double and
-// finish before they return. The result of a row depends only on that row. Sums over rows are in
-// row order. The types are f32, bf16 and f64. The comment after a function names its source file.
+// The reference kernels, which implement the operations of kernels/operations.hpp as loops that add
+// in double. An operation is finished when its function returns. The result of a row depends only
+// on that row. Sums over rows are in row order. The types are f32, bf16 and f64. The comment after
+// a function names its source file.
 #include "kernels/operations.hpp"
 
 namespace trireme::ref {
@@ -42,7 +43,7 @@ void run(const kernel::SumRows&);            // routing.cpp
 void run(const kernel::GroupedMatmul&);      // grouped.cpp
 void run(const kernel::GroupedMatmulGrad&);  // grouped.cpp
 
-// Returns the workspace and state that attention needs for this shape.
+// Returns the sizes of the workspace and state that attention needs for this shape.
 AttentionBytes attention_bytes(const AttentionShape&, Direction);
 // Returns the log of a softmax denominator with a sink: log(total * e^largest + e^sink).
 double log_with_sink(double largest, double total, double sink);

@@ -1,14 +1,15 @@
 #pragma once
-// Sums of gradient quanta (lib/base/fixed.hpp) in a view, for the reference kernels.
+// Integer sums in gradient quanta (lib/base/fixed.hpp), stored in a view, for the reference
+// kernels.
 #include "lib/base/fixed.hpp"
 #include "lib/base/view.hpp"
 
 namespace trireme::ref {
 
-// A view of i64 counts, to which terms are added one at a time.
+// A view of i64 sums in quanta, to which terms are added one at a time.
 class Quanta {
  public:
-  // `sum` is dense i64. `largest` (f32, one element) may be absent.
+  // `sum` must be a dense i64 view. `largest` (f32, one element) may be absent.
   Quanta(const View& sum, const View& largest)
       : sum_(reinterpret_cast<std::int64_t*>(sum.data)),
         largest_(reinterpret_cast<float*>(largest.data)) {

@@ -1,6 +1,7 @@
 #pragma once
 // The reference backend: plain loops that add in double, for f32, bf16 and f64. It shares no
-// arithmetic with other backends, so agreement with it is evidence that they are correct.
+// arithmetic with other backends. Agreement with the reference is therefore evidence that another
+// backend is correct.
 #include "kernels/immediate.hpp"
 
 namespace trireme {

@@ -1,7 +1,7 @@
 #pragma once
 // A backend that wraps another one and perturbs each result at random by about the size of its
-// rounding error. The numbers that a program computes with it are one sample of the numbers that
-// any order of its sums could have given (Monte Carlo arithmetic: Parker, Pierce, Eggert 2000;
+// rounding error. The results of a program on this backend are a random sample of the results that
+// other summation orders could have given (Monte Carlo arithmetic: Parker, Pierce, Eggert 2000;
 // CESTAC: Vignes 1993).
 //
 // Let u be half a unit in the last place of 1 in the type of sums. Each element x of a result is
@@ -21,11 +21,11 @@
 
 namespace trireme {
 
-// Backend whose results carry random rounding errors.
+// Backend that adds random rounding errors to the results of another backend.
 class Rounding final : public Backend {
  public:
-  // Wraps a backend. The same seed and the same calls give the same numbers. Throws Error if the
-  // host cannot access the backend's memory.
+  // Wraps a backend. Equal seeds and equal calls give equal numbers. Throws Error if the host
+  // cannot access the backend's memory.
   Rounding(std::unique_ptr<Backend>, std::uint64_t seed);
 
   const BackendProperties& properties() const override { return inner_->properties(); }

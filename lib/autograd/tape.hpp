@@ -1,6 +1,6 @@
 #pragma once
-// Tape: records the ops of a forward pass in order, for one backward pass. It holds no backend,
-// weights or Run.
+// Tape: records the ops of a forward pass in order, for one backward pass. A tape does not store
+// the backend, the weights or the Run.
 #include <functional>
 #include <memory>
 #include <span>
@@ -11,21 +11,21 @@
 
 namespace trireme {
 
-// A tensor and its index (slot) on a tape. The tape itself holds only the tensors in Saved, so a
-// value is freed as soon as its callers drop it.
+// A tensor and its index (slot) on a tape. The tape stores only the tensors in Saved. Any other
+// tensor is freed when its callers release it.
 struct Value {
   Tensor data;
   std::int32_t slot = -1;
 };
 
-// Whether a tape records ops. `again` means that the forward pass is recomputed only for its
-// backward pass, so its final output is not needed.
+// Whether a tape records ops. `again` means that the forward pass is recomputed for its backward
+// pass only, so its final output is not needed.
 enum class Record : std::uint8_t { off, on, again };
 
 class Tape;
 
-// A sequence of ops that computes each token only from that token and its place. A tape can
-// therefore run it in chunks of tokens. A Stretch belongs to the model, like an op.
+// A sequence of ops that compute each token only from that token and its position. A tape can
+// therefore run the sequence in chunks of tokens. A Stretch belongs to the model, like an op.
 class Stretch {
  public:
   virtual ~Stretch() = default;
@@ -34,33 +34,33 @@ class Stretch {
   virtual std::vector<Value> forward(Tape&, const Run&, std::vector<Value> in) const = 0;
 };
 
-// A record of the ops in a forward pass, and the backward pass through them.
+// The ops of one forward pass, and the backward pass through them.
 class Tape {
  public:
   explicit Tape(Record r = Record::on) : record_(r) {}
 
-  // Registers a tensor as an input of the tape. Set `wanted` if its gradient is needed.
+  // Registers a tensor as an input of the tape. `wanted` says whether its gradient is needed.
   Value input(Tensor, bool wanted);
-  // Runs the op. It is recorded if a gradient flows through it to a wanted input or a trainable
+  // Runs the op. Records it if a gradient flows through it to a wanted input or a trainable
   // parameter.
   std::vector<Value> apply(const Run&, const Op&, std::vector<Value> in);
   Value apply(const Run&, const Op&, Value in);
-  // Runs the stretch. If it has more than Place::chunk_tokens tokens, it runs in chunks, and only
-  // its inputs are kept. The backward pass then recomputes one chunk at a time before it goes back
-  // through that chunk.
+  // Runs the stretch. If there are more than Place::chunk_tokens tokens, the stretch runs in chunks
+  // and the tape keeps only its inputs. The backward pass then recomputes each chunk before it
+  // differentiates that chunk.
   std::vector<Value> apply(const Run&, const Stretch&, std::vector<Value> in);
-  // Runs the last stretch of a forward pass, which has one output. With Record::again and a stretch
-  // in chunks, it is not run and the output is absent, because the backward pass recomputes the
-  // chunks.
+  // Runs the last stretch of a forward pass, which has one output. With Record::again, a stretch in
+  // chunks is not run and the output is absent, because the backward pass recomputes the chunks
+  // anyway.
   Value finish(const Run&, const Stretch&, std::vector<Value> in);
-  // Runs the backward pass from `root` and returns the gradient of `leaf`, or an absent tensor if
-  // that is not wanted. `seed` is the gradient of `root`; it may be absent if the op that computed
-  // `root` needs none.
+  // Runs the backward pass from `root`. Returns the gradient of `leaf`, or an absent tensor if that
+  // gradient is not wanted. `seed` is the gradient of `root`. `seed` may be absent if the op that
+  // computed `root` needs none.
   Tensor backward(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf) &&;
-  // Runs the backward pass in two halves with the same bits. For the first half, the Run's
-  // gradients only say what is wanted; nothing is added to them. The first half keeps what the
-  // second half needs; for a stretch in chunks, it keeps this for every chunk. The second half
-  // reads no weights.
+  // Run the backward pass in two halves, with the same bits as backward(). In the first half, the
+  // Run's gradients only say what is wanted, and nothing is added to them. The first half stores
+  // what the second half needs. For a stretch in chunks, it stores this for every chunk. The second
+  // half reads no weights.
   Tensor input_gradients(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf);
   void weight_gradients(const Run&) &&;
   bool empty() const { return steps_.empty(); }
@@ -73,13 +73,13 @@ class Tape {
     std::vector<std::int32_t> in = {}, out = {};
     Saved saved = {};
   };
-  // An op whose weight_gradients() is still to be called, with the arguments for it.
+  // An op whose weight_gradients() has not been called yet, with the arguments for the call.
   struct Later {
     const Op* op;
     std::vector<Tensor> grad_out;
     Saved saved;
   };
-  // Processes the recorded steps from last to first; `adjoint` computes each step's input
+  // Processes the recorded steps from last to first. `adjoint` computes each step's input
   // gradients. `seeds` are the gradients of `roots`. Returns the gradients of `leaves`.
   template <class Adjoint>
   std::vector<Tensor> walk(const Run&, std::span<const std::int32_t> roots,
@@ -89,8 +89,9 @@ class Tape {
   std::vector<Tensor> backward(const Run&, Slots roots, std::vector<Tensor> seeds, Slots leaves);
   std::vector<Tensor> input_gradients(const Run&, Slots roots, std::vector<Tensor> seeds,
                                       Slots leaves);
-  // Recomputes each chunk of a stretch on a tape of its own and calls `go_back` with that tape.
-  // Returns the gradients of the stretch's inputs.
+  // Function that runs the backward pass of one chunk of a stretch on the given tape.
+  // each_chunk_back() recomputes each chunk on a new tape, calls the function with that tape and
+  // returns the gradients of the stretch's inputs.
   using GoBack = std::function<std::vector<Tensor>(Tape&, const Run&, Slots roots,
                                                    std::vector<Tensor> seeds, Slots leaves)>;
   static std::vector<Tensor> each_chunk_back(const Run&, const Step&, std::vector<Tensor> grad_out,

@@ -5,10 +5,10 @@
 
 namespace trireme {
 
-// The master weights. Every parameter has them.
+// Name of the array of master weights. Every parameter has this array.
 inline constexpr std::string_view weights_array = "weights";
-// Arrays that appear only in digest tables: the gradients, and the copies of the weights in the
-// compute type, where such copies exist.
+// Names of arrays that appear only in digest tables: the gradients, and the copies of the weights
+// in the compute type. Parameters without such copies have no `copies` array.
 inline constexpr std::string_view gradients_array = "gradients", copies_array = "copies";
 
 }  // namespace trireme

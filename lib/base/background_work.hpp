@@ -11,7 +11,7 @@ namespace trireme {
 class BackgroundWork {
  public:
   BackgroundWork() = default;
-  // Blocks until the function returns.
+  // Blocks until a running function returns.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;

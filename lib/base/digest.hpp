@@ -8,9 +8,9 @@
 //     (w_j + k + lane_key_j) * (w_{8+j} + l + lane_key_{8+j})
 //   Words are added modulo 2^32. Products and the digest are computed modulo 2^64.
 //
-// This is NH from Black et al., "UMAC: fast and secure message authentication", 1999. A change to
-// one word goes undetected with a probability of 2^-32. NaNs, +0 and -0 are told apart by their
-// bits.
+// This is NH from Black et al., "UMAC: fast and secure message authentication", 1999. The
+// probability that a change to one word is not detected is 2^-32. NaNs, +0 and -0 are distinguished
+// by their bits.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -22,7 +22,8 @@
 namespace trireme {
 
 // Digests of a model's gradients, weights and optimizer state. `of[i][p]` belongs to the array
-// `arrays[i]` of the parameter with ParamId `p`. It is empty if the parameter has no such array.
+// `arrays[i]` of the parameter with ParamId `p`. If the parameter has no such array, the entry is
+// empty.
 struct DigestTable {
   std::vector<std::string> arrays;
   std::vector<std::vector<std::optional<std::uint64_t>>> of;
@@ -36,7 +37,8 @@ namespace trireme::digest {
 inline constexpr int lanes = 8, words_a_block = 2 * lanes;
 inline constexpr int bytes_a_block = 4 * words_a_block;
 
-// The two keys with which the words of one block are hashed; see the head of this file.
+// The two keys with which the words of one block are hashed. The comment at the top of this file
+// contains the formula.
 struct Keys {
   std::uint32_t low, high;
 };

@@ -1,38 +1,37 @@
 #pragma once
 // Files and folders that are written under a hidden name next to their target and then renamed. The
 // target therefore appears complete or not at all. The hidden name is
-// ".NAME.partial.SPACE.PROCESS". SPACE is a hash of the host and its process id namespace, so that
-// the remains of a dead process on this host can be distinguished from files that another host is
-// writing.
+// ".NAME.partial.SPACE.PROCESS". SPACE is a hash of the host and its process id namespace. It
+// distinguishes the remains of a dead process on this host from files that another host is writing.
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
 
 namespace trireme {
 
-// What happens to an existing file of the same name.
+// Handling of an existing file with the same name: it stays, or it is replaced.
 enum class ExistingFile : std::uint8_t { stays, replaced };
 
 // A file or folder that is being written under a hidden name.
 class Draft {
  public:
-  // Creates the parent folders of `target` and removes drafts of the same target that dead
-  // processes of this host left. Logs a warning for drafts that may be from other hosts. Throws
-  // Error if `target` exists and must stay. `kind` distinguishes several drafts of one target.
+  // Creates the parent folders of `target`. Removes drafts of the same target that dead processes
+  // of this host left, and logs a warning for drafts that may be from other hosts. Throws Error if
+  // `target` exists and must stay. `kind` distinguishes several drafts of one target.
   explicit Draft(const std::filesystem::path& target, ExistingFile = ExistingFile::stays,
                  std::string_view kind = "");
-  // Removes the draft unless it was published.
+  // Removes the draft unless it has been published.
   ~Draft();
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
 
-  // Returns the hidden path, at which the caller creates a file or a folder.
+  // Returns the hidden path, where the caller creates a file or a folder.
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& target() const { return target_; }
   // Renames the draft to its target. The caller must sync its contents before. If `part` is given,
-  // only this path inside the draft is renamed, and the rest is removed. If the target must stay
-  // and another process has meanwhile created it, throws Error. On file systems without atomic
-  // exclusive renames, a target created at the last moment may be replaced.
+  // only this path inside the draft is renamed, and the rest is removed. If an existing target must
+  // stay and another process has created one in the meantime, throws Error. On file systems without
+  // atomic exclusive renames, a target created at the last moment may be replaced.
   void publish(const std::filesystem::path& part = {});
 
  private:
@@ -41,9 +40,9 @@ class Draft {
   bool published_ = false;
 };
 
-// From now on, SIGINT, SIGTERM and SIGHUP remove all drafts of this process and then end it.
-// Signals that are ignored or have a handler are not affected. Call this before other threads
-// start: they inherit the blocked signals, which a thread of their own receives.
+// Installs handling of SIGINT, SIGTERM and SIGHUP: they remove all drafts of this process and then
+// end it. Signals that are ignored or already have a handler are not affected. Call the function
+// before other threads start: they inherit the blocked signals, which a separate thread receives.
 void remove_drafts_on_signals();
 
 }  // namespace trireme

@@ -52,7 +52,7 @@ struct bf16 {
 };
 static_assert(sizeof(bf16) == 2);
 
-// The DType of a C++ type; f32 for all types not listed below.
+// The DType that corresponds to a C++ type. It is f32 for all types that are not listed below.
 template <class T>
 inline constexpr DType dtype_of = DType::f32;
 template <>

@@ -10,8 +10,8 @@ struct EarlySetting {
 };
 
 // Sets the variables that the environment does not define yet, then executes this program again
-// with `argv`. A variable that the user has set keeps its value. Returns only if nothing was
-// missing or the execution failed.
+// with `argv`. A variable that the user has set keeps its value. Returns only if all variables were
+// defined or if the execution failed.
 void start_again_with(std::initializer_list<EarlySetting>, char** argv);
 
 }  // namespace trireme

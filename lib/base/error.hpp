@@ -1,8 +1,8 @@
 #pragma once
 // Functions that throw Error, the project's one exception type. Error messages say what is wrong,
 // where, and what to do. Use `require` for conditions that a deck, a file or the machine may
-// violate; it is always checked. Use `expect` and `ensure` (lib/base/expect.hpp) for errors in this
-// program.
+// violate. These conditions are always checked. Use `expect` and `ensure` (lib/base/expect.hpp) for
+// errors in this program.
 #include <fmt/format.h>
 
 #include <string>
@@ -13,10 +13,10 @@
 
 namespace trireme {
 
-// Returns the text with each NUL written as "\x00". Names and texts of files may contain NULs, but
-// what() ends at the first one.
+// Returns the text with each NUL character written as "\x00". Texts from files may contain NULs,
+// but what() ends at the first NUL.
 std::string without_nul(std::string_view text);
-// Throws Error with this message, whose NULs are escaped.
+// Throws Error with this message. NULs in the message are escaped.
 [[noreturn]] void throw_error(std::string_view message);
 
 // Throws Error with the formatted text.
@@ -25,7 +25,7 @@ template <class... A>
   throw_error(fmt::format(text, std::forward<A>(args)...));
 }
 
-// Throws Error with the formatted text unless `holds` is true.
+// Throws Error with the formatted text if `holds` is false.
 template <class... A>
 void require(bool holds, fmt::format_string<A...> text, A&&... args) {
   if (!holds) throw_error(fmt::format(text, std::forward<A>(args)...));

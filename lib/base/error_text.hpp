@@ -10,8 +10,9 @@
 
 namespace trireme {
 
-// Returns the exception's message for users. The text of an Error is returned as it is. For
-// exceptions of the standard library or other libraries, the message also says what to do.
+// Returns the exception's message for users. The text of an Error is returned unchanged. For
+// exceptions of the standard library or other libraries, the message also says what the user can
+// do.
 inline std::string error_text(const std::exception& e) {
   if (dynamic_cast<const Error*>(&e)) return e.what();
   if (dynamic_cast<const std::bad_alloc*>(&e))
@@ -20,7 +21,8 @@ inline std::string error_text(const std::exception& e) {
   if (refused && refused->code() == std::errc::resource_unavailable_try_again)
     return "cannot start a thread: " + refused->code().message() +
            " -- `ulimit -u` or the job's limit of processes allows no more of them";
-  // Of a path that a user gave: a loop of links, a folder that may not be read.
+  // Error for a path that the user gave, such as a loop of links or a folder without read
+  // permission.
   if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&e)) {
     const auto second = file->path2().empty() ? "" : " or " + file->path2().string();
     return "cannot look at " + without_nul(file->path1().string() + second) + ": " +

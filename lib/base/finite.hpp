@@ -8,7 +8,7 @@
 namespace trireme {
 
 // Returns the index of the first NaN or infinity in an array of `f32` or `f64` numbers, given as
-// raw bytes. Returns nothing if all numbers are finite.
+// raw bytes. Returns nullopt if all numbers are finite.
 std::optional<std::size_t> first_not_finite(std::span<const std::byte>, DType);
 
 }  // namespace trireme

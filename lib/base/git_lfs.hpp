@@ -1,5 +1,5 @@
 #pragma once
-// Detection of Git LFS pointer files, which a clone contains if its large files were not
+// Detection of Git LFS pointer files. A clone contains pointer files if its large files were not
 // downloaded.
 #include <string_view>
 

@@ -1,6 +1,6 @@
 #pragma once
-// 128-bit hashes of files and texts with XXH3-128 from xxHash. They detect accidental damage. They
-// do not protect against forgery.
+// 128-bit hashes of files and texts with XXH3-128 from xxHash. The hashes detect accidental damage
+// but do not protect against forgery.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,15 +19,15 @@ struct Hash128 {
   bool operator==(const Hash128&) const = default;
 };
 
-// Returns 32 hex digits, as `xxhsum -H2` prints them.
+// Formats a hash as 32 hex digits, like `xxhsum -H2`.
 std::string to_string(Hash128);
-// Returns the hash that to_string() wrote, or nothing if the text is not 32 lower-case hex digits.
+// Parses the result of to_string(). Returns nullopt if the text is not 32 lower-case hex digits.
 std::optional<Hash128> parse_hash(std::string_view hex);
 
 Hash128 hash128(std::span<const std::byte>);
 Hash128 hash128(std::string_view);
 
-// The hash128() of bytes that arrive in pieces.
+// Computes the hash128() of bytes that arrive in pieces.
 class Hasher {
  public:
   Hasher();

@@ -1,5 +1,6 @@
 #pragma once
-// Index types that cannot be confused with each other. The value -1 means "none".
+// Index types for different kinds of objects. The compiler does not convert one type to another.
+// The value -1 means "none".
 #include <compare>
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // Parsing of JSON, and access to its values with checks of their type and range. All JSON files are
-// read through these functions. Errors name the member and, for wrong syntax, the position in the
-// text. The caller adds the name of the file.
+// read through these functions. Error messages name the member or, for invalid syntax, the position
+// in the text. The caller adds the name of the file.
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,22 +15,21 @@ namespace trireme {
 
 using Json = nlohmann::json;
 
-// Parses a text in linear time. Throws Error if the syntax is wrong, an object contains a name
+// Parses a text in linear time. Throws Error if the syntax is invalid, an object contains a name
 // twice, a number overflows, or values are nested more than 64 levels deep. Deeper nesting could
-// overflow the stack of recursive functions, and no supported file has it.
+// overflow the stack of recursive functions, and no supported file needs it.
 Json parse_json(std::string_view text);
 // Parses a text that must be an object. Error messages begin with "`where` is damaged: ".
 Json parse_object(std::string_view text, std::string_view where);
-// Parses an object but returns only the value of one member, or null if it is missing. The other
-// members are skipped to save memory: a parsed tokenizer vocabulary is many times larger than its
-// text.
+// Parses an object but returns only the value of one member, or null if the member is missing. The
+// other members are skipped to save memory: a parsed tokenizer vocabulary is many times larger than
+// its text.
 Json parse_member(std::string_view text, std::string_view member, std::string_view where);
 
-// Returns the value as text, formatted as Hugging Face's programs do: two spaces per level, and a
-// newline at the end.
+// Formats the value like Hugging Face's programs: two spaces per level, and a newline at the end.
 std::string to_lines(const Json&);
 
-// Returns the value in ASCII for use in a message. Long values are cut.
+// Formats the value in ASCII for use in a message. Long values are cut.
 std::string shown(const Json&);
 
 // Returns an integer in [low, high]. Throws Error, naming the member `what`, if the value is

@@ -11,22 +11,22 @@
 
 namespace trireme {
 
-// Severity of a log line. `detail` lines go to the file. They go to stderr only if it is not a
-// terminal, because a terminal shows progress instead.
+// Severity of a log line. `detail` lines are written to the file, and to stderr only if stderr is
+// not a terminal. A terminal shows a progress line instead.
 enum class LogLevel : std::uint8_t { detail, info, warning, error };
 
-// Returns true if this process logs to a terminal and log_quietly() was not called. Ranks that a
-// launcher starts have no terminal of their own, even if the launcher runs in one.
+// Returns true if this process logs to a terminal and log_quietly() has not been called. Ranks that
+// a launcher starts have no terminal, even if the launcher runs in one.
 bool on_terminal();
-// Sets whether stderr is treated as a terminal. Call this before the first line is logged.
+// Sets whether stderr is treated as a terminal. Call the function before the first line is logged.
 void log_as_to_terminal(bool);
 
 // Logs a message. Control characters are escaped as in without_controls(). If the message has
-// several lines, the second and later ones are indented with a blank.
+// several lines, the second and later lines are indented by a space.
 void log_line(LogLevel, std::string_view);
-// Appends all further lines to `file` as well. The first file also receives up to 100 lines that
-// were logged before. An empty path stops logging to a file. Throws Error if the file cannot be
-// opened.
+// Writes all further lines to `file` as well, by appending them. The first file also receives up to
+// 100 lines that were logged before. An empty path stops logging to a file. Throws Error if the
+// file cannot be opened.
 void log_to(const std::filesystem::path& file);
 // Limits the output on stderr to errors. All ranks except one call this.
 void log_quietly();

@@ -4,7 +4,7 @@
 namespace trireme {
 
 // Appends all further errors of this process to `file` as well. Another rank owns the file and must
-// have created it, so it is opened and closed again for each error.
+// have created it. The file is therefore opened and closed for each error.
 void log_errors_to(std::filesystem::path file);
 
 }  // namespace trireme

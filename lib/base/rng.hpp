@@ -1,6 +1,6 @@
 #pragma once
-// Counter-based random numbers. A number is a pure function of a key and a counter, so it depends
-// neither on the rank nor on earlier draws. The generator is Philox4x32-10 from Salmon et al.,
+// Counter-based random numbers. Each number is a pure function of a key and a counter, so it does
+// not depend on the rank or on earlier draws. The generator is Philox4x32-10 from Salmon et al.,
 // "Parallel random numbers: as easy as 1, 2, 3", SC11. Tests check it against Random123's known
 // answers.
 #include <array>
@@ -60,9 +60,9 @@ constexpr float unit_float(std::uint32_t r) {
   return static_cast<float>(r >> 8) * 0x1p-24F;
 }
 
-// The key of a dropout layer, which determines the elements that it drops. Element e of a sample is
-// position * width + channel. Its random number is lane e % 4 of philox4x32(key, counter = (e / 4,
-// sample)). The element is dropped if unit_float() of that number is less than `p`.
+// Key of a dropout layer, which determines the elements that the layer drops. Element e of a sample
+// is position * width + channel. Its random number is lane e % 4 of philox4x32(key, counter = (e /
+// 4, sample)). The element is dropped if unit_float() of that number is less than `p`.
 struct DropoutKey {
   std::uint64_t key = 0;  // hash64(seed, step, dropout layer)
   float p = 0;

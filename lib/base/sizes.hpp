@@ -1,5 +1,5 @@
 #pragma once
-// Formatting of byte counts for people. Memory uses powers of 2; network traffic and files use
+// Formatting of byte counts for users. Memory uses powers of 2. Network traffic and files use
 // powers of 10.
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@ namespace trireme {
 
 namespace detail {
 
-// Formats a number with the largest unit that leaves a value of at least 1. A value that would be
-// rounded up to a whole `step` is shown in the next unit.
+// Formats a number with the largest unit that gives a value of at least 1. If rounding gives a
+// whole `step`, the next unit is used.
 inline std::string sized(double bytes, double step, int digits,
                          const std::array<const char*, 6>& units) {
   std::size_t u = 0;

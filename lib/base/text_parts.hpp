@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// Returns the parts between separators as views of `text`. There is one part more than separators.
+// Returns the parts between separators as views of `text`. The number of parts is the number of
+// separators plus 1.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
@@ -19,15 +20,15 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   }
 }
 
-// Returns the lines of `text` as views, without their newlines. Text after the last newline is left
-// out.
+// Returns the lines of `text` as views, without their newlines. Text after the last newline is
+// ignored.
 inline std::vector<std::string_view> whole_lines(std::string_view text) {
   auto lines = split(text, '\n');
   lines.pop_back();
   return lines;
 }
 
-// Parses a number as std::from_chars does. Returns nothing unless the whole text is one number. For
+// Parses a number as std::from_chars does. Returns nullopt unless the whole text is one number. For
 // integers, `base` may be given, such as 16.
 template <class T, class... Base>
 std::optional<T> number_in(std::string_view text, Base... base) {

@@ -1,9 +1,9 @@
 #pragma once
-// Accounting of the main thread's time by task. One task is current at any moment, so the times of
-// all tasks add up to the time since the start. The clock is read only when the task changes. Only
-// the main thread may use this.
+// Record of the main thread's time by task. Exactly one task is current at any moment, so the times
+// of all tasks add up to the time since the start. The clock is read only when the task changes.
+// Only the main thread may use the Timesheet.
 //
-// The times are those of the host. On a device that runs asynchronously, `forward`, `backward` and
+// All times are host times. On a device that runs asynchronously, `forward`, `backward` and
 // `optimizer` measure the time to enqueue work, and `device` measures the wait for its completion.
 #include <array>
 #include <chrono>
@@ -12,7 +12,8 @@
 
 namespace trireme {
 
-// Tasks of the main thread. In the tasks from `gather` to `agreeing`, it waits for other ranks.
+// Tasks of the main thread. In the tasks from `gather` to `agreeing`, the thread waits for other
+// ranks.
 enum class Task : std::uint8_t {
   starting,  // until the first step
   reading,   // reading samples
@@ -32,10 +33,10 @@ enum class Task : std::uint8_t {
 };
 inline constexpr std::size_t task_count = 15;
 std::string_view name_of(Task);
-// Returns true for tasks that include everything that happens during them: a nested TaskScope then
-// has no effect.
+// Returns true for tasks whose time includes all nested tasks. A TaskScope inside such a task has
+// no effect.
 constexpr bool covers(Task t) {
-  // Startup may plan a step first. That step does not belong to the run.
+  // Startup may plan a step before the run. The tasks of that step do not count.
   return t == Task::starting || t == Task::evaluating || t == Task::sampling || t == Task::saving;
 }
 
@@ -48,7 +49,7 @@ class Timesheet {
   static void start(Clock::time_point = Clock::now());
   static void turn_to(Task t) { turn_to(t, Clock::now()); }
   static Task now_at() { return now_; }
-  // Returns the seconds spent on each task. They add up to the time since start().
+  // Returns the seconds spent on each task. The times add up to the time since start().
   static std::array<double, task_count> seconds();
 
  private:
@@ -60,7 +61,7 @@ class Timesheet {
 };
 
 // A scope in which the given task is current. Afterwards, the previous task is current again. The
-// scope has no effect within a task for which covers() is true.
+// scope has no effect inside a task for which covers() returns true.
 class TaskScope {
  public:
   explicit TaskScope(Task t) : before_(Timesheet::now_at()) {

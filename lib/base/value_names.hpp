@@ -16,15 +16,15 @@
 
 namespace trireme {
 
-// Returns true if the enum lists `value`. GCC and clang print other values as a cast,
+// Returns true if the enum declares `value`. GCC and clang print any other value as a cast,
 // "(Recompute)2".
 template <auto value>
 consteval bool is_listed() {
   return std::string_view(__PRETTY_FUNCTION__).find("= (") == std::string_view::npos;
 }
 
-// Returns an array of the names. Fails to compile if their number differs from the number of the
-// enum's values.
+// Returns an array of the names. Compilation fails if the number of names differs from the number
+// of the enum's values.
 template <class Enum, class... Text>
 consteval auto named(Text... names) {
   constexpr auto n = sizeof...(names);
@@ -33,7 +33,8 @@ consteval auto named(Text... names) {
   return std::array<std::string_view, n>{names...};
 }
 
-// Names of an enum's values, in their order. Specialize this for each enum that has names.
+// Names of an enum's values, in the order of the values. Specialize this variable for each enum
+// that has names.
 template <class Enum>
 inline constexpr std::nullptr_t value_names = nullptr;
 
@@ -55,7 +56,7 @@ std::vector<Enum> all_values() {
   return all;
 }
 
-// Returns the value with this name, or nothing if there is none.
+// Returns the value with this name, or nullopt if there is none.
 template <Named Enum>
 constexpr std::optional<Enum> value_named(std::string_view name) {
   const auto& all = value_names<Enum>;

@@ -1,7 +1,7 @@
 #pragma once
 // Shape, the extents of a dense tensor, and View, a reference to memory with an element type,
 // extents and strides. A View does not own its memory. A default-constructed View is absent: it
-// says that an operand or result is not there.
+// represents an operand or result that does not exist.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -42,11 +42,11 @@ class Shape {
   int dims_ = 0;
 };
 
-// Returns the extents like "[4, 64, 768]".
+// Formats the extents like "[4, 64, 768]".
 std::string to_string(const Shape&);
 
-// A reference to memory that it does not own, as a tensor with strides counted in elements. A view
-// made from a Shape is dense.
+// A non-owning reference to memory as a tensor. Strides are counted in elements. A view made from a
+// Shape is dense.
 template <class Byte>
 struct BasicView {
   Byte* data = nullptr;
@@ -76,7 +76,7 @@ struct BasicView {
     for (int d = 0; d < dims; ++d) n *= extent[static_cast<std::size_t>(d)];
     return n;
   }
-  // Returns the number of elements from the first to the last one, including gaps between them.
+  // Returns the number of elements from the first to the last element, including gaps between rows.
   // Strides must not be negative.
   std::int64_t span() const {
     std::int64_t last = 0;
@@ -114,8 +114,8 @@ struct BasicView {
     std::swap(v.stride[0], v.stride[1]);
     return v;
   }
-  // Returns a view of the same memory with another shape. The view must be dense and keep its
-  // number of elements.
+  // Returns a view of the same memory with another shape. The view must be dense, and both shapes
+  // must have the same number of elements.
   BasicView reshaped(const Shape& s) const {
     expect(dense() && s.count() == count(), "reshape keeps a dense view's elements");
     return BasicView(data, dtype, s);

@@ -1,7 +1,7 @@
 #pragma once
 // Operands for measurements. Each call of an operation gets different operands, so that data comes
-// from the same level of the memory hierarchy as in training. The weights and activations of a step
-// are larger than a cache, while the operands of small operations stay in it.
+// from the same level of the memory hierarchy as in training: the weights and activations of a step
+// do not fit in a cache, but the operands of small operations do.
 #include <functional>
 #include <vector>
 
@@ -11,14 +11,14 @@
 namespace trireme {
 
 // Allocates tensors of random numbers in [-1, 1). Random data matters because a device's power
-// draw, and so its clock rate, depends on it.
+// draw, and therefore its clock rate, depends on the data.
 class SampleOperands {
  public:
   explicit SampleOperands(Backend&);
-  // Returns a new tensor, which lives as long as this object. Elements of integer tensors are 5.
+  // Returns a new tensor that lives as long as this object. All elements of integer tensors are 5.
   View take(DType, const Shape&);
-  // Returns an i32 tensor of shuffled numbers in [0, end). Every number occurs if there are enough
-  // elements.
+  // Returns an i32 tensor of shuffled numbers in [0, end). If there are enough elements, every
+  // number occurs.
   View numbers(const Shape&, std::int64_t end);
 
  private:

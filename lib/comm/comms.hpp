@@ -1,5 +1,5 @@
 #pragma once
-// Names of the communicators in Axes, and the ranks of the job that each one connects.
+// Names of the communicators in Axes, and the world ranks that each communicator connects.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// The members of Axes that are communicators.
+// Name of a communicator in Axes.
 enum class Comm : std::uint8_t {
   gather,
   scatter,
@@ -27,16 +27,16 @@ enum class Comm : std::uint8_t {
 };
 inline constexpr int comm_count = 12;
 
-// The communicators of one rank by name. It is computed without communication, so the rank may be
-// pretended.
+// Map from names to the communicators of one rank. The map is computed without communication, so it
+// is also available for pretended communicators.
 class Comms {
  public:
-  // `shard` is the argument of make_axes().
+  // `shard` must be the argument that was passed to make_axes().
   Comms(const Axes&, int shard);
 
-  // Returns a communicator's name. Throws Error if it does not belong to these Axes.
+  // Returns a communicator's name. Throws Error if the communicator does not belong to these Axes.
   Comm of(const engine::Context&) const;
-  // Returns the ranks of the job that the communicator connects, by their rank in the communicator.
+  // Returns the world ranks of a communicator's members, indexed by rank in the communicator.
   std::span<const int> members(Comm n) const { return members_[static_cast<std::size_t>(n)]; }
 
  private:

@@ -13,9 +13,9 @@ namespace engine {
 class Operation;
 }
 
-// Handle of an operation in flight. Move-only; by default there is no operation. If it is destroyed
-// before wait(), for instance by an exception, the operation stays in flight and keeps its memory.
-// Communicator::abandoned() then lists it.
+// Handle of an operation in flight. The type is move-only. A default-constructed handle has no
+// operation. If the handle is destroyed before wait(), for example by an exception, the operation
+// stays in flight and keeps its memory. Communicator::abandoned() then lists the operation.
 class Pending {
  public:
   Pending() noexcept;
@@ -25,14 +25,14 @@ class Pending {
   Pending& operator=(Pending&&) noexcept;
   ~Pending();
 
-  // Polls and yields until the operation completes. Later work on `q` sees the result; host memory
-  // is ready on return. Returns the event on the operation's queue after which its memory is no
-  // longer used. Throws Error if the operation fails or exceeds CommSettings::hang_timeout; it then
-  // stays in flight.
+  // Polls and yields until the operation completes. Later work on `q` sees the result. Results in
+  // host memory are ready on return. Returns the event on the operation's queue after which the
+  // operation's memory is no longer used. Throws Error if the operation fails or exceeds
+  // CommSettings::hang_timeout. In that case the operation stays in flight.
   Event wait(Queue q);
   bool in_flight() const { return operation_ != nullptr; }
-  // Keeps a tensor alive until wait(), which also records the last use (Tensor::used). If this
-  // handle is destroyed first, the tensor lives until the operation completes.
+  // Keeps a tensor alive until wait(), which also records the tensor's last use (Tensor::used). If
+  // this handle is destroyed first, the tensor lives until the operation completes.
   void keep(Tensor);
 
  private:

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// The assignment of ranks to nodes. Each node runs `ranks_of_node` consecutive ranks; in a plan,
+// The assignment of ranks to nodes. Each node runs `ranks_of_node` consecutive ranks. In a plan,
 // the last node may run fewer.
 struct Placement {
   int ranks_of_node = 1;
@@ -14,13 +14,13 @@ struct Placement {
   int node(int rank) const { return (rank + before) / ranks_of_node; }
 };
 
-// The number of nodes that a group of ranks occupies, and the smallest number of its ranks on one
-// of them.
+// Number of nodes that a group of ranks occupies, and the smallest number of the group's ranks on
+// any of these nodes.
 struct NodeSpread {
   int nodes = 1, fewest = 1;
   bool operator==(const NodeSpread&) const = default;
 };
-// Returns the spread of the given ranks, which must be in ascending order and not empty.
+// Returns the node spread of the given ranks. `ranks` must be in ascending order and not empty.
 NodeSpread node_spread_of(const Placement&, std::span<const int> ranks);
 
 // Returns the placement of a running job. Collective. Throws SharedError if nodes run different

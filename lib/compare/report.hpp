@@ -10,8 +10,7 @@
 
 namespace trireme {
 
-// The places of tensors in a model: names of parameters and units, and the pipeline stages of run
-// A.
+// Where tensors are in a model: names of parameters and units, and the pipeline stages of run A.
 struct ModelPlaces {
   ModelSpec spec;
   std::vector<int> stage_of_unit;  // indexed by UnitId
@@ -20,21 +19,21 @@ struct ModelPlaces {
   int stage(ParamId) const;
 };
 
-// Collects the lines and the JSON fields of a comparison's result.
+// Collects the lines of text and the JSON fields of a comparison's result.
 class Report {
  public:
   using Json = nlohmann::ordered_json;
 
   // Adds a line of text and sets a field of the JSON object. An empty `line` sets only the field.
   void say(const char* key, Json value, const std::string& line = {});
-  // Like say(), but appends `value` to a field that is a list.
+  // Adds a line of text, and appends `value` to a JSON field that is a list.
   void add(const char* key, Json value, const std::string& line = {});
 
   // Adds the result for one table. `key` names the table.
   void table(const char* key, const TableComparison&);
   void digests(const DigestComparison&, const ModelPlaces&);
-  // Adds the result for the tensors of two states. `what` describes them, for example "checkpoints
-  // of step 4".
+  // Adds the result of comparing the tensors of two states. `what` describes the states, for
+  // example "checkpoints of step 4".
   void tensors(const std::string& what, const TensorDifferences&, const ModelPlaces&);
 
   const std::string& text() const { return text_; }
@@ -45,9 +44,9 @@ class Report {
   std::string text_;
 };
 
-// Returns text such as "gradients of blocks.1.qkv.weight (unit blocks.1, stage 0)".
+// Describes a tensor as text, such as "gradients of blocks.1.qkv.weight (unit blocks.1, stage 0)".
 std::string tensor_text(const TensorName&, const ModelPlaces&);
-// Returns the same facts as a JSON object.
+// Describes a tensor as a JSON object with the same information as tensor_text().
 Report::Json tensor_json(const TensorName&, const ModelPlaces&);
 
 }  // namespace trireme

@@ -1,11 +1,12 @@
 #pragma once
-// Decides whether the difference between two results can be explained by rounding. Pure statistics.
+// Decides whether rounding can explain the difference between two results. All functions are pure.
 //
 // Two computations that differ only in the order of their sums are two draws from one distribution.
-// Its width is measured with n replays of the same work. In each replay all results are perturbed
-// at random by the amount that rounding may change them (kernels/rounding). Each replay is compared
-// with an unperturbed computation. Let x be a tensor of the unperturbed computation, and e_r the
-// same tensor of replay r minus x. Let d = b - a be the difference to judge.
+// The width of this distribution is measured with n replays of the same work. In each replay all
+// results are perturbed at random by the amount that rounding may change them (kernels/rounding).
+// Each replay is compared with an unperturbed computation. Let x be a tensor of the unperturbed
+// computation, and e_r the same tensor of replay r minus x. Let d = b - a be the difference to
+// judge.
 //
 //   size        V = mean of |e_r|^2             |d|^2 should be about 2 V
 //   projection  P = mean of (<e_r, x> / <x, x>)^2
@@ -29,17 +30,19 @@
 
 namespace trireme {
 
-// Probability that a comparison is called unexplained although it differs by rounding alone.
+// Probability that a comparison is reported as unexplained although only rounding caused the
+// difference.
 inline constexpr double false_alarm = 1e-6;
-// Number of replays. More replays take longer, and fewer give longer tails. With 12 replays and
-// about 50 tensors, a result is detected from 14 standard deviations on.
+// Number of replays. More replays take longer. Fewer replays give wider tails of the
+// t-distribution. With 12 replays and about 50 tensors, differences of at least 14 standard
+// deviations are detected.
 inline constexpr int rounding_replays = 12;
 
-// Returns the probability that |t| is at least as large, for Student's t with n >= 1 degrees of
-// freedom. Results below 1e-15 may be returned as 0.
+// Returns the probability that |t| or a larger magnitude occurs, for Student's t with n >= 1
+// degrees of freedom. The function may return 0 for results below 1e-15.
 double student_tails(double t, int n);
 
-// The mean squared deviation of replays from the unperturbed computation.
+// Mean squared deviation of replays from the unperturbed computation.
 class Spread {
  public:
   // Adds a replay. In the Tally, a is the unperturbed computation and b the replay.
@@ -53,18 +56,18 @@ class Spread {
   double size_ = 0, projection_ = 0;
 };
 
-// A tensor's difference in units of the difference that rounding makes.
+// A tensor's difference, relative to the difference that rounding causes.
 struct Judgement {
   double size = 0;        // |d| / sqrt(2 V)
   double alpha = 0;       // estimated common factor of the two results, minus 1
   double projection = 0;  // alpha / sqrt(2 P)
   double chance = 1;  // The smaller chance of the two tests that rounding gives this difference.
 };
-// Returns the judgement of the two results in `difference`. The chance is 0 if a number is not
-// finite or if there are no replays.
+// Returns the judgement of the two results in `difference`. If a number is not finite or there are
+// no replays, the chance is 0.
 Judgement judge(const Tally& difference, const Spread&);
 // Returns true if rounding explains the difference. `tests` is the number of judgements in the
-// comparison, each of which makes two tests.
+// comparison. Each judgement makes two tests.
 bool explained(const Judgement&, std::size_t tests);
 
 }  // namespace trireme

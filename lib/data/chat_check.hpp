@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// Throws Error, naming the message by its number, if the template cannot write the conversation.
-// The caller adds the file and line to the error.
+// Throws Error if the template cannot write the conversation. The error names the message by its
+// number. The caller adds the file and line to the error.
 void require_writable(const ChatTemplate&, const Conversation&);
 
 // Returns the template's turn for `role`. Throws Error if the template has no such role. `number`

@@ -1,5 +1,5 @@
 #pragma once
-// The chat templates of well-known models, as data.
+// Chat templates of well-known models, as data.
 #include <vector>
 
 #include "lib/data/chat_template.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// The [data] section of a deck: which tokens are trained on, and in which order.
+// The deck section [data]: the training tokens and their order.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,20 +11,20 @@ namespace trireme {
 enum class SampleOrder : std::uint8_t { random, sequential };
 template <>
 inline constexpr auto value_names<SampleOrder> = named<SampleOrder>("random", "sequential");
-// Which tokens a token attends to. `causal`: all earlier tokens of its sample. `document`: the
-// earlier tokens of its own document.
+// Tokens that a token attends to: `causal` means all earlier tokens of its sample, and `document`
+// means the earlier tokens of its own document.
 enum class AttentionSpan : std::uint8_t { causal, document };
 template <>
 inline constexpr auto value_names<AttentionSpan> = named<AttentionSpan>("causal", "document");
 
-// How samples are cut from a file. `windows`: consecutive ranges of tokens. `documents`: whole
-// documents, packed together so that they fill each sample.
+// How a file is divided into samples: `windows` are consecutive ranges of tokens, and `documents`
+// are whole documents that are packed together to fill each sample.
 enum class Packing : std::uint8_t { windows, documents };
 template <>
 inline constexpr auto value_names<Packing> = named<Packing>("windows", "documents");
-// What happens to a document longer than a sample if samples consist of whole documents. `cut`: the
-// rest of the document is dropped. `split`: the rest becomes a further document. `drop`: the
-// document is left out. `refuse`: the document is an error.
+// Handling of a document that is longer than a sample, if samples consist of whole documents.
+// `cut`: the rest of the document is dropped. `split`: the rest becomes a further document. `drop`:
+// the document is omitted. `refuse`: an Error is thrown.
 enum class LongDocuments : std::uint8_t { cut, split, drop, refuse };
 template <>
 inline constexpr auto value_names<LongDocuments> = named<LongDocuments>("cut", "split", "drop",
@@ -33,18 +33,18 @@ inline constexpr auto value_names<LongDocuments> = named<LongDocuments>("cut", "
 // The settings of the [data] section.
 struct DataConfig {
   std::vector<std::string> path;  // token files
-  // Relative share of each file among the samples. If empty, files contribute in proportion to
-  // their sizes.
+  // Relative share of each file among the samples. If empty, the shares are proportional to the
+  // files' sizes.
   std::vector<double> weights;
   // Token files with validation data. A deck sets either this or `validation_fraction`.
   std::vector<std::string> validation_files;
-  // Fraction at the end of each training file that is held out as validation data.
+  // Fraction at the end of each training file that is reserved as validation data.
   double validation_fraction = 0;
   SampleOrder order = SampleOrder::random;
   Packing packing = Packing::windows;
   LongDocuments long_documents = LongDocuments::cut;
   AttentionSpan attention = AttentionSpan::causal;
-  // Excludes the first token after a separator from the loss.
+  // Whether the first token after a separator is excluded from the loss.
   bool separator_masks = false;
 
   bool has_validation() const { return validation_fraction > 0 || !validation_files.empty(); }

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// A call of a tool in an assistant message. An empty `id` means that the call has none.
+// A tool call in an assistant message. An empty `id` means that the call has no id.
 struct ToolCall {
   std::string name;
   std::string arguments;  // JSON
@@ -18,9 +18,10 @@ struct Message {
   std::string role, content;
   // Tool calls, written after the content.
   std::vector<ToolCall> calls{};
-  // The conversation's tools, one JSON object each. Only the first message has them.
+  // Descriptions of the conversation's tools, one JSON object each. Only the first message has
+  // them.
   std::vector<std::string> tools{};
-  // Id of the tool call that this message answers. Empty if there is none.
+  // Id of the tool call that this message answers. Empty if the message answers none.
   std::string call_id{};
   bool operator==(const Message&) const = default;
 };
@@ -38,25 +39,26 @@ using Conversation = std::vector<Message>;
 //
 // The object may also have a list of objects "tools", and a text "system" that precedes the
 // messages. Tools and arguments are written as Python's json.dumps does. Arguments that are already
-// a text are taken as JSON and kept unchanged. `text` is the JSON text of the object.
+// a string must be JSON and are kept unchanged. `text` is the JSON text of the object.
 //
 // Throws Error, naming the missing or unsupported part (for example images). The caller adds the
 // file and line to the error.
 Conversation conversation_of(const nlohmann::json&, std::string_view text);
 
 // Two conversations that answer the same prompt, from {"prompt": .., "chosen": .., "rejected": ..}.
-// The prompt is a list of messages, or the text of a user message. It may be called
-// "conversations", as in LLaMA-Factory. An answer is a list of messages, one message, or the text
-// of an assistant message. If the answers are whole conversations, they already contain the prompt,
+// The prompt is a list of messages, or the text of a user message. As in LLaMA-Factory, the field
+// may also be called "conversations". An answer is a list of messages, one message, or the text of
+// an assistant message. If the answers are whole conversations, they already contain the prompt,
 // and the prompt is not added again.
 struct ConversationPair {
   Conversation chosen, rejected;
-  // Index of the first message that is trained on: the first one in which the two differ, but at
-  // most the index of the last assistant message in either conversation.
+  // Index of the first message that is trained on: the first message in which the two conversations
+  // differ, but at most the index of the last assistant message in either of them.
   std::size_t learnt_from = 0;
 };
-// Reads a pair as described above. Throws Error like conversation_of, and if a conversation has no
-// assistant message. The two conversations may be equal.
+// Reads a pair in the form that ConversationPair describes. Throws Error under the conditions of
+// conversation_of(), and if a conversation has no assistant message. The two conversations may be
+// equal.
 ConversationPair conversation_pair_of(const nlohmann::json&, std::string_view text);
 
 }  // namespace trireme

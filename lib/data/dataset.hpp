@@ -19,8 +19,8 @@ namespace trireme {
 // The target of a position that does not count in the loss.
 inline constexpr std::int32_t no_target = -1;
 
-// Tokens [begin, end) of a file. Window w has the inputs [begin + w*T, begin + w*T + T), and its
-// targets are one position later. A range of n tokens therefore has (n - 1) / T windows. If samples
+// Tokens [begin, end) of a file. Window w has the inputs [begin + w*T, begin + w*T + T). Its
+// targets are one position later, so a range of n tokens has (n - 1) / T windows. If samples
 // consist of whole documents, the range contains the documents that begin in it.
 struct TokenRange {
   TokenFile file;
@@ -35,7 +35,8 @@ class Dataset {
     std::int64_t T = 0;
     // Size of the model's vocabulary.
     std::int64_t vocab = 0;
-    // Relative share of each range among the samples. If empty, each window occurs once per epoch.
+    // Relative share of each range among the samples. If there are no shares, each window occurs
+    // once per epoch.
     std::vector<double> shares;
     SampleOrder order = SampleOrder::random;
     std::uint64_t seed = 0;
@@ -43,8 +44,8 @@ class Dataset {
     Packing packing = Packing::windows;
     LongDocuments long_documents = LongDocuments::cut;
     AttentionSpan attention = AttentionSpan::causal;
-    // Relative share of each range among a subset's samples. If empty, ranges contribute in
-    // proportion to their sizes.
+    // Relative share of each range among a subset's samples. If empty, the shares are proportional
+    // to the ranges' sizes.
     std::vector<double> subset_shares = {};
   };
 
@@ -64,7 +65,7 @@ class Dataset {
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
   // Returns the number of epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
-  // Returns true if the order of samples is a shuffle of few windows
+  // Returns true if samples are drawn by shuffling a small number of windows
   // (WindowSequence::shuffles_few).
   bool shuffles_few() const { return sequence_.shuffles_few(); }
   const std::vector<TokenRange>& ranges() const { return ranges_; }
@@ -78,30 +79,31 @@ class Dataset {
   std::span<const PackedDocument> documents(std::size_t range) const {
     return packings_.empty() ? std::span<const PackedDocument>() : packings_[range]->documents();
   }
-  // Returns a copy that also provides the reference model's losses of its documents. The dataset
-  // must contain pairs. Throws Error, naming the file, if `ReferenceLosses` lacks the file or one
-  // of its documents.
+  // Returns a copy of the dataset that also provides the reference model's losses of the documents.
+  // The dataset must contain pairs. Throws Error, naming the file, if `ReferenceLosses` lacks the
+  // file or one of its documents.
   Dataset with_reference(const ReferenceLosses&) const;
-  // Returns the reference losses of a sample's documents, in order. Empty without a reference.
+  // Returns the reference losses of a sample's documents, in order. Empty without reference losses.
   std::span<const double> reference(std::int64_t sample) const;
-  // Returns the sample's range of indices in documents() of its file. Samples must consist of whole
-  // documents.
+  // Returns the indices of a sample's documents, as a range in documents() of its file. Samples
+  // must consist of whole documents.
   DocumentPacking::Numbers documents_of(std::int64_t sample) const;
   // Returns a fixed selection of at most `samples` samples that represents one epoch. 0 selects
   // all. The order must be sequential.
   Subset subset(std::int64_t samples) const;
-  // Returns the tokenizer of the files, merged from all files that contain one. Its kind is none if
-  // no file does.
+  // Returns the tokenizer of the files, merged from all files that contain one. Its kind is `none`
+  // if no file contains a tokenizer.
   TokenizerSpec tokenizer() const;
 
   // Returns how many of the sample's T inputs are not padding.
   std::int64_t tokens(std::int64_t sample) const;
-  // Reads the inputs and targets of one sample, whose number may be any from 0. Returns the number
-  // of targets that count in the loss. All other targets are no_target.
+  // Reads the inputs and targets of one sample. The sample number may be any number from 0 on.
+  // Returns the number of targets that count in the loss. All other targets are no_target.
   //
   // If `start_T` is not empty and attention is kept within documents, it receives the start of each
-  // token's document (see find_documents). After whole documents, the rest of the sample is
-  // padding: each position is a separator, a document of its own, without a target.
+  // token's document (see find_documents). If samples consist of whole documents, the rest of a
+  // sample is padding. Each padding position is a separator that forms a separate document and has
+  // no target.
   //
   // Throws Error, naming file, position and id, if an id is not in the vocabulary.
   std::int64_t read(std::int64_t sample, std::span<std::int32_t> ids_T,
@@ -118,28 +120,28 @@ class Dataset {
 
   std::vector<TokenRange> ranges_;
   Settings settings_;
-  // One per range. Empty if samples are windows.
+  // Packings, one per range. Empty if samples are windows.
   Packings packings_;
-  // Losses per range, in the order of documents(range). Empty without a reference.
+  // Losses per range, in the order of documents(range). Empty without reference losses.
   std::vector<std::shared_ptr<const std::vector<double>>> reference_;
   WindowSequence sequence_;
 };
 
-// Writes, for each token, the position in the sample where its document begins. A document begins
-// after a separator. If the sample begins inside a document, that document's start is 0.
+// Determines, for each token, the position in the sample at which its document begins. A document
+// begins after a separator. If the sample begins inside a document, that document's start is 0.
 void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
                     std::span<std::int32_t> start_T);
 
-// Opens the training data of a deck's [data] section, without the validation data.
+// Opens the training data of the deck section [data], without the validation data.
 Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed);
-// Opens the validation data, in sequential order. Returns nullopt if the deck has none. No token is
-// in both the training and validation data. If the data are held-out parts of the training files, a
-// subset has the shares of data.weights.
+// Opens the validation data, in sequential order. Returns nullopt if the deck has no validation
+// data. No token is in both the training and validation data. If the validation data are parts of
+// the training files, subsets have the shares of data.weights.
 std::optional<Dataset> validation_data(const DataConfig&, std::int64_t T, std::int64_t vocab);
 
-// Returns the vocabulary size that the section's files need, including validation files. If `given`
-// is 0, this is the files' largest vocabulary size. Otherwise it is the largest id plus 1, because
-// some models have fewer rows than their tokenizer has ids.
+// Returns the vocabulary size that the section's files require, including validation files. If
+// `given` is 0, the result is the files' largest vocabulary size. Otherwise it is the largest id
+// plus 1, because some models have fewer embedding rows than their tokenizer has ids.
 std::int64_t vocabulary_of(const DataConfig&, std::int64_t given);
 
 // The inputs and targets of several samples.
@@ -148,14 +150,14 @@ struct Batch {
   std::vector<std::int64_t> sample_B;  // global sample numbers
   // Number of targets that are not no_target.
   std::int64_t valid = 0;
-  // Start of each token's document (see find_documents). Covers whole samples even if the batch is
-  // a rank's share of them. Empty if attention is not kept within documents.
+  // Start of each token's document (see find_documents). Contains whole samples even if the batch
+  // is a rank's share. Empty if attention is not limited to documents.
   std::vector<std::int32_t> start_BT{};
-  // Number of tokens at the start of each sample that are not padding. Covers whole samples even if
-  // the batch is a rank's share of them. Empty if there is no padding.
+  // Number of tokens at the start of each sample that are not padding. Contains whole samples even
+  // if the batch is a rank's share. Empty if there is no padding.
   std::vector<std::int64_t> tokens_B{};
-  // Reference losses of the documents of all samples, concatenated (see Dataset::reference). Covers
-  // whole samples even if the batch is a rank's share of them. Empty without a reference.
+  // Reference losses of the documents of all samples, concatenated (see Dataset::reference).
+  // Contains whole samples even if the batch is a rank's share. Empty without reference losses.
   std::vector<double> reference_D{};
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A tokenizer that writes ids as whole numbers separated by spaces. It serves models that were
+// A tokenizer that writes ids as whole numbers separated by spaces. It is used for models that were
 // trained on tokens imported without a tokenizer.
 #include <memory>
 

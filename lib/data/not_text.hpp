@@ -10,8 +10,9 @@ namespace trireme {
 inline constexpr std::size_t checked_beginning = std::size_t{1} << 16;
 
 // Throws Error if `beginning`, the first bytes of the file `name`, does not look like text. The
-// error says what the file is and what to do. Files are recognized by magic numbers, zero bytes and
-// bytes that are not UTF-8. Tables and JSON are recognized by the file name and the first lines.
+// error says what the file probably is and what to do. Files are recognized by magic numbers, zero
+// bytes and bytes that are not UTF-8. Tables and JSON are recognized by the file name and the first
+// lines.
 void require_text(std::string_view beginning, const std::string& name);
 
 // Throws Error if a file of JSON lines begins like one JSON array, or is compressed, binary or

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the header of numpy's .npy files. Libraries for this format read the whole array, which may
-// be larger than memory.
+// Reads the header of numpy's .npy files. Existing libraries for this format would read the whole
+// array, which may be larger than memory.
 #include <cstdint>
 #include <string>
 
@@ -10,7 +10,7 @@ namespace trireme {
 
 // The header of a one-dimensional array.
 struct NpyHeader {
-  // For example "<u2".
+  // Element type as numpy writes it, for example "<u2".
   std::string type;
   // Number of array elements.
   std::int64_t count = 0;
@@ -18,8 +18,8 @@ struct NpyHeader {
   std::int64_t data_begin = 0;
 };
 
-// Throws Error, naming the file, if it is not a one-dimensional array or if its size differs from
-// the header's.
+// Reads the header. Throws Error, naming the file, if it does not contain a one-dimensional array
+// or if its size differs from the header's.
 NpyHeader read_npy_header(InputFile&);
 
 }  // namespace trireme

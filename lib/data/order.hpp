@@ -1,7 +1,7 @@
 #pragma once
 // Maps sample numbers to windows of files. The mapping is a pure function of the sample number, so
-// that a run can restart at any step and ranks need not communicate. Its memory does not grow with
-// the data.
+// that a run can restart at any step and ranks need not communicate. The memory that it needs does
+// not grow with the data.
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -12,9 +12,9 @@ namespace trireme {
 
 // A pseudo-random permutation of [0, size) chosen by `key`. It is an unbalanced Feistel network on
 // the smallest power of two that is at least `size`, applied repeatedly until the result is below
-// `size` (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Up to `few`
-// elements are shuffled instead, because a network with halves of one bit would favour some
-// permutations.
+// `size` (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). If there are at
+// most `few` elements, they are shuffled instead, because a network with one-bit halves would favor
+// some permutations.
 class Permutation {
  public:
   static constexpr std::int64_t few = 8;
@@ -29,19 +29,20 @@ class Permutation {
 
   std::uint64_t size_, key_;
   int low_bits_, high_bits_;
-  // The images of all elements, if there are at most `few` of them.
+  // Images of all elements, used if there are at most `few` of them.
   std::array<std::uint8_t, few> places_{};
 };
 
 // Distributes samples over files by share. Among the first n samples, each file's count is within
 // log2(files) + 1 of its share of n. The list of files is halved recursively, and the samples are
-// split in proportion. This takes O(log files) and is exact in integers.
+// split in proportion. This takes O(log files) operations and uses exact integer arithmetic.
 class Interleave {
  public:
-  // `shares` are positive and need not sum to 1. Throws Error if one is not finite and positive.
+  // `shares` must be positive and need not sum to 1. Throws Error if a share is not finite and
+  // positive.
   explicit Interleave(const std::vector<double>& shares);
 
-  // The file of one sample, and the number of that file's samples before it.
+  // The file that one sample is taken from, and the number of that file's samples before it.
   struct Turn {
     std::int32_t file = 0;
     std::int64_t index = 0;
@@ -65,11 +66,11 @@ struct Window {
 };
 
 // The order in which windows of several files are read. Without shares, each window of all files
-// occurs once per epoch. With shares, each file has its own epochs.
+// occurs once per epoch. With shares, epochs are counted separately for each file.
 class WindowSequence {
  public:
-  // `windows` is the number of windows of each file, at least 1. `shares` is empty or has one value
-  // per file.
+  // `windows` is the number of windows of each file and must be at least 1. `shares` is empty or
+  // has one value per file.
   WindowSequence(std::vector<std::int64_t> windows, const std::vector<double>& shares, SampleOrder,
                  std::uint64_t seed);
 
@@ -77,8 +78,8 @@ class WindowSequence {
   std::int64_t samples_per_epoch() const { return first_window_.back(); }
   // Returns the window of a sample. Throws Error if `sample` is negative.
   Window operator()(std::int64_t sample) const;
-  // Returns true if an epoch, or a file's epoch if there are shares, has at most Permutation::few
-  // windows in random order.
+  // Returns true if the order is random and an epoch has at most Permutation::few windows. With
+  // shares, returns true if this holds for an epoch of any file.
   bool shuffles_few() const;
 
  private:

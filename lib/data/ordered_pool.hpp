@@ -1,6 +1,6 @@
 #pragma once
 // A thread pool that processes a stream of items and delivers the results in the order of the
-// items. The caller pushes items, because a file is divided while it is read. Library pipelines
+// items. The caller pushes items while it reads and divides a file. Existing pipeline libraries
 // pull items instead.
 #include <condition_variable>
 #include <cstddef>
@@ -14,9 +14,10 @@
 
 namespace trireme {
 
-// `work` runs on the pool's threads, and `sink` on the thread that calls add and finish. The items
-// in the pool have at most `limit` bytes together. add and finish rethrow an exception of `work`
-// when its item's turn comes. With one thread, add does all the work itself.
+// Pool that calls `work` on its threads and `sink` on the thread that calls add() and finish(). The
+// items in the pool have at most `limit` bytes together. If `work` throws, add() or finish()
+// rethrows the exception when the result of that item is due. With one thread, add() does all the
+// work itself.
 template <class Item, class Result>
 class OrderedPool {
  public:
@@ -38,7 +39,7 @@ class OrderedPool {
   OrderedPool(const OrderedPool&) = delete;
   OrderedPool& operator=(const OrderedPool&) = delete;
 
-  // Adds an item of `bytes` bytes. Blocks, and delivers results, while the pool is full.
+  // Adds an item of `bytes` bytes. While the pool is full, blocks and delivers results.
   void add(Item item, std::size_t bytes) {
     if (threads_.empty()) {
       sink_(work_(item));

@@ -9,23 +9,24 @@
 
 namespace trireme {
 
-// A document's ids, with a mask of those that are trained on.
+// Ids of a document, and a mask of the ids that are trained on.
 struct LearntDocument {
   std::vector<std::int32_t> ids;
-  // 1 for each id that is trained on, otherwise 0.
+  // Mask: 1 for each id that is trained on, otherwise 0.
   std::vector<std::uint8_t> targets;
 };
 struct PairDocuments {
   LearntDocument chosen, rejected;
 };
 
-// Encodes a prompt and an answer as one document and trains on the answer. The prompt may be empty.
+// Encodes a prompt and an answer as one document in which only the answer is trained on. The prompt
+// may be empty.
 LearntDocument answer_document(const Tokenizer&, const std::string& prompt,
                                const std::string& answer);
 
-// Encodes {"prompt": .., "chosen": .., "rejected": ..}, whose values are texts, and trains on the
-// answers. Throws Error, naming the missing field, and if a document is empty. The caller adds the
-// file and line to the error.
+// Encodes {"prompt": .., "chosen": .., "rejected": ..}, whose values are strings. Only the answers
+// are trained on. Throws Error if a field is missing (naming the field) or if a document is empty.
+// The caller adds the file and line to the error.
 PairDocuments pair_of_texts(const Tokenizer&, const nlohmann::json&);
 
 // Returns true if both documents have the same target ids. A document's first id is never a target,

@@ -13,13 +13,13 @@
 namespace trireme {
 
 // Properties that identify a token file, as pairs of name and value: its size, the fields of its
-// header, and a hash of its contents. If the header has no hash, 64 blocks of 1 MiB, evenly spaced,
-// are hashed. Smaller files are hashed completely.
+// header, and a hash of its contents. If the header has no hash, 64 evenly spaced blocks of 1 MiB
+// are hashed, or the whole file if it is smaller.
 using FileIdentity = std::vector<std::pair<std::string, std::string>>;
 FileIdentity identity_of(const TokenFile&);
 
 // Throws SharedError unless all ranks have the same files. The error names the first rank and file
-// that differ from rank 0's, both hosts, and the difference. Collective.
+// that differ from those of rank 0, both hosts, and the difference. Collective.
 void require_same_files(const Communicator& world, std::span<const TokenFile> mine);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// A fixed subset of the samples that represents the whole dataset in evaluations. It is the same in
-// every evaluation, on every grid and after a restart.
+// A fixed subset of the samples that represents the whole dataset in evaluations. The subset is the
+// same in every evaluation, on every grid and after a restart.
 #include <cstdint>
 #include <vector>
 
@@ -12,8 +12,8 @@ namespace trireme {
 // than `samples`, all windows are used in order.
 class Subset {
  public:
-  // `windows` is the number of windows of each file. `shares` are positive, one per file. If it is
-  // empty, the shares are proportional to `windows`.
+  // `windows` is the number of windows of each file. `shares` has one positive value per file. If
+  // it is empty, the shares are proportional to `windows`.
   Subset(std::vector<std::int64_t> windows, std::vector<double> shares, std::int64_t samples);
 
   std::int64_t samples() const { return first_sample_.back(); }

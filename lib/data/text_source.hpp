@@ -14,40 +14,41 @@
 
 namespace trireme {
 
-// Approximate size of the item that a thread encodes at a time.
+// Approximate size in bytes of the item that a thread encodes at a time.
 inline constexpr std::size_t item_bytes = std::size_t{1} << 18;
-// Maximum length of a text that is encoded in one call, in bytes. SentencePiece's time per byte
+// Maximum length in bytes of a text that is encoded in one call. SentencePiece's time per byte
 // grows with the length, and each thread needs several hundred times the length in memory. Longer
-// documents are cut after a line end, otherwise before a space, otherwise between two characters.
+// documents are cut after a line end if possible, otherwise before a space, otherwise between two
+// characters.
 inline constexpr std::size_t piece_bytes = std::size_t{1} << 14;
-// Maximum length of a line of JSON, in bytes. Each line is parsed as a whole.
+// Maximum length in bytes of a JSON line. Each line is parsed as a whole.
 inline constexpr std::size_t longest_line = std::size_t{1} << 25;
 
 // Returns where to cut a `text` that is longer than `limit`: a position in [1, limit].
 std::size_t cut_place(std::string_view text, std::size_t limit);
-// A function that cuts text like Tokenizer::cut.
+// Function that cuts text like Tokenizer::cut.
 using Cutter = std::function<std::optional<std::size_t>(std::string_view text, std::size_t limit)>;
 
 enum class PieceKind : std::uint8_t { document, json_lines };
 
-// A byte range of an item's text: a document, a part of one, or several JSON lines.
+// Byte range of an item's text: a document, a part of a document, or several JSON lines.
 struct TextPiece {
   PieceKind kind = PieceKind::document;
   std::size_t begin = 0, end = 0;
   TextPlace place = TextPlace::start;
   bool ends_document = true;
-  // Number of the first line in its file, from 1. Only for json_lines.
+  // Number of the piece's first line in its file, counted from 1. Used only for json_lines.
   std::int64_t first_line = 0;
   std::string file;
 };
 
-// A text to be encoded by one thread, with the pieces it consists of.
+// A text to be encoded by one thread, and the pieces that it consists of.
 struct TextItem {
   std::string text;
   std::vector<TextPiece> pieces;
 };
 
-// Whether a file must look like text (`checked`) or is accepted unchecked (`taken`).
+// Whether a file must look like text (`checked`) or is accepted without a check (`taken`).
 enum class Contents : std::uint8_t { checked, taken };
 
 // Collects pieces of consecutive files into items of about item_bytes and passes them to `emit`.

@@ -24,7 +24,7 @@ struct TokenFileHeader {
 
   std::int32_t token_bytes = 2;  // 2 or 4
   std::int64_t count = 0;        // tokens
-  // Every id is below this number.
+  // Upper bound of ids: every id is below this number.
   std::int64_t vocab = 0;
   // Largest id in the file.
   std::int64_t largest = 0;
@@ -35,9 +35,9 @@ struct TokenFileHeader {
   std::int64_t tokenizer_bytes = 0;
   // Size of the chat template. 0 if there is none.
   std::int64_t chat_bytes = 0;
-  // Documents alternate between chosen and rejected answers of preference pairs.
+  // Whether documents alternate between the chosen and the rejected answers of preference pairs.
   bool pairs = false;
-  // Hash of everything after the header. Zero if there is no hash.
+  // Hash of everything after the header. Zero if the file has no hash.
   Hash128 payload_hash;
 
   std::int64_t mask_bytes() const { return has_mask ? (count + 7) / 8 : 0; }
@@ -49,23 +49,22 @@ struct TokenFileHeader {
   std::int64_t file_bytes() const { return chat_offset() + chat_bytes; }
 
   std::array<std::byte, bytes> encoded() const;
-  // Reads a header from `first_bytes`, the beginning of `file`, which is `file_bytes` long. Throws
-  // Error, naming the file and what to do, if the version is unknown or the header contradicts
-  // itself or the file's size.
+  // Reads a header. `first_bytes` is the beginning of `file`, which is `file_bytes` bytes long.
+  // Throws Error, naming the file and what to do, if the version is unknown or the header
+  // contradicts itself or the file's size.
   static TokenFileHeader decode(std::span<const std::byte> first_bytes, std::int64_t file_bytes,
                                 const std::filesystem::path& file);
 };
 
-// Returns true if the file begins like a token file. Returns false if it cannot be read.
+// Returns true if the file begins like a token file. Returns false if the file cannot be read.
 bool is_token_file(const std::filesystem::path&);
 
-// What TokenFile::verify checked. Files of other programs may have no hash.
+// What TokenFile::verify() was able to check. Files written by other programs may have no hash.
 enum class Verified : std::uint8_t { hash_and_ids, ids_only };
 
 // A token file that is open for reading. All functions may be called from several threads at once.
 // Opening reads only the header. Copies share the file descriptor. The file is not mapped into
-// memory, so that an I/O error or a truncated file causes an Error that names the file, and not a
-// signal.
+// memory, so I/O errors and truncated files cause an Error that names the file instead of a signal.
 class TokenFile {
  public:
   explicit TokenFile(const std::filesystem::path&);
@@ -77,14 +76,14 @@ class TokenFile {
   // Copies tokens [begin, begin + ids.size()). Throws Error, naming file, position and id, if an id
   // exceeds the header's `largest`.
   void read(std::int64_t begin, std::span<std::int32_t> ids) const;
-  // Returns, for each of tokens [begin, begin + n), whether it counts in the loss when it is
-  // predicted. Without a mask, all tokens count.
+  // Returns, for each of the tokens [begin, begin + n), whether its prediction counts in the loss.
+  // Without a mask, all tokens count.
   std::vector<bool> targets(std::int64_t begin, std::int64_t n) const;
   // Returns the tokenizer and chat template.
   TokenizerSpec tokenizer() const;
 
-  // Reads the whole file. Throws Error if the hash or the largest id differs from the header's, or
-  // if an id exceeds the largest.
+  // Reads the whole file. Throws Error if the hash or the largest id differs from the header, or if
+  // an id exceeds the header's largest id.
   Verified verify() const;
   // Returns the hash of bytes [begin, end) of the file.
   Hash128 hash_of(std::int64_t begin, std::int64_t end) const;

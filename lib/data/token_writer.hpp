@@ -1,5 +1,5 @@
 #pragma once
-// Writes a token file of any length as a stream. The file appears under its name only after
+// Writes a token file of any length sequentially. The file appears under its name only after
 // `finish` has written the header and all data is on the disk (lib/base/draft.hpp).
 #include <cstdint>
 #include <filesystem>
@@ -19,19 +19,20 @@ namespace trireme {
 
 enum class TargetMask : std::uint8_t { absent, present };
 
-// Whether documents are independent, or alternate between the chosen and rejected answers of pairs.
+// Whether documents are independent, or alternate between the chosen and the rejected answers of
+// pairs.
 enum class Documents : std::uint8_t { single, pairs };
 
-// Tokens in the width of the file, ready to be appended to it.
+// Tokens in the width of the file, ready to be appended to the file.
 struct PackedTokens {
   std::vector<std::byte> tokens;  // little-endian u16 or u32
-  // 1 or 0 per token. Empty if the file has no mask.
+  // Mask with 1 or 0 per token. Empty if the file has no mask.
   std::vector<std::uint8_t> targets;
   std::int64_t count = 0;
   std::int64_t largest = 0;
 
-  // Appends ids, narrowed to `token_bytes`. Throws Error if an id does not fit. The caller adds the
-  // place to the error.
+  // Appends ids, converted to `token_bytes` bytes each. Throws Error if an id does not fit. The
+  // caller adds the location to the error.
   void append(std::span<const std::int32_t> ids, int token_bytes);
 };
 
@@ -39,25 +40,26 @@ struct PackedTokens {
 class TokenWriter {
  public:
   // Creates a temporary file. Throws Error if it cannot be created, or if `path` already exists.
-  // With `ExistingFile::replaced`, an existing token file is allowed, but no other file.
+  // With `ExistingFile::replaced`, `path` may be an existing token file, but no other file.
   TokenWriter(const std::filesystem::path&, ExistingFile, int token_bytes, TargetMask);
 
   int token_bytes() const { return header_.token_bytes; }
   std::int64_t count() const { return header_.count; }
   std::int64_t largest() const { return header_.largest; }
 
-  // Appends tokens to the file. Throws Error if the disk is full or fails.
+  // Appends tokens to the file. Throws Error if a write fails, for example because the disk is
+  // full.
   void append(const PackedTokens&);
 
   // Writes the header and publishes the file under its name. `vocab` must exceed every appended id
-  // and the separator. Throws Error if the disk fails, or if another file has meanwhile appeared
-  // under the name and must not be replaced. If `finish` is never called, the destructor removes
-  // everything.
+  // and the separator. Throws Error if a write fails, or if another file with this name has
+  // appeared meanwhile and must not be replaced. If finish() is never called, the destructor
+  // removes all files.
   void finish(std::int64_t vocab, std::optional<std::int32_t> separator, std::int64_t documents,
               const TokenizerSpec&, Documents = Documents::single);
 
  private:
-  // A temporary file, written from front to back.
+  // A temporary file that is written sequentially.
   struct Part {
     Draft draft;
     PosixFile file;
@@ -74,7 +76,7 @@ class TokenWriter {
   std::filesystem::path path_;
   ExistingFile existing_;
   std::unique_ptr<Part> part_;
-  // The mask is written to a file of its own, because it follows all the tokens.
+  // File for the mask. It is separate because the mask follows all tokens in the final file.
   std::unique_ptr<Part> mask_part_;
   TokenFileHeader header_;
   Hasher hasher_;

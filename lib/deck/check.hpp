@@ -1,5 +1,5 @@
 #pragma once
-// Checks a deck against rules that involve several keys. The checks read nothing but the deck.
+// Checks a deck against rules that involve several keys. The checks depend only on the deck.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// A violated rule. `keys` lists all keys that the rule reads, first the one that the user should
-// change.
+// A violated rule. `keys` lists all keys that the rule reads, beginning with the key that the user
+// should change.
 struct DeckProblem {
   std::vector<std::string> keys;
   std::string message;

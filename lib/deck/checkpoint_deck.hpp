@@ -6,11 +6,11 @@
 
 namespace trireme {
 
-// Returns the deck of a checkpoint, with model.vocab set. The model's shape is always in the deck
-// itself. Throws Error if the deck cannot be read or refers to a checkpoint for the shape, which
-// might be this very checkpoint.
+// Returns the deck of a checkpoint, with model.vocab set. The deck itself contains the model's
+// shape. Throws Error if the deck cannot be read, or if it refers to a checkpoint for the shape,
+// which might be this very checkpoint.
 Deck deck_of(const CheckpointReader&);
-// Returns the checkpoint's completed model.
+// Returns the completed model config of a checkpoint.
 ModelConfig model_of(const CheckpointReader&);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// A deck: everything that defines a run. It is read and checked once and then remains constant. It
-// can be converted from text and back to text.
+// A deck: everything that defines a run. A deck is read and checked once and then remains constant.
+// It can be converted to text and parsed again.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -18,8 +18,8 @@
 
 namespace trireme {
 
-// The [zero] section. `copy_each_node` stands for zero.shard = "node", which becomes a number as
-// soon as the number of ranks per node is known.
+// The [zero] section. `copy_each_node` represents zero.shard = "node", which is replaced by a
+// number once the number of ranks per node is known.
 struct ZeroSection : ZeroConfig {
   bool copy_each_node = false;
   bool operator==(const ZeroSection&) const = default;
@@ -41,16 +41,16 @@ struct Deck {
   CheckpointConfig checkpoint;
   RunConfig run;
   std::string name;  // file name of the deck without its suffix
-  // The model of distill.teacher, which runs next to `model`. read_teacher sets it
+  // Model of distill.teacher, which runs in addition to `model`. read_teacher() sets it
   // (lib/deck/teacher.hpp).
   std::optional<ModelConfig> teacher;
 
   bool operator==(const Deck&) const = default;
 };
 
-// Reads a deck, applies overrides ("section.key=value", in order) and checks everything that needs
-// neither the token files nor the number of ranks. Relative paths become absolute, and `model` is
-// completed. train.microbatch is decided unless it depends on parallel.data = 0 (see
+// Reads a deck, applies overrides ("section.key=value", in order) and checks all rules that depend
+// neither on the token files nor on the number of ranks. Relative paths become absolute, and
+// `model` is completed. train.microbatch is set unless it depends on parallel.data = 0 (see
 // lib/deck/resolve.hpp). Throws one Error that lists all problems, each with file:line:column or
 // with its override.
 Deck load_deck(const std::filesystem::path&, std::span<const std::string> overrides = {});
@@ -61,23 +61,22 @@ Deck parse_deck(std::string_view text, std::string source_name,
 // never writes.
 Deck parse_dumped_deck(std::string_view text, std::string source_name);
 
-// Returns the number of tokens whose gradients are summed as one leaf with run.exactness =
-// "invariant". Returns 0 with other settings.
+// Returns the number of tokens whose gradients are summed as one term with run.exactness =
+// "invariant". Returns 0 with other values of run.exactness.
 std::int64_t exact_chunk(const Deck&);
 
-// Returns the deck as text, with every key and its meaning. parse_deck of the text returns an equal
-// Deck.
+// Converts the deck to text with every key and its meaning. Parsing the text returns an equal Deck.
 std::string dump_deck(const Deck&);
 
-// Returns "section.key: old -> new" for every key that differs.
+// Returns "section.key: old -> new" for every key whose values differ.
 std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
 
 // Returns "section.key: old -> new" for the keys of [model] that make the two models compute
-// different results (see canonical).
+// different results (see canonical()).
 std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after);
 
-// Returns a deck to start from. It contains the required keys with example values and all other
-// keys, commented out, with their defaults.
+// Returns a deck for users to start from. It contains the required keys with example values. All
+// other keys are commented out and have their defaults.
 std::string deck_template();
 // Returns the meaning of "section.key", "key" or "section" as text for a terminal. Throws Error,
 // naming the nearest name, if there is no such key.

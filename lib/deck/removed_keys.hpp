@@ -1,7 +1,7 @@
 #pragma once
-// Keys that earlier versions had. Checkpoints and run directories contain decks with every key, so
-// removed keys are ignored in a deck, with a warning if they had been set. As an override, a
-// removed key is an error.
+// Keys that existed in earlier versions. Checkpoints and run directories contain decks with every
+// key. A removed key in a deck is therefore ignored, with a warning if it was set. A removed key in
+// an override is an error.
 #include <cstdint>
 #include <string_view>
 #include <variant>
@@ -11,13 +11,13 @@ namespace trireme {
 // A removed key.
 struct RemovedKey {
   std::string_view path;  // "section.key"
-  // The default value, as it is in decks that earlier versions wrote.
+  // The default value that decks of earlier versions contain.
   std::variant<bool, std::int64_t> unset;
-  // The rest of a sentence that begins with the path.
+  // Rest of a sentence that begins with the key's path.
   std::string_view says;
 };
 
-// Returns nullptr if the key was never removed.
+// Returns the removed key with this path, or nullptr if there is none.
 const RemovedKey* find_removed(std::string_view path);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Resolves a deck: ranks, nodes and token files determine what the deck leaves open. Converts a
-// resolved deck to the input of a plan.
+// Resolves a deck: values that the deck leaves open are determined from the ranks, the nodes and
+// the token files. Also converts a resolved deck to the input of a plan.
 #include <cstdint>
 
 #include "lib/deck/deck.hpp"
@@ -9,33 +9,33 @@
 
 namespace trireme {
 
-// The circumstances that resolve a deck.
+// Ranks, nodes and token files for which a deck is resolved.
 struct DeckContext {
   std::int64_t ranks = 1;
   // Number of consecutive ranks on each node. 0 if unknown.
   std::int64_t ranks_of_node = 0;
-  // Vocabulary size that the token files need. 0 if no file is known.
+  // Vocabulary size that the token files require. 0 if no file is known.
   std::int64_t vocab = 0;
 };
 
-// Returns the deck with everything decided: parallel.data and train.microbatch according to the
-// ranks, model.vocab according to the token files, and a number for zero.shard = "node". Throws
-// Error, naming valid values, if the deck does not fit the ranks.
+// Returns the deck with all values set: parallel.data and train.microbatch according to the ranks,
+// model.vocab according to the token files, and a number for zero.shard = "node". Throws Error,
+// naming valid values, if the deck does not fit the ranks.
 Deck resolve(Deck, const DeckContext&);
 
-// Returns the input of a trainer and of a plan for a resolved deck. `compute` is the compute type
-// that the machine supports.
+// Returns the input of a trainer or a plan for a resolved deck. `compute` is the compute type that
+// the machine supports.
 PlanInput plan_input_of(const Deck&, DType compute, TransportKind);
-// Returns the grid of a deck. `data` is 0 if the deck leaves it open.
+// Returns the grid of a deck. `data` is 0 if the deck does not set it.
 Grid grid_of(const Deck&);
 
-// Returns the deck resolved for one rank, whatever its grid was.
+// Returns the deck resolved for one rank, ignoring the deck's grid.
 Deck on_one_rank(Deck, std::int64_t vocab = 0);
 
-// Returns the deck resolved for one rank, but with the keys of [parallel] and [zero] that a search
-// for other grids keeps.
+// Returns the deck resolved for one rank, but with those keys of [parallel] and [zero] that a
+// search for other grids keeps.
 Deck to_search(const Deck&, std::int64_t vocab);
-// Returns which keys the deck sets that a search for other grids must undo by overrides.
+// Returns the settings of the deck that overrides must reset in a search for other grids.
 SetByDeck set_by(const Deck&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// The common base of the files with rules between keys. `check_deck` calls all rules.
+// Common base of the source files with rules between keys. check_deck() calls all rules.
 #include <fmt/format.h>
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace trireme {
 
-// Rules for some sections of a deck. Violated rules are appended to `problems`.
+// Rules for some sections of a deck. Violations are appended to `problems`.
 class DeckRules {
  public:
   DeckRules(const Deck& deck, std::vector<DeckProblem>& problems)
       : deck_(deck), problems_(problems) {}
 
  protected:
-  // Appends a problem unless `holds` is true. The further arguments format its message.
+  // Appends a problem if `holds` is false. The remaining arguments format the problem's message.
   template <class... A>
   void rule(bool holds, std::vector<std::string> keys, fmt::format_string<A...> text, A&&... args) {
     if (!holds) problems_.push_back({std::move(keys), fmt::format(text, std::forward<A>(args)...)});
@@ -30,7 +30,7 @@ class DeckRules {
 
 // Checks [model], [adapter], and train.balance, which applies to mixture-of-experts models.
 void model_rules(const Deck&, std::vector<DeckProblem>&);
-// Checks train.objective and [distill]: what each objective requires, and what it excludes.
+// Checks train.objective and [distill]: the keys that each objective requires or excludes.
 void objective_rules(const Deck&, std::vector<DeckProblem>&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Limits that many keys share, and one function per section that returns its keys.
+// Limits that many keys share, and functions that return the keys of each section.
 
 #include "lib/base/limits.hpp"
 #include "lib/deck/deck.hpp"
@@ -10,7 +10,7 @@ namespace trireme {
 // Largest value of ids and extents.
 inline constexpr double int32_most = 2147483647;
 inline constexpr double step_most = double{most_counted};
-// Largest number of channels or samples. Products then remain below 2^63.
+// Maximum number of channels or samples. It keeps products of sizes below 2^63.
 inline constexpr double row_most = 1 << 24;
 
 KeySection model_section();

@@ -1,6 +1,6 @@
 #pragma once
 // Reads adapter_config.json of the Python library peft: the settings of LoRA adapters, and the
-// modules that have one.
+// modules that have adapters.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,8 +13,9 @@
 
 namespace trireme {
 
-// A set of module names as peft matches them: either one pattern that matches whole names, or a
-// list of names. A name in the list also matches modules that end with a dot and this name.
+// A set of module names, with peft's rules for matching. The set is either one pattern that matches
+// whole names, or a list of names. A name in the list also matches modules that end with a dot and
+// this name.
 class ModuleNames {
  public:
   // Reads the JSON value of `key`. Throws Error, naming `key`, if the value is neither a text nor a
@@ -29,13 +30,13 @@ class ModuleNames {
   std::optional<Regex> pattern_;
 };
 
-// The modules that have an adapter: `target_modules`, as restricted by other settings of the file.
+// The modules that have an adapter: `target_modules`, restricted by other settings of the file.
 class AdapterTargets {
  public:
-  // Throws Error, naming the key, if a setting is missing or invalid.
+  // Reads the settings. Throws Error, naming the key, if a setting is missing or invalid.
   explicit AdapterTargets(const Json& adapter_config);
   // Returns true if peft adds an adapter to this module, for example
-  // "model.layers.0.self_attn.q_proj". The module is a linear map or embedding of the model.
+  // "model.layers.0.self_attn.q_proj". `module` must be a linear map or embedding of the model.
   bool name(const std::string& module) const;
   // Returns the settings as text, for messages.
   const std::string& text() const { return text_; }
@@ -46,13 +47,13 @@ class AdapterTargets {
   std::string text_;
   bool all_linear_ = false;
   std::optional<ModuleNames> named_, excluded_;
-  // Empty if all layers have adapters.
+  // Indices of the layers with adapters. Empty if all layers have adapters.
   std::vector<std::int64_t> layers_;
   std::vector<Regex> layer_patterns_;
 };
 
-// Converts an adapter_config.json, except for the modules: `patterns` is empty. Throws Error,
-// naming the key, if a setting is unknown or not supported.
+// Converts an adapter_config.json, except for its modules: `patterns` is empty in the result.
+// Throws Error, naming the key, if a setting is unknown or not supported.
 AdapterConfig adapter_config_of(const Json&);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the members of a config.json. Each member is either used by the import, known to have no
-// effect on the model's results, or rejected by name.
+// Reads the members of a config.json. Each member is used by the import, is known to have no effect
+// on the model's results, or is rejected by name.
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// The fields of a JSON object. A field that is null counts as absent. The object remembers which
-// fields were read, for refuse_rest.
+// The fields of a JSON object. A null field counts as absent. The object records which fields were
+// read, for refuse_rest().
 class ConfigFields {
  public:
   // `within` is the name of the object in messages, for example "rope_scaling". The JSON must
@@ -20,30 +20,31 @@ class ConfigFields {
   explicit ConfigFields(const Json& json, std::string within = "");
 
   const Json& json() const { return json_; }
-  // Returns true if the object has the field, even if it is null.
+  // Returns true if the object contains the field. The field may be null.
   bool names(const char* key) const { return json_.contains(key); }
-  // Returns the field's value, or nullptr if it is absent or null. Marks the field as read.
+  // Returns the field's value, or nullptr if the field is absent or null. Marks the field as read.
   const Json* find(const char* key) const;
-  // Marks a field as read that has no effect in combination with other fields.
+  // Marks a field as read because other fields make it ineffective.
   void unused(const char* key) const { used_.insert(key); }
 
-  // Returns the value of a field, like the functions below. Throws Error if the value has the wrong
-  // type, or if the field is absent and no default `otherwise` is given. Integers must be at least
-  // 1.
+  // Returns the value of a field. Throws Error if the value has the wrong type, or if the field is
+  // absent and no default `otherwise` is given. Integers must be at least 1. The functions below
+  // follow the same rules.
   std::int64_t integer(const char* key) const;
   std::int64_t integer(const char* key, std::int64_t otherwise) const;
   double real(const char* key) const;
   double real(const char* key, double otherwise) const;
-  // Requires a value above 0, unless the field is absent. In the deck, 0 would mean that the value
-  // follows from other keys.
+  // Returns a value that must be greater than 0, or the default if the field is absent. In a deck,
+  // 0 would mean that the value follows from other keys.
   double positive(const char* key, double otherwise) const;
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key, const char* otherwise) const;
 
-  // Throws Error, naming the field and its value, if `wrong` is true. `why` is the reason.
+  // Throws Error if `wrong` is true. The message contains the field, its value and the reason
+  // `why`.
   void refuse_if(bool wrong, const char* key, std::string_view why) const;
-  // Throws Error, naming all fields that were not read, unless they are known to have no effect on
-  // the results of a model of this type.
+  // Throws Error, naming all fields that were not read. Ignores fields that are known to have no
+  // effect on the results of a model of this type.
   void refuse_rest(std::string_view model_type) const;
 
  private:
@@ -54,8 +55,8 @@ class ConfigFields {
   mutable std::set<std::string, std::less<>> used_;
 };
 
-// Limits a number of layers read from a file to 10000, to bound the size of lists with an element
-// per layer. A deck rejects larger numbers anyway.
+// Limits the number of layers in a file to 10000. The limit bounds the size of lists with one
+// element per layer. A deck rejects larger numbers anyway.
 constexpr std::int64_t countable(std::int64_t layers) {
   return std::min<std::int64_t>(layers, 10000);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Converts tensor elements between the types of model files and the f32 or f64 of a checkpoint.
+// Converts tensor elements between the types in model files and the f32 or f64 in a checkpoint.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// The element type of a tensor in a model file.
+// Element type of a tensor in a model file.
 enum class ElementType : std::uint8_t { f64, f32, f16, bf16 };
 template <>
 inline constexpr auto value_names<ElementType> = named<ElementType>("f64", "f32", "f16", "bf16");
@@ -19,17 +19,18 @@ inline constexpr auto value_names<ElementType> = named<ElementType>("f64", "f32"
 std::size_t bytes_of(ElementType);
 std::string_view safetensors_name(ElementType);  // for example "BF16"
 std::string_view torch_name(ElementType);        // for example "bfloat16"
-// Returns the type with this name in safetensors. Returns nullopt for types that weights cannot
-// have (integers and 8-bit floats).
+// Returns the type with this safetensors name. Returns nullopt for types that are not supported for
+// weights (integers and 8-bit floats).
 std::optional<ElementType> element_type(std::string_view safetensors_name);
 
 ElementType element_type(DType);
 
-// Converts little-endian elements. `to` has as many elements as `from`. The conversion is exact,
-// except from f64 to f32.
+// Converts little-endian elements. `from` and `to` must have the same number of elements. The
+// conversion is exact, except from f64 to f32.
 void read_elements(ElementType, std::span<const std::byte> from, DType, std::span<std::byte> to);
-// Converts little-endian elements, rounding to nearest with ties to even. Throws Error, naming the
-// tensor `name`, if a result is not finite, and for f16, which is not written.
+// Converts elements to little-endian form, rounding to nearest with ties to even. Throws Error,
+// naming the tensor `name`, if a result is not finite. Also throws Error for f16, which is not
+// supported for output.
 void write_elements(DType, std::span<const std::byte> from, ElementType, std::span<std::byte> to,
                     std::string_view name);
 

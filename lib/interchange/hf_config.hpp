@@ -1,6 +1,6 @@
 #pragma once
 // Converts between config.json of Hugging Face's transformers, as versions 4 and 5 write it, and
-// the [model] section of a deck.
+// the deck section [model].
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,27 +14,27 @@
 
 namespace trireme {
 
-// The ids that begin and end a text. They are absent if the model has none.
+// Ids that begin and end a text. An id is absent if the model has none.
 struct TextIds {
   std::optional<std::int32_t> begin;
   std::vector<std::int32_t> ends;
   std::optional<std::int32_t> pad{};
 };
 
-// Returns the completed model of a config.json, including its vocabulary size. Supported models are
-// GPT-2, Llama, Mistral, Phi-3, OLMo 2, Gemma 2, Gemma 3 (text), Qwen2, Qwen3, Mixtral, OLMoE and
-// the mixture-of-experts models of Qwen2 and Qwen3. Dropout is ignored. `context` replaces the
-// file's context length, which may be too large for the deck. Throws Error, naming `where` and the
-// setting, if [model] cannot represent it.
+// Returns the completed ModelConfig for a config.json, including the vocabulary size. Supported
+// models are GPT-2, Llama, Mistral, Phi-3, OLMo 2, Gemma 2, Gemma 3 (text), Qwen2, Qwen3, Mixtral,
+// OLMoE and the mixture-of-experts models of Qwen2 and Qwen3. Dropout is ignored. `context`
+// replaces the file's context length, which may be too large for the deck. Throws Error, naming
+// `where` and the setting, if [model] cannot represent a setting.
 ModelConfig model_of_config(const Json&, std::string_view where,
                             std::optional<std::int64_t> context = {});
 
 // Returns whether the folder's query, key, value, gate and up projections are separate tensors or
-// packed.
+// packed tensors.
 ProductTensors products_of_config(const Json&);
 
 // Returns the architecture of transformers that computes this model, for example
-// "LlamaForCausalLM". Throws Error, naming the deck's key, if there is none.
+// "LlamaForCausalLM". Throws Error, naming a deck key, if no architecture does.
 std::string architecture_of(const ModelConfig&);
 // Returns a config.json in the form of transformers version 4, which version 5 also reads. The
 // model must be completed, have a vocabulary size and correspond to an architecture.

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the weights in a folder of a Hugging Face model: finds which file contains which tensor,
-// and converts elements to Trireme's parameters.
+// Reads the weights in the folder of a Hugging Face model: finds the file of each tensor and
+// converts elements to Trireme's parameters.
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -25,40 +25,41 @@ class HfFolder {
   const std::filesystem::path& path() const { return path_; }
   std::size_t files() const { return files_.size(); }
 
-  // The file that contains a tensor, and the tensor's description.
+  // Location of a tensor: its file and its description.
   struct Place {
     const SafetensorsFile* file = nullptr;
     const SafeTensor* tensor = nullptr;
   };
-  // Returns the place of each tensor, by name.
+  // Returns the location of each tensor, by name.
   const std::map<std::string, Place>& places() const { return places_; }
 
  private:
   std::filesystem::path path_;
   std::vector<SafetensorsFile> files_;
-  // By name of the tensor.
+  // Locations by tensor name.
   std::map<std::string, Place> places_;
 };
 
-// A model's parameters, read from the files of an HfFolder, which must outlive this object.
+// A model's parameters, read from the files of an HfFolder. The HfFolder must outlive this object.
 class HfWeights {
  public:
   // Throws Error, listing the tensors, if tensors are missing or unknown, or have the wrong shape
   // or a type that weights cannot have. Known buffers are skipped. If the model has tied
-  // embeddings, a separate head tensor is skipped too, and must equal the embedding.
+  // embeddings, a separate head tensor must equal the embedding and is also skipped.
   HfWeights(const HfFolder&, const ModelSpec&, ProductTensors = ProductTensors::apart);
 
-  // Returns f64 if any tensor is f64, otherwise f32. Either represents all elements exactly.
+  // Returns f64 if any tensor is f64, otherwise f32. The returned type represents all elements
+  // exactly.
   DType master() const;
   // Returns the element types of the tensors.
   std::set<ElementType> types() const;
-  // Returns the number of the folder's tensors that are used.
+  // Returns the number of tensors in the folder that are used.
   std::size_t tensors() const { return names_; }
   // Returns the number of tensors that are not used, such as known buffers.
   std::size_t skipped() const { return skipped_; }
   // Reads elements of a parameter from index `first` on, converted to the given type. A transposed
-  // parameter is kept in memory until another transposed one is read. Throws Error if an element is
-  // not finite.
+  // parameter stays in memory until another transposed parameter is read. Throws Error if an
+  // element is not finite.
   void read(const std::string& param, std::int64_t first, DType, std::span<std::byte> to);
 
  private:
@@ -77,7 +78,7 @@ class HfWeights {
 
   const HfFolder& folder_;
   std::vector<Source> tensors_;
-  // Indices in tensors_, in ascending order of `begin`.
+  // For each parameter, indices in tensors_, in ascending order of `begin`.
   std::map<std::string, std::vector<std::size_t>> of_param_;
   std::size_t names_ = 0, skipped_ = 0;
   std::vector<std::byte> stored_;  // elements as stored in the file

@@ -1,6 +1,6 @@
 #pragma once
-// Attention windows in config.json: which layers of a file have a window, and what an export
-// writes.
+// Attention windows in config.json: which layers of a model have a window, and the settings that an
+// export writes.
 #include <cstdint>
 #include <string>
 
@@ -10,34 +10,36 @@
 
 namespace trireme {
 
-// Which layers of a model family have an attention window.
+// Rule that determines which layers of a model family have an attention window.
 enum class Windows : std::uint8_t {
-  // No layer.
+  // No layer has a window.
   none,
-  // Every layer.
+  // Every layer has a window.
   all,
-  // Every layer, if use_sliding_window is true.
+  // Every layer has a window if use_sliding_window is true.
   if_used,
-  // If use_sliding_window is true, the layers given by layer_types, otherwise those from
-  // max_window_layers on.
+  // If use_sliding_window is true, layer_types lists the layers. Without layer_types, they are the
+  // layers from max_window_layers on.
   by_layer,
-  // If use_sliding_window is true, layers that versions 4 and 5 of transformers choose differently.
+  // Rule for families whose layers with a window differ between versions 4 and 5 of transformers.
+  // Applies if use_sliding_window is true.
   by_version,
-  // Without layer_types, all layers except every second.
+  // layer_types lists the layers. Without layer_types, they are all layers except every second one.
   but_second,
-  // Without layer_types, all layers except every n-th, where n is sliding_window_pattern or 6.
+  // layer_types lists the layers. Without layer_types, they are all layers except every n-th one,
+  // where n is sliding_window_pattern or 6.
   but_sixth
 };
 
-// Reads the window into `c`, which must already have its number of layers. `otherwise` is the
-// family's window size if the file has none. 0 means no window.
+// Reads the window into `c`, whose number of layers must already be set. If the file has no window
+// size, `otherwise` is used. 0 means no window.
 void read_window(const ConfigFields&, Windows, std::int64_t otherwise, ModelConfig& c);
 
-// Adds the window to a config.json. The model's windows must be in the form of with_plain_windows,
+// Adds the window to a config.json. The model's windows must be normalized (with_plain_windows),
 // and the architecture must support them.
 void add_window(Json&, const ModelConfig&, const std::string& architecture);
 
-// Returns the model with window and window_layers normalized as by canonical().
+// Returns the model with normalized window and window_layers, as canonical() normalizes them.
 ModelConfig with_plain_windows(ModelConfig);
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 #pragma once
-// Imports Hugging Face models and adapters as checkpoints, which model.init_from accepts on any
-// grid. Data is streamed. Memory holds one chunk besides the writer's, and a whole tensor only if
-// it is transposed.
+// Imports Hugging Face models and adapters as checkpoints. Runs on any grid can use the checkpoints
+// as model.init_from. Data is processed in chunks. Memory holds one chunk in addition to those of
+// the writer, or a whole tensor if it must be transposed.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,9 +17,10 @@ namespace trireme {
 
 // Options of an import.
 struct ImportOptions {
-  // Type of the imported weights, f32 or f64. If absent, f64 if any tensor is f64, otherwise f32.
+  // Type of the imported weights: f32 or f64. If absent, the type is f64 if any tensor is f64,
+  // otherwise f32.
   std::optional<DType> master;
-  // Context length in tokens. If absent, the model's own.
+  // Context length in tokens. If absent, the model's own context length is used.
   std::optional<std::int64_t> context;
 };
 
@@ -31,24 +32,24 @@ struct ImportSummary {
   DType master{};
   // Element types of the folder's tensors.
   std::set<ElementType> types;
-  // `skipped` is the number of known buffers and other tensors that are not used.
+  // Numbers of tensors and files that were read. `skipped` is the number of known buffers and other
+  // tensors that are not used.
   std::size_t tensors = 0, files = 0, skipped = 0;
 };
 
-// Imports a model into a new checkpoint; `checkpoint` must not exist. Throws Error, naming the
+// Imports a model into a new checkpoint. `checkpoint` must not exist. Throws Error, naming the
 // cause, if a setting cannot be represented, if tensors are missing, unknown or of the wrong shape,
-// or if a file is damaged. The checkpoint then does not exist.
+// or if a file is damaged. After an error, the checkpoint does not exist.
 ImportSummary import_folder(const std::filesystem::path& folder,
                             const std::filesystem::path& checkpoint, const ImportOptions&);
 
-// Returns true if the folder contains adapters of peft.
+// Returns true if the folder contains peft adapters.
 bool is_adapter_folder(const std::filesystem::path&);
-// Imports adapters as a checkpoint of LoRA adapters for `base`, whose shapes, type, deck and
-// tokenizer it adopts. Throws Error, naming the cause, in these cases:
-// - adapter_config.json contains a setting that is unknown or not supported.
-// - A module is only in adapter_config.json or only among the tensors.
-// - Tensors are missing, unknown or of the wrong shape.
-// - Weights are not finite, or so large that their product is not finite.
+// Imports adapters as a checkpoint of LoRA adapters for `base`. The checkpoint takes its shapes,
+// type, deck and tokenizer from `base`. Throws Error, naming the cause, in these cases: -
+// adapter_config.json contains a setting that is unknown or not supported. - A module is only in
+// adapter_config.json or only among the tensors. - Tensors are missing, unknown or of the wrong
+// shape. - Weights are not finite, or so large that their product is not finite.
 ImportSummary import_adapters(const std::filesystem::path& folder,
                               const std::filesystem::path& checkpoint,
                               const CheckpointReader& base);

@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// The description of a tensor in a file.
+// Description of a tensor in a file.
 struct SafeTensor {
   std::string name;
   std::string type;  // for example "F32" or "BF16"
@@ -26,20 +26,20 @@ struct SafeTensor {
   bool operator==(const SafeTensor&) const = default;
 };
 
-// Returns type and shape as text, for example "F32 [4, 64]".
+// Describes type and shape as text, for example "F32 [4, 64]".
 std::string described(const SafeTensor&);
 
-// Parses the header `text`, which is followed by `data` bytes from byte `data_begin` of the file
-// on. Returns the tensors in order of their position. Throws Error, naming `where`, unless names
-// are unique, types are known, shapes match sizes, and the tensors cover the data without overlap
-// or gap.
+// Parses a header. `text` is the header's JSON text. The data follow it: `data` bytes from byte
+// `data_begin` of the file on. Returns the tensors in the order of their data. Throws Error, naming
+// `where`, unless names are unique, types are known, shapes match sizes, and the tensors cover the
+// data without overlaps or gaps.
 std::vector<SafeTensor> parse_header(std::string_view text, std::int64_t data_begin,
                                      std::int64_t data, std::string_view where);
 
 // A safetensors file that is open for reading.
 class SafetensorsFile {
  public:
-  // Reads and checks the header. Throws Error, saying what is wrong, if the header is invalid.
+  // Reads and checks the header. Throws Error, with the reason, if the header is invalid.
   explicit SafetensorsFile(const std::filesystem::path&);
 
   const std::filesystem::path& path() const { return file_.path(); }
@@ -52,15 +52,15 @@ class SafetensorsFile {
   std::vector<SafeTensor> tensors_;
 };
 
-// Writes a safetensors file from front to back.
+// Writes a safetensors file sequentially.
 class SafetensorsWriter {
  public:
   // Creates the file, which must not exist, and writes the header. The tensors are stored in the
   // given order. Their `begin` and `bytes` are ignored.
   SafetensorsWriter(const std::filesystem::path&, std::vector<SafeTensor>);
-  // Appends the next bytes of the elements of all tensors.
+  // Appends bytes to the file's data, which are the elements of all tensors in order.
   void append(std::span<const std::byte>);
-  // Syncs the file to disk. Throws Error if elements are missing.
+  // Syncs the file to disk. Throws Error if fewer elements were appended than the header describes.
   void finish();
 
   // Returns an upper bound for the bytes that a tensor adds to the header.

@@ -1,5 +1,5 @@
 #pragma once
-// The weights of a checkpoint as an export reads them, with adapters merged.
+// The weights of a checkpoint in the form in which an export reads them, with adapters merged.
 #include <map>
 #include <string>
 #include <vector>
@@ -13,20 +13,21 @@ namespace trireme {
 class StoredModel {
  public:
   // If the checkpoint contains LoRA adapters, `base` must be the checkpoint of their base model.
-  // The adapters are merged into its weights: w + s b a is added in f64 and rounded once to the
-  // wider of the two types. The readers must outlive this object. Throws Error, naming the first
-  // differences, unless the checkpoint has exactly the model's parameters.
+  // The adapters are merged into the base model's weights: w + s b a is computed in f64 and rounded
+  // once to the wider of the two checkpoints' types. The readers must outlive this object. Throws
+  // Error, naming the first differences, unless the checkpoint has exactly the model's parameters.
   StoredModel(CheckpointReader&, const ModelConfig&, CheckpointReader* base = nullptr);
 
   // Returns the model without adapters.
   const ModelSpec& spec() const { return spec_; }
-  // Returns the state of the newer checkpoint, which contains the adapters if there are any.
+  // Returns the state of the checkpoint that was given first, which contains the adapters if there
+  // are any.
   const CheckpointMeta& meta() const { return meta_; }
   // Returns the path of the checkpoint, for messages.
   std::string where() const { return where_; }
   // Returns the type of all parameters: f32 or f64.
   DType dtype() const { return dtype_; }
-  // Reads elements like CheckpointReader::read.
+  // Reads elements, with the arguments of CheckpointReader::read().
   void read(const std::string& param, std::int64_t begin, std::int64_t count,
             const CheckpointReader::Sink&);
 
@@ -43,7 +44,7 @@ class StoredModel {
   const CheckpointMeta& meta_;
   std::string where_;
   ModelSpec spec_;
-  // `stored_` is the type in weights_, and `dtype_` the type of what read() returns.
+  // `stored_` is the element type of weights_. `dtype_` is the element type that read() returns.
   DType stored_, dtype_;
   double scale_ = 0;
   std::map<std::string, Merged> merged_;  // by name of the weight

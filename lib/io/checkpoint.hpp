@@ -17,7 +17,7 @@ namespace trireme {
 // rank stores.
 struct ParamSlice {
   std::string name;  // name of the parameter
-  // HDF5 group: weights_array or the name of an array of optimizer state.
+  // HDF5 group that contains the array: weights_array or the name of an array of optimizer state.
   std::string array;
   // Shape of the whole parameter.
   Shape shape;
@@ -26,8 +26,9 @@ struct ParamSlice {
   bool operator==(const ParamSlice&) const = default;
 };
 
-// Further state of a run, stored in checkpoints as a JSON object of texts called "extra". Members
-// that are empty or 0 are omitted. Unknown names in the object are ignored and not written again.
+// Further state of a run, stored in checkpoints as a JSON object called "extra" whose values are
+// strings. Members that are empty or 0 are omitted. Unknown names in the object are ignored and not
+// written again.
 struct RunExtra {
   // Newest rows of evaluation.csv and history.csv.
   std::string evaluation, history;
@@ -35,24 +36,26 @@ struct RunExtra {
   std::int64_t history_begins = 0;
   // Kind of machine (kernels/open), as in outcome.json.
   std::string machine;
-  // Method that draws the order of few samples. If empty, Permutation's network drew it
+  // Algorithm that shuffles a small number of samples. Empty means the network of Permutation
   // (lib/data/order.hpp).
   std::string order_of_few;
   // Consecutive skipped steps up to and including this one.
   std::int64_t skipped_in_row = 0;
-  // Hash of the identity of the token files.
+  // Hash of the identities of the token files.
   std::string token_files;
-  // For LoRA adapters: identity_of_weights of the base model.
+  // For LoRA adapters: hash of the base model's weights (CheckpointReader::identity_of_weights).
   std::string base;
-  // For preference training: identity_of_weights of the reference model.
+  // For preference training: hash of the reference model's weights
+  // (CheckpointReader::identity_of_weights).
   std::string reference;
-  // For distillation: identity_of_weights of the teacher.
+  // For distillation: hash of the teacher's weights (CheckpointReader::identity_of_weights).
   std::string teacher;
-  // generation_config.json of an imported model, if its tokenizer does not contain this file.
+  // Text of an imported model's generation_config.json, if the tokenizer does not contain this
+  // file.
   std::string generation;
   bool operator==(const RunExtra&) const = default;
 };
-// Calls f(name, member), where `name` is the name in files, for each member of RunExtra.
+// Calls f(name, member) for each member of RunExtra. `name` is the member's name in files.
 template <class Extra, class F>
 void each_extra(Extra& e, F f) {
   f("evaluation", e.evaluation);
@@ -68,26 +71,26 @@ void each_extra(Extra& e, F f) {
   f("generation", e.generation);
 }
 
-// The state of a run, except for the arrays.
+// State of a run, except for arrays.
 struct CheckpointMeta {
   std::int64_t step = 0;     // number of completed steps
   std::int64_t samples = 0;  // number of samples consumed
   std::int64_t tokens = 0;
   // Numbers of the skipped steps.
   std::vector<std::int64_t> skipped;
-  // Optimizer updates of each parameter since its arrays were initialized.
+  // Number of optimizer updates to each parameter since its arrays were initialized.
   std::map<std::string, std::int64_t> updates;
   std::uint64_t seed = 0;
-  // Effective deck, in TOML.
+  // The effective deck, in TOML.
   std::string deck;
-  // Version of the program.
+  // Version of the program that wrote the checkpoint.
   std::string version;
-  // Identifier of the run. All files of a checkpoint contain the same one.
+  // Identifier of the run. All files of a checkpoint contain the same identifier.
   std::string run;
   int pipe = 1, data = 1, seq = 1, expert = 1;
-  // Empty if there is no tokenizer.
+  // Name of the tokenizer's kind. Empty if there is no tokenizer.
   std::string tokenizer_kind;
-  // TokenizerSpec::bytes.
+  // Serialized tokenizer (TokenizerSpec::bytes).
   std::string tokenizer;
   // Text of the chat template's TOML file. Empty if no template is known.
   std::string chat_template;
@@ -96,8 +99,8 @@ struct CheckpointMeta {
   bool operator==(const CheckpointMeta&) const = default;
 };
 
-// One chunk of a slice. Its elements are stored unchanged from byte `at` of the file, followed by
-// HDF5's checksum.
+// One chunk of a slice. The chunk's elements are stored unchanged from byte `at` of the file on.
+// HDF5's checksum follows.
 struct ChunkRecord {
   std::int64_t at = 0;
   // Hash of the elements, without padding and checksum.
@@ -114,9 +117,9 @@ struct SliceRecord {
   bool operator==(const SliceRecord&) const = default;
 };
 
-// A file of a checkpoint. `hash` is the hash of the file in which each chunk's elements are
-// replaced by the 16 bytes of their own hash (high word first, big-endian). One pass over the file
-// thus computes both hashes. Without chunks, it is the plain hash of the file.
+// A file of a checkpoint. `hash` is the hash of the file after replacing each chunk's elements by
+// the 16 bytes of their own hash (high word first, big-endian). One pass over the file therefore
+// computes both kinds of hash. For a file without chunks, `hash` is the plain hash of the file.
 struct FileRecord {
   std::string name;
   std::int64_t size = 0;
@@ -132,10 +135,10 @@ struct Manifest {
   std::vector<FileRecord> files;
 };
 
-// The description of a checkpoint that each shard contains. From the records of all shards, a lost
-// manifest can be restored.
+// Description of a checkpoint, which each shard contains. A lost manifest can be restored from the
+// records of all shards.
 struct ShardRecord {
-  // Only rank 0's shard contains `extra`.
+  // State of the run. Only the record in rank 0's shard contains `extra`.
   CheckpointMeta meta;
   // Hash of the tokenizer's bytes.
   Hash128 tokenizer;
@@ -152,23 +155,24 @@ enum class Check : std::uint8_t {
   hashes
 };
 
-// Returns true if a parameter may have this name, which must be valid for an HDF5 dataset in a
+// Returns true if a parameter may have this name. The name must be valid for an HDF5 dataset in a
 // group.
 bool is_dataset_name(std::string_view);
 
-// Converts a file record to text and back, to send it to the rank that publishes the checkpoint.
+// Convert a file record to text and back. The text is sent to the rank that publishes the
+// checkpoint.
 std::string to_text(const FileRecord&);
 FileRecord parse_file_record(std::string_view text);
 
 std::string to_text(const Manifest&);
-// Parses a manifest. `where` names the text in messages. Throws Error if the text is incomplete or
-// inconsistent. In the result, the slices cover every parameter exactly once, and the tokenizer's
-// bytes are empty because they are in a file of their own.
+// Parses a manifest. `where` is the name of the text in error messages. Throws Error if the text is
+// incomplete or inconsistent. In the result, the slices cover every parameter exactly once. The
+// tokenizer's bytes are empty, because they are in a separate file.
 Manifest parse_manifest(std::string_view text, std::string_view where);
 
 std::string to_text(const ShardRecord&);
-// Parses the record in a shard. `where` names the text in messages. `size` is the size of the shard
-// file.
+// Parses the record in a shard. `where` is the name of the text in error messages. `size` is the
+// size of the shard file in bytes.
 ShardRecord parse_shard_record(std::string_view text, std::string_view where, std::int64_t size);
 
 inline constexpr std::string_view manifest_name = "manifest.json", master_name = "master.h5",

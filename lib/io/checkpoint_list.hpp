@@ -19,58 +19,60 @@ struct CheckpointInfo {
   std::int64_t step = 0;
 };
 
-// Returns all checkpoints, oldest first, including damaged ones. A checkpoint that an interrupted
-// replacement left under its hidden name is included. Returns an empty list if the directory does
-// not exist.
+// Returns all checkpoints, oldest first, including damaged ones. The list includes checkpoints that
+// still have a hidden name because their replacement was interrupted. Returns an empty list if the
+// directory does not exist.
 std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& checkpoints);
 
-// Returns true if a run gives this name to an entry of its checkpoints directory: "step-00000009",
-// a checkpoint that was set aside, or the remains of an interrupted save or removal.
+// Returns true if runs create entries with this name in their checkpoints directory:
+// "step-00000009", a checkpoint that was set aside, or the remains of an interrupted save or
+// removal.
 bool is_checkpoint_entry(std::string_view name);
 
-// One checker's part of the files if several share the work: every `of`-th file, beginning with
-// file `index`.
+// One checker's share of the files, if several checkers divide the work: every `of`-th file,
+// beginning with file `index`.
 struct Share {
   int index = 0, of = 1;
 };
-// Returns a description of the damage to a checkpoint, and whether `inspect --repair` may repair
-// it. Returns nullopt if the checkpoint is intact.
+// Returns nullopt if the checkpoint is intact. Otherwise returns a description of the damage that
+// also says whether `inspect --repair` may repair it.
 std::optional<std::string> damage_of(const std::filesystem::path& checkpoint, Check, Share = {});
 
-// A damaged checkpoint and a description of the damage.
+// A damaged checkpoint, and a description of the damage.
 struct SkippedCheckpoint {
   std::filesystem::path directory;
   std::string damage;
 };
-// The result of newest_intact.
+// Result of newest_intact().
 struct NewestIntact {
   std::optional<CheckpointInfo> found;
-  // Newer checkpoints that are damaged.
+  // Newer checkpoints, which are damaged.
   std::vector<SkippedCheckpoint> skipped;
 };
-// Finds the newest intact checkpoint of a run, except those in `without`. Check says how thoroughly
-// each one is checked.
+// Finds the newest intact checkpoint of a run, ignoring the checkpoints in `without`. Check says
+// how thoroughly each checkpoint is checked.
 NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check,
                            const std::set<std::filesystem::path>& without = {});
 
 // Removes old checkpoints. Keeps the newest `keep_last` checkpoints whose files have the right
-// sizes, and everything newer than the oldest of these. Also keeps each step that is a multiple of
-// `keep_every`, unless `keep_every` is 0. If `keep_last` is 0, nothing is removed.
+// sizes, and all checkpoints newer than the oldest of these. Also keeps checkpoints whose step is a
+// multiple of `keep_every`, unless `keep_every` is 0. If `keep_last` is 0, removes nothing.
 void prune(const std::filesystem::path& checkpoints, std::int64_t keep_last,
            std::int64_t keep_every);
 
-// Sets aside the checkpoints after `step`, for a run that continues from there. They are renamed to
-// "left-step-00000009", so that they are not listed, and nothing is deleted. Returns their new
-// names.
+// Sets aside the checkpoints after `step`, for a run that continues from `step`. They are renamed
+// to names like "left-step-00000009", so that they are no longer listed. Nothing is deleted.
+// Returns the new names.
 std::vector<std::filesystem::path> set_aside_after(const std::filesystem::path& checkpoints,
                                                    std::int64_t step);
 
-// Restores the name of a checkpoint that an interrupted replacement left under its hidden name. One
-// rank calls this at the start of a run.
+// Restores the name of a checkpoint that still has a hidden name because its replacement was
+// interrupted. One rank calls this at the start of a run.
 void put_back_replaced(const std::filesystem::path& checkpoints);
 
-// Restores names like put_back_replaced, and removes the remains of interrupted saves and removals.
-// One rank calls this at the start of a run, before the first save. Returns the removed paths.
+// Restores names like put_back_replaced(), and removes the remains of interrupted saves and
+// removals. One rank calls this at the start of a run, before the first save. Returns the removed
+// paths.
 std::vector<std::filesystem::path> clean_checkpoints(const std::filesystem::path& checkpoints);
 
 }  // namespace trireme

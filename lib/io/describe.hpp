@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Returns a text that describes a checkpoint: counters, layout, files, parameters and deck.
+// Returns text that describes a checkpoint: its counters, layout, files, parameters and deck.
 std::string describe(const CheckpointReader&);
 
 }  // namespace trireme

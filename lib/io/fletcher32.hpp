@@ -16,9 +16,9 @@ class Fletcher32 {
   std::uint32_t digest() const;
 
  private:
-  // Sum of the little-endian words, and sum of these sums. 0 means that all bits were zero;
-  // otherwise the sums are in 1..65535, because the end-around carry of HDF5's loop never makes a
-  // non-zero sum zero.
+  // Sum of the little-endian words, and sum of these sums. The value 0 means that all bits were
+  // zero. Otherwise the sums are in 1..65535, because the end-around carry of HDF5's loop never
+  // turns a nonzero sum into zero.
   std::uint64_t first_ = 0, second_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Writes attributes of HDF5 objects. `path` is the path of the file, for error messages.
+// Writes attributes of HDF5 objects. `path` is the path of the file and is used in error messages.
 #include <cstdint>
 #include <filesystem>
 #include <span>

@@ -13,20 +13,21 @@
 
 namespace trireme {
 
-// Throws Error with the name of the call, the file and HDF5's own messages.
+// Throws Error with the name of the call, the name of the file and HDF5's own messages.
 [[noreturn]] void fail_hdf5(std::string_view call, const std::filesystem::path& file);
-// Stops HDF5 from printing its errors to stderr. Every entry point calls this first.
+// Stops HDF5 from printing its errors to stderr. All functions that use HDF5 must call this
+// function first.
 void silence_hdf5();
 
-// Returns the result of an HDF5 call. Throws Error if it is negative, which is how all HDF5 calls
-// fail.
+// Returns the result of an HDF5 call. Throws Error if the result is negative, which is how HDF5
+// calls report failure.
 template <class T>
 T hdf5_ok(T result, std::string_view call, const std::filesystem::path& file) {
   if (result < 0) fail_hdf5(call, file);
   return result;
 }
 
-// Owns an HDF5 identifier and closes it.
+// Owner of an HDF5 identifier. The destructor closes the identifier.
 class Hdf5Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -54,10 +55,10 @@ class Hdf5Handle {
   Close close_;
 };
 
-// Opens a file for reading, without a lock: checkpoints are also read from file systems without
-// locks. Throws Error if it is not an HDF5 file.
+// Opens a file for reading. Does not lock it, because some file systems do not support locks.
+// Throws Error if the file is not an HDF5 file.
 Hdf5Handle open_hdf5(const std::filesystem::path& file);
-// Creates a dataspace with these extents. Without extents, it holds a single value.
+// Creates a dataspace with these extents. Without extents, the dataspace holds a single value.
 Hdf5Handle hdf5_space(std::span<const hsize_t> extents, const std::filesystem::path& file);
 Hdf5Handle create_group(hid_t place, const std::string& name, const std::filesystem::path& file);
 Hdf5Handle create_dataset(hid_t place, const std::string& name, hid_t type, hid_t space,

@@ -2,9 +2,10 @@
 // A virtual file driver that lets HDF5 write a checkpoint file through a PosixFile.
 //
 // The standard driver is unsuitable: on a full disk, H5Fclose fails, the identifier stays open and
-// the process may crash at exit. HDF5's in-memory driver avoids that but holds a second copy of the
-// shard. This driver streams, stores the first error and reports success to HDF5, so that HDF5
-// always closes cleanly. `check()` then throws the stored error with its errno text.
+// the process may crash at exit. HDF5's in-memory driver avoids these problems but holds a second
+// copy of the shard in memory. This driver writes immediately. If a write fails, it stores the
+// first error and reports success to HDF5, so that HDF5 always closes cleanly. `check()` then
+// throws the stored error with its errno text.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -20,23 +21,23 @@ namespace trireme {
 // The file to which HDF5 writes.
 class Hdf5Sink {
  public:
-  // Borrows an empty file that is open for reading and writing. The Hdf5Sink must outlive the HDF5
+  // Borrows an empty file that is open for reading and writing. This object must outlive the HDF5
   // file handle.
   explicit Hdf5Sink(PosixFile& file) : file_(&file) {}
   Hdf5Sink(const Hdf5Sink&) = delete;
   Hdf5Sink& operator=(const Hdf5Sink&) = delete;
 
-  // Creates an HDF5 file in the PosixFile, in a format that the oldest readers know.
+  // Creates an HDF5 file in the PosixFile. The format is compatible with the oldest HDF5 readers.
   Hdf5Handle create();
-  // Returns memory for the caller to fill before the next large write. Two such buffers alternate:
-  // a thread writes one to the file while the caller fills the other.
+  // Returns memory that the caller fills before the next large write. Two such buffers alternate: a
+  // thread writes one buffer to the file while the caller fills the other.
   std::span<std::byte> staging(std::size_t bytes);
-  // Throws the first error of the writes that have finished.
+  // Throws the first error of the writes that have finished so far.
   void check() const;
   // Waits for the last write, then calls check().
   void finish();
 
-  // The driver calls these functions.
+  // Functions that the HDF5 driver calls.
   void write(std::span<const std::byte>, std::int64_t offset) noexcept;
   bool read(std::span<std::byte>, std::int64_t offset) noexcept;
   void resize(std::int64_t bytes) noexcept;
@@ -48,14 +49,15 @@ class Hdf5Sink {
   void join() noexcept;
 
   PosixFile* file_;
-  // The end of file that HDF5 must see, even after a failed write.
+  // The file size that HDF5 must see, even after a failed write.
   std::int64_t end_ = 0;
-  // The kernel was asked to write back the file up to this offset.
+  // File offset up to which the kernel has been asked to write back data.
   std::int64_t written_back_ = 0;
   std::string error_;
   std::array<std::vector<std::byte>, 2> staging_;
   std::size_t turn_ = 0;
-  // The last member, so that its thread ends before the members that it uses.
+  // Background writer. It is the last member, so that its thread ends before the members that the
+  // thread uses are destroyed.
   BackgroundWork behind_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Decides who may take a run directory's lock. These functions use no files and no clocks.
-// lib/io/run_lock carries out the decisions and describes the protocol.
+// Decides which process may take a run directory's lock. These functions use no files and no
+// clocks. lib/io/run_lock carries out the decisions and describes the protocol.
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -12,25 +12,26 @@ namespace trireme {
 
 // Time limits of the lock protocol. `heartbeat` + `slack` must be shorter than `silence`.
 struct LockTimes {
-  // Interval between two signs of life.
+  // Interval between two heartbeats (updates of the lock file's time).
   std::chrono::milliseconds heartbeat{10'000};
-  // Tolerated delay of a sign of life.
+  // Tolerated delay of a heartbeat.
   std::chrono::milliseconds slack{2'000};
-  // A holder that gives no sign of life for this long counts as dead.
+  // Time without a heartbeat after which the holder counts as dead.
   std::chrono::milliseconds silence{60'000};
-  // Interval at which a waiting process looks at the lock.
+  // Interval at which a waiting process reads the lock.
   std::chrono::milliseconds look{200};
 };
 
-// The state of the lock file at one look.
+// State of the lock file at one observation.
 struct LockObservation {
   bool there = false;
   std::string text;
-  // Time of its last sign of life. It is only compared with earlier values of itself.
+  // Time of the last heartbeat, in file system time. It is compared only with earlier values of the
+  // same file.
   std::int64_t time = 0;
-  // Whether the holder's process runs, if its process id has a meaning on this host.
+  // Whether the holder's process is running, if its process id is meaningful on this host.
   // `ended_and_flocked` means that this process also has a flock on the file, so that no other
-  // process of this host can replace it meanwhile.
+  // process on this host can replace the file in the meantime.
   enum class Liveness : std::uint8_t {
     unknown,
     alive,
@@ -39,13 +40,13 @@ struct LockObservation {
   } liveness = Liveness::unknown;
 };
 
-// The next step towards the lock.
+// The next step of a process that wants the lock.
 enum class LockStep : std::uint8_t {
-  // Create a lock file where there is none. This may fail.
+  // Create a lock file, because there is none. The creation may fail.
   create,
   // Replace the existing lock file.
   replace,
-  // Look again a little later.
+  // Observe the lock again later.
   wait,
   // This process holds the lock.
   have,
@@ -53,23 +54,23 @@ enum class LockStep : std::uint8_t {
   refuse
 };
 
-// Measured by any monotonic clock of the process.
+// Time of any monotonic clock of the process.
 using LockTime = std::chrono::nanoseconds;
 
-// One process's attempt to take the lock, with what it remembers between looks.
+// One process's attempt to take the lock, with the state that it keeps between observations.
 struct LockAttempt {
   LockHolder me;
   LockTimes times;
   std::optional<LockObservation> before{};
-  // When the current lock file was first seen.
+  // Time at which the current lock file was first observed.
   LockTime since{};
-  // How long this process's lock file must stay in place before the lock counts as taken.
+  // Time for which this process's lock file must exist unchanged before the lock counts as taken.
   LockTime grace{};
 
-  // Returns the next step after a look.
+  // Returns the next step after an observation.
   LockStep next(const LockObservation&, LockTime now);
-  // Requires a grace period after replacing a lock file, because the former holder may still
-  // believe that it holds the lock, or another process may replace the file too.
+  // Requires a grace period after a lock file was replaced. The former holder may still believe
+  // that it holds the lock, or another process may also replace the file.
   void needs_grace() { grace = times.heartbeat + times.slack; }
 
  private:

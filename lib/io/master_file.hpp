@@ -1,7 +1,7 @@
 #pragma once
-// Writes master.h5, which contains every whole parameter under its name, as virtual datasets over
-// the shard files next to it. It is meant for users and other programs. Loading a checkpoint does
-// not read it.
+// Writes master.h5, which contains every parameter under its name as a virtual dataset over the
+// shard files next to it. The file is for users and other programs. Loading a checkpoint does not
+// read it.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -23,8 +23,8 @@ struct Box {
 // order. There are at most 2 * dims - 1 boxes.
 std::vector<Box> boxes_of(const Shape&, std::int64_t begin, std::int64_t count);
 
-// Writes `directory`/master.h5 over the shards and syncs it to disk. If a shard is missing, its
-// elements read as NaN.
+// Writes `directory`/master.h5, whose datasets refer to the shards, and syncs it to disk. The
+// elements of a missing shard read as NaN.
 FileRecord write_master(const std::filesystem::path& directory, std::int64_t step,
                         std::span<const FileRecord> shards);
 

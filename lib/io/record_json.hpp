@@ -1,6 +1,7 @@
 #pragma once
-// Converts checkpoint records to JSON and back. Only lib/io/manifest.cpp uses this. Throws Error,
-// naming the field, if it is missing, of the wrong type or out of range.
+// Converts checkpoint records to JSON and back. Only lib/io/manifest.cpp uses this header. The
+// functions throw Error, naming the field, if a field is missing, has the wrong type or is out of
+// range.
 #include "lib/base/json.hpp"
 #include "lib/io/checkpoint.hpp"
 

@@ -1,14 +1,14 @@
 #pragma once
 // Repairs a checkpoint whose shards are intact. manifest.json and master.h5 are restored from the
-// shards, tokenizer.bin from a neighboring checkpoint.
+// shards. tokenizer.bin is restored from a neighboring checkpoint.
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace trireme {
 
-// Returns the names of the restored files. The list is empty if the checkpoint was intact. Throws
-// Error, and changes nothing, if a shard is damaged or missing.
+// Repairs a checkpoint and returns the names of the restored files. The list is empty if the
+// checkpoint was intact. If a shard is damaged or missing, throws Error and changes nothing.
 std::vector<std::string> repair_checkpoint(const std::filesystem::path&);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-// The table routing.csv of a model with experts: one row per step, with statistics of its routers.
+// The table routing.csv of a model with experts. It has one row per step with statistics of the
+// routers.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -8,8 +9,9 @@
 
 namespace trireme {
 
-// The columns after more_rounds contain one number per layer with experts, separated by spaces: the
-// layer's number, and the least, mean and greatest load of its experts in this step.
+// Columns of the table. Each column after more_rounds contains one number per layer with experts,
+// separated by spaces: the layer's number, and the least, mean and greatest load of its experts in
+// this step.
 inline constexpr std::string_view routing_columns =
     "step,tokens,balance_loss,router_z_loss,more_rounds,layer,least,mean,most";
 
@@ -23,22 +25,22 @@ struct LayerLoad {
 // One row of routing.csv.
 struct RoutingRow {
   std::int64_t step = 0, tokens = 0;
-  // As in Routing (lib/train/routing.hpp).
+  // Losses of the routers, as in Routing (lib/train/routing.hpp).
   double balance = 0, z = 0;
   std::int64_t more_rounds = 0;
   std::vector<LayerLoad> loads;
 
-  // Returns the smallest (`least`) or largest (`most`) ratio, over all layers, of an expert's load
-  // to the mean load of its layer. Both are 1 if loads are even, and NaN if no expert was chosen.
+  // least() and most() return the smallest and largest ratio of an expert's load to the mean load
+  // of its layer, over all layers. Both are 1 if loads are even, and NaN if no expert was chosen.
   double least() const;
   double most() const;
 };
 std::string to_csv(const RoutingRow&);
-// Parses a row of routing.csv. Throws Error, saying what is wrong, if the row is invalid.
+// Parses a row of routing.csv. Throws Error, with the reason, if the row is invalid.
 RoutingRow parse_routing_row(std::string_view);
 bool is_routing_row(std::string_view);
-// Returns the complete rows of the table in order of their steps, one per step. Returns an empty
-// list if the table does not exist. Throws Error if it has other columns.
+// Returns the complete rows of the table, one per step, in the order of steps. Returns an empty
+// list if the table does not exist. Throws Error if the table has other columns.
 std::vector<RoutingRow> read_routing(const std::filesystem::path&);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// The directory of a run: how an existing directory is treated, and its small files.
+// The directory of a run: how an existing directory is handled, and the small files of a run.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,23 +12,24 @@ namespace trireme {
 
 class RunLock;
 
-// What happens if the directory already contains a run.
+// Handling of a directory that already contains a run.
 enum class Existing : std::uint8_t {
-  // Throw an Error that names the two options.
+  // Throw an Error that names the user's two options.
   refuse,
-  // There was no run before: throw an Error that another process has meanwhile begun one.
+  // The caller saw no run in the directory. Throw an Error that says that another process has
+  // started one in the meantime.
   absent,
-  // The run continues in the directory.
+  // Continue the run in the directory.
   restart,
-  // Everything that a run writes may be removed.
+  // Remove everything that the earlier run wrote.
   overwrite
 };
 
-// One start of a batch job, and the command that it ran in a run directory.
+// One start of a batch job, and the command that the job ran in a run directory.
 struct JobStart {
-  // launch::job_id(). Empty without a job.
+  // Id of the job (launch::job_id). Empty if there is no job.
   std::string job;
-  // launch::restart_count().
+  // Number of restarts of the job (launch::restart_count).
   int restart = 0;
   std::string command;
   bool operator==(const JobStart&) const = default;
@@ -39,27 +40,27 @@ struct JobStart {
   }
 };
 
-// How a run ended, or that it is running. Rank 0 writes this to outcome.json.
+// Status of a run, which is running or has ended. Rank 0 writes it to outcome.json.
 struct Outcome {
   // "running", "done", "stopped" or "failed".
   std::string status;
   std::int64_t step = 0;
   std::string exit_reason;
-  // Empty if there is none.
+  // Path of the last good checkpoint. Empty if there is none.
   std::string last_good_checkpoint;
-  // Kind of machine, on which the exact results depend. Empty if unknown.
+  // Kind of machine. Results in exact modes depend on it. Empty if unknown.
   std::string machine{};
-  // The newest start that began to train.
+  // The newest job start that began to train.
   JobStart start{};
   bool operator==(const Outcome&) const = default;
 };
 
 // Writes outcome.json in the run directory `run`. This process, or another rank of its job, must
-// hold the directory's lock. Throws Error if the file cannot be written or if the lock no longer
-// contains `lock_text`, in which case record_lost_lock() is called.
+// hold the directory's lock. Throws Error if the file cannot be written. If the lock no longer
+// contains `lock_text`, calls record_lost_lock() and throws Error.
 void write_outcome(const std::filesystem::path& run, const std::string& lock_text, const Outcome&);
-// For a process that lost the lock: if the lock was removed and nobody has it, replaces the status
-// "running" in outcome.json with "failed", for this reason.
+// Records that this process lost the lock. If the lock was removed and no process holds it,
+// replaces the status "running" in outcome.json by "failed", with this reason.
 void record_lost_lock(const std::filesystem::path& run, const std::string& reason);
 // Reads outcome.json. Returns nullopt if outcome.json is missing or unreadable.
 std::optional<Outcome> read_outcome(const std::filesystem::path& run);
@@ -69,15 +70,16 @@ class RunDirectory {
  public:
   // Creates the directory if it is missing, checks that it is writable, and locks it against other
   // processes for the lifetime of the object. Throws Error if that fails. Throws StoppedWaiting if
-  // `stop` returns true while it waits for the lock. Files of an earlier run are not changed.
+  // `stop` returns true while the constructor waits for the lock. Files of an earlier run are not
+  // changed.
   RunDirectory(
       std::filesystem::path, Existing, const std::function<bool()>& stop = [] { return false; });
-  // Removes the files of an earlier run, by name, for Existing::overwrite. Throws Error, before
-  // anything is removed, if the run's folders contain other files.
+  // Removes the files of an earlier run, by name, for Existing::overwrite. If the run's folders
+  // contain other files, throws Error and removes nothing.
   void remove_earlier_run() const;
 
-  // `lock_text` returns the text of the lock, by which other ranks recognize it. `require_lock`
-  // throws Error if another process has taken over the lock. Any thread may call them.
+  // lock_text() returns the text of the lock, by which other ranks recognize it. require_lock()
+  // throws Error if another process has taken over the lock. Any thread may call these functions.
   const std::string& lock_text() const;
   void require_lock() const;
 
@@ -93,7 +95,7 @@ class RunDirectory {
 
   // Writes effective.toml.
   void write_deck(std::string_view effective_deck) const;
-  // Writes outcome.json. Throws Error also if the lock is lost.
+  // Writes outcome.json. Throws Error if the file cannot be written or if the lock has been lost.
   void write_outcome(const Outcome&) const;
   // Reads outcome.json. Returns nullopt if outcome.json is missing or unreadable.
   std::optional<Outcome> read_outcome() const;

@@ -1,7 +1,7 @@
 #pragma once
 // The tables history.csv and evaluation.csv, with one row per step. Rows are written as soon as
-// they are known and synced to disk before a checkpoint. Numbers have the shortest form that reads
-// back as the same double.
+// they are known, and are synced to disk before a checkpoint. Numbers are written in the shortest
+// form that reads back as the same double.
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -18,23 +18,23 @@ namespace trireme {
 // A CSV file whose first column is the step, open for appending.
 class CsvFile {
  public:
-  // Continues the table, or begins a new one without a TableStart. A damaged table is repaired. If
-  // the repair loses a line, the original is kept as NAME.damaged (or NAME.damaged-2 and so on).
-  // Throws Error if the file has another header.
+  // Continues the table, or begins a new table if there is no TableStart. A damaged table is
+  // repaired. If the repair loses a line, the original is kept as NAME.damaged (or NAME.damaged-2
+  // and so on). Throws Error if the file has another header.
   CsvFile(const std::filesystem::path&, std::string_view header, const std::optional<TableStart>&);
-  // Appends one row, given without its newline. Throws Error if the disk is full. The file then
-  // still contains only complete rows.
+  // Appends one row. `row` has no newline. Throws Error if the disk is full. The file then still
+  // contains only complete rows.
   void append(std::string_view row);
   void sync();
   const std::filesystem::path& path() const { return file_.path(); }
-  // Returns false if the file was removed or replaced, or has lost rows, for example because
-  // somebody deleted it.
+  // Returns false if the file was removed, was replaced or has lost rows, for example because a
+  // user deleted it.
   bool in_place() const;
-  // Writes all rows to a new file of the same name. An existing file of this name is kept as
+  // Writes all rows to a new file with the same name. Keeps an existing file with this name as
   // NAME.damaged. Throws Error if rows are lost.
   void put_back();
-  // Returns the newest rows, at most 1000. A checkpoint stores them, so that a lost table can be
-  // restored.
+  // Returns the newest rows, at most 1000. A checkpoint stores these rows, so that a lost table can
+  // be restored.
   std::string newest_rows() const;
   // Returns the step of the first row, or nullopt if there are no rows.
   std::optional<std::int64_t> first_step() const { return first_step_; }
@@ -53,8 +53,8 @@ class CsvFile {
   std::vector<std::string> remarks_;
 };
 
-// The column names of a table, and those of the same table with train.objective = "dpo", which has
-// more columns at the end.
+// The column names of a table with and without preferences. With train.objective = "dpo", a table
+// has additional columns at the end.
 struct TableColumns {
   std::string_view plain, preferences;
 };
@@ -82,32 +82,32 @@ struct HistoryRow {
   // Present only for preference training.
   std::optional<PreferenceColumns> preference{};
 };
-// Returns the row as text. An unknown `mfu` gives an empty field.
+// Returns the row as text. If `mfu` is unknown, its field is empty.
 std::string to_csv(const HistoryRow&);
 
 // One row of evaluation.csv.
 struct EvaluationRow {
   std::int64_t step = 0, tokens = 0;
-  // `perplexity` is 0 if it is undefined, as for losses of pairs.
+  // Mean loss and perplexity. `perplexity` is 0 if it is undefined, as for losses of pairs.
   double loss = 0, perplexity = 0;
   std::optional<PreferenceColumns> preference{};
 };
-// Returns the row as text. An undefined `perplexity` gives an empty field.
+// Returns the row as text. If `perplexity` is undefined, its field is empty.
 std::string to_csv(const EvaluationRow&);
 
-// The columns of preferences in a table whose run may change its objective at a restart. Once a
+// Handle the preference columns of a table whose run may change its objective at a restart. Once a
 // table has these columns, they remain, and are empty in rows of other objectives.
-// `has_preferences` returns true if the rows have them. `with_preferences` adds them. The rows may
-// include the header.
+// has_preferences() returns true if the rows have these columns. with_preferences() adds them. The
+// rows may include the header.
 bool has_preferences(std::string_view rows, const TableColumns&);
 std::string with_preferences(const std::string& rows, const TableColumns&);
 
-// Returns the complete rows of a table in order of their steps, one per step. The list is empty if
-// the table does not exist. Throws Error if it has other columns.
+// Return the complete rows of a table, one per step, in the order of steps. The list is empty if
+// the table does not exist. Throw Error if the table has other columns.
 std::vector<HistoryRow> read_history(const std::filesystem::path&);
 std::vector<EvaluationRow> read_evaluations(const std::filesystem::path&);
 
-// Throws Error if the table exists with other columns.
+// Throws Error if the table exists and has other columns.
 void require_columns(const std::filesystem::path&, std::string_view header);
 void require_columns(const std::filesystem::path&, const TableColumns&);
 // Returns true if the table has a complete row for this step.

@@ -12,29 +12,31 @@
 
 namespace trireme {
 
-// Copies elements of a slice to `to`. The first one has index `first` within the slice. A call
-// requests at most max_chunk_bytes, and each element is requested once.
+// Function that copies elements of a slice to `to`. `first` is the index of the first element
+// within the slice. A call requests at most max_chunk_bytes, and each element is requested once.
 using SliceSource =
     std::function<void(const ParamSlice&, std::int64_t first, std::span<std::byte> to)>;
 
 // Returns the file name of a rank's shard, for example "rank-00003.h5".
 std::string shard_name(int rank);
 
-// Thrown if an element that is to be written is infinite or NaN.
+// Thrown if an element to be written is infinite or NaN.
 struct NotFinite : Error {
   using Error::Error;
 };
 
-// Writes the shard of `rank` and syncs it to disk. Besides the source's memory, this needs memory
-// for two chunks. Throws NotFinite, or Error (with its errno text if the disk is full), and leaves
-// the incomplete file.
+// Writes the shard of `rank` and syncs it to disk. In addition to the source's memory, the function
+// needs memory for two chunks. Throws NotFinite, or Error (with the errno text if a write fails),
+// and leaves the incomplete file.
 FileRecord write_shard(const std::filesystem::path& directory, int rank, const CheckpointMeta&,
                        std::span<const ParamSlice>, const SliceSource&);
 
-// Returns the hash that FileRecord describes, for a file whose chunk hashes are known.
+// Returns the file hash that FileRecord describes, computed from the known hashes of the file's
+// chunks.
 Hash128 hash_around_chunks(const PosixFile&, std::span<const SliceRecord>);
 
-// Returns one line for each problem with the record's file, or an empty list if the file is intact.
+// Checks the record's file and returns one line for each problem. Returns an empty list if the file
+// is intact.
 std::vector<std::string> verify_file(const std::filesystem::path& directory, const FileRecord&,
                                      Check);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Reads a shard's own description through HDF5. It is needed if the manifest is lost.
+// Reads a shard's own description through HDF5, in case the manifest is lost.
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -8,14 +8,14 @@
 
 namespace trireme {
 
-// Reads the whole file. Throws Error if it is not a shard or contradicts its own record.
+// Reads the whole shard. Throws Error if the file is not a shard or contradicts its own record.
 std::pair<ShardRecord, FileRecord> read_shard(const std::filesystem::path&);
 
-// Compares a shard with the manifest, one of whose records is the FileRecord. Returns the first
-// contradiction, or an empty string. The shard's record.json is compared. HDF5's names, shapes,
-// data types and offsets are compared too with Check::hashes, or if the shard has no record.json
-// because an older program wrote it. Elements are not read. Throws Error if the file cannot be
-// read.
+// Compares a shard with the manifest, which contains the FileRecord. Returns the first
+// contradiction, or an empty string. The function compares the shard's record.json. With
+// Check::hashes, or if the shard has no record.json because an older version wrote it, it also
+// compares HDF5's names, shapes, data types and offsets. Elements are not read. Throws Error if the
+// file cannot be read.
 std::string contradiction_in(const std::filesystem::path& shard, const Manifest&, const FileRecord&,
                              Check);
 

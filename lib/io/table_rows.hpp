@@ -1,6 +1,6 @@
 #pragma once
-// Repairs a run's table before it is continued. A crash, a full disk or an editor may have damaged
-// the file. These functions take and return texts and do not access files.
+// Repairs a run's table before the run continues it. A crash, a full disk or an editor may have
+// damaged the file. These functions take and return texts and do not access files.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace trireme {
 
-// The step after which a table is continued, and the rows that it should have.
+// The step after which a table is continued, and the rows that the table should have.
 struct TableStart {
-  // Returns true if a line may be a row, apart from its step and number of fields. If null, all
-  // fields must be numbers or empty.
+  // Function that returns true if a line may be a row of the table. Step and number of fields are
+  // checked separately. If null, all fields must be numbers or empty.
   bool (*is_row)(std::string_view line) = nullptr;
-  // Last step to keep. Rows after it are dropped.
+  // Last step to keep. Rows of later steps are dropped.
   std::int64_t step = 0;
-  // Newest rows up to this step, from the checkpoint.
+  // Newest rows up to this step, as stored in the checkpoint.
   std::string carried = {};
-  // From this step on, each step should have a row. If absent, only some steps have rows.
+  // First step from which each step should have a row. If absent, only some steps have rows.
   std::optional<std::int64_t> first{};
   // Steps that need not have a row.
   std::vector<std::int64_t> optional{};
@@ -26,24 +26,24 @@ struct TableStart {
 
 // A repaired table.
 struct OrderedTable {
-  // With the header. One row per step, in order.
+  // Text of the table: the header, and one row per step in order.
   std::string text;
   // One line for each problem in the file.
   std::vector<std::string> remarks;
-  // True if a line of the file, not after `TableStart::step`, may be missing in `text`.
+  // True if a line of the file for a step up to `TableStart::step` may be missing in `text`.
   bool lossy = false;
 };
 
-// Repairs a table. `file` is its text, or nullopt if it is missing. If the first line is not the
-// header, the table is damaged. A last line without a newline is ignored.
+// Repairs a table. `file` is the table's text, or nullopt if the table does not exist. If the first
+// line is not the header, the table counts as damaged. A last line without a newline is ignored.
 OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,
                           const TableStart&);
 
-// The steps from `first` to `last`, inclusive.
+// The range of steps from `first` to `last`, inclusive.
 struct StepRange {
   std::int64_t first, last;
 };
-// Returns a text such as "1 to 8, 10 and 12 to 13". Steps must be ascending.
+// Formats a list of steps, for example "1 to 8, 10 and 12 to 13". Steps must be in ascending order.
 std::string steps_text(const std::vector<std::int64_t>& steps);
 std::string steps_text(const std::vector<StepRange>& ranges);
 

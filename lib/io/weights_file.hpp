@@ -1,7 +1,7 @@
 #pragma once
 // Writes weights to a plain HDF5 file for other programs. The group `weights` contains one dataset
-// per parameter, in its shape. Settings are attributes of the file. If there is a tokenizer, the
-// dataset `tokenizer` contains its bytes. Trireme itself never reads this file.
+// per parameter, with the parameter's shape. Settings are attributes of the file. If there is a
+// tokenizer, the dataset `tokenizer` contains its bytes. Trireme itself never reads this file.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -28,12 +28,13 @@ using Setting =
     std::pair<std::string,
               std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>>;
 
-// A source calls `next` with the elements of a dataset, in order, any number at a time.
+// Function that receives the elements of a dataset. A source calls it with any number of elements
+// at a time, in order.
 using ElementSink = std::function<void(std::span<const std::byte>)>;
 using ElementSource = std::function<void(const WeightsDataset&, const ElementSink& next)>;
 
-// Creates the file, which must not exist, and syncs it to disk. Throws Error, and leaves an
-// incomplete file, if that fails.
+// Creates the file, which must not exist, and syncs it to disk. If that fails, throws Error and
+// leaves an incomplete file.
 void write_weights_file(const std::filesystem::path&, std::span<const WeightsDataset>,
                         std::span<const Setting>, const std::string& tokenizer,
                         const ElementSource&);

@@ -10,8 +10,8 @@ struct CommentedLine {
   std::string assignment, comment;
 };
 
-// Returns the lines with their comments aligned in one column. A long assignment shifts only its
-// own comment.
+// Formats the lines with their comments aligned in one column. If an assignment is too long, only
+// its own comment is moved.
 std::string in_columns(const std::vector<CommentedLine>&);
 
 }  // namespace trireme

@@ -17,7 +17,7 @@
 
 namespace trireme {
 
-// The type of a key's value.
+// Type of a key's value.
 enum class ValueKind : std::uint8_t {
   flag,
   integer,
@@ -39,15 +39,15 @@ struct Interval {
   bool above_min = false, below_max = false;  // exclude min or max itself
 };
 
-// A pointer to the struct that a table describes, with its type erased so that one reader serves
-// all tables. `Void` is void or const void.
+// A pointer to the struct that a table of keys describes. Its type is erased so that one reader
+// serves all tables. `Void` is void or const void.
 template <class Void>
 class AnyStruct {
  public:
   template <class T>
   requires(!std::is_same_v<std::remove_const_t<T>, AnyStruct>) AnyStruct(T& all)
       : at_(&all), type_(&typeid(T)) {}
-  // Returns the struct, whose type must be T. T may be const.
+  // Returns a reference to the struct. T must be the struct's type. T may be const.
   template <class T>
   T& as() const {
     expect(*type_ == typeid(T), "a key is of another struct");
@@ -74,7 +74,8 @@ struct Key {
   std::string meaning;  // one line
   std::optional<Interval> range;
   std::vector<std::string> choices;
-  // A text choice may also be this prefix followed by a path. Empty allows only `choices`.
+  // Prefix for a value that consists of the prefix and a path, as an alternative to `choices`.
+  // Empty allows only `choices`.
   std::string prefix;
   std::size_t count = 0;        // number of elements that an array must have; 0 allows any number
   bool ascending = false;       // the array must be ascending and not empty
@@ -96,7 +97,7 @@ struct KeySection {
   std::string meaning;
   bool repeated = false;  // written [[name]]
   std::vector<Key> keys;
-  // For a repeated section: count() returns the number of entries, and append() adds one.
+  // For a repeated section, count() returns the number of entries, and append() adds an entry.
   std::function<std::size_t(AnyStruct<const void>)> count = {};
   std::function<void(AnyStruct<void>)> append = {};
 
@@ -104,20 +105,20 @@ struct KeySection {
   std::size_t rows(AnyStruct<const void> all) const { return repeated ? count(all) : 1; }
 };
 
-// Returns the sections with Key::section set in each key.
+// Returns the sections after setting Key::section in each key.
 std::vector<KeySection> table_of(std::vector<KeySection>);
 
-// Return nullptr if the name is not declared.
+// Return the section or key with this name, or nullptr if it is not declared.
 const KeySection* find_section(const std::vector<KeySection>&, std::string_view name);
 const Key* find_key(const KeySection&, std::string_view name);
 
 // Returns the key's type for messages, such as "a whole number" or "a path or an array of paths".
 std::string kind_text(const Key&);
-// Returns the accepted values for messages, such as "1 to 64", "above 0" or "f32, bf16 or f64".
+// Describes the accepted values for messages, such as "1 to 64", "above 0" or "f32, bf16 or f64".
 // Returns an empty string if any value is accepted.
 std::string range_text(const Key&);
 
-// The error that accepted() throws, with the place of the value in the file.
+// The exception that accepted() throws. It contains the location of the value in the file.
 struct BadValue : std::exception {
   BadValue(std::string_view text, SourceLocation at) : message(without_nul(text)), place(at) {}
   const char* what() const noexcept override { return message.c_str(); }
@@ -125,11 +126,11 @@ struct BadValue : std::exception {
   SourceLocation place;
 };
 
-// Checks a value against the key's type, range and choices, expands environment variables, and
-// makes paths absolute. Throws BadValue with a message that names the key.
+// Checks a value against the key's type, range and choices. Expands environment variables and makes
+// paths absolute. Throws BadValue with a message that names the key.
 KeyValue accepted(const Key&, const RawValue&);
-// Returns the value in a command-line override, read according to the key's type. A text that is
-// not of this type stays a text, which accepted() then rejects.
+// Parses the value in a command-line override according to the key's type. Text that is not of this
+// type is returned as text, which accepted() then rejects.
 RawValue raw_from_text(const Key&, std::string_view);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Builders for tables of keys. A row is made from a pointer to a member, whose type gives the key's
-// type. Each chained call adds one property.
+// Builders for tables of keys. A row is made from a pointer to a member. The member's type
+// determines the key's type. Each chained call adds one property.
 //
 //   const auto row = rows_of(&Deck::model);
 //   row("layers", &ModelConfig::layers, "Number of transformer blocks").in(1, 10000)
@@ -24,7 +24,8 @@ struct KeyRow : Key {
     meaning = std::move(text);
   }
   KeyRow as(ValueKind k) { return kind = k, *this; }
-  // in() includes both ends of the range, inside() neither, below() only min and above() only max.
+  // Set the range of accepted numbers. in() includes both ends, inside() excludes both, below()
+  // excludes only max and above() excludes only min.
   KeyRow in(double min, double max) { return range = Interval{min, max, false, false}, *this; }
   KeyRow inside(double min, double max) { return range = Interval{min, max, true, true}, *this; }
   KeyRow below(double min, double max) { return range = Interval{min, max, false, true}, *this; }
@@ -36,7 +37,8 @@ struct KeyRow : Key {
   KeyRow in_units(std::string text) { return unit = std::move(text), *this; }
   KeyRow elements(std::size_t n) { return count = n, *this; }
   KeyRow in_order() { return ascending = true, *this; }
-  // Accepts "auto", which `rule` explains. An empty or zero member is read back as Automatic.
+  // Makes the key accept "auto", whose rule `rule` explains. When the key is read back from a
+  // struct, an empty or zero member becomes Automatic.
   KeyRow automatically(std::string rule);
   KeyRow automatically_where_absent(std::string rule) { return automatic = std::move(rule), *this; }
   KeyRow or_word(std::string text, std::string rule) {
@@ -49,7 +51,7 @@ struct KeyRow : Key {
   KeyRow unset_at_zero() { return zero_is_unset = true, *this; }
 };
 
-// The value type of a member. It is T for both T and std::optional<T>.
+// Value type of a member: T for both T and std::optional<T>.
 template <class T>
 struct OfMember {
   using Value = T;
@@ -77,8 +79,8 @@ class RowMaker {
  public:
   explicit RowMaker(Reach reach) : reach_(reach) {}
 
-  // Returns a row for a plain or optional member. An absent optional member is Automatic, and the
-  // value Automatic resets the member.
+  // Returns a row for a plain or optional member. For an optional member, Automatic stands for
+  // absent.
   template <class Struct, class T>
   KeyRow operator()(std::string name, T Struct::*field, std::string meaning) const {
     using Value = typename OfMember<T>::Value;
@@ -109,7 +111,8 @@ class RowMaker {
                   std::move(meaning))
         .of(std::move(names));
   }
-  // Returns access to a value that is not a single member, from two functions on the section.
+  // Returns access to a value that is not a single member. Two functions on the section get and set
+  // the value.
   template <class Get, class Set>
   KeyAccess access(Get get, Set set) const {
     return {[reach = reach_, get](AnyStruct<const void> all, std::size_t row) -> KeyValue {

@@ -1,6 +1,6 @@
 #pragma once
 // Reads a TOML file according to a table of its keys. All problems are collected and reported
-// together, each with its place in the file.
+// together, each with its location in the file.
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -17,8 +17,8 @@ namespace trireme {
 // Base class of the readers for decks, machine files and chat templates.
 class TableReader {
  public:
-  // `what` names the kind of file in messages, for example "a deck". `source` names the file. The
-  // table must outlive the reader.
+  // `what` describes the kind of file in messages, for example "a deck". `source` is the file's
+  // name. The table must outlive the reader.
   TableReader(const std::vector<KeySection>& table, std::string what, std::string source);
   virtual ~TableReader() = default;
 
@@ -27,7 +27,7 @@ class TableReader {
   void read(std::string_view text);
 
  protected:
-  // A value that the file gives for a key.
+  // A value that the file contains for a key.
   struct Given {
     Key key;
     std::size_t row;
@@ -36,35 +36,38 @@ class TableReader {
     SourceLocation place;
   };
 
-  // Checks a value and stores it for the key, or collects the problem.
+  // Checks a value and stores it for the key. If the value is not accepted, records the problem
+  // instead.
   void assign(const Key&, std::size_t row, const RawValue&, const std::string& where);
-  // Returns the value given for "section.key", or nullptr. Later rows of a repeated section have
-  // the id "section.key#row".
+  // Returns the value in the file for "section.key", or nullptr. Later entries of a repeated
+  // section have the id "section.key#row".
   const Given* given(const std::string& id) const;
   void forget(const std::string& id) { given_.erase(id); }
-  // Marks a key as probably given although its value could not be read. Rules about such a key are
+  // Marks a key whose value was probably given but could not be read. Rules about this key are then
   // not checked.
   void doubt(std::string_view path) { failed_.emplace(path); }
   bool doubts(const std::string& path) const { return failed_.contains(path); }
-  // Writes to a struct: appends all entries of repeated sections, then sets all given values.
+  // Writes all values to a struct: first appends all entries of repeated sections, then sets the
+  // values.
   void fill(AnyStruct<void>) const;
 
   std::string at(SourceLocation) const;
   void report(const std::string& where, const std::string& message, SourceLocation = {});
   void report(SourceLocation, const std::string& message);
-  // A null pointer reports a problem of the whole file.
+  // Collects a problem of a value. If the pointer is null, the problem concerns the whole file.
   void report(const Given*, const std::string& message);
   bool sound() const { return problems_.empty(); }
   void throw_problems();
 
-  // Hooks for content that the table does not describe. Returns the declaration of a section, or
-  // null if the section was reported or handled otherwise.
+  // Functions that derived classes override for content that the table does not describe.
+  // section_of() returns the declaration of a section, or null if the section was reported or
+  // handled otherwise.
   virtual const KeySection* section_of(const RawSection&);
   // Returns the end of the message about an unknown section.
   virtual std::string hint_of_section(const RawSection&);
   // Returns the end of the message about a key outside all sections.
   virtual std::string home_of(const RawEntry&);
-  // Returns the end of the message about an unknown key, or nothing if the key was reported or
+  // Returns the end of the message about an unknown key, or nullopt if the key was reported or
   // handled otherwise.
   virtual std::optional<std::string> hint_of_key(const KeySection&, const RawEntry&);
   // Called after the last key of a section.

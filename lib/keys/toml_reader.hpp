@@ -1,6 +1,5 @@
 #pragma once
-// Parses TOML text into sections of keys with their locations. This is the only user of the TOML
-// library.
+// Parses TOML text into sections of keys with their locations. No other file uses the TOML library.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,14 +8,15 @@
 
 namespace trireme {
 
-// A key and its value as read.
+// A key and its value as read from the file.
 struct RawEntry {
   std::string key;
   SourceLocation place;
   RawValue value;
 };
 
-// The section [name], one entry [[name]], or the keys before any section (with an empty name).
+// A section [name], one entry [[name]], or the keys before any section (whose section name is
+// empty).
 struct RawSection {
   std::string name;
   SourceLocation place;

@@ -1,5 +1,5 @@
 #pragma once
-// Information about the batch job of this process, from the environment.
+// Information about the batch job that this process belongs to, from environment variables.
 #include <string>
 
 namespace trireme::launch {
@@ -9,7 +9,7 @@ std::string job_id();
 // Returns how often Slurm has requeued the job.
 int restart_count();
 
-// Returns a text for the log, like "Slurm job 123, restart 2, on n[1-4]". Returns an empty string
+// Returns text for the log, like "Slurm job 123, restart 2, on n[1-4]". Returns an empty string
 // outside a job.
 std::string describe_job();
 

@@ -1,10 +1,10 @@
 #pragma once
-// Settings of UCX, through which MPICH and Open MPI send messages. UCX reads them from the
-// environment before main.
+// Settings of UCX, the library through which MPICH and Open MPI send messages. UCX reads its
+// settings from the environment before main.
 namespace trireme::launch {
 
 // Sets two variables unless the user has set them, and executes this program again. Returns only if
-// nothing was missing or the execution failed.
+// both variables were set or if the execution failed.
 //
 // UCX_HANDLE_ERRORS=none: otherwise, if a rank is killed, UCX prints a long backtrace on every
 // other rank before the launcher reports the failure.

@@ -1,7 +1,7 @@
 #pragma once
-// Settings of low-rank adapters (LoRA: Hu et al. 2021), the section [adapter] of a deck. The base
-// weight w_NC is frozen, and the matrices a_RC and b_NR are trained. A product with the weight
-// becomes x (w + s b a)'.
+// Settings of low-rank adapters (LoRA: Hu et al. 2021): the deck section [adapter]. The base weight
+// w_NC is frozen, and the matrices a_RC and b_NR are trained. A product with the weight becomes x
+// (w + s b a)'.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,8 +13,8 @@ namespace trireme {
 
 struct ModelConfig;
 
-// The type in which frozen weights are stored: the compute type, or a smaller type from which they
-// are converted for each use.
+// Storage type of frozen weights: the compute type, or a smaller type from which weights are
+// converted for each use.
 enum class BaseType : std::uint8_t { compute, bf16, nf4 };
 template <>
 inline constexpr auto value_names<BaseType> = named<BaseType>("compute", "bf16", "nf4");
@@ -33,26 +33,26 @@ struct AdapterConfig {
   bool operator==(const AdapterConfig&) const = default;
 };
 
-// Returns settings that are equal for adapters that compute the same function. Settings that change
-// no value get their defaults. So does `patterns`, because the parameters show which products have
-// adapters.
+// Returns settings that are equal for adapters that compute the same function. Settings that do not
+// affect the function get their defaults. `patterns` also gets its default, because the parameters
+// show which products have adapters.
 AdapterConfig canonical(AdapterConfig);
 
 // Returns alpha, or twice the rank if alpha is 0.
 double alpha_of(const AdapterConfig&);
-// Returns s, the factor of an adapter's contribution.
+// Returns the scale s by which an adapter's contribution is multiplied.
 double scale_of(const AdapterConfig&);
 
-// A product that can have an adapter: channels [channel, channel + channels) of a weight's outputs.
-// In rotary models, "qkv" consists of the products for queries, keys and values. In gated MLPs,
-// "ffn_in" consists of gate and up. Other weights are one product.
+// A matrix product that can have an adapter. It computes the output channels [channel, channel +
+// channels) of a weight. In rotary models, "qkv" consists of the products for queries, keys and
+// values. In gated MLPs, "ffn_in" consists of gate and up. Each other weight is one product.
 struct AdaptedProduct {
   std::string name;  // such as "blocks.3.qkv.q"
   std::int64_t channel = 0, channels = 0;
 };
 
 // Returns the products of one weight, such as "blocks.3.qkv", with or without adapters. `outputs`
-// is its number of output channels.
+// is the number of the weight's output channels.
 std::vector<AdaptedProduct> products_of(const ModelConfig&, const std::string& weight,
                                         std::int64_t outputs);
 

@@ -1,6 +1,6 @@
 #pragma once
-// ModelConfig: the architecture of a model, the section [model] of a deck. Values that are 0 by
-// default are undecided until completed() sets them, unless 0 has its own meaning.
+// ModelConfig: the architecture of a model, which is the deck section [model]. A value of 0 means
+// that completed() will determine the value, unless 0 has a meaning of its own.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-// Activations of the MLP. The last two have a gate.
+// Activation functions of the MLP. swiglu and geglu have a gate.
 enum class ActivationKind : std::uint8_t { gelu, swiglu, geglu };
 template <>
 inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu", "swiglu",
@@ -25,24 +25,24 @@ inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu"
 enum class Positions : std::uint8_t { learned, rotary };
 template <>
 inline constexpr auto value_names<Positions> = named<Positions>("learned", "rotary");
-// Where a block has norms: before attention and the MLP, after them (applied before the residual
+// Position of a block's norms: before attention and the MLP, after them (but before the residual
 // addition), or both.
 enum class NormPlace : std::uint8_t { before, after, both };
 template <>
 inline constexpr auto value_names<NormPlace> = named<NormPlace>("before", "after", "both");
-// Whether a block recomputes its forward pass in the backward pass: no, or yes, from its input
-// (activation checkpointing).
+// Whether a block recomputes its forward pass from its input in the backward pass (activation
+// checkpointing).
 enum class Recompute : std::uint8_t { none, block };
 template <>
 inline constexpr auto value_names<Recompute> = named<Recompute>("none", "block");
 
-// The tensors that wait in host memory for their backward pass: none, or the block inputs that
+// Tensors that are stored in host memory until the backward pass: none, or the block inputs that
 // activation checkpointing keeps.
 enum class Offload : std::uint8_t { none, inputs };
 template <>
 inline constexpr auto value_names<Offload> = named<Offload>("none", "inputs");
 
-// The architecture of a model, and how training computes it.
+// The architecture of a model, and settings for computing it in training.
 struct ModelConfig {
   std::string preset;            // preset that the other values started from, or empty
   std::int64_t layers = 12;      // transformer blocks
@@ -73,25 +73,25 @@ struct ModelConfig {
   std::int64_t expert_width = 0;         // channels of an expert; 0 means ffn_width
   std::int64_t shared_expert_width = 0;  // channels of an expert for every token; 0 means none
   bool shared_expert_gate = false;       // a sigmoid weights the shared expert's output
-  // How router logits become scores. With sigmoid, a bias affects the choice of experts but not
-  // their weights.
+  // Function that converts router logits to scores. With sigmoid, a bias affects the choice of
+  // experts but not their weights.
   RouterScores router = RouterScores::softmax;
   bool norm_topk = true;                   // scale a token's expert weights to sum to 1
   std::vector<std::int64_t> dense_layers;  // blocks with an ordinary MLP, from 0
   Positions positions = Positions::learned;
   double rope_theta = 10000;  // base of the rotary frequencies
-  // Base for blocks with a window, without scaling. 0 means that they use the same frequencies as
-  // other blocks.
+  // Base of the rotary frequencies for blocks with a window, which are not scaled. 0 means that
+  // these blocks use the same frequencies as other blocks.
   double window_rope_theta = 0;
   RopeScaling rope_scaling = RopeScaling::none;
   double rope_factor = 1;  // divisor of scaled frequencies
-  // llama3: pairs that turn at most low_freq_factor times in the original context are divided
-  // fully. Pairs that turn at least high_freq_factor times are not divided.
+  // For llama3: pairs that turn at most low_freq_factor times in the original context are divided
+  // by rope_factor. Pairs that turn at least high_freq_factor times are not divided.
   double rope_low_freq_factor = 1;
   double rope_high_freq_factor = 4;
   std::int64_t rope_original_context = 8192;  // llama3, yarn: tokens
-  // yarn: pairs that turn at least beta_fast times in the original context are not divided. Pairs
-  // that turn at most beta_slow times are divided fully.
+  // For yarn: pairs that turn at least beta_fast times in the original context are not divided.
+  // Pairs that turn at most beta_slow times are divided by rope_factor.
   double rope_beta_fast = 32;
   double rope_beta_slow = 1;
   bool rope_truncate = true;         // yarn: round the range between outward to whole pairs
@@ -101,8 +101,8 @@ struct ModelConfig {
   double dropout = 0;                // probability, on residual branches and embedding
   Recompute recompute = Recompute::none;
   Offload offload = Offload::none;
-  // Tokens that a block processes at a time, except in attention and mixtures of experts. 0 means a
-  // whole micro-batch. If absent, chunk_tokens_of() decides.
+  // Number of tokens that a block processes at a time, except in attention and mixtures of experts.
+  // 0 means a whole micro-batch. If absent, chunk_tokens_of() decides.
   std::optional<std::int64_t> chunk_tokens;
   std::string init_from;  // checkpoint with the initial weights, or empty
   AdapterConfig adapter;  // if its rank is not 0, everything else is frozen
@@ -110,22 +110,23 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Returns true if the first product of the MLP also computes a gate.
+// Returns true if the first matrix product of the MLP also computes a gate.
 constexpr bool is_gated(ActivationKind a) {
   return a != ActivationKind::gelu;
 }
 
 // Returns the config with kv_heads, head_dim, ffn_width and expert_width set. For gated MLPs, 8/3
-// width is rounded up to a multiple of 64. vocab may stay 0. Nothing is checked, so illegal shapes
-// are accepted: head_dim stays 0 if heads does not divide width.
+// width is rounded up to a multiple of 64. vocab may stay 0. The function accepts illegal shapes:
+// head_dim stays 0 if heads does not divide width.
 ModelConfig completed(ModelConfig);
 
-// Returns ModelConfig::chunk_tokens or, if it is absent, the default. `tokens` is the number of
-// tokens of a sample on one rank. Up to 8,192 tokens, the default is 0, which means no chunks.
-// Above, it is 4,096, rounded up to a multiple of `exact_chunk`.
+// Returns ModelConfig::chunk_tokens or, if it is absent, a default. `tokens` is the number of
+// tokens of a sample on one rank. For up to 8,192 tokens, the default is 0, which means no chunks.
+// For more tokens, the default is 4,096, rounded up to a multiple of `exact_chunk`.
 std::int64_t chunk_tokens_of(const ModelConfig&, std::int64_t tokens, std::int64_t exact_chunk);
 
-// Return true if blocks have norms before, or after, attention and the MLP.
+// norms_before() returns true if blocks have norms before attention and the MLP. norms_after()
+// returns true if blocks have norms after them.
 constexpr bool norms_before(const ModelConfig& c) {
   return c.norm_place != NormPlace::after;
 }
@@ -140,22 +141,23 @@ bool has_experts(const ModelConfig&, std::int64_t layer);
 // window.
 std::int64_t window_of(const ModelConfig&, std::int64_t layer);
 
-// Returns the number of rows of a learned position table. Exports state it as the model's maximum
-// context.
+// Returns the number of rows of a learned position table. Exported models state this number as
+// their maximum context.
 constexpr std::int64_t positions_of(const ModelConfig& c) {
   return c.max_context > c.context ? c.max_context : c.context;
 }
-// Returns the base model of the adapters.
+// Returns the config of the adapters' base model.
 ModelConfig without_adapters(ModelConfig);
 // Returns a config that is equal for models that compute the same function of tokens. The config
-// must be completed. Settings that change no value get their defaults: the preset's name, the
-// origin of the weights, settings for training only, the sample length (a position table has it in
-// its shape), and settings that others make unused, such as a window that covers all positions.
+// must be completed. Settings that do not affect the function get their defaults: the preset's
+// name, the origin of the weights, settings for training only, the sample length (the shape of a
+// position table shows it), and settings that other settings make unused, such as a window that
+// covers all positions.
 ModelConfig canonical(ModelConfig);
 
 // model_preset_names() returns the names of all presets, smallest first within each family.
-// model_preset() returns the config of one. It is not completed, so a deck can still change its
-// width. Throws Error if there is no such preset.
+// model_preset() returns the config of one preset. The config is not completed, so a deck can still
+// change its width. Throws Error if there is no such preset.
 std::vector<std::string_view> model_preset_names();
 ModelConfig model_preset(std::string_view name);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The feed-forward network of a transformer block, which follows attention: one MLP or a mixture of
-// experts.
+// The feed-forward network of a transformer block: one MLP or a mixture of experts. The network
+// follows attention.
 #include <memory>
 
 #include "lib/autograd/tape.hpp"
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// A feed-forward network. Each token's output depends on that token only.
+// A feed-forward network. The output for a token depends only on that token.
 class FeedForward {
  public:
   virtual ~FeedForward() = default;

@@ -1,6 +1,7 @@
 #pragma once
 // Model: the parts of a transformer in the order of the forward pass: embedding, blocks, final
-// norm, head. A part owns its ops but no weights. It borrows the weights of its units for each Run.
+// norm, head. A part owns its ops but no weights. For each Run, the part borrows the weights of its
+// units.
 #include <memory>
 #include <span>
 #include <string>
@@ -12,19 +13,20 @@
 
 namespace trireme {
 
-// The role in which a part uses a unit. Tied embeddings are one unit with two users, which have
+// Role in which a part uses a unit. Tied embeddings are one unit that two parts use, each with
 // separate gradients: the embedding (`own`) and the head (`tied`).
 enum class Use : std::uint8_t { own, tied };
 
-// One part's use of a unit: a set of parameters that ranks all-gather together.
+// One part's use of a unit. A unit is a set of parameters that are all-gathered together.
 struct Borrow {
   UnitId unit;
   Use use = Use::own;
 };
 
-// Whether a part's backward pass reads weights. If it reads none, none are all-gathered for it.
+// Whether a part's backward pass reads weights. If not, no weights are all-gathered for it.
 enum class BackwardReads : std::uint8_t { weights, nothing };
-// When a part adds its weight gradients. The head adds them in the forward pass.
+// Pass in which a part adds its weight gradients. The head adds them in the forward pass, and all
+// other parts in the backward pass.
 enum class GradientsIn : std::uint8_t { backward, forward };
 
 // One part of a transformer: the embedding, a block, the final norm or the head.
@@ -35,8 +37,8 @@ class Part {
   virtual std::span<const Borrow> units() const = 0;
   virtual BackwardReads backward_reads() const { return BackwardReads::weights; }
   virtual GradientsIn gradients_in() const { return GradientsIn::backward; }
-  // Returns true if the part supports activation checkpointing: only its input is kept, and the
-  // backward pass recomputes the rest.
+  // Returns true if the part supports activation checkpointing: only the part's input is stored,
+  // and the backward pass recomputes the rest.
   virtual bool recomputable() const { return false; }
   virtual Value forward(Tape&, const Run&, Value x) const = 0;
 };
@@ -44,14 +46,15 @@ class Part {
 // A transformer as a sequence of parts.
 class Model {
  public:
-  // If `exact` is set, sums of gradients are independent of how the model is distributed. Key-value
-  // heads are then repeated for each query head.
+  // Creates the parts of the model. If `exact` is set, gradient sums do not depend on how the model
+  // is distributed. Key-value heads are then repeated for each query head.
   Model(Backend&, ModelSpec, DType compute, bool exact = false);
   ~Model();
 
   const ModelSpec& spec() const { return spec_; }
   DType compute() const { return compute_; }
-  // The first part takes ids_BT (i32). The last part returns the loss (f64, one element).
+  // Returns the parts in order. The first part takes ids_BT (i32). The last part returns the loss
+  // (f64, one element).
   std::span<const std::unique_ptr<Part>> parts() const { return parts_; }
   // Returns the op of the last part, which computes logits for generation.
   const ops::Head& head() const;

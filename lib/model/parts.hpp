@@ -33,9 +33,9 @@ class EmbeddingPart final : public Part {
   ops::Dropout dropout_;
 };
 
-// The first stretch of a block: everything before attention. Returns x and the packed projections
-// qkv of norm(x). If there is no norm before attention, qkv is computed from x. Queries and keys
-// are normalized and rotated if the config says so.
+// The first stretch of a block: everything before attention. The outputs are x and the packed
+// projections qkv of norm(x). Without a norm before attention, qkv is computed from x. If the
+// config requires it, queries and keys are normalized and rotated.
 class AttentionInput final : public Stretch {
  public:
   AttentionInput(const ModelSpec&, const BlockParams&, const Tensor& rotary_T2E, bool exact);
@@ -50,9 +50,9 @@ class AttentionInput final : public Stretch {
   std::optional<ops::RepeatHeads> repeat_heads_;
 };
 
-// The second stretch of a block: everything after attention. Its inputs are x and attention's
-// output o. It computes x += dropout(projection(o)), then x += dropout(ffn(norm(x))). Norms after a
-// branch, if any, are applied before dropout.
+// The second stretch of a block: everything after attention. The inputs are x and attention's
+// output o. The stretch computes x += dropout(projection(o)), then x += dropout(ffn(norm(x))).
+// Norms after a branch, if any, are applied before dropout.
 class AttentionOutput final : public Stretch {
  public:
   AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer);
@@ -60,7 +60,7 @@ class AttentionOutput final : public Stretch {
   std::vector<Value> forward(Tape&, const Run&, std::vector<Value> x_and_o) const override;
 
  private:
-  // Returns the residual stream and the input of the MLP.
+  // Adds a branch to the residual stream. Returns the sum and the input of the MLP.
   std::vector<Value> residual(Tape&, const Run&, std::vector<Value> x_and_branch) const;
 
   std::unique_ptr<Op> projection_;

@@ -1,5 +1,5 @@
 #pragma once
-// Ops for matrix products with weights of the model.
+// Function that creates the op for a product with one of the model's weights.
 #include <memory>
 
 #include "lib/autograd/op.hpp"
@@ -8,7 +8,7 @@
 namespace trireme {
 
 // Returns an op that computes y = x w' + bias, plus the weight's adapter if it has one. A `bias` of
-// value -1 means no bias.
+// -1 means no bias.
 std::unique_ptr<Op> make_product(const ModelSpec&, ParamId weight, ParamId bias = {});
 
 }  // namespace trireme

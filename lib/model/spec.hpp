@@ -1,6 +1,6 @@
 #pragma once
-// ModelSpec: the parameters of a transformer and the units in which they are all-gathered. It
-// allocates no memory, so plans can use it for models of any size.
+// ModelSpec: the parameters of a transformer, and the units in which the parameters are
+// all-gathered. A ModelSpec contains no weights, so plans can use it for models of any size.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-// The source of a parameter's updates: its gradient, the load of each expert (for a router's bias),
-// or nothing (for the frozen base model of adapters).
+// Source of a parameter's updates: its gradient, the load of each expert (for a router's bias), or
+// none (for the frozen base model of adapters).
 enum class LearnsFrom : std::uint8_t { gradients, loads, nothing };
 
 // One parameter of the model.
@@ -22,7 +22,7 @@ struct ParamSpec {
   Shape shape;
   UnitId unit;
   bool decay;  // true if weight decay applies; false for norms and biases
-  // Initial values are normally distributed with this standard deviation and mean. Constants have
+  // Standard deviation and mean of the normal distribution of initial values. Constants have
   // init_std = 0.
   double init_std;
   double init_mean;
@@ -32,8 +32,8 @@ struct ParamSpec {
   BaseType kept = BaseType::compute;  // storage type, which may be smaller for frozen weights
 };
 
-// Returns true if checkpoints of the model contain the parameter. The frozen base model of adapters
-// is in a checkpoint of its own.
+// Returns true if checkpoints of the model contain the parameter. Checkpoints of adapters do not
+// contain the frozen base model, which has its own checkpoint.
 inline bool is_saved(const ParamSpec& p) {
   return p.learns_from != LearnsFrom::nothing;
 }
@@ -41,22 +41,22 @@ inline bool is_saved(const ParamSpec& p) {
 // Returns true if the parameter belongs to a LoRA adapter.
 bool is_of_adapter(const ParamSpec&);
 
-// The parameters of one transformer block. The value -1 means that the model has no such parameter.
+// Parameters of one transformer block. The value -1 means that the block has no such parameter.
 struct BlockParams {
   UnitId unit;
   ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, q_norm, k_norm, sinks;
   ParamId projection, projection_bias, attention_out_norm, attention_out_norm_bias;
   ParamId ffn_norm, ffn_norm_bias, ffn_out_norm, ffn_out_norm_bias;
   ParamId ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;  // if the block has one MLP
-  // If the block has a mixture of experts: the router, its bias if it uses sigmoid scores, the
-  // shared expert and the experts.
+  // Parameters of a mixture of experts: the router, its bias if it uses sigmoid scores, the shared
+  // expert and the experts.
   ParamId router, router_bias, shared_gate, shared_in, shared_out;
   std::vector<ParamId> expert_in, expert_out;  // by expert
 };
 
-// A LoRA adapter of one weight w_NC. It covers P products, each with a range of the N output
-// channels. Product p adds scale * x a_p' b_p' to its channels. `a` is [P * R, C] with R rows per
-// product. `b` has R columns and one row for each covered channel.
+// A LoRA adapter of one weight w_NC. The adapter covers P products, each with a range of the N
+// output channels. Product p adds scale * x a_p' b_p' to its channels. `a` is [P * R, C], with R
+// rows per product. `b` has R columns and one row for each covered channel.
 struct AdapterParams {
   ParamId weight, a, b;
   std::int64_t rank = 0;
@@ -73,7 +73,7 @@ struct ModelSpec {
   ModelConfig config;  // completed, with vocab set
   std::vector<std::string> units;
   std::vector<ParamSpec> params;  // by ParamId
-  // With tied embeddings, head_unit == table_unit.
+  // Units of the parts outside blocks. With tied embeddings, head_unit == table_unit.
   UnitId table_unit, position_unit, norm_unit, head_unit;
   ParamId table, positions, final_norm, final_norm_bias, head;
   std::vector<BlockParams> blocks;
@@ -82,8 +82,8 @@ struct ModelSpec {
   // Returns the weight's adapter, or null if it has none.
   const AdapterParams* adapter_of(ParamId weight) const;
   std::int64_t parameter_count() const;
-  // Returns the number of parameters that one token uses, which leaves out the experts that it does
-  // not choose.
+  // Returns the number of parameters that the computation of one token uses. It excludes the
+  // experts that a token does not choose.
   std::int64_t active_parameter_count() const;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // AdaptedLinear: a product with a frozen weight and its low-rank adapter (LoRA: Hu et al. 2021).
-// The adapter covers P products; each one adds to a range n of the output channels N. R is the rank
-// and s the scale.
+// The adapter covers P products. Each product adds to a range n of the N output channels. R is the
+// rank, and s is the scale.
 //   t_T(PR) = s drop(x_TC) a_(PR)C'
 //   y_TN = x_TC w_NC' + b_N;  y_Tn += t_TR b_nR'  for each product
 //

@@ -1,9 +1,9 @@
 #pragma once
-// Attention: causal self-attention over packed projections qkv_BT(H+2G)D, which are H query heads,
-// then G key heads, then G value heads. It computes o_BT(HD) = softmax(q k' / sqrt(D)) v; Scores
-// can change the scale and add a soft cap.
+// Attention: causal self-attention over packed projections qkv_BT(H+2G)D. These contain H query
+// heads, then G key heads, then G value heads. The op computes o_BT(HD) = softmax(q k' / sqrt(D))
+// v. Scores can change the scale and add a soft cap.
 //
-// Saved: qkv, o and one number per token and head, but never a T x T matrix (Dao 2023).
+// Saved tensors: qkv, o and one number per token and head, but no T x T matrix (Dao 2023).
 //
 // Sequence parallelism: a rank computes its own heads for the positions of all ranks with which it
 // shares heads (collective.hpp). Keys and values of other ranks arrive in chunks (key_stream.hpp).
@@ -14,7 +14,7 @@
 // (lib/base/fixed.hpp). Each Place::exact_chunk queries add one term.
 //
 // Sinks: a sink is a learned number per query head. Softmax adds exp(sink) to its divisor
-// (kernels/attention.hpp). Saved then also has a copy of the sinks.
+// (kernels/attention.hpp). The op then also saves a copy of the sinks.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -26,8 +26,8 @@ namespace trireme::ops {
 class Attention final : public Op {
  public:
   // `block` is the index of the model's block, under which keys and values are cached during
-  // generation. `window` is the number of tokens that a token attends to, its own included; 0 means
-  // all tokens before it. `sinks` is absent or [H].
+  // generation. `window` is the number of tokens that a token attends to, including itself. A
+  // window of 0 means all earlier tokens. `sinks` is absent or has shape [H].
   explicit Attention(Heads heads, std::size_t block = 0, std::int64_t window = 0,
                      ParamId sinks = {}, Scores scores = {})
       : heads_(heads), block_(block), window_(window), scores_(scores) {

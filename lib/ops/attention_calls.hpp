@@ -1,7 +1,7 @@
 #pragma once
-// The kernel calls that attention consists of on this rank. Each call processes a run of queries, a
-// piece of the keys that they attend to and a group of heads. The functions also return the tensor
-// slices that a call reads and writes.
+// The kernel calls that compute attention on this rank. Each call processes a run of queries, a
+// piece of the keys that they attend to and a group of heads. Other functions here return the
+// tensor slices that a call reads and writes.
 #include <cstdint>
 #include <vector>
 
@@ -11,12 +11,13 @@
 
 namespace trireme::ops {
 
-// The attention heads of this rank, in a tensor x_BTX of its samples and positions.
+// This rank's attention heads, as slices of a tensor x_BTX with this rank's samples and positions.
 struct OwnHeads {
   OwnHeads(const Run&, const Heads&, const Tensor& x_BTX);
-  // Returns the part of an attention output that belongs to a group's heads.
+  // Returns the part of an attention output that the heads of a group produce.
   View heads(const Tensor& o, const HeadGroup&) const;
-  // Returns the log-sum-exp values [B, h, T] of a group's heads. They are contiguous in memory.
+  // Returns the log-sum-exp values [B, h, T] of a group's heads. The values are contiguous in
+  // memory.
   View lse(const Tensor& lse, const HeadGroup&) const;
 
   HeadShare share;
@@ -24,15 +25,15 @@ struct OwnHeads {
   std::vector<HeadGroup> groups;
 };
 
-// The queries of one call: rows of this rank with consecutive positions, all in one chunk of the
-// context.
+// Queries of one call, called a run: rows of this rank with consecutive positions in one chunk of
+// the context.
 struct QueryRun {
   std::int64_t row;
   Span positions;
   int chunk;  // chunk of the context that contains them
 };
 
-// One kernel call: a run of queries, a piece of their keys and a group of heads.
+// One kernel call: a run of queries, a piece of the keys that they attend to, and a group of heads.
 struct AttentionCall {
   std::size_t run;  // index of the QueryRun
   HeadGroup heads;
@@ -45,27 +46,29 @@ struct AttentionCall {
 // All calls of one attention op on this rank.
 class AttentionCalls : public OwnHeads {
  public:
-  // If `rows` > 0, a run of queries has this many rows. Otherwise it has a whole block of a chunk.
+  // If `rows` > 0, each run of queries has this many rows. Otherwise each run is a whole block of a
+  // chunk (sequence_layout.hpp).
   AttentionCalls(const Run&, const Heads&, std::int64_t window, const Scores&,
                  const Tensor& qkv_BTX, Direction, std::int64_t rows = 0);
 
   // Returns, in order, the calls whose keys are in chunk `c`.
   std::vector<AttentionCall> with_keys_of(int c) const;
-  // Returns scratch memory that suffices for any call. Take it last, because it is freed first.
+  // Returns scratch memory that suffices for any of the calls. Allocate it last, because it is
+  // freed first.
   Tensor workspace() const;
-  // Returns the state that passes from a call to the call with the next piece of keys for the same
-  // queries and heads. It is absent if one call has all their keys.
+  // Returns the state that passes from one call to the call with the next piece of keys, for the
+  // same queries and heads. The state is absent if one call has all the keys.
   Tensor state(const AttentionCall&);
 
-  // Return the rows and heads that a call uses, in tensors of this rank's rows.
+  // Return the rows and heads that a call uses, as views of tensors with this rank's rows.
   View queries(const View& q_BTHD, const AttentionCall&) const;
   View heads_of(const Tensor& o, const AttentionCall&) const;
   View lse_of(const Tensor& all, const AttentionCall&) const;
-  // Returns the keys (which = 0) or values (which = 1) of a call in a chunk [B, T, 2 G, D].
+  // Returns a call's keys (which = 0) or values (which = 1) in a chunk [B, T, 2 G, D].
   View keys(const View& chunk_BTGD, int chunk, const AttentionCall&, std::int64_t which) const;
   ConstView starts(const ConstView& start_BT, const AttentionCall&) const;
   Packed packed(const Tensor& qkv) const;
-  // Returns keys and values as one view [B, T, 2 G, D].
+  // Returns the keys and values in qkv as one view [B, T, 2 G, D].
   View key_values(const Tensor& qkv) const;
 
   SequenceLayout layout;

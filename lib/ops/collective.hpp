@@ -1,9 +1,9 @@
 #pragma once
 // Ulysses sequence parallelism: all-to-all exchanges of attention heads. In linear layers, a rank
-// has all heads for its own positions. In attention, it has its own heads (heads.hpp) for the
-// positions of all ranks with which it shares heads (sequence_layout.hpp). With t positions of this
-// rank, T positions of those ranks in rank order, and h heads of this rank (query and key-value
-// heads):
+// has all heads for its own positions. In attention, a rank has only its own heads (heads.hpp), but
+// for the positions of all ranks among which the heads are divided (sequence_layout.hpp). With t
+// positions of this rank, T positions of those ranks in rank order, and h heads of this rank (query
+// and key-value heads):
 //   SplitHeads  qkv_Bt(H+2G)D -> qkv_BT(h)D: each key-value head is sent to all ranks that read
 //               it; the adjoint sums its gradients on the rank that has the positions
 //   JoinHeads   o_BT(h)D -> o_Bt(H)D
@@ -14,8 +14,8 @@
 
 namespace trireme::ops {
 
-// Exchanges heads of rows that all ranks have, each with its own heads: o_BT(h)D -> o_BT(H)D.
-// Returns all heads.
+// Exchanges attention outputs of rows that all ranks have: o_BT(h)D -> o_BT(H)D. Each rank passes
+// its own heads. Returns all heads.
 Tensor all_heads(const Run&, const Heads&, const Tensor& own);
 
 // The exchange before attention, which gives each rank its own heads.

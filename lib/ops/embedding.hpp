@@ -1,5 +1,5 @@
 #pragma once
-// Ops that look up rows of tables:
+// Ops that look up table rows:
 //   Embedding     y_BTC = table_VC[ids_BT]; the gradient adds rows of the same id in token order
 //   AddPositions  y_BTC = x_BTC + table_PC[t0 + t], or table_PC[position_BT] if Place has positions
 //                 within documents; a position may then occur several times in a sample
@@ -9,7 +9,7 @@
 
 namespace trireme::ops {
 
-// The lookup of token embeddings. Input: ids_BT. Output: y_BTC.
+// Lookup of token embeddings. Input: ids_BT. Output: y_BTC.
 class Embedding final : public Op {
  public:
   Embedding(ParamId table, std::int64_t width, DType compute)
@@ -27,7 +27,7 @@ class Embedding final : public Op {
   DType compute_;
 };
 
-// The addition of learned position embeddings. Input: x_BTC. Output: y_BTC.
+// Addition of learned position embeddings. Input: x_BTC. Output: y_BTC.
 class AddPositions final : public Op {
  public:
   explicit AddPositions(ParamId table) : params_{table} {}

@@ -1,6 +1,6 @@
 #pragma once
 // Helpers that Experts and ExpertsOverRanks share: indices of their inputs and saved tensors, and
-// common computations.
+// computations that both perform.
 #include <vector>
 
 #include "kernels/operations.hpp"
@@ -9,7 +9,7 @@
 
 namespace trireme::ops {
 
-// Indices of the inputs.
+// Indices of the inputs of both ops.
 enum In : std::uint8_t {
   in_x,
   in_weight,
@@ -20,21 +20,21 @@ enum In : std::uint8_t {
   in_count,
   in_skip
 };
-// Indices of the first saved tensors.
+// Indices of the tensors at the beginning of Saved.
 enum Kept : std::uint8_t { kept_x, kept_offset, kept_token, kept_row, kept_weight, end_kept };
 
-// Returns the skip connection as rows, or an absent view if there is none.
+// Returns the skip connection as rows, or an absent view if the op has no skip connection.
 inline ConstView skip_of(const std::vector<Tensor>& in) {
   return in.size() > in_skip ? ConstView(as_rows(in[in_skip])) : ConstView{};
 }
 
-// Returns a tensor with one number per choice as a matrix with one column.
+// Returns a tensor with one number per choice of an expert as a matrix with one column.
 inline View as_column(const Tensor& t) {
   return t.view().reshaped({t.shape().count(), 1});
 }
 
-// Adds, for each token, the rows of x_RC that row_TK lists, plus the token's row of skip_TC if
-// present.
+// Sums for each token the rows of x_RC that row_TK lists. If skip_TC is present, adds the token's
+// row of skip_TC.
 inline Tensor sum_rows(const Run& run, const Tensor& x_RC, const Tensor& row_TK, const Shape& shape,
                        const ConstView& skip_TC, Kind kind) {
   Tensor y = Tensor::empty(run.backend, shape, x_RC.dtype(), kind);
@@ -45,8 +45,8 @@ inline Tensor sum_rows(const Run& run, const Tensor& x_RC, const Tensor& row_TK,
   return y;
 }
 
-// Returns the wanted gradients of x, weight and skip. `dx_RC` has the gradients of sorted rows and
-// `dweight_R1` those of their weights.
+// Returns the wanted gradients of x, weight and skip. `dx_RC` has the gradients of the sorted rows,
+// and `dweight_R1` has the gradients of their weights.
 inline std::vector<Tensor> experts_input_gradients(const Run& run, const Saved& saved,
                                                    const Tensor& dy_BTC, const Tensor& dx_RC,
                                                    const Tensor& dweight_R1,

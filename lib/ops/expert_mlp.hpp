@@ -2,8 +2,8 @@
 // The MLPs of experts (mixture of experts), applied to rows sorted by expert. For row r with
 // weight_r and expert e:
 //   h_r = weight_r swiglu(x_r in_e');  y_r = h_r out_e'
-// The weight multiplies h and not y, so outputs need not be kept: the weight's gradient is computed
-// from h's gradient and swiglu.
+// The weight multiplies h and not y. The weight's gradient is then computed from h's gradient and
+// swiglu, so outputs y need not be stored.
 #include <span>
 #include <vector>
 
@@ -11,8 +11,9 @@
 
 namespace trireme::ops {
 
-// Rows of tokens, sorted by expert, on the rank that holds these experts. Tensors of rows, here and
-// below, may have memory for more rows, and may be absent if there are none.
+// Rows of tokens, sorted by expert, on the rank that holds these experts. Tensors of rows may be
+// larger than the number of rows, and may be absent if there are none. This also applies to the
+// functions below.
 struct ExpertRows {
   Tensor x_NC, weight_N1, offset_E1;
   Tensor token_N;  // for exact sums: identifies the leaf of each row (expert_rounds.hpp)
@@ -23,7 +24,7 @@ struct ExpertRows {
 // The MLPs of a list of experts.
 class ExpertMlp {
  public:
-  // Results of the first layer: gate and up, and h.
+  // Results of the first layer: gate and up, and h = weight * swiglu.
   struct Hidden {
     Tensor gate_up, h;
   };
@@ -31,28 +32,29 @@ class ExpertMlp {
   struct RowGradients {
     Tensor gate_up, weight_N1;
   };
-  // `in` [2F, C] and `out` [C, F] are the weights of the experts whose rows are processed. `in` and
-  // `out` must outlive this object. `width` is F.
+  // `in` [2F, C] and `out` [C, F] are the weights of the experts whose rows are processed. Both
+  // spans must outlive this object. `width` is F.
   ExpertMlp(std::span<const ParamId> in, std::span<const ParamId> out, std::int64_t width)
       : in_(in), out_(out), width_(width) {}
 
   std::span<const ParamId> in() const { return in_; }
   std::span<const ParamId> out() const { return out_; }
 
-  // Allocates memory for `rows` rows.
+  // Allocates the results of the first layer for `rows` rows.
   Hidden room_for_hidden(const Run&, std::int64_t rows, Kind) const;
 
-  // hidden() computes the first layer, output() the second layer, and row_gradients() the gradients
-  // of gate, up and the rows' weights. Each writes its results to the last argument.
+  // hidden() computes the first layer, output() computes the second layer, and row_gradients()
+  // computes the gradients of gate, up and the rows' weights. Each function writes its results to
+  // its last argument.
   void hidden(const Run&, const ExpertRows&, const Hidden&) const;
   void output(const Run&, const ExpertRows&, const Tensor& h, const Tensor& y_NC) const;
   void row_gradients(const Run&, const ExpertRows&, const Tensor& gate_up, const Tensor& dy_NC,
                      const RowGradients&) const;
   // Computes the gradient of x from the gradient of gate and up.
   void x_gradient(const Run&, const ExpertRows&, const Tensor& dgate_up, const Tensor& dx_NC) const;
-  // Adds the weight gradients dy' x for `params`, which is in() or out(), if any of them is wanted.
-  // `leaves` is the argument of Gradients::add_whole for all rounds together. `round` is the round
-  // that these rows belong to.
+  // Adds the weight gradients dy' x for `params`, if any of them is wanted. `params` is in() or
+  // out(). `leaves` is the argument of Gradients::add_whole for all rounds together. `round` is the
+  // index of the round that these rows belong to.
   void add_gradients(const Run&, std::span<const ParamId> params, const Tensor& dy_NM,
                      const Tensor& x_NK, const ExpertRows&, std::int64_t leaves,
                      std::size_t round = 0) const;

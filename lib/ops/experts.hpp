@@ -1,14 +1,14 @@
 #pragma once
 // Experts of a mixture of experts, applied to the tokens that chose them: y_t = skip_t + the sum of
 // the outputs of t's experts, each weighted by the router (expert_mlp.hpp). All experts form one
-// op, so x is kept once and not once per expert.
+// op, so x is saved only once.
 #include <vector>
 
 #include "lib/ops/expert_mlp.hpp"
 
 namespace trireme::ops {
 
-// The experts of a block, if this rank holds all of them. Inputs: x_BTC, weight_TK, the tensors of
+// The experts of a block on a rank that holds all of them. Inputs: x_BTC, weight_TK, the tensors of
 // ExpertOrder (lib/ops/router.hpp) and, if present, skip_BTC. Output: y_BTC.
 class Experts final : public Op {
  public:
@@ -29,10 +29,10 @@ class Experts final : public Op {
   std::int64_t width_;
 };
 
-// The same computation if the ranks of Run::expert_group share the experts (expert parallelism).
-// Rows are sent to the owners of their experts and back, in rounds (lib/ops/expert_rounds.hpp). The
-// results of the first round are kept for the backward pass. Rows of other rounds are sent and
-// computed again.
+// Experts that are distributed over the ranks of Run::expert_group (expert parallelism). Inputs and
+// output are those of Experts. Rows are sent to the owners of their experts and back, in rounds
+// (lib/ops/expert_rounds.hpp). Results of the first round are saved for the backward pass. Rows of
+// other rounds are sent and computed again.
 class ExpertsOverRanks final : public Op {
  public:
   ExpertsOverRanks(std::span<const ParamId> in, std::span<const ParamId> out, std::int64_t width);
@@ -43,7 +43,7 @@ class ExpertsOverRanks final : public Op {
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
-  // Adds weight gradients round by round, so that their inputs are kept for one round only.
+  // Adds weight gradients after each round, so that the inputs of only one round are in memory.
   std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
                                std::span<const std::uint8_t> wanted) const override;
 
@@ -52,8 +52,8 @@ class ExpertsOverRanks final : public Op {
   // Returns the MLPs of the experts that this rank holds.
   ExpertMlp mlp(const Run&) const;
   std::int64_t experts() const { return static_cast<std::int64_t>(params_.size()) / 2; }
-  // Computes the input gradients. With WeightGradients::later, it appends the inputs of the weight
-  // gradients to Saved.
+  // Computes the input gradients. With WeightGradients::later, the function also appends the inputs
+  // of the weight gradients to Saved.
   std::vector<Tensor> gradients(const Run&, const Tensor& dy_BTC, Saved&,
                                 std::span<const std::uint8_t> wanted, WeightGradients) const;
 

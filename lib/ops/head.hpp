@@ -3,13 +3,13 @@
 // softmax(z)[target], with logits z = x_TC w_VC', or c tanh(z / c) with a soft cap c.
 //
 // The forward pass computes the loss, dx and dw together, in chunks of Backend::head_rows() tokens.
-// Logits are thus neither kept nor computed twice. Gradients are scaled by Place::scale, and the
+// Logits are thus neither stored nor computed twice. Gradients are scaled by Place::scale, and the
 // backward pass assumes that the gradient of the loss is 1.
 //
-// The output is the sum over this rank's valid targets, not divided, as one f64. With
-// Place::losses, it has as many sums as Place::loss_sums. With Place::exact_chunk, it is two i64:
-// the sum as an integer (lib/base/fixed.hpp) and the bits of the largest term. With Place::teacher,
-// a part of the loss is the divergence from the teacher's distribution (kernel::CrossEntropy).
+// The output is the sum over this rank's valid targets, as one f64. With Place::losses, the output
+// has Place::loss_sums sums. With Place::exact_chunk, the output is two i64 numbers: the sum as an
+// integer (lib/base/fixed.hpp) and the bits of the largest term. With Place::teacher, a part of the
+// loss is the divergence from the teacher's distribution (kernel::CrossEntropy).
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -26,7 +26,7 @@ class Head final : public Op {
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
-  // The loss on the host.
+  // Value of the loss on the host.
   struct Loss {
     double sum = 0;           // if exact_chunk is 0
     std::int64_t quanta = 0;  // otherwise, with `largest`

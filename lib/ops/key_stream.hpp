@@ -1,8 +1,8 @@
 #pragma once
 // The exchange of keys and values between groups of sequence-parallel ranks (sequence_layout.hpp).
-// Chunks of the context arrive in ascending order; while one is used, the next one travels.
-// Gradients return in the same way. A chunk is stored by position, [T, B, 2 G, D] with its keys
-// before its values, so that everything a rank sends or receives is dense.
+// Chunks of the context arrive in ascending order. While one chunk is used, the next chunk is in
+// transit. Gradients are sent back in the same way. A chunk is stored as [T, B, 2 G, D] with keys
+// before values, so that all sent and received ranges are dense.
 #include <functional>
 #include <optional>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace trireme::ops {
 
-// Shape and extent of the exchanged keys and values.
+// Shape of the exchanged keys and values, and which of them are exchanged.
 struct KeyRows {
   const Run& run;
   const SequenceLayout& layout;
@@ -23,8 +23,8 @@ struct KeyRows {
   Shape shape(std::int64_t positions) const { return {positions, batch, 2 * kv_heads, dim}; }
   int group() const { return layout.group_of(run.seq.rank()); }
   int rank_of(int group) const { return group * layout.head_ranks() + head_ranks(run).rank; }
-  // needed() returns the positions of chunk `c` that `group` needs. needed_of() returns those of
-  // them that the group `owner` has.
+  // needed() returns the positions of chunk `c` that `group` needs. needed_of() returns the subset
+  // of these positions that the group `owner` has.
   Span needed(int group, int c) const;
   Span needed_of(int group, int c, int owner) const;
 };
@@ -35,11 +35,12 @@ View by_sample(View rows_TBGD);
 // The keys and values of all groups, which arrive chunk by chunk.
 class KeyStream {
  public:
-  // kv_BTGD [B, T, 2 G, D] has this rank's keys and values: the blocks of its group, one after
+  // kv_BTGD [B, T, 2 G, D] contains this rank's keys and values: the blocks of its group, one after
   // another.
   KeyStream(const KeyRows&, const View& kv_BTGD);
   // Returns the keys and values [B, T, 2 G, D] of chunk `c`. Only the positions that this rank
-  // needs are set. Call it once for each chunk, in order. The result is valid until the next call.
+  // needs are set. Call the function once for each chunk, in order. The result is valid until the
+  // next call.
   View chunk(int c);
 
  private:
@@ -54,17 +55,18 @@ class KeyStream {
   std::optional<Arriving> here_, next_;
 };
 
-// The gradients of keys and values, which are summed over groups chunk by chunk.
+// Gradients of keys and values. They are summed over groups, one chunk at a time.
 class KeyGradients {
  public:
-  // Called once for each chunk with the sums for this rank's block.
+  // Function that receives the sums for this rank's block of a chunk. It is called once for each
+  // chunk.
   using Put = std::function<void(int c, const Tensor& sum_TBGD)>;
   KeyGradients(const KeyRows&, DType type, Put put);
   // Returns a tensor of zeros [T, B, 2 G, D] for all positions of chunk `c`. The caller adds
   // gradients to it.
   Tensor start(int c) const;
-  // Sends the gradients of chunk `c` to their owners, then completes the previous chunk and calls
-  // `put` for it.
+  // Sends the gradients of chunk `c` to the ranks that own the keys and values. Then completes the
+  // previous chunk and calls `put` for it.
   void exchange(int c, Tensor sum_TBGD);
   // Completes the last chunk and calls `put` for it.
   void finish();

@@ -21,8 +21,9 @@ class Linear final : public Op {
                                       std::span<const std::uint8_t> wanted) const override;
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
-  // The three products of a linear layer, for ops that consist of several layers. The functions set
-  // the bias and the sums of the epilogue. The caller may set the rest.
+  // The three matrix products of a linear layer, for ops that consist of several layers. The
+  // functions set the bias and the row sums of the epilogue. The caller may set the rest of the
+  // epilogue.
   Shape output_shape(const Shape& x_TC) const;
   void multiply(const Run&, const Tensor& y_TN, const Tensor& x_TC, Epilogue = {}) const;
   void multiply_grad(const Run&, const Tensor& dx_TC, const Tensor& dy_TN,

@@ -8,7 +8,7 @@
 
 namespace trireme::ops {
 
-// An MLP without a gate.
+// An MLP with an ungated activation.
 class Mlp final : public Op {
  public:
   Mlp(Linear in, Activation, Linear out);

@@ -2,8 +2,8 @@
 // Norm: normalization of each token over its channels.
 //   layer norm  y = (x - mean) * rstd * w + b   (Ba, Kiros, Hinton 2016)
 //   RMS norm    y = x * rstd * w                (Zhang, Sennrich 2019)
-// The op also returns x for the residual connection. The gradients of x's other uses are then added
-// in the same pass as the norm's gradient. Saved: x, and one or two numbers per token.
+// The op also returns x for the residual connection, so that one pass can add the gradients of x's
+// other uses to the norm's gradient. Saved tensors: x, and one or two numbers per token.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -14,31 +14,32 @@ namespace trireme::ops {
 // The parameters of a norm, and the computations that Norm and ResidualNorm share.
 class NormWeights {
  public:
-  // A `bias` of value -1 means no bias. RMS norm has none.
+  // A `bias` of value -1 means no bias. An RMS norm has no bias.
   NormWeights(NormKind, ParamId weight, ParamId bias, double eps);
 
   NormKind kind() const { return kind_; }
   double eps() const { return eps_; }
   std::span<const ParamId> params() const { return params_; }
   ConstView weight(const Run& run) const { return run.weights[params_[0]]; }
-  // Returns an absent view if there is no bias.
+  // Returns the bias, or an absent view if the norm has no bias.
   ConstView bias(const Run&) const;
-  // One number per token. RMS norm has no mean, so mean_T is then absent.
+  // Statistics of each token's channels, one number per token. An RMS norm has no mean, so mean_T
+  // is then absent.
   struct Statistics {
     Tensor mean_T, rstd_T;
   };
   // Allocates the statistics of x.
   Statistics statistics(const Run&, const Tensor& x, const Saved*) const;
 
-  // Gradients that flow back to a norm: `dsum` to its input x directly, and `dy` to its output.
-  // Either may be absent.
+  // Incoming gradients of a norm's backward pass. `dsum` is the gradient of its input x through
+  // other uses, and `dy` is the gradient of its output. Either may be absent.
   struct Grad {
     Tensor dsum, dy;
   };
-  // Which gradients a backward pass computes: of the input, of the weights, or of both.
+  // Which gradients a backward pass computes: only the input's, only the weights', or both.
   enum class Half : std::uint8_t { input, weight, both };
-  // Returns dx = dsum + the norm's adjoint of dy, or an absent tensor if it is not wanted. It must
-  // not be wanted with Half::weight. `Saved` is {x, mean, rstd}.
+  // Returns dx = dsum + the norm's adjoint of dy, or an absent tensor if dx is not wanted. `wanted`
+  // must be false with Half::weight. `Saved` is {x, mean, rstd}.
   Tensor backward(const Run&, const Grad&, const Saved&, bool wanted, Half) const;
 
  private:

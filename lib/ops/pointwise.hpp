@@ -8,7 +8,7 @@
 //   Dropout   y = dropout(x)
 //
 // Dropout masks are a function of (seed, step, site, sample, position, channel). The backward pass
-// computes the same mask again and does not keep it.
+// recomputes the mask, so masks are not stored.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -41,7 +41,7 @@ class Multiply final : public Op {
   double factor_;
 };
 
-// An activation function without a gate.
+// An ungated activation function.
 class Activate final : public Op {
  public:
   explicit Activate(Activation f) : f_(f) {}
@@ -58,15 +58,16 @@ class Activate final : public Op {
 struct DropoutSite {
   std::int64_t site;
   double p;
-  // Returns the key of the layer's random numbers at `place`. Evaluation has no dropout.
+  // Returns the key of this dropout layer's random numbers at `place`. In evaluation, the key
+  // disables dropout.
   DropoutKey key(const Place&) const;
 };
 
-// Returns skip + dropout(x). The result uses x's memory if no other Tensor shares it. `skip` may be
-// absent.
+// Returns skip + dropout(x). If no other Tensor shares x's memory, the result uses that memory.
+// `skip` may be absent.
 Tensor drop(const Run&, const DropoutSite&, Tensor x, ConstView skip, Kind);
 
-// The addition of a branch to the residual stream, with dropout. Inputs: skip, branch.
+// Adds a branch to the residual stream, with dropout on the branch. Inputs: skip, branch.
 class Residual final : public Op {
  public:
   explicit Residual(DropoutSite site) : site_(site) {}

@@ -1,6 +1,5 @@
 #pragma once
-// QkNorm: RMS norm of queries and keys in packed projections qkv_BT(H+2G)D. Values stay as they
-// are.
+// QkNorm: RMS norm of queries and keys in packed projections qkv_BT(H+2G)D. Values are unchanged.
 //   per head (Henry et al. 2020, "Query-Key Normalization"; as in Qwen3): each head is normalized
 //     over its D channels; all query heads share one weight of D numbers, and all key heads another
 //   over the width (Muennighoff et al. 2024, "OLMoE"): all query heads of a token are one row of HD
@@ -8,7 +7,7 @@
 //
 // y = x rstd w. With n = x rstd and g = dy w: dx = rstd (g - n mean(g n)), dw = sum over rows dy n.
 //
-// Saved: the query heads and key heads, and one number per row.
+// Saved tensors: the query heads and key heads, and one number per row.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -34,8 +33,8 @@ class QkNorm final : public Op {
  private:
   enum class Half : std::uint8_t { input, weight, both };
   View as_rows_of_norm(const Tensor& x_BTHD) const;
-  // Returns the gradient of the input, or an absent tensor if it is not wanted. It must not be
-  // wanted with Half::weight.
+  // Returns the gradient of the input, or an absent tensor if this gradient is not wanted. `wanted`
+  // must be false with Half::weight.
   Tensor differentiate(const Run&, Tensor dqkv, const Saved&, bool wanted, Half) const;
 
   Heads heads_;

@@ -1,13 +1,13 @@
 #pragma once
 // RepeatHeads: copies key-value heads so that each query head has its own: [B, T, H + 2 G, D] ->
 // [B, T, 3 H, D]. The adjoint adds the gradients of the copies in the order of their query heads,
-// independent of which rank computed them.
+// so the sum does not depend on which ranks computed the gradients.
 #include "lib/autograd/op.hpp"
 #include "lib/ops/heads.hpp"
 
 namespace trireme::ops {
 
-// A copy of the key-value heads for each query head.
+// Repeats each key-value head once for each query head that reads it.
 class RepeatHeads final : public Op {
  public:
   explicit RepeatHeads(Heads heads) : heads_(heads) {}
@@ -17,9 +17,9 @@ class RepeatHeads final : public Op {
                                       std::span<const std::uint8_t> wanted) const override;
 
  private:
-  // Calls the function with corresponding heads of `qkv` and `all`: first the query heads, then
-  // each key-value head with each of its copies. The third argument is `add` for all copies of a
-  // head except the first, otherwise `overwrite`.
+  // Calls the function for each pair of corresponding heads in `qkv` and `all`: first for the query
+  // heads, then for each key-value head with each of its copies. The third argument is `overwrite`
+  // for the first copy of a head and `add` for the other copies.
   void each_pair(const Tensor& qkv, const Tensor& all,
                  const std::function<void(View, View, Accumulate)>&) const;
 

@@ -2,7 +2,7 @@
 // ResidualNorm: adds a branch to the residual stream and normalizes the sum for the next branch.
 //   sum = skip + dropout(branch);  y = norm(sum)
 //   dskip = dsum + n(dy), dbranch = dropout(dskip), where n is the adjoint of the norm
-// It takes one pass if the backend has a fused kernel.
+// If the backend has a fused kernel, the op takes one pass over memory.
 #include <vector>
 
 #include "lib/ops/norm.hpp"
@@ -24,7 +24,7 @@ class ResidualNorm final : public Op {
                                std::span<const std::uint8_t> wanted) const override;
 
  private:
-  // Returns the gradients of skip and branch from the gradient of their sum.
+  // Returns the gradients of skip and branch, given the gradient of their sum.
   std::vector<Tensor> split(const Run&, Tensor dsum, std::span<const std::uint8_t> wanted) const;
 
   DropoutSite site_;

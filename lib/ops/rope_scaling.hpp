@@ -39,7 +39,7 @@ struct RotaryFrequencies {
 
   // Returns the scaled frequency of each of the dim / 2 pairs.
   std::vector<double> of_pairs(std::int64_t dim) const;
-  // Returns the factor of cos and sin.
+  // Returns the factor by which cos and sin are multiplied.
   double amplitude() const;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // Rotary: rotates the query heads and key heads of packed projections qkv_BT(H+2G)D by angles that
-// depend on their position (Su et al. 2021). The position is within the document if Place has such
-// positions, otherwise within the sample.
+// depend on their position (Su et al. 2021). If Place has positions within documents, they are
+// used. Otherwise the positions in the sample are used.
 #include <span>
 #include <vector>
 
@@ -13,7 +13,8 @@ namespace trireme::ops {
 // Rotary position embedding.
 class Rotary final : public Op {
  public:
-  // `table` [P, 2, E] has cos and sin by position, as kernel::Rotary defines. Blocks share it.
+  // `table` [P, 2, E] contains cos and sin by position, as kernel::Rotary defines. All blocks share
+  // the table.
   Rotary(Heads heads, Tensor table) : heads_(heads), table_(std::move(table)) {}
   std::string_view name() const override { return "rotary"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
@@ -26,8 +27,8 @@ class Rotary final : public Op {
   Tensor table_;
 };
 
-// Returns cos and sin, multiplied by `amplitude`, for `positions` positions and each frequency.
-// Frequencies are in radians per position.
+// Returns a table of cos and sin, multiplied by `amplitude`, for `positions` positions and each
+// frequency. Frequencies are in radians per position.
 Tensor rotary_table(Backend&, std::int64_t positions, std::span<const double> frequency_E,
                     double amplitude, DType);
 

@@ -7,7 +7,7 @@
 //
 // Losses are means over all tokens of a step and all layers. Load balancing counts each sample
 // separately or, with attention within documents, each document. The losses therefore depend
-// neither on the grid of ranks nor on packing. Padding counts in no loss and no load, and its
+// neither on the grid of ranks nor on packing. Padding does not count in losses or loads, and its
 // expert output is 0.
 //
 // SigmoidGate: y_T = sigmoid(x w'), in the wide type: the weight of a shared expert.
@@ -17,20 +17,20 @@
 
 namespace trireme {
 
-// Totals to which all routers of a stage add during one step.
+// Totals of one step, to which all routers of a stage add.
 struct RoutingTotals {
   View load_LE{};  // i64: number of tokens that chose each expert, by layer
-  // The two sums of RouterLosses over tokens and layers: f64, or i64 loss quanta
-  // (lib/base/fixed.hpp) with their largest magnitude.
+  // The two sums of RouterLosses over tokens and layers. `losses` is f64, or i64 in loss quanta
+  // (lib/base/fixed.hpp). `largest` is the largest magnitude of a quanta term.
   View losses{}, largest{};
   std::int64_t* more_rounds = nullptr;  // number of rounds of ExpertsOverRanks beyond the first
 };
 
 namespace ops {
 
-// The order of rows sorted by expert, as i32 outputs of kernel::SortChoices. If ranks share the
-// experts, count_LE (i64) counts the choices of each expert, separately for each leaf of
-// Place::exact_chunk tokens. Without exact sums, all tokens are one leaf.
+// Order of token rows sorted by expert, as i32 outputs of kernel::SortChoices. If experts are
+// distributed over ranks, count_LE (i64) counts the choices of each expert, separately for each
+// chunk (leaf) of Place::exact_chunk tokens. Without exact sums, all tokens form one leaf.
 struct ExpertOrder {
   Tensor offset_E1, token_R, choice_R, row_TK, count_LE;
 };
@@ -55,8 +55,8 @@ class Router final : public Op {
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
  private:
-  // Counts the choices of all ranks of `seq` by sample or by document. Returns an absent tensor if
-  // load is not balanced by sample.
+  // Counts how often the tokens of all sequence-parallel ranks chose each expert, by sample or by
+  // document. Returns an absent tensor if there is no load balancing by sample.
   Tensor count_together(const Run&, const Tensor& choice_RTK, std::int64_t samples) const;
   void add_totals(const Run&, const Tensor& logits_TE, const Tensor& choice_TK,
                   const Tensor& count_BE) const;
@@ -67,7 +67,7 @@ class Router final : public Op {
   std::int64_t layer_;
 };
 
-// The gate that weights the output of a shared expert. Input: x_BTC. Output: weight_T1.
+// The gate that weights a shared expert's output. Input: x_BTC. Output: weight_T1.
 class SigmoidGate final : public Op {
  public:
   explicit SigmoidGate(ParamId weight) : params_{weight} {}

@@ -1,5 +1,5 @@
 #pragma once
-// Helpers that several ops use.
+// Helper functions that several ops use.
 #include <span>
 
 #include "lib/autograd/op.hpp"
@@ -16,33 +16,33 @@ BasicView<Byte> rows_of(const BasicView<Byte>& v, Rows r) {
 // Returns a tensor [.., C] as a matrix with C columns.
 View as_rows(const Tensor&);
 
-// Returns the tensor itself if no other Tensor shares its memory, otherwise a copy. The result may
-// be overwritten.
+// Returns the tensor itself if no other Tensor shares its memory. Otherwise returns a copy. The
+// caller may overwrite the result.
 Tensor owned(const Run&, Tensor, Kind);
 
-// Queries, keys and values as views of packed projections qkv_BT(H+2G)D.
+// Views of the queries, keys and values in packed projections qkv_BT(H+2G)D.
 struct Packed {
   View q_BTHD, k_BTGD, v_BTGD;
 };
 Packed unpack(const Tensor& qkv, const Heads&);
 
-// Returns the sinks of these heads, or an absent view if there are none.
+// Returns the sinks of a range of heads, or an absent view if there are no sinks.
 ConstView sinks_of(const ConstView& sink_H, HeadRange);
 
-// Returns the order of a product's sums. With run.exactness = "invariant", it depends on shapes
-// only.
+// Returns the order in which a matrix product must add its terms. With run.exactness = "invariant",
+// the order depends only on shapes.
 SumOrder sum_order(const Run&);
 
-// Returns the order of sums for products whose rows are grouped by expert. With run.exactness =
-// "invariant", and in generation, a row's sums do not depend on the rows next to it.
+// Returns the sum order for products whose rows are grouped by expert. With run.exactness =
+// "invariant", and in generation, the bits of a row do not depend on other rows.
 SumOrder sum_order_of_rows(const Run&);
 
-// Computes a product whose rows are tokens. If Place::exact_chunk is set, it is computed in blocks
-// of that many rows. In generation with cached keys and values, a row's bits do not depend on other
-// rows.
+// Computes a product whose rows are tokens. If Place::exact_chunk is set, the product is computed
+// in blocks of that many rows. In generation with cached keys and values, the bits of a row do not
+// depend on other rows.
 void multiply_rows(const Run&, const kernel::Matmul&);
 
-// Allocates `rows` rows with the width and type of x_TC.
+// Allocates a tensor with `rows` rows, which have the width and type of x_TC.
 Tensor room_for_rows(const Run&, const ConstView& x_TC, std::int64_t rows, Kind);
 // Returns the rows of x_TC that ids_R lists.
 Tensor take_rows(const Run&, const ConstView& x_TC, const ConstView& ids_R, Kind);

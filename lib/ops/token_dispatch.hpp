@@ -1,7 +1,8 @@
 #pragma once
-// TokenDispatch: sends one round of rows to the ranks that own their experts, and sends results
-// back. The two directions are all-to-alls with parts of different sizes; each is the transpose of
-// the other. A round is divided into chunks, so that one chunk is computed while others travel.
+// TokenDispatch: sends one round of rows to the ranks that own their experts, and sends the results
+// back. Both directions are all-to-alls in which ranks send different numbers of rows. One
+// direction is the transpose of the other. A round is divided into chunks, so that one chunk is
+// computed while others are in transit.
 #include <array>
 #include <functional>
 #include <vector>
@@ -15,14 +16,14 @@ namespace trireme {
 // The ranks that together hold all experts.
 struct ExpertGroup {
   const Communicator& ranks;
-  // Maximum rows of a rank per round. 0 means 1.25 times an even load.
+  // Maximum number of rows of a rank per round. 0 means 1.25 times the number under an even load.
   std::int64_t rows_of_round = 0;
 };
 
 namespace ops {
 
-// The rounds for the choices of all ranks. Ranks exchange their counts first. On a backend that
-// computes no values (in plans), experts count as chosen evenly.
+// Rounds for the choices of all ranks. Ranks must first exchange their counts. If the backend
+// computes no values (in plans), an even load is assumed.
 struct RoundPlan {
   ExpertCounts counts;
   std::vector<ExpertRound> all;
@@ -31,36 +32,36 @@ struct RoundPlan {
 // Whether a round's memory is freed before the next round, or kept for weight gradients that are
 // computed later.
 enum class RoundMemory : std::uint8_t { one_by_one, kept };
-// Returns the counts of all ranks, [ranks, leaves, E]. Collective over Run::expert_group.
+// Returns the counts of all ranks as [ranks, leaves, E]. Collective over Run::expert_group.
 Tensor gather_counts(const Run&, const Tensor& count_LE);
-// Returns the rounds in which rows are sent. `rows` is the number of this rank's rows, and
-// `experts` is E, the number of all experts.
+// Returns the rounds in which rows are sent to experts. `rows` is the number of this rank's rows,
+// and `experts` is E, the total number of experts.
 RoundPlan rounds_of(const Run&, const Tensor& counts, std::int64_t rows, std::int64_t experts,
                     RoundMemory = RoundMemory::one_by_one);
 
-// One round of rows on its way to the experts and back.
+// One round: sends rows to their experts and returns the results.
 class TokenDispatch {
  public:
-  // A chunk of a round on the rank that owns the experts.
+  // A chunk of a round, on the rank that owns the experts.
   struct Chunk {
     std::int64_t first, count;  // range of the round's rows, which are sorted by expert
-    // Where the rows of each expert begin in this chunk, and the end, for experts from
-    // `first_expert` on. Experts without rows at either end are left out.
+    // Index at which the rows of each expert begin in this chunk, and then the end, for experts
+    // from `first_expert` on. Experts without rows at the beginning or end of the list are omitted.
     std::int64_t first_expert;
     const Tensor& offset_E1;
   };
-  // Rows to send. `rows_RC` has all rows of this rank, sorted by expert. They arrive in the first
-  // rows() rows of `into_NC`, or, if that is absent, in memory for one chunk.
+  // Rows to send. `rows_RC` contains all rows of this rank, sorted by expert. They arrive in the
+  // first rows() rows of `into_NC`. If `into_NC` is absent, they arrive in memory for one chunk.
   struct There {
     Tensor rows_RC, into_NC;
   };
-  // Results to send back: the rows that a chunk computed, and the tensor on the source ranks that
-  // receives them. If `into_RC` is absent, nothing is sent.
+  // Results to send back: the rows that were computed for a chunk, and the tensor on the source
+  // ranks that receives them. If `into_RC` is absent, nothing is sent.
   struct Back {
     Tensor rows_NC, into_RC;
   };
   using Made = std::array<Back, 2>;
-  // Results that are still traveling. Call wait() before reading them.
+  // Handle of results that are still in transit. Call wait() before you read the results.
   class Returning {
    public:
     void wait();
@@ -70,15 +71,15 @@ class TokenDispatch {
     std::vector<Pending> pending_;
   };
 
-  // `most` is the maximum number of rows of this rank in a round.
+  // `most` is the maximum number of rows that this rank receives in a round.
   TokenDispatch(const Run&, const ExpertRound&, std::int64_t most);
 
-  // Returns rows of x_TC like take_rows(), when an earlier pass has taken the same rows. If the
-  // round is pretended, it only allocates them.
+  // Returns rows of x_TC like take_rows(). An earlier pass must have taken the same rows. In a
+  // pretended round, the function only allocates the rows.
   Tensor rows_again(const ConstView& x_TC, const ConstView& ids_R) const;
-  // Processes all chunks in order. `compute` gets the arrived rows of each entry of `there`. A
+  // Processes all chunks in order. `compute` receives the arrived rows of each entry of `there`. A
   // tensor is absent if the chunk has no rows and `into_NC` was given. During `compute`, the next
-  // chunk arrives and the results of the previous chunk return.
+  // chunk arrives and the results of the previous chunk are sent back.
   [[nodiscard]] Returning through(
       const std::vector<There>& there,
       const std::function<Made(const Chunk&, std::vector<Tensor> arrived)>& compute) const;
@@ -86,8 +87,8 @@ class TokenDispatch {
   std::int64_t rows() const { return round_.rows(); }
   std::int64_t most_of_chunk() const { return rows_of_chunk(most_, std::ssize(round_.chunks)); }
   const Tensor& offset_E1() const { return offset_; }
-  // Returns a number for each row that identifies its leaf (see ExpertCounts): the leaf's index
-  // times Place::exact_chunk.
+  // Returns a number for each row that identifies the row's leaf (the chunk of tokens in
+  // ExpertCounts): the leaf's index times Place::exact_chunk.
   const Tensor& token_N() const { return token_; }
 
  private:

@@ -16,23 +16,25 @@ struct PartCosts {
   double block = 1, embedding = 0, head = 0;
 };
 
-// Returns the number of blocks of each virtual stage, at least one. It minimizes the cost of the
-// most expensive stage with all its chunks, then that of the next one, and so on. Within a stage,
-// blocks go to the cheapest chunks. Of equal choices, later stages get more blocks, because they
-// keep fewer inputs. Throws Error if there are more virtual stages than layers.
+// Returns the number of blocks of each virtual stage, which is at least one. The partition
+// minimizes the cost of the most expensive stage with all its chunks, then the cost of the next
+// most expensive stage, and so on. Within a stage, blocks are added to the cheapest chunk. In a
+// tie, later stages get more blocks, because they store fewer inputs. Throws Error if there are
+// more virtual stages than layers.
 std::vector<std::int64_t> partition(std::int64_t layers, const Pipeline&, const PartCosts&);
 
-// Returns the cost of each virtual stage for these numbers of blocks.
+// Returns the cost of each virtual stage. `stage_layers` is the number of blocks of each virtual
+// stage.
 std::vector<double> stage_costs(const std::vector<std::int64_t>& stage_layers, const PartCosts&);
 
-// Returns an error message if `stage_layers`, the deck's parallel.stage_layers, does not distribute
-// `layers` blocks over `stages` stages with `chunks` chunks each. Returns an empty string if it
-// does.
+// Returns an error message if `stage_layers` does not distribute `layers` blocks over `stages`
+// stages with `chunks` chunks each. `stage_layers` is the deck's parallel.stage_layers. Returns an
+// empty string if there is no error.
 std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, std::int64_t layers,
                                std::int64_t stages, std::int64_t chunks = 1);
 
 // Returns `stage_layers` if the deck sets it, otherwise the result of partition(). Throws Error if
-// `stage_layers` is wrong.
+// `stage_layers` is invalid.
 std::vector<std::int64_t> choose_stage_layers(const std::vector<std::int64_t>& stage_layers,
                                               std::int64_t layers, const Pipeline&,
                                               const PartCosts&);

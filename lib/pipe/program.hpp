@@ -1,6 +1,6 @@
 #pragma once
 // Program: the work of one pipeline stage in one step, as a list of instructions. Each instruction
-// concerns one micro-batch and one of the stage's chunks of the model.
+// applies to one micro-batch and one of the stage's model chunks.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,8 +16,8 @@ enum class Do : std::uint8_t {
   receive_gradient,
   backward,
   send_gradient,
-  // The two halves of a backward pass. The first computes the gradients that are sent to the
-  // previous stage. The second computes the gradients that are summed.
+  // The two halves of a split backward pass. `input_gradients` computes the gradients that are sent
+  // to the previous stage. `weight_gradients` computes the gradients that are accumulated.
   input_gradients,
   weight_gradients,
 };

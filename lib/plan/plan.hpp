@@ -1,8 +1,8 @@
 #pragma once
-// Predicts the memory, traffic and work of a run. It runs each stage's real step on the `dry`
-// backend, which only keeps the account of memory, with simulated communicators, which only count.
-// If freeze rules change which parameters are trained, it runs one step for each set of trained
-// parameters.
+// Predicts the memory, traffic and work of a run. The plan executes each stage's real step on the
+// `dry` backend, which counts memory but does not compute, with simulated communicators, which
+// count bytes but do not send. If freeze rules change which parameters are trained, the plan
+// executes one step for each set of trained parameters.
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,14 +15,14 @@ namespace trireme {
 
 // Whether the plan includes an evaluation after each step.
 enum class PlanEvaluation : std::uint8_t { left_out, included };
-// Whether there is a copy of the state, from which checkpoints are written while training
-// continues.
+// Whether the plan includes a copy of the training state, from which checkpoints are written while
+// training continues.
 enum class PlanSnapshot : std::uint8_t { left_out, included };
 
 // The run to be planned.
 struct PlanInput {
   TrainerSetup setup;
-  // Batch, micro-batch and length of the run. Without a length, the run lasts until the last freeze
+  // Batch, micro-batch and length of the run. A run without a length lasts until the last freeze
   // rule.
   TrainConfig train;
   Grid grid;
@@ -36,52 +36,53 @@ struct PlanInput {
   int ranks_of_node = 0;
 };
 
-// Returns the memory in bytes that a rank reserves: on its device, or for a backend in host memory
-// the host's memory including pinned memory.
+// Returns the bytes of memory that a rank reserves. This is memory on its device or, for a backend
+// in host memory, host memory including pinned memory.
 std::size_t memory_of(const Account&, const BackendProperties&);
 
-// Device memory in bytes that a rank needs beyond its account: an estimate for NCCL, and
+// Device memory in bytes that a rank needs beyond its memory account: an estimate for NCCL, and
 // run.device_headroom.
 struct OutsideAccount {
   std::size_t nccl = 0, headroom = 0;
   std::size_t all() const { return nccl + headroom; }
 };
-// Estimates the device memory that one rank needs beyond its account.
+// Estimates the device memory that one rank needs beyond its memory account.
 OutsideAccount outside_account(const PlanInput&, const BackendProperties&, const Axes&);
 
-// Returns the micro-batches of one rank in a step. They have the right number of tokens; the ids do
-// not matter.
+// Returns the micro-batches of one rank in a step. They have the right number of tokens, but the
+// ids are arbitrary.
 std::vector<Batch> any_microbatches(const PlanInput&);
-// Returns the step of the run that trains most parameters.
+// Returns the step of the run that trains the most parameters.
 std::int64_t busiest_step(const PlanInput&);
 
-// The plan of one rank. Memory is the maximum over all planned steps. Work and traffic are those of
-// the step that trains most parameters.
+// Plan of one rank. Memory is the maximum over all planned steps. Work and traffic are those of the
+// step that trains the most parameters.
 struct RankPlan {
   int rank = 0;
   Grid::At at;
-  // Experts per block that the rank holds.
+  // Number of experts per block that the rank holds.
   std::int64_t experts = 0;
   Account account;
-  // The result of memory_of for the account.
+  // Reserved bytes: the result of memory_of() for the account.
   std::size_t reserved = 0;
   OutsideAccount outside;
   std::size_t needed() const { return reserved + outside.all(); }
   // Upper limit for the bytes that the rank writes to a checkpoint.
   double checkpoint_bytes = 0;
-  // Payload sent in one step.
+  // Payload in bytes that the rank sends in one step.
   Axes::Traffic step_traffic;
-  // The part of step_traffic that goes to other nodes. Known only if the ranks per node are.
+  // Part of step_traffic that goes to other nodes. Known only if the number of ranks per node is
+  // known.
   Axes::Traffic to_other_nodes;
-  // Number of messages that carry step_traffic, before a device's transport combines them.
+  // Number of messages in one step, before a device's transport combines messages.
   std::int64_t step_messages = 0;
   // FLOPs of matrix products and attention in one step.
   double step_flops = 0;
-  // FLOPs per micro-batch, by chunk.
+  // FLOPs per micro-batch, by chunk of layers.
   std::vector<StageCost> microbatch_flops;
-  // Virtual stage number of the first stage with trained parameters.
+  // Index of the first virtual stage with trained parameters.
   int first_trainable_stage = 0;
-  // Memory accesses without a defined order. Each one is a defect of the program.
+  // Memory accesses without a defined order (races). Each race is a bug in the program.
   std::vector<std::string> races;
 };
 
@@ -90,16 +91,16 @@ struct Plan {
   // The first rank of each kind (lib/plan/rank_kinds.hpp).
   std::vector<RankPlan> ranks;
   std::int64_t parameters = 0;
-  // Parameters that are used for each token.
+  // Number of parameters that the computation of one token uses.
   std::int64_t active_parameters = 0;
   std::int64_t microbatches = 0;
-  // Number of blocks in all chunks of each stage.
+  // Number of blocks on each stage, in all its chunks.
   std::vector<std::int64_t> stage_blocks;
-  // Timeline of one step's programs in FLOPs, as if all ranks computed at the same rate.
+  // Timeline of one step's programs. Time is in FLOPs, as if all ranks computed at the same rate.
   Timeline timeline;
-  // Steps that train other parameters than the step before.
+  // Freeze borders: steps that train a different set of parameters than the previous step.
   std::vector<std::int64_t> freeze_borders;
-  // The step that trains most parameters.
+  // The step that trains the most parameters.
   std::int64_t busiest_step = 0;
 
   // Returns the largest `reserved` (or `needed()`) of all ranks.
@@ -107,30 +108,30 @@ struct Plan {
   std::size_t most_needed() const;
 };
 
-// Plans one rank. Runs two steps, of which the second begins with the memory that the first one
-// left, and one more step for each freeze border. After each step, it plans a checkpoint, and an
-// evaluation if the input includes one.
+// Plans one rank. Two steps are executed, because the second step begins with the memory that the
+// first step left reserved, and one more step for each freeze border. After each step, a checkpoint
+// is planned, and an evaluation if the input includes one.
 RankPlan plan_rank(const PlanInput&, const DryTarget&, int rank);
-// Plans the first rank of each kind.
+// Plans the first rank of each kind (lib/plan/rank_kinds.hpp).
 Plan make_plan(const PlanInput&, const DryTarget&);
 
-// An estimate of the bytes that a rank reserves, with and without the snapshot of the state.
+// Estimate of the bytes that a rank reserves, with and without the snapshot of the training state.
 struct Reserved {
   std::size_t all = 0, without_snapshot = 0;
   OutsideAccount outside;
 };
 // Returns a quick estimate of the bytes that a rank reserves, from a step with few micro-batches.
-// The order of memory accesses is not checked.
+// Does not check the order of memory accesses.
 Reserved reserved_by(PlanInput, DryTarget, int rank);
-// Returns the largest estimate of reserved_by, plus memory outside the account, over all ranks of
-// the grid. Returns nullopt if a rank needs more than `limit` bytes.
+// Returns the maximum over all ranks of the estimate from reserved_by() plus the memory outside the
+// account. Returns nullopt if a rank needs more than `limit` bytes.
 std::optional<std::size_t> needed_within(const PlanInput&, const DryTarget&, std::size_t limit);
 
-// Returns the bytes that a rank reserves for a model that is not trained: its weights, and the
-// evaluation of a micro-batch if the input includes evaluation.
+// Returns the bytes that a rank reserves for a model that is not trained: its weights and, if the
+// input includes evaluation, the memory for evaluating a micro-batch.
 std::size_t reserved_untrained(PlanInput, DryTarget, int rank);
 
-// Returns the plan as a table for a terminal, or as JSON.
+// Format the plan: plan_text() as a table for a terminal, and plan_json() as JSON.
 std::string plan_text(const Plan&, const PlanInput&, const DryTarget&);
 std::string plan_json(const Plan&, const PlanInput&, const DryTarget&);
 

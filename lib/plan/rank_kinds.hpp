@@ -1,7 +1,7 @@
 #pragma once
-// Divides the ranks into kinds. Ranks of one kind execute equal steps: they belong to the same
-// stage and have the same share of attention heads and experts. Each rank reserves at most as much
-// as the first rank of its kind, because only the first replica writes checkpoints.
+// Divides the ranks into kinds. Ranks of one kind execute equal steps: they are in the same stage
+// and have the same share of attention heads and experts. No rank reserves more memory than the
+// first rank of its kind, because only the first replica writes checkpoints.
 #include <vector>
 
 #include "lib/plan/plan.hpp"
@@ -17,8 +17,8 @@ class RankKinds {
   const std::vector<int>& ranks() const { return ranks_; }
   // Returns the index of a rank's kind.
   int of(int rank) const;
-  // Returns the kind of each place in a stage, as an index among the stage's kinds. If a stage has
-  // more places, the list repeats.
+  // Returns the kind of each place (rank within a stage), as an index among the stage's kinds. If a
+  // stage has more ranks than the list has entries, the list repeats.
   const std::vector<int>& of_places() const { return of_place_; }
 
  private:

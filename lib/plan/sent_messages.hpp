@@ -1,20 +1,22 @@
 #pragma once
-// Counts the messages that a rank sends, and the bytes that it sends to other nodes, by axis.
+// Counts the messages that a rank sends, and the bytes that it sends to other nodes, by axis of the
+// grid.
 #include "lib/comm/comms.hpp"
 #include "lib/comm/engine/observer.hpp"
 #include "lib/comm/placement.hpp"
 
 namespace trireme {
 
-// An observer of the communication engine. It counts from its construction to its destruction.
+// Observer of the communication engine that counts messages from its construction to its
+// destruction.
 class SentMessages final : public engine::Observer {
  public:
-  // `shard` has the same meaning as in make_axes. The Axes must outlive this object.
+  // `shard` has the same meaning as in make_axes(). The Axes must outlive this object.
   SentMessages(const Axes&, int shard, Placement);
   ~SentMessages() override;
 
   std::int64_t count() const { return count_; }
-  // Returns the payload in bytes.
+  // Returns the payload sent to other nodes, in bytes.
   const Axes::Traffic& to_other_nodes() const { return to_other_nodes_; }
 
   void call(const engine::Context&, Queue, const engine::Call&) override;

@@ -1,17 +1,17 @@
 #pragma once
 // One direction of a network link in a simulation. Simultaneous transfers share the link evenly.
-// Transfers are added one by one, and the end of an added transfer never changes. If a transfer
-// takes bandwidth from one that was added before, the link is busy for that much longer afterwards,
-// so that the total is right.
+// Transfers are added one by one, and the end time of an added transfer never changes. If a new
+// transfer takes bandwidth from an earlier one, the link stays busy for longer afterwards, so that
+// the total amount of data is right.
 #include <map>
 
 namespace trireme {
 
-// The periods in which a link is busy.
+// Periods in which a link is busy.
 class Link {
  public:
-  // Adds a transfer that starts at time `from` and would take `seconds` alone. Returns the time at
-  // which it ends.
+  // Adds a transfer that starts at time `from` and would take `seconds` on an idle link. Returns
+  // the time at which the transfer ends.
   double add(double from, double seconds);
 
  private:

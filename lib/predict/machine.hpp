@@ -1,9 +1,9 @@
 #pragma once
 // A model of a machine: the rates in a machine file (lib/predict/machine_file.hpp), from which the
-// time of a workload follows. Unknown rates are absent. A function that needs an absent rate throws
-// Error naming it.
+// time of a workload is computed. Unknown rates are absent. A function that needs an absent rate
+// throws Error, naming the rate.
 //
-// All rates are per rank while the other ranks of its node are equally busy.
+// All rates apply to one rank while the other ranks of its node are equally busy.
 #include <array>
 #include <map>
 #include <optional>
@@ -26,8 +26,8 @@ struct ProductRates {
   std::vector<double> m, n, k, flops;
 };
 
-// Rates of attention in FLOP/s, by number of tokens in a sample (ascending). FLOPs are counted as
-// attention_flops does.
+// Rates of attention in FLOP/s, by number of tokens in a sample (ascending). attention_flops()
+// defines how FLOPs are counted.
 struct AttentionRates {
   DType dtype{};
   Direction direction{};
@@ -35,7 +35,8 @@ struct AttentionRates {
   std::vector<double> tokens, flops;
 };
 
-// Time of one operation by number of bytes that it moves (ascending).
+// Time of one operation, by the number of bytes that it reads and writes. The numbers of bytes are
+// ascending.
 struct OperationSeconds {
   std::string name;
   DType dtype{};
@@ -72,27 +73,27 @@ struct MachineModel {
   LinkRates near, far;  // within a node, between nodes
 };
 
-// Returns the value of a field. Throws Error naming `field` and `why` it is needed if the value is
-// absent.
+// Returns the value of a field. If the value is absent, throws Error, naming the `field` and `why`
+// it is needed.
 double required(const MachineModel&, const std::optional<double>&, std::string_view field,
                 std::string_view why);
 // Returns the bandwidth in bytes/s of one rank while the other ranks that share the link are
-// equally busy. Throws Error naming NAME.bandwidth if it is unknown.
+// equally busy. Throws Error, naming NAME.bandwidth, if it is unknown.
 double share_of(const MachineModel&, const LinkRates&, std::string_view name);
 
-// Returns the peak rate of a rank in FLOP/s for a type, or nothing if it is unknown.
+// Returns a rank's peak rate in FLOP/s for a data type, or nullopt if it is unknown.
 std::optional<double> peak_of(const MachineModel&, DType, bool tf32);
 
-// Returns the seconds that a workload takes on its queue. Throws Error if a rate that it needs is
+// Returns the seconds that a workload takes on its queue. Throws Error if a required rate is
 // absent.
 double seconds_of(const MachineModel&, const Workload&);
 
 // How interpolate() extrapolates beyond the last `x`. `constant` returns the last value.
-// `proportional` scales the last value in proportion to `at`, and does so on both sides if there is
-// only one `x`. Otherwise values below the first `x` are constant.
+// `proportional` scales the last value in proportion to `at`. Values below the first `x` are
+// constant, except that `proportional` also scales them if there is only one `x`.
 enum class Extrapolation : std::uint8_t { constant, proportional };
-// Returns y at `at`, interpolated linearly between the logarithms of x and y. `x` must be
-// ascending.
+// Interpolates y at `at` linearly between the logarithms of x and y. `x` must be in ascending
+// order.
 double interpolate(const std::vector<double>& x, const std::vector<double>& y, double at,
                    Extrapolation);
 

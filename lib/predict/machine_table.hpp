@@ -1,6 +1,6 @@
 #pragma once
-// Declares the keys of a machine file: for each key its type, its range and the member of
-// MachineModel that holds its value.
+// Declares the keys of a machine file: each key's type, range and the member of MachineModel that
+// holds its value.
 #include <vector>
 
 #include "lib/keys/key.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Shared parts of the simulations of steps on hosts and on devices: the progress of each kind of
+// Code shared by the simulations of steps on hosts and on devices: the progress of each kind of
 // rank through its recording, and the matching of transfers between kinds. A kind is a set of ranks
 // whose steps are alike.
 #include <array>
@@ -11,12 +11,12 @@
 
 namespace trireme {
 
-// The time of an event that is not known yet.
+// Time of an event that is not known yet.
 inline constexpr double never = std::numeric_limits<double>::infinity();
 
-// The progress of one kind of rank through its recording.
+// Progress of one kind of rank through its recording.
 struct SimulatedKind {
-  // `beside_each` is the number of seconds added to every operation.
+  // `beside_each` is the number of seconds that is added to every operation.
   SimulatedKind(const MachineModel&, const Recording&, double beside_each);
 
   const Recording* recording;
@@ -29,7 +29,7 @@ struct SimulatedKind {
   const Transfer& transfer(std::int32_t i) const {
     return recording->transfers[static_cast<std::size_t>(i)];
   }
-  // Returns the time of a workload, or 0 for -1.
+  // Returns the seconds of a workload, or 0 for index -1.
   double cost(int workload) const {
     return workload < 0 ? 0 : seconds[static_cast<std::size_t>(workload)];
   }
@@ -44,8 +44,9 @@ class Peers {
   // object.
   Peers(const MachineModel&, std::span<const Recording>);
 
-  // Calls f(kind, transfer) for each participant of a transfer. For a send or receive this is the
-  // other side. For a collective these are all participating kinds, including `kind` itself.
+  // Calls f(kind, transfer) for each participant of a transfer. For a send or receive, the
+  // participant is the other side. For a collective, the participants are all participating kinds,
+  // including `kind` itself.
   template <class F>
   void each_peer(std::size_t kind, std::int32_t transfer, const F& f) const {
     const auto& t = kinds_[kind].transfers[static_cast<std::size_t>(transfer)];
@@ -57,20 +58,20 @@ class Peers {
         collectives_[static_cast<std::size_t>(j)][comm].at(static_cast<std::size_t>(other)));
   }
 
-  // Records that a kind reached its next agreement of all ranks at time `at`.
+  // Records that a kind reached its next global agreement (a collective of all ranks) at time `at`.
   void arrive(std::size_t kind, double at) { agreements_[kind].push_back(at); }
-  // Returns the time at which the last kind reached the agreement that `kind` reached last, or
-  // `never` if some kind has not.
+  // Returns the time at which the last kind reached the agreement that `kind` reached last. Returns
+  // `never` if some kind has not reached it.
   double last_arrival(std::size_t kind) const;
-  // Returns the seconds that an agreement takes once all ranks have arrived.
+  // Returns the seconds that a global agreement takes after all ranks have arrived.
   double agreement() const { return agreement_; }
 
   bool pipelined() const { return stages_ > 1; }
 
  private:
   std::span<const Recording> kinds_;
-  // Indexed by kind and transfer. For a send or receive, the other side (an index into the peer's
-  // transfers). For a collective, its number on its communicator.
+  // Partners, indexed by kind and transfer. For a send or receive, the index of the matching
+  // transfer in the peer's recording. For a collective, its sequence number on its communicator.
   std::vector<std::vector<std::int32_t>> other_;
   std::vector<std::array<std::vector<std::int32_t>, comm_count>> collectives_;
   std::vector<std::vector<double>> agreements_;

@@ -1,5 +1,5 @@
 #pragma once
-// Predicts the time of a run on a machine. The step of each kind of rank is recorded, and all
+// Predicts the time of a run on a machine. One step of each kind of rank is recorded, and all
 // recordings are simulated together.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// The parts of a run besides its steps.
+// Properties of a run besides its steps.
 struct RunInput {
   std::int64_t steps = 0;
   CheckpointConfig checkpoint;
@@ -22,33 +22,33 @@ struct RunInput {
 struct Prediction {
   double step = 0;  // seconds of a step
   double tokens_a_second = 0;
-  // Fraction of the peak rate that the model's FLOPs use; 0 if no peak is known.
+  // Fraction of the peak rate that the model's FLOPs reach. 0 if no peak rate is known.
   double utilisation = 0;
   Lost lost;
   double bubble_share() const { return lost.bubble / step; }  // fraction of all stages' time
-  // Seconds that training waits for a checkpoint; 0 if no disk rate is known.
+  // Seconds for which training waits for a checkpoint. 0 if no disk rate is known.
   double checkpoint = 0;
   std::int64_t checkpoints = 0;  // number in the run
   double run = 0;                // seconds of all steps and checkpoints
-  // True if the step uses attention within documents or a soft cap on a GPU. Machine files hold the
-  // rate of cuDNN's attention, which does not support these, so the predicted step is too short.
+  // True if the step uses attention within documents or a soft cap on a GPU. Machine files contain
+  // the rate of cuDNN's attention, which supports neither, so the predicted step is too short.
   bool slower_attention = false;
 };
 
-// Records a step of one rank of each kind. Ranks whose steps are alike are of one kind.
+// Records one step of one rank of each kind. A kind is a set of ranks whose steps are alike.
 std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const MachineModel&);
 
-// Returns the prediction for a run whose simulated step is given. `checkpoint_bytes` is the most
-// that one rank writes into a checkpoint.
+// Returns the prediction for a run whose simulated step is given. `checkpoint_bytes` is the maximum
+// number of bytes that one rank writes to a checkpoint.
 Prediction predict(const PlanInput&, const RunInput&, const MachineModel&, const Simulated&,
                    double checkpoint_bytes);
 
-// Return the prediction as lines for the terminal and as JSON.
+// Format the prediction as lines for the terminal and as JSON.
 std::string prediction_text(const Prediction&, const MachineModel&);
 nlohmann::ordered_json prediction_json(const Prediction&, const MachineModel&);
 
-// Returns the step as a Chrome trace. Each kind of rank is a process, named after its first rank,
-// and each queue is a track.
+// Converts the step to a Chrome trace. Each kind of rank is shown as a process, named after its
+// first rank, and each queue as a track.
 std::string prediction_trace(std::span<const Recording>, const Simulated&);
 
 }  // namespace trireme

@@ -16,10 +16,10 @@
 
 namespace trireme {
 
-// Writes down everything that a rank's step requests of backend and communicators.
+// Recorder of all requests that a rank's step makes to the backend and the communicators.
 class Recorder final : public Dry, public engine::Observer {
  public:
-  // Prepares to record `rank`. The order of memory accesses is not checked.
+  // Prepares to record rank `rank`. The order of memory accesses is not checked.
   Recorder(DryTarget, const PlanInput&, Placement, int rank);
 
   // Begins recording. Operations before start() are executed but not recorded.
@@ -59,8 +59,8 @@ class Recorder final : public Dry, public engine::Observer {
   std::unordered_map<const engine::Operation*, std::int32_t> in_flight_;
 };
 
-// Records one step of the run, the one that trains the most parameters, without replay. `account`,
-// if given, receives the memory in use, including the copy from which checkpoints are written.
+// Records one step of the run without replay: the step that trains the most parameters. If given,
+// `account` receives the memory in use, including the copy from which checkpoints are written.
 Recording record_step(const PlanInput&, const DryTarget&, Placement, int rank,
                       Account* account = nullptr);
 

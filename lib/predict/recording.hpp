@@ -1,6 +1,6 @@
 #pragma once
 // A recording of one rank's step: operations on queues, events, messages, and the points where the
-// host waits. A recording is plain data without times; lib/predict/simulate.hpp computes those.
+// host waits. A recording is plain data without times. lib/predict/simulate.hpp computes the times.
 //
 // Terms: a kind is a set of ranks whose steps are alike (lib/plan/rank_kinds.hpp). One rank is
 // recorded for all ranks of its kind. A workload is an operation with everything that its time
@@ -27,22 +27,22 @@ enum class MatmulLayout : std::uint8_t { nt, nn, tn };
 template <>
 inline constexpr auto value_names<MatmulLayout> = named<MatmulLayout>("nt", "nn", "tn");
 
-// An operation with everything that its time depends on.
+// An operation with everything that its execution time depends on.
 struct Workload {
   std::string_view name;  // name in machine files: the operation's, or that of a variant
   DType dtype = DType::f32;
   double bytes = 0, flops = 0;  // work, counted as in kernels/operation.hpp (Work)
-  // M, N, K of a product; of a grouped product, those of a group of mean size.
+  // Sizes M, N, K of a product. For a grouped product, the sizes of a group of mean size.
   std::array<std::int64_t, 3> m{};
   MatmulLayout layout{};
-  // For attention: the number of heads in all samples, and the length of a causal sample whose
-  // queries attend to as many keys on average.
+  // Sizes of attention. `heads` is the number of heads in all samples. `tokens` is the length of a
+  // causal sample in which queries attend to the same mean number of keys.
   std::int64_t tokens = 0, head_dim = 0, heads = 0;
 
   auto operator<=>(const Workload&) const = default;
 };
 
-// The axis to which waiting for messages is attributed.
+// Axis of the grid to which waiting for messages is attributed.
 enum class Axis : std::uint8_t { shard, seq, pipe, expert, all };
 template <>
 inline constexpr auto value_names<Axis> = named<Axis>("shard", "seq", "pipe", "expert", "all");
@@ -50,13 +50,13 @@ inline constexpr int axis_count = 5;
 // Returns the axis of a communicator.
 Axis axis_of(Comm);
 
-// The amount of data in messages.
+// Amount of data in messages.
 struct Volume {
   double bytes = 0;
   std::int64_t messages = 0;
 };
 
-// A collective, send or receive as one rank sees it.
+// A collective, send or receive from the view of one rank.
 struct Transfer {
   enum class Pattern : std::uint8_t { gather, scatter, exchange, send, receive };
   Pattern pattern{};
@@ -71,7 +71,7 @@ struct Transfer {
   Volume out_near, out_far;  // sent within the node and to other nodes
   Volume in_near, in_far;
   int own = -1;  // workload that copies the data that stays on this rank; -1 means none
-  // Workloads that convert all messages before sending, and add them after receiving; -1 means
+  // Workloads that convert all messages before sending, and that add them after receiving. -1 means
   // none.
   int cast = -1, sum = -1;
 
@@ -79,7 +79,7 @@ struct Transfer {
   double bytes_out() const { return out_near.bytes + out_far.bytes; }
 };
 
-// One request of the recorded step, or one point where the host waits.
+// One request of the recorded step, or one point at which the host waits.
 struct Action {
   enum class What : std::uint8_t {
     compute,   // index: the workload
@@ -98,7 +98,7 @@ struct Action {
   Event event{};
 };
 
-// A named part of the step: the actions [begin, end).
+// A named part of the step, with the actions [begin, end).
 struct Scope {
   std::string name, unit;
   int microbatch = -1;

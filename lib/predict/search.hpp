@@ -1,8 +1,8 @@
 #pragma once
 // Searches for the fastest ways to run a model on a given number of ranks, among the choices of
-// lib/predict/choices.hpp. Choices that cannot be among the fastest are excluded by lower bounds on
-// time and memory. The bounds are never above the true values, so the search finds the best
-// choices. All other choices are simulated.
+// lib/predict/choices.hpp. Lower bounds on time and memory exclude choices that cannot be among the
+// fastest. The bounds never exceed the true values, so no best choice is excluded. All remaining
+// choices are simulated.
 #include <optional>
 #include <vector>
 
@@ -10,21 +10,22 @@
 
 namespace trireme {
 
-// The result of a search.
+// Result of a search.
 struct SearchResult {
   std::vector<Trial> best;                   // the fastest first
   std::int64_t choices = 0;                  // number of all choices
   std::int64_t too_large = 0, too_slow = 0;  // excluded by the bounds on memory and time
-  // Simulated, and how many of these need too much memory.
+  // Number of simulated choices, and how many of them need too much memory.
   std::int64_t simulated = 0, over_memory = 0;
   std::vector<Trial> alternatives;  // the fastest choice with one setting changed
 };
 
-// Whether to exclude choices by bounds or to simulate all of them.
+// Whether choices are excluded by bounds or all choices are simulated.
 enum class Bounds : std::uint8_t { prune, try_all };
 
 // Returns the `most` fastest choices on `ranks` ranks. The grid and settings in the input are
-// ignored. `memory` is the number of bytes that a rank may reserve; absent means unlimited.
+// ignored. `memory` is the number of bytes that a rank may reserve. If it is absent, memory is
+// unlimited.
 SearchResult search(const PlanInput&, const DryTarget&, const MachineModel&, std::int64_t ranks,
                     std::optional<double> memory, Bounds = Bounds::prune, std::size_t most = 10);
 

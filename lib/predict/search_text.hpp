@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// Returns the result as text. `memory` is the number of bytes that a rank may reserve; absent means
-// unlimited. Each line of overrides also resets what the deck sets.
+// Formats the result. `memory` is the number of bytes that a rank may reserve. If it is absent,
+// memory is unlimited. Each line of overrides also resets settings of the deck.
 std::string search_text(const SearchResult&, std::optional<double> memory, const SetByDeck& = {});
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 #pragma once
-// Simulates a step: computes the time of every action in the recordings of all kinds of rank, which
-// run together. Each operation takes the time that the machine model gives. Overlap and waiting
-// result from the simulation. All functions are pure.
+// Simulates a step: computes the time of every action in the recordings. The recordings of all
+// kinds of rank are simulated together. Each operation takes the time that the machine model gives.
+// The simulation determines overlap and waiting. All functions are pure.
 //
 // On a backend that computes immediately (host), operations run in program order. Messages move
 // only while the program polls or waits, and the receiver's processor copies messages from its own
@@ -23,7 +23,7 @@ struct Period {
   double length() const { return end - begin; }
 };
 
-// A period in which a kind of rank waits for others.
+// Period in which a kind of rank waits for other ranks.
 struct LostPeriod {
   Axis axis{};
   engine::Doing doing{};
@@ -33,12 +33,12 @@ struct LostPeriod {
 
 // The simulated times of one kind of rank, which is a set of ranks whose steps are alike.
 struct KindTimes {
-  // Indexed by action: its time on its queue, or for an action of the host the time the host spent
-  // on it.
+  // Periods indexed by action. For an action on a queue, the period in which the queue executes it.
+  // For an action of the host, the period that the host spends on it.
   std::vector<Period> actions;
   std::vector<Period> transfers;  // from the call until the host or queue sees it complete
   std::vector<LostPeriod> waits;
-  // Seconds in which computing waits for messages or is interrupted by them, by axis.
+  // Seconds, by axis, in which computation waits for messages or is interrupted by them.
   std::array<double, axis_count> exposed{};
   double bubble = 0;   // seconds of waiting for other stages' work before its message is in flight
   double starved = 0;  // seconds in which a device's compute queue waits for the host to issue work
@@ -51,7 +51,7 @@ struct Simulated {
   double seconds = 0;  // of the step
 };
 
-// Seconds of a step in which ranks do not compute.
+// Seconds of a step in which ranks do not compute, by cause.
 struct Lost {
   double bubble = 0;   // mean over all kinds of rank
   double starved = 0;  // of a device; here and below the maximum over all kinds of rank
@@ -59,7 +59,7 @@ struct Lost {
 };
 Lost lost_in(const Simulated&);
 
-// Returns the simulated step. Throws Error naming a field of the machine if it is needed and
+// Returns the simulated step. Throws Error, naming the field, if a required field of the machine is
 // absent.
 Simulated simulate(const MachineModel&, std::span<const Recording>);
 
@@ -67,22 +67,22 @@ Simulated simulate(const MachineModel&, std::span<const Recording>);
 Simulated simulate_host(const MachineModel&, std::span<const Recording>);
 Simulated simulate_device(const MachineModel&, std::span<const Recording>);
 
-// The time of a transfer once all participants have arrived: seconds of latency, and of each
+// Time of a transfer after all participants have arrived: seconds of latency, and seconds on each
 // direction of the rank's links.
 struct TransferTime {
   double latency = 0;
   double near_in = 0, near_out = 0, far_in = 0, far_out = 0;
-  // True if all links are used at once, as in a ring. False if the links within the node are used
-  // before those between nodes.
+  // True if all links are used at the same time, as in a ring. False if the links within the node
+  // are used before those between nodes.
   bool at_once = false;
 };
 TransferTime transfer_time(const MachineModel&, const Transfer&);
-// Returns the seconds of a transfer that does not share its links.
+// Returns the seconds of a transfer that shares its links with no other transfer.
 double transfer_seconds(const MachineModel&, const Transfer&);
 
-// Returns the seconds in which all ranks of a step agree on numbers. The ranks of a node agree
-// first, then the nodes by recursive doubling (Thakur, Rabenseifner and Gropp 2005), with one
-// message per round.
+// Returns the seconds of a global agreement (a collective of all ranks on a few numbers). The ranks
+// of a node agree first. Then the nodes agree by recursive doubling (Thakur, Rabenseifner and Gropp
+// 2005), with one message per round.
 double agreement_seconds(const MachineModel&, const Recording&);
 
 }  // namespace trireme

@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-// The simulated step of a choice.
+// A choice and its simulated step.
 struct Trial {
   RunChoice choice;
   double seconds = 0;  // of a step
-  // For a rank of each kind: the bytes of memory that it needs, and the bytes that it sends in a
+  // For a rank of each kind, the bytes of memory that it needs and the bytes that it sends in a
   // step.
   std::vector<std::size_t> needed_by_kind = {};
   std::vector<double> sent_by_kind = {};
@@ -27,12 +27,14 @@ struct Trial {
 Trial simulate_choice(const PlanInput&, const DryTarget&, const MachineModel&, const RunChoice&,
                       std::int64_t microbatches);
 
-// Simulates a step of a choice. Steps with very many micro-batches are extrapolated from steps with
-// fewer, which may need slightly less memory.
+// Simulates a step of a choice. If a step has very many micro-batches, its time is extrapolated
+// from steps with fewer, and the memory is that of these shorter steps, which may be slightly too
+// low.
 Trial try_choice(const PlanInput&, const DryTarget&, const MachineModel&, const RunChoice&);
 
-// Replaces the memory in a trial by the exact plan of its choice, for the kinds that may need the
-// most. The plan includes all micro-batches, an evaluation and everything else that a run does.
+// Replaces the memory in a trial by the result of an exact plan, for the kinds of rank that may
+// need the most memory. The plan includes all micro-batches, an evaluation and everything else that
+// a run does.
 void plan_memory(Trial&, const PlanInput&, const DryTarget&);
 
 }  // namespace trireme

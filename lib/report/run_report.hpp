@@ -1,6 +1,6 @@
 #pragma once
-// Reads a run directory into the JSON value that the page of `trireme report` draws. Does not
-// change or lock anything in the directory, so the run may still be active.
+// Converts a run directory to the JSON value that the page of `trireme report` shows. Nothing in
+// the directory is changed or locked, so the run may still be active.
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -8,7 +8,7 @@
 namespace trireme {
 
 // Returns the contents of a run directory. Throws Error only if the directory does not exist. A
-// value that is missing or unreadable is null or empty, and "problems" has a line about it.
+// missing or unreadable value is null or empty, and "problems" contains a message about it.
 //   name, path, status, reason, step, total_steps, checkpoint, machine, quiet (seconds since the
 //   newest row), rows, tokens
 //   series   loss, grad_norm, lr, tokens_per_second, held_out; for pairs margin, accuracy,

@@ -1,6 +1,7 @@
 #pragma once
-// Shortens a long series so that it can be drawn. The series is divided into stretches, and the
-// lowest and highest points of each are kept, so no peak is lost. Pure.
+// Shortens a long series so that it can be drawn. The series is divided into intervals (stretches).
+// The lowest and highest points of each interval are kept, so no peak is lost. The function is
+// pure.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,8 +15,8 @@ struct SeriesPoint {
   bool operator==(const SeriesPoint&) const = default;
 };
 
-// Returns at most 2 * stretches + 2 points in their original order, including the first and last.
-// Values that are not finite are removed.
+// Returns at most 2 * stretches + 2 points in their original order, including the first and the
+// last point. Values that are not finite are removed.
 std::vector<SeriesPoint> thinned(std::span<const SeriesPoint>, std::size_t stretches);
 
 }  // namespace trireme

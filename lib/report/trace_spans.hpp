@@ -1,6 +1,6 @@
 #pragma once
-// Extracts the last step of a Chrome trace (lib/run/step_trace.hpp) as bars that show what each
-// rank did when. Pure.
+// Extracts the last step of a Chrome trace (lib/run/step_trace.hpp) as bars that show the activity
+// of each rank over time. The functions are pure.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// A period in which a rank works on one task.
+// Period in which a rank works on one task.
 struct TraceBar {
   int rank = 0;
   std::string what;  // a task's name in lib/base/timesheet.hpp

@@ -1,5 +1,5 @@
 #pragma once
-// Configuration of a run: the deck's sections [schedule], [evaluate] and [run].
+// Configuration of a run: the deck sections [schedule], [evaluate] and [run].
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,7 +19,8 @@ struct ScheduleConfig {
   ScheduleShape shape = ScheduleShape::cosine;
   std::int64_t warmup_steps = 0;
   double min_lr = 0;  // learning rate at the end of the decay
-  // 0 means all steps after warmup (cosine, linear) or the last tenth (wsd).
+  // Length of the decay in steps. 0 means all steps after warmup (cosine, linear) or the last tenth
+  // of the run (wsd).
   std::int64_t decay_steps = 0;
 
   bool operator==(const ScheduleConfig&) const = default;
@@ -27,7 +28,7 @@ struct ScheduleConfig {
 
 struct EvaluateConfig {
   std::int64_t every_steps = 500;  // steps between evaluations; 0 disables them during training
-  // Batches of train.batch samples to evaluate; 0 means all validation samples.
+  // Number of batches of train.batch samples to evaluate. 0 means all validation samples.
   std::int64_t batches = 20;
   std::string sample_prompt;  // prompt of the generated samples; empty generates none
   std::int64_t sample_tokens = 64;
@@ -37,19 +38,20 @@ struct EvaluateConfig {
   bool operator==(const EvaluateConfig&) const = default;
 };
 
-// Which runs have results with equal bits. fast: none is guaranteed. repeatable: runs on the same
-// grid, number of threads and kind of machine. invariant: runs on any grid.
+// Guarantee of bit-identical results. `fast` gives none. `repeatable` guarantees equal bits for
+// runs on the same grid, number of threads and kind of machine. `invariant` guarantees equal bits
+// for runs on any grid.
 enum class Exactness : std::uint8_t { fast, repeatable, invariant };
 template <>
 inline constexpr auto value_names<Exactness> = named<Exactness>("fast", "repeatable", "invariant");
-// What a run does if a step that is computed twice has two different results.
+// What a run does if two computations of the same step give different results.
 enum class OnFault : std::uint8_t { stop, proceed };
 template <>
 inline constexpr auto value_names<OnFault> = named<OnFault>("stop", "continue");
 
 struct RunConfig {
   std::string backend = "auto";  // auto, host, ref, fenced or cuda
-  // Threads of this rank; 0 means OMP_NUM_THREADS, Slurm's number or the affinity mask.
+  // Threads of this rank. 0 takes the number from OMP_NUM_THREADS, Slurm or the affinity mask.
   std::int64_t threads = 0;
   Exactness exactness = Exactness::fast;
   std::int64_t exact_chunk = 256;  // tokens whose gradients exactness = "invariant" sums as one

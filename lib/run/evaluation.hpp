@@ -10,8 +10,9 @@
 
 namespace trireme {
 
-// Returns the number of micro-batches that a data-parallel rank evaluates in one program. It is
-// large enough to fill a pipeline, and small enough to notice an interruption soon.
+// Returns the number of micro-batches that a data-parallel rank evaluates in one program. The
+// number is large enough to fill a pipeline, and small enough for a quick reaction to an
+// interruption.
 std::int64_t evaluation_group(const Grid&);
 
 // The result of an evaluation.
@@ -20,22 +21,22 @@ struct Evaluation {
   std::optional<PreferenceSums> preferences{};  // for a dataset of pairs
 };
 
-// Returns a message that names the numbers in the result that are not finite, or an empty text if
-// all are finite.
+// Returns a message that names the numbers in the result that are not finite. Returns an empty
+// string if all numbers are finite.
 std::string not_finite(const Evaluation&);
 
-// Returns the loss over `samples` samples spread evenly over the dataset (Dataset::subset); 0 means
-// all. Data-parallel ranks share the samples, in micro-batches of `microbatch`. Collective; the
-// result is equal on every rank. `interrupted` may be empty and is called between programs. If it
-// returns true on any rank, the result is empty. Throws SharedError if a rank cannot read its
-// samples.
+// Returns the loss over `samples` samples that are spread evenly over the dataset
+// (Dataset::subset). 0 means all samples. Data-parallel ranks divide the samples among them, in
+// micro-batches of `microbatch`. Collective. The result is equal on every rank. `interrupted` is
+// called between programs and may be empty. If it returns true on any rank, the result is nullopt.
+// Throws SharedError if a rank cannot read its samples.
 std::optional<Evaluation> evaluate(Trainer&, const Dataset&, std::int64_t samples,
                                    std::int64_t microbatch,
                                    const std::function<bool()>& interrupted = {});
 
-// Returns the summed target losses of each document of a dataset of pairs (Dataset::documents) that
-// has one range. Collective; the result is equal on every rank. Throws SharedError if a rank cannot
-// read its samples.
+// Returns the summed target losses of each document (Dataset::documents) in a dataset of pairs. The
+// dataset must have one range. Collective. The result is equal on every rank. Throws SharedError if
+// a rank cannot read its samples.
 std::vector<double> losses_of_documents(Trainer&, const Dataset&, std::int64_t microbatch);
 
 // Returns the samples [first, first + n) as one batch.

@@ -1,5 +1,5 @@
 #pragma once
-// Detects idle experts, which no token chooses. They use memory and learn nothing.
+// Detects idle experts, which no token chooses. Idle experts use memory but are not trained.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -15,13 +15,13 @@ class IdleExperts {
  public:
   static constexpr std::int64_t patience = 100;  // steps after which an idle expert is reported
 
-  // Returns a warning if an expert has now received no token for `patience` steps in a row. The
-  // warning names the key that helps with this kind of balance. Returns an empty string if there is
-  // nothing new. Call it after every step.
+  // Returns a warning if an expert has now received no token for `patience` consecutive steps. The
+  // warning names the deck key to change for this Balance. Returns an empty string if there is no
+  // new warning. Call the function after every step.
   std::string after(const Routing&, Balance);
 
  private:
-  // Idle steps, by (layer, expert).
+  // Number of consecutive idle steps, by (layer, expert).
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> idle_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// The training loop: steps, evaluations, checkpoints and history, until the last step or a stop.
+// The training loop, which runs steps, evaluations and checkpoints and records the history, until
+// the last step or a stop.
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -34,7 +35,7 @@ inline bool is_multiple(std::int64_t step, std::int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-// Returns true if an evaluation is due after this step of a run with validation data.
+// Returns true if an evaluation is due after this step. The run must have validation data.
 bool evaluation_is_due(const EvaluateConfig&, std::int64_t step, std::int64_t total_steps);
 
 // The settings of a training loop.
@@ -44,35 +45,35 @@ struct LoopSettings {
   ScheduleConfig schedule;
   EvaluateConfig evaluate;
   CheckpointConfig checkpoint;
-  // `time_limit` counts from `started`.
+  // Settings of the deck section [run]. `time_limit` counts from `started`.
   RunConfig run;
-  // FLOP/s of a rank. 0 if unknown.
+  // Peak FLOP/s of a rank. 0 if unknown.
   double peak_flops = 0;
   // The run directory, to which all ranks write.
   std::filesystem::path directory;
   std::chrono::steady_clock::time_point started;
 };
 
-// The objects that a training loop uses. They must outlive the loop.
+// Objects that a training loop uses. All of them must outlive the loop.
 struct LoopParts {
   Trainer& trainer;
   const Dataset& training;
-  // Null if there is no validation data.
+  // Validation data. Null if there is none.
   const Dataset* validation;
   RunRecord& record;
   SignalWatch& signals;
-  // Null if no sample texts are generated.
+  // Tokenizer for sample texts. Null if no samples are generated.
   const Tokenizer* tokenizer = nullptr;
 };
 
 // The state from which training starts or continues.
 struct LoopStart {
-  // State of the checkpoint. A new run has step 0.
+  // State in the checkpoint. A new run has step 0.
   CheckpointMeta meta;
   // The checkpoint from which the run restarted. Empty for a new run.
   std::string restored{};
-  // True if the evaluation after meta.step is missing, because the earlier process stopped before
-  // it.
+  // True if the evaluation after meta.step is missing because the earlier process stopped before
+  // that evaluation.
   bool evaluation_missing = false;
 };
 
@@ -85,7 +86,7 @@ enum class Ending : std::uint8_t {
 // The training loop of a run.
 class TrainLoop {
  public:
-  // The constructor and run() are collective: all ranks take the same decisions.
+  // The constructor and run() are collective. All ranks make the same decisions.
   TrainLoop(LoopParts, LoopSettings, LoopStart);
 
   // Trains until the last step or until the run is stopped. Throws SharedError if the run fails.
@@ -93,49 +94,52 @@ class TrainLoop {
   // Returns the number of completed steps.
   std::int64_t step() const { return meta_.step; }
   const std::string& last_checkpoint() const { return saving_.last_checkpoint(); }
-  // Returns why the run stopped early. Empty if it did not.
+  // Returns the reason for which the run stopped early. Empty if it did not stop early.
   const std::string& reason() const { return reason_; }
-  // Returns a text for the end of the run: duration, mean rate, and where the results are.
+  // Returns text for the end of the run: its duration, its mean rate, and the location of its
+  // results.
   std::string summary() const;
   // Returns the resources used so far on all ranks. Collective.
   RunTiming timing() const;
 
  private:
-  // The decision of all ranks at the end of a step.
+  // The common decision of all ranks at the end of a step.
   struct Decision {
     const char* stop;  // the reason to stop, or an empty text
     bool checkpoint, save_due, writing, droppable;
   };
   Decision decide();
-  // Returns the request that a file stop_now or checkpoint_now in the run directory makes, and
-  // removes the file.
+  // If a file stop_now or checkpoint_now is in the run directory, returns the request that the file
+  // makes and removes the file.
   RunRequest asked_by_file();
   bool on_any_rank(bool here) const;
   Ending run_steps();
   std::vector<Batch> microbatches_of_step();
-  // Runs one step. Returns false if the step was dropped because it would have delayed the
-  // checkpoint that a signal requested.
+  // Runs one step. Returns false if the step was dropped because it would have delayed a checkpoint
+  // that a signal requested.
   bool one_step();
-  // From now on, the arrival of a signal is logged as one during the next step.
+  // Records that a step has begun, so that a signal that arrives from now on is logged as arriving
+  // during that step.
   void announce_step();
-  // Returns true if, on this rank, finishing the step would delay the checkpoint that a signal
-  // requested beyond run.signal_grace.
+  // Returns true if finishing the step on this rank would delay a checkpoint that a signal
+  // requested by more than run.signal_grace.
   bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
   void count_skipped(const StepResult&);
   void judge_fault(const std::string& fault);
-  // Writes the step's row and log line. `sent` is the payload in bytes that this rank sent.
+  // Writes the step's table row and log line. `sent` is the payload in bytes that this rank sent.
   void report(const StepResult&, double lr, double seconds, std::int64_t sent);
   // Evaluates the model. Returns false if a signal interrupted the evaluation.
   bool evaluate_now();
-  // Evaluates the model. Returns false if the run must stop because of a signal. If the last step
-  // has been evaluated completely, returns true.
+  // Evaluates the model. Returns false if the run must stop because of a signal. After a complete
+  // evaluation of the last step, always returns true.
   bool evaluate_and_go_on();
-  // Generates and logs a sample text if one is due. A text that a signal interrupts is left out.
+  // Generates and logs a sample text if one is due. If a signal interrupts the generation, nothing
+  // is logged.
   void sample_now();
   Saving::Last last_step() const;
-  // Saves a checkpoint, then rethrows the current SharedError, which leaves the model's state
-  // intact. It must not be called for other errors: they may occur on a single rank, so that a
-  // collective would hang.
+  // Saves a checkpoint and rethrows the current SharedError, which must have left the model's state
+  // intact. Do not call the function for other errors. They may occur on a single rank, and a
+  // collective would then hang.
   void save_and_rethrow();
   bool evaluation_is_due(std::int64_t step) const;
   double next_step_seconds() const;
@@ -160,7 +164,7 @@ class TrainLoop {
     double evaluating;  // seconds of evaluation since then
   } line_;              // the newest log line about a step
   Saving saving_;
-  // When the files stop_now and checkpoint_now were last looked for.
+  // Time at which the files stop_now and checkpoint_now were last looked for.
   std::chrono::steady_clock::time_point looked_at_{};
   StepTimes times_;
   std::string reason_;
@@ -171,7 +175,7 @@ class TrainLoop {
   Progress progress_;
   IdleExperts idle_experts_;
   StepTrace trace_;
-  // On rank 0.
+  // Log lines about signals, on rank 0.
   std::optional<SignalNotice> notice_;
   ReadAhead reading_;
 };

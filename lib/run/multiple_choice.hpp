@@ -1,5 +1,6 @@
 #pragma once
-// Scores multiple-choice questions: determines which of several endings a model finds most likely.
+// Scores multiple-choice questions: determines which of several endings the model considers most
+// likely.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,10 +27,10 @@ struct EncodedEnding {
 
 // Encodes a context and an ending like lm-evaluation-harness (Gao et al. 2021). Spaces at the end
 // of the context are moved to the ending, which also gets a leading space if it has none. The
-// context alone and the whole text are encoded, each with the tokenizer's prefix. The ending's
-// tokens are those of the whole text after as many tokens as the context has. An empty context is
-// replaced by the begin-of-text token or, without one, by the separator. Throws Error if the ending
-// has no token.
+// context alone and the whole text are encoded, each with the tokenizer's prefix. If the context
+// alone has n tokens, the ending's tokens are those of the whole text after the first n. An empty
+// context is replaced by the begin-of-text token or, without one, by the separator. Throws Error if
+// the ending has no token.
 EncodedEnding encode_ending(const Tokenizer&, std::string_view context, std::string_view ending);
 
 // The log-likelihood of an ending.
@@ -40,8 +41,9 @@ struct Score {
 };
 
 // Returns the scores by question and ending, equal on every rank. If context and ending together
-// exceed the model's context length, the beginning is left out. Throws Error if an ending alone
-// exceeds it. The questions are divided among the data-parallel ranks. Collective.
+// exceed the model's context length, the beginning of the context is cut off. Throws Error if an
+// ending alone exceeds the context length. The questions are divided among the data-parallel ranks.
+// Collective.
 std::vector<std::vector<Score>> score(Trainer&, std::span<const std::vector<EncodedEnding>>);
 
 }  // namespace trireme

@@ -1,11 +1,11 @@
 #pragma once
-// The progress line of a run, shown only if the output is a terminal.
+// The progress line of a run. It is shown only if the output is a terminal.
 #include <cstdint>
 #include <string>
 
 namespace trireme {
 
-// Returns "hh:mm:ss". Negative seconds mean unknown and give "--:--:--".
+// Formats a duration as "hh:mm:ss". Negative seconds mean unknown and give "--:--:--".
 std::string clock_text(double seconds);
 
 // The contents of the progress line.
@@ -14,10 +14,11 @@ struct ProgressLine {
   double loss = 0, lr = 0, tokens_per_second = 0;
   double seconds_left = -1;  // negative means unknown
 };
-// Returns at most `columns` characters: the numbers, after a bar if there is room for it.
+// Returns the text of the line, with at most `columns` characters: the numbers, preceded by a bar
+// if there is room for it.
 std::string progress_text(const ProgressLine&, int columns);
 
-// Shows the progress line, and clears it on destruction.
+// Shows the progress line. The destructor clears it.
 class Progress {
  public:
   Progress();

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the samples of the next step while the current step computes. A slow file system then
-// delays a step only if reading takes longer than the step. Reads one step ahead.
+// Reads the samples of the next step while the current step is computed. A slow file system then
+// delays a step only if reading takes longer than the step.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -13,14 +13,14 @@ namespace trireme {
 // Reads samples in a background thread.
 class ReadAhead {
  public:
-  // Returns the micro-batches of the step that begins with sample `first`. Called in a background
-  // thread.
+  // Function that returns the micro-batches of the step that begins with sample `first`. It is
+  // called in a background thread.
   using Read = std::function<std::vector<Batch>(std::int64_t first)>;
   // `step` is the number of samples in a step. Samples from `end` on are not read ahead.
   ReadAhead(Read, std::int64_t step, std::int64_t end);
 
-  // Returns the micro-batches of the step that begins with sample `first`. Rethrows the exception
-  // if reading failed. Starts reading the next step.
+  // Returns the micro-batches of the step that begins with sample `first`, and starts reading the
+  // next step. Rethrows the exception if reading failed.
   std::vector<Batch> take(std::int64_t first);
 
  private:

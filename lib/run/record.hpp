@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-// Where a run starts from.
+// State from which a run starts.
 enum class Origin : std::uint8_t {
   fresh,       // a new run
   this_run,    // restarted from a checkpoint in this directory, whose tables are continued
@@ -25,7 +25,8 @@ enum class Origin : std::uint8_t {
 // Throws Error if an existing table has different columns than this program writes.
 void require_tables(const RunDirectory&);
 
-// Whether tables have columns for preferences. A continued table keeps columns that it has.
+// Whether the run's tables have columns for preferences. If a continued table has these columns, it
+// keeps them.
 enum class Preferences : std::uint8_t { none, some };
 // Whether the run writes evaluation.csv.
 enum class Evaluations : std::uint8_t { none, some };
@@ -34,18 +35,18 @@ enum class Digests : std::uint8_t { none, some };
 // Whether the run writes routing.csv.
 enum class RoutingTable : std::uint8_t { none, some };
 
-// Writes the tables and the outcome of a run. A default-constructed object, as on ranks other than
-// 0, does nothing.
+// Writes the tables and the outcome of a run. A default-constructed object does nothing. Ranks
+// other than 0 use such objects.
 class RunRecord {
  public:
   RunRecord() = default;
-  // Opens the tables to continue after meta.step. Repairs damaged tables and logs it. `meta`
-  // belongs to the checkpoint from which the run starts.
+  // Opens the tables to continue them after meta.step. Repairs damaged tables and logs the repair.
+  // `meta` belongs to the checkpoint from which the run starts.
   RunRecord(const RunDirectory&, Origin, Preferences, Evaluations, Digests, RoutingTable,
             const CheckpointMeta& meta, JobStart = {});
 
-  // Also writes rows and texts to an event file for TensorBoard. If the event file cannot be
-  // written, logs a warning and stops writing it.
+  // Opens an event file for TensorBoard, to which rows and texts are also written. If the event
+  // file cannot be written, logs a warning and stops writing to it.
   void open_tensorboard(std::int64_t step);
 
   void add(const HistoryRow&);
@@ -53,13 +54,13 @@ class RunRecord {
   void add(const DigestRow&);
   void add(const RoutingRow&);
   void add_sample(std::int64_t step, const std::string& text);
-  // Prepares for a checkpoint: syncs all rows to disk and copies the newest ones into `meta`.
+  // Prepares for a checkpoint: syncs all rows to disk and copies the newest rows into `meta`.
   void put_into(CheckpointMeta&);
   void outcome(Outcome) const;  // Writes outcome.json, with this machine and job start.
-  // Throws Error if another process now trains in the directory. Any thread may call it.
+  // Throws Error if another process now trains in the directory. Any thread may call the function.
   void require_lock() const;
-  // Call it after a checkpoint. Writes the outcome and removes old checkpoints. A failure is logged
-  // as a warning.
+  // Writes the outcome and removes old checkpoints. Call it after each checkpoint. A failure is
+  // logged as a warning.
   void saved(const Outcome&, const CheckpointConfig&) const;
 
  private:
@@ -89,7 +90,8 @@ class RunRecord {
   std::optional<Files> files_;
 };
 
-// Removes the rows that put_into() added to `meta`, on ranks that do not need them.
+// Removes the rows that put_into() added to `meta`. Ranks that do not need the rows call this
+// function.
 void drop_tables(CheckpointMeta&);
 
 }  // namespace trireme

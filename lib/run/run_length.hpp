@@ -8,12 +8,12 @@
 
 namespace trireme {
 
-// Returns the steps of the whole run: train.steps, or the completed steps plus those that the
-// remaining tokens need.
+// Returns the number of steps in the whole run: train.steps if it is set, otherwise the completed
+// steps plus the steps for the remaining tokens.
 std::int64_t steps_of_run(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
 
-// Throws Error if a run from this checkpoint would count more samples or tokens than the counters
-// can hold (2^53).
+// Throws Error if a run from this checkpoint would process more samples or tokens than the counters
+// can represent exactly (2^53).
 void require_countable(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
 
 }  // namespace trireme

@@ -13,8 +13,8 @@ struct Sampling {
   std::uint64_t seed = 1;
 };
 
-// Returns a token drawn from the logits. The result is a pure function of logits, settings and
-// `position`. Throws Error if a logit is not finite.
+// Draws a token from the logits. The result is a pure function of logits, settings and `position`.
+// Throws Error if a logit is not finite.
 std::int32_t sample_token(std::span<const double> logits, const Sampling&, std::int64_t position);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Manages the checkpoints of a run: when one is due, how it is written, and what happens if writing
-// fails.
+// Manages the checkpoints of a run: when a checkpoint is due, how it is written, and what happens
+// if writing fails.
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -16,47 +16,48 @@
 
 namespace trireme {
 
-// Assumed rate in bytes per second and rank, until one checkpoint was measured.
+// Assumed rate in bytes per second and rank until the first checkpoint has been measured.
 inline constexpr double save_rate = 100e6;
 
-// The checkpoints of a run. Functions other than const queries are collective.
+// The checkpoints of a run. All functions except const queries are collective.
 class Saving {
  public:
-  // `restored` is the checkpoint of `step` from which the run starts; empty means none. Keeps
-  // references to its arguments, which must outlive it. Allocates memory for a copy of the state if
-  // checkpoints are asynchronous.
+  // `restored` is the checkpoint of `step` from which the run starts, or empty if there is none.
+  // Keeps references to its arguments, which must outlive it. If checkpoints are asynchronous,
+  // allocates memory for a copy of the state.
   Saving(Trainer&, RunRecord&, CheckpointConfig, std::filesystem::path run, std::int64_t step,
          std::string restored);
 
   // Returns true if the deck requires a checkpoint after `step`.
   bool is_due(std::int64_t step) const;
-  // busy() returns true if a checkpoint is in progress, and writing() if this rank is still writing
-  // its share.
+  // busy() returns true if a checkpoint is in progress. writing() returns true if this rank is
+  // still writing its part of the checkpoint.
   bool busy() const { return saver_.busy(); }
   bool writing() const { return saver_.working(); }
-  // Returns the estimated seconds for everything that would be written if the run ended now.
+  // Returns the estimated seconds for all writing that would be necessary if the run ended now.
   double estimate() const;
   const std::string& last_checkpoint() const { return last_checkpoint_; }
-  // Logs a warning if there is less space than the checkpoints will need. Call it on rank 0.
+  // Logs a warning if the disk has less free space than the checkpoints will need. Call it on rank
+  // 0.
   void warn_of_space() const;
 
-  // The step with which the run ends, if it is known. If the checkpoint of that step fails,
-  // SharedError is thrown. Failures of earlier checkpoints are then only logged, so that the last
-  // one is still written. If Last is empty, checkpoint.on_error decides what a failure means.
+  // The step with which the run ends, if it is known. A failure of that step's checkpoint throws
+  // SharedError. Failures of earlier checkpoints are then only logged, so that the last checkpoint
+  // is still written. If Last is empty, checkpoint.on_error decides what happens after a failure.
   using Last = std::optional<std::int64_t>;
-  // Writes the checkpoint and waits for it. Does nothing if this step's checkpoint exists. Throws
-  // StateFault and writes nothing if the state changed by itself or is not finite; so do the next
-  // two functions.
+  // Writes the checkpoint and blocks until it is complete. Does nothing if this step's checkpoint
+  // exists. Like the next two functions, throws StateFault and writes nothing if the state changed
+  // unexpectedly or is not finite.
   void save_at_once(CheckpointMeta&, Last);
-  // Starts writing the checkpoint in the background if checkpoint.async is set, otherwise writes it
+  // Starts writing the checkpoint in the background if checkpoint.async is set. Otherwise writes it
   // immediately.
   void save_as_usual(CheckpointMeta&);
-  // Advances a checkpoint in progress by one phase. Waits for everything that this phase needs.
+  // Advances a checkpoint in progress by one phase. Blocks until the current phase is complete.
   void advance(Last);
   // Completes a checkpoint in progress when a run ends with an error. A failure is logged and not
-  // thrown, so the run's own error is reported.
+  // thrown, so that the run's own error is reported.
   void finish();
-  // Logs once for all ranks that there is no checkpoint of `step`.
+  // Logs, once for all ranks, that `step` has no checkpoint.
   void log_no_checkpoint(const SharedError&, std::int64_t step) const;
 
  private:

@@ -1,11 +1,11 @@
 #pragma once
-// The learning rate schedule, as a pure function.
+// The learning rate schedule. The function is pure.
 #include "lib/run/config.hpp"
 
 namespace trireme {
 
-// Returns the learning rate in `step`, which counts from 0. It rises linearly to `peak` over
-// warmup_steps. Then it depends on the shape:
+// Returns the learning rate in `step`, which counts from 0. The rate rises linearly to `peak` over
+// warmup_steps. After that, it depends on the shape:
 //   cosine, linear  Falls from `peak` in the first step after warmup to min_lr decay_steps later.
 //                   Remains at min_lr afterwards. With decay_steps = 0, it reaches min_lr
 //                   after the last step.

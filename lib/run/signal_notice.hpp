@@ -1,5 +1,5 @@
 #pragma once
-// Log lines that say, as soon as a signal arrives, what the run will do.
+// Log lines about signals. When a signal arrives, they immediately say what the run will do.
 #include <atomic>
 #include <cstdint>
 
@@ -10,10 +10,10 @@ namespace trireme {
 // Whether the current step may be dropped if it delays the checkpoint that a signal requests.
 enum class Dropping : std::uint8_t { possible, impossible };
 
-// Logs the arrival of signals during its lifetime.
+// Logs the arrival of signals while the object exists.
 class SignalNotice {
  public:
-  // `grace` is run.signal_grace in seconds.
+  // `grace` is run.signal_grace, in seconds.
   SignalNotice(SignalWatch&, double grace);
   ~SignalNotice();
   SignalNotice(const SignalNotice&) = delete;

@@ -12,26 +12,28 @@
 
 namespace trireme {
 
-// What signals request of a run.
+// Request that a signal makes to a run.
 enum class RunRequest : std::uint8_t { nothing, checkpoint, stop };
 
 // Blocks the signals. Call it first in a process. Signals then stay pending, also across exec,
-// until a SignalWatch handles them, and again after the watch is destroyed.
+// until a SignalWatch handles them. After the SignalWatch is destroyed, signals stay pending again.
 void hold_signals();
 
-// Handles the signals during its lifetime. At most one may exist. Create it after MPI and before
-// the threads that compute. Signals that are already pending are recorded immediately.
+// Handles the signals during its lifetime. At most one SignalWatch may exist. Create it after MPI
+// is initialized and before the threads that compute. Signals that are already pending are recorded
+// immediately.
 //
 // A second SIGINT at least two seconds after the first one ends the process, for users who type ^C
-// twice. Other signals do not, because a batch system repeats them while a checkpoint is written.
-// If a stop was requested, no signal ends the process after the watch is destroyed.
+// twice. Repeated other signals do not end the process, because a batch system repeats them while a
+// checkpoint is written. If a stop was requested, no signal ends the process after the watch is
+// destroyed.
 //
-// Handlers run on a thread of their own. The signals are blocked in the creating thread and in
-// threads that it starts, because matrix products of oneDNN (2.6, AVX-512) let the stack pointer
-// point into the heap, where a handler's frame would overwrite data.
+// Handlers run on a separate thread. The signals are blocked in the creating thread and in threads
+// that it starts, because matrix products of oneDNN (2.6, AVX-512) let the stack pointer point into
+// the heap, where a handler's frame would overwrite data.
 class SignalWatch {
  public:
-  // A function that is called when a signal arrives, with its name and its request.
+  // Function that is called when a signal arrives, with the signal's name and its request.
   using Listener = std::function<void(std::string_view name, RunRequest)>;
 
   SignalWatch();
@@ -39,21 +41,23 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // Returns the request since the last call. A stop request persists.
+  // Returns the request of the signals that arrived since the last call. A stop request persists.
   RunRequest take();
   bool stop() const;  // true if a stop was requested
-  // Returns the seconds since the first signal that requested a stop, or 0 if there was none.
+  // Returns the seconds since the arrival of the first signal that requested a stop, or 0 if there
+  // was none.
   double seconds_since_stop() const;
-  // From now on, calls the function on a thread of its own for the first signal that requests a
-  // stop, at once if it has arrived, and for signals that request a checkpoint. Returns after a
-  // call that is running. An empty function ends the calls.
+  // Sets the listener, which is called on a separate thread. It is called for the first signal that
+  // requests a stop, immediately if that signal has already arrived, and for signals that request a
+  // checkpoint. If a call is running, announce() returns after that call. An empty function ends
+  // the calls.
   void announce(Listener);
 
  private:
   void listen(const std::stop_token&, const sigset_t&);
   void tell();
 
-  // The handlers wake the thread through this descriptor.
+  // File descriptor through which the signal handlers wake the thread.
   int woken_;
   std::mutex mutex_;
   Listener announced_;

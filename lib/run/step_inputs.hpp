@@ -1,5 +1,5 @@
 #pragma once
-// Reads the inputs of a run's step, for training and for programs that repeat a run's steps.
+// Reads the inputs of a step, for training and for programs that replay a run's steps.
 #include <cstdint>
 #include <vector>
 
@@ -11,15 +11,15 @@
 namespace trireme {
 
 // Returns this rank's share of the step that begins with sample `first`. Sample first + (m * data +
-// d) * microbatch + i belongs to data-parallel rank d and micro-batch m. Not collective; a thread
-// may call it during a step. Throws Error if samples cannot be read.
+// d) * microbatch + i belongs to data-parallel rank d and micro-batch m. The function is not
+// collective, and a thread may call it during a step. Throws Error if samples cannot be read.
 std::vector<Batch> read_step(const Trainer&, const Dataset&, const TrainConfig&,
                              std::int64_t first);
-// Like read_step(), but collective. Throws SharedError if any rank cannot read its samples.
+// Collective version of read_step(). Throws SharedError if any rank cannot read its samples.
 std::vector<Batch> batches_of_step(const Trainer&, const Dataset&, const TrainConfig&,
                                    std::int64_t first);
 
-// Adds one completed step to the counters in the checkpoint's metadata.
+// Adds one completed step to the counters in the checkpoint metadata.
 void count_step(CheckpointMeta&, const TrainConfig&, std::int64_t sample_length);
 
 }  // namespace trireme

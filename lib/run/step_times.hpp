@@ -1,14 +1,14 @@
 #pragma once
-// Measures how long the activities of a training loop took, to estimate how long the next ones will
-// take. Times are in seconds.
+// Measures how long activities of a training loop take, to estimate future durations. Times are in
+// seconds.
 #include <cstdint>
 
 namespace trireme {
 
-// Times of steps, evaluations and samples.
+// Average time of steps, and times of the last evaluation and the last sample.
 class StepTimes {
  public:
-  // Adds a step that was computed. Do not add steps without targets, which cost nothing.
+  // Adds the time of a computed step. Do not add steps without targets, which take no time.
   void add_step(double seconds, std::int64_t tokens) {
     ++steps_;
     tokens_ += tokens;

@@ -1,6 +1,6 @@
 #pragma once
 // Records some steps of a run as a Chrome trace for ui.perfetto.dev or chrome://tracing. One file
-// contains all ranks: each rank is a process, and each queue is a track.
+// contains all ranks. Each rank is shown as a process, and each queue as a track.
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -12,9 +12,9 @@
 
 namespace trireme {
 
-// Which steps and ranks to trace.
+// Selection of steps and ranks to trace.
 struct TraceConfig {
-  // First and last step, counted from 1 as in history.csv; empty traces none.
+  // First and last step to trace, counted from 1 as in history.csv. Empty traces no steps.
   std::vector<std::int64_t> steps;
   std::vector<std::int64_t> ranks;  // empty traces all ranks
 };
@@ -26,10 +26,10 @@ class StepTrace {
   StepTrace(const Axes&, TraceConfig, std::filesystem::path folder);
 
   void begin(std::int64_t step);
-  // Ends a step. Writes the file after the last step to trace. If the file cannot be written, logs
+  // Ends a step. After the last step to trace, writes the file. If the file cannot be written, logs
   // a warning.
   void end(std::int64_t step);
-  // Writes everything that was recorded and not yet written. Call it at the end of the run.
+  // Writes all recorded spans that have not been written yet. Call it at the end of the run.
   void close();
 
  private:
@@ -46,8 +46,8 @@ class StepTrace {
 };
 
 // Returns the events of one process as "{...},\n{...}", in microseconds after `origin`. If spans of
-// a queue overlap, the queue gets several tracks ("gather", "gather 2"), except the compute queue,
-// whose spans nest. Pure.
+// a queue overlap, the queue gets several tracks ("gather", "gather 2"). The compute queue always
+// has one track, because its spans nest. The function is pure.
 std::string chrome_events(int rank, const std::string& process, std::span<const TraceSpan>,
                           std::int64_t origin);
 

@@ -1,7 +1,6 @@
 #pragma once
 // The resources that a run used on each rank: time by task, memory by kind and bytes sent by axis.
-// At the end of the run they are printed as a table, as molecular dynamics codes do, and added to
-// timing.json.
+// At the end of the run, they are printed as a table and added to timing.json.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -32,7 +31,7 @@ struct RankTiming {
 struct RunTiming {
   Grid grid;
   std::string backend;
-  // The process completed the steps after first_step up to last_step.
+  // First and last step: the process completed the steps after first_step up to last_step.
   std::int64_t first_step = 0, last_step = 0;
   std::int64_t tokens = 0;        // in these steps, without padding
   double steps_seconds = 0;       // time of these steps, without evaluations and saving
@@ -40,22 +39,22 @@ struct RunTiming {
   double peak_flops = 0;          // FLOP/s of a rank; 0 means unknown
   std::vector<RankTiming> ranks;  // indexed by rank
 
-  // Returns the rate while steps were computed, or 0 if there were none.
+  // Returns the tokens per second during the computation of steps, or 0 if there were no steps.
   double tokens_a_second() const;
 };
 
-// Returns the timing of every rank, on all ranks. Collective. Times are those of Timesheet up to
-// now.
+// Returns the timing of every rank, on all ranks. Collective. Times are the Timesheet's values up
+// to now.
 std::vector<RankTiming> gather_timing(const Axes&, const Account&);
 
-// Returns the lines of the table. Percentages are of the mean time of a rank.
+// Returns the lines of the table. Percentages are relative to the mean time of a rank.
 std::vector<std::string> timing_lines(const RunTiming&);
-// Converts a timing to the JSON in timing.json, and the text of such a file to a list of timings.
-// Throws Error if the text is invalid.
+// to_json() converts a timing to an element of timing.json. parse_timing() converts the text of a
+// timing.json file to a list of timings. It throws Error if the text is invalid.
 nlohmann::ordered_json to_json(const RunTiming&);
 std::vector<RunTiming> parse_timing(std::string_view text);
-// Adds a timing to the list in `file`. Starts a new list if the file is missing. If the
-// file is damaged, also logs a warning. Throws Error if the file cannot be written.
+// Appends a timing to the list in `file`. If the file is missing or damaged, starts a new list. If
+// the file is damaged, also logs a warning. Throws Error if the file cannot be written.
 void add_timing(const std::filesystem::path& file, const RunTiming&);
 
 }  // namespace trireme

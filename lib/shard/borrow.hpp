@@ -1,8 +1,9 @@
 #pragma once
-// The borrow plan of one pipeline program: which weights it gathers and which gradients it reduces,
-// in order. A borrow is one use of a unit's weights or gradients by one part of the model for one
-// micro-batch. The plan is a pure function of the program and is made before the program runs, so
-// that every rank of a shard group issues the same collectives in the same order.
+// The borrow plan of a pipeline program: which weights are gathered and which gradients are
+// reduced, in order. A borrow is one use of a unit's weights or gradients by one part of the model
+// for one micro-batch. (A unit is a set of parameters that are all-gathered together.) The plan is
+// a pure function of the program, made before the program runs. Therefore every rank of a shard
+// group issues the same collectives in the same order.
 #include <span>
 #include <vector>
 
@@ -19,18 +20,19 @@ struct Visit {
   bool gradients;  // whether the pass adds to the units' gradients
 };
 
-// A gather of one unit's weights: one all-gather per segment of the unit.
+// A gather of one unit's weights, which consists of one all-gather per segment of the unit.
 struct GatherStep {
   UnitId unit;
   int microbatch;  // micro-batch of the first use
   int uses;        // number of borrows that read the gathered weights
-  // True keeps the weights until the program ends. False frees them after the last use.
+  // If true, the gathered weights are kept until the program ends. If false, they are freed after
+  // their last use.
   bool stays = false;
   bool operator==(const GatherStep&) const = default;
 };
 
-// The number of borrows that add to one unit's gradient. A tied table has a separate gradient for
-// each of its two uses.
+// Number of borrows that add to one unit's gradient. A tied embedding table has a separate gradient
+// for each of its two uses.
 struct GradientUse {
   UnitId unit;
   Use use;
@@ -40,16 +42,17 @@ struct GradientUse {
 
 struct BorrowPlan {
   std::vector<GatherStep> gathers = {};  // in the order of their first uses
-  // Index into `gathers` for each borrow of a unit's weights, in the order of the borrows.
+  // For each borrow of a unit's weights, in order, the index of its gather in `gathers`.
   std::vector<std::size_t> reads = {};
   std::vector<GradientUse> gradients = {};
-  // True reduces a gradient once, after its last borrow. False reduces it after every borrow.
+  // If true, each gradient is reduced once, after its last borrow. If false, it is reduced after
+  // every borrow.
   bool reduce_at_last = false;
   bool operator==(const BorrowPlan&) const = default;
 };
 
-// Returns the plan for a program's visits. Consecutive borrows of one unit share a gather. If the
-// policy gathers once a step, all borrows of a unit share one gather.
+// Returns the plan for a program's visits. Consecutive borrows of one unit use the same gather. If
+// the policy gathers once a step, all borrows of a unit use the same gather.
 BorrowPlan make_borrow_plan(std::span<const Visit>, const ZeroPolicy&);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Configuration of how a model is distributed over ranks and which parameters are frozen when.
-// These are the deck's sections [parallel], [zero] and [[freeze]].
+// Configuration of how a model is distributed over ranks, and of which parameters are frozen in
+// which steps: the deck sections [parallel], [zero] and [[freeze]].
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,7 +20,8 @@ struct ParallelConfig {
   std::int64_t data = 0;    // data-parallel ranks; 0 uses all ranks that pipe and seq leave
   std::int64_t seq = 1;     // sequence-parallel ranks
   std::int64_t expert = 1;  // ranks of data x seq that together hold all experts
-  // Token rows per round of expert computation; 0 means 1.25 times an even load.
+  // Maximum token rows per round of expert computation. 0 means 1.25 times the number under an even
+  // load.
   std::int64_t expert_tokens = 0;
   std::vector<std::int64_t> stage_layers;  // blocks in each virtual stage; empty balances by cost
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
@@ -29,7 +30,7 @@ struct ParallelConfig {
   bool operator==(const ParallelConfig&) const = default;
 };
 
-// How often weights are gathered or gradients reduced: for every micro-batch or once a step.
+// How often weights are gathered or gradients are reduced: for every micro-batch or once a step.
 enum class ZeroCadence : std::uint8_t { microbatch, step };
 template <>
 inline constexpr auto value_names<ZeroCadence> = named<ZeroCadence>("microbatch", "step");
@@ -46,14 +47,14 @@ struct ZeroConfig {
   bool operator==(const ZeroConfig&) const = default;
 };
 
-// Whether a parameter that thaws starts with fresh optimizer state or with the state from before it
-// froze.
+// Optimizer state of a parameter that resumes training: fresh state, or the state from before it
+// was frozen.
 enum class ThawMoments : std::uint8_t { fresh, keep };
 template <>
 inline constexpr auto value_names<ThawMoments> = named<ThawMoments>("fresh", "keep");
 
-// A rule that freezes the parameters whose names match `pattern` (with wildcards * and ?) in steps
-// [from_step, to_step).
+// A rule that freezes parameters in steps [from_step, to_step). The rule applies to parameters
+// whose names match `pattern` (with wildcards * and ?).
 struct FreezeRule {
   std::string pattern;
   std::int64_t from_step = 0;

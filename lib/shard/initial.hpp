@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-// Returns a standard normal random number for `element` of the stream `key`. Applies the inverse
-// distribution function (Wichura 1988, AS 241) to a 53-bit uniform number. The relative error is at
-// most 1e-15.
+// Returns a standard normal random number for `element` of the random stream `key`. The function
+// applies the inverse distribution function (Wichura 1988, AS 241) to a 53-bit uniform number. The
+// relative error is at most 1e-15.
 double normal(std::uint64_t key, std::int64_t element);
 
 // Fills `out` with elements [first, first + size) of the parameter with random stream `key`, on up
@@ -20,8 +20,8 @@ void fill_normal(std::span<T> out, std::int64_t first, std::uint64_t key, double
                  int threads);
 
 // Fills a dense view with elements [first, first + count) of the parameter with random stream
-// `key`. The view's type is f32 or f64. Numbers are made on the host by `threads` threads and then
-// uploaded.
+// `key`. The view's type must be f32 or f64. The host computes the numbers on `threads` threads and
+// then uploads them.
 void upload_normal(Backend&, View, std::int64_t first, std::uint64_t key, double mean, double std,
                    int threads);
 

@@ -1,7 +1,7 @@
 #pragma once
-// The type in which a segment's weights are stored in shards and sent when they are gathered. It is
-// the type with which they are computed. Base weights of adapters may have a narrower type
-// (BaseType) and are then widened for each use.
+// The type in which a segment's weights are stored in shards and gathered. Usually this is the type
+// in which computations use the weights. Base weights of adapters may be stored in a smaller type
+// (BaseType), and are then widened (converted to the compute type) for each use.
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -12,14 +12,15 @@
 
 namespace trireme {
 
-// The storage type of a segment's weights.
+// Storage type of a segment's weights, and conversions between numbers of weights and of storage
+// elements.
 class KeptAs {
  public:
   KeptAs(const Segment&, DType computed);
 
   DType type() const { return type_; }
-  // Returns the number of storage elements for `weights` weights. This is also the index of the
-  // element at which weight number `weights` begins. For NF4 records, that number must be a
+  // Returns the number of storage elements for `weights` weights. The result is also the index of
+  // the element at which weight number `weights` begins. For NF4 records, `weights` must be a
   // multiple of alignment_of(segment).
   std::int64_t count(std::int64_t weights) const;
   bool in_records() const { return base_ == BaseType::nf4; }
@@ -38,9 +39,9 @@ void put_widened(Backend&, View y_N, ConstView kept);
 // Returns the NF4 records (kernels/nf4.hpp) of the weights. The last record is filled up with
 // zeros.
 //
-// Each block of 64 weights is divided by its largest magnitude and rounded to the nearest codes, in
-// a tie to the lower one. The largest magnitudes of the record's up to 256 blocks are then rounded
-// to the nearest scale that a byte can represent relative to the largest one
+// Each block of 64 weights is divided by its largest magnitude and rounded to the nearest codes. A
+// tie is rounded to the lower code. The largest magnitudes of the record's up to 256 blocks are
+// then rounded to the nearest scale that a byte can represent relative to the largest one
 // (kernels/math/nf4.hpp).
 //
 // A widened weight differs from the original by at most 0.174 of its block's largest magnitude. If

@@ -1,7 +1,7 @@
 #pragma once
 // The layout of parameters in memory. Each unit is divided into segments: flat, contiguous arrays
 // of parameters that freeze together. Each segment is divided into one shard per rank. Parameters
-// with weight decay come first in a segment, so an optimizer update covers two flat ranges. All
+// with weight decay are first in a segment, so an optimizer update covers two flat ranges. All
 // functions are pure.
 #include <cstdint>
 #include <optional>
@@ -12,45 +12,46 @@
 
 namespace trireme {
 
-// The place of one parameter in its segment.
+// Location of one parameter in its segment.
 struct Slot {
   ParamId param;
   std::int64_t begin, count;  // in elements of the segment
 };
 
-// The elements [begin, end).
+// A half-open range [begin, end) of elements.
 struct Range {
   std::int64_t begin = 0, end = 0;
   std::int64_t count() const { return end > begin ? end - begin : 0; }
   bool operator==(const Range&) const = default;
 };
-// Returns the common elements. The count is 0 if there are none.
+// Returns the elements that both ranges contain. The count is 0 if there are none.
 Range intersection(Range, Range);
 
 // A flat array that holds the parameters of a unit that freeze together. One all-gather or
-// reduce-scatter moves the whole segment.
+// reduce-scatter transfers the whole segment.
 struct Segment {
   UnitId unit;
   std::vector<Slot> slots;
   std::int64_t decayed = 0;  // weight decay applies to elements [0, decayed)
-  // Including padding, so that the ranks' shards have equal length and are aligned.
+  // Number of elements, including padding that makes the ranks' shards equally long and aligned.
   std::int64_t elements = 0;
-  // LearnsFrom::nothing means that there are no master weights.
+  // How the segment's parameters are trained. A segment with LearnsFrom::nothing has no master
+  // weights.
   LearnsFrom learns_from = LearnsFrom::gradients;
   bool wide = false;                  // weights are computed with in the master type
   BaseType kept = BaseType::compute;  // storage type of frozen base weights (kept.hpp)
   bool of_experts = false;            // holds some of the experts; other ranks hold the rest
-  // The unit's name. If the unit has several segments, the second and later names add a segment
-  // number.
+  // The unit's name. If the unit has several segments, a number is appended to the names of the
+  // second and later segments.
   std::string name;
 };
 
-// Returns the alignment of the segment's slots in elements. It is 32 (64 bytes in the narrowest
-// compute type), or the weights of one record if the segment is stored in NF4 records
-// (kernels/nf4.hpp).
+// Returns the alignment of the segment's slots in elements. If the segment is stored in NF4 records
+// (kernels/nf4.hpp), the alignment is the number of weights in a record. Otherwise it is 32 (64
+// bytes in the narrowest compute type).
 std::int64_t alignment_of(const Segment&);
 
-// The segments of a stage and the place of every parameter in them.
+// The segments of a pipeline stage, and the location of every parameter in them.
 struct Layout {
   static constexpr std::int64_t alignment = 32;  // smallest alignment of a slot, in elements
 
@@ -59,24 +60,24 @@ struct Layout {
     Slot slot;
   };
   std::vector<Segment> segments;
-  // Indexed by ParamId; empty if another stage holds it.
+  // Locations indexed by ParamId. Empty if another stage holds the parameter.
   std::vector<std::optional<Where>> of_param;
   std::vector<std::vector<std::size_t>> of_unit;  // segments of each unit, indexed by UnitId
 };
 
-// Everything that make_layout() needs besides the model.
+// Inputs of make_layout() besides the model.
 struct LayoutInput {
   std::vector<UnitId> units;  // units of this stage
   std::int64_t ranks = 1;     // size of data x seq; every segment's length is a multiple of it
   // Name patterns with wildcards * and ?. `no_decay` exempts parameters from weight decay.
-  // Parameters of a unit that match the same `freeze` patterns share a segment. A pattern that
-  // matches no parameter of the whole model is an Error.
+  // Parameters of a unit that match the same `freeze` patterns share a segment. make_layout()
+  // throws Error if a pattern matches no parameter of the whole model.
   std::vector<std::string> no_decay, freeze;
-  // Rank in, and size of, the group that together holds all experts.
+  // This rank's index in the group that together holds all experts, and the size of that group.
   int expert_rank = 0, expert_ranks = 1;
 };
-// Returns the layout of this rank's share of the stage. Throws Error if a pattern matches no
-// parameter.
+// Returns the layout of the parameters in this rank's stage. Of the experts, it contains only those
+// that this rank holds. Throws Error if a pattern matches no parameter.
 Layout make_layout(const ModelSpec&, const LayoutInput&);
 
 // Returns all units of a model, in order.

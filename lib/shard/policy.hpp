@@ -1,7 +1,7 @@
 #pragma once
 // The meaning of zero.stage (ZeRO, Rajbhandari et al. 2020). N ranks share one copy of a stage's
-// state. They are all data x seq ranks, or groups of zero.shard of these ranks. The groups are
-// replicas of each other.
+// state. N is the number of data x seq ranks or, if it is set, zero.shard. With zero.shard, there
+// are several groups of N ranks, which are replicas of each other.
 //
 // - zero.stage = 0: every rank keeps the whole state (N = 1) and is a replica of the others.
 //   Gradients are summed once a step, each unit's as soon as the last micro-batch has added to it.
@@ -25,7 +25,7 @@
 
 namespace trireme {
 
-// The decisions that zero.stage and related keys imply.
+// Settings that follow from zero.stage and related keys.
 struct ZeroPolicy {
   int sharers = 1;  // N, the ranks that share one copy of the state
   ZeroCadence gather_every = ZeroCadence::step, reduce_every = ZeroCadence::step;
@@ -39,11 +39,11 @@ struct ZeroPolicy {
 // Returns the policy for a configuration and grid. `compute` and `reduce` are the types of
 // precision.compute and precision.reduce. Throws Error if zero.stage is not 0, 1, 2 or 3.
 ZeroPolicy zero_policy(const ZeroConfig&, const Grid&, DType compute, DType reduce);
-// Returns the shard-group size for zero.shard = "node": the largest for which every group lies
-// within one node. Each node runs `ranks_of_node` consecutive ranks.
+// Returns the size of shard groups for zero.shard = "node": the largest size with which every group
+// is within one node. Each node runs `ranks_of_node` consecutive ranks.
 std::int64_t shard_ranks_within_node(const Grid&, std::int64_t ranks_of_node);
-// Returns ZeroPolicy::sharers for a configuration and grid: the ranks that share one copy of the
-// state.
+// Returns ZeroPolicy::sharers for a configuration and grid: the number of ranks that share one copy
+// of the state.
 int shard_ranks(const ZeroConfig&, const Grid&);
 
 }  // namespace trireme

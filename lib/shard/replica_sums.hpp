@@ -1,8 +1,8 @@
 #pragma once
-// Gradient sums over replicas, the ranks that hold equal shards. Each sum is a reduce-scatter
+// Gradient sums over replicas, which are ranks that hold equal shards. Each sum is a reduce-scatter
 // followed by an all-gather. Sums advance only at fixed points of the program, so all replicas
-// issue the same operations in the same order. They overlap with the computation between these
-// points.
+// issue the same operations in the same order. Computation between these points overlaps with the
+// sums.
 #include <deque>
 #include <string_view>
 
@@ -14,14 +14,15 @@ namespace trireme {
 // The sums over replicas that are in flight, oldest first.
 class ReplicaSums {
  public:
-  // Keeps a reference to the backend, which must outlive it. `most` limits the sums in flight. If
-  // messages are staged through the host, it also limits the all-gathers in flight. `wire` is the
-  // type in which gradients are sent.
+  // Keeps a reference to the backend, which must outlive this object. `most` is the maximum number
+  // of sums in flight. If messages are staged through the host, it is also the maximum number of
+  // all-gathers in flight. `wire` is the type in which gradients are sent.
   ReplicaSums(Backend&, DType wire, int most);
 
-  // Starts summing `flat`, this rank's shard of a segment to which nothing more is added, in place.
-  // The sum starts after the operations queued so far on `written`. Does nothing if there is only
-  // one replica. `replicas` and the name `segment` must outlive the sum.
+  // Starts an in-place sum over replicas of `flat`, this rank's shard of a segment. All additions
+  // to `flat` must have been queued. The sum starts after the operations queued so far on
+  // `written`. Does nothing if there is only one replica. `replicas` and the string `segment` must
+  // outlive the sum.
   void begin(const Communicator& replicas, const Tensor& flat, std::string_view segment,
              Queue written);
   // Makes the compute queue wait until all sums are complete.

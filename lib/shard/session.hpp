@@ -1,12 +1,12 @@
 #pragma once
 // A Session is one program's use of a store. It gathers weights ahead of their use and reduces
-// gradients after it, in the order of a BorrowPlan. All collectives are issued at fixed points of
-// the program.
+// gradients after their use, in the order of a BorrowPlan. All collectives are issued at fixed
+// points of the program.
 //
 // If this rank holds whole segments, borrowed weights are views of the store and gradients are
-// added to the sums in place, without allocation, copy or collective. Weights that are stored in a
-// narrower type than they are computed with (kept.hpp) are gathered in the narrow type. Each borrow
-// widens them and frees the widened copy when it ends.
+// added to the sums in place, without allocations, copies or collectives. Weights that are stored
+// in a narrower type than the compute type (kept.hpp) are gathered in the narrow type. Each borrow
+// widens them and frees the widened copy when the borrow ends.
 #include <deque>
 #include <map>
 #include <memory>
@@ -20,18 +20,18 @@
 
 namespace trireme {
 
-// The gathered weights of a unit on this rank, shared by all borrows that read them.
+// Gathered weights of a unit on this rank. All borrows that read these weights share them.
 struct Gathered {
   UnitId unit;
   int uses = 0;  // borrows to come
-  // Weights in their storage type, one tensor per segment. A tensor is empty if this rank holds the
-  // whole segment.
+  // Gathered weights in their storage type, one tensor per segment. If this rank holds the whole
+  // segment, the tensor is empty.
   std::vector<Tensor> flat;
   std::vector<Pending> pending;  // each keeps its tensor alive, even if the program is aborted
 };
 
-// Weights of the units that a part borrowed. Views obtained from it are invalid after its
-// destruction.
+// Weights of the units that a part borrowed. Views from this object become invalid when it is
+// destroyed.
 class BorrowedWeights final : public Weights {
  public:
   ConstView operator[](ParamId) const override;
@@ -44,15 +44,15 @@ class BorrowedWeights final : public Weights {
   std::span<const Borrow> units_;
   struct Held {
     std::shared_ptr<Gathered> gathered;
-    // One tensor per segment of the unit, empty if the segment is stored in the type it is computed
-    // with.
+    // Widened weights, one tensor per segment of the unit. A tensor is empty if the segment is
+    // stored in the type in which it is used.
     std::vector<Tensor> widened;
   };
   std::vector<Held> held_;  // indexed by unit in units_
 };
 
-// Accumulates the gradients of the units that a part borrowed. Pass it to Session::scatter() when
-// all gradients are added.
+// Accumulator for the gradients of the units that a part borrowed. Pass it to Session::scatter()
+// after the last addition.
 class BorrowedGradients final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t rows, const Fill&) override;
@@ -80,30 +80,30 @@ class BorrowedGradients final : public Gradients {
   std::vector<Held> held_;  // trainable segments only
 };
 
-// An open session of a store. At most one exists per store.
+// An open session of a store. A store has at most one open session.
 class Session {
  public:
-  // Opens the session. Throws Error under the conditions of Store::begin().
+  // Opens the session. Throws Error under the conditions that Store::begin() describes.
   Session(Store&, Purpose, BorrowPlan);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Returns the weights of `units` and starts gathers ahead as the plan says. Throws Error naming
-  // the unit if the plan has a different one next.
+  // Returns the weights of `units` and starts the gathers that the plan schedules ahead. Throws
+  // Error, naming the unit, if the next unit in the plan is a different one.
   BorrowedWeights gather(std::span<const Borrow> units);
-  // Returns an accumulator for the gradients of `units`.
+  // Returns an accumulator for the gradients of `units` in one micro-batch.
   BorrowedGradients gradients(std::span<const Borrow> units, int microbatch);
-  // Starts the reduce-scatters that are due after these gradients were added.
+  // Starts the reduce-scatters that become due now that these gradients have been added.
   void scatter(BorrowedGradients);
-  // Skips a part's visit without sending anything for it. All ranks that share the part's units
-  // must skip it. `read` and `added` are the units whose weights and gradients the visit would have
+  // Skips a part's visit without sending anything. All ranks that share the part's units must skip
+  // the visit. `read` and `added` are the units whose weights and gradients the part would have
   // borrowed.
   void skip(std::span<const Borrow> read, std::span<const Borrow> added);
   std::span<const std::uint8_t> trainable() const { return store_.trainable(); }
-  // Waits for all operations in flight. Throws Error if the plan contains a borrow that nobody
-  // made. A session destroyed without close() counts as aborted: the store refuses new sessions
-  // until its operations in flight are drained.
+  // Waits for all operations in flight. Throws Error if the plan contains a borrow that was not
+  // made. A session that is destroyed without close() counts as aborted. The store then refuses new
+  // sessions until Communicator::drain() has completed its operations in flight.
   void close();
 
  private:
@@ -120,14 +120,14 @@ class Session {
   const Layout& layout_;
   const Sharding& sharding_;
   BorrowPlan plan_;
-  // Indexed by GatherStep; null after being freed.
+  // Gathered weights indexed by GatherStep. Null after they have been freed.
   std::vector<std::shared_ptr<Gathered>> gathered_;
   std::size_t next_read_ = 0;  // index into plan_.reads
   std::size_t taken_ = 0;      // gathers that some borrow reads or has read
   std::map<std::pair<UnitId, Use>, int> borrows_left_;
-  // Gradients of whole segments that are not yet sent, by segment and use.
+  // Gradients of whole segments that have not been sent yet, by segment and use.
   std::map<std::pair<std::size_t, Use>, std::shared_ptr<GradientBuffer>> kept_;
-  // Reduce-scatters in flight of one unit. Each keeps its buffer alive.
+  // Reduce-scatters of one unit in flight. Each keeps its buffer alive.
   struct Leaving {
     std::vector<Pending> pending;
     std::optional<UnitId> last;  // the unit, if nothing more is added to it in this step

@@ -1,6 +1,6 @@
 #pragma once
-// The distribution of a stage's state over ranks: which ranks share one copy, which hold equal
-// shards, and which one represents a shard that several ranks hold.
+// The distribution of a stage's state over ranks: which ranks share one copy, which ranks hold
+// equal shards, and which rank reports a shard that several ranks hold.
 #include <optional>
 
 #include "lib/comm/axes.hpp"
@@ -10,23 +10,24 @@
 
 namespace trireme {
 
-// Communicators of the ranks that together hold a part of a stage.
+// Communicators of the ranks that share the parameters of a stage or of its experts.
 struct Sharers {
   Communicator gather, scatter;  // the ranks that share one copy
   Communicator replicas;         // the ranks that hold the same shard
 
-  // Returns true if this rank holds the whole part. Then weights need no gather, and gradients are
+  // Returns true if this rank holds a whole copy. Then weights need no gather, and gradients are
   // summed in place.
   bool whole() const { return gather.size() == 1; }
 };
 
-// The distribution of a stage's state. The default is one rank that holds everything.
+// The distribution of a stage's state. By default, one rank holds everything.
 struct Sharding {
   ZeroPolicy policy;
   Sharers stage, experts;      // experts: the ranks that hold the same experts
   std::optional<UnitId> tied;  // the unit of tied embeddings, which two parts borrow
-  // If two stages use the tied table: the communicator between stages, the other stage, and the use
-  // made on this stage. Otherwise tied_stage is -1.
+  // The communicator between stages. It is used if two stages use the tied embedding table.
+  // `tied_stage` is then the other stage and `tied_use` is this stage's use of the table. Otherwise
+  // tied_stage is -1.
   Communicator stages;
   int tied_stage = -1;
   Use tied_use = Use::own;
@@ -39,13 +40,13 @@ struct Sharding {
   const Sharers& of(const Segment& s) const { return s.of_experts ? experts : stage; }
   // Returns true for a segment of the tied embedding table.
   bool is_tied(const Segment& s) const { return tied == s.unit; }
-  // Returns true if another stage uses the segment, too.
+  // Returns true if another stage also uses the segment.
   bool tied_elsewhere(const Segment& s) const { return is_tied(s) && tied_stage >= 0; }
   // Returns true if this stage sums the segment's gradient, and false if it receives the sum from
   // another stage.
   bool holds_sum(const Segment& s) const { return !tied_elsewhere(s) || tied_use == Use::own; }
-  // Returns true if this rank represents its part of the segment in checkpoints, norms and digests.
-  // If several replicas or two stages hold a part, exactly one of them does.
+  // Returns true if this rank reports its part of the segment in checkpoints, norms and digests. If
+  // several replicas or two stages hold the part, exactly one of the ranks reports it.
   bool reports(const Segment& s) const { return of(s).replicas.rank() == 0 && holds_sum(s); }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// This rank's shards of a stage's model: for each segment the master weights, their copy in the
-// compute type, and the optimizer's arrays. All are flat. Shards owns their memory and gives the
-// host access to it. Sharding describes which other ranks hold the rest.
+// This rank's shards of a stage's model: for each segment, the flat arrays of master weights, their
+// copy in the compute type, and the optimizer's arrays. Shards owns this memory and gives the host
+// access to it. Sharding describes which other ranks hold the rest.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,20 +14,20 @@
 
 namespace trireme {
 
-// Views of a range of a shard.
+// Views of the master weights, copies and arrays in one range of a shard.
 struct ShardViews {
-  // `copy` is empty if the compute type is the master type. A parameter that is never trained has
-  // only `copy`, in its storage type, and no `master`.
+  // `copy` is empty if the compute type equals the master type. A parameter that is never trained
+  // has only `copy`, in its storage type, and an empty `master`.
   View master, copy;
   std::vector<View> arrays;
 };
 
 class Shards {
  public:
-  // Allocates weights in the master type wide(compute) and their copies. Parameters that are never
+  // Allocates weights in the master type wide(compute), and their copies. Parameters that are never
   // trained (LearnsFrom::nothing) get only a copy, in their storage type. Weights are meaningful
-  // only after initialize() or write(). `arrays` are the names of the optimizer's arrays for each
-  // trained segment; make_arrays() allocates them. Keeps references to its arguments, which must
+  // only after initialize() or write(). `arrays` are the names of the optimizer's arrays, which
+  // make_arrays() allocates for each trained segment. Keeps references to its arguments, which must
   // outlive it.
   Shards(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType compute,
          std::vector<std::string> arrays);
@@ -36,63 +36,64 @@ class Shards {
 
   DType compute() const { return compute_; }
   DType master() const { return wide(compute_); }
-  // Returns the type that a segment's weights are computed with.
+  // Returns the type in which computations use a segment's weights.
   DType type_of(const Segment& s) const { return s.wide ? master() : compute_; }
   // Returns how a segment's weights are stored.
   KeptAs kept(const Segment& s) const { return {s, type_of(s)}; }
 
-  // Fills this rank's weights with random numbers from the normal distribution that ModelSpec gives
-  // for each parameter, on `threads` threads. The numbers depend on `seed`, parameter name and
-  // element only, not on the layout. Sets optimizer arrays and update counts to zero.
+  // Fills this rank's weights with normally distributed random numbers on `threads` threads.
+  // ModelSpec contains the distribution of each parameter. The numbers depend only on `seed`, the
+  // parameter's name and the element, not on the layout. Also sets optimizer arrays and update
+  // counts to zero.
   void initialize(std::uint64_t seed, int threads);
-  // Like initialize(), but only for the parameters that checkpoints of the model contain. Other
-  // weights are loaded from elsewhere.
+  // Initializes only the parameters that checkpoints of the model contain, in the same way as
+  // initialize(). Other weights are loaded from another source.
   void initialize_saved(std::uint64_t seed, int threads);
   // Returns true if this rank stores the parameter in NF4 records (kernels/nf4.hpp).
   bool in_records(ParamId p) const;
   // Returns true if this rank's stage contains the parameter.
   bool holds(ParamId p) const { return layout_.of_param[p.index()].has_value(); }
-  // Returns the elements of a parameter that this rank holds; empty if none.
+  // Returns the elements of a parameter that this rank holds. The range is empty if there are none.
   Range own(ParamId) const;
-  // Copies elements of a parameter's array to or from host memory. The elements begin at `first`,
-  // must lie inside own(), and have the master type in host memory; the span's length gives their
-  // number. A parameter in NF4 records must be written in whole records, except for the last
-  // elements of own(). Throws Error if the array does not exist.
+  // Copy elements of a parameter's array to or from host memory. The elements begin at `first` and
+  // must be inside own(). The length of the span determines their number. In host memory they have
+  // the master type. A parameter in NF4 records must be written in whole records, except for the
+  // last elements of own(). Throws Error if the array does not exist.
   void read(ParamId, std::string_view array, std::int64_t first, std::span<std::byte>) const;
   void write(ParamId, std::string_view array, std::int64_t first, std::span<const std::byte>);
   // Adds `change` to the master weights that this rank holds. `change` has one number for each
-  // element of the whole parameter. The parameter must be computed with in the master type.
+  // element of the whole parameter. Computations must use the parameter in the master type.
   void add(ParamId, std::span<const double> change);
-  // Casts every master weight into the compute type. Call it once after the last write().
+  // Converts all master weights to the compute type. Call refresh() once after the last write().
   void refresh();
 
   // Returns the names of the optimizer's arrays.
   std::span<const std::string> arrays() const { return names_; }
   // Returns true if the optimizer's arrays of the parameter are allocated on this rank.
   bool has_arrays(ParamId) const;
-  // Allocates a segment's optimizer arrays, filled with zeros. Does nothing if they exist. Update
-  // counts are unchanged.
+  // Allocates a segment's optimizer arrays, filled with zeros. Does nothing if the arrays exist.
+  // Does not change update counts.
   void make_arrays(std::size_t segment);
   // Frees a segment's optimizer arrays and resets its update counts.
   void drop_arrays(std::size_t segment);
-  // Returns the number of updates made to a parameter since its arrays were fresh, or 0 if another
-  // stage holds it. Parameters of one segment may have different counts, because some may have been
-  // frozen before a restart.
+  // Returns the number of updates to a parameter since its arrays were created, or 0 if another
+  // stage holds the parameter. Parameters of one segment may have different counts, because some
+  // may have been frozen before a restart.
   std::int64_t count(ParamId p) const { return counts_[p.index()]; }
   void set_count(ParamId, std::int64_t);
 
-  // copy() returns a segment's shard of the weights in their storage type. weight() returns one
-  // parameter's weights. It requires that this rank holds the whole segment in the type it is
-  // computed with.
+  // copy() returns a segment's shard of the weights in their storage type. weight() returns the
+  // weights of one parameter. It requires that this rank holds the whole segment in the type in
+  // which computations use it.
   const Tensor& copy(std::size_t segment) const { return shards_[segment].copy; }
   ConstView weight(ParamId) const;
-  // Returns views of a range of a segment. The range must lie inside this rank's shard.
+  // Returns views of a range of a segment. The range must be inside this rank's shard.
   ShardViews views(std::size_t segment, Range) const;
 
  private:
   struct Shard {
-    // `copy` shares the memory of `master` if the types are equal. `master` is empty for parameters
-    // that are never trained.
+    // If the types are equal, `copy` shares the memory of `master`. `master` is empty for
+    // parameters that are never trained.
     Tensor master, copy;
     std::vector<Tensor> arrays;  // indexed like names_
   };
@@ -100,7 +101,7 @@ class Shards {
   void initialize_weights(ParamId, std::uint64_t seed, int threads);
   template <class Master>
   void initialize_pieces(ParamId, std::uint64_t seed, int threads);
-  // Returns the records that contain the given elements of a parameter stored in records.
+  // Returns the NF4 records that contain the given elements of a parameter.
   View records_of(ParamId, std::int64_t first, std::int64_t count) const;
   View view_of(ParamId, std::string_view array, std::int64_t first, std::int64_t count) const;
 

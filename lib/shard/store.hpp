@@ -1,7 +1,7 @@
 #pragma once
-// Store holds the state of a model: weights, gradients and optimizer arrays. It belongs to the
-// model and outlives the programs that use it. Programs borrow from it through a Session
-// (session.hpp).
+// Store holds the state of a model: weights, gradients and optimizer arrays. The store belongs to
+// the model and outlives the programs that use it. Programs borrow weights and gradients from the
+// store through a Session (session.hpp).
 //
 //   policy.hpp        the meaning of zero.stage: what is gathered and summed when
 //   sharding.hpp      which ranks hold what
@@ -22,16 +22,16 @@
 
 namespace trireme {
 
-// The purpose of a session. Purpose::train starts new gradients.
+// Purpose of a session. Purpose::train starts new gradient sums.
 enum class Purpose : std::uint8_t { train, forward };
 
 // The state of one stage of a model on this rank.
 class Store {
  public:
   // Allocates weights, gradients and optimizer arrays. Weights are meaningful only after
-  // initialize() or write(); the rest is zero. Without a rule the store has no gradients and no
-  // optimizer arrays, and nothing can be trained. `trainable` is indexed by ParamId; empty trains
-  // all parameters. GradientSums explains exact_chunk.
+  // initialize() or write(). Everything else is zero. Without an update rule, the store has no
+  // gradients and no optimizer arrays, and nothing can be trained. `trainable` is indexed by
+  // ParamId. If it is empty, all parameters are trained. GradientSums explains exact_chunk.
   Store(Backend&, const ModelSpec&, Layout, DType compute, std::optional<UpdateRule>, Sharding = {},
         std::vector<std::uint8_t> trainable = {}, std::int64_t exact_chunk = 0);
   Store(const Store&) = delete;
@@ -44,15 +44,15 @@ class Store {
   DType master() const { return shards_.master(); }
   DType compute() const { return shards_.compute(); }
 
-  // The next functions forward to Shards, which documents them.
+  // Functions that forward to Shards, where they are documented.
   void initialize(std::uint64_t seed, int threads) { shards_.initialize(seed, threads); }
   void initialize_saved(std::uint64_t seed, int threads) {
     shards_.initialize_saved(seed, threads);
   }
   Range own(ParamId p) const { return shards_.own(p); }
   bool holds(ParamId p) const { return shards_.holds(p); }
-  // Returns true if this rank represents its part of the parameter in checkpoints, norms and
-  // digests. If several replicas or two stages hold a part, exactly one of them does.
+  // Returns true if this rank reports its part of the parameter in checkpoints, norms and digests.
+  // If several replicas or two stages hold the part, exactly one of the ranks reports it.
   bool reports(ParamId) const;
   void read(ParamId p, std::string_view array, std::int64_t first, std::span<std::byte> to) const {
     shards_.read(p, array, first, to);
@@ -61,29 +61,30 @@ class Store {
              std::span<const std::byte> from) {
     shards_.write(p, array, first, from);
   }
-  // Returns true if write() needs whole NF4 records (Shards::write).
+  // Returns true if write() requires whole NF4 records of this parameter (Shards::write).
   bool in_records(ParamId p) const { return shards_.in_records(p); }
   void refresh() { shards_.refresh(); }
   std::span<const std::string> arrays() const { return shards_.arrays(); }
   // Returns true if the parameter has optimizer arrays on this rank. Frozen parameters may have
   // none.
   bool has_arrays(ParamId p) const { return shards_.has_arrays(p); }
-  // Allocates zeroed optimizer arrays for a frozen parameter's segment if it has none.
+  // Allocates optimizer arrays filled with zeros for a frozen parameter's segment, unless the
+  // segment already has arrays.
   void make_arrays(ParamId);
   std::int64_t count(ParamId p) const { return shards_.count(p); }
   void set_count(ParamId p, std::int64_t n) { shards_.set_count(p, n); }
 
-  // Adds `change` to the part that this rank holds of a parameter that learns from expert loads.
-  // `change` has one number for each element of the whole parameter.
+  // Adds `change` to this rank's part of a parameter that learns from expert loads. `change` has
+  // one number for each element of the whole parameter.
   void add(ParamId p, std::span<const double> change) { shards_.add(p, change); }
 
   // Requests that a parameter be trained or frozen. The request takes effect in apply_trainable().
-  // Parameters that do not learn from gradients ignore it. Throws Error if the store was made
-  // without an update rule.
+  // Requests for parameters that do not learn from gradients have no effect. Throws Error if the
+  // store was created without an update rule.
   void set_trainable(ParamId, bool, ThawMoments = ThawMoments::fresh);
   // Applies the requests: allocates or frees gradients and optimizer arrays. Returns true if
-  // something changed. Throws Error naming a parameter if a change would split a segment. Throws
-  // Error if gradients are pending (discard_gradients() drops them) or a session is open.
+  // anything changed. Throws Error, naming a parameter, if a change would split a segment. Also
+  // throws Error if gradients are pending (discard_gradients() drops them) or if a session is open.
   bool apply_trainable();
   std::span<const std::uint8_t> trainable() const { return trainability_.trained(); }
   void discard_gradients() { pending_ = false; }
@@ -94,9 +95,9 @@ class Store {
   // supplies the update counts, and applies weight decay only to decayed parameters.
   void update(UpdateFactors);
 
-  // Opens and closes a session; only Session calls these. begin() throws Error if another session
-  // is open, if operations of an earlier session are still in flight, if trainability requests are
-  // not applied, or if `Purpose` is train and the store has no gradients.
+  // Open and close a session. Only Session calls these functions. begin() throws Error if another
+  // session is open, if operations of an earlier session are still in flight, if trainability
+  // requests have not been applied, or if `Purpose` is train and the store has no gradients.
   void begin(Purpose);
   void end() { open_ = false; }
   const Shards& shards() const { return shards_; }
@@ -112,7 +113,7 @@ class Store {
   Shards shards_;
   GradientSums gradients_;
   Trainability trainability_;
-  // A session is open; gradients exist that no update has used.
+  // `open_`: a session is open. `pending_`: there are gradients that no update has used.
   bool open_ = false, pending_ = false;
 };
 

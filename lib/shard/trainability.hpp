@@ -1,6 +1,6 @@
 #pragma once
-// Trainability records which parameters are trained. A change is a request until it is applied, and
-// applies to whole segments.
+// Trainability records which parameters are trained. A change is only a request until apply() makes
+// it effective. Changes apply to whole segments.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,17 +10,18 @@
 
 namespace trireme {
 
-// The trained parameters and the requests to change them.
+// Which parameters are trained, and which changes have been requested.
 class Trainability {
  public:
-  // `requested` is indexed by ParamId. Nothing is trained before the first apply().
+  // `requested` is indexed by ParamId. No parameter is trained before the first apply().
   Trainability(const ModelSpec&, const Layout&, std::vector<std::uint8_t> requested);
 
-  // Requests that a parameter be trained or frozen. `moments` says whether a parameter that freezes
-  // keeps its moments.
+  // Requests that a parameter be trained or frozen. `moments` says whether a frozen parameter keeps
+  // its moments.
   void request(ParamId, bool trained, ThawMoments moments);
 
-  // Returns true if a request differs from the current state, for parameters of any stage.
+  // Returns true if a request for any parameter, of this or another stage, differs from the current
+  // state.
   bool differs() const { return requested_ != trained_; }
   // A segment that starts or stops being trained.
   struct Change {
@@ -28,13 +29,13 @@ class Trainability {
     bool trained;
     ThawMoments moments;  // used if the segment freezes
   };
-  // Returns the changes that apply() would make. Throws Error naming a parameter if a request would
-  // split a segment.
+  // Returns the changes that apply() would make. Throws Error, naming a parameter, if a request
+  // would split a segment.
   std::vector<Change> changes() const;
-  // Makes the requested parameters the trained ones.
+  // Makes all requests effective.
   void apply();
-  // Throws Error naming the parameters whose requests are not applied. Costs one comparison if
-  // there are none.
+  // Throws Error, naming the parameters, if any requests have not been applied. If there are none,
+  // the call costs one comparison.
   void require_applied() const;
 
   std::span<const std::uint8_t> trained() const { return trained_; }  // returns the mask by ParamId

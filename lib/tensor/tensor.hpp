@@ -1,7 +1,8 @@
 #pragma once
-// Tensor: a block of backend memory with a shape and an element type. Copies share the block. The
-// last copy frees it; the backend reuses the memory only after all work enqueued on the compute
-// queue by then and after the events passed to used(). A Tensor has no arithmetic.
+// Tensor: a block of backend memory with a shape and an element type. Copies share the block, and
+// the last copy frees it. The backend reuses the memory only after the events passed to used() and
+// after all work that was on the compute queue when the block was freed. A Tensor has no
+// arithmetic.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -10,28 +11,29 @@
 
 namespace trireme {
 
-// Shared ownership of a block of backend memory, seen through a shape. Default-constructed tensors
-// are absent: they have no memory.
+// Shared owner of a block of backend memory, with a shape. A default-constructed tensor is absent:
+// it has no memory.
 class Tensor {
  public:
   Tensor() = default;
-  // Allocates an uninitialized tensor. `Kind` is the entry of the memory account that it counts in.
-  // `first` is the queue that uses it first.
+  // Allocates an uninitialized tensor. `Kind` is the kind of memory under which the memory account
+  // counts it. `first` is the first queue that uses the memory.
   static Tensor empty(Backend&, const Shape&, DType, Kind, Queue first = Queue::compute,
                       Memory = Memory::device);
 
   explicit operator bool() const { return bool(storage_); }
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
-  // Returns a view of the elements, which does not own them. An absent tensor gives an absent view.
+  // Returns a view of the elements. The view does not own the memory. The view of an absent tensor
+  // is absent.
   View view() const;
-  // Returns true if no other Tensor shares the memory, which may then be overwritten in place.
+  // Returns true if no other Tensor shares the memory. The memory may then be overwritten in place.
   bool unique() const { return storage_.use_count() == 1; }
-  // Returns a tensor with the given shape that shares the memory. Its first element is element
-  // `begin` of this tensor.
+  // Returns a tensor with the given shape that shares this tensor's memory. Its first element is
+  // element `begin` of this tensor.
   Tensor slice(std::int64_t begin, const Shape&) const;
   Tensor reshaped(const Shape& s) const { return slice(0, s); }
-  // Records that a queue other than compute uses the memory until event `e`.
+  // Records that a queue other than compute uses the memory until event `e` has passed.
   void used(Event e) const;
 
  private:
@@ -50,8 +52,8 @@ class Tensor {
   std::int64_t offset_ = 0;  // in bytes
 };
 
-// Scratch memory for a backend's kernels. The constructor allocates it and lends it to the backend;
-// the destructor takes it back and frees it.
+// Scratch memory for a backend's kernels. The constructor allocates the memory and lends it to the
+// backend. The destructor takes it back and frees it.
 class Workspace {
  public:
   explicit Workspace(Backend&);

@@ -1,6 +1,6 @@
 #pragma once
-// Added tokens: tokens that are searched for in text before the text is split into words. Some are
-// special, such as "<|endoftext|>"; others were added to a vocabulary.
+// Added tokens: tokens that are searched for in text before the text is split into words. Some of
+// them are special, such as "<|endoftext|>". Others extend a vocabulary.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,32 +22,33 @@ struct AddedToken {
   std::int32_t id = 0;
   bool single_word = false, lstrip = false, rstrip = false, normalized = true, special = false;
 };
-// Returns the tokens in a JSON array, and none if the value is null. Throws Error for an empty
-// token or an invalid id.
+// Returns the tokens in a JSON array, or an empty vector if the value is null. Throws Error if a
+// token is empty or an id is invalid.
 std::vector<AddedToken> added_tokens_in(const nlohmann::json&);
 
-// Returns the length of `text` without trailing whitespace, in bytes. A token with lstrip includes
+// Returns the length of `text` in bytes, without trailing whitespace. A token with lstrip includes
 // the whitespace before it.
 std::size_t without_spaces_at_end(std::string_view text);
-// Returns the length of the leading whitespace, in bytes. A token with rstrip includes the
+// Returns the length of the leading whitespace in bytes. A token with rstrip includes the
 // whitespace after it.
 std::size_t spaces_at_start(std::string_view text);
 
-// A part of a text: one added token, or text that contains none.
+// A part of a text: either one added token, or text without added tokens.
 struct TextSegment {
   TextSpan span;
-  // The token's id; empty for text without an added token.
+  // The token's id. Empty for text without added tokens.
   std::optional<std::int32_t> id;
 };
 
-// Finds added tokens in text: the leftmost match and, among matches at one place, the longest.
+// Finds added tokens in text. It finds the leftmost match and, among matches at the same position,
+// the longest one.
 class TokenFinder {
  public:
-  // Builds the search tree. `text_of` returns the text to search for a token. The tokens, but not
-  // the vector, must outlive this object.
+  // Builds the search tree. `text_of` returns the text that is searched for to find a token. The
+  // tokens must outlive this object, but the vector need not.
   TokenFinder(const std::vector<const AddedToken*>& tokens,
               const std::function<std::string(const AddedToken&)>& text_of);
-  // Appends segments that together cover `text`, in order. None of them is empty.
+  // Appends segments that together cover `text`, in order. No segment is empty.
   void split(std::string_view text, std::vector<TextSegment>& segments) const;
 
  private:

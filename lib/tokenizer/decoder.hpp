@@ -1,6 +1,6 @@
 #pragma once
-// Converts tokens back to text as configured by the decoder in tokenizer.json. Supports ByteLevel,
-// ByteFallback, Fuse, Metaspace, Replace, Strip and sequences of them.
+// Converts tokens back to text, as configured by the decoder in tokenizer.json. Supports ByteLevel,
+// ByteFallback, Fuse, Metaspace, Replace, Strip and sequences of these types.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <variant>
@@ -13,8 +13,8 @@ namespace trireme {
 // A sequence of decoding steps.
 class Decoder {
  public:
-  // Reads "decoder" of tokenizer.json. A null value joins tokens with spaces. Throws Error naming
-  // an unsupported type.
+  // Reads "decoder" of tokenizer.json. A null value joins tokens with spaces. Throws Error, naming
+  // the type, if a type is not supported.
   explicit Decoder(const nlohmann::json&);
 
   // Returns the text of `tokens` as well-formed UTF-8. Bytes that form no character become U+FFFD.

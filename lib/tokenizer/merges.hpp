@@ -1,16 +1,16 @@
 #pragma once
-// The merge step of byte-pair encoding (Sennrich et al. 2016): neighboring tokens of a word are
-// merged pair by pair, lowest rank first.
+// The merge step of byte-pair encoding (Sennrich et al. 2016). Adjacent tokens of a word are merged
+// pair by pair, in ascending order of the pairs' ranks.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace trireme {
 
-// A hash table from pairs of tokens to the merged token and its rank.
+// Hash table that maps a pair of tokens to the merged token and its rank.
 class Merges {
  public:
-  // The rank of a merge and the id of the merged token.
+  // Rank of a merge, and id of the merged token.
   struct Result {
     std::int32_t rank = none, id = 0;
   };
@@ -20,7 +20,7 @@ class Merges {
   explicit Merges(std::size_t count);
   // Adds the merge of `left` and `right`. Replaces an earlier merge of the same pair.
   void add(std::int32_t left, std::int32_t right, Result);
-  // Returns the merge of a pair. Its rank is `none` if the pair cannot be merged.
+  // Returns the merge of a pair. If the pair cannot be merged, the rank of the result is `none`.
   Result find(std::int32_t left, std::int32_t right) const {
     const auto key = key_of(left, right);
     for (std::size_t i = place(key);; i = (i + 1) & mask_) {
@@ -29,8 +29,8 @@ class Merges {
     }
   }
 
-  // Merges neighbors in `ids` until no pair can be merged. Each turn merges the pair with the
-  // lowest rank and, among equals, the leftmost one. Takes O(n log n) time.
+  // Merges adjacent tokens in `ids` until no pair can be merged. Each iteration merges the pair
+  // with the lowest rank or, among pairs with equal rank, the leftmost one. Takes O(n log n) time.
   void apply(std::vector<std::int32_t>& ids) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 // The normalizer of a tokenizer.json, which changes text before it is split into words. Supports
-// NFC, Prepend, Replace and sequences of them.
+// NFC, Prepend, Replace and sequences of these types.
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace trireme {
 
-// A pattern of tokenizer.json, written {"String": ...} or {"Regex": ...}.
+// A pattern in tokenizer.json, written as {"String": ...} or {"Regex": ...}.
 struct Pattern {
   Regex regex;
-  // The text, if the pattern is a plain string.
+  // The text to match, if the pattern is a plain string.
   std::optional<std::string> literal;
 };
-// Returns the pattern in a JSON value. Throws Error if it is empty or unsupported.
+// Reads a pattern from a JSON value. Throws Error if the pattern is empty or not supported.
 Pattern pattern_in(const nlohmann::json&);
 
 // Returns `text` with every match of the pattern replaced by `by`.
@@ -27,25 +27,25 @@ std::string replaced(std::string_view text, const Regex& pattern, std::string_vi
 // A sequence of normalization steps.
 class Normalizer {
  public:
-  // Reads "normalizer" of tokenizer.json. A null value leaves text unchanged. Throws Error naming
-  // an unsupported type.
+  // Reads "normalizer" of tokenizer.json. A null value leaves text unchanged. Throws Error, naming
+  // the type, if a type is not supported.
   explicit Normalizer(const nlohmann::json&);
 
   bool empty() const { return steps_.empty(); }
   // Returns the normalized text. `begins` is true if the text begins a document or follows an added
-  // token. Otherwise the text continues an earlier piece, and nothing is prepended.
+  // token. If `begins` is false, the text continues an earlier piece, and nothing is prepended.
   std::string operator()(std::string_view text, bool begins) const;
 
-  // The following functions tell where text can be cut before normalization. local() returns true
-  // if no step looks across a boundary between a non-space character and a space or line end.
-  // only_spaces_change() returns true if the only steps that change characters are replacing a
-  // space and composing (NFC).
+  // The following functions say where text can be cut before normalization. local() returns true if
+  // no step depends on both sides of a boundary between a non-space character and a space or line
+  // end. only_spaces_change() returns true if the steps change characters only by replacing spaces
+  // and by composition (NFC).
   bool local() const;
   bool only_spaces_change() const;
   bool composes() const;
-  // Returns true if some step prepends text after an added token.
+  // Returns true if any step prepends text after an added token.
   bool prepends() const;
-  // Returns the text that a space becomes.
+  // Returns the text by which a space is replaced.
   std::string of_space() const;
 
  private:

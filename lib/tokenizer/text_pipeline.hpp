@@ -1,6 +1,6 @@
 #pragma once
-// The tokenizer of a tokenizer.json: added tokens, normalizer, pre-tokenizer, model and decoder. It
-// gives the same ids as Hugging Face's tokenizers with add_special_tokens=False.
+// The tokenizer of a tokenizer.json: added tokens, normalizer, pre-tokenizer, model and decoder.
+// The ids are the same as those of Hugging Face's tokenizers with add_special_tokens=False.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,37 +24,37 @@ namespace trireme {
 // A complete Hugging Face tokenizer.
 class TextPipeline {
  public:
-  // Reads the contents of a tokenizer.json. Throws Error naming an invalid or unsupported setting.
-  // The message does not name the file.
+  // Reads the contents of a tokenizer.json. Throws Error, naming the setting, if a setting is
+  // invalid or not supported. The message does not contain the file name.
   explicit TextPipeline(std::string_view tokenizer_json);
 
   // Appends the ids of `text`. Bytes that are not UTF-8 count as U+FFFD. `continues` means that the
-  // text directly continues an earlier piece of the same document. Safe to call from several
-  // threads at once.
+  // text directly continues an earlier piece of the same document. Several threads may call the
+  // function at the same time.
   void encode(std::string_view text, bool continues, std::vector<std::int32_t>& ids) const;
-  // Appends the ids of a whole document in which special tokens are recognized only at the spans
-  // `marked`. Elsewhere the text of a special token is ordinary text. Added tokens that are not
-  // special are recognized everywhere. The text must be UTF-8, and the spans must be in order, each
-  // covering the text of one token. Returns the indices in `ids` of the marked tokens.
+  // Appends the ids of a whole document. Special tokens are recognized only at the spans `marked`.
+  // Elsewhere, the text of a special token is encoded as ordinary text. Added tokens that are not
+  // special are recognized everywhere. The text must be UTF-8. The spans must be in order, and each
+  // must cover the text of one token. Returns the indices in `ids` of the marked tokens.
   std::vector<std::size_t> encode_marked(std::string_view text, std::span<const TextSpan> marked,
                                          std::vector<std::int32_t>& ids) const;
   // Returns the text of `ids`. Ids without a token are skipped.
   std::string decode(std::span<const std::int32_t> ids) const;
 
-  // Returns the smallest number above every id.
+  // Returns the vocabulary size: the largest id plus 1.
   std::int32_t vocab() const { return vocab_; }
   std::optional<std::int32_t> id_of(std::string_view token) const;
   // Returns the texts of the special added tokens.
   std::vector<std::string> special_tokens() const;
-  // Returns the number of bytes of text that a token represents. Returns nothing for the unknown
+  // Returns the number of bytes of text that a token represents. Returns nullopt for the unknown
   // token and for ids without a token.
   std::optional<std::size_t> text_bytes(std::int32_t id) const;
   // Returns the ids that the post-processor puts before a single text.
   const std::vector<std::int32_t>& prefix() const { return prefix_; }
 
-  // Returns the last byte offset up to `limit` at which the text can be cut so that the ids of the
-  // two parts equal those of the whole. Returns nothing if no such offset is known. The text must
-  // be longer than `limit`.
+  // Returns the last byte offset, at most `limit`, at which the text can be cut so that the ids of
+  // both parts together equal the ids of the whole text. Returns nullopt if no such offset is
+  // known. The text must be longer than `limit`.
   std::optional<std::size_t> cut_place(std::string_view text, std::size_t limit) const;
 
  private:
@@ -66,12 +66,12 @@ class TextPipeline {
   struct Parsed;
   explicit TextPipeline(const Parsed&);
   void read_prefix(const nlohmann::json& post_processor);
-  // Finders for added tokens, in text as written and in normalized text.
+  // Finders of added tokens: one for text as written and one for normalized text.
   struct Finders {
     TokenFinder as_written, normalized;
   };
-  // Where a text begins: at the start of a document, after an added token, or where an earlier
-  // piece of the document ended.
+  // What precedes a text: nothing (`start` of a document), an added token (`behind_token`), or an
+  // earlier piece of the document (`inside`).
   enum class Place : std::uint8_t { start, behind_token, inside };
   enum class Found : std::uint8_t { all, without_special };
   TokenFinder finder_of(bool normalized, Found) const;
@@ -101,9 +101,9 @@ class TextPipeline {
 
   bool allows_cuts_ = false;
   std::optional<std::int32_t> space_;  // the code point that a space becomes, if it is a single one
-  // Last code points of added tokens that consume whitespace after them; sorted.
+  // Last code points of added tokens that consume whitespace after them. Sorted.
   std::vector<std::int32_t> no_space_after_;
-  // First code points of added tokens that consume whitespace before them; sorted.
+  // First code points of added tokens that consume whitespace before them. Sorted.
   std::vector<std::int32_t> no_line_before_;
 
   mutable std::mutex mutex_;

@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// The bytes [begin, end) of a text.
+// The byte range [begin, end) of a text.
 struct TextSpan {
   std::size_t begin = 0, end = 0;
   bool operator==(const TextSpan&) const = default;

@@ -16,7 +16,7 @@ struct CodePoint {
   std::size_t bytes;
 };
 
-// Return the first or last code point of a text, which must be well-formed and not empty.
+// Return the first or the last code point of a text. The text must be well-formed and not empty.
 CodePoint first_code_point(std::string_view text);
 CodePoint last_code_point(std::string_view text);
 // Appends the UTF-8 encoding of a code point.

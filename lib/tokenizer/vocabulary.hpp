@@ -20,11 +20,11 @@ class Vocabulary {
     const auto found = ids_.find(token);
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
   }
-  // Returns the token with this id, or null if there is none.
+  // Returns the token with this id, or null if there is no such token.
   const std::string* token(std::int32_t id) const {
     return id >= 0 && id < size() ? tokens_[static_cast<std::size_t>(id)] : nullptr;
   }
-  // Returns the smallest number above every id.
+  // Returns the vocabulary size: the largest id plus 1.
   std::int32_t size() const { return static_cast<std::int32_t>(tokens_.size()); }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// A cache of the ids of words. Text repeats its words, and a lookup is ten times as fast as
+// A cache of the ids of words. Words occur repeatedly in text, and a lookup is ten times as fast as
 // merging. Each cache belongs to one thread.
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// A hash table from words to their ids.
+// Hash table that maps words to their ids.
 class WordCache {
  public:
   static constexpr std::size_t longest_word = 64;  // in bytes; longer words rarely repeat
@@ -31,7 +31,7 @@ class WordCache {
     return nullptr;
   }
 
-  // Adds the word that the last find() did not find. Clears the cache first if it is full.
+  // Adds the word for which the last find() returned null. If the cache is full, clears it first.
   void add(std::string_view word, std::span<const std::int32_t> ids) {
     if (used_ == mask / 2 || words_.size() > most_bytes) {
       slots_.assign(slots_.size(), {});
@@ -49,7 +49,7 @@ class WordCache {
   }
 
  private:
-  // At most 3 MiB of slots, 1 MiB of words, and 4 MiB of ids.
+  // Limits of the cache: 3 MiB of slots, 1 MiB of words, and 4 MiB of ids.
   static constexpr std::size_t mask = (std::size_t{1} << 17) - 1, most_bytes = std::size_t{1} << 20;
   struct Slot {
     std::size_t hash = 0;

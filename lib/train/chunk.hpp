@@ -1,6 +1,7 @@
 #pragma once
-// Divides a model's parts among pipeline stages. A stage runs one chunk of consecutive parts, or
-// several. From its chunks follows what the stage's program borrows. All functions are pure.
+// Divides a model's parts (embedding, blocks, final norm, head) among pipeline stages. Each stage
+// runs one or more chunks of consecutive parts. The chunks determine what the stage's program
+// borrows. All functions are pure.
 #include <span>
 #include <vector>
 
@@ -10,35 +11,36 @@
 
 namespace trireme {
 
-// The parts [begin, end) of a model.
+// The range [begin, end) of a model's parts.
 struct PartRange {
   std::size_t begin = 0, end = 0;
 };
 
 // Returns the parts of a virtual stage. `blocks[stage]` is the number of blocks on each virtual
-// stage. The first stage begins with the embedding, and the last ends with final norm and head.
+// stage. The first virtual stage begins with the embedding. The last virtual stage ends with the
+// final norm and the head.
 PartRange stage_parts(std::span<const std::int64_t> blocks, std::size_t stage);
 // Returns the parts of each chunk of a pipeline stage.
 std::vector<PartRange> chunk_parts(std::span<const std::int64_t> blocks, const Pipeline&,
                                    int stage);
-// Returns the units that the parts borrow, each unit once, in order.
+// Returns the units that the parts borrow, in order and without duplicates.
 std::vector<UnitId> units_of(const Model&, std::span<const PartRange>);
 
-// The parts of a range that have a backward pass, indexed by part.
+// Which parts of a range have a backward pass, indexed by part.
 struct BackwardParts {
   std::vector<std::uint8_t> trains;  // the part has a trainable parameter
-  // The part needs a backward pass because it or an earlier part trains, or because the previous
+  // Whether a part needs a backward pass: if the part or an earlier part trains, or if the previous
   // stage needs a gradient. A frozen prefix of the model has no backward pass.
   std::vector<std::uint8_t> needed;
   bool input = false;  // the previous stage needs a gradient
 };
-// Returns the parts of a range that have a backward pass. `trainable` is indexed by ParamId.
+// Determines which parts of a range have a backward pass. `trainable` is indexed by ParamId.
 // `input_wanted` is true if the previous stage needs a gradient.
 BackwardParts backward_parts(const Model&, PartRange, std::span<const std::uint8_t> trainable,
                              bool input_wanted);
 
-// A range of parts that a stage runs at a time, with its backward pass. Part indices count from the
-// begin of the chunk.
+// A range of parts that a stage runs at a time, and their backward pass. Part indices count from
+// the beginning of the chunk.
 class Chunk {
  public:
   Chunk(const Model& model, PartRange range, BackwardParts backward)
@@ -53,15 +55,16 @@ class Chunk {
 
   const BackwardParts& backward() const { return backward_; }
   bool needed(std::size_t i) const { return backward_.needed[i] != 0; }
-  // Return true if a part's weight gradients are computed in the forward pass (early) or in the
-  // backward pass (late).
+  // early() returns true if a part's weight gradients are computed in the forward pass. late()
+  // returns true if they are computed in the backward pass.
   bool early(std::size_t i) const { return adds_in(i, GradientsIn::forward); }
   bool late(std::size_t i) const { return adds_in(i, GradientsIn::backward); }
-  // Return the units to whose gradients a part adds in the forward or backward pass.
+  // early_units() and late_units() return the units to whose gradients a part adds in the forward
+  // or backward pass.
   std::span<const Borrow> early_units(std::size_t i) const { return units_if(early(i), i); }
   std::span<const Borrow> late_units(std::size_t i) const { return units_if(late(i), i); }
-  // Returns the units whose weights a part reads to compute input gradients. Weight gradients read
-  // no weights.
+  // Returns the units whose weights a part reads to compute input gradients. Computing weight
+  // gradients reads no weights.
   std::span<const Borrow> read_backward(std::size_t i) const {
     return units_if(part(i).backward_reads() == BackwardReads::weights, i);
   }
@@ -81,8 +84,7 @@ class Chunk {
   BackwardParts backward_;
 };
 
-// Returns everything that a program borrows, in order. ModelStage must visit the parts in the same
-// order.
+// Returns all borrows of a program, in order. ModelStage must visit the parts in the same order.
 std::vector<Visit> visits(const Program&, std::span<const Chunk>);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Configuration of training: the deck's sections [train], [optimizer] and [precision].
+// Configuration of training: the deck sections [train], [optimizer] and [precision].
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace trireme {
 
-// How the experts of a mixture are kept evenly loaded: not at all, by router biases that follow the
-// loads, or by a loss per sample.
+// Method for keeping the loads of experts even: none, router biases that follow the loads, or a
+// balancing loss per sample.
 enum class Balance : std::uint8_t { none, bias, sample };
 template <>
 inline constexpr auto value_names<Balance> = named<Balance>("none", "bias", "sample");
 
-// The training objective. tokens: mean loss over the targets. dpo: direct preference optimization
-// on pairs of documents (Rafailov et al. 2023). distill: the distributions of a fixed teacher model
-// (Hinton et al. 2015).
+// Training objective. `tokens` is the mean loss over the targets. `dpo` is direct preference
+// optimization on pairs of documents (Rafailov et al. 2023). `distill` approximates the output
+// distributions of a fixed teacher model (Hinton et al. 2015).
 enum class Objective : std::uint8_t { tokens, dpo, distill };
 template <>
 inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "distill");
@@ -35,17 +35,19 @@ struct TrainConfig {
   std::int64_t batch = 8;  // samples per step, over all ranks
   // Samples per forward/backward pass on each data-parallel rank. 0 means not yet decided.
   std::int64_t microbatch = 0;
-  // Length of the run, in steps or tokens. Exactly one of these is above 0.
+  // Length of the run, in steps or in tokens. Exactly one of `steps` and `tokens` is greater than
+  // 0.
   std::int64_t steps = 0;
   std::int64_t tokens = 0;
   std::int64_t seed = 1;  // for initialization, data order and dropout
   Objective objective = Objective::tokens;
   double dpo_beta = 0.1;
-  // File with scores of a fixed model; empty uses the model without adapters.
+  // File with scores of a fixed reference model. If empty, the reference is the model without
+  // adapters.
   std::string dpo_scores{};
   Balance balance = Balance::none;
   double balance_rate = 0.001;  // for Balance::bias, change of a bias per step (DeepSeek-V3)
-  // For Balance::sample, weight of the loss, which is 1 for even loads.
+  // For Balance::sample, weight of the balancing loss, which is 1 if loads are even.
   double balance_weight = 0.01;
   double router_z = 0;           // weight of the mean squared log-sum-exp of router logits
   std::int64_t max_skipped = 5;  // skipped steps in a row after which the run stops
@@ -53,8 +55,8 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
-// Returns the number of steps in the whole run: `steps`, or the fewest steps whose batches of
-// samples with `context` tokens contain `tokens`.
+// Returns the number of steps in the whole run: `steps` if it is set, otherwise the smallest number
+// of steps that processes `tokens` tokens. `context` is the number of tokens per sample.
 constexpr std::int64_t total_steps(const TrainConfig& t, std::int64_t context) {
   const std::int64_t step_tokens = t.batch * context;
   return t.steps > 0 ? t.steps : (t.tokens + step_tokens - 1) / step_tokens;
@@ -72,7 +74,7 @@ struct OptimizerConfig {
   double momentum = 0;               // sgd
   bool nesterov = false;             // sgd: Nesterov momentum
   double weight_decay = 0.1;         // decoupled; never applied to norms and biases
-  // Further parameters without weight decay, by name pattern (* and ?).
+  // Name patterns (with * and ?) of further parameters without weight decay.
   std::vector<std::string> no_decay;
   double clip = 1;  // maximum gradient norm; 0 disables clipping
 

@@ -1,7 +1,7 @@
 #pragma once
-// Determines which tokens routers count in loads and balance losses, and which tokens they count
-// together: those of a sample, or of a document if attention is limited to documents. Padding is
-// not counted. All functions are pure.
+// Determines which tokens routers count in loads and balancing losses, and which tokens they count
+// together. Those are the tokens of a sample or, if attention is limited to documents, of a
+// document. Padding is not counted. All functions are pure.
 #include <cstdint>
 #include <vector>
 
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Returns true if the samples have documents with separate attention, or padding.
+// Returns true if the samples have padding, or documents with separate attention.
 bool has_some_apart(const Batch& share);
 
 // Returns Place::counted_RBT for a sequence-parallel rank.

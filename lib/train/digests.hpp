@@ -1,5 +1,5 @@
 #pragma once
-// Combines the digests of arrays on single ranks into digests of a whole model.
+// Combines array digests of single ranks into digests of the whole model.
 #include "lib/base/digest.hpp"
 #include "lib/comm/communicator.hpp"
 
@@ -8,7 +8,7 @@ namespace trireme {
 // Returns the sum of the ranks' tables, which must list the same arrays. Collective.
 DigestTable sum_over_ranks(const Communicator&, DigestTable);
 
-// Returns one table with the arrays of both.
+// Returns one table with the arrays of both tables.
 DigestTable joined(DigestTable, DigestTable);
 
 }  // namespace trireme

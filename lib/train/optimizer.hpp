@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// Returns the update rule that the deck's section [optimizer] selects.
+// Returns the update rule that the deck section [optimizer] selects.
 UpdateRule update_rule(const OptimizerConfig&);
 
 }  // namespace trireme

@@ -3,8 +3,8 @@
 // rejected, let pi be the log-probability of a document's targets and ref that of a fixed model:
 //   reward = beta (pi - ref)   margin = reward_chosen - reward_rejected
 //   loss = -log sigmoid(margin)
-// Its gradient equals the gradient of w_chosen (-pi_chosen) + w_rejected (-pi_rejected) with the
-// constants
+// The gradient of the loss equals the gradient of w_chosen (-pi_chosen) + w_rejected (-pi_rejected)
+// with the constants
 //   w_chosen = beta sigmoid(-margin) = -w_rejected.
 // This is a sum of token losses, each multiplied by the weight of its document. All functions are
 // pure.
@@ -32,21 +32,22 @@ struct PreferenceSums {
   }
 };
 
-// The summed token losses of a document under both models, -pi and -ref.
+// The summed token losses of a document under the trained model and under the fixed model: -pi and
+// -ref.
 struct DocumentLosses {
   double policy, reference;
 };
-// Returns the quantities of one pair.
+// Returns the sums for a single pair.
 PreferenceSums preference_of(const DocumentLosses& chosen, const DocumentLosses& rejected,
                              double beta);
-// Returns w_chosen of a pair with this margin.
+// Returns the weight w_chosen for a pair with this margin.
 double weight_of(double margin, double beta);
 
-// Returns the number of documents in samples of pairs, without padding.
+// Returns the number of documents in samples of pairs. Padding does not count.
 std::int64_t documents_in(const Batch& share);
 
-// Returns the rows of a rank, grouped by document. The rows of a document are added to the sum with
-// the document's number, and padding to sum 0.
+// Returns the rows of a rank, grouped by document. The losses of a document's rows are added to the
+// sum with the document's number. The losses of padding are added to sum 0.
 std::vector<LossRows> rows_of_documents(const Batch& share, const ops::SequenceLayout&, int rank);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Statistics of a model's routers in a step, over all ranks, and the change of router biases that
-// follows from them.
+// Statistics of a model's routers in one step over all ranks, and the change of router biases that
+// follows from the statistics.
 #include <cstdint>
 #include <vector>
 
@@ -11,29 +11,29 @@
 
 namespace trireme {
 
-// Statistics of all routers in a step, equal on every rank. With exact sums they do not depend on
-// the layout. Empty for a model without experts.
+// Statistics of all routers in one step, equal on every rank. With exact sums, they do not depend
+// on how the model is distributed. Empty for a model without experts.
 struct Routing {
   std::vector<std::int64_t> layers;  // blocks with experts
-  // For each of these blocks, number of tokens that chose each expert.
+  // For each of these blocks, the number of tokens that chose each expert.
   std::vector<std::vector<std::int64_t>> loads;
-  // Means over tokens and layers of the balance loss (1 for even loads) and of the squared
-  // log-sum-exp. A loss that is not trained for is 0. NaN means that the sum exceeds the range of
-  // fixed-point numbers.
+  // Mean over tokens and layers of the balancing loss (1 for even loads) and of the squared
+  // log-sum-exp of router logits. A loss that is not part of the objective is 0. NaN means that the
+  // sum exceeds the range of fixed-point numbers.
   double balance = 0, z = 0;
-  // Rounds in which tokens are sent to experts beyond the first round, summed over layers and
-  // micro-batches, on the rank with the most.
+  // Number of rounds beyond the first in which tokens are sent to experts, summed over layers and
+  // micro-batches. The value is that of the rank with the most rounds.
   std::int64_t more_rounds = 0;
 };
 
-// The router totals of one step on this rank, in memory of the backend.
+// The router totals of one step on this rank, in the backend's memory.
 class RoutingSums {
  public:
   // If `exact` is true, losses are summed as fixed-point numbers.
   RoutingSums(Backend&, const ModelSpec&, bool exact);
   RoutingSums(const RoutingSums&) = delete;
   RoutingSums& operator=(const RoutingSums&) = delete;
-  // Returns the totals to which ops add, or null for a model without experts.
+  // Returns the totals to which ops add during a step, or null for a model without experts.
   const RoutingTotals* totals() const { return loads_ ? &totals_ : nullptr; }
   // Returns the statistics of a step with `tokens` tokens over all ranks, without padding.
   // Collective.
@@ -47,8 +47,8 @@ class RoutingSums {
   RoutingTotals totals_;
 };
 
-// Returns the change of each expert's bias (DeepSeek-V3): `rate` if its load is below the mean, and
-// -`rate` if above.
+// Returns the change of each expert's bias (DeepSeek-V3): `rate` if the expert's load is below the
+// mean, and -`rate` if the load is above the mean.
 std::vector<double> bias_change(const std::vector<std::int64_t>& loads, double rate);
 
 }  // namespace trireme

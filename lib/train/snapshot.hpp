@@ -1,6 +1,6 @@
 #pragma once
-// The part of a model's state that one rank writes into a checkpoint, and a copy of this part that
-// stays unchanged while training continues.
+// The part of a model's state that one rank writes to a checkpoint, and a copy of this part, which
+// remains unchanged while training continues.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,33 +12,34 @@
 
 namespace trireme {
 
-// Slices of weights and optimizer arrays, and the parameter of each slice.
+// Slices of weights and optimizer arrays, with the parameter that each slice belongs to.
 struct RankSlices {
   std::vector<ParamSlice> slices;
   std::vector<ParamId> params;
 };
 
-// Returns the slices that this rank writes: its part of the parameters that checkpoints contain
-// (is_saved), except parts that a replica writes. Frozen parameters may have no optimizer arrays.
+// Returns the slices that this rank writes: its parts of the parameters that checkpoints contain
+// (is_saved), except parts that another replica writes. Frozen parameters may have no optimizer
+// arrays.
 RankSlices rank_slices(const Store&);
 
 // Returns the total size of the slices in bytes.
 double bytes_of(const RankSlices&);
 
 // Returns a source that reads elements from the store when write_shard requests them. The store
-// must outlive it.
+// must outlive the source.
 SliceSource elements_of(const Store&, const RankSlices&);
 
 // A copy of the elements that a rank writes into a checkpoint.
 class Snapshot {
  public:
-  // Allocates pinned memory for a copy (Kind::snapshot), of the same size on all ranks with equal
-  // shards. The memory is reused for later copies and reallocated if a later copy is larger. Throws
-  // Error if there is too little memory.
+  // Allocates pinned memory (Kind::snapshot) for a copy. Ranks with equal shards allocate the same
+  // amount. Later copies reuse the memory, or reallocate it if they are larger. Throws Error if
+  // there is not enough memory.
   void reserve(const Store&);
-  // Copies all elements. Reserves memory first.
+  // Copies all elements. Calls reserve() first.
   void take(const Store&, const RankSlices&);
-  // Returns a source of the copied elements. Any thread may use it until the next take().
+  // Returns a source of the copied elements. Any thread may use the source until the next take().
   SliceSource elements() const;
 
  private:

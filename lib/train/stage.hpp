@@ -1,7 +1,7 @@
 #pragma once
 // ModelStage runs the forward and backward passes of a pipeline stage's chunks, one micro-batch at
-// a time, and keeps what the backward pass needs. Weights come from a Session, tokens from batches
-// in host memory.
+// a time, and stores what the backward pass needs. Weights come from a Session. Tokens come from
+// batches in host memory.
 #include <functional>
 #include <map>
 #include <optional>
@@ -25,47 +25,51 @@ inline constexpr std::string_view forward_span = "forward", backward_span = "bac
                                   input_span = "input gradients", weight_span = "weight gradients",
                                   measured_span = "log-probabilities", teacher_span = "teacher";
 
-// The executor's view of one pipeline stage of a model.
+// One pipeline stage of a model, as the pipeline executor uses it.
 class ModelStage final : public Stage {
  public:
-  // Parameters of all calls besides the micro-batch itself.
+  // Parameters that apply to all micro-batches of a program.
   struct When {
     Phase phase = Phase::train;
     std::uint64_t seed = 0;
     std::int64_t step = 0;
     double scale = 1;                       // 1 / valid targets of the whole step
     double balance_scale = 0, z_scale = 0;  // as in Place
-    // Place::losses of each micro-batch, on the last stage; may be empty.
+    // Ranges of rows with separate loss sums (Place::losses) for each micro-batch, on the last
+    // stage. May be empty.
     std::span<const std::vector<LossRows>> losses = {};
     std::int64_t loss_sums = 1;
     bool adapters = true;
     const ExpertGroup* experts = nullptr;   // null means that this rank has all experts
     const RoutingTotals* totals = nullptr;  // receives the totals of routers; null discards them
-    // True computes logits instead of the loss: on the last stage, the logits [1, V] that follow
-    // position `logits_at` of this rank's share of sample 0. If `logits_at` is absent, another rank
-    // holds that position.
+    // If true, the last stage computes logits instead of the loss: the logits [1, V] after position
+    // `logits_at` of this rank's share of sample 0. If `logits_at` is absent, another rank has that
+    // position.
     bool logits = false;
     std::optional<std::int64_t> logits_at = std::nullopt;
-    // True keeps the head's input of each micro-batch instead of computing the loss.
+    // If true, the last stage stores the head's input of each micro-batch instead of computing the
+    // loss.
     bool head_inputs = false;
     // For distillation, on the last stage: the teacher's head inputs by micro-batch, followed by
-    // its head weights.
+    // the teacher's head weights.
     std::span<const Tensor> teacher = {};
     TaughtBy taught = {};  // without the head's input and weights
-    // Cached keys and values of earlier positions. When they are extended, the logits are those of
-    // all rows, [B, V].
+    // Cached keys and values of earlier positions. If the program extends the caches, the logits
+    // are those of all rows, [B, V].
     const Cached* cached = nullptr;
     std::int64_t exact_chunk = 0, chunk_tokens = 0;  // as in Place
     // Called on all ranks before each micro-batch except the first. Returns true to skip this
-    // micro-batch and all later ones; the result must be equal on every rank. Empty means never.
+    // micro-batch and all later ones. The result must be equal on every rank. An empty function
+    // never skips.
     std::function<bool(int microbatch)> drop = {};
-    // Receives digests of what the parts compute; null disables them.
+    // Receives digests of what the parts compute. Null disables the digests.
     ActivationDigests* activations = nullptr;
     bool offload = false;  // keep the inputs for recomputation in host memory
     std::string_view forward_name = forward_span;  // in a trace
   };
-  // `microbatches` are this rank's share: its positions in the sequence layout. Ids are read on the
-  // first stage, targets on the last, and document starts on all stages.
+  // `microbatches` contains this rank's share of each micro-batch, which is its positions in the
+  // sequence layout. The first stage reads ids, the last stage reads targets, and all stages read
+  // document starts.
   ModelStage(const Model&, std::span<const Chunk>, Session&, Backend&, const Communicator& seq,
              const ops::SequenceLayout&, std::span<const Batch> microbatches, Recompute, When);
 
@@ -77,21 +81,22 @@ class ModelStage final : public Stage {
   Tensor input_gradients(int m, int chunk, Tensor dy_BTC) override;
   void weight_gradients(int m, int chunk) override;
 
-  // Returns the last stage's results after the program, by micro-batch: the output of the head
-  // (lib/ops/head.hpp), or the logits, or the head's inputs followed by its weights.
+  // Returns the last stage's results, by micro-batch, after the program: the head's output
+  // (lib/ops/head.hpp), or the logits, or the head's inputs followed by the head's weights.
   std::span<const Tensor> results() const { return results_; }
   bool dropped() const { return dropped_from_ < static_cast<int>(batches_.size()); }
 
  private:
-  // Data that a part keeps for its backward pass.
+  // Data that a part stores for its backward pass.
   struct Kept {
-    // If one of these is present, the forward pass is recomputed first.
+    // Input for recomputation. If `input` or the offloaded input is present, the forward pass is
+    // recomputed first.
     Tensor input;
     OffloadedTensor offloaded;
     Tape tape;
     std::int32_t leaf = -1, root = -1;
   };
-  // A micro-batch on the device and the data kept for its backward pass.
+  // A micro-batch on the device, and the data stored for its backward pass.
   struct Microbatch {
     Tensor ids_BT, targets_BT;                              // i32
     Tensor sample_B;                                        // i64

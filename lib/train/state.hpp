@@ -1,5 +1,5 @@
 #pragma once
-// Loads a model's state from checkpoints. state_saver.hpp writes them.
+// Loads a model's state from checkpoints. state_saver.hpp writes checkpoints.
 #include <span>
 
 #include "lib/io/checkpoint_reader.hpp"
@@ -8,22 +8,24 @@
 
 namespace trireme {
 
-// Throws Error naming the first differences if the checkpoint is of a different model. For a model
-// with adapters, the checkpoint must contain only the adapters.
+// Throws Error, naming the first differences, if the checkpoint is of a different model. For a
+// model with adapters, the checkpoint must contain only the adapters.
 void require_model(const CheckpointReader&, const ModelSpec&);
-// Throws Error likewise unless the checkpoint is of the base model, without adapters.
+// Throws Error, naming the first differences, unless the checkpoint is of the base model, without
+// adapters.
 void require_base(const CheckpointReader&, const ModelConfig&);
 
-// In the following functions each rank reads the part that it holds. They throw Error naming the
-// first differences if the checkpoint is of a different model, or Error if its master type differs.
+// In the following functions, each rank reads the part of the state that it holds. The functions
+// throw Error, naming the first differences, if the checkpoint is of a different model. They also
+// throw Error if the checkpoint's master type differs.
 //
 // Loads all base weights of a model with adapters from a checkpoint of the model without them.
 void load_base(Store&, CheckpointReader&);
-// Loads only the weights; moments and update counts start afresh. A run in f64 may load an f32
+// Loads only the weights. Moments and update counts start afresh. A run in f64 may load an f32
 // checkpoint.
 void load_weights(Store&, CheckpointReader&);
-// Loads the weights, and the moments and update counts of parameters that resume in the next step.
-// `freeze_states` is indexed by ParamId. Allocates no optimizer arrays for the other parameters.
+// Loads the weights. Also loads the moments and update counts of parameters that resume in the next
+// step. `freeze_states` is indexed by ParamId. Allocates no optimizer arrays for other parameters.
 void load_state(Store&, CheckpointReader&, std::span<const FreezeState> freeze_states);
 
 }  // namespace trireme

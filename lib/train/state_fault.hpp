@@ -3,8 +3,7 @@
 
 namespace trireme {
 
-// Thrown if the state of weights and optimizer must not be saved, regardless of
-// checkpoint.on_error.
+// Thrown if weights or optimizer state must not be saved, regardless of checkpoint.on_error.
 struct StateFault : SharedError {
   using SharedError::SharedError;
 };

@@ -4,8 +4,8 @@
 //
 // Every rank writes its part (rank_slices) into its own file. Then rank 0 publishes all files
 // together. In the background, a thread on each rank does this work. The thread accesses only files
-// and host memory; ranks communicate only inside advance(). HDF5 is not thread-safe, so nobody else
-// may use it while a thread is active.
+// and host memory. Ranks communicate only inside advance(). HDF5 is not thread-safe, so other code
+// must not use HDF5 while a thread is active.
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -20,20 +20,22 @@
 namespace trireme {
 
 // Writes the checkpoints of one model, one at a time. All functions except reserve() and working()
-// are collective. A failure is a SharedError. After a failure older checkpoints are untouched, and
-// the next checkpoint may begin. If weights or optimizer arrays are not finite on any rank, the
-// error is a StateFault.
+// are collective. A failure throws a SharedError. It leaves older checkpoints untouched, and the
+// next checkpoint may begin. If weights or optimizer arrays are not finite on any rank, the error
+// is a StateFault.
 class StateSaver {
  public:
-  // `require_lock` is called on rank 0, possibly by the thread. It throws if another process owns
-  // the directory now; then nothing in the directory is written, removed or published.
+  // `require_lock` is called on rank 0, possibly by the background thread. It throws if another
+  // process owns the directory now. In that case nothing in the directory is written, removed or
+  // published.
   StateSaver(
       const Store&, const Axes&, std::filesystem::path checkpoints,
       std::function<void()> require_lock = [] {});
-  // Waits for the thread. The next start removes files that were not published.
+  // Waits for the thread. Files that have not been published are removed at the next start of the
+  // run.
   ~StateSaver();
 
-  // Current bytes of the arrays, which are nearly the size of a checkpoint.
+  // Current size of the arrays in bytes, which is nearly the size of a checkpoint.
   struct Size {
     double all = 0, largest = 0;  // sum over all ranks, and maximum over ranks
   };
@@ -43,24 +45,24 @@ class StateSaver {
 
   // Allocates the memory that begin() currently needs on this rank.
   void reserve() { snapshot_.reserve(store_); }
-  // Copies the state and starts writing it in the background. No other checkpoint may be in
+  // Copies the state and starts writing the copy in the background. No other checkpoint may be in
   // progress.
   void begin(CheckpointMeta meta);
   bool busy() const { return phase_ != Phase::idle; }
-  // Returns true if advance() would wait on this rank.
+  // Returns true if advance() would block on this rank.
   bool working() const { return work_.running(); }
-  // Completes the current phase and starts the next one. Waits if the thread of any rank is still
+  // Completes the current phase and starts the next one. Blocks if the thread of any rank is still
   // working. Returns the checkpoint's directory after the last phase.
   std::optional<std::filesystem::path> advance();
-  // Returns the seconds that this rank's part of the newest checkpoint took, without waiting for
-  // training or other ranks.
+  // Returns how many seconds this rank's part of the newest checkpoint took, excluding waits for
+  // training and other ranks.
   double seconds() const { return seconds_; }
   // Completes all remaining phases and returns the checkpoint's directory.
   std::filesystem::path finish();
 
  private:
   enum class Phase : std::uint8_t { idle, writing, publishing };
-  // Creates the directory for writing.
+  // Creates the directory in which the checkpoint is written.
   void open(CheckpointMeta&&);
   void write(const SliceSource&);
   void timed(const std::function<void()>&);
@@ -68,7 +70,7 @@ class StateSaver {
   void collect();
   void publish_all();
   void abandon();
-  // Runs a phase. After a failure nothing is in progress.
+  // Runs a phase. After a failure, no checkpoint is in progress.
   void guarded(const std::function<void()>&);
 
   const Store& store_;

@@ -1,8 +1,7 @@
 #pragma once
-// Trainer runs optimizer steps on this rank's share of a model. It also evaluates the model and
-// computes logits. Everything that a step needs from outside (tokens, learning rate) is passed as a
-// value, so the same code runs a training, a test and a plan. Every call is collective over
-// Axes::world.
+// Trainer runs optimizer steps on this rank's part of a model. It also evaluates the model and
+// computes logits. All inputs of a step (tokens, learning rate) are passed as values, so the same
+// code runs for training, tests and plans. All calls are collective over Axes::world.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,42 +43,44 @@ struct StepResult {
   std::int64_t valid = 0;
   std::int64_t tokens = 0;  // of all samples, without padding
   std::string culprit;  // If not finite: "the gradient of" the first such parameter, or "the loss".
-  // Fault that a second computation found; empty if none. All other results are those on which two
-  // of three computations agree.
+  // Message about a fault that a second computation of the step found. Empty if there is none.
+  // After a fault, all other results are those on which two of three computations agree.
   std::string fault;
   Routing routing;
   std::optional<PreferenceSums> preferences;  // for Objective::dpo, sums over the step's pairs
 };
 
-// Thrown if a sum may exceed the range of fixed-point numbers (lib/base/fixed.hpp). Nothing was
+// Thrown if a sum may exceed the range of fixed-point numbers (lib/base/fixed.hpp). No weights were
 // updated.
 struct CountOverflow : SharedError {
   using SharedError::SharedError;
 };
 
-// A function that returns true to abandon the rest of the step. It is called on each rank before
-// every micro-batch except the first; with pairs or a teacher also before the first; and before a
-// step is computed a second time. `done` of `of` micro-batches are complete. If one rank returns
-// true, all ranks drop the step, from most_ahead() micro-batches later on (lib/pipe/schedule.hpp),
-// or skip the second computation.
+// Function that returns true to abandon the rest of the step. `done` of `of` micro-batches are
+// complete. It is called on each rank before every micro-batch except the first, and before a step
+// is computed a second time. With pairs or a teacher, it is also called before the first
+// micro-batch. If one rank returns true, all ranks drop the step from at most most_ahead()
+// micro-batches later on (lib/pipe/schedule.hpp), or skip the second computation.
 using GiveUp = std::function<bool(int done, int of)>;
 
-// Whether a step is computed twice to compare the results. With exact_chunk the second computation
-// uses a different order of micro-batches. If the results differ, a third computation decides.
-// Throws SharedError if it agrees with neither.
+// Whether a step is computed twice to compare the results. With exact_chunk, the second computation
+// uses a different order of micro-batches. If the results differ, a third computation decides which
+// result is used. Throws SharedError if the third result equals neither of the first two.
 enum class Replay : std::uint8_t { no, yes };
 
-// Thrown if weights or optimizer arrays changed between two updates.
+// Thrown if weights or optimizer arrays changed between two updates, when nothing should have
+// written to them.
 struct MemoryFault : StateFault {
   using StateFault::StateFault;
 };
 
-// The reference model of Objective::dpo: the model without adapters, which a second forward pass
-// computes, or given log-probabilities in the batches (Batch::reference_D).
+// The reference model of Objective::dpo. `without_adapters` is the model without its adapters,
+// evaluated in a second forward pass. `given` takes log-probabilities from the batches
+// (Batch::reference_D).
 enum class Reference : std::uint8_t { without_adapters, given };
 
-// The teacher of Objective::distill: a frozen model with the same vocabulary. Its forward pass runs
-// before each step.
+// Settings of the teacher for Objective::distill: a frozen model with the same vocabulary. The
+// teacher's forward pass runs before each step.
 struct TeacherSetup {
   ModelConfig model;  // with the same sample length as the student
   double temperature = 1, weight = 0.5;
@@ -96,14 +97,14 @@ struct TrainerSetup {
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   int chunks = 1;  // virtual stages per pipeline stage
   DType compute = DType::f32;
-  // Type in which gradients are sent, unless they are fixed-point numbers.
+  // Type in which gradients are sent. It does not apply to fixed-point gradients.
   DType reduce = DType::f32;
-  // For run.exactness = "invariant": number of tokens whose gradients are summed as one, a divisor
-  // of the tokens of a sample on each rank. Gradients and losses are then 8-byte fixed-point sums
-  // (lib/base/fixed.hpp). 0 for any other exactness.
+  // For run.exactness = "invariant": number of tokens whose gradients are summed as one term. It
+  // must divide the number of tokens of a sample on each rank. Gradients and losses are then 8-byte
+  // fixed-point sums (lib/base/fixed.hpp). 0 for other values of run.exactness.
   std::int64_t exact_chunk = 0;
   std::int64_t chunk_tokens = 0;  // as in Place; already decided
-  // AttentionSpan::document means that batches contain the starts of documents.
+  // Attention span. AttentionSpan::document means that batches contain the starts of documents.
   AttentionSpan attention = AttentionSpan::causal;
   std::int64_t expert_tokens = 0;  // ExpertGroup::rows_of_round
   Objective objective = Objective::tokens;
@@ -117,7 +118,7 @@ struct TrainerSetup {
   std::uint64_t seed = 1;
   std::int64_t first_step = 0;  // parameters frozen in this step start without training state
   bool trainable = true;        // false allocates no training state, for evaluation only
-  // True compares digests of weights and optimizer arrays between updates.
+  // If true, digests of weights and optimizer arrays are compared between updates.
   bool check_memory = false;
 };
 
@@ -129,81 +130,89 @@ std::int64_t heads_of_seq(const TrainerSetup&);
 // Returns the pipeline for a grid with `stages` stages.
 Pipeline pipeline_of(const TrainerSetup&, int stages);
 
-// Returns the number of blocks on each virtual stage: `wanted`, or balanced by cost if it is empty.
+// Returns the number of blocks on each virtual stage: `wanted` if it is not empty, otherwise a
+// division balanced by cost.
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::span<const std::int64_t> wanted,
                                            const Pipeline&);
 
 // A model, its state and its pipeline on this rank.
 class Trainer {
  public:
-  // Allocates all memory of this rank's share. Weights are meaningful only after
-  // store().initialize() or loading. A Workspace of the backend must exist as long as this object.
+  // Allocates all memory of this rank's part of the model. Weights are meaningful only after
+  // store().initialize() or loading. A Workspace of the backend must outlive this object.
   Trainer(Backend&, Axes, TrainerSetup);
 
   // Runs one training step on this rank's share of each micro-batch. All micro-batches must have
   // the same shape. A skipped or dropped step leaves weights, moments and update counts unchanged.
-  // All ranks must pass a GiveUp, or none. Throws CountOverflow if a sum may exceed the range of
-  // fixed-point numbers.
+  // Either all ranks or none must pass a GiveUp. Throws CountOverflow if a sum may exceed the range
+  // of fixed-point numbers.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                   const GiveUp& = {}, Replay = Replay::no);
-  // Returns true if a GiveUp can drop a step of this many micro-batches, rather than come too late.
+  // Returns true if a GiveUp can drop a step with this many micro-batches. With too few
+  // micro-batches, the decision would come too late.
   bool can_drop(std::int64_t microbatches) const;
-  // Returns digests of the last step's gradients (if it had any), the weights and the optimizer's
-  // arrays. They are equal on every rank and for every layout that computes the same numbers.
+  // Returns digests of the last step's gradients (if it had any), of the weights and of the
+  // optimizer's arrays. The digests are equal on every rank. Different layouts that compute the
+  // same numbers have equal digests.
   DigestTable digests();
   // Throws MemoryFault if the checked memory changed since the last update.
   void check_memory();
-  // Returns the loss summed over the micro-batches of all ranks, which must have one shape. A
-  // data-parallel rank may pass fewer micro-batches than others, or none; it then computes masked
-  // ones instead. Throws CountOverflow if the sum may exceed the range of fixed-point numbers.
+  // Returns the loss summed over the micro-batches of all ranks. All micro-batches must have the
+  // same shape. A data-parallel rank may pass fewer micro-batches than others, or none, and then
+  // computes masked ones instead. Throws CountOverflow if the sum may exceed the range of
+  // fixed-point numbers.
   LossSum evaluate(std::span<const Batch> microbatches);
   LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
-  // Returns the preference sums over samples of pairs (Dataset::pairs), against
+  // Returns the preference sums over samples of pairs (Dataset::pairs), relative to
   // TrainerSetup::reference. Ranks may pass different numbers of micro-batches.
   PreferenceSums evaluate_pairs(std::span<const Batch> microbatches);
-  // Returns the summed target losses of each document, by micro-batch, in this rank's samples of
-  // pairs. They are 0 on a stage without the head. Data-parallel ranks may pass different samples.
+  // Returns the summed target losses of each document in this rank's samples of pairs, by
+  // micro-batch. The losses are 0 on a stage without the head. Data-parallel ranks may pass
+  // different samples.
   std::vector<double> losses_of_documents(std::span<const Batch> microbatches);
-  // Returns this rank's part of the loss of each micro-batch, a sum over its valid targets. The
-  // parts of all ranks add up to the loss. Data-parallel ranks may pass different samples. Throws
-  // Error if TrainerSetup::exact_chunk is set.
+  // Returns this rank's part of the loss of each micro-batch: the sum over the rank's valid
+  // targets. The parts of all ranks add up to the loss. Data-parallel ranks may pass different
+  // samples. Throws Error if TrainerSetup::exact_chunk is set.
   std::vector<double> losses(std::span<const Batch> microbatches);
-  // Returns the logits of the token after the last of `ids`, whose number must be 1 to the model's
-  // context. Each data-parallel rank passes its own ids. The result is empty on all ranks except
-  // one of the stage with the head, for each data-parallel rank. `keep`, if given and large enough,
-  // receives the keys and values of this rank's blocks.
+  // Returns the logits of the token after `ids`. The number of ids must be between 1 and the
+  // model's context. Each data-parallel rank passes its own ids. In each data-parallel rank,
+  // exactly one rank of the stage with the head gets the logits, and all other ranks get an empty
+  // result. If `keep` is given and large enough, it receives the keys and values of this rank's
+  // blocks.
   std::vector<double> logits(std::span<const std::int32_t> ids, KeyValues* keep = nullptr);
-  // A sample's next token, and the cached keys and values of the positions before it.
+  // A sample's newest token, and the cached keys and values of the positions before it.
   struct Next {
     std::int32_t token;
     std::int64_t at;  // its position
     KeyValues* kept;
   };
-  // Returns the logits of the next token for several samples whose earlier keys and values are
+  // Returns the logits after the given token for several samples whose earlier keys and values are
   // cached. Adds the keys and values of the given tokens to the caches. Each sample costs one row
-  // of work, and its result does not depend on the other samples. Needs BackendProperties::caches.
+  // of computation, and its result does not depend on the other samples. Requires
+  // BackendProperties::caches.
   std::vector<std::vector<double>> extend(std::span<const Next>);
 
-  // Returns this rank's share of whole samples: the positions that its place in the sequence axis
-  // has. Targets are counted on the stage with the head.
+  // Returns this rank's share of whole samples: the positions that the sequence layout assigns to
+  // this rank. Targets are counted on the stage with the head.
   Batch share(const Batch& whole) const;
 
   const Model& model() const { return model_; }
   Store& store() { return store_; }
   Backend& backend() { return backend_; }
   const Axes& axes() const { return axes_; }
-  // Returns the teacher, or null if there is none. Its weights must be loaded before the first
-  // step.
+  // Returns the teacher, or null if there is none. The teacher's weights must be loaded before the
+  // first step.
   Trainer* teacher() const { return teacher_.get(); }
-  // Returns the freeze states, indexed by ParamId, in the step for which the rules were followed
-  // last. The first one is TrainerSetup::first_step.
+  // Returns the freeze states, indexed by ParamId, of the step to which the freeze rules were last
+  // applied. Initially, that is TrainerSetup::first_step.
   std::span<const FreezeState> freeze_states() const { return freeze_states_; }
-  // Freezes and thaws parameters according to the rules for `step`. step() does this itself.
+  // Freezes and unfreezes parameters according to the rules for `step`. step() calls this function
+  // itself.
   void follow_freeze_rules(std::int64_t step);
-  // Returns the first virtual stage that trains, or the number of virtual stages if nothing trains.
-  // Stages before it run only the forward pass.
+  // Returns the first virtual stage with trained parameters, or the number of virtual stages if
+  // nothing is trained. Earlier stages run only the forward pass.
   int first_trainable_stage() const;
-  // Returns the seconds spent so far on determining what is trainable.
+  // Returns the seconds spent so far on determining which parameters are trainable.
   double detection_seconds() const { return detection_seconds_; }
 
  private:
@@ -221,7 +230,8 @@ class Trainer {
     StepSums sums;
     Routing routing;
   };
-  // Returns nothing if micro-batches were dropped.
+  // Computes the forward and backward passes of all micro-batches. Returns nullopt if micro-batches
+  // were dropped.
   std::optional<Computed> compute(std::span<const Batch>, const StepCounts&, ModelStage::When);
   struct Replayed {
     Computed computed;
@@ -234,23 +244,23 @@ class Trainer {
   void update(double lr, double scale, const Routing&);
   void move_router_biases(const Routing&);
   std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
-  // Returns the micro-batches, extended by masked ones to the largest number that any rank has.
+  // Returns the micro-batches, padded with masked ones to the largest number that any rank has.
   std::vector<Batch> padded(std::span<const Batch> mine) const;
-  // For samples of pairs: the preference sums over all ranks, and the weights of the losses of each
-  // micro-batch's rows. With these weights the gradient of the token losses equals that of the mean
-  // preference loss.
+  // Preference sums over all ranks for samples of pairs, and weights for the losses of each
+  // micro-batch's rows. With these weights, the gradient of the token losses equals the gradient of
+  // the mean preference loss.
   struct Preferences {
     PreferenceSums sums;
     std::vector<std::vector<LossRows>> losses;
   };
   Preferences prefer(std::span<const Batch>, const ModelStage::When&);
-  // Returns the results of a pass with ModelStage::When::head_inputs.
+  // Runs a pass with ModelStage::When::head_inputs and returns its results.
   std::vector<Tensor> head_inputs(std::span<const Batch>);
   // Returns the summed losses by micro-batch and document of this rank's samples, on the stage with
   // the head.
   std::vector<double> losses_of_documents(std::span<const Batch>, ModelStage::When);
-  // Returns the results of the stage with the head by micro-batch, or nothing if micro-batches were
-  // dropped.
+  // Runs the program and returns the results of the stage with the head, by micro-batch. Returns
+  // nullopt if micro-batches were dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,
                                          ModelStage::When);
 

@@ -4,9 +4,10 @@
 
 namespace trireme {
 
-// Returns the FLOPs per token of forward and backward pass if nothing is frozen by rules. Counts
-// six FLOPs per weight in matrix products of blocks and head (Kaplan et al. 2020), four for base
-// weights with adapters, and causal attention. Norms, biases and embedding lookups count as zero.
+// Returns the FLOPs per token of forward and backward pass if no freeze rule applies. Each weight
+// in matrix products of blocks and head counts six FLOPs (Kaplan et al. 2020), or four if it is a
+// base weight with adapters. Causal attention is added. Norms, biases and embedding lookups count
+// as zero.
 double flops_of_token(const ModelSpec&);
 
 }  // namespace trireme

@@ -16,9 +16,9 @@ struct GpuJob {
   std::int64_t microbatch = 0;  // 0: the largest that fits
   std::string recompute = "auto";
   std::int64_t documents = 0;  // mean tokens of a document, which attention stays within; 0: off
-  std::int64_t steps = 20;  // whose median counts
-  std::int64_t timed = 3;   // further steps whose operations are timed
-  double memory = 0;        // GiB of the device to use; 0: nearly all
+  std::int64_t steps = 20;     // whose median counts
+  std::int64_t timed = 3;      // further steps whose operations are timed
+  double memory = 0;           // GiB of the device to use; 0: nearly all
   DType dtype = DType::bf16;
   BackendChoice backend;
   std::int64_t square = 8192;   // rows and columns of the product that sets the ceiling

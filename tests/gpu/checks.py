@@ -1,6 +1,6 @@
-"""What `make gpu-test` checks. A check takes a Machine, returns what it saw in a line, and raises Failed or Skipped.
+"""The checks of `make gpu-test`. A check takes a Machine and returns one line of results. It raises Failed or Skipped.
 
-Trainings are the quick start's, with the peak rate and the accumulation of the rule that other grids are held to.
+The training runs use the quick start's deck, with the peak learning rate and gradient accumulation of the rule for comparing grids.
 """
 import os
 import re
@@ -13,9 +13,10 @@ COURSE = ["train.microbatch=4", "optimizer.lr=1e-3", "schedule.warmup_steps=100"
 F32 = [*COURSE, "precision.compute=f32"]
 BF16 = [*COURSE, "precision.compute=bf16"]
 
-# Another backend, like another grid, adds the same terms in another order; GELU, exp and the like are the same source
-# on both. So it is held to what other grids are: 2e-6 of the loss at each step. `ref`, which adds in f64, stays within
-# 6e-8 of `host` over these steps, and rounding once more in each product cannot multiply that by 30.
+# Relative bound on the difference of losses at each step. Another backend, like another grid, adds the same terms in another
+# order, and functions such as GELU and exp have the same source on all backends. Backends therefore have the same bound as grids.
+# `ref`, which adds in f64, differs from `host` by at most 6e-8 over these steps. One more rounding in each product cannot
+# multiply this difference by 30.
 F32_BOUND = 2e-6
 
 
@@ -24,7 +25,7 @@ def losses(run):
 
 
 def furthest(got, want, bounds, what):
-    """The largest difference in units of its bound. Failed above 1, or when the numbers of steps differ."""
+    """Returns the largest difference in units of its bound. Raises Failed if it exceeds 1 or if the numbers of steps differ."""
     if len(got) != len(want) or not got:
         raise Failed(f"{what}: {len(got)} steps where {len(want)} are expected")
     most = 0
@@ -57,28 +58,28 @@ def said(counts):
 
 
 def kernels(m):
-    """every operation of the contract against ref on odd sizes, f32 and bf16"""
+    """compares every backend operation with ref on odd sizes, in f32 and bf16"""
     return said(m.gtest(contract(m), 150, shards()))
 
 
 def operations(m):
-    """every op forward and backward against ref"""
+    """compares the forward and backward pass of every op with ref"""
     return said(m.gtest(f"*OpsOnBackends.*/{m.backend}_*", 100, shards()))
 
 
 def device(m):
-    """streams, events, memory, uploads, cuDNN's plans"""
-    # What profilers receive is tested with a listener inside the program, which a shared library does not see.
+    """tests streams, events, memory, uploads and cuDNN plans"""
+    # The NVTX tests need a listener inside the program, which a shared library cannot see.
     return said(m.gtest("Cuda*:Sdpa*:-CudaNvtx*", 60))
 
 
 def gradients(m):
-    """a tiny model's every gradient against ref"""
+    """compares every gradient of a tiny model with ref"""
     return said(m.gtest(f"*ModelGradients*/{m.backend}_*", 60))
 
 
 def nccl(m):
-    """NCCL with one rank"""
+    """tests NCCL with one rank"""
     passed, skipped = m.gtest("Nccl*", 60)
     steps = [*F32, "train.steps=5", "zero.stage=3"]
     staged = losses(m.train("staged", *steps))
@@ -93,7 +94,7 @@ def nccl(m):
 
 
 def training(m):
-    """50 steps in f32 against host"""
+    """compares 50 training steps in f32 with host"""
     want = losses(m.train("host-f32", *F32, f"train.steps={STEPS}", backend="host"))
     run = m.train("device-f32", *F32, f"train.steps={STEPS}")
     got = losses(run)
@@ -107,7 +108,7 @@ def training(m):
 
 
 def bf16_elsewhere(m, steps):
-    """losses of bf16 on host, or on ref where the processor cannot multiply it, and how far rounding takes them from f32"""
+    """Returns the bf16 losses on host (on ref if the CPU cannot multiply bf16) and their largest difference from f32."""
     exact = losses(m.train(f"host-f32-for-bf16-{steps}", *F32, f"train.steps={steps}", backend="host"))
     run = m.train(f"host-bf16-{steps}", *BF16, f"train.steps={steps}", backend="host")
     if "cannot multiply bf16" in (run / "log").read_text():
@@ -122,8 +123,8 @@ def bf16_elsewhere(m, steps):
 
 
 def bf16_against_another(m, steps, name, *overrides):
-    # Both are roundings of the same f32 training. So they lie apart by at most the sum of their distances to it, of
-    # which one is measured; three of it, as where the order of microbatches is the measure.
+    # Both bf16 runs are roundings of the same f32 training. They therefore differ by at most the sum of their differences from
+    # the f32 run. One of these differences is measured, and the bound is three times this difference.
     want, rounding = bf16_elsewhere(m, steps)
     got = losses(m.train(name, *BF16, f"train.steps={steps}", *overrides))
     most = furthest(got, want, [3 * rounding] * len(want), name)
@@ -131,12 +132,12 @@ def bf16_against_another(m, steps, name, *overrides):
 
 
 def training_bf16(m):
-    """50 steps in bf16 against host or ref"""
+    """compares 50 training steps in bf16 with host or ref"""
     return bf16_against_another(m, STEPS, "device-bf16")
 
 
 def fastest(m):
-    """20 steps in bf16 with whatever measures fastest, such as epilogues in products, against host or ref"""
+    """compares 20 training steps in bf16 with host or ref, using the fastest algorithms and fused epilogues"""
     return bf16_against_another(m, 20, "device-fast", "run.exactness=fast")
 
 
@@ -153,7 +154,7 @@ def grid_overrides(grid, zero):
 
 
 def microbatch(grid):
-    return f"train.microbatch={1 if 'data=4' in grid else 2 if 'data=2' in grid else 4}"  # four of each rank
+    return f"train.microbatch={1 if 'data=4' in grid else 2 if 'data=2' in grid else 4}"  # 4 micro-batches per rank
 
 
 def against_one_rank(m, ranks_at_most, name, *overrides):
@@ -173,12 +174,12 @@ def against_one_rank(m, ranks_at_most, name, *overrides):
 
 
 def grids(m):
-    """2 and 4 ranks sharing the device on every axis, against one rank"""
+    """compares 2 and 4 ranks on one device, on every axis of the grid, with one rank"""
     return against_one_rank(m, 4, "grid")
 
 
 def own_devices(m):
-    """2 and 4 ranks with a device each, through NCCL, against one rank"""
+    """compares 2 and 4 ranks with one device each, through NCCL, with one rank"""
     devices, _ = m.devices()
     if m.backend != "cuda" or devices < 2:
         raise Skipped("there is one device" if m.backend == "cuda" else "nothing runs on a device")
@@ -188,25 +189,25 @@ def own_devices(m):
 
 
 def parity_one_rank(m):
-    """every weight, f32, one rank"""
+    """compares every weight, in f32, on one rank"""
     return f"{m.parallel(1, 'Parity.OnFencedMemoryWithDelays:Precision.*InF32', 60)} cases"
 
 
 def parity_two_ranks(m):
-    """every weight, f32 and bf16, grids of 2 ranks against one; memory and traffic against the plan"""
+    """compares every weight, in f32 and bf16, on grids of 2 ranks with one rank; memory and traffic with the plan"""
     return f"{m.parallel(2, 'Parity.OnFencedMemoryWithDelays:Sequence.Pieces*:Precision.GridsAgree*:Precision.Pipelines*', 120)} cases"
 
 
 def parity_four_ranks(m):
-    """every weight, f32, grids of 4 ranks against one; memory and traffic against the plan"""
+    """compares every weight, in f32, on grids of 4 ranks with one rank; compares memory and traffic with the plan"""
     return f"{m.parallel(4, 'Parity.OnFencedMemoryWithDelays:Sequence.Pieces*:Precision.PipelinesAreBitIdenticalInF32', 120)} cases"
 
 
-# -- checkpoints and what reads them
+# -- checkpoints, and commands that read them
 
 
 def checkpoints(m):
-    """written here and restarted on host, and the other way round"""
+    """restarts a run on host from a checkpoint of this backend, and the reverse"""
     steps = [*F32, "train.steps=20", "checkpoint.keep_last=0"]
     seen = []
     for writer, reader in ((m.backend, "host"), ("host", m.backend)):
@@ -222,13 +223,13 @@ def checkpoints(m):
 
 
 def readers(m):
-    """evaluate and generate against host"""
+    """compares the results of evaluate and generate with host"""
     run = str(m.train("readers", *F32, "train.steps=20"))
     values = {}
     for backend in ("host", m.backend):
         said = m.run([m.trireme, "evaluate", run, "--backend", backend, "--data", m.tokens, "--samples", "64"], 60)
         values[backend] = float(re.search(r"loss ([\d.]+)", said)[1])
-    # It prints six digits behind the point.
+    # evaluate prints six digits after the decimal point.
     furthest([values[m.backend]], [values["host"]], [F32_BOUND * values["host"] + 1e-6], "evaluate")
     texts = {b: m.run([m.trireme, "generate", run, "--backend", b, "--prompt", "#include ", "--tokens", "40",
                        "--temperature", "0"], 60) for b in ("host", m.backend)}
@@ -238,7 +239,7 @@ def readers(m):
 
 
 def plans(m):
-    """memory and traffic that plan foretells, to the byte"""
+    """compares memory and traffic with the prediction of plan, to the byte"""
     cases = [(1, "", 0, F32), (1, "", 0, BF16), (2, "seq=2", 3, BF16), (2, "pipe=2", 0, F32), (4, "pipe=2 seq=2", 3, F32)]
     for ranks, grid, zero, course in cases:
         overrides = [*course, "train.steps=3", *grid_overrides(grid, zero), microbatch(grid)]
@@ -264,9 +265,9 @@ def expect(what, got, predicted):
 # -- under compute-sanitizer
 
 
-# What each of its tools is asked beside. Only memcheck looks at the kernels of libraries, which get memory of ours; the
-# others are slow, and libraries know what they do with their own.
-OWN = ["--kernel-name", "kns=7trireme"]  # of mangled names
+# Additional options of each compute-sanitizer tool. Only memcheck checks the kernels of libraries, because they access memory of
+# this program. The other tools are slow, so they check only kernels of this project.
+OWN = ["--kernel-name", "kns=7trireme"]  # substring of mangled names
 SANITIZERS = {
     "memcheck": [],
     "racecheck": ["--racecheck-report", "analysis", *OWN],
@@ -280,7 +281,7 @@ def sanitized(m, tool):
 
 
 def sanitizer(m):
-    """compute-sanitizer's memcheck on the operations of the contract"""
+    """runs all backend operations under memcheck of compute-sanitizer"""
     if m.backend != "cuda":
         raise Skipped("nothing runs on a device")
     if not m.sanitizer():
@@ -289,20 +290,20 @@ def sanitizer(m):
 
 
 def sanitized_kernels(m):
-    """every operation of the contract on odd sizes, f32 and bf16"""
+    """runs every backend operation on odd sizes, in f32 and bf16"""
     env = {"TRIREME_TEST_GUARDS": "1"} if m.tool == "memcheck" else None
     return said(m.gtest(contract(m), 3000, shards(), before=sanitized(m, m.tool), env=env))
 
 
 def sanitized_gradients(m):
-    """a tiny model's forward and backward"""
+    """runs the forward and backward pass of a tiny model"""
     return said(m.gtest(f"*ModelGradients*/{m.backend}_*", 600, before=sanitized(m, m.tool)))
 
 
 def sanitized_training(m):
-    """3 steps of a small model, f32 and bf16"""
-    # Blocks between guards are what memcheck can distinguish. They are written when they are taken, so initcheck, which
-    # looks for what nobody wrote, sees nothing with them.
+    """trains a small model for 3 steps, in f32 and bf16"""
+    # Guards make single blocks visible to memcheck. Guarded blocks are filled when they are allocated, so initcheck, which
+    # searches for reads of uninitialized memory, would find nothing.
     guards = "run.guards=" + ("false" if m.tool == "initcheck" else "true")
     small = ["model.width=64", "model.context=64", "train.steps=3", guards]
     for name, course in (("f32", F32), ("bf16", BF16)):
@@ -314,6 +315,6 @@ def sanitized_training(m):
 
 SANITIZED = [sanitized_kernels, sanitized_gradients, sanitized_training]
 
-# The most telling first: what comes last may find its time used up.
+# The most informative checks are first, because the time limit may skip the last ones.
 CHECKS = [device, kernels, operations, gradients, training, fastest, grids, plans, checkpoints, readers, training_bf16,
           nccl, own_devices, parity_one_rank, parity_two_ranks, parity_four_ranks, sanitizer]

@@ -1,6 +1,6 @@
-"""Where the programs are, and running them: in a build folder of a source tree or in an unpacked bundle.
+"""Finds and runs the programs in a build folder of a source tree or in an unpacked bundle.
 
-Both hold trireme, tests/gpu_test and quickstart.tokens; around them lie inputs/ and tests/.
+Both contain trireme, tests/gpu_test and quickstart.tokens. Their parent folder contains inputs/ and tests/.
 """
 import csv
 import json
@@ -31,16 +31,16 @@ def cached(build, name):
 
 
 class Machine:
-    """Runs what a check asks for, never longer than `seconds` in all; `patience` times a command's own limit."""
+    """Runs the programs that checks need, for at most `seconds` in total. `patience` multiplies each command's time limit."""
 
     def __init__(self, build, backend, work, seconds, patience, overrides=(), tool=None):
         self.build = build.resolve()
         self.root = Path(__file__).resolve().parent.parent.parent
-        self.backend = backend  # the device's, or what stands in for it
+        self.backend = backend  # the device's backend, or its substitute in tests
         self.work = work
         self.patience = patience
-        self.overrides = overrides  # of every training
-        self.tool = tool  # of compute-sanitizer, under which all checks run
+        self.overrides = overrides  # for every training run
+        self.tool = tool  # the tool of compute-sanitizer under which all checks run
         self.end = time.monotonic() + seconds
         self.trireme = str(self.build / "trireme")
         own = self.build / "mpiexec"
@@ -54,12 +54,12 @@ class Machine:
     # -- processes
 
     def start(self, command, env=None, errors=subprocess.STDOUT):
-        """In the root, whose tests read files there; a process group of its own."""
+        """Starts a command in a new process group. The working directory is the root, because tests read files there."""
         return subprocess.Popen(command, cwd=self.root, env={**os.environ, **(env or {})}, text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
 
     def finish(self, process, limit):
-        """What it printed. Failed when its exit code is not 0 or its time is over."""
+        """Waits for a process and returns its output. Raises Failed if the exit code is not 0 or the time limit is exceeded."""
         name = " ".join(os.path.relpath(a, self.root) if a.startswith("/") else a for a in process.args)
         allowed = max(1, min(limit * self.patience, self.end - time.monotonic()))
         try:
@@ -99,7 +99,7 @@ class Machine:
         return str(file)
 
     def gtest(self, which, limit, shards=1, before=(), env=None):
-        """Runs the test cases that match a filter, shared out among processes; (passed, skipped)."""
+        """Runs the test cases that match a filter, divided among processes. Returns the numbers (passed, skipped)."""
         command = [*before, self.program(), f"--gtest_filter={which}", "--gtest_brief=1"]
         alone = {"TRIREME_HANG_LIMIT": str(round(limit * self.patience)), **(env or {})}
         running = []
@@ -122,7 +122,7 @@ class Machine:
         return passed, skipped
 
     def parallel(self, ranks, which, limit, draw="all"):
-        """Cases of tests/parallel; but for those between devices, all ranks are on the first one. `draw` is as in draw.hpp."""
+        """Runs cases of tests/parallel. All ranks use the first device, except in cases between devices. draw.hpp explains `draw`."""
         env = {"TRIREME_TEST_BACKEND": self.backend, "TRIREME_HANG_LIMIT": str(round(limit * self.patience)), "OMP_NUM_THREADS": "1",
                "TRIREME_DRAW": draw}
         command = self.ranks(ranks, [self.program(), f"--gtest_filter={which}"])
@@ -135,7 +135,7 @@ class Machine:
     # -- the program
 
     def train(self, name, *overrides, ranks=1, backend=None, restart=None, limit=120, before=()):
-        """Trains the quick start's deck; its run directory."""
+        """Trains the quick start's deck and returns the run directory."""
         run = self.work / name
         command = [self.trireme, "train", self.deck, f"data.path={self.tokens}", f"run.backend={backend or self.backend}",
                    "run.share_gpu=true", *self.overrides, *overrides, "--run-dir", str(run)]
@@ -149,7 +149,7 @@ class Machine:
     def plan(self, ranks, *overrides):
         command = [self.trireme, "plan", self.deck, f"data.path={self.tokens}", f"run.backend={self.backend}",
                    "run.share_gpu=true", *self.overrides, *overrides, "--ranks", str(ranks), "--json"]
-        with open(self.work / "plan.log", "w+") as log:  # warnings are no part of the plan
+        with open(self.work / "plan.log", "w+") as log:  # warnings are not part of the plan
             try:
                 return json.loads(self.finish(self.start(command, errors=log), 60))
             except Failed as e:
@@ -157,19 +157,19 @@ class Machine:
                 raise Failed(f"{e}\n{tail(log.read())}") from None
 
     def devices(self):
-        """Number of usable devices, and what trireme says of them and its libraries."""
+        """Returns the number of usable devices, and the text that trireme prints about devices and libraries."""
         said = self.run([self.trireme, "version"], 60).strip()
         return number(r"CUDA devices: (\d+)", said), said
 
     def sanitizer(self):
-        """The path of compute-sanitizer, or None."""
+        """Returns the path of compute-sanitizer, or None."""
         homes = [os.environ.get("CUDA_HOME"), *TOOLKITS]
         places = [Path(home) / folder / "compute-sanitizer" for home in homes if home for folder in ("bin", "compute-sanitizer")]
         return shutil.which("compute-sanitizer") or next((str(p) for p in places if p.is_file()), None)
 
 
 def history(run):
-    """The rows of a run's history.csv, numbers."""
+    """Returns the rows of a run's history.csv, with values converted to float. Empty fields become None."""
     with open(run / "history.csv", newline="") as file:
         return [{k: float(v) if v else None for k, v in row.items()} for row in csv.DictReader(file)]
 

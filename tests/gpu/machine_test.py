@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plan that Machine reads of a pretended program, which also warns."""
+"""Tests Machine.plan() with a fake trireme program that also prints a warning."""
 import sys
 import tempfile
 from pathlib import Path

@@ -1,11 +1,13 @@
-"""Is an NVIDIA GPU in this machine, whether it answers or not?"""
+"""Detects whether this machine contains an NVIDIA GPU, even if CUDA cannot use it."""
 import re
 from pathlib import Path
 
 
 def signs_of_a_gpu(root=Path("/")):
-    """What says so, a text each; none: nothing does. A driver that is too old, or a job without rights to the device
-    files, leaves CUDA without a device as well, and must not pass for a machine that has none."""
+    """Returns a list of texts that describe signs of a GPU. The list is empty if there is no sign of a GPU.
+
+    CUDA also finds no device if the driver is too old or if the job may not access the device files. These cases must not count
+    as a machine without a GPU."""
     signs = []
     driver = root / "proc/driver/nvidia/version"
     if driver.is_file():
@@ -19,20 +21,20 @@ def signs_of_a_gpu(root=Path("/")):
             vendor, kind = ((device / name).read_text().strip() for name in ("vendor", "class"))
         except OSError:
             continue
-        if vendor == "0x10de" and kind.startswith("0x03"):  # a display or 3D controller of NVIDIA's
+        if vendor == "0x10de" and kind.startswith("0x03"):  # a display or 3D controller from NVIDIA
             signs.append(f"{device.name} is one on the PCI bus")
             break
     return signs
 
 
 def why_it_does_not_answer(said, signs):
-    """For a person: a GPU is there, and CUDA found none."""
+    """Returns a message for users: the machine contains a GPU, but CUDA finds none."""
     return (f"a GPU is in this machine ({', '.join(signs)}) but CUDA finds none: {said}. CUDA 13 needs a driver of version 580 "
             "or newer, and this process needs rights to /dev/nvidia*")
 
 
 def self_test():
-    """Signs are found where they are, and nowhere else; the number of mistakes."""
+    """Checks that signs_of_a_gpu() finds all signs and nothing else. Returns the number of mistakes."""
     import tempfile
 
     wanted = {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks what is new on a GPU and measures it, within minutes: report.py BUILD --record FILE
+"""Checks new features on a GPU and measures them, in a few minutes: report.py BUILD --record FILE
 
-BUILD is a build folder or an unpacked bundle. The parts run in the order of what they tell. FILE, in JSON, has the result of each
-part as soon as it ends; a second call with the same FILE runs only the parts that did not pass. Ends with the tables of
-docs/gpu.md, which --replay FILE prints alone.
+BUILD is a build folder or an unpacked bundle. The most informative parts run first. The result of each part is written to FILE
+(JSON) as soon as the part ends. A second call with the same FILE runs only the parts that did not pass. At the end, the tables of
+docs/gpu.md are printed. --replay FILE prints only these tables.
 
-  report.py BUILD --list                  names the parts
-  report.py BUILD --only contract         runs one part; may be given again
-  report.py BUILD --backend host --tiny   runs the same commands with tiny shapes on the CPU: a trial of this script
+  report.py BUILD --list                  lists the parts
+  report.py BUILD --only contract         runs one part; may be repeated
+  report.py BUILD --backend host --tiny   runs the same commands with tiny shapes on the CPU, to test this script
 """
 import argparse
 import json
@@ -38,7 +38,7 @@ def arguments():
 
 
 def parts_of(machine, tiny):
-    """name -> function that returns a JSON value"""
+    """Maps each part's name to a function that returns its result as a JSON value."""
     parts = {
         "contract": lambda: checks.said(machine.gtest(checks.contract(machine), 100, 8)),
         "features": lambda: features(machine),

@@ -1,4 +1,4 @@
-"""What report.py runs: features against the host, grids against one rank, and rates."""
+"""The parts of report.py: comparisons of features with the host backend and of grids with one rank, and measured rates."""
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,7 +21,7 @@ FEATURES = {
 }
 PAIRS = 64
 
-# Options of bench_gpu's step.
+# Options of the command `bench_gpu step`.
 RATES = {
     "124M": "--model gpt2-124M --batch 64 --microbatch 64 --steps 10",
     "124M, documents of 512": "--model gpt2-124M --batch 64 --microbatch 64 --steps 4 --timed 1 --documents 512",
@@ -32,7 +32,7 @@ RATES = {
 }
 TINY = "--layers 2 --width 64 --heads 2 --vocab 256 --context 32 --batch 4 --microbatch 2 --steps 2"
 
-# Cases of tests/parallel on this many ranks, which share the device.
+# Number of ranks for each run of tests/parallel. All ranks share the device.
 DEVICE_PARTS = {"features on one rank": 1, "features on 2 ranks": 2, "features on 4 ranks": 4}
 
 
@@ -43,7 +43,7 @@ def parity(machine, ranks):
 
 
 def with_files(machine):
-    """Overrides of features that need pairs, or a trained model."""
+    """Returns the overrides of features that need preference pairs or a trained model, after creating these files."""
     pairs = machine.work / "pairs.jsonl"
     with open(pairs, "w") as file:
         for i in range(PAIRS):
@@ -62,7 +62,7 @@ def with_files(machine):
 
 
 def features(machine):
-    """Losses of each feature in f32 against host, in units of the bound of 2e-6."""
+    """Compares the f32 losses of each feature with host. Returns the largest differences in units of the bound of 2e-6."""
     def one(item):
         name, overrides = item
         try:

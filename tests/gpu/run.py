@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks the cuda backend on a machine with a GPU: tests/gpu/run.py [BUILD [TOOL]]
 
-BUILD is a build folder, or an unpacked bundle. Where there is no GPU it says so and ends with 0; one that does not answer is
-a failure. TOOL is one of compute-sanitizer's: memcheck, racecheck, synccheck or initcheck; operations and small trainings
-then run under it. Needs Python alone.
+BUILD is a build folder or an unpacked bundle. If the machine has no GPU, the script says so and exits with 0. If a GPU exists but
+does not respond, the script fails. TOOL is a tool of compute-sanitizer: memcheck, racecheck, synccheck or initcheck. Operations
+and small training runs are then executed under this tool. The script needs only Python.
 """
 import argparse
 import os
@@ -49,7 +49,7 @@ def arguments():
 
 
 def self_test():
-    """Comparisons find what they are there for."""
+    """Checks that comparisons detect wrong numbers. Returns the exit code."""
     want = [2.0, 1.5, 1.25]
     wrong = {
         "a loss off": [2.0, 1.5, 1.25 * (1 + 3e-6)],
@@ -74,7 +74,7 @@ def self_test():
 
 
 def perform(name, check, machine):
-    """One check: its line, and how it ended."""
+    """Runs one check, prints its result and returns how it ended: "ok", "skipped" or "FAILED"."""
     begin = time.monotonic()
     say(f"....    {name}: {check.__doc__}")
     try:
@@ -85,7 +85,7 @@ def perform(name, check, machine):
         ending, text = "skipped", str(e)
     except Failed as e:
         ending, text = "FAILED", str(e)
-    except Exception as e:  # a file that is not there, a text that does not parse
+    except Exception as e:  # for example a missing file, or text that cannot be parsed
         ending, text = "FAILED", f"{type(e).__name__}: {e}"
     say(f"{ending:7} {name} ({time.monotonic() - begin:.1f} s): {text}")
     return ending

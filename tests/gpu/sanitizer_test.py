@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`run.py BUILD TOOL` on a pretended machine: a program, tests and a compute-sanitizer that write down what they are asked."""
+"""Tests `run.py BUILD TOOL` with a fake trireme, fake tests, and a fake compute-sanitizer that records its arguments."""
 import json
 import os
 import subprocess
@@ -48,9 +48,9 @@ class Pretended:
         (self.build / "quickstart.tokens").write_text("")
 
     def run(self, *arguments, found="nothing"):
-        """Exit code, output, and how the sanitizer was called."""
+        """Runs run.py. Returns its exit code, its output, and the arguments of each compute-sanitizer call."""
         self.asked.write_text("")
-        # As run.py is, but nowhere is a toolkit of this machine's own.
+        # Runs run.py, but hides a CUDA toolkit that this machine may have.
         start = ("import sys, machine, run, shutil; which = shutil.which; "
                  f"machine.shutil.which = lambda name: which(name, path={str(self.bin)!r}); "
                  "machine.TOOLKITS = []; sys.exit(run.main())")

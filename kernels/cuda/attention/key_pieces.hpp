@@ -1,7 +1,7 @@
 #pragma once
-// Memory for attention through cuDNN when keys come in pieces or when queries and keys have
-// different positions. cuDNN computes attention to the keys of one call. Its results are stored at
-// the beginning of the workspace and then joined with the results so far
+// Memory for attention through cuDNN if keys come in pieces or if queries and keys have different
+// positions. cuDNN computes attention to the keys of one call and stores the result at the
+// beginning of the workspace. A kernel then joins this result with the results of earlier calls
 // (kernels/cuda/backend/attention.cpp).
 #include "kernels/cuda/attention/sdpa_plan.hpp"
 

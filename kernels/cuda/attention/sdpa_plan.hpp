@@ -13,18 +13,18 @@
 
 namespace trireme::cuda {
 
-// Reproducibility of the backward pass. With `on`, equal inputs give equal bits. With `off`, parts
-// of dq are added in the order of their arrival.
+// Reproducibility of the backward pass. With `on`, equal inputs give equal bits. With `off`, the
+// parts of dq are added in the order in which thread blocks finish.
 enum class Determinism : std::uint8_t { off, on };
 inline constexpr Determinism determinism_of(CudaBits b) {
   return b == CudaBits::repeatable ? Determinism::on : Determinism::off;
 }
 
-// Relation between the queries and keys of a call. With `causal`, queries and keys have the same
-// positions, and a query sees the keys up to its own. `causal_at_end` is the same with additional
-// earlier keys. With `none`, every query sees every key.
+// Causal mask of a call. With `causal`, queries and keys have the same positions, and a query
+// attends to the keys up to its own position. With `causal_at_end`, there are additional earlier
+// keys. With `none`, every query attends to every key.
 enum class SdpaMask : std::uint8_t { causal, causal_at_end, none };
-// Returns the mask of a call, or nothing if no mask describes it.
+// Returns the mask of a call, or nullopt if no SdpaMask describes the call.
 std::optional<SdpaMask> sdpa_mask(const AttentionShape&);
 
 // Architecture number of Hopper GPUs.
@@ -36,35 +36,35 @@ inline constexpr int sm_hopper = 90;
 // assumes Hopper.
 bool sdpa_supports(const AttentionShape&, DType, Direction, int sm = sm_hopper);
 
-// The part of an attention call that one call of cuDNN computes: samples [sample, sample + samples)
-// and key/value heads [kv_head, kv_head + kv_heads) with their query heads. A call is split if its
-// scratch would exceed the limit.
+// Part of an attention call that one call of cuDNN computes: samples [sample, sample + samples) and
+// key/value heads [kv_head, kv_head + kv_heads) with their query heads. A call is split into parts
+// if its scratch would exceed a limit.
 struct SdpaPart {
   std::int64_t sample, samples, kv_head, kv_heads;
   bool operator==(const SdpaPart&) const = default;
 };
 inline constexpr std::size_t sdpa_part_limit = std::size_t{1} << 30;
-// Returns parts that together cover the shape once, in order. A call is split into whole samples
-// first, then into key/value heads with their query heads. A single key/value head is never split,
-// even if it exceeds `limit`.
+// Divides a shape into parts that together cover it once, in order. A call is split into whole
+// samples first, then into key/value heads with their query heads. A single key/value head is never
+// split, even if it exceeds `limit`.
 std::vector<SdpaPart> sdpa_parts(const AttentionShape&, Direction, Determinism,
                                  std::size_t limit = sdpa_part_limit);
-// Returns the attention shape of one part of a call.
+// Returns the shape of the attention that one part computes.
 AttentionShape shape_of(const AttentionShape& whole, const SdpaPart&);
-// Splits a part in two, by samples or, if there is only one, by key/value heads. Returns none if
-// the part is one head of one sample. Callers use the halves if an engine needs more memory than
-// expected.
+// Splits a part in two: by samples or, if the part has only one sample, by key/value heads. Returns
+// an empty vector if the part is one key/value head of one sample. Callers run the halves if an
+// engine needs more memory than expected.
 std::vector<SdpaPart> halves_of(const SdpaPart&);
 
 // Alignment of the workspace in bytes.
 inline constexpr std::size_t sdpa_alignment = 256;
-// Returns an upper bound of the bytes that the parts of a shape need. The parts run one after the
-// other and share the memory. The bound includes the loss to alignment.
+// Returns an upper bound on the bytes of workspace for the parts of a shape. The parts run one
+// after the other and share the memory. The bound includes alignment losses.
 std::size_t sdpa_workspace(const AttentionShape&, Direction, Determinism,
                            std::size_t limit = sdpa_part_limit);
 
-// Index of a tensor in SdpaOperands. The forward pass uses the first five. lse is f32 [B, H, T].
-// The others are [B, T, heads, D], where T is the number of keys for k, v, dk and dv.
+// Index of a tensor in SdpaOperands. The forward pass uses the first five tensors. lse is f32 [B,
+// H, T]. All other tensors are [B, T, heads, D], where T is the number of keys for k, v, dk and dv.
 enum SdpaOperand : std::uint8_t {
   sdpa_q,
   sdpa_k,
@@ -88,7 +88,8 @@ void check_operands(const AttentionShape&, Direction, const SdpaOperands&);
 // Returns the views of one part of a call.
 SdpaOperands operands_of(const SdpaOperands& whole, const AttentionShape&, const SdpaPart&);
 
-// Everything that a plan of cuDNN depends on. Calls with equal keys share a plan.
+// Key of cuDNN's execution plans: everything that a plan depends on. Calls with equal keys share a
+// plan.
 struct SdpaKey {
   Direction direction;
   Determinism determinism;

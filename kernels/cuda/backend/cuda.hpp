@@ -1,7 +1,7 @@
 #pragma once
 // The NVIDIA backend. It uses one device, a stream for each queue, cuBLASLt, cuDNN and its own
-// kernels. The types are f32 and bf16. No call in a step waits for the whole device. Only
-// `download` and the products of experts wait, for their own queue.
+// kernels. The types are f32 and bf16. No call in a training step waits for the whole device. Only
+// `download` and the matrix products of experts block the host, until their own queue is done.
 #include <memory>
 
 #include "kernels/cuda/backend/nvtx.hpp"
@@ -17,7 +17,7 @@ namespace trireme {
 // Backend of one NVIDIA GPU.
 class Cuda final : public Backend {
  public:
-  // Opens the device. Throws Error if it does not answer.
+  // Opens the device. Throws Error if the device does not respond.
   explicit Cuda(const CudaChoice&);
   ~Cuda() override;
 
@@ -43,11 +43,12 @@ class Cuda final : public Backend {
  private:
   template <class O>
   void put_one(Queue, const O&);
-  // Puts a product and then the parts of its epilogue that are not fused into it.
+  // Puts a matrix product on the queue, and then the parts of its epilogue that are not fused into
+  // the product.
   void put_product(Queue, const kernel::Matmul&);
-  // Calls f(stream) with the queue's stream and records the time and `work` if timing is on. In
-  // debug mode, waits for the operation, so that a fault on the device is reported under the name
-  // `what`.
+  // Calls f(stream) with the queue's stream. If timing is on, records the operation's time and
+  // `work`. In debug mode, waits for the operation, so that an error on the device is reported
+  // under the name `what`.
   template <class F>
   void on_stream(Queue, std::string_view what, const Work&, const F&);
 

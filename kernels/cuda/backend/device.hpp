@@ -1,6 +1,6 @@
 #pragma once
-// Implementation of functions in kernels/cuda/device.hpp with the CUDA runtime. They throw Error
-// with the runtime's description.
+// CUDA runtime implementation of functions that kernels/cuda/device.hpp declares. The functions
+// throw Error with the runtime's error text.
 #include <cstddef>
 #include <string>
 

@@ -1,10 +1,10 @@
 #pragma once
-// Shows the scopes of the trace to NVIDIA's profilers.
+// Shows trace scopes as NVTX ranges in NVIDIA's profilers.
 
 namespace trireme::cuda {
 
-// While an object exists and a profiler is attached, each scope of the trace becomes an NVTX range
-// of the main thread in the domain "trireme". Without a profiler no text is formatted.
+// While the object exists and a profiler is attached, each scope of the trace becomes an NVTX range
+// of the main thread in the domain "trireme". Without a profiler, no text is formatted.
 class NvtxRanges {
  public:
   NvtxRanges();

@@ -1,14 +1,14 @@
 #pragma once
-// All operations of kernels/operations.hpp, put on a stream. The functions declared here use
-// NVIDIA's libraries where possible, or throw Error because a GPU does not support the operation.
-// All other operations are kernels of this project (kernels.hpp).
+// All operations of kernels/operations.hpp for one CUDA stream. The functions declared here either
+// call NVIDIA's libraries or throw Error because a GPU does not support the operation. Kernels of
+// this project compute all other operations (kernels.hpp).
 #include "kernels/cuda/attention/sdpa.hpp"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/products/matmul.hpp"
 
 namespace trireme::cuda {
 
-// Stream, scratch and libraries that an operation uses.
+// The stream, the scratch memory and the library handles that an operation uses.
 struct Resources : OnStream {
   Products& products;
   Sdpa& sdpa;

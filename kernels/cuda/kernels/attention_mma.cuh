@@ -1,6 +1,6 @@
 #pragma once
-// Attention on tensor cores: tiles of bf16 rows in shared memory and products of 16 of their rows,
-// which one warp computes. A warp holds scores of 16 x N as N / 8 Sums.
+// Attention on tensor cores. Blocks load tiles of bf16 rows into shared memory. Each warp
+// multiplies 16 rows at a time and holds its 16 x N scores as N / 8 Sums.
 #include "kernels/cuda/attention_state.hpp"
 #include "kernels/cuda/kernels/attention_tile.cuh"
 #include "kernels/cuda/kernels/mma.cuh"
@@ -15,30 +15,33 @@ inline constexpr int mma_rows = 16;
 // Shared memory of a block that every processor since 8.0 has.
 inline constexpr std::size_t most_shared_bytes = std::size_t{99} << 10;
 
-// Rows of D elements in shared memory, of which the last may be zeros. The 16 bytes between rows
-// let the 8 rows that a warp reads together lie in different banks.
+// Tile of rows with D elements each in shared memory. Elements beyond the head dim are zeros.
+// Padding of 16 bytes between rows puts the 8 rows that a warp reads together into different memory
+// banks.
 template <int D>
 struct Tile {
   static constexpr int stride = D + 8;
   SharedAddress begin;
 
   __device__ SharedAddress row(int r) const { return begin + r * stride; }
-  // What this lane adds to the addresses of a load.
+  // Returns the offset that this lane adds to the address of a load.
   __device__ SharedAddress lanes(int r, int element) const {
     return begin + (r * stride + element);
   }
-  // Rows [first, first + 16) and elements [k, k + 16), as a left operand.
+  // Returns rows [first, first + 16) and elements [k, k + 16) as a left operand.
   __device__ LeftOperand left(int first, int k) const {
     LeftOperand a;
     load_matrices(a.w, lanes(lane_of() % 16, lane_of() / 16 * 8) + (first * stride + k));
     return a;
   }
-  // Two right operands, whose columns are the rows [first, first + 16): elements [k, k + 16).
+  // Loads two right operands. Their columns are the tile's rows [first, first + 16), restricted to
+  // elements [k, k + 16).
   __device__ void columns(unsigned (&w)[4], int first, int k) const {
     load_matrices(
         w, lanes(lane_of() / 16 * 8 + lane_of() % 8, lane_of() / 8 % 2 * 8) + (first * stride + k));
   }
-  // Two right operands, whose rows are the rows [first, first + 16): elements [d, d + 16).
+  // Loads two right operands. Their rows are the tile's rows [first, first + 16), restricted to
+  // elements [d, d + 16).
   __device__ void rows(unsigned (&w)[4], int first, int d) const {
     load_transposed(
         w, lanes(lane_of() / 8 % 2 * 8 + lane_of() % 8, lane_of() / 16 * 8) + (first * stride + d));
@@ -49,8 +52,8 @@ constexpr std::size_t tile_bytes_of(int rows) {
   return static_cast<std::size_t>(rows * Tile<D>::stride) * sizeof(bf16);
 }
 
-// Starts to copy rows [first, first + Rows) of head h to a tile, zeros behind the last token and
-// the last dim.
+// Starts an asynchronous copy of rows [first, first + Rows) of head h to a tile. Rows beyond the
+// last token and elements beyond the last dim become zeros.
 template <int Threads, int Rows, int D>
 __device__ void start_rows(const Tile<D>& to, const Heads<const bf16>& x, std::int64_t b,
                            std::int64_t h, int first, std::int64_t tokens, std::int64_t dim) {
@@ -71,14 +74,14 @@ __device__ inline unsigned bf16_pair(float first, float second) {
   memcpy(&word, &pair, sizeof word);
   return word;
 }
-// Two 16 x 8 sums, rounded to bf16, as a left operand.
+// Rounds two 16 x 8 sums to bf16 and returns them as a left operand.
 __device__ inline LeftOperand left_operand(const Sums& a, const Sums& b) {
   return {{bf16_pair(a.v[0], a.v[1]), bf16_pair(a.v[2], a.v[3]), bf16_pair(b.v[0], b.v[1]),
            bf16_pair(b.v[2], b.v[3])}};
 }
 
-// Adds products of M x 16 rows, whose elements [16 k, 16 k + 16) are left(m, k), with N rows of a
-// tile.
+// Adds the products of M x 16 rows with N rows of a tile. left(m, k) returns elements [16 k, 16 k +
+// 16) of the m-th 16 rows.
 template <int M, int N, int D, class Left>
 __device__ void add_scores(Sums (&scores)[M][N / 8], const Left& left, const Tile<D>& tile) {
 #pragma unroll
@@ -99,7 +102,7 @@ __device__ void add_scores(Sums (&scores)[M][N / 8], const Left& left, const Til
   }
 }
 
-// Adds to each of M x 16 rows the N rows of a tile with weights, which are rounded to bf16.
+// Adds weighted sums of the tile's N rows to each of M x 16 rows. The weights are rounded to bf16.
 template <int M, int N, int D>
 __device__ void add_weighted(Sums (&sums)[M][D / 8], const Sums (&weights)[M][N / 8],
                              const Tile<D>& tile) {
@@ -121,8 +124,8 @@ __device__ void add_weighted(Sums (&sums)[M][D / 8], const Sums (&weights)[M][N 
   }
 }
 
-// The row (0 to 15) and the first of two columns (of 8) of the sums that this lane holds: v[0] and
-// v[1] are of row lane_row(), v[2] and v[3] of the row 8 below.
+// Return the position of this lane's sums in a 16 x 8 tile: its row (0 to 15) and the first of its
+// two columns. v[0] and v[1] are in row lane_row(), and v[2] and v[3] are 8 rows below.
 __device__ inline int lane_row() {
   return lane_of() / 4;
 }
@@ -130,7 +133,7 @@ __device__ inline int lane_column() {
   return lane_of() % 4 * 2;
 }
 
-// A range of a call's keys or queries, of which mma_takes() allows 2^28.
+// A range of a call's keys or queries. mma_takes() limits their number to 2^28, so int suffices.
 struct Span {
   int begin, end;
   __device__ bool has(int i) const { return begin <= i && i < end; }
@@ -139,7 +142,8 @@ __device__ inline Span span_of(const Range& r) {
   return {static_cast<int>(r.begin), static_cast<int>(r.end)};
 }
 
-// The keys that any, and that every one of some queries sees.
+// Keys that at least one query of a group attends to, and keys that every query of the group
+// attends to.
 struct SeenByRows {
   Span any, every;
   __device__ bool some(int tile, int rows) const {
@@ -149,7 +153,7 @@ struct SeenByRows {
     return every.begin <= tile && tile + rows <= every.end;
   }
 };
-// Of the queries [first, last], or none.
+// Returns the keys of queries [first, last]. Both ranges are empty if there are no queries.
 __device__ inline SeenByRows keys_of_rows(const AttentionInputs<bf16>& a, std::int64_t b, int first,
                                           int last) {
   if (first > last) return {{0, 0}, {0, 0}};
@@ -157,8 +161,13 @@ __device__ inline SeenByRows keys_of_rows(const AttentionInputs<bf16>& a, std::i
   return {{earliest.begin, latest.end}, {latest.begin, earliest.end}};
 }
 
+<<<<<<< HEAD
 // Calls use(tile, stage) for tile = begin, begin + step and so on below `end`, while the next tile
 // is loaded by load(tile, stage) into the other one of two stages.
+=======
+// Calls use(tile, stage) for tile = begin, begin + step and so on below `end`. Meanwhile load(tile,
+// stage) loads the next tile into the other of two buffers (stages).
+>>>>>>> w49
 template <class Load, class Use>
 __device__ void for_each_tile(int begin, int end, int step, const Load& load, const Use& use) {
   if (begin < end) load(begin, 0);
@@ -166,7 +175,7 @@ __device__ void for_each_tile(int begin, int end, int step, const Load& load, co
   int stage = 0;
   for (int tile = begin; tile < end; tile += step, stage ^= 1) {
     wait_for_copies<0>();
-    __syncthreads();  // this tile is there, and all have read the last one
+    __syncthreads();  // this tile is loaded, and all threads have read the last one
     if (tile + step < end) load(tile + step, stage ^ 1);
     end_copies();
     use(tile, stage);
@@ -174,7 +183,7 @@ __device__ void for_each_tile(int begin, int end, int step, const Load& load, co
   wait_for_copies<0>();
 }
 
-// Sum and maximum over the 4 lanes that hold one row.
+// Return the sum and the maximum over the 4 lanes that hold one row.
 __device__ inline float row_sum(float x) {
   x += __shfl_xor_sync(0xffffffffU, x, 1);
   return x + __shfl_xor_sync(0xffffffffU, x, 2);
@@ -184,7 +193,7 @@ __device__ inline float row_max(float x) {
   return fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 2));
 }
 
-// Calls f(std::integral_constant<int, D>) with the width of tiles for heads of `dim`.
+// Calls f(std::integral_constant<int, D>), where D is the tile width for heads with `dim` elements.
 template <class F>
 void with_tile_width(std::int64_t dim, const F& f) {
   if (dim <= 64) return f(std::integral_constant<int, 64>{});

@@ -1,6 +1,6 @@
 #pragma once
-// Code shared by the attention kernels. A block has 8 warps, each of which processes one row. Rows
-// that all warps need go through shared memory in tiles of 32 rows, one for each lane.
+// Code shared by the attention kernels. Each of a thread block's 8 warps processes one row. Rows
+// that all warps need are loaded into shared memory in tiles of 32 rows, one row for each lane.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
@@ -9,8 +9,8 @@
 
 namespace trireme::cuda {
 
-// For each query, the first key of its document, counted from the call's first key. If `data` is
-// null, every query's document begins at that key.
+// For each query, the index of the first key of its document, counted from the call's first key. If
+// `data` is null, every index is 0.
 struct DocumentStarts {
   const std::int32_t* data;
   std::int64_t sample, token, key_at;
@@ -36,7 +36,7 @@ AttentionInputs<T> inputs_of(const O& o) {
           dims_of(o.shape)};
 }
 
-// Where the results of the forward pass go. `state` is what earlier pieces of keys came to.
+// Results of the forward pass. `state` holds the partial results from earlier pieces of keys.
 template <class T>
 struct AttentionResults {
   Heads<T> o;
@@ -50,7 +50,7 @@ AttentionResults<T> results_of(const kernel::Attention& o) {
           o.piece};
 }
 
-// Operands of the backward pass in T, besides its AttentionInputs; dk and dv in S.
+// Operands of the backward pass besides AttentionInputs. dk and dv have type S.
 template <class T, class S>
 struct AttentionGradients {
   Heads<T> dq;
@@ -77,7 +77,7 @@ AttentionGradients<T, S> gradients_of(const kernel::AttentionGrad& o) {
 
 inline constexpr int attention_warps = 8;
 inline constexpr int attention_threads = attention_warps * warp;
-// The most dims of a row that one lane holds.
+// Maximum number of a row's elements that one lane holds.
 inline constexpr int lane_dims = static_cast<int>(widest_head) / warp;
 
 __device__ inline int lane_of() {
@@ -101,17 +101,17 @@ __device__ T& number_of(const RowNumbers<T>& x, std::int64_t b, std::int64_t t, 
   return x.data[b * x.sample + h * x.head + t * x.token];
 }
 
-// Returns the row length of a tile. One extra float makes lanes that read a column use different
-// banks.
+// Returns the row length of a tile in floats. One extra float puts the elements of a column into
+// different memory banks.
 inline constexpr int tile_stride(int dim) {
   return dim + 1;
 }
 
-// A range of the call's keys or queries.
+// A half-open range of the call's keys or queries.
 struct Range {
   std::int64_t begin, end;
 };
-// Returns the keys that query t of sample b sees.
+// Returns the keys that query t of sample b attends to.
 template <class T>
 __device__ Range keys_of(const AttentionInputs<T>& a, std::int64_t b, std::int64_t t) {
   const auto& s = a.dims;
@@ -119,8 +119,8 @@ __device__ Range keys_of(const AttentionInputs<T>& a, std::int64_t b, std::int64
   return {max(max(own + 1 - s.window, a.start(b, t)), std::int64_t{0}), min(own + 1, s.keys)};
 }
 
-// Returns the end of the queries of sample b that see any of the keys up to `last`. Later documents
-// begin behind it.
+// Returns the end of the range of sample b's queries that attend to any key up to `last`. The
+// queries after it belong to later documents or are outside the window.
 template <class T>
 __device__ std::int64_t queries_end(const AttentionInputs<T>& a, std::int64_t b,
                                     std::int64_t last) {
@@ -137,14 +137,14 @@ __device__ std::int64_t queries_end(const AttentionInputs<T>& a, std::int64_t b,
   return end;
 }
 
-// Returns the first key of the first tile that query t sees. Later queries see no earlier tile.
+// Returns the first key of the first tile that query t attends to. Later queries attend to no
+// earlier tile.
 template <class T>
 __device__ std::int64_t first_tile(const AttentionInputs<T>& a, std::int64_t b, std::int64_t t) {
   return keys_of(a, b, t).begin / warp * warp;
 }
 
-// The lanes, and so the rows, of a tile that lie in a range. `begin` is the index of the tile's
-// first row.
+// The lanes whose rows of a tile lie in a range. `begin` is the index of the tile's first row.
 struct Lanes {
   int from, end;
   __device__ bool has(int lane) const { return from <= lane && lane < end; }
@@ -156,8 +156,8 @@ __device__ inline Lanes lanes_of(const Range& seen, std::int64_t begin) {
           static_cast<int>(min(max(seen.end - begin, std::int64_t{0}), all))};
 }
 
-// Loads a tile: tile[r] = row first + r of head h. Rows from `tokens` on are zero. The warps take
-// turns with the rows.
+// Loads a tile: tile[r] = row first + r of head h. Rows from `tokens` on become zeros. The rows are
+// distributed over the warps.
 template <class T>
 __device__ void load_tile(float* tile, Heads<const T> x, std::int64_t b, std::int64_t h,
                           std::int64_t first, int rows, std::int64_t tokens, int dim) {
@@ -174,7 +174,8 @@ __device__ inline float dot(const float* a, const float* b, int dim) {
 }
 
 // Adds rows of a tile: sum[i] += factor of lane r * dim (lane + 32 i) of row r, for the rows
-// [first, end) only. Hidden rows are skipped, not multiplied by 0, because they may hold NaNs.
+// [first, end) only. Masked rows are skipped rather than multiplied by 0, because they may contain
+// NaNs.
 __device__ inline void add_rows(float (&sum)[lane_dims], float factor, const float* tile, int first,
                                 int end, int dim) {
   __shared__ float factors[attention_warps][warp];
@@ -205,8 +206,8 @@ __device__ void load_row(float (&sum)[lane_dims], const T* row, int dim) {
     if (lane_of() + i * warp < dim) sum[i] = widen(row[lane_of() + i * warp]);
 }
 
-// Kind of scores: plain, or with a soft cap. It is a compile-time argument of the kernels, so that
-// kernels without a cap need no registers for it.
+// Selects plain scores or scores with a soft cap. Kernels take it as a template argument, so that
+// kernels without a cap spend no registers on the cap.
 enum class Scores : std::uint8_t { plain, capped };
 template <class F>
 void with_scores(const AttentionDims& s, const F& f) {
@@ -224,8 +225,7 @@ __device__ float score_slope(float score, const AttentionDims& s) {
   return kind == Scores::capped ? math::capped_slope(score, s.softcap) : 1.0F;
 }
 
-// Returns the bytes of shared memory for `tiles` tiles of 32 rows and `sets` sets of one row for
-// each warp.
+// Returns the bytes of shared memory for `tiles` tiles of 32 rows, plus `sets` rows for each warp.
 inline std::size_t tile_bytes(int tiles, int sets, std::int64_t dim) {
   return static_cast<std::size_t>((tiles * warp + sets * attention_warps) *
                                   tile_stride(static_cast<int>(dim))) *

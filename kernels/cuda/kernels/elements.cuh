@@ -1,6 +1,6 @@
 #pragma once
-// Access to memory for device kernels: packs of up to 16 bytes, converted to f32 when read and
-// rounded when written.
+// Memory access for device kernels, in packs of up to 16 bytes. Elements are converted to f32 when
+// they are read and rounded when they are written.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -12,7 +12,7 @@
 
 namespace trireme::cuda {
 
-// Elements of T in one 16-byte access.
+// Number of elements of type T in one 16-byte access.
 template <class T>
 inline constexpr int pack_of = 16 / static_cast<int>(sizeof(T));
 
@@ -42,18 +42,19 @@ __device__ inline bf16 rounded<bf16>(float x) {
   return b;
 }
 
-// The widest type for accesses to `bytes` bytes in whole words. Pointers are aligned to `bytes`.
+// The widest type that divides an access of `bytes` bytes into whole words. Pointers must be
+// aligned to `bytes`.
 template <int bytes>
 using Access = std::conditional_t<
     bytes % 16 == 0, uint4,
     std::conditional_t<bytes % 8 == 0, uint2, std::conditional_t<bytes % 4 == 0, unsigned, bf16>>>;
 
-// Data that a store leaves in the cache: the stored data (here), or the data already there
-// (elsewhere).
+// Which data stays in the cache after a store: the stored data (`here`) or the data that was cached
+// before (`elsewhere`).
 enum class Kept : std::uint8_t { here, elsewhere };
 
-// N elements of T in registers, as the words that memory is read in. Loads are not waited for until
-// the words are converted.
+// N elements of type T in registers, in the words in which they were loaded. A load does not block
+// until its words are converted.
 template <class T, int N>
 struct Pack {
   static constexpr int bytes = N * static_cast<int>(sizeof(T));

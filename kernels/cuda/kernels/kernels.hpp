@@ -1,9 +1,10 @@
 #pragma once
-// The device kernels, put on a stream: operations of kernels/operations.hpp in f32 and bf16. Copies
-// and fills also accept f64, i32 and i64. The functions throw Error for other types or if the
-// workspace is too small. Arithmetic is in f32, except sums that kernels/operations.hpp defines as
-// f64. No sum depends on the order in which blocks run: partial sums are divided by size and added
-// in order.
+// Launch functions of the device kernels: operations of kernels/operations.hpp in f32 and bf16, put
+// on a stream. Copies and fills also accept f64, i32 and i64. The functions throw Error for other
+// types or if the workspace is too small. Arithmetic is in f32, except sums that
+// kernels/operations.hpp defines as f64. Sums do not depend on the order in which thread blocks
+// run, because the division into partial sums depends only on sizes and partial sums are added in
+// order.
 #include "kernels/operations.hpp"
 
 namespace trireme::cuda {
@@ -44,37 +45,37 @@ void run(const kernel::SortChoices&, const OnStream&);
 void run(const kernel::SumRows&, const OnStream&);
 void run(const kernel::SinkGrad&, const OnStream&);
 
-// Computes attention where cuDNN does not support the call. Throws Error for a head dim above 256
-// or more than 65,535 samples x heads.
+// Computes attention for calls that cuDNN does not support. Throws Error if the head dim exceeds
+// 256 or if samples x heads exceeds 65,535.
 void attend(const kernel::Attention&, Stream);
 void attend(const kernel::AttentionGrad&, Stream);
-// Compute the same on tensor cores, in bf16 for heads of up to 128 dims, a multiple of 8. Return
-// false, without doing anything, for other calls and for rows that are not aligned to 16 bytes. The
-// backward pass must find do.o of each query in its workspace.
+// Compute attention on tensor cores, in bf16, if the head dim is a multiple of 8 up to 128 and rows
+// are aligned to 16 bytes. Otherwise the functions do nothing and return false. The backward pass
+// reads the product do.o of each query from its workspace, where the caller must have stored it.
 bool attend_with_mma(const kernel::Attention&, Stream);
 bool attend_with_mma(const kernel::AttentionGrad&, Stream);
-// Joins attention to one piece of keys with the earlier pieces. o and lse are the result for this
-// piece alone; each query must see one of its keys. The joined result is written to the state or,
-// with the last piece, to the operation's results.
+// Joins attention to one piece of keys with the results of earlier pieces. o and lse are the result
+// for this piece alone, in which each query must attend to at least one key. The function writes
+// the joined result to the state or, with the last piece, to the operation's results.
 void join_piece(const kernel::Attention&, const ConstView& o_BTHD, const ConstView& lse_BHT,
                 Stream);
-// Adds the sinks to the results o and lse of attention that was computed without them.
+// Adds the attention sinks to the results o and lse of a call that was computed without sinks.
 void join_sinks(const kernel::Attention&, Stream);
 
-// Sorts row numbers by id (sort.cu), for other kernels. `order_T` receives the numbers of the rows
-// in ascending order of their ids; rows with the same id stay in row order. All ids are below
-// `limit`. Returns the ids in that order. They lie in `memory`, which must have bytes_to_sort(rows)
-// bytes and be aligned to 256.
+// Sorts row numbers by id (sort.cu). `order_T` receives the row numbers in ascending order of their
+// ids. Rows with equal ids stay in row order. All ids must be below `limit`. Returns the sorted
+// ids, which are stored in `memory`. `memory` must be aligned to 256 bytes and have
+// bytes_to_sort(rows) bytes.
 std::size_t bytes_to_sort(std::int64_t rows);
 const std::int32_t* sort_rows(Stream, const char* name, std::byte* memory, std::int32_t* order_T,
                               const std::int32_t* ids_T, std::int64_t rows, std::int64_t limit);
 
-// Adds partial sums in order (reduce.cu), for other kernels: a_C = the sum over `parts` rows of
-// partial_2PC[0], and b_C that of partial_2PC[1]. With Accumulate::add, the sums are added to a_C
-// and b_C. Either may be null.
+// Adds partial sums in order (reduce.cu): a_C = the sum of partial_2PC[0] over `parts` rows, and
+// b_C = the sum of partial_2PC[1]. With Accumulate::add, the sums are added to a_C and b_C. Either
+// pointer may be null.
 void add_partials(Stream, float* a_C, float* b_C, Accumulate, const float* partial_2PC,
                   std::int64_t parts, std::int64_t width);
-// Computes out = the sum of x in order, or adds it to out.
+// Computes the sum of x in index order. Stores the sum in `out`, or adds it to `out`.
 void sum_in_order(Stream, double* out, Accumulate, const double* x, std::int64_t n);
 
 }  // namespace trireme::cuda

@@ -1,13 +1,13 @@
 #pragma once
-// Dropout's mask for a pack of neighbouring channels. One call of the random generator serves four
-// channels.
+// Dropout mask for a pack of adjacent channels. One call of the random generator yields numbers for
+// four channels.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/dropout.hpp"
 
 namespace trireme::cuda {
 
-// Sample numbers and positions of the rows (SampleRows), as kernels receive them.
+// Sample numbers and positions of the rows (SampleRows), in the form in which kernels receive them.
 struct DropoutRows {
   std::int64_t samples, tokens, width, t0;
   const std::int64_t* sample_B;
@@ -47,8 +47,8 @@ struct Mask {
     const Mask& mask;
     std::uint64_t first = 0, sample = 0;  // index of the row's first element in its sample
 
-    // Applies dropout to channels [channel, channel + N). N is 1, or N and `channel` are multiples
-    // of 4.
+    // Applies dropout to channels [channel, channel + N). Either N is 1, or N and `channel` are
+    // multiples of 4.
     template <int N>
     __device__ void operator()(Floats<N>& v, std::int64_t channel) const {
       if (mask.all) return;

@@ -1,7 +1,7 @@
 #pragma once
-// Instructions of tensor cores, and the copies that feed them, for one warp on sm_80 or newer (PTX
-// ISA: mma.m16n8k16, ldmatrix, cp.async). All lanes of the warp must call together. The comments
-// use g = lane / 4 and c = lane % 4.
+// Wrappers of one warp's tensor core instructions and asynchronous copies on sm_80 or newer (PTX
+// ISA: mma.m16n8k16, ldmatrix, cp.async). All lanes of the warp must call a function together. The
+// comments use g = lane / 4 and c = lane % 4.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -11,18 +11,25 @@
 
 namespace trireme::cuda {
 
-// The 16 x 16 left operand of a product. Each word has two neighbours of a row: rows g, g + 8, g
-// and g + 8, columns 2c, 2c, 2c + 8 and 2c + 8.
+// This lane's part of a 16 x 16 left operand. Each of the four words holds two adjacent elements of
+// a row. The words are in rows g, g + 8, g and g + 8, and begin at columns 2c, 2c, 2c + 8 and 2c +
+// 8.
 struct LeftOperand {
   unsigned w[4];
 };
-// A 16 x 8 sum in f32: row g at columns 2c and 2c + 1, then row g + 8 at the same columns.
+// This lane's part of a 16 x 8 sum in f32: columns 2c and 2c + 1 of row g, then the same columns of
+// row g + 8.
 struct Sums {
   float v[4];
 };
 
+<<<<<<< HEAD
 // Adds the product with a 16 x 8 right operand. Its words b0 and b1 have rows 2c and 2c + 8 of
 // column g, each with the row that follows.
+=======
+// Adds the product of `a` and a 16 x 8 right operand to `sum`. Word b0 holds rows 2c and 2c + 1 of
+// column g. Word b1 holds rows 2c + 8 and 2c + 9 of the same column.
+>>>>>>> w49
 __device__ inline void add_product(Sums& sum, const LeftOperand& a, unsigned b0, unsigned b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -31,7 +38,7 @@ __device__ inline void add_product(Sums& sum, const LeftOperand& a, unsigned b0,
       : "r"(a.w[0]), "r"(a.w[1]), "r"(a.w[2]), "r"(a.w[3]), "r"(b0), "r"(b1));
 }
 
-// An address in shared memory, of bf16 elements.
+// Address of bf16 elements in shared memory.
 struct SharedAddress {
   unsigned byte;
   __device__ SharedAddress operator+(int elements) const {
@@ -50,7 +57,7 @@ __device__ inline void load_matrices(unsigned (&w)[4], SharedAddress row) {
                : "r"(row.byte)
                : "memory");
 }
-// The same for transposed matrices: w[i] receives rows 2c and 2c + 1 of column g of matrix i.
+// Loads four transposed 8 x 8 matrices: w[i] receives rows 2c and 2c + 1 of column g of matrix i.
 __device__ inline void load_transposed(unsigned (&w)[4], SharedAddress row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
@@ -58,8 +65,8 @@ __device__ inline void load_transposed(unsigned (&w)[4], SharedAddress row) {
                : "memory");
 }
 
-// Starts to copy 16 bytes to shared memory, or to fill them with zeros if `there` is false. Then
-// `from` is not read.
+// Starts an asynchronous copy of 16 bytes to shared memory. If `there` is false, fills the 16 bytes
+// with zeros and does not read `from`.
 __device__ inline void start_copy(SharedAddress to, const bf16* from, bool there) {
   const int bytes = there ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -67,11 +74,11 @@ __device__ inline void start_copy(SharedAddress to, const bf16* from, bool there
                : "r"(to.byte), "l"(from), "r"(bytes)
                : "memory");
 }
-// Ends a group of this thread's copies.
+// Commits the copies that this thread has started as one group.
 __device__ inline void end_copies() {
   asm volatile("cp.async.commit_group;" : : : "memory");
 }
-// Waits until at most `groups` of this thread's groups of copies are under way.
+// Waits until at most `groups` of this thread's groups of copies are pending.
 template <int groups>
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(groups) : "memory");

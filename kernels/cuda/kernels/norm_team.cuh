@@ -1,5 +1,6 @@
 #pragma once
-// Normalisation of a row by a team of threads, a warp or a block, which holds the row in registers.
+// Row normalization by a team of threads. A team is a warp or a thread block and holds the row in
+// registers.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
 #include "kernels/cuda/kernels/views.hpp"
@@ -7,7 +8,8 @@
 
 namespace trireme::cuda {
 
-// Arguments of a norm kernel. Null `means` select the RMS norm. `b` may be null.
+// Arguments of a norm kernel. If `means` is null, the kernel computes the RMS norm. `b` may be
+// null.
 template <class T>
 struct NormRows {
   T* y;
@@ -32,17 +34,17 @@ NormRows<T> rows_of(const kernel::Norm& o) {
           .eps = static_cast<float>(o.eps)};
 }
 
-// A team of `Row` threads that normalises rows. A block has `Block` threads. A thread holds at most
-// `Floats` floats of a row. `Blocks` blocks must fit on a multiprocessor at once; without this
-// number the compiler aims at more and spills registers. A team loads `AtOnce` rows together,
-// because many bytes in flight keep the memory busy.
+// A team of `Row` threads that normalizes rows. A thread block has `Block` threads. A thread holds
+// at most `Floats` floats of a row. `Blocks` thread blocks must fit on a multiprocessor at once.
+// Without this bound, the compiler assumes more blocks and spills registers. A team loads `AtOnce`
+// rows together to keep more loads in flight.
 template <int Row, int Block, int Floats, int Blocks, int AtOnce = 1>
 struct Team {
   static constexpr int row = Row, block = Block, floats = Floats, blocks = Blocks, at_once = AtOnce;
   static constexpr int teams = Block / Row;  // teams in a block
   static constexpr int rows = teams * AtOnce;
 };
-// Team for rows whose elements are loaded one by one.
+// Team for rows that are loaded one element at a time.
 using Alone = Team<512, 512, 16, 1>;
 
 template <class Team, int M>
@@ -59,8 +61,8 @@ __device__ float team_sum(float x) {
   return one[0];
 }
 
-// Location of the packs that thread `lane` of a team holds. Of the width / N packs of a row, these
-// are the packs lane, lane + row, lane + 2 row and so on.
+// Packs that thread `lane` of a team holds. A row has width / N packs. The thread holds packs lane,
+// lane + row, lane + 2 row and so on, where `row` is the number of threads in the team.
 template <class Team, int N>
 struct Places {
   static constexpr int packs = Team::floats / N;
@@ -72,8 +74,8 @@ struct Places {
   __device__ int first() const { return lane * N; }
   __device__ int at(int i) const { return first() + i * apart; }
   __device__ bool has(int i) const { return at(i) < width; }
-  // Loads all packs of a row before any is used. Packs beyond the row, or all if `there` is false,
-  // are zeros.
+  // Loads all packs of a row before any pack is used. Packs beyond the end of the row become zeros,
+  // and all packs become zeros if `there` is false.
   template <class T>
   __device__ void load(Pack<T, N> (&held)[packs], const T* row, bool there = true) const {
     const T* const p = row + first();
@@ -83,15 +85,15 @@ struct Places {
   }
 };
 
-// Returns the first of the rows that this thread's team normalises.
+// Returns the first row that this thread's team normalizes.
 template <class Team>
 __device__ std::int64_t first_row() {
   return static_cast<std::int64_t>(blockIdx.x) * Team::rows +
          static_cast<int>(threadIdx.x) / Team::row * Team::at_once;
 }
 
-// Calls f(Team{}) with the team for rows of this width. A thread of it holds at most about 64
-// registers of data.
+// Calls f(Team{}) with the team for rows of this width. Each thread of the team needs at most about
+// 64 registers for data.
 template <class T, class F>
 void with_norm_team(std::int64_t width, const F& f) {
   constexpr bool narrow = sizeof(T) == 2;
@@ -104,7 +106,7 @@ void with_norm_team(std::int64_t width, const F& f) {
   f(Team<256, 256, 32, 2>{});
 }
 
-// Normalises row r, whose packs the team's threads hold, and writes the results.
+// Normalizes row r, whose packs are in the registers of the team's threads, and writes the results.
 template <class Team, int N, class T>
 __device__ void normalise(const NormRows<T>& a, std::int64_t r, const Places<Team, N>& place,
                           const Pack<T, N> (&held)[Places<Team, N>::packs]) {

@@ -1,6 +1,6 @@
 #pragma once
-// One kernel launch for many arrays of different lengths, most of them small. Each block processes
-// one part, of a fixed size, of one array.
+// Launch of one kernel for many arrays of different lengths, most of them small. Arrays are divided
+// into parts of a fixed size, and each thread block processes one part of one array.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace trireme::cuda {
 
-// The arrays of one launch, passed by value. Parts [first[i], first[i + 1]) belong to array i,
-// which has `count` elements. The arguments of a kernel may have at most 4 KiB.
+// Arrays of one launch, passed by value. Parts [first[i], first[i + 1]) belong to array i, which
+// has `count` elements. Kernel arguments are limited to 4 KiB.
 template <class A, int most, std::int64_t size>
 struct Parts {
   A array[most];
   int first[most + 1];
   int arrays;
 
-  // An array, and the range of its elements that a block processes.
+  // An array, and the range of elements that a thread block processes.
   struct Place {
     int array;
     std::int64_t begin, end;
@@ -39,7 +39,7 @@ struct Parts {
   unsigned blocks() const { return static_cast<unsigned>(first[arrays]); }
 };
 
-// Calls launch(parts, index of the first array) until all arrays are covered.
+// Calls launch(parts, index of the first array) repeatedly until the launches cover all arrays.
 template <int most, std::int64_t size, class A, class Launch>
 void in_parts(const std::vector<A>& all, const Launch& launch) {
   static_assert(sizeof(Parts<A, most, size>) < 4096);

@@ -1,6 +1,6 @@
 #pragma once
-// Instructions of a GPU's special function units. CUDA's own functions add code for numbers too
-// small to be normal. Here such numbers are 0.
+// Wrappers of instructions for a GPU's special function units. Subnormal numbers are flushed to 0.
+// CUDA's own functions add instructions to support subnormal numbers.
 #include <cuda_runtime.h>
 
 namespace trireme::cuda {

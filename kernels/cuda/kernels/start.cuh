@@ -1,6 +1,6 @@
 #pragma once
-// The launch syntax that only the CUDA compiler understands. Everything else in the .cu files is
-// C++, which tests/cuda/simulated compiles with its own version of this file.
+// Kernel launch syntax that only the CUDA compiler understands. Everything else in the .cu files is
+// standard C++, so tests/cuda/simulated can compile it with another version of this file.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -14,7 +14,7 @@ inline cudaStream_t native(void* stream) {
   return static_cast<cudaStream_t>(stream);
 }
 
-// Bytes of shared memory that a block may use without a request.
+// Bytes of shared memory that a thread block may use without opting in to more.
 inline constexpr std::size_t usual_shared_bytes = std::size_t{48} << 10;
 
 // Puts kernel(args...) on a stream. Throws Error, with `name`, if the launch fails.
@@ -30,7 +30,11 @@ void start(const char* name, void (*kernel)(Parameters...), dim3 grid, int threa
   check(cudaGetLastError(), name);
 }
 
+<<<<<<< HEAD
 // Returns the block's shared memory, aligned to 16 bytes. The launch gave its size.
+=======
+// Returns the thread block's dynamic shared memory. The arguments of the launch determine its size.
+>>>>>>> w49
 __device__ inline float* block_memory() {
   alignas(16) extern __shared__ float memory[];
   return memory;

@@ -1,6 +1,6 @@
 #pragma once
-// Sums over the threads of a warp or block. Their order depends only on the number of threads.
-// Every thread receives the result.
+// Sums over the threads of a warp or thread block. The order of additions depends only on the
+// number of threads. Every thread receives the result.
 #include <cuda_runtime.h>
 
 namespace trireme::cuda {
@@ -14,7 +14,7 @@ __device__ T warp_sum(T x) {
   return x;
 }
 
-// Computes M sums together, which hides the latency.
+// Computes M sums over a warp together, which hides the latency of the shuffles.
 template <int M, class T>
 __device__ void warp_sums(T (&x)[M]) {
 #pragma unroll
@@ -30,8 +30,8 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
-// Computes M sums over a block of `Threads` threads. Every thread must call it, and may call it
-// again immediately.
+// Computes M sums over a block of `Threads` threads. Every thread must call the function. Calls may
+// follow each other without a barrier.
 template <int Threads, int M, class T>
 __device__ void block_sums(T (&x)[M]) {
   constexpr int warps = Threads / warp;

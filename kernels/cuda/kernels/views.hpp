@@ -1,6 +1,6 @@
 #pragma once
 // Conversion of views to the arguments of device kernels. An absent view becomes a null pointer.
-// The checks that format error messages are in views.cpp because nvcc does not compile fmt.
+// The checks are in views.cpp because they format messages with fmt, which nvcc does not compile.
 #include <initializer_list>
 
 #include "kernels/cuda/kernels/kernels.hpp"
@@ -18,7 +18,7 @@ const T* at(const ConstView& v) {
   return reinterpret_cast<const T*>(v.data);
 }
 
-// Throws Error that says that the CUDA backend does not compute in this type.
+// Throws Error with a message that the CUDA backend does not compute in this type.
 [[noreturn]] void refuse_type(DType);
 // Calls f(T{}) with the C++ type T of the compute type `t`.
 template <class F>
@@ -28,8 +28,8 @@ void with_type(DType t, const F& f) {
   f(bf16{});
 }
 
-// Returns the memory of the lent workspace. Throws Error, naming the operation, if it has fewer
-// than `bytes` bytes.
+// Returns a pointer to the lent workspace. Throws Error, naming the operation, if the workspace has
+// fewer than `bytes` bytes.
 std::byte* lent(const View& workspace, std::size_t bytes, std::string_view operation);
 template <class T, class O>
 T* scratch(const O& o, const OnStream& on, std::size_t bytes) {
@@ -41,7 +41,7 @@ void check_experts(std::int64_t);  // throws Error above the most experts of a r
 
 inline constexpr std::int64_t widest_head = 256, widest_mma_head = 128;
 
-// Sizes of an attention call, as kernels receive them.
+// Sizes of an attention call, in the form in which kernels receive them.
 struct AttentionDims {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   float scale;
@@ -53,11 +53,16 @@ struct AttentionDims {
 // Converts a shape. Throws Error if the head dim or the number of samples x heads is too large.
 AttentionDims dims_of(const AttentionShape&);
 
+<<<<<<< HEAD
 // Returns true if every row of these [B, T, heads, D] views is aligned to 16 bytes and consists of
 // whole packs of them. Absent views are ignored.
+=======
+// Returns true if every row of these [B, T, heads, D] views is aligned to 16 bytes and is a
+// multiple of 16 bytes long.
+>>>>>>> w49
 bool rows_in_packs(std::initializer_list<ConstView>);
-// Returns true if tensor cores take this shape and these [B, T, heads, D] operands: bf16, up to 128
-// dims, rows_in_packs(), and up to 2^28 tokens.
+// Returns true if the tensor core kernels support this shape and these [B, T, heads, D] operands:
+// bf16, up to 128 dims, rows_in_packs(), and up to 2^28 tokens.
 bool mma_takes(const AttentionShape&, std::initializer_list<ConstView>);
 
 // Pointer and strides, in elements, of a [B, T, H, D] view whose last dim is dense.

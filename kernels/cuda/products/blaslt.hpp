@@ -34,8 +34,8 @@ struct Stored {
   auto operator<=>(const Stored&) const = default;
 };
 
-// Returns the transpose of a view. If the view's rows are dense, its transpose in column-major form
-// is the same memory.
+// Returns the transpose of a view. If the view's rows are dense, the transpose in column-major form
+// uses the same memory.
 Stored transpose_of(const ConstView&);
 // Returns the largest power of two, up to 256, that divides the address and the size of `ld`
 // elements in bytes.

@@ -1,11 +1,11 @@
 #pragma once
-// Products with one matrix for each expert, computed one after the other. cuBLASLt takes the number
-// of rows as a host argument, but only the device knows how many rows each expert has. The host
-// therefore waits for the stream and reads the offsets.
+// Matrix products with one matrix for each expert, computed one expert after the other. cuBLASLt
+// takes the number of rows as a host argument, but only the device knows how many rows each expert
+// has. The host therefore waits for the stream and reads the row offsets.
 //
-// The numbers of rows differ from step to step. Algorithms are looked up by shapes whose rows are
-// rounded up to a power of two, so there are few. Nothing is measured, so the algorithms are the
-// same in every process.
+// The numbers of rows differ from step to step. To limit the number of shapes, rows are rounded up
+// to a power of two when an algorithm is looked up. No algorithm is timed, so all processes use the
+// same algorithms.
 #include <functional>
 #include <map>
 #include <vector>
@@ -14,19 +14,19 @@
 
 namespace trireme::cuda {
 
-// Products of experts, with the algorithms found so far.
+// Matrix products of experts, with a cache of the algorithms that were looked up.
 class GroupedProducts {
  public:
   explicit GroupedProducts(Planner& planner) : planner_(planner) {}
 
-  // Puts the products of all experts on the stream. First blocks until the stream has computed the
-  // offsets. `workspace` must have cuda_workspace_bytes.
+  // Puts the products of all experts on the stream. Blocks until the stream has computed the row
+  // offsets. `workspace` must have cuda_workspace_bytes bytes.
   void run(void* stream, const kernel::GroupedMatmul&, View workspace);
   void run(void* stream, const kernel::GroupedMatmulGrad&, View workspace);
 
  private:
-  // Function that returns one expert's product as if it had `rows` rows. The addresses do not
-  // change.
+  // Function that returns one expert's product with its number of rows replaced by `rows`. The
+  // addresses do not change.
   using OfRows = std::function<kernel::Matmul(std::int64_t rows)>;
   void multiply(cudaStream_t, View workspace, std::int64_t rows, const OfRows&);
 

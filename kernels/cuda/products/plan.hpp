@@ -1,19 +1,19 @@
 #pragma once
-// Descriptions of products for cuBLASLt, and its algorithms for them.
+// Descriptions of matrix products for cuBLASLt, and the algorithms that cuBLASLt offers for them.
 #include <vector>
 
 #include "kernels/cuda/products/product.hpp"
 
 namespace trireme::cuda {
 
-// A product as it is described to cuBLASLt, with its algorithm.
+// Description of a product in cuBLASLt's terms, with the algorithm to use.
 struct Plan {
   Descriptor product;
   Layout left, right, out;
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-// Connection to cuBLASLt.
+// Owner of a cuBLASLt handle.
 class Planner {
  public:
   explicit Planner(Tf32 tf32) : tf32_(tf32) {}
@@ -23,11 +23,11 @@ class Planner {
 
   // Returns the description of a product. The algorithm is not set.
   Plan describe(const Key&, const Pointers&);
-  // Returns at most five algorithms, in the order of cuBLASLt's recommendation. Returns none if
-  // cuBLASLt does not support the epilogue. Throws Error if it has none for a product without a
-  // fused epilogue.
+  // Returns at most five algorithms, in the order of cuBLASLt's recommendation. Returns an empty
+  // vector if cuBLASLt does not support the epilogue. Throws Error if cuBLASLt has no algorithm
+  // even without a fused epilogue.
   std::vector<cublasLtMatmulAlgo_t> algorithms(const Key&, const Plan&) const;
-  // Returns true if the algorithm can compute the product with the workspace that is available.
+  // Returns true if the algorithm can compute the product with the available workspace.
   bool works(const cublasLtMatmulAlgo_t&, const Plan&) const;
   void run(const Plan&, const cublasLtMatmulAlgo_t&, const Pointers&, const Call&) const;
 

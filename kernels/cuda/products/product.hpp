@@ -1,6 +1,6 @@
 #pragma once
-// A matrix product in cuBLASLt's column-major form, with the part of its epilogue that may be fused
-// into it.
+// A matrix product in cuBLASLt's column-major form, with the part of its epilogue that cuBLASLt may
+// fuse.
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
@@ -12,22 +12,23 @@
 
 namespace trireme::cuda {
 
-// Division of the workspace: cuBLASLt's half, results of measured products, their row sums, and row
-// sums before they are added to a result.
+// Division of the workspace: cuBLASLt's half, results of timed products, the row sums of those
+// products, and row sums that are later added to a result.
 inline constexpr std::size_t lent_bytes = cuda_workspace_bytes / 2;
 inline constexpr std::size_t sums_bytes = std::size_t{1} << 20;
 inline constexpr std::size_t trial_bytes = cuda_workspace_bytes - lent_bytes - 2 * sums_bytes;
 inline constexpr std::size_t trial_at = lent_bytes, trial_sums_at = trial_at + trial_bytes,
                              sums_at = trial_sums_at + sums_bytes;
 
-// The part of an epilogue that cuBLASLt computes within the product. Other parts have kernels of
-// their own.
+// The part of an epilogue that cuBLASLt computes within the product. Separate kernels compute the
+// other parts.
 enum class Fused : std::uint8_t { nothing, gelu, slope, sums };
 
-// Returns the part of an epilogue that cuBLASLt could compute.
+// Returns the part of the epilogue that cuBLASLt could fuse.
 Fused wanted(const Epilogue&);
 
-// A product to compute. The rows of c are dense. In column-major form it is c' = b' a'.
+// A matrix product to compute. The rows of c are dense. In column-major form the product is c' = b'
+// a'.
 struct Call : kernel::Matmul {
   View workspace;
   cudaStream_t stream;
@@ -35,7 +36,7 @@ struct Call : kernel::Matmul {
   bool adds() const { return how == Accumulate::add; }
 };
 
-// Everything that decides how a product is computed.
+// Key of a product's plan: everything that decides how the product is computed.
 struct Key {
   Stored left, right, out;
   DType in, result;
@@ -46,8 +47,8 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// Addresses of a product's operands. `aux` is the input of GELU. `vector` is the bias or the row
-// sums.
+// Addresses of a product's operands. `aux` is the input of GELU, and `vector` is the bias or the
+// row sums.
 struct Pointers {
   const void *left, *right;
   void *out, *aux, *vector;
@@ -56,15 +57,15 @@ struct Pointers {
 Key key_of(const Call&, Fused);
 Pointers pointers_of(const Call&, Fused);
 cublasLtEpilogue_t epilogue_of(const Key&);
-// Returns true if cuBLASLt's rules for the operands of an epilogue allow fusion. Otherwise the
-// epilogue follows the product.
+// Returns true if the operands satisfy cuBLASLt's rules for fusing the epilogue. Otherwise the
+// epilogue runs after the product.
 bool may_fuse(const Call&, Fused);
 // Returns where cuBLASLt writes the row sums. If the product is added to c, this is the workspace,
 // because cuBLASLt cannot add to existing sums.
 std::byte* sums_of(const Call&);
-// Returns a copy of the product whose results are in the workspace, since a measurement must not
-// change a running sum. A product that overwrites c is returned unchanged. Returns nothing if the
-// results do not fit.
+// Returns a copy of the product whose results are in the workspace, because a timing run must not
+// change a running sum. Returns a product that overwrites c unchanged. Returns nullopt if the
+// results do not fit in the workspace.
 std::optional<Call> on_scratch(const Call&);
 
 }  // namespace trireme::cuda

@@ -1,6 +1,6 @@
 #pragma once
-// Guarded blocks (kernels/guards.hpp) in device memory. Each block reserves an address range of its
-// own. Its first and last pages have no memory behind them.
+// Guarded blocks (kernels/guards.hpp) in device memory. Each block reserves its own address range,
+// whose first and last pages are not backed by memory.
 #include <map>
 #include <vector>
 
@@ -17,11 +17,13 @@ class GuardedDevice {
   GuardedDevice(const GuardedDevice&) = delete;
   GuardedDevice& operator=(const GuardedDevice&) = delete;
 
-  // Returns a new block. `stream` is the first stream to use it, and the known bytes are written on
-  // it. `name` is any number by which the caller identifies the block.
+  // Returns a new block. The known bytes around the block are written on `stream`, which must be
+  // the first stream to use the block. `name` is any number by which the caller identifies the
+  // block.
   std::byte* take(std::size_t bytes, std::size_t name, Runtime::Stream);
   // Releases a block and returns its `name`. All work on the block must be done. Ends the process
-  // with a message if the known bytes have changed. If the device has failed, the check is skipped.
+  // with a message if the known bytes around the block have changed. Skips this check if the device
+  // has failed.
   std::size_t give(const Block&, Runtime::Stream) noexcept;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// Queues as CUDA streams, and their events as marks (CUDA events) from a pool. Every kernel launch
-// gets its stream here. A mark returns to the pool once it is known to have passed. A later wait
-// for its ticket then returns at once.
+// Queues as CUDA streams, and their events as marks (CUDA events) from a pool. All kernel launches
+// get their stream from this class. A mark returns to the pool once it is known to have passed. A
+// later wait for the same ticket then returns immediately.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -22,14 +22,15 @@ class Queues {
 
   Runtime::Stream stream(Queue q) const { return line(q).stream; }
   Event record(Queue);
-  // Makes work put on `q` from now on wait for the event. Repeated waits for the same event cost
+  // Makes work that is later put on `q` wait for the event. Repeated waits for the same event cost
   // nothing.
   void wait(Queue q, Event);
   bool done(Event);
   // Blocks until all work on the queue is done.
   void synchronize(Queue q);
 
-  // Returns the number of marks that were created, which is the largest number pending at once.
+  // Returns the number of marks created so far, which is the largest number that was pending at
+  // once.
   std::size_t marks() const { return made_; }
 
  private:

@@ -1,21 +1,22 @@
 #pragma once
-// Interface to the functions of the CUDA runtime that order work and provide memory. With another
-// implementation, which records calls, queues and memory are tested on machines without a GPU. Each
-// function throws Error with the runtime's description if it fails.
+// Interface to the functions of the CUDA runtime that order work and provide memory. Tests replace
+// it with an implementation that records calls, so that queues and memory can be tested without a
+// GPU. Each function throws Error, with the runtime's error text, if it fails.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
 namespace trireme::cuda {
 
-// One device, as seen through the CUDA runtime.
+// One device, accessed through the CUDA runtime.
 class Runtime {
  public:
   using Stream = void*;  // a cudaStream_t
   using Mark = void*;    // a cudaEvent_t, without timing unless created by create_timed_mark
   virtual ~Runtime() = default;
 
-  // If several streams wait for space on the device, work on urgent streams starts first.
+  // Priority of a stream. If several streams wait for space on the device, work on urgent streams
+  // starts first.
   enum class Urgency : std::uint8_t { usual, urgent };
   virtual Stream create_stream(Urgency = Urgency::usual) = 0;
   virtual void destroy_stream(Stream) noexcept = 0;
@@ -26,9 +27,9 @@ class Runtime {
   virtual void wait(Stream, Mark) = 0;
   virtual bool passed(Mark) = 0;
   virtual void synchronize_mark(Mark) = 0;
-  // Returns a mark that also stores the time at which it passed.
+  // Creates a mark that also stores the time at which it passes.
   virtual Mark create_timed_mark() = 0;
-  // Returns the time between two marks. Both must be timed and have passed.
+  // Returns the milliseconds between two marks. Both marks must be timed and must have passed.
   virtual double milliseconds(Mark begin, Mark end) = 0;
 
   // Returns the page size of the device in bytes. The sizes given to `reserve` and `back` are
@@ -36,11 +37,11 @@ class Runtime {
   virtual std::size_t page_bytes() = 0;
   // Returns the bytes of device memory that are free now.
   virtual std::size_t device_bytes() = 0;
-  // Reserves device addresses, without memory behind them.
+  // Reserves device addresses that are not backed by memory.
   virtual std::byte* reserve(std::size_t bytes) = 0;
-  // Puts memory behind reserved addresses.
+  // Maps memory to reserved addresses.
   virtual void back(std::byte* at, std::size_t bytes) = 0;
-  // Frees reserved addresses and the memory behind the first `backed` bytes.
+  // Frees reserved addresses and the memory of the first `backed` bytes.
   virtual void release(std::byte* at, std::size_t reserved, std::size_t backed) noexcept = 0;
   // Registers host pages as pinned memory, which the device can access directly.
   virtual void pin(std::byte* at, std::size_t bytes) = 0;
@@ -49,7 +50,7 @@ class Runtime {
   // Puts a copy from pinned host memory on the stream and returns.
   virtual void copy_to_device(std::byte* to, const std::byte* pinned, std::size_t bytes,
                               Stream) = 0;
-  // Puts a copy to the host on the stream. Returns at once if the host memory is pinned.
+  // Puts a copy to the host on the stream. If the host memory is pinned, returns immediately.
   virtual void copy_to_host(std::byte* to, const std::byte* device, std::size_t bytes, Stream) = 0;
   // Puts a fill on the stream, which sets each byte to `value`.
   virtual void set_bytes(std::byte* at, unsigned char value, std::size_t bytes, Stream) = 0;

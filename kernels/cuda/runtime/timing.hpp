@@ -1,7 +1,8 @@
 #pragma once
-// Time of each operation on the device. A timed mark is recorded before and after the operation on
-// its stream, and read when the times are requested. The time includes waits of the stream between
-// the two marks. There are none if the host puts work on the stream ahead of the device.
+// Measures the time of each operation on the device. Timed marks are recorded on the stream before
+// and after the operation, and are read when the times are requested. The time includes any idle
+// time of the stream between the two marks. The stream is never idle there if the host puts work on
+// it ahead of the device.
 #include <cstddef>
 #include <string_view>
 #include <vector>
@@ -21,15 +22,15 @@ class Timing {
 
   bool on() const { return on_; }
   void start();
-  // Stops timing, waits for all timed operations and returns the times by operation. The marks are
-  // kept for the next measurement.
+  // Stops timing, waits for all timed operations and returns the times by operation. Keeps the
+  // marks for the next measurement.
   std::vector<OperationTime> stop();
 
   // Times f, which puts an operation on the stream. The text `name` must live until stop().
   template <class F>
   void around(Runtime::Stream, std::string_view name, const Work&, const F&);
 
-  // Returns the number of marks ever created: two for each operation of the longest measurement.
+  // Returns the number of marks created so far: two for each operation of the longest measurement.
   std::size_t marks() const { return marks_.size(); }
 
  private:

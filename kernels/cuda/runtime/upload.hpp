@@ -1,7 +1,7 @@
 #pragma once
-// Uploads from the host to the device. The bytes are copied at once into a ring of pinned memory,
-// and from there to the device when the stream reaches the copy. The ring exists from the beginning
-// and is not part of the account.
+// Uploads from the host to the device. An upload copies the bytes immediately into a ring buffer of
+// pinned memory. The stream later copies them from there to the device. The ring buffer is
+// allocated at construction and is not part of the account.
 #include <cstddef>
 #include <deque>
 #include <span>
@@ -22,7 +22,8 @@ class UploadRing {
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
 
-  // Copies `bytes` to `to`. Returns when `bytes` may be changed. Blocks only if the ring is full.
+  // Copies `bytes` to the device address `to`. When the call returns, the caller may change
+  // `bytes`. Blocks only if the ring is full.
   void upload(std::byte* to, std::span<const std::byte> bytes, Runtime::Stream);
 
  private:

@@ -1,13 +1,15 @@
 #pragma once
-// A collective that a device transport performs itself, in place of messages.
+// A collective that a device transport implements itself (native), without messages of this
+// library.
 #include <optional>
 
 #include "lib/comm/engine/messages_in_flight.hpp"
 
 namespace trireme::engine {
 
-// The operands of an all-gather (`slice`, `gathered`) or a reduce-scatter (`summands`, `sum`). The
-// others are absent. If all are absent, there is nothing to do.
+// Operands of a native collective: `slice` and `gathered` of an all-gather, or `summands` and `sum`
+// of a reduce-scatter. The other operands are absent. If all are absent, the collective does
+// nothing.
 struct NativeCollective {
   ConstView slice{};     // this rank's contribution
   View gathered{};       // the contributions of all ranks; `slice` may be this rank's part of it
@@ -21,10 +23,11 @@ struct NativeCollective {
 // A native collective in flight.
 class CollectiveInFlight {
  public:
-  // Allocates a staging buffer if the sum is added to `sum`.
+  // Allocates a staging buffer if the result is added to `sum` rather than written to it.
   CollectiveInFlight(const Route&, const NativeCollective&);
 
-  // post() starts the collective and test() completes it. They return true if anything changed.
+  // post() starts the collective, and test() checks for its completion. Both return true if
+  // anything changed.
   bool post();
   bool test();
   bool complete() const { return complete_; }

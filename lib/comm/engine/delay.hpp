@@ -1,5 +1,5 @@
 #pragma once
-// Random delays of messages. With them, tests let messages arrive in any order.
+// Random delays of messages. Tests use them to let messages arrive in any order.
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -12,12 +12,12 @@ struct DelaySource {
   std::uint64_t draws = 0;  // number of delays so far
 };
 
-// One delay at a time, for one direction of an operation.
+// Sequence of delays, one at a time, for one direction of an operation.
 class Delay {
  public:
   // `source` must outlive this object.
   Delay(DelaySource& source, int rank) : source_(source), rank_(rank) {}
-  // Returns true if the current delay has passed; the next call then starts another delay.
+  // Returns true if the current delay has passed. The next call then starts another delay.
   bool over();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Labels: the purpose of an operation, for error messages and traces.
+// Labels, which describe the purpose of an operation in error messages and traces.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ inline constexpr auto value_names<engine::Doing> = named<engine::Doing>("gather"
 
 namespace trireme::engine {
 
-// The Timesheet task that a wait belongs to, by kind of operation.
+// The Timesheet task to which the wait for an operation is attributed, indexed by Doing.
 inline constexpr std::array task_by_doing = {Task::gather,   Task::scatter,  Task::exchange,
                                              Task::pipeline, Task::pipeline, Task::scatter};
 static_assert(task_by_doing.size() == value_names<Doing>.size());

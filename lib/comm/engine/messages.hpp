@@ -1,8 +1,9 @@
 #pragma once
 // Collectives as lists of messages between pairs of ranks. The functions are pure. Each message has
 // at most `chunk` elements of one View. A rank posts its messages in list order. The sender and the
-// receiver of a message agree on the order, so the earliest incomplete message comes first in both
-// their lists. Hence nothing deadlocks, however few messages may be in flight.
+// receiver of a message use the same global order, so the earliest incomplete message is the first
+// incomplete one in both lists. Therefore no deadlock is possible, however few messages may be in
+// flight.
 #include <span>
 #include <vector>
 
@@ -10,7 +11,7 @@
 
 namespace trireme::engine {
 
-// A message to or from another rank. `view` is dense and has one dim.
+// A message to or from another rank. `view` is dense and one-dimensional.
 struct Outgoing {
   int peer;
   ConstView view;
@@ -29,16 +30,16 @@ struct Messages {
 View slice_of(const View&, int rank, int size);
 ConstView slice_of(const ConstView&, int rank, int size);
 
-// Returns the messages of an all-gather. In round k, a rank sends to rank+k and receives from
+// Returns the messages of an all-gather. In iteration k, a rank sends to rank+k and receives from
 // rank-k.
 Messages gather_messages(int rank, int size, const View& dst, const ConstView& src,
                          std::int64_t chunk);
-// Returns the messages of a reduce-scatter. In round k, a rank sends to rank-k and receives from
-// rank+k, so contributions arrive in the order rank+1, rank+2, ...
+// Returns the messages of a reduce-scatter. In iteration k, a rank sends to rank-k and receives
+// from rank+k, so contributions arrive in the order rank+1, rank+2, ...
 Messages scatter_messages(int rank, int size, const View& dst, const ConstView& src,
                           std::int64_t chunk);
-// Returns the messages of an all-to-all in the order of an all-gather. Absent views and this rank's
-// own views are left out.
+// Returns the messages of an all-to-all in the order of an all-gather. Skips absent views and this
+// rank's own views.
 Messages exchange_messages(int rank, std::span<const View> dst, std::span<const ConstView> src,
                            std::int64_t chunk);
 Messages send_messages(int to, const ConstView&, std::int64_t chunk);

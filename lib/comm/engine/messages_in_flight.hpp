@@ -1,6 +1,7 @@
 #pragma once
-// The messages of one operation in one direction. They are sent from or received into the operands
-// or staging buffers, in order, with a few in flight at a time.
+// The messages of one operation in one direction. Messages are sent from the operands or from
+// staging buffers, or are received into them. They are posted in order, with a few in flight at a
+// time.
 #include <cstddef>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace trireme::engine {
 using transport::DeviceTransport;
 using transport::Transport;
 
-// Properties that the sends and receives of an operation share.
+// Transport and settings that all messages of an operation share.
 struct Route {
   Backend& backend;
   Queue queue;
@@ -29,16 +30,16 @@ struct Route {
   void* stream() const { return backend.native(queue); }
 };
 
-// Staging buffers. They are absent if messages can use the operands directly.
+// Staging buffers of one direction. They are absent if messages can use the operands directly.
 struct Staging {
   static constexpr std::size_t buffers = 2;
-  // [buffers, elements] of the wire type, in memory that the transport can access.
+  // Two buffers [buffers, elements] in the wire type, in memory that the transport can access.
   Tensor message;
-  // [elements] of the wire type. Present if kernels cannot access `message`.
+  // Buffer [elements] in the wire type. Present if kernels cannot access `message`.
   Tensor cast;
 };
 
-// The messages that one operation sends, or those that it receives.
+// The messages that one operation sends, or the messages that it receives.
 class MessagesInFlight {
  public:
   MessagesInFlight(const Route&, Staging, std::size_t messages);
@@ -46,20 +47,20 @@ class MessagesInFlight {
   MessagesInFlight(const MessagesInFlight&) = delete;
   MessagesInFlight& operator=(const MessagesInFlight&) = delete;
 
-  // post() starts as many messages as may be in flight. test() completes those that have arrived.
-  // Both return true if anything changed, and throw Error if a message failed.
+  // post() starts as many messages as may be in flight. test() completes messages that have
+  // arrived. Both return true if anything changed, and throw Error if a message failed.
   bool post();
   bool test();
   bool idle() const { return posted_ == completed_; }
   bool complete() const { return completed_ == messages_; }
   std::size_t completed() const { return completed_; }
-  // Frees the staging buffers, which were last used at event `e`.
+  // Frees the staging buffers. `e` is the event after their last use.
   void release(Event e);
 
  protected:
   virtual Transport::Request post_one(std::size_t message) = 0;
   virtual void completed_one(std::size_t) {}
-  // Returns the buffer for a message of `count` elements.
+  // Returns the buffer for message number `message`, which has `count` elements.
   View message_buffer(std::size_t message, std::int64_t count) const;
   View cast_buffer(std::int64_t count) const;
 
@@ -87,7 +88,7 @@ class SendsInFlight final : public MessagesInFlight {
 // The messages that an operation receives.
 class ReceivesInFlight final : public MessagesInFlight {
  public:
-  // Accumulate::add requires staging.
+  // Accumulate::add requires staging buffers.
   ReceivesInFlight(const Route&, Staging, std::vector<Incoming>, Accumulate);
   const std::vector<Incoming>& messages() const { return messages_; }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Observer: an interface that is notified of a rank's calls on its communicators, in program order.
-// Predictions of time use it to learn what is sent and when. Calls come from the main thread.
+// Performance prediction uses it to record what is sent and when. Notifications come from the main
+// thread.
 #include <cstddef>
 
 #include "kernels/backend.hpp"
@@ -19,8 +20,8 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
 
-  // Called when an operation on Views is requested. Work that is enqueued on the backend from then
-  // until called() belongs to it.
+  // Called when an operation on Views is requested. Backend work that is enqueued between this call
+  // and called() belongs to the operation.
   virtual void call(const Context&, Queue, const Call&) = 0;
   virtual void called(const Operation&) = 0;
   // Called when the program blocks until the operation completes.

@@ -1,5 +1,5 @@
 #pragma once
-// One operation in flight: its messages, and the conditions under which it may begin.
+// One operation in flight: its messages, and the conditions for its start.
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,31 +18,32 @@ using transport::HostTransport;
 // Whether an operation is a collective, a send or a receive.
 enum class Pattern : std::uint8_t { collective, send, receive };
 
-// Counts of called and completed operations in one sequence. The operations of a sequence run one
-// after another because their messages could be confused: all collectives on Views, or all sends to
-// (or receives from) one rank with one tag.
+// Counts of called and completed operations in one sequence. Operations of one sequence run one
+// after another, because their messages could otherwise be confused. A sequence consists of all
+// collectives on Views, or of all sends to (or receives from) one rank with one tag.
 struct Sequence {
   std::uint64_t called = 0, complete = 0;
 };
 
-// The state that copies of a Communicator share. Messages of different Contexts never match.
+// State that copies of a Communicator share. Messages of different Contexts never match.
 struct Context {
   std::shared_ptr<Progress> progress;       // shared by the job
   std::unique_ptr<HostTransport> host;      // null if there is one rank and thus no messages
   std::unique_ptr<DeviceTransport> device;  // null if Views travel through host memory
   std::uint64_t collectives = 0;            // number called, including those on host memory
-  // By pattern, peer and tag. Peer and tag are -1 for collectives.
+  // Sequences by pattern, peer and tag. Peer and tag are -1 for collectives.
   std::map<std::tuple<Pattern, int, int>, Sequence> sequences;
   std::int64_t bytes_sent = 0;
-  // Message of the first error. Later operations would wait forever, so they fail with it.
+  // Message of the first error. Later operations fail with this message, because they would
+  // otherwise wait forever.
   std::string broken;
 };
 
-// The description of an operation as the caller requested it.
+// Description of an operation as the caller requested it.
 struct Call {
   Label label{};
-  // The part of the result that needs no message: `own_dst` is overwritten with, or increased by,
-  // `own_src` before any message is received. Absent if there is no such part.
+  // Part of the result that needs no message. Before any message is received, `own_src` is written
+  // to `own_dst` or added to it. Absent if there is no such part.
   View own_dst{};
   ConstView own_src{};
   Accumulate own_how = Accumulate::overwrite;
@@ -57,31 +58,31 @@ struct Call {
 // One operation in flight.
 class Operation {
  public:
-  // Allocates staging buffers.
+  // Allocates the staging buffers of the operation.
   Operation(std::shared_ptr<Context>, Backend&, Queue, Call);
 
-  // Makes all possible progress. Returns true if anything changed. Does not throw; a failure is in
-  // error().
+  // Advances the operation as far as possible without blocking. Returns true if anything changed.
+  // Does not throw: error() returns the error.
   bool advance();
   // Returns true if the host has nothing left to do. Between GPUs, the work is then enqueued on a
-  // stream but may still run.
+  // stream but may still be running.
   bool complete() const { return complete_; }
   const std::string& error() const { return error_; }  // empty if none
   bool ended() const { return complete_ || !error_.empty(); }
   Backend& backend() const { return backend_; }
   const std::shared_ptr<Context>& context() const { return context_; }
   Queue queue() const { return queue_; }
-  // Frees staging buffers and the tensors passed to keep(). Returns the event after which the
-  // operation uses no more memory.
+  // Frees staging buffers and the tensors that were passed to keep(). Returns the event after which
+  // the operation no longer uses memory.
   Event release();
   // Keeps a tensor alive until release().
   void keep(Tensor t) { kept_.push_back(std::move(t)); }
-  // Copies the label's text. Afterwards the label's `unit` need not stay alive.
+  // Copies the label's text, so that the label's `unit` may be destroyed afterwards.
   void remember_name() { name_ = to_string(label_); }
   const Label& label() const { return label_; }
   std::string name() const { return name_.empty() ? to_string(label_) : name_; }
-  // Returns the operation's number in its sequence and the missing messages, for the report of a
-  // wait that takes too long.
+  // Returns the operation's number in its sequence and its missing messages, for the error message
+  // of a wait that takes too long.
   std::string state() const;
 
  private:
@@ -104,7 +105,8 @@ class Operation {
   SendsInFlight sends_;
   ReceivesInFlight receives_;
   CollectiveInFlight native_;
-  // `done_` is the last event of the operation on its queue.
+  // `start_` is the event after which the operation may start. `done_` is the last event of the
+  // operation on its queue.
   Event start_, done_{};
   std::optional<std::int64_t> issued_;  // by the clock of traces
   bool begun_ = false, complete_ = false;

@@ -1,8 +1,8 @@
 #pragma once
 // Diagnosis of jobs that hang. Rank 0 asks all ranks what they wait for, then reports which ranks
 // wait for what and which do not answer. A rank answers only during its own waits, so a rank that
-// computes, is stopped or has died stays silent. Only one thread at a time may use this, like all
-// of MPI.
+// computes, is stopped or has died stays silent. Only one thread at a time may use a RollCall, as
+// with all MPI calls here.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -16,8 +16,8 @@
 
 namespace trireme::engine {
 
-// The operation that a rank waits for, such as "gather of blocks.3, microbatch 2", and how far it
-// has come.
+// Description of a wait: the operation that a rank waits for, such as "gather of blocks.3,
+// microbatch 2", and its progress.
 struct Wait {
   std::string what, state;
 };
@@ -31,37 +31,37 @@ struct Process {
 // One rank's part in the diagnosis of a hanging job.
 class RollCall {
  public:
-  // Collects the host and process id of each rank. Collective over the ranks of `host`, which must
-  // carry nothing else and must not be pretended.
+  // Collects the host and process id of each rank. Collective over the ranks of `host`. `host` must
+  // not be pretended and must not be used for anything else.
   explicit RollCall(std::unique_ptr<transport::HostTransport> host);
   ~RollCall();
   RollCall(const RollCall&) = delete;
   RollCall& operator=(const RollCall&) = delete;
 
   int rank() const { return host_->rank(); }
-  // Returns the processes by rank on rank 0. On other ranks, only the first entry, rank 0's,
+  // Returns the processes, indexed by rank, on rank 0. On other ranks, only the entry of rank 0
   // exists.
   std::span<const Process> processes() const { return processes_; }
 
-  // Handles messages that have arrived; a waiting rank calls this regularly. If rank 0 has asked,
-  // it answers with `own` and with `overdue`, which says that this rank has waited too long. On
-  // rank 0, returns true if another rank has reported that it has waited too long.
+  // Handles messages that have arrived. A waiting rank calls poll() regularly. If rank 0 has asked,
+  // this rank answers with `own`, its wait, and `overdue`, which says that this rank has waited too
+  // long. On rank 0, returns true if another rank has reported that it has waited too long.
   bool poll(const std::function<Wait()>& own, bool overdue);
-  // Reports to rank 0 that this rank has waited too long for `own`.
+  // Reports to rank 0 that this rank has waited too long. `own` describes the wait.
   void alarm(const Wait& own);
-  // Takes the alarm back because the wait has ended.
+  // Withdraws the alarm because the wait has ended.
   void withdraw() noexcept;
-  // Returns true if rank 0 has asked since the last alarm().
+  // Returns true if rank 0 has asked this rank since the last alarm().
   bool heard() const { return heard_; }
 
-  // Asks all ranks what they wait for. Their answers arrive in poll(). For rank 0.
+  // Asks all ranks what they wait for. Their answers arrive in poll(). Called on rank 0 only.
   void ask();
-  // Returns true if all ranks have answered the last question. For rank 0.
+  // Returns true if all ranks have answered the last question. Called on rank 0 only.
   bool everyone_answered() const;
-  // Returns true if a rank that answered has waited too long. For rank 0.
+  // Returns true if any rank that answered has waited too long. Called on rank 0 only.
   bool anyone_overdue() const;
   // Returns a report with one line for each operation that ranks wait for and for each silent rank.
-  // For rank 0.
+  // Called on rank 0 only.
   std::string account(const Wait& own) const;
 
  private:
@@ -87,7 +87,7 @@ class RollCall {
   std::int32_t question_ = 0;
   std::deque<Leaving> leaving_;  // a deque, because MPI reads its elements in place
   bool heard_ = false;
-  // By rank, on rank 0. Other ranks store nothing per rank.
+  // Flags indexed by rank, on rank 0. Other ranks store nothing per rank.
   std::vector<std::uint8_t> alarmed_, answered_, overdue_;
   std::vector<Wait> answers_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// Interface of transports between host memories. It adds the small collectives by which ranks make
-// common decisions.
+// Interface of transports between host memories. In addition to messages, it has small collectives
+// with which ranks make common decisions.
 #include <memory>
 #include <optional>
 
@@ -15,19 +15,19 @@ enum class Reduction : std::uint8_t { sum, max };
 class HostTransport : public Transport {
  public:
   virtual Request broadcast(int root, std::span<std::byte>) = 0;
-  // Sums or maximizes over ranks, in place.
+  // Computes the sum or maximum over ranks, in place.
   virtual Request all_reduce(Reduction, std::span<double>) = 0;
-  // Concatenates the `mine` of all ranks in `all`. Rank r contributes bytes[r] bytes.
+  // Concatenates `mine` of all ranks, in rank order, into `all`. Rank r contributes bytes[r] bytes.
   virtual Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                              std::span<const int> bytes) = 0;
 
-  // Returns the sender of a message with this tag that has arrived and that no receive waits for.
-  // Returns nothing if there is none.
+  // Returns the sender of an arrived message with this tag that no receive has been posted for.
+  // Returns nullopt if there is no such message.
   virtual std::optional<int> arrived(int tag) = 0;
 
-  // Collective and blocking. split() returns a transport between the ranks of one color (>= 0),
-  // ordered by key. duplicate() returns another transport between these ranks. node() returns one
-  // between the ranks of this node.
+  // split(), duplicate() and node() are collective and blocking. split() returns a transport
+  // between the ranks with the same color (>= 0), ordered by key. duplicate() returns another
+  // transport between the same ranks. node() returns a transport between the ranks on this node.
   virtual std::unique_ptr<HostTransport> split(int color, int key) = 0;
   virtual std::unique_ptr<HostTransport> duplicate() = 0;
   virtual std::unique_ptr<HostTransport> node() = 0;

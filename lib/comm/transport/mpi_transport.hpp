@@ -5,8 +5,8 @@
 
 namespace trireme::transport {
 
-// Returns a transport over a duplicate of MPI_COMM_WORLD. MPI must stay initialized while it or a
-// transport split off from it is in use.
+// Returns a transport over a duplicate of MPI_COMM_WORLD. MPI must stay initialized while this
+// transport, or a transport split off from it, is in use.
 std::unique_ptr<HostTransport> mpi_world();
 
 }  // namespace trireme::transport

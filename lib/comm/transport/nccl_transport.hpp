@@ -8,16 +8,15 @@
 namespace trireme::transport {
 
 // Returns a text like "NCCL 2.28.9". Returns an empty string if the build has no NCCL or
-// libtrireme_cuda.so cannot be opened. Needs no device.
+// libtrireme_cuda.so cannot be opened. The function needs no device.
 std::string nccl_library();
 
-// Returns a function that opens transports on this device. Opening makes the device the current one
-// of the calling thread, because NCCL uses the current device, which is number 0 by default.
-// Opening throws Error if the build has no NCCL, or if two communicators could not be kept in order
-// (nccl/launch_order.hpp).
+// Returns a function that opens transports on this device. That function makes `device` the current
+// device of the calling thread, because NCCL uses the current device. It throws Error if the build
+// has no NCCL, or if NCCL cannot keep the order of several communicators (nccl/launch_order.hpp).
 OpenDevice nccl_on(int device);
 
-// The functions that libtrireme_cuda.so exports through its symbol `trireme_nccl`.
+// Functions that libtrireme_cuda.so exports through its symbol `trireme_nccl`.
 struct NcclLibrary {
   std::string (*name)();
   OpenDevice (*on)(int device);

@@ -1,7 +1,7 @@
 #pragma once
-// Interface of transports, which send and receive bytes between the ranks of one communicator.
-// Messages are posted and then tested. The caller keeps the memory alive and does not touch it
-// until test() returns true.
+// Interface of transports, which send and receive bytes between the ranks of one communicator. A
+// message is posted and then tested for completion. Until test() returns true, the caller must keep
+// the memory alive and must not access it.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,8 +25,8 @@ class Transport {
   // order in which they were posted.
   virtual Request send(int to, int tag, std::span<const std::byte>) = 0;
   virtual Request receive(int from, int tag, std::span<std::byte>) = 0;
-  // Returns true if the operation is complete; the request is then invalid. Throws Error if the
-  // operation failed.
+  // Returns true if the operation is complete, after which the request is invalid. Throws Error if
+  // the operation failed.
   virtual bool test(Request) = 0;
 };
 
