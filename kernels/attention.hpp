@@ -50,20 +50,12 @@ inline double attention_flops(const AttentionShape& s, Direction d) {
   return d == Direction::forward ? forward : 2.5 * forward;
 }
 
-<<<<<<< HEAD
-// Position of a call in a sequence of calls that together cover all keys of a context. The keys and
-// values may arrive in pieces: one call for each piece, in ascending order. Between the calls,
-// `state` holds the partial results of the queries. The results for the queries have the same bits
-// as a single call over all keys if each piece begins at a multiple of BackendProperties::key_tile.
-// The exception is bf16 on cuda, where tensor cores add up each piece in its own tiles and cuDNN
-// rounds the result of each piece.
-=======
 // Selects which part of the keys one attention call receives. The keys and values of a context may
 // arrive in pieces, with one call for each piece in ascending order. Between the calls, `state`
 // holds the partial results of the queries. If each piece begins at a multiple of
 // BackendProperties::key_tile, the results have the same bits as a single call over all keys. The
-// exception is bf16 on cuda, where cuDNN rounds the result of each piece.
->>>>>>> w49
+// exception is bf16 on cuda, where tensor cores add up each piece in tiles of its own and cuDNN
+// rounds the result of each piece.
 enum class Piece : std::uint8_t { all, first, next, last };
 constexpr bool begins_keys(Piece p) {
   return p == Piece::all || p == Piece::first;

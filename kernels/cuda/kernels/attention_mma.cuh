@@ -161,13 +161,8 @@ __device__ inline SeenByRows keys_of_rows(const AttentionInputs<bf16>& a, std::i
   return {{earliest.begin, latest.end}, {latest.begin, earliest.end}};
 }
 
-<<<<<<< HEAD
-// Calls use(tile, stage) for tile = begin, begin + step and so on below `end`, while the next tile
-// is loaded by load(tile, stage) into the other one of two stages.
-=======
 // Calls use(tile, stage) for tile = begin, begin + step and so on below `end`. Meanwhile load(tile,
 // stage) loads the next tile into the other of two buffers (stages).
->>>>>>> w49
 template <class Load, class Use>
 __device__ void for_each_tile(int begin, int end, int step, const Load& load, const Use& use) {
   if (begin < end) load(begin, 0);

@@ -23,13 +23,8 @@ struct Sums {
   float v[4];
 };
 
-<<<<<<< HEAD
-// Adds the product with a 16 x 8 right operand. Its words b0 and b1 have rows 2c and 2c + 8 of
-// column g, each with the row that follows.
-=======
 // Adds the product of `a` and a 16 x 8 right operand to `sum`. Word b0 holds rows 2c and 2c + 1 of
 // column g. Word b1 holds rows 2c + 8 and 2c + 9 of the same column.
->>>>>>> w49
 __device__ inline void add_product(Sums& sum, const LeftOperand& a, unsigned b0, unsigned b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "

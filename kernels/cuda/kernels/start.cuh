@@ -30,11 +30,8 @@ void start(const char* name, void (*kernel)(Parameters...), dim3 grid, int threa
   check(cudaGetLastError(), name);
 }
 
-<<<<<<< HEAD
-// Returns the block's shared memory, aligned to 16 bytes. The launch gave its size.
-=======
-// Returns the thread block's dynamic shared memory. The arguments of the launch determine its size.
->>>>>>> w49
+// Returns the thread block's dynamic shared memory, aligned to 16 bytes. The arguments of the
+// launch determine its size.
 __device__ inline float* block_memory() {
   alignas(16) extern __shared__ float memory[];
   return memory;

@@ -53,13 +53,8 @@ struct AttentionDims {
 // Converts a shape. Throws Error if the head dim or the number of samples x heads is too large.
 AttentionDims dims_of(const AttentionShape&);
 
-<<<<<<< HEAD
-// Returns true if every row of these [B, T, heads, D] views is aligned to 16 bytes and consists of
-// whole packs of them. Absent views are ignored.
-=======
 // Returns true if every row of these [B, T, heads, D] views is aligned to 16 bytes and is a
-// multiple of 16 bytes long.
->>>>>>> w49
+// multiple of 16 bytes long. Absent views are ignored.
 bool rows_in_packs(std::initializer_list<ConstView>);
 // Returns true if the tensor core kernels support this shape and these [B, T, heads, D] operands:
 // bf16, up to 128 dims, rows_in_packs(), and up to 2^28 tokens.
