@@ -1,27 +1,29 @@
-// Attention's gradient on tensor cores without atomics, so that equal inputs give equal bits: one
-// kernel for dq, whose warps have 16 queries each, and one for dk and dv, whose warps have 16 keys
-// and meet all queries of all heads that read them, in order. The formulas are those of
-// attention_grad.cu. Probabilities and ds are rounded to bf16 before their products.
+// Gradient of attention on tensor cores. It uses no atomic additions, so equal inputs give equal
+// bits. One kernel computes dq; each of its warps has 16 queries. The other kernel computes dk and
+// dv; each of its warps has 16 keys and loops over all queries of all heads that read these keys.
+// The formulas are those of attention_grad.cu. Probabilities and ds are rounded to bf16 before they
+// are multiplied.
 #include "kernels/cuda/kernels/attention_mma.cuh"
 
 namespace trireme::cuda {
 namespace {
 
-// How a block divides the work with heads of up to D dims: each of its warps has M x 16 rows of its
-// own, and meets rows in tiles of `met`. `blocks` run on a processor at a time.
+// Tile sizes for heads of up to D dims. Each warp of a thread block has M x 16 rows of its own and
+// loops over the other rows in tiles of `met`. `blocks` thread blocks run on a multiprocessor at a
+// time.
 template <int M_, int Met, int Blocks, int D>
-struct Division {
+struct Blocking {
   static constexpr int M = M_, met = Met, blocks = Blocks, warps = 4;
   static constexpr int threads = warps * warp, rows = warps * M * mma_rows;
   static constexpr std::size_t shared_bytes = tile_bytes_of<D>(2 * rows + 4 * met);
   static_assert(shared_bytes <= most_shared_bytes);
 };
 template <int D>
-using ByQuery = std::conditional_t<D <= 64, Division<1, 32, 3, D>, Division<1, 48, 2, D>>;
+using ByQuery = std::conditional_t<D <= 64, Blocking<1, 32, 3, D>, Blocking<1, 48, 2, D>>;
 template <int D>
-using ByKey = std::conditional_t<D <= 64, Division<1, 32, 3, D>, Division<1, 32, 2, D>>;
+using ByKey = std::conditional_t<D <= 64, Blocking<1, 32, 3, D>, Blocking<1, 32, 2, D>>;
 
-// p and ds / scale of a pair, from the product of q and k, dp, and the query's numbers.
+// p and ds / scale of a (query, key) pair.
 struct Pair {
   float p, ds;
 };
@@ -130,15 +132,15 @@ __global__ void __launch_bounds__(ByQuery<D>::threads, ByQuery<D>::blocks)
     }
 }
 
-// What keys need to know of a tile of queries: log-sum-exps times log2 e, deltas, and the first key
-// that each query sees; behind the last query a key that is behind all.
+// Numbers of a tile of queries: log-sum-exps times log2 e, deltas, and the first key of each
+// query's document. For rows behind the last query, the first key is larger than any key.
 template <int N>
 struct QueryNumbers {
   float lse[N], delta[N];
   int start[N];
 };
 
-// Two neighbours of a row, whose data may be aligned to one element only.
+// Writes or adds two neighbouring elements of a row. The row may be aligned to one element only.
 template <class S>
 __device__ void put_gradient(const Heads<S>& to, Accumulate how, std::int64_t b, std::int64_t key,
                              std::int64_t g, int d, float x, float y) {
@@ -170,7 +172,8 @@ __global__ void __launch_bounds__(ByKey<D>::threads, ByKey<D>::blocks)
   start_rows<By::threads, By::rows>(keys, in.k, b, g, first, s.keys, s.head_dim);
   start_rows<By::threads, By::rows>(values, in.v, b, g, first, s.keys, s.head_dim);
 
-  // A round is a tile of the queries that see any of these keys, of one head that reads them.
+  // A round is one tile of queries of one head. Only tiles with queries that attend to any of these
+  // keys are visited.
   const int ahead = static_cast<int>(s.ahead);
   const int begin = max(first - ahead, 0) / N * N;
   const int tiles = max((static_cast<int>(queries_end(in, b, last)) - begin + N - 1) / N, 0);
@@ -178,7 +181,7 @@ __global__ void __launch_bounds__(ByKey<D>::threads, ByKey<D>::blocks)
   const int heads = ((g + 1) * all_heads + groups - 1) / groups - first_head;
   const int own_row = warp_of() * M * mma_rows;
   const int own = first + own_row, own_last = own + M * mma_rows - 1;
-  // Query t sees key j if j - ahead <= t < j - ahead + window and start(t) <= j.
+  // Query t attends to key j if j - ahead <= t < j - ahead + window and start(t) <= j.
   const int window = static_cast<int>(min(s.window, std::int64_t{1} << 30));
   const auto queries_of = [&](int key) {
     return Span{key - ahead, min(key - ahead + window, static_cast<int>(s.tokens))};
