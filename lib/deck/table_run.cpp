@@ -207,8 +207,9 @@ KeySection run_section() {
           .meaning = "Backend, reproducibility, time limits, logging and debugging.",
           .keys = {
               row("backend", &R::backend,
-                  "Compute backend. auto: cuda if a GPU is available, else host. host: CPU. ref: "
-                  "slow reference implementation on the CPU, which also supports f64. fenced: CPU "
+                  "Compute backend. auto: cuda if a GPU is available, else host; fails if the "
+                  "job has a GPU that cannot be used. host: CPU. ref: slow reference "
+                  "implementation on the CPU, which also supports f64. fenced: CPU "
                   "backend that imitates the memory and queues of a GPU, for tests")
                   .of({"auto", "host", "ref", "fenced", "cuda"}),
               row("threads", &R::threads, "Number of CPU threads per rank")
@@ -233,8 +234,8 @@ KeySection run_section() {
                   "Maximum time in seconds from a stop signal to the end of the checkpoint that it "
                   "triggers. If the current step would take longer, it is dropped between two "
                   "micro-batches. A step with fewer micro-batches than pipeline stages + 2 (in "
-                  "zbv: 2 x stages + 1) is always completed: with one micro-batch, the default, "
-                  "the grace has no effect")
+                  "zbv: 2 x stages + 1) is always completed, unless train.objective is dpo or "
+                  "distill. With one micro-batch and other objectives, the grace has no effect")
                   .as(duration)
                   .in(0, 1e6),
               row("hang_timeout", &R::hang_timeout,
