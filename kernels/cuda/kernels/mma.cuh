@@ -5,23 +5,10 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-#include <cstdint>
-
+#include "kernels/cuda/kernels/mma_operands.cuh"
 #include "lib/base/dtype.hpp"
 
 namespace trireme::cuda {
-
-// This lane's part of a 16 x 16 left operand. Each of the four words holds two adjacent elements of
-// a row. The words are in rows g, g + 8, g and g + 8, and begin at columns 2c, 2c, 2c + 8 and 2c +
-// 8.
-struct LeftOperand {
-  unsigned w[4];
-};
-// This lane's part of a 16 x 8 sum in f32: columns 2c and 2c + 1 of row g, then the same columns of
-// row g + 8.
-struct Sums {
-  float v[4];
-};
 
 // Adds the product of `a` and a 16 x 8 right operand to `sum`. Word b0 holds rows 2c and 2c + 1 of
 // column g. Word b1 holds rows 2c + 8 and 2c + 9 of the same column.

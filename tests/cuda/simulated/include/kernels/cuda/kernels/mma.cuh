@@ -6,17 +6,11 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/cuda/kernels/mma_operands.cuh"
 #include "lib/base/dtype.hpp"
 #include "tests/cuda/simulated/copies.hpp"
 
 namespace trireme::cuda {
-
-struct LeftOperand {
-  unsigned w[4];
-};
-struct Sums {
-  float v[4];
-};
 
 inline float half_of(unsigned pair, unsigned which) {
   return std::bit_cast<float>(which == 0 ? pair << 16 : pair & 0xffff0000U);
@@ -40,23 +34,20 @@ inline void add_product(Sums& sum, const LeftOperand& a, unsigned b0, unsigned b
   }
 }
 
-struct SharedAddress {
-  bf16* at;
-  SharedAddress operator+(int elements) const { return {at + elements}; }
-};
+using SharedAddress = bf16*;
 inline SharedAddress shared_address(bf16* p) {
-  return {p};
+  return p;
 }
 
 inline void load_matrices(unsigned (&w)[4], SharedAddress row,
                           const simulated::Where& where = simulated::Where::current()) {
-  const auto rows = simulated::meet_with(row.at, where);
+  const auto rows = simulated::meet_with(row, where);
   const unsigned lane = threadIdx.x % 32, g = lane / 4, c = lane % 4;
   for (unsigned i = 0; i < 4; ++i) std::memcpy(&w[i], rows[8 * i + g] + 2 * c, 4);
 }
 inline void load_transposed(unsigned (&w)[4], SharedAddress row,
                             const simulated::Where& where = simulated::Where::current()) {
-  const auto rows = simulated::meet_with(row.at, where);
+  const auto rows = simulated::meet_with(row, where);
   const unsigned lane = threadIdx.x % 32, g = lane / 4, c = lane % 4;
   for (unsigned i = 0; i < 4; ++i) {
     const bf16 two[2] = {rows[8 * i + 2 * c][g], rows[8 * i + 2 * c + 1][g]};
@@ -65,7 +56,7 @@ inline void load_transposed(unsigned (&w)[4], SharedAddress row,
 }
 
 inline void start_copy(SharedAddress to, const bf16* from, bool there) {
-  simulated::start_copy(threadIdx.x, to.at, there ? from : nullptr);
+  simulated::start_copy(threadIdx.x, to, there ? from : nullptr);
 }
 inline void end_copies() {
   simulated::end_copies(threadIdx.x);
