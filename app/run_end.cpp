@@ -18,7 +18,7 @@ namespace trireme {
 
 constexpr const char* done_reason = "all steps are done";
 
-// What the log has, too.
+// Writes the timing table to the log and to timing.json.
 static void report_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
   if (world.rank() != 0) return;
   for (const auto& line : timing_lines(t)) log_info("{}", line);
