@@ -13,7 +13,7 @@ shift
 for argument; do
   case $argument in
     --overwrite | --restart*)
-      echo "chain.sh: each job would do $argument again; run the first by itself, then the chain without it" >&2
+      echo "chain.sh: every job of the chain would repeat $argument. Submit the first job by itself, then start the chain without $argument" >&2
       exit 1
       ;;
   esac

@@ -40,7 +40,7 @@ def overflowing(at):
     at("evaluate large --multiple-choice questions.jsonl", codes=(1,), says=("not finite",))
     at("generate large --prompt a~ --tokens 2", codes=(1,), says=("not finite",))
     pairs = f"{DOCUMENTS} train.objective=dpo data.path=pairs.tokens data.validation=[] evaluate.every_steps=0 evaluate.batches=0"
-    at(f"score deck.toml model.tied=false model.init_from=large {pairs} train.dpo_scores=a.scores", codes=(1,), says=("nothing is written",))
+    at(f"score deck.toml model.tied=false model.init_from=large {pairs} train.dpo_scores=a.scores", codes=(1,), says=("no scores were written",))
     at(f"train deck.toml model.tied=false model.init_from=large {pairs} adapter.rank=2 train.steps=1 --run-dir scored", codes=(0,))
     at("evaluate scored --data pairs.tokens", codes=(1,), says=("the held-out loss is -?nan with margin",))
     said = at.train("model.tied=false model.init_from=large data.validation=[held.tokens] train.steps=2 evaluate.every_steps=1 evaluate.batches=0", run="run", codes=(1,),

@@ -145,10 +145,10 @@ OPTIONS = [  # (command line, what is said)
     # A misspelt option before the one that is missing for it; dashes of documents.
     ("tokenize text.txt --ouput x.tokens", "--ouput(.|\n)*did you mean --output"), ("generate runs \u2013-prompt a", "\u2013-prompt.*type --prompt"),
     ("train deck.toml \u2014lr 3", "\u2014lr.*type --lr"), ("tokenize text.txt -o x.tokens --tokenizer gpt2/none", "gpt2/none(.|\n)*hf download gpt2/none"),
-    ("tokenize text.txt --threads 99999 --output x.tokens", "threads"), ("tokenize text.txt --output /dev/null", "/dev/null.*regular file"), ("report .", "no run directory"),
+    ("tokenize text.txt --threads 99999 --output x.tokens", "threads"), ("tokenize text.txt --output /dev/null", "/dev/null.*regular file"), ("report .", "not a run directory"),
     ("check deck.toml train.steps=9007199254740992", "2\\^53"), ("check \"$(printf 'a\\033[2Jb\\nc')\"", r"a\\x1b\[2Jb\n  c"),  # a name may hold what a terminal obeys
     ("train deck.toml --restart ''", "--restart.*is empty"), ("plan deck.toml --machine ''", "--machine.*is empty"),
-    ("calibrate deck.toml", "deck.toml is there and no machine file"), ("calibrate text.tokens", "text.tokens is there and no machine file"),
+    ("calibrate deck.toml", "deck.toml exists and is not a machine file"), ("calibrate text.tokens", "text.tokens exists and is not a machine file"),
     ("plan deck.toml model.vocab=100", "ids up to 122"), ("train deck.toml model.vocab=100", "ids up to 122"),
 ]
 
@@ -165,14 +165,14 @@ ON_A_RUN = [
     # A model of one form where another is asked for.
     ("import run new", "Trireme's own(.|\n)*model.init_from"), ("import run/checkpoints/step-00000012 new", "Trireme's own"), ("export hf new", "trireme import hf NEW"),
     ("tokenize chat.jsonl --chat --output x.tokens", "--tokenizer"), ("evaluate run --multiple-choice choice.jsonl", r'choice.jsonl:1(.|\n)*at least two(.|\n)*"endings": \['),
-    ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"),
-    ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"), ("report run -o text.txt", "text.txt(.|\n)*no page of a report"),
-    ("report run -o run", "run is a folder"), ("generate run --prompts asked.jsonl --output corpus.jsonl", "corpus.jsonl is there and no file of continuations"),
-    ("generate run --prompts asked.jsonl --output text.txt", "text.txt is there and no file of continuations"),
-    ("evaluate run --multiple-choice sound.jsonl --output text.txt", "text.txt is there and no file of answers"),
+    ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the input file"),
+    ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the input file"), ("report run -o text.txt", "text.txt(.|\n)*is not a report page"),
+    ("report run -o run", "run is a folder"), ("generate run --prompts asked.jsonl --output corpus.jsonl", "corpus.jsonl exists and is not a continuation file"),
+    ("generate run --prompts asked.jsonl --output text.txt", "text.txt exists and is not a continuation file"),
+    ("evaluate run --multiple-choice sound.jsonl --output text.txt", "text.txt exists and is not a question score file"),
     # What is there is replaced only when that is asked for.
-    ("generate run --prompts asked.jsonl --output made.jsonl", "made.jsonl is there.*--overwrite"), ("report run -o made.html", "made.html is there.*--overwrite"),
-    ("evaluate run --multiple-choice sound.jsonl --output answers.jsonl", "answers.jsonl is there.*--overwrite"), ("calibrate made.toml", "made.toml is there.*--overwrite"),
+    ("generate run --prompts asked.jsonl --output made.jsonl", "made.jsonl already exists.*--overwrite"), ("report run -o made.html", "made.html already exists.*--overwrite"),
+    ("evaluate run --multiple-choice sound.jsonl --output answers.jsonl", "answers.jsonl already exists.*--overwrite"), ("calibrate made.toml", "made.toml already exists.*--overwrite"),
     ("train deck.toml --run-dir run --restart run --or-start", "--or-start.*latest"),
 ]
 FOR_A_RUN = """$TRIREME export run hf; $TRIREME train deck.toml data.validation=0 train.steps=1 --run-dir unheld
@@ -267,7 +267,7 @@ CASES = [
         setup="echo '{\"text\": \"a\"}' > lines"),
     bad("tokenize: to standard output", "tokenize text.txt --output -", "cannot be written to standard output"),
     good("tokenize: into the folder that is read", "tokenize texts --output texts/x.tokens", "1 document, 4 tokens", start="fresh", setup="mkdir texts; printf abc > texts/a.txt"),
-    bad("report: to standard output", "report run -o -", "standard output has what this command says"),
+    bad("report: to standard output", "report run -o -", "this command prints other text to standard output"),
     good("tokenize: separators that a text has", "tokenize numbers --output x.tokens --separator 10", "3 documents", setup="printf '1\\n\\n2\\n3\\n' > numbers"),
     good("generate: - is standard output", "generate run --prompts p.txt --tokens 3 --output - && [ ! -e ./- ]", '"prompt"', setup="echo a > p.txt"),
     # What looks odd and is right.

@@ -157,7 +157,7 @@ def two_cpus(at):
     def train(more, **rest):
         rank = f"$TRIREME train deck.toml --run-dir run train.steps=1 {more}"
         at(f"exec $MPIEXEC -n 1 {rank} : -n 1 env ONEDNN_MAX_CPU_ISA=AVX {rank}", **rest)
-    train("run.exactness=invariant run.exact_chunk=4", codes=FAIL, says=("needs CPUs of one kind: rank 0 has .*, rank 1 has ",))
+    train("run.exactness=invariant run.exact_chunk=4", codes=FAIL, says=("needs CPUs of one kind, but rank 0 has .* and rank 1 has ",))
     assert not (at / "run/outcome.json").exists()
     train("run.exactness=repeatable")
     assert " and " in at.json("run/outcome.json")["machine"]

@@ -8,7 +8,7 @@ FROM_ROW_5 = "write */run/history.csv 5+ sleep:200"  # a signal from outside may
 HEARD = "; write */run/history.csv 1+ sleep:40"  # steps are shorter than a signal takes on a busy machine
 ASLEEP = "outcome=$(cat run/outcome.json); [[ $outcome == *'\"stopped\"'* ]]"
 BEFORE_MPI = "open /sys/devices/system/cpu/* 1"  # by the MPI library, which looks for cores
-EARLY = ("before training began: nothing was changed",)
+EARLY = ("before training began; nothing was changed",)
 
 
 def stopped(name, rule, config="one", start="fresh", more="", codes=STOPPED, then=ASLEEP, **rest):
@@ -172,7 +172,7 @@ CASES = [
     Case("the lock is removed while it runs, and a second job starts",
          [Run(command=f"(exec {TRAIN}) & p=$!; until [ -e run/checkpoints/step-00000004 ]; do sleep 0.01; done; rm run/lock; "
                       f"{TRAIN} --restart latest; a=$?; wait $p; [ $a$? = 01 ] && {DONE}",
-              faults="write */run/history.csv 5+ sleep:300", says=("run/lock (was taken over by|is gone)",), silent=("--restart latest goes on",))], fast=True),
+              faults="write */run/history.csv 5+ sleep:300", says=("run/lock (was taken over by|is gone)",), silent=("--restart latest resumes",))], fast=True),
     Case("the lock is removed while it runs", [Run(faults=SLOW, signals=(("row 5", "shell", "rm run/lock"),), codes=FAIL, says=("run/lock is gone",),
                                                    then="grep -q '\"status\": \"failed\"' run/outcome.json && grep -q 'exit_reason.*lock is gone' run/outcome.json")], fast=True),
     Case("the lock is removed while a step is long", [Run(faults="read *text.tokens 30 sleep:15000", signals=(("row 1", "shell", "rm run/lock"),), codes=FAIL, says=("run/lock is gone",),
@@ -180,7 +180,7 @@ CASES = [
     *(Case(f"requeued on another host while the old process {name}",
            [Run(command=f"export SLURM_JOB_ID=7; (exec {launch} {TRAIN}) & p=$!; until [ -e run/checkpoints/step-00000004 ]; do sleep 0.01; done; "
                         f"SLURM_RESTART_COUNT=1 TRIREME_FAULTS_HOST=b {TRAIN} --restart latest; a=$?; wait $p; b=$?; [ $a = 0 ] && [ $b != 0 ] && {DONE}",
-                faults=f"write */run/history.csv {pause}", says=("run/lock was taken over by job 7 restart 1 ",), silent=("--restart latest goes on",),
+                faults=f"write */run/history.csv {pause}", says=("run/lock was taken over by job 7 restart 1 ",), silent=("--restart latest resumes",),
                 then="[ $(wc -l < run/history.csv) = 13 ] && $TRIREME inspect run --verify")], finish="" if launch else "bits")
       for name, launch, pause in (("saves", "", "5+ sleep:300"), ("computes", "", "5 sleep:15000"), ("of two ranks saves", "$MPIEXEC -n 2", "5+ sleep:300"),
                                   ("of two ranks computes", "$MPIEXEC -n 2", "5 sleep:15000"))),

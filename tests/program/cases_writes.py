@@ -19,7 +19,7 @@ INTACT = "$TRIREME inspect run --verify >/dev/null"
 def failing(name, rule, file, config="one", start="fresh", more="", says=(), then="", **rest):
     """The fault's error ends the run with its text and the name of the file."""
     error = next(e for e in ERRORS if f" {e}" in rule.partition(";")[0])
-    advice = ("make room there" if "start" in name else "make room there.*--restart latest goes on from",) if error in ("ENOSPC", "EDQUOT") else ()
+    advice = ("make room there" if "start" in name else "make room there.*--restart latest resumes from",) if error in ("ENOSPC", "EDQUOT") else ()
     return Case(name, [Run(more, faults=rule, codes=FAILED, says=(ERRORS[error], file, *advice, *says), silent=("--restart latest.*--restart latest",),
                            then=then)], config=config, start=start, **rest)
 
@@ -81,8 +81,8 @@ PASSED_OVER = [
     ("read of the master", "read *00008/master.h5 1"),
 ]
 RESTART = [
-    ("all manifests", "read *manifest.json 1+", "none of the 2 checkpoints"),
-    ("all shards", "open *rank-00000.h5 1+", "none of the 2 checkpoints"),
+    ("all manifests", "read *manifest.json 1+", "all checkpoints in .* are damaged or cannot be read .2 found"),
+    ("all shards", "open *rank-00000.h5 1+", "all checkpoints in .* are damaged or cannot be read .2 found"),
     ("the folder of checkpoints", "open *run/checkpoints 1+", "checkpoints"),
     ("lock", "open *run/lock 1", "run/lock"),
     ("history", "read */run/history.csv 1", "history.csv"),
@@ -113,7 +113,7 @@ CASES = [
            [Run("model.tied=false optimizer.lr=1e3 optimizer.weight_decay=1e3 schedule.shape=constant checkpoint.every_steps=1 schedule.warmup_steps=0 "
                 "checkpoint.keep_last=2 checkpoint.on_error=continue " + more, codes=FAILED,
                 says=(r"after step 7 is not saved: rank \d: element \d+ of weights/head.weight is infinite or no number",
-                      "--restart latest goes on from .*run/checkpoints/step-00000006"),
+                      "--restart latest resumes from .*run/checkpoints/step-00000006"),
                 then="[ \"$(echo $(ls -A run/checkpoints))\" = 'step-00000005 step-00000006' ]")],
            setup="for p in 'embedding*' 'positions*' 'blocks*' 'final*'; do printf '\\n[[freeze]]\\npattern = \"%s\"\\n' \"$p\" >> deck.toml; done",
            config=config, finish="")
