@@ -106,7 +106,7 @@ class RoundingTest {
 };
 
 std::string judged_text(const Tested& j) {
-  if (!j.comparable) return fmt::format("  {}: only one side has it", j.what);
+  if (!j.comparable) return fmt::format("  {}: exists only in A or only in B", j.what);
   return fmt::format(
       "  {}{}: {:.3g} times the size that rounding produces, projection onto A {:.3g} times (B = "
       "(1 {} {:.3g}) A)",

@@ -75,9 +75,9 @@ std::optional<int> verify_all(const std::vector<CheckpointInfo>& all) {
     if (!problems.empty()) ++damaged;
   }
   if (gone == all.size()) return {};
-  say("{}verdict: {}; {} of {} are damaged\n", report,
+  say("{}verdict: {}; damaged checkpoints: {} of {}\n", report,
       intact.empty() ? "no checkpoint is intact"
-                     : "every hash is right in " + intact + ", the newest intact one",
+                     : "every hash is right in " + intact + ", the newest intact checkpoint",
       damaged, all.size() - gone);
   return damaged == 0 ? 0 : 1;
 }

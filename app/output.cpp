@@ -65,7 +65,8 @@ void require_output(const std::string& path, const FileKind& kind, ExistingFile 
   require_folder_of(path);
   if (!is_there(path)) return;
   std::ifstream file(path, std::ios::binary);
-  require(file.good(), "cannot read {}, which would be replaced: {}", path, std::strerror(errno));
+  require(file.good(), "cannot read the existing file {}, which would be replaced: {}", path,
+          std::strerror(errno));
   constexpr std::size_t most = 1 << 20;
   std::string head(most, '\0');
   file.read(head.data(), most);

@@ -158,7 +158,7 @@ CASES = [
     Case("inspect --verify while a checkpoint is pruned",
          [Run(command="$TRIREME inspect run --verify & p=$!; until grep -q open $TRIREME_FAULTS_LOG; do sleep 0.05; done; cd run/checkpoints; mv step-00000004 .step-00000004.removed; "
               "rm -r .step-00000004.removed; cd ../..; touch go; wait $p", faults="open */step-00000004/rank-00000.h5 1 until:go",
-              says=("step-00000004: removed while it was read", "0 of 1 are damaged"))], start="half", finish=""),
+              says=("step-00000004: removed while it was read", "damaged checkpoints: 0 of 1"))], start="half", finish=""),
     *(Case(f"a restart that passes over {file} names --repair", [Run("--restart latest train.steps=12", says=(f"skipped: .*{file}.*inspect .*step-00000008 --repair",))],
            setup=damage(f"{LAST}/{file}", "rm $f"), start="half", finish="", fast=True) for file in ("manifest.json", "master.h5")),
     *(Case(f"a restart that passes over a shard {way}", [Run("--restart latest train.steps=12", says=("skipped: .*rank-00000.h5",), silent=("inspect .*--repair",))],
