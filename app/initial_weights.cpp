@@ -26,7 +26,7 @@ struct Fixed {
 
 // On one rank. Another checkpoint of the same run will do where it has these weights.
 static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::string& wanted) {
-  require(fs::exists(given), "{}: {} does not exist: correct the path", what.key, given.string());
+  require(fs::exists(given), "{}: there is no {}: correct the path", what.key, given.string());
   const auto newest = find_checkpoint(given);
   if (wanted.empty()) return newest;
   const auto here = identity_of(CheckpointReader(newest));
