@@ -86,13 +86,13 @@ const Mistake mistakes[] = {
     {"AutoOrNumber", "[run]\nthreads = 'all'\n",
      "d.toml:6:11: run.threads takes a whole number or \"auto\", not the text \"all\""},
     {"UnknownChoice", "[model]\nnorm = 'lyer'\n",
-     "d.toml:6:8: model.norm = \"lyer\" is not known, did you mean \"layer\"?; it can be \"layer\" "
+     "d.toml:6:8: model.norm = \"lyer\" is not known (did you mean \"layer\"?); it can be \"layer\" "
      "or \"rms\""},
     {"BadDuration", "[run]\ntime_limit = '1:99'\n",
      "d.toml:6:14: run.time_limit: '1:99' is not a duration; write hh:mm:ss, mm:ss, D-hh:mm:ss "
      "or a number of seconds"},
     {"ZeroByte", "[model]\ninit_from = \"a\\u0000b\"\n",
-     "d.toml:6:13: model.init_from: the value is not UTF-8 text without zero bytes"},
+     "d.toml:6:13: model.init_from: the value must be UTF-8 text without zero bytes"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, DeckMistake, testing::ValuesIn(mistakes),
@@ -109,7 +109,7 @@ TEST(DeckErrors, PatternsThatNameNothing) {
 
 TEST(DeckErrors, KeysOutsideOfSections) {
   EXPECT_EQ(refusal("lr = 1\n" + std::string(least_deck)),
-            "d.toml:1:1: key 'lr' stands in no section; it belongs to [optimizer]");
+            "d.toml:1:1: key 'lr' is not in any section; it belongs to [optimizer]");
   EXPECT_EQ(refusal("freeze = 1\n" + std::string(least_deck)),
             "d.toml:1:1: freeze is a section; write [[freeze]] above its keys");
 }
@@ -124,7 +124,7 @@ TEST(DeckErrors, TextThatIsNotToml) {
 
 TEST(DeckErrors, EmptyPaths) {
   EXPECT_EQ(refusal("[train]\nsteps = 1\n[data]\npath = ['a', '']\n"),
-            "d.toml:4:8: data.path holds an empty path; write the file's path, or [] for none");
+            "d.toml:4:8: data.path contains an empty path; write the file's path, or [] for none");
 }
 
 TEST(DeckErrors, AreReportedTogetherInOrder) {

@@ -73,7 +73,7 @@ TEST(Safetensors, DamagedHeadersAreNamed) {
       {"negative", with_length(~std::uint64_t{0}, "{}"), "100 MB"},
       {"cut", with_length(50, "{}"), "ends within its header"},
       {"no_json", whole("nonsense", 0), "is damaged"},
-      {"array", whole("[]", 0), "no JSON object"},
+      {"array", whole("[]", 0), "not a JSON object"},
       {"utf8", whole("{\"\xff\": 1}", 0), "is damaged"},
       {"deep", whole("{\"a\":" + std::string(90, '[') + std::string(90, ']') + "}", 0), "nested"},
       {"twice",
