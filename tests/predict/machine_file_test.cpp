@@ -87,8 +87,9 @@ TEST(MachineFile, ListsFitEachOther) {
   const std::string operation = good + "[[operation]]\nname = \"copy\"\ndtype = \"f32\"\n";
   EXPECT_THAT(refusal(operation + "bytes = [1, 2]\nseconds = [1]\n"),
               HasSubstr("operation.seconds has 1 numbers where 2 belong"));
-  EXPECT_THAT(refusal(operation + "bytes = [2, 1]\nseconds = [1, 1]\n"),
-              AllOf(HasSubstr("m.toml:9:13"), HasSubstr("must be in ascending order, but 1 follows 2")));
+  EXPECT_THAT(
+      refusal(operation + "bytes = [2, 1]\nseconds = [1, 1]\n"),
+      AllOf(HasSubstr("m.toml:9:13"), HasSubstr("must be in ascending order, but 1 follows 2")));
   EXPECT_THAT(
       refusal(good + "[[product]]\ndtype = \"f16\"\nm = [1]\nn = [1]\nk = [1]\nflops = [1]\n"),
       AllOf(HasSubstr("m.toml:7:9"), HasSubstr("\"f16\" is not known"),

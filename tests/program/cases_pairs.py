@@ -48,7 +48,7 @@ def preferences(at):
     assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
     for more, why in (("train.objective=tokens", "is of pairs of documents, of which the rejected one is not to be learnt"),
                       ("data.path=text.tokens data.validation=[]", "has none: make it with trireme tokenize --preference"),
-                      ("adapter.rank=0", "give adapter.rank, to compare"), ("run.replay_every=2", "run.replay_every computes")):
+                      ("adapter.rank=0", "set adapter.rank to use the model without its adapters"), ("run.replay_every=2", "run.replay_every cannot verify")):
         at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
 
 
@@ -66,7 +66,7 @@ def scores(at):
     at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
     at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores exists",))
     (at / "folder").mkdir()
-    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores, the scores of one"), ("train.objective=tokens", "give train.objective = \"dpo\"")):
+    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores to use a file of scores"), ("train.objective=tokens", "give train.objective = \"dpo\"")):
         said = at(f"score deck.toml {words} {more}", codes=(1, *REFUSED), says=(why,))
         assert "remove" not in said.text and (at / "folder").is_dir()
     inspected = at("inspect a.scores").out
@@ -108,7 +108,7 @@ def scores(at):
     # Of a model that was trained otherwise, when they are named.
     assert "over 49 pairs" in at("evaluate base train.dpo_scores=a.scores --data renamed.tokens").out
     at.train(f"model.init_from=base adapter.rank=2 adapter.base=nf4 {pairs} train.dpo_scores=a.scores", run="none", codes=REFUSED,
-             says=("compares with what is kept of them",))
+             says=("were computed with unconverted weights",))
     at(f"score deck.toml {words} model.attention_scale=0.9 train.dpo_scores=scaled.scores")
     at.train(f"{words} train.dpo_scores=scaled.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
              says=("compares with another model than it began with",))
