@@ -80,7 +80,7 @@ TEST(Safetensors, DamagedHeadersAreNamed) {
        whole(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
              R"("a":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
              8),
-       "'a' twice"},
+       "'a' occurs twice"},
       {"text", one("\"x\""), "a: 'dtype' is missing"},
       {"type", one(R"({"dtype":"F7","shape":[2],"data_offsets":[0,8]})"), "'F7'"},
       {"no_shape", one(R"({"dtype":"F32","data_offsets":[0,8]})"), "'shape' is missing"},

@@ -44,7 +44,8 @@ TEST(MachineFile, SaysWhereItIsWrong) {
               AllOf(HasSubstr("m.toml:7:13"), HasSubstr("takes a number, not the text")));
   EXPECT_THAT(refusal(good + "[far]\nshared_by = 1.5\n"),
               HasSubstr("takes a whole number, not the number 1.5"));
-  EXPECT_THAT(refusal(good + "[product]\n"), HasSubstr("section product is written [[product]]"));
+  EXPECT_THAT(refusal(good + "[product]\n"),
+              HasSubstr("section product must be written [[product]]"));
   EXPECT_THAT(refusal("x = 1\n"), HasSubstr("m.toml:1:1: key 'x' is not in any section"));
   EXPECT_THAT(refusal("# nothing\n"), HasSubstr("there is no section [machine]"));
   EXPECT_THAT(refusal(good + "[machine\n"), HasSubstr("m.toml:6"));
