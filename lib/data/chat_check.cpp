@@ -61,11 +61,11 @@ void require_calls(const ChatTemplate& t, const Message& message, std::size_t nu
               : "only tool calls of the assistant");
   require(t.calls.message == MessageHas::content_and_calls || trimmed(message.content).empty(),
           "message {} has both \"tool_calls\" and content, but the chat template {} writes only "
-          "one of them per message: split the message in two",
+          "one of them per message: remove one, or give each its own message",
           number, t.name);
   require(t.calls.message != MessageHas::content_or_one_call || message.calls.size() == 1,
           "message {} has {} \"tool_calls\", but the chat template {} writes only one per message: "
-          "split the message",
+          "give each call its own message",
           number, message.calls.size(), t.name);
   if (writes_id(t.calls.each))
     for (std::size_t i = 0; i < message.calls.size(); ++i)
