@@ -106,7 +106,7 @@ TEST_F(CalibrateRun, NeedsTheSameArgumentsOnAllRanks) {
 }
 
 TEST_F(CalibrateRun, AFolderThatIsNotThereIsSaidBeforeAnythingIsMeasured) {
-  expect_refused("$TRIREME calibrate nowhere/new.toml", "there is no folder nowhere");
+  expect_refused("$TRIREME calibrate nowhere/new.toml", "the folder nowhere does not exist");
 }
 
 }  // namespace

@@ -46,22 +46,22 @@ OVERRIDES = [
 
 # (model, what is wrong with it, what is said)
 MIXTURES = [
-    *((LLAMA, f"{key}={value}", f"{key} is of mixtures of experts: give model.experts, or leave it out") for key, value in (
+    *((LLAMA, f"{key}={value}", f"{key} needs model.experts: set that, or remove {key}") for key, value in (
         ("model.experts_per_token", 2), ("model.expert_width", 8), ("model.shared_expert_width", 8), ("model.dense_layers", "[0]"), ("model.router", "sigmoid"),
         ("model.norm_topk", "false"), ("train.balance", "sample"), ("train.balance", "bias"), ("train.router_z", 0.1), ("parallel.expert", 2), ("parallel.expert_tokens", 16))),
-    (LLAMA, "model.experts=5", "model.experts_per_token = 0 is not between 1 and model.experts = 5: give how many of them compute a token"),
+    (LLAMA, "model.experts=5", "model.experts_per_token = 0 is not between 1 and model.experts = 5: give the number of experts that process each token"),
     (EXPERTS, "model.experts_per_token=0", "model.experts_per_token = 0 is not between 1 and model.experts = 5"),
     (EXPERTS, "model.experts_per_token=6", "model.experts_per_token = 6 is not between 1 and model.experts = 5"),
     (EXPERTS, "model.experts=65537", "model.experts = 65537 is out of range"), (EXPERTS, "model.experts=-5", "model.experts = -5 is out of range"),
     (EXPERTS, "model.expert_width=-1", "model.expert_width = -1 is out of range"), (EXPERTS, "model.activation=gelu", "experts need model.activation = \"swiglu\""),
-    (EXPERTS, "model.dense_layers=[2]", "model.dense_layers names block 2, and the last of model.layers = 2 is 1"),
+    (EXPERTS, "model.dense_layers=[2]", "model.dense_layers names block 2, but with model.layers = 2 the last block is 1"),
     (EXPERTS, "model.dense_layers=[1,1]", "model.dense_layers names a block twice"), (EXPERTS, "model.dense_layers=[-1]", "model.dense_layers = -1 is out of range"),
-    (EXPERTS, "model.shared_expert_gate=true", "model.shared_expert_gate weighs a shared expert: give model.shared_expert_width"),
-    (LLAMA, "model.shared_expert_gate=true", "model.shared_expert_gate weighs a shared expert"),
-    (EXPERTS, "train.balance=bias", "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\"; with softmax give \"sample\""),
-    (SIGMOID, "model.router=softmax", "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\""), (EXPERTS, "model.router=top", "\"softmax\" or \"sigmoid\""),
-    (EXPERTS, "train.balance_weight=0.5", "train.balance_weight is of train.balance = \"sample\""), (MIXTURE, "train.balance_weight=nan", "train.balance_weight = nan is out of range"),
-    (MIXTURE, "train.balance_rate=0.5", "train.balance_rate is of train.balance = \"bias\""), (EXPERTS, "train.router_z=-1", "train.router_z = -1 is out of range"),
+    (EXPERTS, "model.shared_expert_gate=true", "model.shared_expert_gate needs a shared expert: set model.shared_expert_width"),
+    (LLAMA, "model.shared_expert_gate=true", "model.shared_expert_gate needs a shared expert"),
+    (EXPERTS, "train.balance=bias", "train.balance = \"bias\" needs model.router = \"sigmoid\"; with \"softmax\", use train.balance = \"sample\""),
+    (SIGMOID, "model.router=softmax", "train.balance = \"bias\" needs model.router = \"sigmoid\""), (EXPERTS, "model.router=top", "\"softmax\" or \"sigmoid\""),
+    (EXPERTS, "train.balance_weight=0.5", "train.balance_weight needs train.balance = \"sample\""), (MIXTURE, "train.balance_weight=nan", "train.balance_weight = nan is out of range"),
+    (MIXTURE, "train.balance_rate=0.5", "train.balance_rate needs train.balance = \"bias\""), (EXPERTS, "train.router_z=-1", "train.router_z = -1 is out of range"),
     (EXPERTS, "parallel.expert=6", "parallel.expert = 6 is more than model.experts = 5; a rank needs an expert"), (EXPERTS, "parallel.expert=0", "parallel.expert = 0 is out of range"),
     (EXPERTS, "parallel.expert=2", "on 1 rank: parallel.expert = 2 does not divide .*; sizes that do: 1"), (EXPERTS, "parallel.expert=auto", "parallel.expert takes a whole number"),
     (EXPERTS, "parallel.expert_tokens=-1", "parallel.expert_tokens = -1 is out of range"),
@@ -116,7 +116,7 @@ DECKS = [
     ("with steps and tokens", "sed -i 's/^steps = 12/steps = 12\\ntokens = 99/' deck.toml", ("steps", "tokens")),
     ("with a freeze rule without a pattern", "printf '[[freeze]]\\nfrom_step = 2\\n' >> deck.toml", ("pattern",)),
     ("with a freeze rule that meets nothing", "printf '[[freeze]]\\npattern = \"nothing.*\"\\n' >> deck.toml", ("nothing",)),
-    ("with a freeze rule that ends first", "printf '[[freeze]]\\npattern = \"*\"\\nfrom_step = 5\\nto_step = 3\\n' >> deck.toml", ("ends at step 3",)),
+    ("with a freeze rule that ends first", "printf '[[freeze]]\\npattern = \"*\"\\nfrom_step = 5\\nto_step = 3\\n' >> deck.toml", ("has to_step = 3, which is not above from_step = 5",)),
     ("with freeze as a section", "printf '[freeze]\\npattern = \"*\"\\n' >> deck.toml", ("freeze",)),
 ]
 

@@ -48,7 +48,7 @@ def preferences(at):
     assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
     for more, why in (("train.objective=tokens", "contains preference pairs, whose rejected documents must not be learned"),
                       ("data.path=text.tokens data.validation=[]", "contains none. Create them with `trireme tokenize --preference`"),
-                      ("adapter.rank=0", "give adapter.rank, to compare"), ("run.replay_every=2", "run.replay_every computes")):
+                      ("adapter.rank=0", "set adapter.rank to use the model without its adapters"), ("run.replay_every=2", "run.replay_every cannot verify")):
         at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
 
 
@@ -66,7 +66,7 @@ def scores(at):
     at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
     at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores already exists",))
     (at / "folder").mkdir()
-    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores, the scores of one"), ("train.objective=tokens", "set train.objective = \"dpo\"")):
+    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores to use a file of scores"), ("train.objective=tokens", "set train.objective = \"dpo\"")):
         said = at(f"score deck.toml {words} {more}", codes=(1, *REFUSED), says=(why,))
         assert "remove" not in said.text and (at / "folder").is_dir()
     inspected = at("inspect a.scores").out
@@ -108,19 +108,19 @@ def scores(at):
     # Of a model that was trained otherwise, when they are named.
     assert "over 49 pairs" in at("evaluate base train.dpo_scores=a.scores --data renamed.tokens").out
     at.train(f"model.init_from=base adapter.rank=2 adapter.base=nf4 {pairs} train.dpo_scores=a.scores", run="none", codes=REFUSED,
-             says=("compares with what is kept of them",))
+             says=("were computed with unconverted weights",))
     at(f"score deck.toml {words} model.attention_scale=0.9 train.dpo_scores=scaled.scores")
     at.train(f"{words} train.dpo_scores=scaled.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
              says=("the reference model is not the one that the run began with",))
     at.write("few.jsonl", '{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
     at("tokenize few.jsonl --preference --output pairs.tokens --overwrite")
     for command in ("train deck.toml --run-dir none", "check deck.toml"):
-        at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("holds no scores of the tokens that are in", "which has changed since"))
+        at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("has no scores for the tokens in", "which has changed since"))
     for name, why in (("none.scores", "make it with `trireme score`"), ("folder", "is no file of scores: it is a directory"),
                       ("held.tokens", "is no file of scores: it is not HDF5")):
         at.train(f"{words} train.dpo_scores={name}", run="none", codes=REFUSED, says=("train.dpo_scores: ", why))
     at.train(words, run="none", codes=REFUSED, says=("or train.dpo_scores",))
-    at("evaluate whole --data pairs.tokens", codes=(1,), says=("holds no scores of the tokens",))
+    at("evaluate whole --data pairs.tokens", codes=(1,), says=("has no scores for the tokens",))
 
 
 @story(CASES, fast=True)

@@ -224,4 +224,4 @@ def traced_in_part(at):
     at("evaluate run")  # what one rank reads of a grid's run is not traced
     at.train("train.steps=2 run.trace_steps=[5,6]", "pipe2", "none", once=("this run made no steps from 5 to 6",))
     assert not (at / "none/trace").exists()
-    at.train("run.trace_steps=[1,2] run.trace_ranks=[2]", "pipe2", "bad", codes=REFUSED, once=("names rank 2, the last one is 1",))
+    at.train("run.trace_steps=[1,2] run.trace_ranks=[2]", "pipe2", "bad", codes=REFUSED, once=("names rank 2, but the last rank is 1",))

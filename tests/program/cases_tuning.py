@@ -47,7 +47,7 @@ def adapters(at):
     at.train("adapter.rank=2", run="none", codes=(1,), says=("Name its checkpoint with model.init_from",))
     for key in ("adapter.dropout=0.1", "adapter.alpha=8", "adapter.rank_stabilized=true"):
         at.train(key, run="none", codes=REFUSED, says=(f"{key.split('=')[0]} has no effect without adapters",))
-    at.train(f"{beside} adapter.patterns=[]", run="none", codes=(1,), says=("names no product",))
+    at.train(f"{beside} adapter.patterns=[]", run="none", codes=(1,), says=("matches no matrix product",))
     at.train(f"{beside} model.init_from=whole", run="none", codes=(1,), says=("contains adapters without their base model",))
     at("evaluate moved --base other", codes=(1,), says=("it is a complete model",))
     # A run that went on still has the checkpoint; one that holds the base is not overwritten.
@@ -86,7 +86,7 @@ def kept(at):
     assert loss[0] == loss[1]
     assert "merged into the weights of" in at("export nf4 merged").text
     at.train(f"{words} --restart latest", run="nf4", codes=(1,), says=("adapter.base",))
-    at.train("adapter.base=nf4", run="none", codes=REFUSED, says=("is of weights that adapters stand beside",))
+    at.train("adapter.base=nf4", run="none", codes=REFUSED, says=("has no effect without adapters",))
 
 
 TURNS = """[user]
@@ -174,12 +174,12 @@ def distilled(at):
     # It is needed for training alone.
     (at / "teacher").rename(at / "moved")
     assert "loss " in at("evaluate one --data text.tokens --samples 4").out
-    at(f"train deck.toml {words} --restart latest --run-dir one train.steps=14", codes=(1,), says=("distill.teacher: there is no ", "teacher"))
+    at(f"train deck.toml {words} --restart latest --run-dir one train.steps=14", codes=(1,), says=("distill.teacher: .*teacher does not exist",))
     at(f"train deck.toml {words} distill.teacher=moved --restart latest --run-dir one train.steps=14")
     at(f"check deck.toml {taught} distill.teacher=moved model.layers=4 parallel.pipe=2 parallel.schedule=zbv parallel.chunks=2 --ranks 2",
        codes=REFUSED, says=("has 2 blocks",))
-    for more, why in (("distill.teacher=moved model.context=16", "knows 8 positions"), ("distill.teacher=moved run.exactness=invariant", "\"invariant\""),
-                      ("distill.teacher=", "go together"), ("train.objective=tokens", "go together"),
+    for more, why in (("distill.teacher=moved model.context=16", "supports 8 positions"), ("distill.teacher=moved run.exactness=invariant", "\"invariant\""),
+                      ("distill.teacher=", "need each other"), ("train.objective=tokens", "need each other"),
                       ("distill.teacher=moved run.replay_every=2", "run.replay_every"), ("distill.teacher=moved model.vocab=300", "a vocabulary of 256")):
         for command in ("train", "check"):
             run = " --run-dir none" if command == "train" else ""

@@ -19,7 +19,7 @@ INTACT = "$TRIREME inspect run --verify >/dev/null"
 def failing(name, rule, file, config="one", start="fresh", more="", says=(), then="", **rest):
     """The fault's error ends the run with its text and the name of the file."""
     error = next(e for e in ERRORS if f" {e}" in rule.partition(";")[0])
-    advice = ("make room there" if "start" in name else "make room there.*--restart latest resumes from",) if error in ("ENOSPC", "EDQUOT") else ()
+    advice = ("free some space there" if "start" in name else "free some space there.*--restart latest resumes from",) if error in ("ENOSPC", "EDQUOT") else ()
     return Case(name, [Run(more, faults=rule, codes=FAILED, says=(ERRORS[error], file, *advice, *says), silent=("--restart latest.*--restart latest",),
                            then=then)], config=config, start=start, **rest)
 
@@ -179,7 +179,7 @@ CASES = [
       for name, rule in (("rename", "rename *.removed 1 EIO"), ("remove", "remove *rank-00000.h5 1 EACCES"))),
     *(harmless(f"outcome of a checkpoint: {e}", f"write *outcome.json.new 3 {e}", says=("the checkpoint is saved, but", ERRORS[e]))
       for e in ("ENOSPC", "EIO")),
-    *(harmless(f"log: {e}", f"fwrite *run/log 3+ {e}", says=("the log has gaps", ERRORS[e])) for e in ("ENOSPC", "EIO")),
+    *(harmless(f"log: {e}", f"fwrite *run/log 3+ {e}", says=("some lines could not be written to the log file", ERRORS[e])) for e in ("ENOSPC", "EIO")),
     *(Case(f"{config}: a row that fails beside a save, which is finished",
            [Run(faults="write *00004.partial/rank-00000.h5 5 sleep:1500; write */run/history.csv 7 ENOSPC", codes=FAIL, says=("history.csv", ERRORS["ENOSPC"]),
                 then=f"{OUTCOME}; [ -d run/checkpoints/step-00000004 ] && {INTACT}")], config=config) for config in ("one", "data2")),
