@@ -24,7 +24,7 @@ void require_comparable(const ModelSpec& spec, const CheckpointReader& a,
   a.require_model(model);
   const auto differences = b.model_differences(model);
   require(differences.empty(),
-          "the models differ, so their tensors cannot be compared: in {} against {} {}",
+          "the models differ, so their tensors cannot be compared: {} differs from {}: {}",
           b.directory().string(), a.directory().string(), differences);
   for (std::size_t i = 0; i < a.params().size(); ++i)
     require(a.params()[i].dtype == b.params()[i].dtype,

@@ -102,7 +102,7 @@ Found by_shards(const fs::path& directory) {
     } else {
       require(
           without_extra(record.meta) == without_extra(found.meta) && record.tokenizer == *tokenizer,
-          "{} is of another save than {}", path.string(), found.shards[0].name);
+          "{} belongs to another checkpoint than {}", path.string(), found.shards[0].name);
     }
     found.shards.push_back(std::move(file));
   }
@@ -129,7 +129,7 @@ std::string tokenizer_bytes(const fs::path& directory, Hash128 hash) {
     } catch (const Error&) {  // not there
     }
   }
-  fail("{} cannot be repaired: put the run's {} (XXH3-128 {}) into it and try again",
+  fail("{} cannot be repaired: copy the run's {} (XXH3-128 {}) into it and try again",
        directory.string(), tokenizer_name, to_string(hash));
 }
 
@@ -179,7 +179,8 @@ std::vector<std::string> repair_checkpoint(const fs::path& checkpoint) {
   auto found = manifest ? by_manifest(directory, *std::move(manifest)) : by_shards(directory);
   const auto name = directory.filename().string();
   require(!name.starts_with("step-") || name == checkpoint_name(found.meta.step),
-          "{} holds step {}: rename it first", directory.string(), found.meta.step);
+          "{} contains step {}: rename it to {} first", directory.string(), found.meta.step,
+          checkpoint_name(found.meta.step));
   std::string tokenizer;
   if (found.tokenizer) {
     tokenizer = tokenizer_bytes(directory, found.tokenizer->hash);

@@ -175,7 +175,7 @@ TEST_F(Compare, WhatCannotBeComparedIsAnError) {
   train("b", "model.width=16");
   const auto r = compare(step("a", 4) + " " + step("b", 4));
   EXPECT_EQ(r.code, 2);
-  EXPECT_THAT(r.err, AllOf(HasSubstr("the models differ"), HasSubstr("is [16] there and [32]")));
+  EXPECT_THAT(r.err, AllOf(HasSubstr("the models differ"), HasSubstr("is [16] instead of [32]")));
   EXPECT_EQ(compare("a nowhere").code, 2);
   EXPECT_THAT(compare("a .").err, HasSubstr("neither a checkpoint"));
 }

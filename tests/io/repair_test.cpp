@@ -132,13 +132,13 @@ INSTANTIATE_TEST_SUITE_P(
                   fs::remove(c / "rank-00001.h5");
                   fs::copy(older / "rank-00001.h5", c);
                 },
-                "another save"},
+                "another checkpoint"},
         Refusal{"a_shard_under_another_name",
                 [](auto& c, auto&) {
                   fs::remove(c / "manifest.json");
                   fs::rename(c / "rank-00001.h5", c / "rank-00003.h5");
                 },
-                "that of rank 1"},
+                "the shard of rank 1"},
         Refusal{"truncated",
                 [](auto& c, auto&) {
                   fs::remove(c / "manifest.json");

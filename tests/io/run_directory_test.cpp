@@ -111,7 +111,7 @@ TEST(RunDirectory, OverwriteRefusesWhatNoRunWrote) {
     }
     edit(folder.path());
     const auto message = message_of([&] { RunDirectory(folder.path(), Existing::overwrite); });
-    EXPECT_TRUE(contains(message, name) && contains(message, "nothing was removed")) << message;
+    EXPECT_TRUE(contains(message, name) && contains(message, "Nothing was removed")) << message;
     EXPECT_TRUE(fs::exists(folder.path() / step / "manifest.json"));
   }
 }

@@ -69,10 +69,10 @@ MIXTURES = [
 ]
 # (what a checkpoint of MIXTURE meets in place of it, how that is said)
 OTHER_MIXTURES = [
-    (MIXTURE + " model.experts=6", r"holds another model: blocks.0.router.weight is \[5, 16\] there and \[6, 16\] here"),
-    (MIXTURE + " model.expert_width=10", r"blocks.0.experts.0.ffn_in.weight is \[24, 16\] there and \[20, 16\] here"),
-    (MIXTURE + " model.router=sigmoid", "blocks.0.router.bias is not in it"), (MIXTURE + " model.dense_layers=[1]", "blocks.1.ffn_in.weight is not in it"),
-    (EXPERTS, "blocks.0.shared_expert.ffn_in.weight is only there"), (LLAMA, "blocks.0.ffn_in.weight is not in it"),
+    (MIXTURE + " model.experts=6", r"contains another model: blocks.0.router.weight is \[5, 16\] instead of \[6, 16\]"),
+    (MIXTURE + " model.expert_width=10", r"blocks.0.experts.0.ffn_in.weight is \[24, 16\] instead of \[20, 16\]"),
+    (MIXTURE + " model.router=sigmoid", "blocks.0.router.bias is missing"), (MIXTURE + " model.dense_layers=[1]", "blocks.1.ffn_in.weight is missing"),
+    (EXPERTS, "blocks.0.shared_expert.ffn_in.weight is unexpected"), (LLAMA, "blocks.0.ffn_in.weight is missing"),
 ]
 
 

@@ -116,8 +116,8 @@ def scores(at):
     at("tokenize few.jsonl --preference --output pairs.tokens --overwrite")
     for command in ("train deck.toml --run-dir none", "check deck.toml"):
         at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("holds no scores of the tokens that are in", "which has changed since"))
-    for name, why in (("none.scores", "make it with `trireme score`"), ("folder", "is no file of scores: it is a directory"),
-                      ("held.tokens", "is no file of scores: it is not HDF5")):
+    for name, why in (("none.scores", "create it with `trireme score`"), ("folder", "is not a scores file: it is a directory"),
+                      ("held.tokens", "is not a scores file: it is not HDF5")):
         at.train(f"{words} train.dpo_scores={name}", run="none", codes=REFUSED, says=("train.dpo_scores: ", why))
     at.train(words, run="none", codes=REFUSED, says=("or train.dpo_scores",))
     at("evaluate whole --data pairs.tokens", codes=(1,), says=("holds no scores of the tokens",))

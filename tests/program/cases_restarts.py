@@ -121,7 +121,7 @@ CASES = [
     Case("a time limit as Slurm writes days", [Run("--time-limit 1-00:30:00")]),
     Case("time limits until it is done", [Run("--restart latest --or-start --time-limit 2", faults="write */run/history.csv 1+ sleep:300", codes=(0, 75))] * 3),
     # What cannot go on.
-    refused("another width", "--restart latest model.width=32", ("holds another model", r"\(256, 16\)|\[256, 16\]|16")),
+    refused("another width", "--restart latest model.width=32", ("contains another model", r"\(256, 16\)|\[256, 16\]|16")),
     refused("more layers", "--restart latest model.layers=3", (r"blocks\.2\.",)),
     refused("fewer layers", "--restart latest model.layers=1", (r"blocks\.1\.",)),
     refused("another context", "--restart latest model.context=4", ("positions",)),
@@ -145,7 +145,7 @@ CASES = [
                                           says=(r"blocks\.2\.",))], start="done", untouched=".", finish=""),
     refused("--overwrite with --restart", "--overwrite --restart latest", ("--restart",)),
     # What --overwrite would remove that no run wrote, or that the deck reads.
-    *(refused(f"--overwrite with {what}", f"--overwrite {more}", ("--overwrite", says, "nothing was removed"), start="done", setup=setup, finish="", fast=True)
+    *(refused(f"--overwrite with {what}", f"--overwrite {more}", ("--overwrite", says, "Nothing was removed"), start="done", setup=setup, finish="", fast=True)
       for what, more, says, setup in (
           ("its tokens among the checkpoints", "data.path=run/checkpoints/text.tokens", "checkpoints/text.tokens", "cp text.tokens run/checkpoints"),
           ("notes in a checkpoint", "", "step-00000012/notes", "echo mine > run/checkpoints/step-00000012/notes"),
