@@ -20,7 +20,7 @@ def losses_in(scores, n):
 def measured_as(row):
     """what `evaluate` says of pairs that are in this row of evaluation.csv"""
     loss, margin, accuracy, chosen, rejected = (float(row[c]) for c in ("loss", "margin", "accuracy", "reward_chosen", "reward_rejected"))
-    return f"loss {loss:.6f}, margin {margin:.4f} accuracy {accuracy:.3f} rewards {chosen:.4f} and {rejected:.4f}"
+    return f"loss {loss:.6f}, margin {margin:.4f} accuracy {accuracy:.3f} rewards {chosen:.4f} (chosen) and {rejected:.4f} (rejected)"
 
 
 @story(CASES, fast=True)

@@ -222,6 +222,6 @@ def traced_in_part(at):
     at.train("train.steps=2 run.trace_steps=[2,2] run.trace_ranks=[1,2]", "pipe2-data2")
     assert {e["pid"] for e in spans_of(at, "run", (2, 2))} == {1, 2}
     at("evaluate run")  # what one rank reads of a grid's run is not traced
-    at.train("train.steps=2 run.trace_steps=[5,6]", "pipe2", "none", once=("this run made no steps from 5 to 6",))
+    at.train("train.steps=2 run.trace_steps=[5,6]", "pipe2", "none", once=("this run executed none of the steps 5 to 6",))
     assert not (at / "none/trace").exists()
     at.train("run.trace_steps=[1,2] run.trace_ranks=[2]", "pipe2", "bad", codes=REFUSED, once=("names rank 2, the last one is 1",))
