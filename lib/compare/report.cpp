@@ -92,8 +92,8 @@ void Report::digests(const DigestComparison& d, const ModelPlaces& at) {
 static std::string tally_text(const Tally& t) {
   auto text = fmt::format("{} of {} elements, from index {} on", t.differ, t.elements, t.first);
   if (t.largest_at >= 0)
-    text += fmt::format("; the most is {}, at index {}: {} and {}", ulps_text(t.largest_ulps),
-                        t.largest_at, t.largest_a, t.largest_b);
+    text += fmt::format("; the largest difference is {}, at index {}: {} and {}",
+                        ulps_text(t.largest_ulps), t.largest_at, t.largest_a, t.largest_b);
   if (t.nans > 0) text += fmt::format("; {} are NaN in one or both", t.nans);
   return text;
 }

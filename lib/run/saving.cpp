@@ -73,7 +73,7 @@ void Saving::failed(const SharedError& e, std::int64_t step, Last last) const {
       fmt::format("{} -- {}{}", e.what(),
                   config_.on_error == SaveFailure::stop
                       ? "set checkpoint.on_error = \"continue\" to train on without this checkpoint"
-                      : "this was the last checkpoint of the run",
+                      : "the last checkpoint of the run could not be saved",
                   last_checkpoint_.empty() ? "; the run has no checkpoint yet" : ""));
 }
 

@@ -62,7 +62,7 @@ MIXTURES = [
     (SIGMOID, "model.router=softmax", "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\""), (EXPERTS, "model.router=top", "\"softmax\" or \"sigmoid\""),
     (EXPERTS, "train.balance_weight=0.5", "train.balance_weight is of train.balance = \"sample\""), (MIXTURE, "train.balance_weight=nan", "train.balance_weight = nan is out of range"),
     (MIXTURE, "train.balance_rate=0.5", "train.balance_rate is of train.balance = \"bias\""), (EXPERTS, "train.router_z=-1", "train.router_z = -1 is out of range"),
-    (EXPERTS, "parallel.expert=6", "parallel.expert = 6 is more than model.experts = 5; a rank needs an expert"), (EXPERTS, "parallel.expert=0", "parallel.expert = 0 is out of range"),
+    (EXPERTS, "parallel.expert=6", "parallel.expert = 6 is more than model.experts = 5; each rank needs at least one expert"), (EXPERTS, "parallel.expert=0", "parallel.expert = 0 is out of range"),
     (EXPERTS, "parallel.expert=2", "on 1 rank: parallel.expert = 2 does not divide .*; sizes that do: 1"), (EXPERTS, "parallel.expert=auto", "parallel.expert takes a whole number"),
     (EXPERTS, "parallel.expert_tokens=-1", "parallel.expert_tokens = -1 is out of range"),
     (EXPERTS, "run.exactness=invariant run.exact_chunk=3", "run.exact_chunk = 3 does not divide"),
