@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
                   fs::remove(c / "tokenizer.bin");
                   fs::remove(older / "tokenizer.bin");
                 },
-                "put the run's tokenizer.bin"}),
+                "copy the run's tokenizer.bin"}),
     [](const auto& info) { return info.param.what; });
 
 TEST_P(Refused, AndNothingIsTouched) {
