@@ -51,7 +51,7 @@ void Report::table(const char* key, const TableComparison& t) {
   if (t.steps == 0) return say(key, json, fmt::format("{}: no step in common", key));
   if (!t.first)
     return say(key, json,
-               fmt::format("{}: {} in common, the last {}: all equal", key,
+               fmt::format("{}: {} in common, all equal up to step {}", key,
                            counted(t.steps, "step"), t.last));
   std::string line = fmt::format("{}: {} in common, step {} is the first that differs:", key,
                                  counted(t.steps, "step"), *t.first);
@@ -71,7 +71,7 @@ void Report::digests(const DigestComparison& d, const ModelPlaces& at) {
   if (d.steps == 0) return say("digests", json);
   if (!d.first)
     return say("digests", json,
-               fmt::format("digests: {} in common, the last {}: all equal",
+               fmt::format("digests: {} in common, all equal up to step {}",
                            counted(d.steps, "step"), d.last));
   const auto& first = d.differ[0];
   const TensorName name{first.array, first.param};

@@ -90,7 +90,7 @@ Block DeviceMemory::take(std::size_t bytes, Kind kind, Queue first, Memory memor
       return {take_guarded(bytes, t.offset, first, memory), t.bytes, kind, memory};
     grow(memory, t.offset + t.bytes);
   } catch (const Error& e) {
-    fail("{} for {} bytes of {}. The account:\n{}", e.what(), bytes, name_of(kind),
+    fail("{} for {} bytes of {}. Memory by kind:\n{}", e.what(), bytes, name_of(kind),
          describe(account()));
   }
   for (std::size_t q = 0; q < queue_count; ++q)
