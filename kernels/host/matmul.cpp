@@ -30,8 +30,8 @@ void by_primitive(const Product& p, const View& scratch) {
     by_primitive(p.rows(0, m), scratch);
     by_primitive(p.rows(m, rows - m), scratch);
   } else {
-    require(cols > 64, "matmul: a block [{}, {}, {}] needs {} bytes of scratch, there are {}", rows,
-            cols, p.a.extent[1], wanted, scratch.span_bytes());
+    require(cols > 64, "matmul: a block [{}, {}, {}] needs {} bytes of scratch, but there are {}",
+            rows, cols, p.a.extent[1], wanted, scratch.span_bytes());
     const auto n = half(cols);
     by_primitive(p.columns(0, n), scratch);
     by_primitive(p.columns(n, cols - n), scratch);
@@ -172,8 +172,8 @@ void run(const kernel::Matmul& o, View scratch) {
           "matmul: [{}, {}] x [{}, {}] does not give [{}, {}]", a_MK.extent[0], K, b_KN.extent[0],
           b_KN.extent[1], M, N);
   require(a_MK.dtype == b_KN.dtype && (c_MN.dtype == a_MK.dtype || c_MN.dtype == DType::f32),
-          "matmul: {} x {} -> {} is not supported: operands have one type, the result that type or "
-          "its wide one",
+          "matmul: {} x {} -> {} is not supported: both operands must have the same type, and the "
+          "result that type or f32",
           name_of(a_MK.dtype), name_of(b_KN.dtype), name_of(c_MN.dtype));
   require(!bias || (bias.dtype == c_MN.dtype && bias.extent[0] == N && bias.dense() &&
                     c_MN.dtype == a_MK.dtype),

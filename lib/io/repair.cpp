@@ -72,8 +72,7 @@ std::vector<fs::path> shard_paths(const fs::path& directory) {
     const auto name = path.filename().string();
     return !name.starts_with("rank-") || !name.ends_with(".h5");
   });
-  require(!paths.empty(), "{} holds no shards: there is nothing to repair it from",
-          directory.string());
+  require(!paths.empty(), "{} contains no shards, so it cannot be repaired", directory.string());
   return paths;
 }
 

@@ -67,7 +67,8 @@ static void refuse_existing_run(const fs::path& path, Existing existing) {
           "train, or choose another --run-dir",
           path.string());
   fail(
-      "{} holds a run already -- continue it with --restart latest, or replace it with --overwrite",
+      "{} already contains a run -- continue it with --restart latest, or replace it with "
+      "--overwrite",
       path.string());
 }
 

@@ -126,8 +126,8 @@ void StepTrace::write() {
   world.all_reduce({&bytes, 1});
   if (bytes > 1e9) {
     log_warning(
-        "no trace is written, because it would take {:.1f} GB: set fewer run.trace_steps or "
-        "run.trace_ranks",
+        "no trace is written, because it would take {:.1f} GB: shorten the range in "
+        "run.trace_steps, or list fewer ranks in run.trace_ranks",
         bytes * 1e-9);
     return;
   }

@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
                     fs::remove(c / name);
                   fs::remove(c / "manifest.json");
                 },
-                "holds no shards"},
+                "contains no shards"},
         Refusal{"a_tokenizer_that_is_nowhere",
                 [](auto& c, auto& older) {
                   fs::remove(c / "tokenizer.bin");

@@ -48,7 +48,7 @@ TEST(RunDirectory, ARunInItIsRefusedWithTheTwoWaysOut) {
   fs::remove(folder.path() / "history.csv");
   save_sample(folder.path() / "checkpoints", 3);
   EXPECT_TRUE(contains(message_of([&] { RunDirectory(folder.path(), Existing::refuse); }),
-                       "holds a run already"));
+                       "already contains a run"));
 }
 
 TEST(RunDirectory, OverwriteEmptiesARunAndLeavesFilesOfOthers) {

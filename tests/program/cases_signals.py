@@ -53,7 +53,7 @@ ONE_LONG_MICROBATCH = "$TRIREME train deck.toml model.width=256 train.batch=4000
 TRAINS = "until [ -e run/outcome.json ]; do sleep 0.01; done"
 TRAIN = "$TRIREME train deck.toml checkpoint.async=false --run-dir run"
 DONE = "grep -q '\"done\"' run/outcome.json"
-OTHER = "another process is training|holds a run already"
+OTHER = "another process is training|already contains a run"
 CASES = [
     *(stopped(f"{s} {name}", f"{rule} {s}", fast=(s, name) == ("SIGTERM", "in the shard of a save"))
       for s in ("SIGTERM", "SIGINT") for name, rule in MOMENTS),
