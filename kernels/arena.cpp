@@ -59,8 +59,9 @@ Arena::Taken Arena::take(std::size_t bytes, Kind kind, Memory memory) {
     }
     if (t.offset + bytes > r.capacity)
       fail(
-          "out of memory: {} bytes of {} are wanted, {} of {} bytes are reserved. Reduce "
-          "train.microbatch or model.context, or set model.recompute = \"block\". The account:\n{}",
+          "out of memory: {} bytes for {} do not fit, because {} of {} bytes are already reserved. "
+          "Reduce train.microbatch or model.context, or set model.recompute = \"block\". Memory by "
+          "kind:\n{}",
           bytes, name_of(kind), r.end, r.capacity, describe(account_));
     if (t.offset < r.end) t.last = remove(r, t.offset).last;
     if (tail.bytes > bytes) insert(r, t.offset + bytes, {tail.bytes - bytes, tail.last});

@@ -114,9 +114,10 @@ void Communicator::require_same(const std::function<std::string()>& what) const 
   if (!settings().check_labels || size_ == 1) return;
   const auto all = gather_texts(fmt::format("operation {}: {}", number, what()));
   const auto other = std::ranges::find_if(all, [&](const auto& text) { return text != all[0]; });
-  require(other == all.end(),
-          "the {} ranks of a communicator call different operations: rank 0 {}; rank {} {}", size_,
-          all[0], other - all.begin(), other == all.end() ? all[0] : *other);
+  require(
+      other == all.end(),
+      "the {} ranks of a communicator call different operations: rank 0 calls {}; rank {} calls {}",
+      size_, all[0], other - all.begin(), other == all.end() ? all[0] : *other);
 }
 
 }  // namespace trireme

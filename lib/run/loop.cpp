@@ -55,7 +55,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
     saving_.warn_of_space();
     for (const char* name : {"stop_now", "checkpoint_now"})
       if (std::error_code unknown; std::filesystem::remove(settings_.directory / name, unknown))
-        log_info("removed {}, a request from before this start",
+        log_info("removed {}, which was created before this start",
                  (settings_.directory / name).string());
   });
 }
@@ -283,10 +283,10 @@ bool TrainLoop::one_step() {
 void TrainLoop::judge_fault(const std::string& fault) {
   if (fault.empty() || settings_.run.on_fault == OnFault::proceed) return;
   saving_.save_at_once(meta_, last_step());
-  throw SharedError(fmt::format(
-      "step {} was {}: a machine computes wrong; leave that node out, or set run.on_fault "
-      "= \"continue\"",
-      meta_.step, fault));
+  throw SharedError(
+      fmt::format("step {} was {}: the hardware computes incorrectly. Exclude that node, or set "
+                  "run.on_fault = \"continue\"",
+                  meta_.step, fault));
 }
 
 void TrainLoop::count_skipped(const StepResult& result) {
@@ -299,15 +299,13 @@ void TrainLoop::count_skipped(const StepResult& result) {
   ++in_row;
   meta_.skipped.push_back(meta_.step);
   const bool masked = result.verdict == Verdict::no_targets;
-  const auto why =
-      masked ? "none of its targets counts, all are masked" : result.culprit + " is not finite";
+  const auto why = masked ? "all of its targets are masked" : result.culprit + " is not finite";
   log_warning("step {} is skipped: {}", meta_.step, why);
   if (in_row < settings_.train.max_skipped) return;
   throw SharedError(fmt::format(
-      "{} steps in a row were skipped, the last at step {} as {}: {}look at the data of these "
-      "steps; train.max_skipped allows more",
-      in_row, meta_.step, why,
-      masked ? "" : "lower optimizer.lr, lengthen schedule.warmup_steps, or "));
+      "{} steps in a row were skipped, the last at step {} because {}: {}check the data of these "
+      "steps, or raise train.max_skipped",
+      in_row, meta_.step, why, masked ? "" : "lower optimizer.lr, raise schedule.warmup_steps, "));
 }
 
 }  // namespace trireme

@@ -169,7 +169,7 @@ std::string text_of(Kind k) {
     case Kind::boundary:
       return "stage boundary data";
     case Kind::staging:
-      return "staging of messages";
+      return "message staging";
     case Kind::snapshot:
       return "checkpoint snapshot";
     case Kind::offloaded:
@@ -211,12 +211,12 @@ std::vector<std::string> timing_lines(const RunTiming& t) {
     if (s.max > 0) lines.push_back(row(text_of(static_cast<Task>(i)), s, wall.mean));
   }
   lines.push_back(row("total", wall, wall.mean));
-  lines.emplace_back("peak memory of a rank, in MiB");
+  lines.emplace_back("peak memory per rank, in MiB");
   for (std::size_t k = 0; k < kind_count; ++k) {
     const auto s = spread(t.ranks, [&](const auto& r) { return double(r.account.peak[k]); });
     if (s.max > 0) lines.push_back(memory_row(text_of(static_cast<Kind>(k)), s));
   }
-  lines.push_back(memory_row("total at one time", spread(t.ranks, [](const auto& r) {
+  lines.push_back(memory_row("peak of the total", spread(t.ranks, [](const auto& r) {
                                return double(r.account.peak_all);
                              })));
   if (t.steps_seconds > 0) lines.push_back(rate_line(t));

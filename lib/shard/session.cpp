@@ -40,7 +40,7 @@ BorrowedGradients::Destination BorrowedGradients::destination(std::span<const Pa
         held_, [&](const Held& h) { return h.segment == where.segment && h.use == use; });
     auto& written = held->buffer->written[where.number];
     require(!before || *before == written,
-            "{} is added to a gradient that is begun, the parameter before it is not",
+            "{} is added to an existing gradient, but the preceding parameter is not",
             store_.spec().params[p.index()].name);
     before = written;
     written = 1;
@@ -62,7 +62,7 @@ void BorrowedGradients::add_leaves(std::span<const ParamId> params, std::int64_t
   auto& sums = store_.gradients();
   auto& b = store_.backend();
   const auto chunk = sums.exact_chunk();
-  require(rows % chunk == 0, "{} rows are no multiple of run.exact_chunk = {}", rows, chunk);
+  require(rows % chunk == 0, "{} rows are not a multiple of run.exact_chunk = {}", rows, chunk);
   auto [dst, how] = destination(params);
   std::vector<Tensor> leaves;
   std::vector<View> views;
@@ -250,12 +250,11 @@ void Session::close() {
   while (!leaving_.empty()) land();
   replicas_.finish();
   if (next_read_ < plan_.reads.size())
-    fail("the program ended and nobody borrowed {}, which its plan has next",
+    fail("the program ended without a borrow of {}, which is next in its plan",
          name_of(plan_.gathers[plan_.reads[next_read_]].unit));
   for (const auto& [use, borrows] : borrows_left_)
-    require(borrows == 0,
-            "the program ended with {} gradients of {} that its plan has and nobody sent", borrows,
-            name_of(use.first));
+    require(borrows == 0, "the program ended, but {} planned gradients of {} were not sent",
+            borrows, name_of(use.first));
   gathered_.clear();
 }
 

@@ -66,7 +66,7 @@ View Shards::view_of(ParamId p, std::string_view array, std::int64_t first, std:
   const Tensor* flat = shard.master ? &shard.master : &shard.copy;
   if (array != weights_array) {
     const auto k = static_cast<std::size_t>(std::ranges::find(names_, array) - names_.begin());
-    require(k < names_.size(), "the optimizer keeps no {}; it keeps: {}", array,
+    require(k < names_.size(), "the optimizer has no array {}; its arrays: {}", array,
             fmt::join(names_, ", "));
     require(k < shard.arrays.size(), "{} has no {} here: it is frozen", name, array);
     flat = &shard.arrays[k];

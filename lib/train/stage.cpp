@@ -21,7 +21,9 @@ class LaterGradients final : public Gradients {
 
  private:
   [[noreturn]] static void refuse() {
-    fail("an op adds weight gradients with those of its inputs, in a schedule of halves");
+    fail(
+        "an op adds weight gradients together with input gradients, but the schedule computes them "
+        "separately");
   }
 };
 

@@ -39,11 +39,10 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
   const auto microbatches = padded(mine);
   if (microbatches.empty()) return {};
   const auto terms = std::ssize(microbatches[0].ids_BT);
-  require(
-      setup_.exact_chunk == 0 || terms <= fixed::loss_terms,
-      "run.exactness = \"invariant\" adds the losses of up to {} tokens of a microbatch, not {}: "
-      "lower train.microbatch",
-      fixed::loss_terms, terms);
+  require(setup_.exact_chunk == 0 || terms <= fixed::loss_terms,
+          "run.exactness = \"invariant\" can add the losses of at most {} tokens per microbatch, "
+          "not {}: lower train.microbatch",
+          fixed::loss_terms, terms);
   const auto losses = run_forward(microbatches, {.phase = Phase::evaluate});
   const auto loss = download(axes_.world, backend_, losses, fixed::loss_terms);
   std::int64_t valid = 0;
@@ -54,7 +53,8 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
 }
 
 std::vector<double> Trainer::losses(std::span<const Batch> mine) {
-  require(setup_.exact_chunk == 0, "losses of single samples are not counted as quanta");
+  require(setup_.exact_chunk == 0,
+          "run.exactness = \"invariant\" does not support losses of single samples");
   double most = static_cast<double>(mine.size());
   axes_.world.all_reduce_max({&most, 1});
   std::vector<Batch> microbatches(mine.begin(), mine.end());
@@ -137,7 +137,7 @@ std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
   std::vector<std::int64_t> at_B;
   for (const auto& [token, at, kept] : rows) {
     require(at < model_.spec().config.context && at < kept->positions,
-            "a token at position {} has no room in a context of {}", at,
+            "a token at position {} does not fit into a context of {}", at,
             model_.spec().config.context);
     batch.ids_BT.push_back(token);
     batch.targets_BT.push_back(no_target);

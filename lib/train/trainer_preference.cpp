@@ -34,7 +34,8 @@ std::vector<double> Trainer::losses_of_documents(std::span<const Batch> microbat
 }
 
 std::vector<double> Trainer::losses_of_documents(std::span<const Batch> mine) {
-  require(setup_.exact_chunk == 0, "losses of single documents are not counted as quanta");
+  require(setup_.exact_chunk == 0,
+          "run.exactness = \"invariant\" does not support losses of single documents");
   const auto microbatches = padded(mine);
   if (microbatches.empty()) return {};
   return losses_of_documents(microbatches, {.phase = Phase::evaluate});
@@ -44,7 +45,7 @@ static std::vector<double> reference_of(std::span<const Batch> microbatches) {
   std::vector<double> all;
   for (const auto& batch : microbatches) {
     require(std::ssize(batch.reference_D) == documents_in(batch),
-            "a batch of {} documents brings {} scores of them", documents_in(batch),
+            "a batch of {} documents has {} reference scores", documents_in(batch),
             batch.reference_D.size());
     all.insert(all.end(), batch.reference_D.begin(), batch.reference_D.end());
   }
@@ -54,13 +55,12 @@ static std::vector<double> reference_of(std::span<const Batch> microbatches) {
 Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
                                      const ModelStage::When& when) {
   const bool given = setup_.reference == Reference::given;
-  require(
-      given || setup_.model.adapter.rank > 0,
-      "preferences are measured against the model that adapters stand beside, or against scores "
-      "of a model: give [adapter], or train.dpo_scores");
+  require(given || setup_.model.adapter.rank > 0,
+          "preference training needs a reference model: set [adapter], whose base model is the "
+          "reference, or set train.dpo_scores");
   require(setup_.exact_chunk == 0,
-          "losses of single documents are not counted as quanta: give another run.exactness than "
-          "\"invariant\"");
+          "run.exactness = \"invariant\" does not support losses of single documents: set "
+          "run.exactness = \"repeatable\" or \"fast\"");
   // With the same dropout, so that what differs is what adapters add.
   auto without = when;
   without.adapters = false;

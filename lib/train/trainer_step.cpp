@@ -180,10 +180,10 @@ Trainer::Replayed Trainer::replay(const Computed& computed, const ActivationDige
   const auto where = first_difference(world, model_, first, second);
   const bool as_first = have_same_results(world, third, first);
   if (!as_first && !have_same_results(world, third, second))
-    throw SharedError(
-        fmt::format("a step was computed three times, with three results, which differ {}", where));
-  return {newest, fmt::format("computed twice, with two results, which differ {}; a third "
-                              "computation has the {} one",
+    throw SharedError(fmt::format(
+        "a step was computed three times with three different results, which differ {}", where));
+  return {newest, fmt::format("computed twice with different results, which differ {}; a third "
+                              "computation gave the {} result again",
                               where, as_first ? "first" : "second")};
 }
 

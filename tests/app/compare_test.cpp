@@ -78,8 +78,8 @@ TEST_F(Compare, RunsOfOneDeckAreEqual) {
   train("b");
   const auto r = compare("a b");
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.out, AllOf(HasSubstr("history: 4 steps in common, the last 4: all equal"),
-                           HasSubstr("digests: 4 steps in common, the last 4: all equal"),
+  EXPECT_THAT(r.out, AllOf(HasSubstr("history: 4 steps in common, all equal up to step 4"),
+                           HasSubstr("digests: 4 steps in common, all equal up to step 4"),
                            HasSubstr("evaluations: 2 steps in common"),
                            HasSubstr("checkpoints of step 4: all 84 tensors are equal"),
                            HasSubstr("verdict: equal")));
@@ -175,7 +175,7 @@ TEST_F(Compare, WhatCannotBeComparedIsAnError) {
   train("b", "model.width=16");
   const auto r = compare(step("a", 4) + " " + step("b", 4));
   EXPECT_EQ(r.code, 2);
-  EXPECT_THAT(r.err, AllOf(HasSubstr("the models differ"), HasSubstr("is [16] there and [32]")));
+  EXPECT_THAT(r.err, AllOf(HasSubstr("the models differ"), HasSubstr("is [16] instead of [32]")));
   EXPECT_EQ(compare("a nowhere").code, 2);
   EXPECT_THAT(compare("a .").err, HasSubstr("neither a checkpoint"));
 }

@@ -286,7 +286,9 @@ TEST(Check, Schedules) {
   d.parallel.data = 1;
   d.train.batch = 6;
   d.train.microbatch = 2;
-  expect_problem(d, "parallel.schedule", "in groups of parallel.pipe = 2, and a step has 3");
+  expect_problem(
+      d, "parallel.schedule",
+      "needs a multiple of parallel.pipe = 2 microbatches per step, but each data rank has 3");
   d.train.microbatch = 3;
   EXPECT_TRUE(check_deck(d).empty());
   d.parallel.chunks = 7;
@@ -295,7 +297,7 @@ TEST(Check, Schedules) {
     d.parallel.schedule = other;
     d.parallel.chunks = 2;
     expect_problem(d, "parallel.schedule",
-                   "give \"interleaved\" or \"zbv\", or leave parallel.chunks out");
+                   "use \"interleaved\" or \"zbv\", or remove parallel.chunks");
     d.parallel.chunks = 1;
     EXPECT_TRUE(check_deck(d).empty());
   }

@@ -17,7 +17,7 @@ class CachedContract : public ContractTest {
   void SetUp() override {
     ContractTest::SetUp();
     if (GetParam().name.find("cuda") != std::string::npos)
-      GTEST_SKIP() << "a GPU keeps no keys and values";
+      GTEST_SKIP() << "GPUs have no key-value cache";
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, CachedContract, testing::ValuesIn(tested_backends()),

@@ -35,7 +35,7 @@ TEST(Guards, TheyTellWhereSomethingWasWritten) {
   before[13] = std::byte{0};
   EXPECT_THAT(damage(), Optional(HasSubstr("3 bytes before a block of 100 bytes of saved")));
   behind[4] = std::byte{0};
-  EXPECT_THAT(damage(), Optional(HasSubstr("4 bytes behind the end of a block of 100 bytes")));
+  EXPECT_THAT(damage(), Optional(HasSubstr("4 bytes after the end of a block of 100 bytes")));
 }
 
 class GuardsDeathTest : public testing::TestWithParam<const char*> {
@@ -84,7 +84,7 @@ TEST_P(GuardsDeathTest, OneElementPastAnyOtherBlockShowsWhenItIsGivenBack) {
         write(*b, block, 251);
         b->give(block, {});
       },
-      "0 bytes behind the end of a block of 1000 bytes of saved");
+      "0 bytes after the end of a block of 1000 bytes of saved");
   b->give(block, {});
 }
 

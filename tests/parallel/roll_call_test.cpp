@@ -126,7 +126,7 @@ TEST_P(RollCall, SaysWhenRanksWaitForDifferentOperations) {
   }
   EXPECT_NE(text.find("rank 0 waits for gather of blocks.0 ("), std::string::npos) << text;
   EXPECT_NE(text.find("for gather of head ("), std::string::npos) << text;
-  EXPECT_NE(text.find("all ranks answer, and wait for different operations"), std::string::npos)
+  EXPECT_NE(text.find("all ranks answer, but wait for different operations"), std::string::npos)
       << text;
 }
 

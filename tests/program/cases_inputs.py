@@ -62,17 +62,17 @@ MIXTURES = [
     (SIGMOID, "model.router=softmax", "train.balance = \"bias\" needs model.router = \"sigmoid\""), (EXPERTS, "model.router=top", "\"softmax\" or \"sigmoid\""),
     (EXPERTS, "train.balance_weight=0.5", "train.balance_weight needs train.balance = \"sample\""), (MIXTURE, "train.balance_weight=nan", "train.balance_weight = nan is out of range"),
     (MIXTURE, "train.balance_rate=0.5", "train.balance_rate needs train.balance = \"bias\""), (EXPERTS, "train.router_z=-1", "train.router_z = -1 is out of range"),
-    (EXPERTS, "parallel.expert=6", "parallel.expert = 6 is more than model.experts = 5; a rank needs an expert"), (EXPERTS, "parallel.expert=0", "parallel.expert = 0 is out of range"),
+    (EXPERTS, "parallel.expert=6", "parallel.expert = 6 is more than model.experts = 5; each rank needs at least one expert"), (EXPERTS, "parallel.expert=0", "parallel.expert = 0 is out of range"),
     (EXPERTS, "parallel.expert=2", "on 1 rank: parallel.expert = 2 does not divide .*; sizes that do: 1"), (EXPERTS, "parallel.expert=auto", "parallel.expert takes a whole number"),
     (EXPERTS, "parallel.expert_tokens=-1", "parallel.expert_tokens = -1 is out of range"),
     (EXPERTS, "run.exactness=invariant run.exact_chunk=3", "run.exact_chunk = 3 does not divide"),
 ]
 # (what a checkpoint of MIXTURE meets in place of it, how that is said)
 OTHER_MIXTURES = [
-    (MIXTURE + " model.experts=6", r"holds another model: blocks.0.router.weight is \[5, 16\] there and \[6, 16\] here"),
-    (MIXTURE + " model.expert_width=10", r"blocks.0.experts.0.ffn_in.weight is \[24, 16\] there and \[20, 16\] here"),
-    (MIXTURE + " model.router=sigmoid", "blocks.0.router.bias is not in it"), (MIXTURE + " model.dense_layers=[1]", "blocks.1.ffn_in.weight is not in it"),
-    (EXPERTS, "blocks.0.shared_expert.ffn_in.weight is only there"), (LLAMA, "blocks.0.ffn_in.weight is not in it"),
+    (MIXTURE + " model.experts=6", r"contains another model: blocks.0.router.weight is \[5, 16\] instead of \[6, 16\]"),
+    (MIXTURE + " model.expert_width=10", r"blocks.0.experts.0.ffn_in.weight is \[24, 16\] instead of \[20, 16\]"),
+    (MIXTURE + " model.router=sigmoid", "blocks.0.router.bias is missing"), (MIXTURE + " model.dense_layers=[1]", "blocks.1.ffn_in.weight is missing"),
+    (EXPERTS, "blocks.0.shared_expert.ffn_in.weight is unexpected"), (LLAMA, "blocks.0.ffn_in.weight is missing"),
 ]
 
 

@@ -20,7 +20,7 @@ def losses_in(scores, n):
 def measured_as(row):
     """what `evaluate` says of pairs that are in this row of evaluation.csv"""
     loss, margin, accuracy, chosen, rejected = (float(row[c]) for c in ("loss", "margin", "accuracy", "reward_chosen", "reward_rejected"))
-    return f"loss {loss:.6f}, margin {margin:.4f} accuracy {accuracy:.3f} rewards {chosen:.4f} and {rejected:.4f}"
+    return f"loss {loss:.6f}, margin {margin:.4f} accuracy {accuracy:.3f} rewards {chosen:.4f} (chosen) and {rejected:.4f} (rejected)"
 
 
 @story(CASES, fast=True)
@@ -116,8 +116,8 @@ def scores(at):
     at("tokenize few.jsonl --preference --output pairs.tokens --overwrite")
     for command in ("train deck.toml --run-dir none", "check deck.toml"):
         at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("has no scores for the tokens in", "which has changed since"))
-    for name, why in (("none.scores", "make it with `trireme score`"), ("folder", "is no file of scores: it is a directory"),
-                      ("held.tokens", "is no file of scores: it is not HDF5")):
+    for name, why in (("none.scores", "create it with `trireme score`"), ("folder", "is not a scores file: it is a directory"),
+                      ("held.tokens", "is not a scores file: it is not HDF5")):
         at.train(f"{words} train.dpo_scores={name}", run="none", codes=REFUSED, says=("train.dpo_scores: ", why))
     at.train(words, run="none", codes=REFUSED, says=("or train.dpo_scores",))
     at("evaluate whole --data pairs.tokens", codes=(1,), says=("has no scores for the tokens",))

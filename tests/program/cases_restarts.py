@@ -49,7 +49,7 @@ CASES = [
          setup="mkdir old && mv run/checkpoints/step-00000008 old/ && ln -s $PWD/old/step-00000008 run/checkpoints/"),
     Case("another job is refused", [start_of_job(0, "", faults=LATER, codes=(137,)),
                                     Run(command="SLURM_JOB_ID=6 SLURM_RESTART_COUNT=1 exec $TRIREME train deck.toml --run-dir run", codes=FAILED,
-                                        says=("holds a run already",))]),
+                                        says=("already contains a run",))]),
     *(elsewhere(a, b) for a in GRIDS for b in GRIDS if a != b),
     *(elsewhere(a, b) for a, b in (("f64-mixture", "f64-mixture-expert2"), ("f64-mixture-expert2", "f64-mixture"))),
     *(elsewhere(a, b, f"--restart {OLDER}") for a, b in zip(GRIDS, GRIDS[1:] + GRIDS[:1])),
@@ -121,7 +121,7 @@ CASES = [
     Case("a time limit as Slurm writes days", [Run("--time-limit 1-00:30:00")]),
     Case("time limits until it is done", [Run("--restart latest --or-start --time-limit 2", faults="write */run/history.csv 1+ sleep:300", codes=(0, 75))] * 3),
     # What cannot go on.
-    refused("another width", "--restart latest model.width=32", ("holds another model", r"\(256, 16\)|\[256, 16\]|16")),
+    refused("another width", "--restart latest model.width=32", ("contains another model", r"\(256, 16\)|\[256, 16\]|16")),
     refused("more layers", "--restart latest model.layers=3", (r"blocks\.2\.",)),
     refused("fewer layers", "--restart latest model.layers=1", (r"blocks\.1\.",)),
     refused("another context", "--restart latest model.context=4", ("positions",)),
@@ -145,7 +145,7 @@ CASES = [
                                           says=(r"blocks\.2\.",))], start="done", untouched=".", finish=""),
     refused("--overwrite with --restart", "--overwrite --restart latest", ("--restart",)),
     # What --overwrite would remove that no run wrote, or that the deck reads.
-    *(refused(f"--overwrite with {what}", f"--overwrite {more}", ("--overwrite", says, "nothing was removed"), start="done", setup=setup, finish="", fast=True)
+    *(refused(f"--overwrite with {what}", f"--overwrite {more}", ("--overwrite", says, "Nothing was removed"), start="done", setup=setup, finish="", fast=True)
       for what, more, says, setup in (
           ("its tokens among the checkpoints", "data.path=run/checkpoints/text.tokens", "checkpoints/text.tokens", "cp text.tokens run/checkpoints"),
           ("notes in a checkpoint", "", "step-00000012/notes", "echo mine > run/checkpoints/step-00000012/notes"),

@@ -53,7 +53,7 @@ ONE_LONG_MICROBATCH = "$TRIREME train deck.toml model.width=256 train.batch=4000
 TRAINS = "until [ -e run/outcome.json ]; do sleep 0.01; done"
 TRAIN = "$TRIREME train deck.toml checkpoint.async=false --run-dir run"
 DONE = "grep -q '\"done\"' run/outcome.json"
-OTHER = "another process is training|holds a run already"
+OTHER = "another process is training|already contains a run"
 CASES = [
     *(stopped(f"{s} {name}", f"{rule} {s}", fast=(s, name) == ("SIGTERM", "in the shard of a save"))
       for s in ("SIGTERM", "SIGINT") for name, rule in MOMENTS),
@@ -68,7 +68,7 @@ CASES = [
       for name, rule in (("at the manifest", "read *manifest.json 1"), ("at the weights", "read *rank-00000.h5 9"))),
     Case("restart, SIGTERM while another host's lock is watched",
          [Run(command="TRIREME_FAULTS_HOST=b exec $TRIREME train deck.toml --run-dir run --restart latest", faults="?open nothing 1 EIO",
-              signals=(("says waiting for a sign of life", "SIGTERM", "all"),), codes=STOPPED, says=EARLY)], start="half", untouched="run"),
+              signals=(("says waiting for a heartbeat", "SIGTERM", "all"),), codes=STOPPED, says=EARLY)], start="half", untouched="run"),
     stopped("restart, SIGTERM at its first row", "write */run/history.csv 1 SIGTERM", start="half", more="--restart latest"),
     *(stopped(f"SIGTERM {name}, nothing else saved", f"{rule} SIGTERM", more="checkpoint.every_steps=0") for name, rule in MOMENTS[3:5]),
     *(Case(f"SIGUSR1 {name}", [Run(faults=f"{rule} SIGUSR1")]) for name, rule in MOMENTS + LATE),
@@ -193,7 +193,7 @@ CASES = [
     Case("history.csv is replaced while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", "echo mine > t; mv t run/history.csv"),), says=("history.csv was removed or replaced",),
                                                       then="[ $(cat run/history.csv.damaged) = mine ]")]),
     Case("routing.csv is removed while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", "rm run/routing.csv"),), says=("routing.csv was removed or replaced",))], config="sigmoid"),
-    *(Case(f"the run directory is {what} while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", how),), codes=FAIL, says=("is gone: (somebody removed or renamed|as another process may)",), then=back)], finish=finish)
+    *(Case(f"the run directory is {what} while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", how),), codes=FAIL, says=("is gone: (the run directory was removed or renamed|this process ends)",), then=back)], finish=finish)
       for what, how, back, finish in (("renamed", "mv run away", "[ ! -e run ]; mv away run", "bits"), ("removed", "until rm -rf run; do true; done", "[ ! -e run/checkpoints ]; rm -rf run", "bits"))),
     Case("an empty trap: SIGTERM is ignored from the start", [Run(command="trap '' TERM; exec $TRIREME train deck.toml --run-dir run",
                                                                  faults="write */run/history.csv 5 SIGTERM" + HEARD, codes=(0, 75))]),

@@ -118,8 +118,8 @@ void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
     queues_.synchronize(q);
   } catch (const Error& e) {
     fail(
-        "an operation on the GPU failed before a download on queue {}: {}. run.debug = true names "
-        "it",
+        "an operation on the GPU failed before a download on queue {}: {}. Set run.debug = true to "
+        "learn which operation",
         trireme::name_of(q), e.what());
   }
 }

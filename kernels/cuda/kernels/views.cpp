@@ -13,14 +13,14 @@ void refuse_type(DType t) {
 
 std::byte* lent(const View& workspace, std::size_t bytes, std::string_view operation) {
   require(workspace && workspace.span_bytes() >= bytes,
-          "{} needs {} bytes of workspace, {} are lent: use a smaller train.microbatch", operation,
+          "{} needs {} bytes of workspace, but has {}: use a smaller train.microbatch", operation,
           bytes, workspace ? workspace.span_bytes() : 0);
   return workspace.data;
 }
 
 void check_width(std::int64_t width) {
   constexpr std::int64_t widest = 8192;
-  require(width <= widest, "norms on a GPU are at most {} wide, not {}", widest, width);
+  require(width <= widest, "norms on a GPU support a width of at most {}, not {}", widest, width);
 }
 
 // What four tokens keep of them fits in the shared memory of a block: 224 KiB.

@@ -117,8 +117,9 @@ TEST_F(SimulatedExperts, AskForNothingThatAGpuDoesNotDo) {
                                            .token_R = token.view(),
                                            .leaf = 2,
                                            .largest = {largest.view()}};
-  EXPECT_THAT(message_of<Error>([&] { put(by_row); }), HasSubstr("grouped_matmul: a GPU"));
-  EXPECT_THAT(message_of<Error>([&] { put(counting); }), HasSubstr("does not count quanta"));
+  EXPECT_THAT(message_of<Error>([&] { put(by_row); }), HasSubstr("grouped_matmul: GPUs"));
+  EXPECT_THAT(message_of<Error>([&] { put(counting); }),
+              HasSubstr("do not support run.exactness = \"invariant\""));
 }
 
 // Shared memory holds what a router chooses by.

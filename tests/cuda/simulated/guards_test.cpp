@@ -41,7 +41,7 @@ TEST_F(CudaGuardsDeathTest, OneElementPastAnyOtherBlock) {
         write(block, 0, 251);
         give(block);
       },
-      "0 bytes behind the end of a block of 1000 bytes of saved");
+      "0 bytes after the end of a block of 1000 bytes of saved");
   give(block);
 }
 
@@ -72,7 +72,7 @@ TEST_F(CudaGuardsDeathTest, PinnedMemoryToo) {
         block.data[1001] = std::byte{0};
         give(block);
       },
-      "1 bytes behind the end of a block of 1000 bytes of saved");
+      "1 bytes after the end of a block of 1000 bytes of saved");
   give(block);
   give(source);
 }
