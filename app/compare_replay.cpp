@@ -33,7 +33,7 @@ class RecordCheck {
       return;
     }
     const auto line = std::ranges::find(side_.history, step, &HistoryRow::step);
-    if (line == side_.history.end() || now.verdict == Verdict::no_targets) return;
+    if (line == side_.history.end() || now.outcome == StepOutcome::no_targets) return;
     ++steps_;
     if (line->loss != now.loss || line->grad_norm != now.grad_norm) first_ = step;
   }

@@ -8,10 +8,10 @@ namespace trireme {
 std::string describe(const Account& a) {
   std::string text;
   const auto mib = [](std::size_t n) { return static_cast<double>(n) / (1 << 20); };
-  for (std::size_t k = 0; k < kind_count; ++k)
+  for (std::size_t k = 0; k < memory_kind_count; ++k)
     if (a.peak[k])
       text += fmt::format("  {:<10} {:>12.1f} MiB live {:>12.1f} MiB peak\n",
-                          name_of(static_cast<Kind>(k)), mib(a.live[k]), mib(a.peak[k]));
+                          name_of(static_cast<MemoryKind>(k)), mib(a.live[k]), mib(a.peak[k]));
   return text + fmt::format("  {:<10} {:>12.1f} MiB live {:>12.1f} MiB peak, {:.1f} MiB reserved",
                             "all", mib(a.live_all), mib(a.peak_all), mib(a.reserved));
 }
@@ -38,7 +38,7 @@ Arena::Free Arena::remove(Range& r, std::size_t offset) {
   return f;
 }
 
-Arena::Taken Arena::take(std::size_t bytes, Kind kind, Memory memory) {
+Arena::Taken Arena::take(std::size_t bytes, MemoryKind kind, Memory memory) {
   bytes = std::max<std::size_t>(1, (bytes + granule - 1) / granule) * granule;
   auto& r = range(memory);
   Taken t{0, bytes, {}};
@@ -77,7 +77,7 @@ Arena::Taken Arena::take(std::size_t bytes, Kind kind, Memory memory) {
   return t;
 }
 
-void Arena::give(std::size_t offset, std::size_t bytes, Kind kind, Memory memory,
+void Arena::give(std::size_t offset, std::size_t bytes, MemoryKind kind, Memory memory,
                  std::span<const Event> last) noexcept {
   auto& r = range(memory);
   Free f{bytes, {}};

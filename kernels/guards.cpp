@@ -20,7 +20,7 @@ GuardedPlace guarded_place(std::size_t bytes, std::size_t page) {
 
 std::optional<std::string> guard_damage(std::span<const std::byte> before,
                                         std::span<const std::byte> behind, std::size_t bytes,
-                                        Kind kind) {
+                                        MemoryKind kind) {
   const auto changed = [](std::byte b) { return b != known_byte; };
   if (const auto at = std::ranges::find_if(behind, changed); at != behind.end())
     return fmt::format("something was written {} bytes after the end of a block of {} bytes of {}",

@@ -26,7 +26,7 @@ Immediate::Immediate(BackendProperties properties, Poison poison, Guards guards)
   properties_.workspace_bytes = workspace_size;
 }
 
-Block Immediate::take(std::size_t bytes, Kind kind, Queue, Memory memory) {
+Block Immediate::take(std::size_t bytes, MemoryKind kind, Queue, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);
   try {
     if (guards_ == Guards::on) return {guarded_.take(bytes, t.offset), t.bytes, kind, memory};

@@ -50,7 +50,7 @@ LinkRates link_rates(Backend& b, const Communicator& world, const Stopwatch& wat
     const View all = memory.take(DType::f32, {n * world.size()});
     const View own = all.slice(0, n * world.rank(), n);
     return watch.seconds([&] {
-      world.all_gather(b, Queue::gather, all, own, {engine::Doing::gather, "a link"})
+      world.all_gather(b, Queue::gather, all, own, {engine::OperationKind::gather, "a link"})
           .wait(Queue::compute);
     });
   };

@@ -56,8 +56,8 @@ void Communicator::all_reduce_max(std::span<double> x) const {
   reduce(x, Reduction::max);
 }
 
-Maximum Communicator::start_max(double x) const {
-  Maximum m(x);
+PendingMaximum Communicator::start_max(double x) const {
+  PendingMaximum m(x);
   if (!context_->host) return m;
   // No labels are compared: that would wait for ranks that may wait for this one's messages.
   m.request_ = context_->host->all_reduce(Reduction::max, {m.value_.get(), 1});
@@ -65,11 +65,11 @@ Maximum Communicator::start_max(double x) const {
   return m;
 }
 
-Maximum::~Maximum() {
+PendingMaximum::~PendingMaximum() {
   if (value_ && communicator_) static_cast<void>(value_.release());
 }
 
-double Maximum::wait() {
+double PendingMaximum::wait() {
   if (communicator_) {
     communicator_->finish(request_, [] { return std::string("maximum of a number"); });
     communicator_ = nullptr;

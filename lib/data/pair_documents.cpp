@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-LearntDocument answer_document(const Tokenizer& tokenizer, const std::string& prompt,
-                               const std::string& answer) {
-  LearntDocument d;
+TrainingDocument answer_document(const Tokenizer& tokenizer, const std::string& prompt,
+                                 const std::string& answer) {
+  TrainingDocument d;
   if (!prompt.empty() || !answer.empty()) d.ids = tokenizer.prefix();
   encode_in_pieces(tokenizer, prompt, TextPlace::start, d.ids);
   d.targets.assign(d.ids.size(), 0);
@@ -34,7 +34,7 @@ PairDocuments pair_of_texts(const Tokenizer& tokenizer, const Json& object) {
   return {answer_document(tokenizer, prompt, chosen), answer_document(tokenizer, prompt, rejected)};
 }
 
-static std::vector<std::int32_t> targets_of(const LearntDocument& d) {
+static std::vector<std::int32_t> targets_of(const TrainingDocument& d) {
   std::vector<std::int32_t> all;
   for (std::size_t i = 1; i < d.ids.size(); ++i)
     if (d.targets[i]) all.push_back(d.ids[i]);

@@ -99,7 +99,7 @@ class Encoder {
     if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
   }
 
-  void add(const LearntDocument& d, Encoded& out) const {
+  void add(const TrainingDocument& d, Encoded& out) const {
     out.packed.append(d.ids, token_bytes_);
     if (masked_)
       out.packed.targets.insert(out.packed.targets.end(), d.targets.begin(), d.targets.end());
@@ -122,8 +122,8 @@ class Encoder {
           separator_text(), options_.preference ? "" : ", or none");
   }
 
-  LearntDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
-    LearntDocument d;
+  TrainingDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
+    TrainingDocument d;
     encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation, learnt_from), d.ids,
                 d.targets);
     if (has_separator(d.ids))
@@ -133,7 +133,7 @@ class Encoder {
   }
 
   // A text may end with the separator, which is not written twice.
-  LearntDocument text_of(const Json& object) const {
+  TrainingDocument text_of(const Json& object) const {
     const auto field = [&](const std::string& name) -> const std::string& {
       require(object.is_object(), "this JSON is not an object: each line must be one");
       const auto found = object.find(name);

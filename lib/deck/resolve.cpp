@@ -78,7 +78,7 @@ Deck to_search(const Deck& d, std::int64_t vocab) {
   return alone;
 }
 
-SetByDeck set_by(const Deck& d) {
+SettingsToReset set_by(const Deck& d) {
   const ParallelConfig& p = d.parallel;
   const ZeroSection& z = d.zero;
   return {.stage_layers = !p.stage_layers.empty(),

@@ -242,19 +242,19 @@ bool TrainLoop::one_step() {
   auto microbatches = microbatches_of_step();
   const double lr =
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
-  const auto give_up = [&](int done, int of) { return is_too_long(begin, done, of); };
+  const auto should_abandon = [&](int done, int of) { return is_too_long(begin, done, of); };
   const auto replay =
       is_multiple(meta_.step + 1, settings_.run.replay_every) ? Replay::yes : Replay::no;
   StepResult result;
   try {
-    result = trainer_.step(meta_.step, lr, microbatches, droppable_ ? GiveUp(give_up) : GiveUp(),
-                           replay);
+    result = trainer_.step(meta_.step, lr, microbatches,
+                           droppable_ ? ShouldAbandon(should_abandon) : ShouldAbandon(), replay);
   } catch (const CountOverflow&) {
     save_and_rethrow();
   }
   if (notice_) notice_->end_step();
   trace_.end(meta_.step + 1);
-  if (result.verdict == Verdict::dropped) {
+  if (result.outcome == StepOutcome::dropped) {
     log_info(
         "step {} is dropped: a signal asked to stop, and the step would not finish within "
         "run.signal_grace = {} s",
@@ -269,7 +269,7 @@ bool TrainLoop::one_step() {
   const double seconds = seconds_since(begin);
   tokens_ += result.tokens;
   line_.tokens += result.tokens;
-  if (result.verdict != Verdict::no_targets) times_.add_step(seconds, result.tokens);
+  if (result.outcome != StepOutcome::no_targets) times_.add_step(seconds, result.tokens);
   report(result, lr, seconds, trainer_.axes().traffic().all() - sent_before);
   // Reported first, as what follows may end the run for a reason of its own; the checkpoint of a
   // step that was skipped says so.
@@ -292,13 +292,13 @@ void TrainLoop::judge_fault(const std::string& fault) {
 void TrainLoop::count_skipped(const StepResult& result) {
   // Counted in the checkpoint, so that a run that is requeued again and again still stops.
   auto& in_row = meta_.extra.skipped_in_row;
-  if (result.verdict == Verdict::updated) {
+  if (result.outcome == StepOutcome::updated) {
     in_row = 0;
     return;
   }
   ++in_row;
   meta_.skipped.push_back(meta_.step);
-  const bool masked = result.verdict == Verdict::no_targets;
+  const bool masked = result.outcome == StepOutcome::no_targets;
   const auto why = masked ? "all of its targets are masked" : result.culprit + " is not finite";
   log_warning("step {} is skipped: {}", meta_.step, why);
   if (in_row < settings_.train.max_skipped) return;

@@ -23,10 +23,10 @@ static DType type_of_kept(BaseType base, DType computed) {
   return computed;
 }
 
-KeptAs::KeptAs(const Segment& s, DType computed)
+StorageType::StorageType(const Segment& s, DType computed)
     : base_(s.kept), type_(type_of_kept(s.kept, computed)), computed_(computed) {}
 
-std::int64_t KeptAs::count(std::int64_t weights) const {
+std::int64_t StorageType::count(std::int64_t weights) const {
   return in_records() ? (weights + nf4::weights - 1) / nf4::weights * nf4::record_words : weights;
 }
 

@@ -68,7 +68,7 @@ void BorrowedGradients::add_leaves(std::span<const ParamId> params, std::int64_t
   std::vector<View> views;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const auto& shape = store_.spec().params[params[i].index()].shape;
-    if (dst[i]) leaves.push_back(Tensor::empty(b, shape, store_.master(), Kind::transient));
+    if (dst[i]) leaves.push_back(Tensor::empty(b, shape, store_.master(), MemoryKind::transient));
     views.push_back(dst[i] ? leaves.back().view() : View{});
   }
   for (std::int64_t begin = 0; begin < rows; begin += chunk, how = Accumulate::add) {
@@ -124,11 +124,11 @@ void Session::start_next() {
     auto& flat = g->flat.emplace_back();
     if (sharding_.of(segment).whole()) continue;
     const auto kept = store_.shards().kept(segment);
-    flat = Tensor::empty(b, {kept.count(segment.elements)}, kept.type(), Kind::gathered,
+    flat = Tensor::empty(b, {kept.count(segment.elements)}, kept.type(), MemoryKind::gathered,
                          Queue::gather);
     g->pending.push_back(sharding_.of(segment).gather.all_gather(
         b, Queue::gather, flat.view(), store_.shards().copy(i).view(),
-        {Doing::gather, segment.name, step.microbatch}));
+        {OperationKind::gather, segment.name, step.microbatch}));
     g->pending.back().keep(flat);
   }
   gathered_.push_back(std::move(g));
@@ -190,7 +190,7 @@ std::vector<Tensor> Session::widen(const Gathered& g) {
     const auto& shards = store_.shards();
     if (!shards.kept(segment).narrow()) continue;
     widened[k] = Tensor::empty(store_.backend(), {segment.elements}, shards.type_of(segment),
-                               Kind::gathered);
+                               MemoryKind::gathered);
     const auto& kept = sharding_.of(segment).whole() ? shards.copy(segments[k]) : g.flat[k];
     put_widened(store_.backend(), widened[k].view(), kept.view());
   }

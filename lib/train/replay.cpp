@@ -14,7 +14,7 @@ ActivationDigests::ActivationDigests(Backend& b, const Model& model, std::vector
       parts_(model.parts().size()),
       order_(std::move(order)),
       digests_(Tensor::empty(b, {static_cast<std::int64_t>(2 * parts_ * order_.size())}, DType::i64,
-                             Kind::transient)) {
+                             MemoryKind::transient)) {
   b.put(Queue::compute, kernel::Fill{.dst = digests_.view(), .value = 0});
 }
 

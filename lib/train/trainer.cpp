@@ -156,7 +156,7 @@ Trainer::StepCounts Trainer::count(std::span<const Batch> microbatches) const {
 
 std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
                                                 std::span<const Batch> microbatches,
-                                                ModelStage::When when) {
+                                                ModelStage::Settings settings) {
   // In evaluation nothing trains, so nothing is kept.
   const bool train = purpose == Purpose::train;
   const std::vector<std::uint8_t> nothing(model_.spec().params.size(), 0);
@@ -168,17 +168,17 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
         pipe_.virtual_stage(axes_.at.pipe, static_cast<int>(chunks.size())) > first;
     chunks.emplace_back(model_, range, backward_parts(model_, range, trainable, input_wanted));
   }
-  when.exact_chunk = setup_.exact_chunk;
-  when.chunk_tokens = setup_.chunk_tokens;
-  when.offload = setup_.model.offload == Offload::inputs && !backend_.host_readable();
+  settings.exact_chunk = setup_.exact_chunk;
+  settings.chunk_tokens = setup_.chunk_tokens;
+  settings.offload = setup_.model.offload == Offload::inputs && !backend_.host_readable();
   const ExpertGroup experts{axes_.expert_group, setup_.expert_tokens};
-  if (axes_.grid.expert > 1) when.experts = &experts;
+  if (axes_.grid.expert > 1) settings.experts = &experts;
   Session session(store_, purpose,
                   make_borrow_plan(visits(program, chunks), store_.sharding().policy));
   const auto rows = microbatches[0].ids_BT.size() / microbatches[0].sample_B.size();
   const auto layout = sequence_of(static_cast<std::int64_t>(rows) * axes_.grid.seq);
   ModelStage stage(model_, chunks, session, backend_, axes_.seq, layout, microbatches,
-                   setup_.model.recompute, when);
+                   setup_.model.recompute, settings);
   execute(program, pipe_, stage, backend_, {axes_.down, axes_.up});
   session.close();
   if (stage.dropped()) return std::nullopt;

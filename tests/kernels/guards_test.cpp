@@ -30,7 +30,7 @@ TEST(Guards, TheyTellWhereSomethingWasWritten) {
   std::array<std::byte, 16> before, behind;
   before.fill(known_byte);
   behind.fill(known_byte);
-  const auto damage = [&] { return guard_damage(before, behind, 100, Kind::saved); };
+  const auto damage = [&] { return guard_damage(before, behind, 100, MemoryKind::saved); };
   EXPECT_EQ(damage(), std::nullopt);
   before[13] = std::byte{0};
   EXPECT_THAT(damage(), Optional(HasSubstr("3 bytes before a block of 100 bytes of saved")));
@@ -50,7 +50,7 @@ class GuardsDeathTest : public testing::TestWithParam<const char*> {
     b.put(Queue::compute, kernel::Fill{.dst = {block.data, DType::f32, {written}}, .value = 1});
   }
   static Block take(Backend& b, std::size_t floats) {
-    return b.take(floats * sizeof(float), Kind::saved, Queue::compute);
+    return b.take(floats * sizeof(float), MemoryKind::saved, Queue::compute);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, GuardsDeathTest, testing::Values("host", "ref"),

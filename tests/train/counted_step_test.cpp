@@ -92,7 +92,7 @@ TEST_P(CountedStep, AnOverflowNamesTheParameter) {
       testing::AllOf(testing::HasSubstr("the gradient of "),
                      testing::HasSubstr("run.exactness = \"invariant\" can count only up to")));
   set(trainer.store().spec().final_norm, 1);
-  EXPECT_EQ(step().verdict, Verdict::updated);  // as if it had not been tried
+  EXPECT_EQ(step().outcome, StepOutcome::updated);  // as if it had not been tried
 }
 
 TEST_P(CountedStep, OneThatIsNotFiniteIsSkippedAndNamed) {
@@ -105,12 +105,12 @@ TEST_P(CountedStep, OneThatIsNotFiniteIsSkippedAndNamed) {
 
     const auto r = step();
 
-    EXPECT_EQ(r.verdict, Verdict::not_finite);
+    EXPECT_EQ(r.outcome, StepOutcome::not_finite);
     EXPECT_THAT(r.culprit, testing::HasSubstr("the gradient of "));
     EXPECT_TRUE(std::isnan(trainer.evaluate(random_batch(model(), 4)).sum));
     test::write<float>(trainer.store(), id, before);
   }
-  EXPECT_EQ(step().verdict, Verdict::updated);
+  EXPECT_EQ(step().outcome, StepOutcome::updated);
 }
 
 // A head of zeros over states that are `gain` everywhere: with p = 1/V of each token, all targets
@@ -143,7 +143,7 @@ TEST_P(CountedStep, ANormBeyond128BitsIsNamed) {
   const double p = 1.0 / static_cast<double>(s.model.vocab),
                norm = std::sqrt(96 * ((1 - p) * (1 - p) + (1 / p - 1) * p * p));
   const auto below = with_gain(4800);
-  EXPECT_EQ(below.verdict, Verdict::updated);
+  EXPECT_EQ(below.outcome, StepOutcome::updated);
   // Norm's epsilon beside a mean square of 1, and roundings of f32.
   EXPECT_NEAR(below.grad_norm, 4800 * norm, 1e-4 * below.grad_norm);
   ASSERT_LT(4800 * norm, std::sqrt(0x1p31));

@@ -35,7 +35,7 @@ Cuda::~Cuda() {
     }
 }
 
-Block Cuda::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
+Block Cuda::take(std::size_t bytes, MemoryKind kind, Queue first, Memory memory) {
   const auto b = memory_.take(bytes, kind, first, memory);
   if (choice_.debug && memory == Memory::device)
     runtime_->set_bytes(b.data, 0xff, bytes, queues_.stream(first));

@@ -83,7 +83,7 @@ std::size_t DeviceMemory::give_guarded(const Block& b, std::span<const Event> la
   return guarded_pinned_.give(b);
 }
 
-Block DeviceMemory::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
+Block DeviceMemory::take(std::size_t bytes, MemoryKind kind, Queue first, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);
   try {
     if (guards_ == Guards::on)

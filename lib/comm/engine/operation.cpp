@@ -37,9 +37,9 @@ Staging staging_of(const Route& r, const std::vector<Message>& messages, DType w
   std::int64_t longest = 0;
   for (const auto& m : messages) longest = std::max(longest, m.view.count());
   s.message = Tensor::empty(r.backend, {static_cast<std::int64_t>(Staging::buffers), longest}, wire,
-                            Kind::staging, r.queue, direct ? Memory::device : Memory::pinned);
+                            MemoryKind::staging, r.queue, direct ? Memory::device : Memory::pinned);
   if (computes && !direct)
-    s.cast = Tensor::empty(r.backend, {longest}, wire, Kind::staging, r.queue);
+    s.cast = Tensor::empty(r.backend, {longest}, wire, MemoryKind::staging, r.queue);
   return s;
 }
 

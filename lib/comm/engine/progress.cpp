@@ -171,7 +171,7 @@ void Progress::wait(Operation& o) {
     span.emplace(fmt::format("wait for {}", name_of(doing)), microbatch, Direction::forward, unit);
   }
   std::optional<TaskScope> task;
-  if (!o.ended()) task.emplace(task_by_doing[static_cast<std::size_t>(o.label().doing)]);
+  if (!o.ended()) task.emplace(task_by_kind[static_cast<std::size_t>(o.label().doing)]);
   wait_until([&] { return o.ended(); }, [&]() -> Wait { return {o.name(), o.state()}; });
   if (!o.error().empty()) throw Error(o.error());
 }

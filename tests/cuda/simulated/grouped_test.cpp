@@ -28,7 +28,7 @@ class SimulatedExperts : public testing::Test {
 
   template <class T>
   Tensor tensor(const Shape& s, const std::vector<T>& values) {
-    auto t = Tensor::empty(*backend, s, dtype_of<T>, Kind::transient);
+    auto t = Tensor::empty(*backend, s, dtype_of<T>, MemoryKind::transient);
     backend->upload(queue, t.view(), std::as_bytes(std::span(values)));
     return t;
   }
