@@ -11,21 +11,23 @@ void run(const kernel::ReadFixed&, const Resources&) {
 }
 
 template <class O>
-static void require_any_order(const O& o) {
-  require(o.order == SumOrder::any,
-          "{}: a GPU's products do not sum in an order by shape or row alone; run.exactness = "
+static void run_product(const O& o, const Resources& r) {
+  require(o.order != SumOrder::by_shape,
+          "{}: a GPU does not sum in an order that depends only on shapes. run.exactness = "
           "\"invariant\" needs the host",
           O::name);
+  if (o.order == SumOrder::by_row)
+    multiply_by_row(o, r.stream);
+  else
+    r.products.run(r.stream, o, r.scratch);
 }
 
 void run(const kernel::Matmul& o, const Resources& r) {
-  require_any_order(o);
-  r.products.run(r.stream, o, r.scratch);
+  run_product(o, r);
 }
 
 void run(const kernel::GroupedMatmul& o, const Resources& r) {
-  require_any_order(o);
-  r.products.run(r.stream, o, r.scratch);
+  run_product(o, r);
 }
 
 void run(const kernel::GroupedMatmulGrad& o, const Resources& r) {
@@ -33,10 +35,6 @@ void run(const kernel::GroupedMatmulGrad& o, const Resources& r) {
           "grouped_matmul_grad: a GPU does not count quanta yet; run.exactness = \"invariant\" "
           "needs the host");
   r.products.run(r.stream, o, r.scratch);
-}
-
-void run(const kernel::CachedAttention&, const Resources&) {
-  fail("cached_attention: a GPU keeps no keys and values yet: BackendProperties::caches says so");
 }
 
 }  // namespace trireme::cuda
