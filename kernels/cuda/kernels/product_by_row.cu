@@ -1,5 +1,5 @@
 // Matrix products with SumOrder::by_row, for generation. A warp computes a few columns of c for up
-// to eight rows. Each lane adds runs of eight consecutive terms, and the lanes' sums are added last.
+// to eight rows at a time. Each lane adds runs of eight consecutive terms, and the lanes' sums are added last.
 // The order of the terms depends only on their number, so it is the same for every layout and for
 // every number of rows. With few rows, the time is that of reading b once.
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
 #include "kernels/cuda/kernels/views.hpp"
-#include "lib/base/error.hpp"
 
 namespace trireme::cuda {
 namespace {
@@ -41,11 +40,14 @@ struct RowProduct {
 template <bool whole, class T>
 __device__ Floats<run_terms> terms(const T* x, std::int64_t stride, std::int64_t k,
                                    std::int64_t K) {
-  if constexpr (whole) return load<run_terms>(x + k);
-  Floats<run_terms> f;
+  if constexpr (whole) {
+    return load<run_terms>(x + k);
+  } else {
+    Floats<run_terms> f;
 #pragma unroll
-  for (int i = 0; i < run_terms; ++i) f.v[i] = k + i < K ? widen(x[(k + i) * stride]) : 0.0F;
-  return f;
+    for (int i = 0; i < run_terms; ++i) f.v[i] = k + i < K ? widen(x[(k + i) * stride]) : 0.0F;
+    return f;
+  }
 }
 
 // Computes `rows` rows from row m on, for the columns of this warp.
@@ -149,13 +151,18 @@ void with_types(DType in, DType out, const F& f) {
   });
 }
 
-// Calls f with the number of rows of a pass: the smallest of 1, 2, 4 and 8 that suffices, or 8.
+// Calls f with the number of rows of a pass and with `whole`: the smallest of 1, 2, 4 and 8 rows
+// that suffices, or the largest that needs no more registers than there are.
 template <class F>
-void with_rows(std::int64_t rows, const F& f) {
-  if (rows <= 1) return f(std::integral_constant<int, 1>{});
-  if (rows <= 2) return f(std::integral_constant<int, 2>{});
-  if (rows <= 4) return f(std::integral_constant<int, 4>{});
-  f(std::integral_constant<int, 8>{});
+void with_rows(std::int64_t rows, bool whole, const F& f) {
+  const auto either = [&](auto n) {
+    if (whole) return f(n, std::true_type{});
+    f(n, std::false_type{});
+  };
+  if (rows <= 1) return either(std::integral_constant<int, 1>{});
+  if (rows <= 2) return either(std::integral_constant<int, 2>{});
+  if (rows <= 4 || !whole) return either(std::integral_constant<int, 4>{});
+  f(std::integral_constant<int, 8>{}, std::true_type{});
 }
 
 }  // namespace
@@ -166,11 +173,10 @@ void multiply_by_row(const kernel::Matmul& o, Stream stream) {
     auto p = product_of<T, C>(o.c_MN, o.a_MK, o.b_KN);
     p.bias_N = at<T>(o.epilogue.bias_N);
     p.add = o.how == Accumulate::add;
-    with_rows(p.M, [&](auto rows) {
+    with_rows(p.M, in_runs(o.a_MK, o.b_KN), [&](auto rows, auto whole) {
       const dim3 grid(blocks_for(p.N, block_columns), blocks_for(p.M, rows, most_along_y));
-      const auto kernel = in_runs(o.a_MK, o.b_KN) ? product_rows<rows.value, true, T, C>
-                                                  : product_rows<rows.value, false, T, C>;
-      start(o.name.data(), kernel, grid, block_threads, 0, stream, p);
+      start(o.name.data(), product_rows<rows.value, whole.value, T, C>, grid, block_threads, 0,
+            stream, p);
     });
   });
 }
