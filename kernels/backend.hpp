@@ -85,8 +85,6 @@ struct BackendProperties {
   // Tile size of attention over pieces of keys. If each piece begins at a multiple of this number
   // of keys, the results have the same bits as attention over all keys at once.
   std::int64_t key_tile = 64;
-  // True if the backend supports key/value caches, which need CachedAttention and SumOrder::by_row.
-  bool caches = true;
 };
 
 // Interface of a backend: a machine that owns memory and queues and computes operations.

@@ -37,7 +37,7 @@ class Generator {
         requests_(requests),
         settings_(s),
         context_(t.model().spec().config.context),
-        caches_(s.cache && t.backend().properties().caches),
+        caches_(s.cache),
         active_(static_cast<std::size_t>(t.axes().grid.data)),
         results_(requests.size()) {}
 

@@ -188,8 +188,7 @@ class Trainer {
   };
   // Returns the logits after the given token for several samples whose earlier keys and values are
   // cached. Adds the keys and values of the given tokens to the caches. Each sample costs one row
-  // of computation, and its result does not depend on the other samples. Requires
-  // BackendProperties::caches.
+  // of computation, and its result does not depend on the other samples.
   std::vector<std::vector<double>> extend(std::span<const Next>);
 
   // Returns this rank's share of whole samples: the positions that the sequence layout assigns to

@@ -12,6 +12,7 @@ namespace {
 constexpr auto queue = Queue::compute;
 constexpr double amplitude = 1.5;
 
+<<<<<<< HEAD
 class CachedContract : public ContractTest {
  protected:
   void SetUp() override {
@@ -20,6 +21,9 @@ class CachedContract : public ContractTest {
       GTEST_SKIP() << "GPUs have no key-value cache";
   }
 };
+=======
+class CachedContract : public ContractTest {};
+>>>>>>> w-kv
 INSTANTIATE_TEST_SUITE_P(Backends, CachedContract, testing::ValuesIn(tested_backends()),
                          name_of_tested);
 

@@ -93,7 +93,8 @@ void Cuda::put_product(Queue q, const kernel::Matmul& o) {
       put_one(q, kernel::ColumnSum{
                      .out_C = e.row_sum_M, .how = product.how, .x_TC = product.a_MK.transposed()});
   };
-  if (products_.fuses(queues_.stream(q), o, scratch_, behind)) return put_one(q, o);
+  const bool by_library = o.order != SumOrder::by_row;
+  if (by_library && products_.fuses(queues_.stream(q), o, scratch_, behind)) return put_one(q, o);
   auto alone = o;
   alone.epilogue = {.bias_N = o.epilogue.bias_N};
   put_one(q, alone);
