@@ -1,4 +1,4 @@
-// trireme calibrate: measures this machine.
+// The `trireme calibrate` command: measures the speed of this machine and writes a machine file.
 #include "lib/calibrate/calibrate.hpp"
 
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ std::string text_of(const CalibrateArguments& a) {
                      a.operations, a.backend, a.threads, a.existing == ExistingFile::replaced);
 }
 
-// Ranks measure the same things at the same time.
+// Throws SharedError if the ranks run on different kinds of machines. Ranks measure together, so
+// the result describes one kind of node.
 void require_one_kind(const Communicator& world, const BackendChoice& choice) {
   std::string kind;
   together(world, [&] { kind = machine_kind(choice); });
@@ -46,7 +47,9 @@ void require_one_kind(const Communicator& world, const BackendChoice& choice) {
                     all[0], other - all.begin(), *other));
 }
 
-// What was measured before, on ranks such as these.
+// Returns the machine model in `file`, whose measured operations are reused. Throws Error if they
+// were not measured on this kind of machine, with the same backend and thread count, for all types
+// in which these ranks compute.
 MachineModel load_operations(const std::string& file, const BackendChoice& choice,
                              const CalibrationSettings& s) {
   auto m = load_machine(file);
@@ -70,7 +73,8 @@ MachineModel load_operations(const std::string& file, const BackendChoice& choic
   return m;
 }
 
-// What people add by hand to a file that was measured on one node.
+// Returns the section [far] of an existing machine file that is to be replaced. Users add this
+// section by hand to a file that was measured on one node.
 LinkRates far_before(const CalibrateArguments& a) {
   if (a.existing == ExistingFile::stays || !is_there(a.file) || read_text(a.file).empty())
     return {};

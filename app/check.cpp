@@ -1,4 +1,4 @@
-// trireme check DECK
+// The `trireme check DECK` command.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -29,12 +29,12 @@ namespace {
 
 struct CheckArguments {
   DeckArguments deck;
-  std::int64_t ranks = 0;          // 0: those that run this command
+  std::int64_t ranks = 0;          // 0: the ranks that run this command
   std::int64_t ranks_of_node = 0;  // 0: not given
   bool verify = false;
 };
 
-// Reads all of the files.
+// Reads all token files completely and checks their contents.
 void verify(const std::vector<TokenRange>& ranges) {
   for (const auto& range : ranges)
     if (range.file.verify() == Verified::ids_only)
@@ -42,7 +42,7 @@ void verify(const std::vector<TokenRange>& ranges) {
           range.file.path().string());
 }
 
-// Errors of checks that do not need each other, thrown together.
+// Collects the errors of independent checks, so that all of them are reported at once.
 class Findings {
  public:
   template <class Check>
@@ -59,17 +59,18 @@ class Findings {
   std::vector<std::string> texts_;
 };
 
-// Where the ranks to check for run this command.
+// Where the ranks of the checked run will be, if they are the ranks that run this command.
 struct JobHere {
-  int processors = 0;    // of each rank; 0: they run elsewhere
-  std::string not_even;  // why its nodes run no equal numbers of ranks in a row; empty: they do
+  int processors = 0;    // per rank; 0: the ranks will run elsewhere
+  std::string not_even;  // error if nodes do not run equal numbers of consecutive ranks; else empty
 };
 
-// Checks the deck, its files, and that the model of one rank fits this machine.
+// Checks the deck and its files, and whether the model of one rank fits into this machine's memory.
 void check(const CheckArguments& a, const JobHere& job) {
   auto deck = load_deck(a.deck.path, a.deck.overrides);
   Findings found;
-  // Of files that cannot be read: as large as those that can may need.
+  // If a token file cannot be read, the vocabulary is assumed to be larger than any readable file
+  // needs, so that later checks do not fail for the same cause.
   std::int64_t vocab = deck.model.vocab > 0 ? 0 : std::int64_t{1} << 32;
   found.look([&] { vocab = vocabulary_of(deck.data, deck.model.vocab); });
   found.look([&] {
@@ -121,7 +122,7 @@ void check(const CheckArguments& a, const JobHere& job) {
                    training->samples_per_epoch());
   auto target = dry_target(choice);
   const auto here = target.capacity;
-  if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
+  if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // the ranks run elsewhere
   const auto plan = make_plan(plan_input_of(deck, compute, transport_of(deck, choice)), target);
   say("{} is valid{}: {}, {} samples per epoch, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
@@ -132,7 +133,8 @@ void check(const CheckArguments& a, const JobHere& job) {
                 host_name(), static_cast<double>(here) / (1 << 30));
 }
 
-// For the ranks that a launcher started, if any and no others are asked for.
+// Checks the deck for the ranks that a launcher started, unless the arguments ask for another
+// number of ranks.
 int check_on(const Communicator& world, CheckArguments a) {
   JobHere job;
   if (a.ranks == 0 || a.ranks == world.size()) {

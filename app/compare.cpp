@@ -1,5 +1,5 @@
-// trireme compare A B: where two runs, or two checkpoints, first differ, and whether rounding
-// explains it.
+// The `trireme compare A B` command: finds where two runs, or two checkpoints, first differ, and
+// whether rounding errors explain the difference.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -98,12 +98,13 @@ class Comparison {
     take(digests.steps, digests.first);
     const auto evaluations = compare_evaluations(a_.evaluations, b_.evaluations);
     if (evaluations.steps > 0) report_.table("evaluations", evaluations);
-    // An evaluation belongs to the state after its step; that may have come of the step itself.
+    // A difference between evaluations does not set first_. An evaluation measures the state after
+    // its step, and the step itself may have caused the difference.
     compared_ = compared_ || evaluations.steps > 0;
     differs_ = differs_ || evaluations.first;
   }
 
-  // The steps whose checkpoints are compared, of A and of B; none: there are none.
+  // Returns the steps of the checkpoints of A and B to compare, or nothing if there are none.
   std::optional<std::pair<std::int64_t, std::int64_t>> steps_to_compare() const {
     if (!a_.is_run && !b_.is_run) return std::pair(a_.step, b_.step);
     if (!a_.is_run || !b_.is_run) {
@@ -150,7 +151,7 @@ class Comparison {
     if (same_step && differ) state_step_ = steps->first;
   }
 
-  // Both sides' steps up to the first that differs.
+  // Replays both sides up to the first step that differs, and compares their results.
   void replay_both() {
     const auto one = [&](const Side& side) {
       return replay(side, first_, arguments_.replay_steps, places_, report_);
@@ -181,7 +182,8 @@ class Comparison {
            exact_chunk(x) == exact_chunk(y);
   }
 
-  // The newest checkpoint before `step` that both have alike; nothing: the beginning.
+  // Returns the newest checkpoint before `step` whose state is the same on both sides. Returns
+  // nothing if replays must start from the beginning of the run.
   std::optional<CheckpointInfo> common_start(std::int64_t step) const {
     auto common = common_checkpoints(a_, b_);
     for (auto at = common.rbegin(); at != common.rend(); ++at) {
@@ -192,7 +194,7 @@ class Comparison {
     return {};
   }
 
-  // Why rounding cannot be asked for; empty: it can.
+  // Returns the reason why rounding cannot be tested, or an empty string if it can.
   std::string no_question(const RoundingQuestion& q) const {
     if (both_invariant())
       return "run.exactness = \"invariant\" guarantees equal bits, so rounding cannot explain a "
@@ -224,7 +226,7 @@ class Comparison {
       q.from = start->directory.string();
       q.from_step = start->step;
     }
-    // Tensors that are far off are left out where numbers are near.
+    // If the tables differ, the state is tested only if few replayed steps reach it.
     if (first_ == 0 || state_step_ - q.from_step <= arguments_.replay_steps) {
       q.state_step = state_step_;
       if (state_step_ > 0) q.state = state_;
@@ -279,8 +281,8 @@ class Comparison {
   Report report_;
   std::vector<std::string> settings_;
   bool compared_ = false, differs_ = false, rates_differ_ = false;
-  std::int64_t first_ = 0;       // step that differs in the tables; 0: none
-  std::int64_t state_step_ = 0;  // of checkpoints of one step that differ; 0: none
+  std::int64_t first_ = 0;       // first step that differs in the tables; 0: none
+  std::int64_t state_step_ = 0;  // step at which checkpoints of both sides differ; 0: none
   TensorDifferences state_, gradients_;
   std::optional<Explained> explained_;
 };
@@ -289,7 +291,7 @@ int compare(const CompareArguments& a) {
   try {
     Comparison comparison(a);
     const int code = comparison.run();
-    if (a.json)  // as it is: JSON escapes by rules of its own
+    if (a.json)  // not with say(): JSON has its own escapes
       fmt::print("{}", comparison.report().json());
     else
       say("{}", comparison.report().text());

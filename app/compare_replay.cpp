@@ -18,13 +18,13 @@ namespace trireme {
 
 namespace {
 
-// What a replay is held against, and how it went.
+// Compares the steps of a replay with the records of the run, up to the first difference.
 class RecordCheck {
  public:
   explicit RecordCheck(const Side& side) : side_(side) {}
 
   void compare(std::int64_t step, const StepResult& now, Trainer& trainer) {
-    if (first_ > 0) return;  // what follows from a difference differs
+    if (first_ > 0) return;  // after a difference, all later steps differ
     const auto row = std::ranges::find(side_.digests, step, &DigestRow::step);
     if (row != side_.digests.end()) {
       ++steps_;
@@ -38,8 +38,8 @@ class RecordCheck {
     if (line->loss != now.loss || line->grad_norm != now.grad_norm) first_ = step;
   }
 
-  std::int64_t first() const { return first_; }  // step with other bits; 0: none
-  // "bitwise equal to its record in 4 steps"
+  std::int64_t first() const { return first_; }  // first step with other bits; 0: none
+  // Returns the result in words, like "bitwise equal to its record in 4 steps".
   std::string text(const ModelPlaces& places) const {
     if (steps_ == 0) return "nothing is recorded for these steps";
     if (first_ == 0) return "bitwise equal to its record in " + counted(steps_, "step");
@@ -61,8 +61,9 @@ bool is_machine_of(const Side& side, const std::string& here) {
   return !side.meta || side.meta->extra.machine.empty() || side.meta->extra.machine == here;
 }
 
-// Whether the run made the steps after `begin` up to `step` on one rank. Only the steps' own rows
-// tell: a restart may have changed the grid, and the checkpoints of the former one may be gone.
+// Returns true if the run took the steps after `begin`, up to and including `step`, on one rank.
+// Only the history rows of these steps can tell. A restart may have changed the grid, and the
+// checkpoints from the former grid may be gone.
 bool on_one_rank_then(const Side& side, const Deck& deck, std::int64_t begin, std::int64_t step) {
   const auto& p = deck.parallel;
   return p.pipe * p.data * p.seq == 1 &&
@@ -71,7 +72,8 @@ bool on_one_rank_then(const Side& side, const Deck& deck, std::int64_t begin, st
          });
 }
 
-// Why a replay on one rank of this kind of machine must have the record's bits; null: it need not.
+// Returns the reason why a replay on one rank of this kind of machine must reproduce the recorded
+// bits. Returns null if it need not reproduce them.
 const char* promise(const Side& side, const Deck& deck, std::int64_t begin, std::int64_t step) {
   if (deck.run.exactness == Exactness::invariant)
     return "run.exactness = \"invariant\" guarantees the same bits on any grid";
@@ -105,7 +107,8 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
     const auto steps =
         steps_of_run(deck.train, deck.model.context,
                      from ? CheckpointReader(from->directory).meta() : CheckpointMeta{});
-    // Some roundings of the peak: another libm may have another last bit of the cosine.
+    // The tolerance is a few rounding errors of the peak: another libm may compute another last bit
+    // of the cosine.
     const double same = 16 * std::numeric_limits<double>::epsilon() * deck.optimizer.lr;
     for (const auto& row : side.history)
       if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr, row.step - 1, steps);

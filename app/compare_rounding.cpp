@@ -13,7 +13,7 @@ namespace trireme {
 
 namespace {
 
-// What a replay comes to, as far as the question asks for it.
+// Results of a replay, as far as the question needs them.
 struct Made {
   std::map<std::string, double> numbers;
   TensorValues gradients, state;
@@ -39,12 +39,12 @@ Tally of_numbers(double a, double b) {
   return t;
 }
 
-// Something that differs, and how replays scatter there.
+// A value that differs between the two sides, and how much it varies between replays.
 struct Tested {
   std::string what;
   Report::Json json;
   Tally difference;
-  bool comparable;  // both have it
+  bool comparable;  // both sides have the value
   Spread spread{};
   Judgement judgement{};
   bool explained = false;
@@ -81,7 +81,7 @@ class RoundingTest {
     std::vector<const Tested*> list;
     for (const auto& [_, j] : numbers_) list.push_back(&j);
     for (const auto& [_, j] : tensors_) list.push_back(&j);
-    // The least likely first.
+    // The differences that rounding is least likely to explain come first.
     std::ranges::stable_sort(list, {}, [](const Tested* j) { return j->judgement.chance; });
     return list;
   }
@@ -119,7 +119,7 @@ std::string judged_text(const Tested& j) {
 
 Explained explain(const RoundingQuestion& q, const ModelPlaces& places, Report& report) {
   RoundingTest test(q, places);
-  log_quietly();  // each replay would say the same
+  log_quietly();  // each replay would log the same lines
   test.run_replays();
   const auto all = test.all();
   const auto bad = std::ranges::count(all, false, &Tested::explained);

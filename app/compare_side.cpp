@@ -86,7 +86,8 @@ Deck deck_of_step(const Side& side, std::int64_t step) {
 
 constexpr std::string_view same_tokens = " (the same tokens)";
 
-// What a checkpoint says of its making beside the deck, without what its loop counts.
+// Returns what a checkpoint records about its origin, except for the deck and the counters of the
+// training loop.
 static std::map<std::string, std::string> making(const Side& side) {
   std::map<std::string, std::string> all;
   if (!side.meta) return all;
@@ -115,7 +116,7 @@ std::vector<std::string> setting_differences(const Side& a, const Side& b) {
 }
 
 std::vector<std::string> other_training(const std::vector<std::string>& differences) {
-  // Lengths of a run act by the learning rate alone, which histories show.
+  // The length of a run affects training only through the learning rate, which histories record.
   constexpr std::array<std::string_view, 12> same{
       "parallel.",    "zero.",         "checkpoint.",       "evaluate.",        "run.",
       "train.steps:", "train.tokens:", "train.microbatch:", "model.recompute:", "precision.reduce:",

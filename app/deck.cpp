@@ -1,4 +1,4 @@
-// trireme deck [KEY]
+// The `trireme deck [KEY]` command.
 #include "lib/deck/deck.hpp"
 
 #include "app/commands.hpp"

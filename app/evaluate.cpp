@@ -1,4 +1,4 @@
-// trireme evaluate CHECKPOINT
+// The `trireme evaluate CHECKPOINT` command.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -39,7 +39,8 @@ std::vector<std::string> files_of(const EvaluateArguments& a, const DataConfig& 
   return data.validation_fraction > 0 ? data.path : data.validation_files;
 }
 
-// Pairs of documents are measured as with train.objective = "dpo", whatever the run trained for.
+// Changes the deck if the files contain preference pairs. Pairs are measured as with
+// train.objective = "dpo", whatever the objective of the run was.
 void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   const auto files = files_of(a, deck.data);
   for (const auto& f : files)
@@ -48,7 +49,7 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   const auto pairs =
       std::ranges::find_if(files, [](auto& f) { return TokenFile(f).header().pairs; });
   if (pairs == files.end()) return;
-  // The deck is checked before overrides are read, too.
+  // The changed deck is also checked before the overrides are applied, so it needs this key now.
   constexpr std::string_view scores_key = "train.dpo_scores=";
   for (const auto& o : a.model.overrides)
     if (o.starts_with(scores_key))
@@ -67,7 +68,7 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   deck.run.replay_every = 0;
 }
 
-// Losses of one file are not the same where it is read in another way.
+// Describes how files are read. The loss on a file depends on it.
 std::string read_as(const Deck& deck) {
   const auto T = deck.model.context;
   const bool within = deck.data.attention == AttentionSpan::document;
@@ -84,7 +85,8 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   auto& model = *loaded;
   DataConfig data = model.deck().data;
   if (!a.data.empty()) {
-    data.path.clear();  // --data may name training files, which a deck may not hold out
+    data.path.clear();  // --data may name training files, which cannot also be validation files in
+                        // a deck
     data.validation_files = a.data;
     data.validation_fraction = 0;
   }

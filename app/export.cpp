@@ -1,4 +1,4 @@
-// trireme export CHECKPOINT OUT: a model for other programs.
+// The `trireme export CHECKPOINT OUT` command: converts a model for other programs.
 #include "lib/interchange/export.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ struct ExportArguments {
   std::string checkpoint, out, format = "safetensors", type, shard_size, base, base_name;
 };
 
-// Of a checkpoint of adapters: those alone, or merged into what they stand beside.
+// The format that exports adapters alone. All other formats merge adapters into their base model.
 constexpr const char* adapters_format = "peft";
 
 int export_from(const std::filesystem::path& checkpoint, const ExportArguments& a) {

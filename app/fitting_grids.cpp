@@ -24,8 +24,9 @@ namespace {
 
 constexpr std::size_t most_named = 8;
 
-// Sharding from what is asked to what takes least memory: weights gathered for a step take more
-// than for a microbatch.
+// Returns overrides of [zero], from the requested settings to those that need the least memory.
+// Weights that are gathered once per step need more memory than weights that are gathered for each
+// micro-batch.
 std::vector<std::vector<std::string>> zero_settings(const ZeroConfig& asked, std::int64_t ranks) {
   std::vector<std::vector<std::string>> all = {{}};
   if (ranks == 1) return all;
@@ -53,7 +54,7 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
                                         const DryTarget& target, std::size_t limit) {
   auto grids = legal_grids({}, run.ranks);
   nearest_first(grids, asked.grid);
-  // Experts are spread over as many ranks as asked, as far as a grid has the places.
+  // The requested expert parallelism is kept as far as it divides the grid's places.
   for (auto& g : grids) g.expert = std::gcd(g.places(), asked.grid.expert);
   std::vector<FittingGrid> fitting;
   for (const auto& g : grids) {
@@ -78,7 +79,7 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
         if (!needed) continue;
         fit.needed = *needed;
       } catch (const Error&) {
-        break;  // the model or the batch does not fit this grid
+        break;  // the model or the batch does not divide over this grid
       }
       fitting.push_back(std::move(fit));
       break;

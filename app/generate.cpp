@@ -1,4 +1,4 @@
-// trireme generate CHECKPOINT --prompt TEXT --tokens N
+// The `trireme generate CHECKPOINT --prompt TEXT --tokens N` command.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -48,7 +48,8 @@ struct GenerateArguments {
   }
 };
 
-// A NaN is neither below nor above any bound.
+// Returns a validator that rejects NaN. Range checks accept NaN, because it is neither below nor
+// above any bound.
 CLI::Validator a_number() {
   return {[](const std::string& text) {
             return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is not a number" : "";
@@ -56,7 +57,7 @@ CLI::Validator a_number() {
           ""};
 }
 
-// Conversions of the command line wrap around.
+// Returns a validator of seeds. The command line library's own conversion wraps around at 2^64.
 CLI::Validator a_seed() {
   return {[](const std::string& text) {
             std::uint64_t seed = 0;
@@ -69,7 +70,7 @@ CLI::Validator a_seed() {
           ""};
 }
 
-// Rank 0's file.
+// Returns the prompts on all ranks. Rank 0 reads the file. Collective.
 std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArguments& a) {
   std::string text = a.prompt;
   const auto& path = a.prompts.empty() ? a.prompt_file : a.prompts;
@@ -89,8 +90,8 @@ std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArgument
   return prompts;
 }
 
-// The texts that requests become. All ids are decoded each time: a token's text may depend on those
-// before it.
+// Texts of the requests and of the tokens generated for them. All ids are decoded each time,
+// because the text of a token may depend on earlier tokens.
 class Texts {
  public:
   Texts(const Tokenizer& tokenizer, std::span<const Request> requests,
@@ -98,7 +99,7 @@ class Texts {
       : tokenizer_(tokenizer), requests_(requests), stops_(stops) {
     for (const auto& r : requests) begins_.push_back(tokenizer.decode(r.ids).size());
   }
-  // What was added, with a stop text and what follows it.
+  // Returns the generated text, including a stop text and the text after it.
   std::string raw(std::size_t i, std::span<const std::int32_t> fresh) const {
     auto ids = requests_[i].ids;
     ids.insert(ids.end(), fresh.begin(), fresh.end());
@@ -118,10 +119,11 @@ class Texts {
   const Tokenizer& tokenizer_;
   std::span<const Request> requests_;
   const std::vector<std::string>& stops_;
-  std::vector<std::size_t> begins_;  // bytes of the prompt's own text
+  std::vector<std::size_t> begins_;  // lengths in bytes of the prompts
 };
 
-// An answer ends with the token that ends its turn, or with the text that does.
+// Adds the token that ends the assistant's turn to `ends`. If the template ends the turn with plain
+// text, adds that text to `stops`.
 void end_with_turn(const ChatTemplate& chat, const Tokenizer& tokenizer,
                    std::vector<std::int32_t>& ends, std::vector<std::string>& stops) {
   const auto text = end_of_turn(chat);
@@ -146,7 +148,7 @@ std::vector<Request> requests_of(const std::vector<Prompt>& prompts, const Token
     if (std::ssize(r.ids) > context)
       log_warning("prompt {} has {} tokens, but the model sees only the last {} (model.context)",
                   i + 1, r.ids.size(), context);
-    // A stream of random numbers for each.
+    // Each prompt has its own stream of random numbers.
     r.sampling.seed = prompts[i].seed.value_or(a.sampling.seed + i);
   }
   return requests;

@@ -50,7 +50,8 @@ std::string hints_of_options(const CLI::App& app, const std::vector<std::string>
   return text;
 }
 
-// The bytes of the hyphen, dash or minus sign that is none of ASCII and with which `word` begins.
+// Returns the number of bytes of the hyphen, dash or minus sign outside ASCII with which `word`
+// begins. Returns 0 if there is none.
 static std::size_t unicode_dash(std::string_view word) {
   for (const std::string_view dash : {"\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2015",
                                       "\u2212", "\ufe58", "\ufe63", "\uff0d"})

@@ -1,4 +1,4 @@
-// trireme import FOLDER CHECKPOINT: a model of others.
+// The `trireme import FOLDER CHECKPOINT` command: converts a model from another program.
 #include "lib/interchange/import.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace trireme {
 
 namespace {
 
-// A checkpoint has no weights of two bytes.
+// Reports that 16-bit weights are widened. Checkpoints do not store 16-bit weights.
 void say_widened(const ImportSummary& s, std::string_view how) {
   for (const auto t : {ElementType::bf16, ElementType::f16})
     if (s.types.contains(t))

@@ -19,12 +19,13 @@ static std::string identity_of(const CheckpointReader& reader) {
   return to_string(reader.identity_of_weights());
 }
 
-// A checkpoint whose weights a run never changes.
+// A checkpoint whose weights the run reads and never changes.
 struct Fixed {
-  std::string_view key, was, keys;  // the deck's; what it was; all that may name it
+  std::string_view key, was, keys;  // deck key; description; all ways to name the checkpoint
 };
 
-// On one rank. Another checkpoint of the same run will do where it has these weights.
+// Returns the checkpoint at `given`. If `wanted` is given, its weights must have that hash, and
+// another checkpoint of the same run is returned if only that one has it. Call it on one rank.
 static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::string& wanted) {
   require(fs::exists(given), "{}: there is no {}: correct the path", what.key, given.string());
   const auto newest = find_checkpoint(given);
@@ -43,7 +44,8 @@ static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::
       newest.string(), what.was, here, wanted, what.keys);
 }
 
-// `path` becomes that of the checkpoint. check(reader) throws Error.
+// Opens the checkpoint that find_fixed() finds, and sets `path` to it. check(reader) throws Error
+// to reject the checkpoint. Collective.
 template <class F>
 static CheckpointReader open_found(const Communicator& world, std::string& path, const Fixed& what,
                                    const std::string& wanted, const F& check) {

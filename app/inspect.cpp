@@ -1,5 +1,5 @@
-// trireme inspect PATH: what a checkpoint, a token file or a file of scores holds, and whether it
-// is intact.
+// The `trireme inspect PATH` command: describes a checkpoint, a token file or a file of DPO scores,
+// and checks whether it is intact.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -44,10 +44,10 @@ void repair(const std::filesystem::path& path) {
     say("recreated: {}\n", fmt::join(made, ", "));
 }
 
-constexpr int tries = 10;  // a run removes checkpoints, having saved newer ones, while one looks
+constexpr int tries = 10;  // a run may save and remove checkpoints while they are read
 
-// All checkpoints, newest first: the newest intact one as it is, then whether each is intact, and
-// what is wrong with it. None: all are gone meanwhile.
+// Verifies all checkpoints, newest first. Prints the description of the newest intact checkpoint,
+// then a verdict and the damage of each. Returns nothing if all of them were removed meanwhile.
 std::optional<int> verify_all(const std::vector<CheckpointInfo>& all) {
   std::string intact, report;
   std::size_t damaged = 0, gone = 0;
@@ -88,7 +88,8 @@ int verify_run(const std::filesystem::path& run) {
   fail("the checkpoints of {} were removed while they were read", run.string());
 }
 
-// The newest with the right file sizes, after a line for each newer one that is damaged.
+// Describes the newest checkpoint whose file sizes are right, after a line for each newer
+// checkpoint that is damaged.
 int inspect_run(const std::filesystem::path& run) {
   for (int i = 1;; ++i) {
     const auto newest = newest_intact(run / "checkpoints", Check::sizes);
@@ -111,7 +112,7 @@ int inspect_run(const std::filesystem::path& run) {
   }
 }
 
-// Reading them checks their hash.
+// Describes a file of scores. read_scores() checks the hash.
 int inspect_scores(const std::filesystem::path& path) {
   const auto all = read_scores(path);
   say("{}: DPO scores by {}, computed in {}, with samples of {} tokens\n  hash of the weights: "
@@ -150,7 +151,8 @@ int inspect(const InspectArguments& a) {
   if (std::filesystem::is_directory(path / "checkpoints", e))
     return a.verify && !list_checkpoints(path / "checkpoints").empty() ? verify_run(path)
                                                                        : inspect_run(path);
-  if (std::filesystem::exists(path / "config.json", e)) find_checkpoint(path);  // says what it is
+  // For a model of another program, this call throws an Error that says what the folder is.
+  if (std::filesystem::exists(path / "config.json", e)) find_checkpoint(path);
   const CheckpointReader reader(path);
   say("{}\n", describe(reader));
   if (!a.verify) {

@@ -26,7 +26,7 @@ std::int64_t targets_of(const TokenFile& file) {
   return targets;
 }
 
-// How long a sample is to be.
+// Prints the distribution of lengths, from which users choose the length of samples.
 void say_lengths(std::string_view what, std::vector<std::int64_t> all) {
   if (all.empty()) return;
   std::ranges::sort(all);
@@ -69,7 +69,8 @@ void say_contents(const TokenFile& file) {
   say_lengths("pair, without separators", std::move(lengths));
 }
 
-// Runs of tokens that are learnt, or are not, a line each.
+// Prints a document: one line for each run of consecutive tokens that are trained on, or that are
+// only context.
 void say_document(const TokenFile& file, std::int64_t n) {
   const auto& h = file.header();
   std::vector<PackedDocument> all{{0, file.count()}};

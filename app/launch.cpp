@@ -55,7 +55,7 @@ int with_mpi(double hang_timeout, const std::function<int(const Communicator&)>&
   const auto& world = job.world();
   try {
     return work(world);
-  } catch (const SharedError& e) {  // every rank is here
+  } catch (const SharedError& e) {  // all ranks throw it together
     if (world.rank() == 0) log_error("{}", e.what());
     return 1;
   } catch (const std::exception& e) {

@@ -44,7 +44,7 @@ void add_model_arguments(CLI::App& command, ModelArguments& a) {
       ->check(CLI::Range(0, 4096));
 }
 
-// What `evaluate` is to measure.
+// Keys outside of the machine's sections that `evaluate` may override.
 constexpr std::array<std::string_view, 6> evaluated_keys{
     "data.packing=",         "data.attention=", "data.long_documents=",
     "data.separator_masks=", "train.dpo_beta=", "train.dpo_scores="};
@@ -62,7 +62,8 @@ static void require_machine_keys(const std::vector<std::string>& overrides,
   }
 }
 
-// The checkpoint's deck, not resolved yet for `ranks` ranks.
+// Returns the checkpoint's deck with the arguments applied. The deck is not yet resolved for
+// `ranks` ranks.
 static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, LossesAre losses,
                      const DeckChange& change, int ranks) {
   require_machine_keys(a.overrides, change ? evaluated_keys : std::span<const std::string_view>());
@@ -71,13 +72,13 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Lo
   if (!a.base.empty()) deck.model.init_from = std::filesystem::absolute(a.base).string();
   if (!a.backend.empty()) deck.run.backend = a.backend;
   if (a.threads > 0) deck.run.threads = a.threads;
-  // No sum is over ranks then, so that no chunk must divide their tokens.
+  // Losses of samples are not summed over ranks, so exact_chunk need not divide their tokens.
   if (losses == LossesAre::of_samples && deck.run.exactness == Exactness::invariant)
     deck.run.exactness = Exactness::repeatable;
   deck = on_one_rank(std::move(deck));
   if (ranks == 1 && a.overrides.empty()) return deck;
   deck.parallel.data = 0;
-  // What the run's steps were of says nothing here.
+  // The run's batch does not matter here, but a batch must divide over the ranks.
   deck.train.batch = deck.train.microbatch * ranks;
   const auto name = deck.name;
   deck = parse_deck(dump_deck(deck), name, a.overrides);
@@ -102,7 +103,7 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
   machine_ = choose_machine(world, deck_);
   auto& input = machine_.input;
   input.setup.trainable = false;
-  input.evaluation = PlanEvaluation::included;  // of what follows
+  input.evaluation = PlanEvaluation::included;  // the memory of an evaluation, which follows
   if (losses == LossesAre::of_samples) {
     input.evaluation = PlanEvaluation::left_out;
     input.setup.exact_chunk = 0;

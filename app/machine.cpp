@@ -22,7 +22,8 @@ Machine choose_machine(const Communicator& world, const Deck& deck) {
   return m;
 }
 
-// What NCCL really takes is known when all ranks are connected.
+// Warns if NCCL's buffers may not fit into GPU memory. Their exact size is known only after all
+// ranks are connected.
 static void warn_of_nccl(const Reserved& r, std::size_t capacity) {
   const auto held = r.all + r.outside.headroom;
   if (held > capacity || held + r.outside.nccl <= capacity) return;
@@ -34,11 +35,12 @@ static void warn_of_nccl(const Reserved& r, std::size_t capacity) {
       static_cast<double>(r.outside.nccl) * 0x1p-30);
 }
 
-// The ranks of a node share its memory; those with a device have one each.
+// Throws SharedError if the ranks need more memory than there is. Ranks without a GPU share the
+// memory of their node. Each rank with a GPU has the GPU's memory for itself. Collective.
 static void require_memory(const Communicator& world, const Machine& m) {
   const bool trains = m.input.setup.trainable;
   double capacity = 0;
-  std::array<double, 2> taken{};  // in all, and without the copy that checkpoints are written from
+  std::array<double, 2> taken{};  // with and without the copy from which checkpoints are written
   bool shared = true;
   together(world, [&] {
     auto target = dry_target(m.choice);
@@ -83,7 +85,7 @@ static void require_memory(const Communicator& world, const Machine& m) {
 void Machine::open(const Communicator& world) {
   require_memory(world, *this);
   axes = make_axes(world, input.grid, shard_ranks(input.setup.zero, input.grid));
-  // A backend takes what is free of its device then.
+  // Connects first: the backend then takes the device memory that is still free.
   if (input.transport == TransportKind::device) connect(axes, transport::nccl_on(choice.device));
   together(world, [&] { backend = open_backend(choice); });
   together(world, Pace::slow, [&] {

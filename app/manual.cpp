@@ -11,11 +11,11 @@
 namespace trireme {
 namespace {
 
-// Text for roff: a backslash, a leading dot or quote and a dash mean something to it.
+// Returns text for roff, with escapes for backslashes, dashes, and leading dots and quotes.
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (static_cast<unsigned char>(c) < ' ') continue;  // a default that no key can type
+    if (static_cast<unsigned char>(c) < ' ') continue;  // a default value that no key can type
     if (out.empty() && (c == '.' || c == '\'')) out += "\\&";
     if (c == '\\')
       out += "\\e";
@@ -38,7 +38,7 @@ bool positional(const CLI::Option& o) {
   return o.get_lnames().empty() && o.get_snames().empty();
 }
 
-// "--ranks INT", "deck".
+// Returns an option as the manual shows it, like "--ranks INT" or "deck".
 std::string written(const CLI::Option& o) {
   if (positional(o)) return o.get_single_name();
   std::string text;
@@ -115,7 +115,7 @@ void write_manual(const CLI::App& root, const std::filesystem::path& folder) {
 
 void add_manual(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("manual", "Write the manual pages to a directory");
-  command->group("");  // for `make install`; not in the list
+  command->group("");  // hidden from the list of commands: only `make install` uses it
   auto folder = std::make_shared<std::string>();
   command->add_option("folder", *folder, "Directory to write to")->required();
   command->callback([&app, &chosen, folder] {

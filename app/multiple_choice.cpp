@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* row_form = R"({"ctx": "...", "endings": ["...", "..."], "label": 0})";
 
-// The first of these fields that there is.
+// Returns the first of these fields that the row contains.
 const Json& field(const Json& row, std::initializer_list<const char*> names,
                   const std::string& where) {
   for (const auto* name : names)
@@ -39,7 +39,7 @@ Question question_of(const FileLine& line) {
     require(e.is_string(), "{}: the ending {} is not a string", where, e.dump());
     q.endings.push_back(e.get<std::string>());
   }
-  // HellaSwag's files have it as a text.
+  // HellaSwag's files store the label as a string.
   const auto text = label.is_string() ? label.get<std::string>() : label.dump();
   const auto index = Json::parse(text, nullptr, false);
   require(index.is_number_integer() && index >= 0 && index < endings.size(),
@@ -70,7 +70,7 @@ double mean_of(const Score& s) {
   return s.mean();
 }
 
-// Of `right` out of n, with the standard error of that share.
+// Returns a table line with the fraction of right answers, `right` of n, and its standard error.
 std::string line(std::string_view by, std::int64_t right, std::int64_t n) {
   const double p = static_cast<double>(right) / static_cast<double>(n);
   return fmt::format("{:<16}  {:>8.4f}  {:>8.4f}  {:>6} of {}\n", by, p,

@@ -36,7 +36,8 @@ static bool is_stdout(const std::string& path) {
   return path == "/dev/stdout";
 }
 
-// Streams that may be files which others write to: nothing in them is replaced.
+// Returns true if `path` is an open stream. It may lead to a file to which other programs write, so
+// that file must not be replaced.
 static bool is_open_already(const std::string& path) {
   return is_stdout(path) || path == "/dev/stderr" || path.starts_with("/dev/fd/");
 }
@@ -51,7 +52,7 @@ static bool is_stream(const std::string& path) {
 static bool is_of_kind(const std::string& path, const std::string& head, std::size_t most,
                        const FileKind& kind) {
   const bool marked = head.find(kind.mark) != std::string::npos ||
-                      (!kind.begin.empty() && head.size() == most);  // it may come later
+                      (!kind.begin.empty() && head.size() == most);  // the mark may come later
   require(head.empty() || (head.starts_with(kind.begin) && marked),
           "{} exists and is not a {}: name another file for the output", path, kind.what);
   return !head.empty();
@@ -76,7 +77,7 @@ void require_output(const std::string& path, const FileKind& kind, ExistingFile 
           "{} already exists: name another file, or replace it with --overwrite", path);
 }
 
-// Behind a link the file that it leads to is replaced.
+// Returns the file to replace. For a link, that is the target of the link.
 static std::filesystem::path place_of_output(const std::string& path) {
   std::error_code unknown;
   const auto place = std::filesystem::weakly_canonical(path, unknown);
@@ -87,9 +88,9 @@ OutputFile::OutputFile(const std::string& path, const FileKind& kind, ExistingFi
     : path_(path), file_(nullptr, &std::fclose) {
   require_output(path, kind, existing);
   if (is_stdout(path))
-    return;  // print() writes it: a second stream would have an offset of its own
+    return;  // print() writes to it: a second stream would have its own file offset
   if (!is_stream(path)) {
-    // One that is empty may be replaced.
+    // An empty file may be replaced.
     const bool there = is_there(path);
     draft_.emplace(place_of_output(path), there ? ExistingFile::replaced : ExistingFile::stays);
   }

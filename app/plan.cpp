@@ -1,4 +1,4 @@
-// trireme plan DECK
+// The `trireme plan DECK` command.
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -23,7 +23,7 @@ struct PlanArguments {
   PlannedRun run;
   std::string device_memory;
   std::string machine, trace;
-  ExistingFile existing = ExistingFile::stays;  // of the name of `trace`
+  ExistingFile existing = ExistingFile::stays;  // what to do if the file `trace` exists
   bool json = false, search = false;
 };
 
@@ -51,7 +51,7 @@ std::optional<MachineModel> machine_of(const PlanArguments& a) {
   return machine;
 }
 
-// A plan is made for the machine of the file, whatever is here.
+// Sets the deck's backend to that of the machine file. This machine may have another backend.
 void move_to(const MachineModel& machine, const PlanArguments& a, Deck& deck) {
   auto& backend = deck.run.backend;
   require(backend == "auto" || backend == machine.backend,
@@ -124,7 +124,8 @@ void require_ordered(const Plan& plan) {
           "please report it");
 }
 
-// The fastest ways to run the deck, whose own grid and settings do not matter.
+// Prints the fastest grids and settings for the deck. The deck's own grid and settings do not
+// matter.
 void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   const auto loaded = load_deck(a.run.deck.path, a.run.deck.overrides);
   require(
@@ -152,7 +153,7 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
               : "",
           deck.train.batch);
   say("{}", search_text(found, memory, set_by(loaded)));
-  flush_output();  // before an error
+  flush_output();  // prints the table before an error
   require(!found.best.empty(),
           "none of these settings fits: use more ranks, or a machine with more memory");
 }
@@ -174,7 +175,7 @@ void plan(PlanArguments a) {
         "this plan is for the host backend, because this machine has no GPU. To plan for GPUs, add "
         "run.backend=cuda; --device-memory is then the memory of one GPU");
   warn_of_settings(deck, total_steps(deck.train, deck.model.context), 0);
-  // Not limited by this machine's memory: the run is elsewhere.
+  // The run will be elsewhere, so this machine's memory is no limit.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto input =
@@ -186,12 +187,12 @@ void plan(PlanArguments a) {
   if (a.json) {
     auto json = nlohmann::ordered_json::parse(plan_json(plan, input, target));
     if (predicted) json["predicted"] = prediction_json(*predicted, *machine);
-    fmt::print("{}\n", json.dump(2));  // as it is: JSON escapes by rules of its own
+    fmt::print("{}\n", json.dump(2));  // not with say(): JSON has its own escapes
   } else {
     say("{}{}", plan_text(plan, input, target),
         predicted ? prediction_text(*predicted, *machine) : "");
   }
-  flush_output();  // before errors
+  flush_output();  // prints the plan before errors
   require_ordered(plan);
   if (limit) require_memory(a, *limit, input, plan, target);
 }

@@ -56,12 +56,12 @@ Inputs inputs_of(Deck deck, const std::string& from) {
     training = training.with_reference(*scores);
     if (validation) validation = validation->with_reference(*scores);
     identity_of_scores = scores_hash(*scores);
-    scores->files.clear();  // the datasets have what they need of them
+    scores->files.clear();  // the datasets have copied the scores that they need
   }
   std::optional<CheckpointReader> reader;
   if (!from.empty()) {
     reader.emplace(from);
-    require_model(*reader, make_spec(m));  // before anything of that size is made
+    require_model(*reader, make_spec(m));  // before anything of the model's size is allocated
   }
   const auto* const begin = reader ? &*reader : nullptr;
   auto meta =
@@ -82,12 +82,13 @@ Inputs inputs_of(Deck deck, const std::string& from) {
 std::vector<TokenFile> files_of(const Inputs& in) {
   std::vector<TokenFile> files;
   for (const auto& range : in.training.ranges()) files.push_back(range.file);
-  if (in.validation && in.deck.data.validation_fraction == 0)  // else the training files
+  if (in.validation && in.deck.data.validation_fraction == 0)  // else part of the training files
     for (const auto& range : in.validation->ranges()) files.push_back(range.file);
   return files;
 }
 
-// Other tokens under the same deck are trained on without an error: continued pre-training does so.
+// Warns if the token files differ from those of the checkpoint. Other files are not an error,
+// because continued pre-training uses them.
 void compare_tokens_with_checkpoint(Inputs& in) {
   std::string identities;
   for (const auto& range : in.training.ranges())
@@ -114,7 +115,7 @@ void compare_order_with_checkpoint(Inputs& in) {
   there = "shuffled";
 }
 
-// A run of preferences goes on against the model that it began against.
+// Throws Error if a DPO run would resume with another reference model than it began with.
 void compare_reference_with_checkpoint(Inputs& in) {
   auto& there = in.meta.extra.reference;
   if (in.deck.train.objective != Objective::dpo) {
@@ -138,7 +139,8 @@ void compare_reference_with_checkpoint(Inputs& in) {
     log_info("the reference model and model.init_from have different weights");
 }
 
-// All ranks train against the same: paths may lead to copies.
+// Throws SharedError unless all ranks read the same scores. The same path may lead to different
+// copies.
 void require_same_scores(const Communicator& world, const Inputs& in) {
   const auto all = world.all_gather(in.identity_of_scores);
   for (std::size_t r = 1; r < all.size(); ++r)
@@ -148,7 +150,8 @@ void require_same_scores(const Communicator& world, const Inputs& in) {
           in.scores->source));
 }
 
-// How texts begin and end is the initial model's where its tokenizer is, or none.
+// Copies the settings that begin and end texts from the initial model, if the run uses that model's
+// tokenizer or no tokenizer.
 void keep_generation(Inputs& in) {
   if (in.from || !in.initial) return;
   const auto& theirs = in.initial->meta();
@@ -158,7 +161,8 @@ void keep_generation(Inputs& in) {
     in.meta.extra.generation = theirs.extra.generation;
 }
 
-// Of adapters what they stand beside, of a new run what it begins with. Null: nothing.
+// Opens the base model of adapters, or the initial model of a new run. Returns null if there is
+// neither.
 std::unique_ptr<CheckpointReader> initial_of(const Communicator& world, Deck& deck,
                                              const std::string& from) {
   if (deck.model.adapter.rank > 0) {
@@ -170,11 +174,12 @@ std::unique_ptr<CheckpointReader> initial_of(const Communicator& world, Deck& de
         open_adapter_base(world, deck, adapters ? &*adapters : nullptr));
   }
   if (deck.model.init_from.empty() || !from.empty()) return nullptr;
-  auto as_given = deck;  // what a run began with is remembered as it was named
+  auto as_given = deck;  // a copy: the run records the path as the user wrote it
   return std::make_unique<CheckpointReader>(open_initial(world, as_given));
 }
 
-// A run that learnt from a teacher goes on with the same. Null: there is none.
+// Opens the teacher, which must be the one that the run began with. Returns null if the run has
+// none.
 std::unique_ptr<CheckpointReader> teacher_of(const Communicator& world, Deck& deck,
                                              const std::string& from) {
   if (deck.train.objective != Objective::distill) return nullptr;
@@ -185,7 +190,8 @@ std::unique_ptr<CheckpointReader> teacher_of(const Communicator& world, Deck& de
   return std::make_unique<CheckpointReader>(open_teacher(world, deck, before ? &*before : nullptr));
 }
 
-// Ranks of several kinds have no bits of one run. A restart elsewhere goes on, with other bits.
+// Throws SharedError if the ranks run on several kinds of machines and the results must not depend
+// on the machine. Warns if a restart runs on another kind, which continues with other bits.
 void compare_machines(const Communicator& world, Inputs& in, const BackendChoice& choice) {
   std::string kind;
   together(world, [&] { kind = machine_kind(choice); });
@@ -259,7 +265,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
                         in->training.tokenizer());
   });
   require_same_scores(world, *in);
-  if (world.size() > 1) world.broadcast(in->meta.run);  // a new run's identity is rank 0's
+  if (world.size() > 1) world.broadcast(in->meta.run);  // rank 0 chooses the identity of a new run
   return std::move(*in);
 }
 

@@ -93,7 +93,7 @@ void ContinuationWriter::add(std::size_t index, const Prompt& prompt, const std:
   }
   row["tokens"] = tokens;
   row["ended"] = std::string(ended);
-  // A text may end within a character.
+  // A generated text may end within a UTF-8 character.
   waiting_[index] = row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   while (!waiting_.empty() && waiting_.begin()->first == next_) {
     const auto& line = waiting_.begin()->second;

@@ -8,7 +8,8 @@
 namespace trireme {
 
 static Deck deck_here(Deck deck, bool moved) {
-  // Kernels are the host's, and its memory is what they are tried in.
+  // The fenced backend only runs the host's kernels in another kind of memory, so the host backend
+  // computes the same results.
   const bool elsewhere = deck.run.backend == "fenced" || (moved && deck.run.backend != "ref");
   if (elsewhere) deck.run.backend = "host";
   return on_one_rank(std::move(deck));

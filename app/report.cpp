@@ -1,4 +1,4 @@
-// trireme report RUN... -o FILE: a page to look at runs with.
+// The `trireme report RUN... -o FILE` command: writes a web page about runs.
 #include <fmt/chrono.h>
 
 #include <algorithm>
@@ -30,7 +30,8 @@ struct ReportArguments {
   ExistingFile existing = ExistingFile::stays;
 };
 
-// As `trireme plan` would say of the run's own deck, on the backend that it ran on.
+// Returns the plan that `trireme plan` computes for the run's deck and the backend that the run
+// used.
 Json plan_of(Deck deck, const Json& run) {
   if (!run.at("timing").empty()) deck.run.backend = run.at("timing").back().at("backend");
   const auto ranks = deck.parallel.pipe * deck.parallel.data * deck.parallel.seq;
@@ -57,7 +58,7 @@ void add_plan_to(Json& run, const Deck& deck) {
 int report(const ReportArguments& a) {
   require_output(a.output, report_page_file, a.existing);
   Json runs = Json::array();
-  std::optional<Deck> first;  // of the first run, which the others are compared with
+  std::optional<Deck> first;  // the first run's, with which others are compared
   for (const auto& path : a.runs) {
     require(
         std::ranges::any_of(std::array{"history.csv", "outcome.json", "log"},
@@ -76,7 +77,7 @@ int report(const ReportArguments& a) {
         add_plan_to(run, deck);
         if (first) run["differences"] = deck_differences(*first, deck);
         if (runs.empty()) first = std::move(deck);
-      } catch (const Error&) {  // run_report names it
+      } catch (const Error&) {  // run_report() reports it
       }
     }
     runs.push_back(std::move(run));

@@ -17,7 +17,8 @@ namespace trireme {
 
 namespace {
 
-// Of all ranks' shares of the files; the same on every rank.
+// Returns the damage of a checkpoint, or nothing. Each rank checks its share of the files. All
+// ranks return the same result. Collective.
 std::optional<std::string> damage_of(const Communicator& world, const std::string& checkpoint,
                                      Check check) {
   std::string mine;
@@ -30,7 +31,8 @@ std::optional<std::string> damage_of(const Communicator& world, const std::strin
   return {};
 }
 
-// A rank that sees an older copy of the directory would have newer checkpoints put aside.
+// Throws SharedError if ranks find different files. If a rank saw an older copy of the directory,
+// the restart would set newer checkpoints aside. Collective.
 void require_one_view(const Communicator& world, const std::string& found,
                       const std::string& place) {
   const auto all = world.all_gather(found);
@@ -49,27 +51,29 @@ void require_one_manifest(const Communicator& world, const std::string& checkpoi
     try {
       const auto text = read_text(std::filesystem::path(checkpoint) / manifest_name);
       found = fmt::format("the manifest {}", to_string(hash128(text)));
-    } catch (const Error& e) {  // damage, where all find it
+    } catch (const Error& e) {  // damage, if all ranks find it
       found = fmt::format("no manifest ({})", e.what());
     }
   });
   require_one_view(world, found, checkpoint);
 }
 
-// Of the newest that can be read.
+// Returns the identity of the run from the newest checkpoint that can be read, and sets `name` to
+// that checkpoint.
 std::string run_id_of(const std::vector<CheckpointInfo>& checkpoints, std::string& name) {
   for (auto info = checkpoints.rbegin(); info != checkpoints.rend(); ++info) {
     try {
       const CheckpointReader reader(info->directory);
       name = info->directory.filename().string();
       return reader.meta().run;
-    } catch (const Error&) {  // damaged: it says nothing
+    } catch (const Error&) {  // a damaged checkpoint has no identity
     }
   }
   return {};
 }
 
-// A run's checkpoints all have its identity: one that was copied in is not gone on from.
+// Throws Error if the checkpoint belongs to another run than the checkpoints beside it. A
+// checkpoint that was copied in is not resumed from.
 void require_one_run(const std::string& checkpoint, const std::vector<CheckpointInfo>& older) {
   std::string name;
   const auto before = run_id_of(older, name), run = CheckpointReader(checkpoint).meta().run;
@@ -79,7 +83,8 @@ void require_one_run(const std::string& checkpoint, const std::vector<Checkpoint
           checkpoint, run, name, before);
 }
 
-// A run that had checkpoints and has none any more does not begin anew by itself.
+// Throws Error if the run once had checkpoints and has none left. Without this check, the run would
+// silently start again.
 void require_none_lost(const std::filesystem::path& checkpoints) {
   const auto run = checkpoints.parent_path();
   const auto outcome = read_outcome(run);
@@ -107,7 +112,7 @@ std::string named(const Communicator& world, const std::string& restart) {
 }
 
 std::string latest(const Communicator& world, const std::filesystem::path& checkpoints) {
-  std::vector<CheckpointInfo> left;  // at rank 0, oldest first
+  std::vector<CheckpointInfo> left;  // on rank 0, oldest first
   std::string newest;
   together(world, Pace::slow, [&] {
     left = list_checkpoints(checkpoints);

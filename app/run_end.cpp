@@ -30,29 +30,32 @@ static void report_timing(const Communicator& world, const RunTiming& t, const L
   }
 }
 
-// The rank with the error is about to abort the job, so that rank 0 can no longer do this.
+// Records an error that only this rank has. This rank is about to abort the job, so rank 0 cannot
+// record the error later.
 static void record_local_failure(const LockedRun& run, const Communicator& world,
                                  const TrainLoop& loop, const std::exception& e,
                                  const JobStart& start) {
   try {
-    // Of several ranks rank 0 has the roll call.
+    // If there are several ranks, rank 0's record contains the roll call and is kept.
     const auto there = read_outcome(run.path);
     if (world.rank() > 0 && there && there->status == "failed") return;
     write_outcome(run.path, run.lock_text,
                   {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), error_text(e)),
                    loop.last_checkpoint(), there ? there->machine : "", start});
-  } catch (const Error&) {  // another rank may do the same, another process have the directory
+  } catch (const Error&) {  // another rank may write it, too, or another process may have the
+                            // directory
   }
 }
 
-// With a hint on how to go on, unless the lock was lost: the run then is another process's.
+// Returns the error with a hint on how to resume. Returns it unchanged if the lock was lost,
+// because the run then belongs to another process.
 static SharedError with_restart_hint(const SharedError& e, const TrainLoop& loop,
                                      const RunRecord& record) {
   try {
     record.require_lock();
   } catch (const LostLock&) {
     return e;
-  } catch (const Error&) {  // it cannot be seen
+  } catch (const Error&) {  // the lock cannot be read
   }
   const auto& last = loop.last_checkpoint();
   return SharedError(
@@ -62,7 +65,7 @@ static SharedError with_restart_hint(const SharedError& e, const TrainLoop& loop
                         e.what(), last));
 }
 
-// To compare with what `plan` predicted.
+// Logs the reserved memory, to compare with the prediction of `trireme plan`.
 static void log_memory(const Communicator& world, const Backend& backend) {
   const auto reserved =
       world.all_gather(fmt::format("{}", memory_of(backend.account(), backend.properties())));
@@ -100,7 +103,7 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
     }
     throw error;
   } catch (const std::exception& e) {
-    // At once: whatever else this rank does, another one that fails may abort the job meanwhile.
+    // Reports the error at once, because another rank that fails may abort the job meanwhile.
     report_local_error(machine.axes.world, e);
     record_local_failure(run, machine.axes.world, loop, e, start_of(a));
     throw ReportedError(error_text(e));
@@ -130,8 +133,9 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
   return exit_stopped_early;
 }
 
-// All steps are made and evaluated; the last process may have died before it wrote its outcome.
-// Without a directory it is that of another run, and this command has nothing to do.
+// Ends a command that finds all steps and evaluations done, and returns the exit code. The last
+// process may have ended before it wrote its outcome. If `directory` is null, the checkpoint
+// belongs to another run, and nothing is written.
 int end_finished(const RunDirectory* directory, const Inputs& in, const std::filesystem::path& run,
                  const JobStart& start) {
   const auto* const longer = in.deck.train.steps > 0 ? "train.steps" : "train.tokens";

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Without links, whose names say nothing of where it is.
+// Returns the path without links, because the name of a link does not show where its target is.
 fs::path place_of(const fs::path& path) {
   std::error_code e;
   const auto place = fs::weakly_canonical(path, e);

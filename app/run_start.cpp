@@ -59,7 +59,7 @@ StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run
     return {Existing::restart, saved ? "latest" : asked.restart};
   }
   if (asked.existing == Existing::overwrite) {
-    // An earlier start of this job overwrote already what was there before it.
+    // An earlier start of this job has already overwritten the previous contents.
     const bool may_be_its_own =
         start.restart > 0 &&
         (!there || (there->start.job == start.job && there->start.restart < start.restart));

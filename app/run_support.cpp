@@ -256,7 +256,7 @@ DType agreed_compute(const Communicator& world, const BackendChoice& choice, DTy
 
 void warn_of_slow_products(const BackendChoice& choice, DType compute) {
   if (choice.name != "cuda" || compute != DType::f32 || choice.tf32) return;
-  // NVIDIA's data sheet of the H100 SXM, dense, in TFLOP/s.
+  // Source: NVIDIA's data sheet of the H100 SXM, dense, in TFLOP/s.
   constexpr double f32 = 67, tf32 = 494.5, bf16 = 989;
   log_warning(
       "precision.compute = \"f32\" leaves a GPU's tensor cores idle: an H100 multiplies {:.1f} "

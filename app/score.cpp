@@ -1,4 +1,5 @@
-// trireme score DECK [section.key=value ...]: what a fixed model makes of pairs of documents.
+// The `trireme score DECK [section.key=value ...]` command: computes a fixed model's scores of
+// preference pairs.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ namespace trireme {
 
 namespace {
 
-// All pairs of a file, in sequence, whatever part of it is held out.
+// Returns all pairs of a file in sequence, including those that are held out.
 Dataset all_of(const Deck& deck, const std::string& path) {
   auto data = deck.data;
   data.path.clear();
@@ -39,7 +40,7 @@ Dataset all_of(const Deck& deck, const std::string& path) {
   return all;
 }
 
-// The files that a deck trains on and holds out.
+// Returns the files that the deck trains on and the files that it holds out.
 std::vector<Dataset> files_of(const Deck& deck) {
   std::vector<Dataset> all;
   for (const auto* list : {&deck.data.path, &deck.data.validation_files})
@@ -68,7 +69,8 @@ FileLosses scored(Trainer& trainer, const Dataset& data, std::int64_t microbatch
   return f;
 }
 
-// The model that a run of this deck begins as: without adapters, and nothing of it trains.
+// Returns the deck of the model with which a run begins: without adapters, and with no part that
+// trains.
 Deck untrained(Deck deck) {
   deck.model = without_adapters(deck.model);
   deck.freeze.clear();
@@ -116,7 +118,7 @@ int score(const Communicator& world, const DeckArguments& a) {
 
   ReferenceLosses all;
   all.model = to_string(reader.identity_of_weights());
-  // Weights that compute otherwise are another model.
+  // Weights that compute differently are another model, so the differences are part of the name.
   if (const auto differences = model_differences(model_of(reader), deck.model);
       !differences.empty())
     all.model += "/" + to_string(hash128(fmt::format("{}", fmt::join(differences, "\n"))));

@@ -1,4 +1,5 @@
-// trireme tokenize: text, JSON lines or ids of other programs -> token file.
+// The `trireme tokenize` command: converts text, JSON lines or ids from other programs to a token
+// file.
 #include "lib/data/tokenize.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ struct Arguments {
   std::string output, tokenizer, tiktoken, separator = "auto";
   bool chat = false;
   std::string chat_template;
-  std::optional<std::string> shown;  // a template to be printed instead
+  std::optional<std::string> shown;  // name of a template to print
 };
 
 const std::map<std::string, InputFormat> formats = {
@@ -39,7 +40,8 @@ const std::map<std::string, InputFormat> formats = {
     {"megatron", InputFormat::megatron}, {"npy", InputFormat::npy},
     {"nanogpt", InputFormat::nanogpt}};
 
-// "auto": the tokenizer's own, none for imported ids; "none"; or an id.
+// Returns the separator that `text` names: "none", an id, the text of a token, or "auto". "auto" is
+// the tokenizer's own separator, and none for imported ids.
 std::optional<std::int32_t> chosen_separator(const std::string& text, const Tokenizer* tokenizer,
                                              bool imports) {
   if (text == "none") return std::nullopt;
@@ -57,8 +59,9 @@ std::optional<std::int32_t> chosen_separator(const std::string& text, const Toke
   return id;
 }
 
-// Blocks of text and ids are freed by the megabyte: returning each to the kernel would cost a page
-// fault for every 4 KiB when the next is taken, half of the time of tokenizing bytes.
+// Keeps freed blocks in the process. Blocks of text and ids are freed by the megabyte. If each was
+// returned to the kernel, the next allocation would cost a page fault for every 4 KiB, which is
+// half of the time of tokenizing bytes.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);

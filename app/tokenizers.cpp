@@ -32,7 +32,7 @@ void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
         model);
 }
 
-// Checkpoints take one along.
+// Warns if token files have different chat templates, because checkpoints contain only one.
 static void warn_of_chat_templates(const Dataset& training,
                                    const std::optional<Dataset>& held_out) {
   auto ranges = training.ranges();

@@ -1,4 +1,4 @@
-// trireme train DECK [section.key=value ...]
+// The `trireme train DECK [section.key=value ...]` command.
 
 #include <chrono>
 #include <filesystem>
@@ -35,7 +35,8 @@ std::string text_of(const TrainArguments& a) {
                      a.time_limit);
 }
 
-// FLOP/s of a rank's machine, as the deck or its machine file says; 0: not known.
+// Returns the peak FLOP/s of one rank from the deck or its machine file. Returns 0 if it is
+// unknown.
 double peak_flops(const Deck& d) {
   if (d.run.peak_tflops > 0 || d.run.machine.empty()) return 1e12 * d.run.peak_tflops;
   const auto machine = load_machine(d.run.machine);
@@ -59,7 +60,7 @@ LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesyst
   return s;
 }
 
-// Rank 0 clears and fills the run directory, after all checks that could still refuse the run.
+// Clears and fills the run directory on rank 0, after all checks that could still refuse the run.
 void prepare_directory(const RunDirectory& directory, Existing existing,
                        const CheckpointMeta& meta) {
   directory.require_lock();
@@ -73,7 +74,8 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
   directory.write_deck(meta.deck);
 }
 
-// Did the last process stop or crash before the evaluation that was due at its last step?
+// Returns true if the last process stopped or crashed before the evaluation that was due at its
+// last step. Collective.
 bool evaluation_missing(const Communicator& world, const Inputs& in,
                         const RunDirectory* directory) {
   std::string missing;
@@ -86,7 +88,8 @@ bool evaluation_missing(const Communicator& world, const Inputs& in,
   return !missing.empty();
 }
 
-// To write evaluate.sample_prompt and what follows; null: the deck has none.
+// Returns the tokenizer for evaluate.sample_prompt and the generated text. Returns null if the deck
+// has no sample prompt.
 std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const Inputs& in) {
   std::unique_ptr<Tokenizer> tokenizer;
   if (in.deck.evaluate.sample_prompt.empty()) return tokenizer;
@@ -119,20 +122,21 @@ double time_limit_of(const Communicator& world, const TrainArguments& a, const D
   return seconds;
 }
 
-// What a start finds where it writes, and what it goes on from.
+// What the command finds in the run directory, and where training resumes from.
 struct Start {
   std::filesystem::path run;
   JobStart job;
   StartMode mode;
-  std::optional<RunDirectory> directory;  // on rank 0, where there is one
-  std::string from;                       // a checkpoint; empty: none
+  std::optional<RunDirectory> directory;  // on rank 0, if it exists
+  std::string from;                       // checkpoint; empty: none
 };
 
 static Preferences preferences_of(const Deck& deck) {
   return deck.train.objective == Objective::dpo ? Preferences::some : Preferences::none;
 }
 
-// An existing run is locked before its checkpoints are read; nothing of it is changed.
+// Locks an existing run before reading its checkpoints. The only change to the run is
+// that an interrupted replacement of a checkpoint is undone.
 Start find_start(const Communicator& world, const SignalWatch& signals, const TrainArguments& a,
                  const Deck& deck) {
   const StartMode asked{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
@@ -160,7 +164,8 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
   return s;
 }
 
-// Once nothing can refuse the run any more: its directory is filled, and what it records begins.
+// Fills the run directory and opens the run's records. Called when nothing can refuse the run any
+// more.
 LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& signals,
                     const std::filesystem::path& deck, const Inputs& in, const Machine& machine,
                     Origin origin, RunRecord& record) {
@@ -185,7 +190,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
 }
 
 int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
-  // 1. The deck, and where the run begins.
+  // 1. Read the deck, and find where the run begins.
   const auto started = std::chrono::steady_clock::now();
   Timesheet::start(started);
   check_launch(world, text_of(a));
@@ -194,7 +199,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   auto start = find_start(world, signals, a, deck);
 
-  // 2. All that it reads.
+  // 2. Open all inputs.
   auto in = open_inputs(world, std::move(deck), start.from);
   if (start.mode.existing == Existing::overwrite)
     at_root(world, Pace::slow,
@@ -212,11 +217,11 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const auto tokenizer = tokenizer_of_samples(world, in);
   stop_if_asked(world, signals.stop());
 
-  // 3. The machine.
+  // 3. Open the machine.
   auto machine = open_machine(world, in);
   stop_if_asked(world, signals.stop());
 
-  // 4. The run.
+  // 4. Train.
   RunRecord record;
   const auto origin = !in.from ? Origin::fresh : same_run ? Origin::this_run : Origin::another_run;
   const auto locked = begin_run(world, start, signals, a.deck.path, in, machine, origin, record);
@@ -231,8 +236,9 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
 }
 
 int train(const TrainArguments& a) {
-  // Outlives MPI, whose end a repeated signal would turn into a failure; made after it, as MPICH
-  // has a handler for SIGUSR1, too, from which a job of one rank does not return.
+  // Must outlive MPI, because a repeated signal while MPI ends would turn into a failure. Must be
+  // created after MPI, because MPICH also has a handler for SIGUSR1, from which a job of one rank
+  // does not return.
   std::optional<SignalWatch> signals;
   return with_mpi(hang_timeout_before_deck(a.deck.overrides), [&](const Communicator& world) {
     signals.emplace();

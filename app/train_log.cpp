@@ -17,7 +17,7 @@
 
 namespace trireme {
 
-// Of the step that comes next, by a deck.
+// Returns the learning rate of the next step according to the deck.
 static double rate_of(const Deck& deck, const CheckpointMeta& meta) {
   const auto steps = steps_of_run(deck.train, deck.model.context, meta);
   return learning_rate(deck.schedule, deck.optimizer.lr, meta.step, steps);

@@ -1,4 +1,4 @@
-// trireme: the command line. Every Error ends here, with a message and a non-zero exit code.
+// trireme: the command line. main() turns every Error into a message and a non-zero exit code.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
@@ -20,7 +20,8 @@
 #include "lib/launch/ucx.hpp"
 #include "lib/run/signals.hpp"
 
-// An option whose value is empty, as of a variable that is not set, is not one that was left out.
+// Throws if the value of an option is empty, which happens if a shell variable is not set. Without
+// this check, the option would count as left out.
 static void require_values(const CLI::App& app) {
   constexpr std::array<std::string_view, 3> texts{"--prompt", "--stop", "--separator"};
   for (const auto* command : app.get_subcommands())
@@ -31,15 +32,15 @@ static void require_values(const CLI::App& app) {
                                    "the value is empty. Check that the variables in it are set");
 }
 
-constexpr int exit_usage = 2;  // the command line is wrong, as shells and their tools say it
+constexpr int exit_usage = 2;  // exit code of shells and their tools for a wrong command line
 
 int main(int argc, char** argv) {
   using namespace trireme;
-  std::signal(SIGXFSZ, SIG_IGN);  // a write past `ulimit -f` is an error with a name, not a signal
+  std::signal(SIGXFSZ, SIG_IGN);  // a write past `ulimit -f` then is an error, not a signal
   if (argc > 1 && std::string_view(argv[1]) == "train") hold_signals();
   launch::reexec_with_ucx_settings(argv);
   host::reexec_with_wait_policy(argv);
-  ::prctl(PR_SET_NAME, "trireme");  // else that of /proc/self/exe, which the lines above started
+  ::prctl(PR_SET_NAME, "trireme");  // re-execution through /proc/self/exe changes the name
   if (argc > 1 && std::string_view(argv[1]) != "train") remove_drafts_on_signals();
 
   CLI::App app(
@@ -71,7 +72,7 @@ int main(int argc, char** argv) {
     require_values(app);
     if (chosen) {
       const int code = chosen();
-      if (code == 0) flush_output();  // a failure keeps its code
+      if (code == 0) flush_output();  // a failure keeps its exit code
       return code;
     }
     fmt::print(stderr, "{}\na subcommand is required\n", app.help());
@@ -79,10 +80,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     const std::string_view command = argc > 1 ? argv[1] : "";
     const bool train = command == "train";
-    // A misspelt option may be the one that is missing.
+    // A misspelt option may be the required one that is missing.
     const auto unknown = unknown_options(app);
     const bool misspelt = !unknown.empty() && dynamic_cast<const CLI::RequiredError*>(&e);
-    // Keys of a deck as options; other commands have none.
+    // The user may have written keys of a deck as options. Other commands have no keys.
     const bool extras = misspelt || dynamic_cast<const CLI::ExtrasError*>(&e);
     const bool keys =
         extras && (train || command == "check" || command == "plan" || command == "score");

@@ -1,4 +1,4 @@
-// trireme version, trireme --version
+// The `trireme version` command and the --version option.
 #include "lib/base/version.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,8 @@
 
 namespace trireme {
 
-// CUDA's libraries are opened where a device answers, and when asked for.
+// Describes the CUDA support. CUDA's libraries are opened only if a device answers or if
+// `open_libraries` is set.
 static std::string cuda_text(bool open_libraries) {
   if (!built_with_cuda()) return "no, built without it";
   std::string why;

@@ -54,7 +54,8 @@ bool CheckpointChoice::reject(const fs::path& checkpoint, std::string_view messa
              checkpoint.string());
     return true;
   }
-  // A mistake in an option needs no look at all files.
+  // An error that does not name the checkpoint, such as a wrong option, needs no check of all
+  // files.
   if (message.find(checkpoint.string()) == message.npos) return false;
   const auto damage = damage_of(checkpoint, Check::hashes);
   if (!damage) return false;

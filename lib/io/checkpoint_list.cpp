@@ -17,7 +17,7 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
-// The step in "step-00000420"; none for any other name.
+// Returns the step in a name like "step-00000420", or nothing for any other name.
 static std::optional<std::int64_t> step_of(std::string_view name) {
   constexpr std::string_view prefix = "step-";
   if (!name.starts_with(prefix)) return {};
@@ -25,10 +25,10 @@ static std::optional<std::int64_t> step_of(std::string_view name) {
   return step && name == checkpoint_name(*step) ? step : std::nullopt;
 }
 
-// Of one that a restart from an earlier one set aside.
+// Prefix of checkpoints that a restart from an earlier checkpoint set aside.
 constexpr std::string_view left_prefix = "left-";
 
-// A hidden name: what would be visible, and the suffix behind it.
+// A hidden name, split into the name that would be visible and the suffix after it.
 struct HiddenName {
   std::int64_t step;
   std::string visible, suffix;
@@ -54,12 +54,13 @@ bool is_checkpoint_entry(std::string_view name) {
   if (const auto hidden = hidden_name(name)) return is_left_by_save(*hidden);
   if (!name.starts_with(left_prefix)) return false;
   name.remove_prefix(left_prefix.size());
-  const auto end = name.rfind('-');  // of "step-00000009" or "step-00000009-2"
+  const auto end = name.rfind('-');  // in "step-00000009-2", the second dash
   return step_of(name) ||
          (end != name.npos && step_of(name.substr(0, end)) && number_in<int>(name.substr(end + 1)));
 }
 
-// A save stopped between its two renames: the checkpoint is whole, but it is not under its name.
+// Returns true if a save stopped between its two renames. The checkpoint is complete, but it still
+// has a hidden name.
 static bool stepped_aside(const fs::path& checkpoints, const HiddenName& name) {
   return name.suffix == replaced_suffix && !is_there(checkpoints / name.visible);
 }
@@ -79,13 +80,15 @@ std::vector<CheckpointInfo> list_checkpoints(const fs::path& checkpoints) {
   return all;
 }
 
-// Where a manifest or what it says of files without elements is wrong.
+// Adds a hint to a description of damage: repairing recreates the manifest and files without
+// elements.
 static std::string with_repair(const fs::path& checkpoint, std::string_view damage) {
   return fmt::format("{} -- if its shards are intact, `trireme inspect {} --repair` restores it",
                      damage, checkpoint.string());
 }
 
-// A shard is lost once its bytes are: only what else is damaged can be made again.
+// Returns true if repairing may succeed. It can recreate everything except shards, so all shards
+// must have their full size.
 static bool may_be_repaired(const fs::path& checkpoint) {
   std::error_code e;
   if (!fs::exists(checkpoint / shard_name(0), e)) return false;
@@ -95,7 +98,7 @@ static bool may_be_repaired(const fs::path& checkpoint) {
       const auto size = fs::file_size(checkpoint / file.name, e);
       if (file.rank >= 0 && (e || size != static_cast<std::uintmax_t>(file.size))) return false;
     }
-  } catch (const Error&) {  // the shards' own records replace it
+  } catch (const Error&) {  // the records in the shards replace it
   }
   return true;
 }
@@ -132,7 +135,7 @@ NewestIntact newest_intact(const fs::path& checkpoints, Check check,
                            const std::set<fs::path>& without) {
   NewestIntact result;
   auto all = list_checkpoints(checkpoints);
-  int listings_left = 10;  // a network's file system may list what is gone
+  int listings_left = 10;  // a network file system may list removed entries
   while (!all.empty()) {
     const auto info = all.back();
     if (without.contains(info.directory)) {
@@ -147,7 +150,7 @@ NewestIntact newest_intact(const fs::path& checkpoints, Check check,
     if (is_there(info.directory) || --listings_left == 0) {
       result.skipped.push_back({info.directory, *damage});
       all.pop_back();
-    } else {  // a run removed it, having saved a newer one
+    } else {  // a run saved a newer one and removed it
       all = list_checkpoints(checkpoints);
       result.skipped.clear();
     }
@@ -155,7 +158,8 @@ NewestIntact newest_intact(const fs::path& checkpoints, Check check,
   return result;
 }
 
-// Renamed first, so that a removal that is interrupted never looks like a damaged checkpoint.
+// Removes a checkpoint. Renames it first, so that an interrupted removal never looks like a damaged
+// checkpoint.
 static void remove_checkpoint(const CheckpointInfo& info) {
   auto doomed = info.directory.parent_path() /
                 fmt::format(".{}{}", checkpoint_name(info.step), removed_suffix);

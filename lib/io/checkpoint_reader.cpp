@@ -119,11 +119,11 @@ const std::vector<CheckpointReader::Place>& CheckpointReader::places_of(
 }
 
 const PosixFile& CheckpointReader::open(std::size_t file) {
-  constexpr std::size_t most_open = 64;  // far below the usual limit of descriptors
+  constexpr std::size_t most_open = 64;  // far below the usual limit of file descriptors
   const auto found = opened_.find(file);
   if (found != opened_.end()) return found->second;
   if (opened_.size() >= most_open) opened_.clear();
-  // Else the elements of one parameter could be loaded as those of another.
+  // Without this check, elements of one parameter could be loaded as those of another.
   if (!compared_.contains(file)) {
     const auto wrong = contradiction(file, Check::metadata);
     require(wrong.empty(), "{} is damaged: {}", directory_.string(), wrong);
@@ -176,7 +176,8 @@ void CheckpointReader::expect(const std::string& name, std::string_view array, s
   }
 }
 
-// `begin` counts from the slice's first element.
+// Passes `count` elements of a slice to `sink`, chunk by chunk. `begin` counts from the slice's
+// first element.
 void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::int64_t count,
                                   const Sink& sink) {
   const auto& record = manifest_.files[place.file].slices[place.slice];
@@ -188,7 +189,8 @@ void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::i
     const auto i = at / record.chunk_elements, first = i * record.chunk_elements;
     const auto& chunk = record.chunks[static_cast<std::size_t>(i)];
     const auto size = chunk_bytes(record, static_cast<std::size_t>(i));
-    // A hash needs all of its chunk. While it is made the disk fetches what comes after the next.
+    // A hash covers a whole chunk. While it is computed, the disk reads the chunk after the next
+    // one.
     const auto whole = std::span(chunk_).first(static_cast<std::size_t>(size));
     const auto ahead = static_cast<std::size_t>(i) + 2;
     if (first + 2 * record.chunk_elements < end)

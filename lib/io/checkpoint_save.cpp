@@ -49,13 +49,14 @@ fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
     manifest.files.push_back(write_tokenizer(partial, meta.tokenizer));
   }
   const auto text = to_text(manifest);
-  parse_manifest(text, "the new manifest");  // what could not be loaded is not published
+  parse_manifest(text, "the new manifest");  // throws rather than publish what cannot be loaded
   write_new(partial / manifest_name, text);
   sync_directory(partial);
   if (require_lock) require_lock();
 
-  // rename() does not replace a directory that is not empty. Where the two cannot be exchanged, the
-  // old one is renamed first; a crash then leaves it under a name that list_checkpoints() knows.
+  // rename() does not replace a directory that is not empty. If the two directories cannot be
+  // exchanged, the old one is renamed first. After a crash, the old one then has a name that
+  // list_checkpoints() knows.
   const auto target = checkpoints / checkpoint_name(meta.step);
   const auto replaced = hidden(checkpoints, meta.step, replaced_suffix);
   const bool exists = is_there(target);
@@ -81,7 +82,7 @@ void abandon_save(const fs::path& checkpoints, std::int64_t step) noexcept {
   std::error_code ignored;
   try {
     fs::remove_all(hidden(checkpoints, step, partial_suffix), ignored);
-  } catch (...) {  // out of memory for the name: the next start removes it
+  } catch (...) {  // no memory for the name: the next start removes the files
   }
 }
 

@@ -26,14 +26,14 @@ constexpr std::array<std::uint32_t, 256> crc_table = [] {
 }();
 
 template <class T>
-void put_fixed(std::string& to, T x) {  // little-endian, as this machine
+void put_fixed(std::string& to, T x) {  // little-endian, like this machine
   static_assert(std::endian::native == std::endian::little);
   char bytes[sizeof x];
   std::memcpy(bytes, &x, sizeof x);
   to.append(bytes, sizeof x);
 }
 
-// A message in protobuf's wire encoding, field by field.
+// A message in protobuf's wire encoding, built field by field.
 class Message {
  public:
   Message& number(int field, std::int64_t x) {
@@ -68,7 +68,7 @@ class Message {
   std::string text_;
 };
 
-// Event.wall_time and Event.step.
+// Returns an Event with the fields wall_time and step.
 Message event(double time, std::int64_t step) {
   return Message().fixed(1, time).number(2, step);
 }
@@ -77,8 +77,8 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Readers take files by name, and so by the seconds in it: those of two processes of a run must
-// differ.
+// Returns the path of a new event file. Readers order files by name, and so by the seconds in the
+// name. Two processes of a run must therefore use different seconds.
 std::filesystem::path new_file(const std::filesystem::path& folder) {
   make_directory(folder);
   auto seconds = static_cast<std::int64_t>(now());
@@ -131,9 +131,9 @@ std::string scalars_event(double time, std::int64_t step, std::span<const Scalar
 
 std::string text_event(double time, std::int64_t step, std::string_view tag,
                        std::string_view text) {
-  // TensorProto: DT_STRING, the shape of a scalar, string_val.
+  // A TensorProto: DT_STRING, the shape of a scalar, and string_val.
   const auto tensor = Message().number(1, 7).bytes(2, "").bytes(8, text);
-  // SummaryMetadata: plugin_data with its plugin_name, and DATA_CLASS_TENSOR.
+  // A SummaryMetadata: plugin_data with its plugin_name, and DATA_CLASS_TENSOR.
   const auto metadata = Message().bytes(1, Message().bytes(1, "text")).number(4, 2);
   const auto value = Message().bytes(1, tag).bytes(8, tensor).bytes(9, metadata);
   return event(time, step).bytes(5, Message().bytes(1, value));

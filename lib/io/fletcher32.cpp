@@ -14,8 +14,8 @@ static std::uint64_t fold(std::uint64_t x) {
 
 void Fletcher32::update(std::span<const std::byte> bytes) {
   expect(bytes.size() % 2 == 0, "fletcher32 takes whole 16-bit words");
-  // Word k*lanes + l of a block goes to lane l. With at most 256 rows a lane's sum of sums stays
-  // below 256 * 257 / 2 * 65535 < 2^32.
+  // Word k * lanes + l of a block is added to lane l. With at most 256 rows, the second sum of a
+  // lane stays below 256 * 257 / 2 * 65535 < 2^32.
   constexpr std::size_t lanes = 32, rows = 256;
   const std::byte* p = bytes.data();
   std::size_t words = bytes.size() / 2;
@@ -48,7 +48,7 @@ void Fletcher32::update(std::span<const std::byte> bytes) {
 }
 
 std::uint32_t Fletcher32::digest() const {
-  // HDF5 reads big-endian words: swapping the bytes of a word multiplies it by 256 modulo 65535.
+  // HDF5 reads big-endian words. Swapping the bytes of a word multiplies it by 256 modulo 65535.
   return static_cast<std::uint32_t>(fold(second_ * 256) << 16 | fold(first_ * 256));
 }
 

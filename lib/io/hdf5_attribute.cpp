@@ -14,7 +14,7 @@ static void write(hid_t object, const char* name, hid_t stored, hid_t memory,
 void set_attribute(hid_t object, const char* name, std::span<const std::int64_t> values,
                    const std::filesystem::path& path) {
   const hsize_t n = values.size();
-  constexpr std::int64_t nothing = 0;  // HDF5 refuses a null even for no value
+  constexpr std::int64_t nothing = 0;  // HDF5 rejects a null pointer even for zero values
   write(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, {&n, 1}, n == 0 ? &nothing : values.data(),
         path);
 }

@@ -5,9 +5,10 @@
 
 namespace trireme {
 
-// Starting write-back early overlaps it with hashing; in pieces large enough for a disk array.
+// Number of bytes after which write-back starts. Starting it early overlaps it with hashing. The
+// pieces are large enough for a disk array.
 constexpr std::int64_t writeback_bytes = std::int64_t{32} << 20;
-// Less is written before a thread for it would have started.
+// Fewer bytes are written at once, because that takes less time than starting a thread.
 constexpr std::size_t behind_bytes = 256 << 10;
 
 void Hdf5Sink::keep(const std::exception& e) noexcept {
@@ -150,8 +151,8 @@ herr_t truncate_file(H5FD_t* f, hid_t, hbool_t) {
   return 0;
 }
 
-// From 1.14 on a driver states the version of its table and a number of its own (256 to 511 are
-// free for programs).
+// Sets the fields that HDF5 requires from version 1.14 on: the version of the driver's table, and a
+// number of the driver. The numbers 256 to 511 are free for programs.
 template <class Class>
 void state_version(Class& c) {
   if constexpr (requires { c.version; }) {
@@ -196,7 +197,7 @@ Hdf5Handle Hdf5Sink::create() {
   hdf5_ok(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST),
           "H5Pset_libver_bounds", path);
   hdf5_ok(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), "H5Pset_fclose_degree", path);
-  // Metadata stays in memory until the file closes: it is then contiguous, and HDF5 never reads
+  // Metadata stays in memory until the file closes. It is then contiguous, and HDF5 never reads
   // back what a failed write did not store.
   H5AC_cache_config_t cache;
   cache.version = H5AC__CURR_CACHE_CONFIG_VERSION;

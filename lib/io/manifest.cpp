@@ -14,7 +14,8 @@ namespace trireme {
 
 namespace {
 
-// nlohmann's own exceptions (text to write that is not UTF-8) become Errors.
+// Returns f(). Turns its Errors, and nlohmann's own exceptions (as for text that is not UTF-8),
+// into Errors that name `where` as damaged.
 template <class F>
 auto translated(std::string_view where, F f) {
   try {
@@ -26,7 +27,8 @@ auto translated(std::string_view where, F f) {
   }
 }
 
-// File names differ; every parameter's slices tile it once, with one shape and dtype.
+// Throws Error unless file names differ, and the slices of each parameter cover it exactly once
+// with one shape and dtype.
 void check_consistent(const std::vector<FileRecord>& files) {
   std::set<std::string> names;
   std::vector<const ParamSlice*> slices;
@@ -58,7 +60,7 @@ void check_consistent(const std::vector<FileRecord>& files) {
   }
 }
 
-// A text that carries the hash of its content.
+// Returns JSON that contains the content and its hash.
 Json sealed(const Json& content) {
   return {{"content", content}, {"xxh3_128", to_string(hash128(content.dump()))}};
 }

@@ -14,7 +14,8 @@ namespace trireme {
 
 namespace {
 
-// Elements [begin, end) of the block that fixes the first `dim` coordinates to those of `outer`.
+// Appends boxes that cover elements [begin, end) of one block of a row-major array. The block has
+// the first `dim` coordinates of `outer`.
 void append_boxes(const Shape& shape, int dim, Box outer, std::int64_t begin, std::int64_t end,
                   std::vector<Box>& boxes) {
   if (begin == end) return;
@@ -62,7 +63,7 @@ struct Source {
 void write_virtual(hid_t group, const std::vector<Source>& sources,
                    const std::filesystem::path& path) {
   const ParamSlice& any = *sources.front().slice;
-  // A single number is shown as one row.
+  // A scalar is shown as one row.
   const Shape shape = any.shape.dims() == 0 ? Shape{1} : any.shape;
   Extents extents{};
   for (int d = 0; d < shape.dims(); ++d) {

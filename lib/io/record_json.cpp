@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// 2: "updates", where 1 said "adam_counts", and arrays of any optimizer.
+// Version 2 has "updates" in the place of version 1's "adam_counts", and arrays of any optimizer.
 constexpr int format_version = 2;
 
 namespace {
@@ -55,7 +55,7 @@ Shape shape_from(const Json& extents) {
   }
 }
 
-// The deck as an array of lines, so that the manifest is readable.
+// Returns the text as an array of lines, so that the deck is readable in the manifest.
 Json lines_of(const std::string& text) {
   return split(text, '\n');
 }
@@ -166,7 +166,7 @@ FileRecord file_from(const Json& json) {
   r.size = f.integer("size");
   r.hash = f.hash("xxh3_128");
   r.rank = static_cast<int>(f.integer("rank", -1, most_ranks));
-  // Nothing larger than the file is then made of it.
+  // Slices must fit into the file, so that a damaged record cannot cause larger allocations.
   auto left = r.size;
   for (const auto& s : f.array("slices")) {
     r.slices.push_back(slice_from(s, r.size));
@@ -223,7 +223,7 @@ CheckpointMeta meta_from(const Json& json) {
   m.pipe = static_cast<int>(grid.integer("pipe", 1, most_ranks));
   m.data = static_cast<int>(grid.integer("data", 1, most_ranks));
   m.seq = static_cast<int>(grid.integer("seq", 1, most_ranks));
-  if (grid.json.contains("expert"))  // older programs knew none
+  if (grid.json.contains("expert"))  // older programs did not write it
     m.expert = static_cast<int>(grid.integer("expert", 1, most_ranks));
   m.tokenizer_kind = f.text("tokenizer");
   if (json.contains("chat_template")) m.chat_template = text_of(f.array("chat_template"));

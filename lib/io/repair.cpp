@@ -22,11 +22,12 @@ namespace {
 struct Found {
   CheckpointMeta meta;
   std::vector<FileRecord> shards;
-  std::optional<FileRecord> master, tokenizer;  // as the manifest has them
-  bool manifest = false;                        // it was intact
+  std::optional<FileRecord> master, tokenizer;  // records for the manifest
+  bool manifest = false;                        // the manifest was intact
 };
 
-// One that a shard contradicts is not; what cannot be read contradicts none.
+// Returns true if a shard contradicts the manifest. A shard that cannot be read contradicts
+// nothing.
 bool is_contradicted(const fs::path& directory, const Manifest& manifest) {
   return std::ranges::any_of(manifest.files, [&](const FileRecord& file) {
     try {
@@ -76,7 +77,7 @@ std::vector<fs::path> shard_paths(const fs::path& directory) {
   return paths;
 }
 
-// A shard that is missing altogether leaves a parameter without elements, or part of one.
+// Throws Error if a parameter has no elements, because the shard with its elements is missing.
 void require_all_parameters(const fs::path& directory, const Found& found) {
   std::set<std::string> held;
   for (const auto& file : found.shards)
@@ -115,7 +116,7 @@ Found by_shards(const fs::path& directory) {
   return found;
 }
 
-// The tokenizer's bytes, from this checkpoint or one beside it.
+// Returns the tokenizer's bytes from this checkpoint or from one in the same folder.
 std::string tokenizer_bytes(const fs::path& directory, Hash128 hash) {
   std::vector<fs::path> places{directory};
   std::error_code e;
@@ -125,7 +126,7 @@ std::string tokenizer_bytes(const fs::path& directory, Hash128 hash) {
     try {
       auto bytes = read_text(place / tokenizer_name);
       if (hash128(bytes) == hash) return bytes;
-    } catch (const Error&) {  // not there
+    } catch (const Error&) {  // the file is not there
     }
   }
   fail("{} cannot be repaired: copy the run's {} (XXH3-128 {}) into it and try again",
@@ -142,7 +143,7 @@ void put_in_place(const fs::path& from, const fs::path& to) {
   rename_path(from, to);
 }
 
-// What is missing, in a directory beside the old files; their names.
+// Writes the missing files to the new directory `draft`, and returns their names.
 std::vector<std::string> write_draft(const fs::path& directory, const fs::path& draft,
                                      const Found& found, const std::string& tokenizer) {
   std::vector<std::string> made;
@@ -195,7 +196,7 @@ std::vector<std::string> repair_checkpoint(const fs::path& checkpoint) {
     fs::remove_all(draft, e);
     throw;
   }
-  for (const auto& file : made) {  // the manifest, which vouches for the others, comes last
+  for (const auto& file : made) {  // the manifest, which lists the others' hashes, comes last
     put_in_place(draft / file, directory / file);
     sync_directory(directory);
   }

@@ -22,14 +22,14 @@ namespace fs = std::filesystem;
 static bool holds_a_run(const fs::path& path) {
   if (is_there(path / "outcome.json") || !list_checkpoints(path / "checkpoints").empty())
     return true;
-  // A history with nothing but its header is that of a run that never finished a step.
+  // A history that has only a header belongs to a run that never finished a step.
   const auto history = path / "history.csv";
   if (!is_there(history)) return false;
   const auto text = read_text(history);
   return std::count(text.begin(), text.end(), '\n') > 1;
 }
 
-// Opening a pipe in place of a file would block.
+// Throws Error if a file of the run is not a regular file. Opening a pipe would block.
 static void require_regular_files(const fs::path& run) {
   for (const char* name : {"lock", "log", "history.csv", "evaluation.csv", "digests.csv",
                            "routing.csv", "effective.toml", "outcome.json", "timing.json"}) {
@@ -51,7 +51,7 @@ static void require_own(const fs::path& path, const RunFiles& files) {
 static void empty_run(const fs::path& path) {
   auto files = files_of_run(path);
   require_own(path, files);
-  // The file that marks it as a run directory is removed last: an interrupted removal can be
+  // The file that marks a run directory is removed last, so that an interrupted removal can be
   // repeated.
   std::stable_partition(files.own.begin(), files.own.end(),
                         [](auto& p) { return p.filename() != "effective.toml"; });
@@ -96,7 +96,7 @@ RunDirectory::RunDirectory(fs::path path, Existing existing, const std::function
     std::_Exit(1);
   };
   lock_ = std::make_shared<RunLock>(path_, std::move(options));
-  refuse_existing_run(path_, existing);  // one that ended meanwhile
+  refuse_existing_run(path_, existing);  // repeated, because a run may have ended meanwhile
   make_directory(checkpoints());
 }
 
@@ -123,13 +123,13 @@ static std::string text_of(const Outcome& o) {
       {"exit_reason", o.exit_reason}, {"last_good_checkpoint", o.last_good_checkpoint},
       {"machine", o.machine},         {"job", o.start.job},
       {"restart", o.start.restart},   {"command", o.start.command}};
-  // A reason may quote bytes that are no UTF-8, such as a file name.
+  // A reason may quote bytes that are not UTF-8, such as a file name.
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 void record_lost_lock(const fs::path& run, const std::string& reason) {
   try {
-    if (is_there(run / "lock")) return;  // what its holder writes counts
+    if (is_there(run / "lock")) return;  // the holder of the lock writes the outcome
     auto there = read_outcome(run);
     if (!there || there->status != "running") return;
     there->status = "failed";
@@ -151,7 +151,7 @@ void write_outcome(const fs::path& run, const std::string& lock_text, const Outc
   try {
     replace_atomically(path, text);
   } catch (const Error&) {
-    // Where there is no room for another file, there may be some in the old one.
+    // If the disk has no room for another file, the old file may still have room.
     try {
       auto file = PosixFile::open_to_write(path);
       file.write_at(std::as_bytes(std::span(text)), 0);

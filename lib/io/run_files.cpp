@@ -28,13 +28,15 @@ constexpr std::array<std::string_view, 12> files_in_run = {
     "short_starts",  // written by jobscripts/
 };
 
-// The file that a temporary one replaces: a process that died leaves it.
+// Returns the name of the file that a temporary file replaces. A process that dies leaves temporary
+// files behind.
 std::string_view without_new(std::string_view name) {
   if (name.ends_with(".new")) name.remove_suffix(4);
   return name;
 }
 
-// The table of which a damaged copy was kept: history.csv.damaged, history.csv.damaged-2, ...
+// Returns the name of the table whose damaged copy is history.csv.damaged, history.csv.damaged-2,
+// ...
 std::string_view without_damaged(std::string_view name) {
   constexpr std::string_view damaged = ".damaged";
   const auto at = name.rfind(damaged);
@@ -71,7 +73,7 @@ bool is_event_file(std::string_view name) {
   return name.starts_with(event_file_begin);
 }
 
-// A link to one is none.
+// Returns true for a folder, and false for a link to a folder.
 bool is_folder(const fs::path& path) {
   std::error_code e;
   return fs::symlink_status(path, e).type() == fs::file_type::directory;
@@ -81,7 +83,8 @@ bool is_link(const fs::path& path) {
   return fs::symlink_status(path, e).type() == fs::file_type::symlink;
 }
 
-// What lies in `folder`: files of these names, and what `inner` takes.
+// Sorts the entries of `folder`. Regular files for which is_file() is true are the run's own.
+// inner() handles all other entries, and those for which it returns false are foreign.
 template <class IsFile, class Inner>
 void add_entries(RunFiles& files, const fs::path& folder, const IsFile& is_file,
                  const Inner& inner) {
@@ -115,8 +118,8 @@ bool is_no_file(std::string_view) {
   return false;
 }
 
-// One that a run makes in its directory. People put them on other disks, behind a link, which
-// stays.
+// Adds a folder that a run creates in its directory. Returns false for any other folder. Users move
+// these folders to other disks and leave a link, which is kept.
 bool add_folder(RunFiles& files, const fs::path& path, std::string_view name) {
   std::error_code e;
   if (!fs::is_directory(path, e)) return false;
@@ -134,7 +137,7 @@ bool add_folder(RunFiles& files, const fs::path& path, std::string_view name) {
   return true;
 }
 
-// Of a checkpoint that can be read; null: it says nothing.
+// Returns the metadata of a checkpoint, or nothing if the checkpoint cannot be read.
 std::optional<CheckpointMeta> meta_of(const fs::path& checkpoint) {
   try {
     return CheckpointReader(checkpoint).meta();

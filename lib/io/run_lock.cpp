@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Opened anew for every look, as a network file system then asks its server.
+// Opens the lock. It is opened for each look, because a network file system then asks its server.
 std::optional<PosixFile> open_lock(const fs::path& file) {
   return PosixFile::open_if_there(file);
 }
@@ -39,13 +39,14 @@ std::string text_of(const PosixFile& lock) {
   return text;
 }
 
-// For messages.
+// Describes the holder of a lock for messages.
 std::string holder_in(const std::string& text) {
   const auto holder = parse_lock_holder(text);
   return holder ? short_text_of(*holder) : "an unknown process";
 }
 
-// Why the lock is not its holder's any more; empty: it is. `heartbeat`: gives a sign of life.
+// Returns the reason why this process no longer holds the lock, or an empty string if it holds the
+// lock. `heartbeat` makes the call renew the lock's time.
 std::string loss_of(const fs::path& file, const std::string& mine, bool heartbeat) {
   const auto opened = open_lock(file);
   const auto text = opened ? text_of(*opened) : "";
@@ -78,7 +79,7 @@ LockHolder this_process() {
           random_id()};
 }
 
-// What was found, with the descriptor by which a flock on it is held.
+// The state of the lock, and the descriptor that holds a flock on it.
 struct RunLock::Looked {
   LockObservation seen;
   std::optional<PosixFile> opened;
@@ -95,11 +96,11 @@ RunLock::Looked RunLock::look() const {
   const auto other = parse_lock_holder(seen.text);
   if (!other || other->id == me_.id || !share_pids(*other, me_)) return found;
   if (::flock(opened->descriptor(), LOCK_EX | LOCK_NB) != 0) {
-    const bool refused = errno == EWOULDBLOCK;  // else there are no such locks here
+    const bool refused = errno == EWOULDBLOCK;  // otherwise this file system has no flock
     seen.liveness = refused || is_running(other->process) ? Liveness::alive : Liveness::ended;
     return found;
   }
-  // Whoever had the flock before may have replaced the file.
+  // The former owner of the flock may have replaced the file.
   struct stat now {};
   const bool same = ::lstat(file_.c_str(), &now) == 0 && now.st_ino == s.st_ino;
   seen.liveness = same ? Liveness::ended_and_flocked : Liveness::unknown;
@@ -176,7 +177,7 @@ void RunLock::write_own() {
   write_new(own_, mine_);
   own_file_ = open_lock(own_);
   if (own_file_)
-    ::flock(own_file_->descriptor(), LOCK_EX | LOCK_NB);  // some file systems have none
+    ::flock(own_file_->descriptor(), LOCK_EX | LOCK_NB);  // some file systems have no flock
 }
 
 bool RunLock::create() {
@@ -188,7 +189,7 @@ bool RunLock::create() {
     case ENOSYS:
     case EMLINK:
       return false;
-    case ENOENT:  // another process has the lock, and removed it in clean()
+    case ENOENT:  // another process holds the lock, and removed own_ in clean()
       own_file_.reset();
       return true;
     default:
@@ -226,7 +227,7 @@ void RunLock::send_heartbeats(const std::stop_token& over, LockTimes times,
     try {
       const auto why = loss_of(file_, mine_, true);
       if (!why.empty()) return lost(why);
-    } catch (const Error&) {  // a file system's moment
+    } catch (const Error&) {  // the file system may recover
     }
   }
 }
@@ -234,7 +235,7 @@ void RunLock::send_heartbeats(const std::stop_token& over, LockTimes times,
 void RunLock::release() noexcept {
   try {
     if (loss_of(file_, mine_, false).empty()) ::unlink(file_.c_str());
-  } catch (const std::exception&) {  // others see how long it is silent
+  } catch (const std::exception&) {  // others notice that heartbeats have stopped
   }
   ::unlink(own_.c_str());
 }

@@ -19,15 +19,16 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t carried_rows = 1000;
 
-// A first line that is cut, or that no program wrote: a power cut may leave zeros in the place of
-// what a file had.
+// Returns true if the first line is cut, or if it has zeros, which a power cut may leave in the
+// place of a file's data.
 static bool is_damaged(std::string_view text, std::string_view header) {
   const auto line = text.substr(0, text.find('\n'));
   const bool cut = line == text && (header.starts_with(line) || line.starts_with(header));
   return cut || line.find('\0') != line.npos;
 }
 
-// None when the file is gone or empty. What is damaged may begin otherwise.
+// Returns the text of a table, or nothing if the file is missing or empty. Throws Error if the file
+// has other columns and is not damaged.
 static std::optional<std::string> checked_text(const fs::path& path, std::string_view header) {
   if (!is_there(path)) return {};
   auto text = read_text(path);
@@ -49,7 +50,7 @@ static OrderedTable table_of(const fs::path& path, std::string_view header,
   return put_in_order(checked_text(path, header), header, *start);
 }
 
-// A free one: what was damaged earlier stays.
+// Returns a name that is free, so that copies of earlier damage are kept.
 static fs::path damaged_name(const fs::path& path) {
   auto name = fmt::format("{}.damaged", path.string());
   for (int i = 2; is_there(name); ++i) name = fmt::format("{}.damaged-{}", path.string(), i);
@@ -109,7 +110,9 @@ void CsvFile::sync() {
 
 bool CsvFile::in_place() const {
   struct stat s {};
-  if (::stat(file_.path().c_str(), &s) != 0) return errno != ENOENT;  // else it cannot be seen now
+  // After other errors than ENOENT, the file may still be there.
+  if (::stat(file_.path().c_str(), &s) != 0) return errno != ENOENT;
+  // seen now
   return s.st_ino == inode_ && s.st_size >= end_;
 }
 
@@ -170,7 +173,7 @@ std::string with_preferences(const std::string& rows, const TableColumns& column
   return text;
 }
 
-// Those that the table has.
+// Returns the columns that the table at `path` has.
 static std::string_view header_of(const fs::path& path, const TableColumns& columns) {
   const bool wide = is_there(path) && has_preferences(read_text(path), columns);
   return wide ? columns.preferences : columns.plain;
@@ -180,7 +183,8 @@ void require_columns(const fs::path& path, const TableColumns& columns) {
   require_columns(path, header_of(path, columns));
 }
 
-// `fields`: references to a row's numbers, by column; what is empty stays 0.
+// Reads the rows of a table. `fields` returns references to a row's numbers, in the order of the
+// columns. Empty fields remain 0.
 template <class Row, class Fields>
 static std::vector<Row> read_rows(const fs::path& path, const TableColumns& columns,
                                   Fields fields) {

@@ -33,8 +33,8 @@ std::string trailer_of(const PosixFile& file, std::int64_t bytes) {
   return fmt::format("{}{}\n", trailer_begin, to_string(hasher.digest()));
 }
 
-// HDF5 itself reads beyond its buffers where metadata are damaged, so that it is given only files
-// that are as they were written.
+// Throws Error if the file has changed since it was written. HDF5 itself reads beyond its buffers
+// if metadata are damaged, so it is given only intact files.
 void require_whole(const fs::path& path) {
   const auto file = PosixFile::open(path);
   const auto bytes = std::max<std::int64_t>(0, file.size() - trailer_bytes);
@@ -187,7 +187,7 @@ void write_scores(const fs::path& target, const ReferenceLosses& all) {
     hdf5.close("H5Fclose", path);
     sink.finish();
   } catch (const Error&) {
-    sink.check();  // first, as a failed write is the cause of what HDF5 reports
+    sink.check();  // throws a failed write, which causes the errors of HDF5
     throw;
   }
   const auto bytes = file.size();

@@ -33,15 +33,16 @@ namespace {
 
 constexpr std::size_t checksum_bytes = 4;
 
-// Where an element is no number, by its place in the slice.
+// Throws NotFinite for an element, which is counted from the slice's begin.
 [[noreturn]] void refuse_element(const ParamSlice& s, std::int64_t element) {
   throw NotFinite(
       fmt::format("element {} of {}/{} is infinite or NaN", s.begin + element, s.array, s.name));
 }
 
-// Makes of a slice's elements from `first` on, of so many bytes, a chunk as HDF5 stores it: zeros
-// up to the chunk's size, checksum. Checksum, hash and the look at the numbers go over the same
-// small piece while it is in the cache.
+// Completes a chunk in the form in which HDF5 stores it: elements, zeros up to the chunk's size,
+// and a checksum. `stored` begins with `elements` bytes of the slice's elements, the first of which
+// is number `first`. Returns the hash of the elements. Checksum, hash and the check for NaN process
+// the same small piece while it is in the cache.
 Hash128 pack_chunk(const ParamSlice& s, std::int64_t first, std::size_t elements,
                    std::span<std::byte> stored) {
   constexpr std::size_t piece = 64 << 10;
@@ -75,7 +76,7 @@ SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& sou
                         const fs::path& path) {
   check_slice(s);
   const auto bytes = static_cast<std::int64_t>(bytes_of(s.dtype));
-  // Chunks of equal size: a short last one would be padded to a whole one.
+  // All chunks have equal sizes, because HDF5 pads a short last chunk to a whole one.
   const auto most = max_chunk_bytes / bytes;
   const auto chunks = (s.count + most - 1) / most;
   SliceRecord record{s, (s.count + chunks - 1) / chunks, {}};
@@ -155,7 +156,8 @@ std::array<std::byte, 16> canonical(Hash128 h) {
   return bytes;
 }
 
-// Walks the file once; `hash_of` says which hash stands for a region's elements.
+// Reads the file once and returns its hash, in which hash_of(region) replaces the bytes of each
+// region.
 template <class HashOf>
 Hash128 hash_file(const PosixFile& file, const std::vector<Region>& regions, HashOf hash_of) {
   std::vector<std::byte> piece(
@@ -210,7 +212,7 @@ FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta
     write_record(hdf5, to_text(ShardRecord{meta, hash128(meta.tokenizer), record.slices}), path);
     hdf5.close("H5Fclose", path);
   } catch (const Error&) {
-    sink.finish();  // first, as a failed write is the cause of what HDF5 reports
+    sink.finish();  // throws a failed write, which causes the errors of HDF5
     throw;
   }
   sink.finish();

@@ -54,10 +54,11 @@ ShardRecord record_in(hid_t hdf5, std::int64_t size, const fs::path& path) {
 
 struct OpenDataset {
   Hdf5Handle dataset, space;
-  hid_t type;  // of the record
+  hid_t type;  // type in the record
 };
 
-// Name, shape, dtype and places as HDF5 gives them are those of the record that `source` holds.
+// Opens the dataset of a record. Throws Error unless its name, shape, dtype and chunk positions
+// match the record from `source`.
 OpenDataset checked_dataset(hid_t file, const SliceRecord& record, std::string_view source,
                             const fs::path& path) {
   const auto& s = record.slice;
@@ -124,7 +125,8 @@ std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
   return {std::move(record), std::move(file)};
 }
 
-// The tokenizer's bytes are in a file of their own, and the rest of a run is known to rank 0.
+// Returns the metadata that a shard and the manifest have in common. The tokenizer's bytes are in a
+// separate file, and only rank 0 knows `extra`.
 CheckpointMeta comparable(CheckpointMeta meta, int rank) {
   meta.tokenizer.clear();
   if (rank != 0) meta.extra = {};

@@ -16,7 +16,7 @@ enum class Source : std::uint8_t { file, checkpoint };
 
 struct Row {
   std::int64_t step;
-  std::string_view text;  // without the line's end
+  std::string_view text;  // without the line end
   Source source;
 };
 
@@ -24,8 +24,8 @@ bool is_number(std::string_view field) {
   return field.empty() || number_in<double>(field);
 }
 
-// The step of a line if it is a row: as many fields as columns, the first a step, the others as the
-// table wants them.
+// Returns the step of a line if the line is a row. A row has as many fields as there are columns,
+// and a step in the first field. The other fields must be as the table requires.
 std::optional<std::int64_t> step_of(std::string_view line, std::size_t columns,
                                     const TableStart& start) {
   const auto fields = split(line, ',');
@@ -35,7 +35,7 @@ std::optional<std::int64_t> step_of(std::string_view line, std::size_t columns,
   return row ? step : std::nullopt;
 }
 
-// What a table must have beside its rows.
+// What was wrong with a table.
 struct Findings {
   bool headless = false;
   std::int64_t strange = 0, first_strange_line = 0;
@@ -43,7 +43,8 @@ struct Findings {
   std::vector<StepRange> missing;
 };
 
-// Rows by step; of several for a step, the checkpoint's is kept, else the file's last.
+// Sorts the rows and keeps one row for each step: the checkpoint's row if there is one, else the
+// last row of the file.
 void keep_one_a_step(std::vector<Row>& rows, Findings& found) {
   std::ranges::stable_sort(rows, [](const Row& a, const Row& b) {
     return a.step != b.step ? a.step < b.step : a.source < b.source;
@@ -62,7 +63,7 @@ void keep_one_a_step(std::vector<Row>& rows, Findings& found) {
   rows = std::move(kept);
 }
 
-// As ranges: a checkpoint may say any step.
+// Returns the missing steps. They are ranges, because the step in a checkpoint may be any number.
 std::vector<StepRange> missing_in(const std::vector<Row>& rows, std::int64_t first,
                                   std::int64_t last, std::vector<std::int64_t> not_missing) {
   for (const auto& row : rows) not_missing.push_back(row.step);

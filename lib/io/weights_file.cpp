@@ -15,7 +15,8 @@ struct Extent {
   std::int64_t begin = 0, end = 0;
 };
 
-// A dataset whose elements lie in the file as they are; where they do.
+// Creates a dataset whose elements are stored in the file without chunks, and returns where they
+// are.
 Extent place_dataset(hid_t place, const std::string& name, hid_t type, const Shape& shape,
                      const fs::path& path) {
   hsize_t extent[max_dims];
@@ -84,7 +85,7 @@ void write_weights_file(const fs::path& path, std::span<const WeightsDataset> da
     for (std::size_t i = 0; i < datasets.size(); ++i) fill(file, extents[i], datasets[i], source);
     file.write_at(std::as_bytes(std::span(tokenizer)), text.begin);
   } catch (const Error&) {
-    sink.check();  // first, as a failed write is the cause of what HDF5 reports
+    sink.check();  // throws a failed write, which causes the errors of HDF5
     throw;
   }
   file.sync();
