@@ -1,5 +1,5 @@
-// Rates of attention by length and head dim, on queries, keys and values that lie as a model's do:
-// side by side in one row.
+// Rates of attention by length and head dim. Queries, keys and values are side by side in one row,
+// as in a model.
 #include <algorithm>
 
 #include "lib/calibrate/calibrate.hpp"
@@ -52,7 +52,7 @@ Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim, 
           attention_flops(shape, Direction::backward) / back};
 }
 
-// As many samples as keep a device busy: more until a call takes a while.
+// Measures with enough samples to keep a device busy: adds samples until a call takes long enough.
 Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
             std::int64_t tokens) {
   constexpr std::int64_t most = 256, times_more = 8;

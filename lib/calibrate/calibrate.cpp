@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-// Bytes that a large copy reads and writes a second.
+// Returns the bytes per second that a large copy reads and writes.
 double copy_bandwidth(Backend& b, const Stopwatch& watch) {
   SampleOperands memory(b);
   constexpr std::int64_t n = 1 << 25;
@@ -26,7 +26,8 @@ double copy_bandwidth(Backend& b, const Stopwatch& watch) {
   });
 }
 
-// Seconds of the host to put an operation on a device's queue, whatever it takes there.
+// Returns the seconds that the host needs to put an operation on a device's queue. The time of the
+// operation on the device does not count.
 double launch_seconds(Backend& b) {
   SampleOperands memory(b);
   const View dst = memory.take(DType::f32, {8});
@@ -43,7 +44,8 @@ double launch_seconds(Backend& b) {
   return best;
 }
 
-// All ranks gather, in pairs of neighbours: both directions are in use.
+// Measures links with an all-gather of all ranks. Neighbours exchange in pairs, so both directions
+// are in use.
 LinkRates link_rates(Backend& b, const Communicator& world, const Stopwatch& watch) {
   SampleOperands memory(b);
   const auto gather = [&](std::int64_t n) {
@@ -67,7 +69,7 @@ double agreement_seconds(const Communicator& node, const Stopwatch& watch) {
   return watch.seconds([&] { node.all_reduce(numbers); });
 }
 
-// Seconds to write a file, which is gone then.
+// Returns the seconds to write a file, which is removed afterwards.
 double write_seconds(const std::filesystem::path& path, std::span<const std::byte> data) {
   try {
     const Draft draft(path);  // never published
@@ -95,7 +97,8 @@ double disk_bandwidth(const Communicator& world, const std::filesystem::path& fo
   return static_cast<double>(bytes) / seconds;
 }
 
-// Links between nodes are measured by all ranks of a node at once, each with one of every other.
+// Throws SharedError unless all nodes run the same number of ranks. Links between nodes are
+// measured by all ranks of a node at once, and each rank has one peer on every other node.
 void require_nodes_alike(const Communicator& world, const Communicator& node) {
   const double size = node.size();
   std::array<double, 2> sizes{size, -size};
@@ -107,7 +110,8 @@ void require_nodes_alike(const Communicator& world, const Communicator& node) {
                     -sizes[1], sizes[0]));
 }
 
-// Of two measurements of one table, made at other times, the less disturbed one of each entry.
+// Merges two measurements of one table, made at different times. Keeps the less disturbed value of
+// each entry.
 template <class Better>
 void take_better(std::vector<double>& all, const std::vector<double>& again, const Better& better) {
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = better(all[i], again[i]);
@@ -123,7 +127,7 @@ void merge(std::vector<Table>& all, std::vector<Table> again) {
       take_better(all[i].seconds, again[i].seconds, std::ranges::min);
 }
 
-// Other work on the machine lasts longer than one measurement, so all are made twice.
+// Other work on the machine lasts longer than one measurement, so all measurements are made twice.
 constexpr int passes = 2;
 
 void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DType t, bool log) {
@@ -160,11 +164,11 @@ MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationS
   m.threads = b.host_readable() ? s.threads : 0;
   const auto node = world.node();
   require_nodes_alike(world, node);
-  const auto nodes = world.split(node.rank(), world.rank());  // one rank of each
+  const auto nodes = world.split(node.rank(), world.rank());  // one rank of each node
   m.ranks_of_node = node.size();
   m.near = m.far = {};
   m.agreement.reset();
-  if (!s.disk.empty()) m.disk_write = disk_bandwidth(world, s.disk);  // first, as it may fail
+  if (!s.disk.empty()) m.disk_write = disk_bandwidth(world, s.disk);  // first, because it may fail
   if (!s.operations) {
     m.memory_bandwidth = copy_bandwidth(b, watch);
     if (!b.host_readable()) m.launch = launch_seconds(b);
@@ -173,7 +177,7 @@ MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationS
   if (s.device)
     for (const auto* c : {&node, &nodes}) c->connect(*s.device);
   if (node.size() > 1) m.near = link_rates(b, node, watch);
-  // All ranks of a node at once: what each gets of what they share.
+  // All ranks of a node measure at once, so each gets its share of the node's network.
   if (nodes.size() > 1) m.far = link_rates(b, nodes, watch);
   if (node.size() > 1) m.agreement = agreement_seconds(node, watch);
   return m;

@@ -1,5 +1,5 @@
-// Seconds of the operations that move memory, by the bytes that they move: from what fits a cache
-// to what does not.
+// Seconds of the operations that move memory, by the number of bytes that they move. The sizes
+// range from those that fit into a cache to those that do not.
 #include <functional>
 
 #include "kernels/nf4.hpp"
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Rows as wide as a model, T x C.
+// Matrices of T rows with the width C of a model.
 struct Rows {
   std::int64_t T, C;
 };
@@ -140,7 +140,7 @@ void add_losses(Table& table, DType t) {
     });
 }
 
-// C experts, two of them a token.
+// Adds the operations of routers with C experts, of which each token chooses two.
 void add_routers(Table& table, DType t) {
   using O = SampleOperands&;
   const DType s = wide(t);

@@ -1,5 +1,5 @@
-// Rates of products at the sizes that transformers have, in the three layouts of a linear map: what
-// is not measured lies between them.
+// Rates of matrix products at the sizes that transformers have, in the three layouts of a linear
+// map. Sizes that are not measured lie between the measured ones.
 #include <algorithm>
 
 #include "lib/calibrate/calibrate.hpp"
@@ -8,8 +8,8 @@
 namespace trireme {
 namespace {
 
-constexpr double longest = 0.02;                         // seconds of a call
-constexpr double most_elements = std::int64_t{1} << 29;  // of a matrix
+constexpr double longest = 0.02;                         // seconds per call
+constexpr double most_elements = std::int64_t{1} << 29;  // per matrix
 
 double rate(Backend& b, const Stopwatch& watch, DType t, MatmulLayout layout, std::int64_t m,
             std::int64_t n, std::int64_t k) {
@@ -53,7 +53,7 @@ std::vector<double> rates_by_size(const std::vector<double>& sizes, const Produc
 }
 
 std::vector<ProductRates> product_rates(Backend& b, const Stopwatch& watch, DType t) {
-  // Widths, hidden widths, rows of a microbatch, and a vocabulary.
+  // Typical widths, hidden widths, rows of a micro-batch, and a vocabulary.
   const std::vector<double> sizes = {32, 128, 256, 512, 768, 1536, 3072, 24576};
   std::vector<ProductRates> all;
   for (const auto layout : {MatmulLayout::nt, MatmulLayout::nn, MatmulLayout::tn}) {

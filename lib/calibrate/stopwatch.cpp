@@ -17,20 +17,20 @@ double Stopwatch::seconds(Queue queue, const std::function<void(int)>& put) cons
     }
     return seconds_since(begin) / calls;
   };
-  batch(1);  // kernels are made at their first use
+  batch(1);  // kernels are created at their first use
   std::vector<double> times{batch(1)};
-  // Ranks have to make the same calls: the slowest says how many.
+  // Ranks must make the same number of calls, which the slowest rank determines.
   double once = times[0];
   world_.all_reduce_max({&once, 1});
   constexpr int batches = 3;
   const int calls = std::clamp(static_cast<int>(least_ / batches / once), 1, 1000);
-  if (calls > 1) times.clear();  // one call among others is shorter than one alone
+  if (calls > 1) times.clear();  // a call among others is shorter than a single call
   double lasted = once * static_cast<double>(times.size());
   for (int i = 0; i < batches && (i == 0 || lasted < least_); ++i) {
     times.push_back(batch(calls));
     lasted += once * calls;
   }
-  // What else runs on the machine only adds: the least disturbed batch counts.
+  // Other work on the machine only adds time, so the shortest batch counts.
   double sum = std::ranges::min(times);
   world_.all_reduce({&sum, 1});
   return sum / world_.size();

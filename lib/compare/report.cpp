@@ -37,7 +37,7 @@ void Report::add(const char* key, Json value, const std::string& line) {
   if (!line.empty()) text_ += line + "\n";
 }
 
-// A distance that is not known is null.
+// Returns the distance in ulps, or null if it is unknown.
 static Report::Json ulps_json(std::optional<std::uint64_t> ulps) {
   return ulps ? Report::Json(*ulps) : Report::Json();
 }

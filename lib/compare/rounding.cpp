@@ -8,7 +8,9 @@
 
 namespace trireme {
 
-// Abramowitz and Stegun 1964, 26.7.3 and 26.7.4: a finite sum of powers of cos(theta).
+// Returns the probability of values beyond t or -t in Student's distribution with n degrees of
+// freedom. The method is from Abramowitz and Stegun 1964, 26.7.3 and 26.7.4: a finite sum of powers
+// of cos(theta).
 double student_tails(double t, int n) {
   expect(n >= 1, "Student's t has a degree of freedom");
   const double theta = std::atan(std::fabs(t) / std::sqrt(n)), c = std::cos(theta),

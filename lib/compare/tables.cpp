@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-// f(row of a, row of b) for each step that both have, until it says that they differ.
+// Compares the rows of the steps that both tables have. Calls differ(comparison, row of a, row of
+// b) until it returns true.
 template <class Comparison, class Row, class F>
 static Comparison compare(std::span<const Row> a, std::span<const Row> b, F differ) {
   Comparison c;
@@ -53,7 +54,7 @@ TableComparison compare_evaluations(std::span<const EvaluationRow> a,
       });
 }
 
-// f(name, digests of row, digests of other) for each array of the row that the other has, too.
+// Calls f(name, digests of row, digests of other) for each array that both have.
 template <class F>
 static void each_common(const DigestTable& row, const DigestTable& other, F f) {
   for (std::size_t i = 0; i < row.arrays.size(); ++i) {

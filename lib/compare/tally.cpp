@@ -12,7 +12,7 @@ static std::optional<std::uint64_t> distance(Bits a, Bits b) {
   const auto ordered = [](Bits x) { return x < 0 ? std::numeric_limits<Bits>::min() - x : x; };
   const auto x = static_cast<std::uint64_t>(static_cast<std::int64_t>(ordered(a))),
              y = static_cast<std::uint64_t>(static_cast<std::int64_t>(ordered(b)));
-  return ordered(a) < ordered(b) ? y - x : x - y;  // modulo 2^64, in which the difference fits
+  return ordered(a) < ordered(b) ? y - x : x - y;  // modulo 2^64, where the difference fits
 }
 
 std::optional<std::uint64_t> ulps_between(float a, float b) {

@@ -38,7 +38,7 @@ static std::span<const T> as(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-// The arrays of both, weights first.
+// Returns the arrays of both checkpoints, weights first.
 static std::vector<std::string> arrays_of_both(const CheckpointReader& a,
                                                const CheckpointReader& b) {
   std::vector<std::string> names;
@@ -72,7 +72,7 @@ static Tally compare_one(CheckpointReader& a, CheckpointReader& b, const ParamSp
   return tally;
 }
 
-// Until go_on(difference) says no.
+// Calls go_on(difference) for each tensor, until it returns false.
 template <class F>
 static void each_difference(const ModelSpec& spec, CheckpointReader& a, CheckpointReader& b,
                             F go_on) {
@@ -150,14 +150,14 @@ TensorValues state_of(Trainer& trainer) {
   return values;
 }
 
-// Counts as the optimizer reads them.
+// Converts counts of fixed-point quanta to the gradients that the optimizer reads.
 static Values as_floats(const std::vector<std::int64_t>& counts) {
   std::vector<float> values;
   for (const auto quanta : counts) values.push_back(fixed::to_gradient(quanta));
   return values;
 }
 
-// As compare_states orders them.
+// Returns the position of an array: gradients first, then weights, then the optimizer's arrays.
 static int rank_of(const std::string& array) {
   return array == gradients_array ? 0 : array == weights_array ? 1 : 2;
 }

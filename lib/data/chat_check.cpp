@@ -13,7 +13,7 @@ namespace trireme {
 
 namespace {
 
-// What Python's str.strip() takes for white space.
+// Returns true for the characters that Python's str.strip() removes.
 bool is_stripped(std::int32_t c) {
   return is_space(c) || (c >= 0x1c && c <= 0x1f);
 }
@@ -41,7 +41,8 @@ const ChatTemplate::Turn& turn_of(const ChatTemplate& t, const std::string& role
 
 namespace {
 
-// `owner`: "call 1 of message 2".
+// Throws Error if a call's id is missing or has the wrong length. `owner` names the call in
+// messages, as in "call 1 of message 2".
 void require_id(const ChatTemplate& t, const std::string& id, const char* field,
                 const std::string& owner) {
   require(!id.empty(), "{} has no text in \"{}\", which the chat template {} needs: add it", owner,
@@ -84,7 +85,8 @@ void require_alternating(const ChatTemplate& t, const Conversation& c, std::size
   }
 }
 
-// Where the system's text and the tools are to stand.
+// Throws Error if the conversation lacks the message in which the template writes the system text
+// or the tools.
 void require_places(const ChatTemplate& t, const Conversation& c, std::size_t turns_begin) {
   const bool any_tools = !c[0].tools.empty();
   const bool any_system = turns_begin > 0 || !t.default_system.empty();

@@ -18,7 +18,7 @@ namespace trireme {
 
 namespace {
 
-// Texts as model repositories have them, with "\n" in quotes as a line end.
+// Hashes of the templates in model repositories, each after normalized().
 struct Known {
   std::string_view hash, name;
 };
@@ -36,7 +36,7 @@ constexpr Known known[] = {
     {"272f380facdb6472da83cc145815d4a5", "mistral-v3"},
 };
 
-// The first whose texts all occur.
+// Texts by which a template is recognized. The first entry whose texts all occur is used.
 struct Marks {
   std::string_view name;
   std::vector<std::string_view> texts;
@@ -71,7 +71,8 @@ std::string normalized(std::string_view text) {
   return all.substr(begin, all.find_last_not_of(" \n\r\t") + 1 - begin);
 }
 
-// As a text, or as the "default" of several that have names.
+// Returns the chat template in a config. It is a text, or the one with the name "default" in a
+// list.
 std::optional<std::string> jinja_in(const Json& config) {
   if (!config.is_object() || !config.contains("chat_template")) return std::nullopt;
   const auto& t = config.at("chat_template");
@@ -118,7 +119,7 @@ std::string exported_jinja(const ChatTemplate& t) {
   return fmt::format("{}{}{}{}", comment_begins, file, comment_ends, text);
 }
 
-// Of which this is the exported text, to the letter.
+// Returns the chat template whose exported text is exactly `text`, or nothing.
 static std::optional<ChatTemplate> exported_in(std::string_view text) {
   const auto end = text.find(comment_ends);
   if (!text.starts_with(comment_begins) || end == std::string_view::npos) return std::nullopt;
@@ -126,7 +127,7 @@ static std::optional<ChatTemplate> exported_in(std::string_view text) {
   try {
     auto t = parse_chat_template(file, "the tokenizer's chat template");
     if (normalized(exported_jinja(t)) == normalized(text)) return t;
-  } catch (const Error&) {  // somebody changed it
+  } catch (const Error&) {  // somebody changed the text
   }
   return std::nullopt;
 }

@@ -12,7 +12,7 @@ namespace trireme {
 
 namespace {
 
-// A text as Jinja's literal.
+// Returns a Jinja literal for a text.
 std::string literal(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
@@ -29,7 +29,7 @@ std::string literal(std::string_view text) {
   return out + "'";
 }
 
-// A text, with what Jinja calls them in the place of some names.
+// Returns a Jinja expression for a text. The names in `others` are replaced by Jinja expressions.
 std::string expression(std::string_view text,
                        std::map<std::string_view, std::string_view> others = {}) {
   others.insert({{"{bos}", "bos_token"}, {"{eos}", "eos_token"}});
@@ -74,26 +74,27 @@ class JinjaWriter {
     return !template_.calls.each.empty() &&
            template_.calls.message != MessageHas::content_and_calls;
   }
-  // Calls and what tools give do not take turns with the user.
+  // Returns true if conversations may contain calls or tool results. These do not alternate with
+  // the user's messages.
   bool has_calls() const {
     return !template_.calls.each.empty() || template_.turns.contains("tool");
   }
   std::string trimmed(std::string_view e) const {
     return template_.trimmed ? fmt::format("({} | trim)", e) : std::string(e);
   }
-  // A content as its turn has it.
+  // Returns the expression of a content in the form that its turn requires.
   static std::string content_in(const ChatTemplate::Turn& t, std::string_view e) {
     if (t.json) return "(whole | tojson)";
     return t.trimmed ? fmt::format("({} | trim)", e) : std::string(e);
   }
-  // A turn around the expression of its content.
+  // Returns the expression of a turn. `e` is the expression of its content.
   static std::string turn(const ChatTemplate::Turn& t, std::string_view e) {
     return fmt::format("{} + {} + {}", before(t), content_in(t, e), after(t));
   }
   static std::string before(const ChatTemplate::Turn& t) { return expression(t.before, answered); }
   static std::string after(const ChatTemplate::Turn& t) { return expression(t.after, answered); }
 
-  // A content is a text or a list of texts.
+  // Writes a macro that returns a message's content. A content is a text or a list of texts.
   void content() {
     statement("macro content_of(message)");
     const auto* const given =
@@ -125,7 +126,8 @@ class JinjaWriter {
     if (has_system() && !system_in_user()) system_turn();
   }
 
-  // How many have taken turns, and where the last user's is.
+  // Writes variables that later statements use: the number of messages that have alternated so far,
+  // and the index of the last user message.
   void places() {
     const bool last =
         template_.system == SystemPlace::last_user || has_tools(ToolsPlace::before_last_user);
@@ -267,7 +269,7 @@ class JinjaWriter {
     statement("endif");
   }
 
-  // Tools stand between what is before a content and the content.
+  // Tools are written between the text before a content and the content.
   void first_user(const ChatTemplate::Turn& t) {
     print(before(t));
     tools("tools and loop.first");

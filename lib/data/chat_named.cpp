@@ -12,7 +12,7 @@ namespace {
 using Roles = std::vector<const char*>;
 using Turns = decltype(ChatTemplate::turns);
 
-// Turns that differ by the role's name alone: "{}" stands for it.
+// Returns turns that differ only in the name of the role, which replaces "{}".
 Turns turns_of(const Roles& roles, std::string_view before, std::string_view after) {
   Turns turns;
   for (const auto* role : roles)
@@ -20,7 +20,7 @@ Turns turns_of(const Roles& roles, std::string_view before, std::string_view aft
   return turns;
 }
 
-// OpenAI's ChatML and what grew out of it.
+// Returns OpenAI's ChatML format, or a format that differs from it only in roles and system text.
 ChatTemplate chatml(const char* name, const Roles& roles, const char* default_system = "") {
   return {.name = name,
           .turns = turns_of(roles, "<|im_start|>{}\n", "<|im_end|>\n"),
@@ -28,7 +28,7 @@ ChatTemplate chatml(const char* name, const Roles& roles, const char* default_sy
           .default_system = default_system};
 }
 
-// Qwen's calls are objects of JSON, and what a tool gives is a user's turn.
+// Adds Qwen's tools. Calls are JSON objects, and the result of a tool is a user's turn.
 void add_tools(ChatTemplate& t) {
   t.turns["tool"] = {"\n<tool_response>\n", "\n</tool_response>", "<|im_start|>user",
                      "<|im_end|>\n"};
@@ -52,7 +52,7 @@ ChatTemplate qwen25(const Roles& roles) {
   return t;
 }
 
-// An answer without a thought, as with enable_thinking=False.
+// Returns Qwen3's format for answers without a thought, as with enable_thinking=False.
 ChatTemplate qwen3(const Roles& roles) {
   auto t = chatml("qwen3", roles);
   t.before_last = "<think>\n\n</think>\n\n";
@@ -62,14 +62,15 @@ ChatTemplate qwen3(const Roles& roles) {
   return t;
 }
 
-// Of Llama 3, before each turn.
+// Header of each turn in Llama 3.
 constexpr std::string_view llama_header = "<|start_header_id|>{}<|end_header_id|>\n\n";
 
 std::string header(const char* role) {
   return fmt::format(llama_header, role);
 }
 
-// Of Meta's Llama 3.1, which 3.3 has too: tools are the user's, the date is the template's default.
+// Returns the format of Meta's Llama 3.1 and 3.3. The user's turn contains the tools, and the date
+// is the default of Meta's template.
 ChatTemplate llama31() {
   const std::string dates = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
   const auto* const end = "<|eot_id|>";
@@ -95,8 +96,8 @@ ChatTemplate llama31() {
                     .system_before = header("system") + "Environment: ipython\n" + dates}};
 }
 
-// Of tokenizers of version 3 with SentencePiece. A space before an answer is part of its first
-// token.
+// Returns the format of Mistral's tokenizers of version 3 with SentencePiece. The space before an
+// answer is part of the answer's first token.
 ChatTemplate mistral_v3() {
   return {.name = "mistral-v3",
           .turns = {{"system", {"", "\n\n"}},
@@ -133,7 +134,8 @@ std::vector<ChatTemplate> named_chat_templates() {
       qwen3(three),
       chatml("smollm2", four,
              "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
-      // A begin of the text for each question, as each answer has an end.
+      // Each question begins with a begin-of-text token, because each answer ends with an
+      // end-of-text token.
       {.name = "llama2",
        .turns = {{"user", {"{bos}[INST] ", " [/INST]"}},
                  {"assistant", {" ", " {eos}"}},

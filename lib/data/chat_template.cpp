@@ -15,7 +15,8 @@ namespace trireme {
 
 namespace {
 
-// The token that the tokenizer's files name; where there are none, the usual one if it is a token.
+// Returns the token that the tokenizer's files name. If there are no files, returns the usual token
+// if the tokenizer has it.
 std::optional<std::string> token_of(const Tokenizer& tokenizer, const char* key,
                                     std::string_view usual) {
   HfFiles files;
@@ -36,7 +37,7 @@ bool holds(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// Texts in which special tokens are found.
+// Calls f for each text of the template that may contain special tokens.
 template <class F>
 void each_text(ChatTemplate& t, const F& f) {
   for (auto& [role, turn] : t.turns) {
@@ -48,7 +49,7 @@ void each_text(ChatTemplate& t, const F& f) {
     f(*text);
 }
 
-// Those that are written as contents are.
+// Returns the template's texts that are written like contents, where special tokens are plain text.
 std::vector<std::string> plain_texts(const ChatTemplate& t) {
   std::vector<std::string> all{t.default_system};
   const auto system = t.turns.find("system");
@@ -59,8 +60,8 @@ std::vector<std::string> plain_texts(const ChatTemplate& t) {
 
 constexpr std::string_view bos = "{bos}", eos = "{eos}";
 
-// Puts the tokenizer's token in the place of `mark`; it is special, whether the template says so or
-// not.
+// Replaces `mark` by the tokenizer's token. The token is then a special text of the template, even
+// if the template does not list the mark.
 void resolve(ChatTemplate& t, const Tokenizer& tokenizer, std::string_view mark, const char* key,
              std::string_view usual) {
   bool used = std::erase(t.special, mark) > 0;
@@ -75,7 +76,7 @@ void resolve(ChatTemplate& t, const Tokenizer& tokenizer, std::string_view mark,
   t.special.push_back(*token);
 }
 
-// "<|user|>" and its like at the begin of a text; empty: there is none.
+// Returns the text like "<|user|>" with which `text` begins, or an empty text.
 std::string_view token_form(std::string_view text) {
   if (!text.starts_with('<')) return {};
   const auto end = text.find_first_of("<> \t\r\n", 1);
@@ -90,7 +91,8 @@ std::size_t plain_at(const ChatTemplate& t, std::string_view text) {
   return most;
 }
 
-// Another model's template would be learnt as plain text.
+// Throws Error if a text of the template looks like a special token but is not a token. The
+// template then belongs to another model, and training would treat this text as plain text.
 void require_tokens(const ChatTemplate& t, const Tokenizer& tokenizer, std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto rest = text.substr(i);

@@ -18,7 +18,7 @@ namespace trireme {
 
 namespace {
 
-// What stands above all sections.
+// Returns the keys above all sections.
 KeySection conversation() {
   using C = ChatTemplate;
   const auto row = rows_of<C>();
@@ -45,7 +45,7 @@ KeySection conversation() {
            row("refused", &C::refused, "Text that must not occur in any content").literally()}};
 }
 
-// One of two flags that exclude each other.
+// Returns a flag that selects `place` for the system text. Flags of this kind exclude each other.
 KeyRow stands_in(const char* name, SystemPlace place, const char* meaning) {
   return {
       name, ValueKind::flag,
@@ -59,7 +59,8 @@ KeyRow stands_in(const char* name, SystemPlace place, const char* meaning) {
       meaning};
 }
 
-// `place`: where tools stand, for the meaning of one of them.
+// Returns the keys of the system's section. `place` is the place of the tools, which the meaning of
+// one key depends on.
 std::vector<KeyRow> keys_of_system(ToolsPlace place) {
   using C = ChatTemplate;
   using Tools = C::Tools;
@@ -125,7 +126,7 @@ std::vector<KeyRow> keys_of_assistant() {
           .in(0, 1000)};
 }
 
-// The section of a role.
+// Returns the section of a role.
 KeySection turn(const std::string& role, ToolsPlace place = ToolsPlace::system) {
   using T = ChatTemplate::Turn;
   const auto reach = [role](auto& all, std::size_t) -> auto& {
@@ -181,7 +182,7 @@ class Reader final : public TableReader {
  private:
   static bool is_true(const Given* given) { return given && given->value == KeyValue(true); }
 
-  // Any name is a role's.
+  // Any section name is the name of a role.
   const KeySection* section_of(const RawSection& raw) override {
     if (raw.name.empty()) return &sections_.front();
     if (!find_section(sections_, raw.name)) {
@@ -196,7 +197,7 @@ class Reader final : public TableReader {
   ChatTemplate template_;
 };
 
-// Of keys of a turn most templates need these alone; others are left out at their defaults.
+// Returns true if a key has its default and is not one of the few keys that most templates need.
 bool is_left_out(const Key& key, std::string_view section, const ChatTemplate& t) {
   constexpr std::string_view usual[] = {"before", "after", "before_last", "in_first_user"};
   if (section.empty() || std::ranges::find(usual, key.name) != std::end(usual)) return false;
@@ -221,7 +222,7 @@ bool is_bare_key(std::string_view name) {
   });
 }
 
-// As conversations have them, and others behind.
+// Returns the roles in the order of conversations, and then all other roles.
 std::vector<std::string> roles_of(const ChatTemplate& t) {
   std::vector<std::string> roles;
   for (const auto* role : {"system", "user", "assistant"})

@@ -22,7 +22,8 @@ class Writer {
  public:
   explicit Writer(const ChatTemplate& t) : template_(t) {}
 
-  // Text of the template; returns where its first special token ends, or where all of it does.
+  // Writes a text of the template. Returns the end of its first special token, or of the whole text
+  // if it contains none.
   std::size_t write(std::string_view text) {
     const auto at = chat_.text.size();
     chat_.text += text;
@@ -39,7 +40,7 @@ class Writer {
     return first_end;
   }
   void write_content(std::string_view text) { chat_.text += text; }
-  // With other texts in the place of some names.
+  // Other texts by the names that they replace.
   using Texts = std::map<std::string_view, std::string>;
   std::size_t write(std::string_view text, const Texts& others) {
     std::vector<std::string_view> names;
@@ -67,7 +68,7 @@ class Writer {
   ChatText chat_;
 };
 
-// Whose content the system's text stands before, or whose turn has the tools.
+// Returns the first user message. The system text precedes its content, or its turn has the tools.
 Message& first_user(Conversation& c) {
   return *std::ranges::find(c, "user", &Message::role);
 }
@@ -75,8 +76,9 @@ Message& last_user(Conversation& c) {
   return *std::ranges::find(c.rbegin(), c.rend(), "user", &Message::role);
 }
 
-// With the system's text and the tools in the messages that they are written with, and contents as
-// they are written.
+// Returns the conversation in the form in which it is written. The system text and the tools are in
+// the messages with which they are written. Contents are trimmed, or JSON, as the template
+// requires.
 Conversation prepared(const ChatTemplate& t, Conversation c) {
   auto tools = std::exchange(c[0].tools, {});
   const bool in_system = !tools.empty() && t.tools.place == ToolsPlace::system;
@@ -134,7 +136,7 @@ void write_tools(const ChatTemplate& t, const std::vector<std::string>& tools, W
   writer.write(t.tools.after);
 }
 
-// What stands before the content of a turn.
+// Returns the text before the content of a turn.
 std::string before_content(const ChatTemplate& t, const Message& message, bool any_tools) {
   if (!message.calls.empty() && t.calls.message != MessageHas::content_and_calls)
     return begin_of_calls(t);
@@ -142,7 +144,7 @@ std::string before_content(const ChatTemplate& t, const Message& message, bool a
   return other ? t.tools.system_before : turn_of(t, message.role, 1).before;
 }
 
-// How many tokens lie before a place of the text: those that end there or before.
+// Counts the tokens that end at a position of the text or before it.
 class Places {
  public:
   Places(const Tokenizer& tokenizer, const ChatText& chat) : tokenizer_(tokenizer), chat_(chat) {
@@ -151,11 +153,11 @@ class Places {
   const std::vector<std::int32_t>& ids() const { return ids_; }
 
   struct Count {
-    std::size_t whole;  // tokens that end there or before
-    bool divides;       // the place is inside of the next one
+    std::size_t whole;  // tokens that end at the position or before
+    bool divides;       // the position is inside the next token
   };
-  // Places are between the parts that a conversation is written of, so never inside a special
-  // token.
+  // Positions are between the parts from which a conversation is written, and so never inside a
+  // special token.
   Count before(std::size_t place) {
     const auto above = std::ranges::upper_bound(chat_.special, place, {}, &TextSpan::end);
     const auto n = static_cast<std::size_t>(above - chat_.special.begin());
@@ -176,12 +178,12 @@ class Places {
   }
 
  private:
-  // Between two special tokens.
+  // Text and ids between two special tokens.
   struct Run {
     std::size_t text_begin, text_end, ids_begin, ids_end;
   };
 
-  // Where each token's text ends; none where a normalizer made other text of it.
+  // Returns where each token's text ends, or nothing if a normalizer changed the text.
   std::optional<std::vector<std::size_t>> ends_of_tokens(const Run& run) const {
     std::vector<std::size_t> ends;
     std::size_t at = run.text_begin;
@@ -190,14 +192,15 @@ class Places {
       if (!bytes) return std::nullopt;
       ends.push_back(at += *bytes);
     }
-    const auto more = at - run.text_end;  // 1: of a space that was put first
+    const auto more = at - run.text_end;  // 1: a space was added before the text
     if (at < run.text_end || more > 1) return std::nullopt;
     for (auto& end : ends) end -= more;
     return ends;
   }
 
-  // The text behind special token n - 1 is encoded once more up to the place: where it differs from
-  // the whole, a token goes across. Right when that is the one before the place.
+  // Encodes the text from special token n - 1 up to the position once more. Where the ids differ
+  // from those of the whole text, a token crosses the position. The count is right if only that
+  // token differs.
   Count encoded_up_to(std::size_t place, std::size_t n) const {
     const auto from = n == 0 ? 0 : chat_.special[n - 1].begin;
     const auto first = n == 0 ? 0 : index_[n - 1];
@@ -214,15 +217,15 @@ class Places {
   const Tokenizer& tokenizer_;
   const ChatText& chat_;
   std::vector<std::int32_t> ids_;
-  std::vector<std::size_t> index_;  // of the special tokens among the ids
-  // Of the run asked for last: many places may be in one.
+  std::vector<std::size_t> index_;  // indices of the special tokens in ids_
+  // Ends of the tokens of run_, the run asked for last. Many positions may be in one run.
   std::optional<std::size_t> run_;
   std::optional<std::vector<std::size_t>> ends_;
 };
 
 }  // namespace
 
-// All but what ends the conversation.
+// Writes a conversation, without the text that ends it.
 static Writer written(const ChatTemplate& t, const Conversation& conversation,
                       std::size_t learnt_from) {
   require_writable(t, conversation);
@@ -254,7 +257,8 @@ static Writer written(const ChatTemplate& t, const Conversation& conversation,
       write_tools(t, message.tools, writer);
     }
     const auto end = writer.write(turn.after, id);
-    const auto message_number = i + conversation.size() - turns.size();  // a system's may differ
+    // The prepared turns may only differ by a system message before all others.
+    const auto message_number = i + conversation.size() - turns.size();
     if (role == "assistant" && message_number >= learnt_from) writer.learn(begin, end);
     if (ends || turns[i + 1].role != role) writer.write(turn.group_after);
   }

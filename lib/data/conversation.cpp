@@ -22,7 +22,7 @@ const std::string& text_in(const Json& object, const char* field, std::size_t nu
   return found->get_ref<const std::string&>();
 }
 
-// Empty: not there, null, or without elements.
+// Returns the list in a field. Returns an empty list if the field is missing or null.
 const Json& list_in(const Json& object, const char* field, const std::string& whose) {
   static const Json none = Json::array();
   const auto found = object.find(field);
@@ -31,13 +31,13 @@ const Json& list_in(const Json& object, const char* field, const std::string& wh
   return *found;
 }
 
-// What is no text is none.
+// Returns the text in a field. Returns an empty text if the field is missing or not a text.
 std::string id_in(const Json& object, const char* field) {
   const auto found = object.find(field);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// The values whose JSON is written into the text; looked for once, and where there are some.
+// JSON of the values that are written into the text. It is made when first needed.
 class Texts {
  public:
   explicit Texts(std::string_view text) : text_(text) {}
@@ -109,7 +109,7 @@ std::string content_in(const Json& message, const char* field, std::size_t numbe
   return all;
 }
 
-// ShareGPT's names of roles.
+// Returns the role for a role name of ShareGPT.
 std::string role_of(const std::string& from) {
   static const std::map<std::string, std::string> roles{
       {"human", "user"}, {"gpt", "assistant"}, {"chatgpt", "assistant"}, {"observation", "tool"}};
@@ -117,7 +117,7 @@ std::string role_of(const std::string& from) {
   return found == roles.end() ? from : found->second;
 }
 
-// `place` in the text, `number` for messages to the user.
+// Returns the message at `place` in the text. Error messages call it message `number`.
 Message message_of(const Json& message, const JsonPlace& place, std::size_t number, Texts& texts) {
   require(message.is_object(), "message {} is not an object", number);
   const bool shared = message.contains("from") && !message.contains("role");
@@ -143,7 +143,7 @@ const Json* member(const Json& object, const char* name) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-// LLaMA-Factory's column beside the messages.
+// Adds the system text that LLaMA-Factory stores in a field beside the messages.
 void add_system(const Json& object, Conversation& all) {
   const auto* const system = member(object, "system");
   if (!system || *system == "") return;
@@ -182,7 +182,7 @@ Prompt prompt_in(const Json& object, Texts& texts) {
   return {name, messages_in(*prompt, name, texts), false};
 }
 
-// A list of messages, one message, or the text of one.
+// Returns an answer, which is a list of messages, one message, or the text of one message.
 Conversation answer_in(const Json& object, const char* name, Texts& texts) {
   const auto* const answer = member(object, name);
   if (answer && answer->is_array()) return messages_in(*answer, name, texts);
@@ -198,13 +198,15 @@ bool asks(const Conversation& c, const Conversation& prompt) {
   return std::ranges::any_of(
       c, [&](const Message& m) { return m.role == "user" && m.content == prompt[0].content; });
 }
-// Behind a system's message that the prompt may lack.
+// Returns true if the conversation continues the prompt. It may begin with a system message that
+// the prompt lacks.
 bool begins_with(const Conversation& c, const Conversation& prompt) {
   const auto from = c.begin() + (!c.empty() && c[0].role == "system" && prompt[0].role != "system");
   return c.end() - from > std::ssize(prompt) && std::equal(prompt.begin(), prompt.end(), from);
 }
 
-// Puts the prompt before both, unless they are whole conversations, which have it already.
+// Puts the prompt before both conversations, unless they are whole conversations that already
+// contain it.
 void put_before(const Prompt& prompt, ConversationPair& pair) {
   const auto& p = prompt.messages;
   if (p.empty() || (begins_with(pair.chosen, p) && begins_with(pair.rejected, p))) return;

@@ -19,7 +19,7 @@ std::int64_t windows_of(const TokenRange& range, std::int64_t T) {
   return range.end > range.begin ? (range.end - range.begin - 1) / T : 0;
 }
 
-// Number of a file's tokens that are trained on; the rest, its tail, is held out.
+// Returns the number of a file's tokens that are trained on. The tail of the file is held out.
 std::int64_t training_tokens(const TokenFile& file, double held_out) {
   return file.count() - std::llround(static_cast<double>(file.count()) * held_out);
 }
@@ -31,7 +31,7 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
           "{} has the id {} of a vocabulary of {}, but the model has a vocabulary of {}: tokenize "
           "with the model's tokenizer, or, for a new model, set model.vocab to {} or more",
           name, header.largest, header.vocab, s.vocab, header.vocab);
-  if (header.vocab > s.vocab)  // as of Gemma 3, which has no row for the id of a picture
+  if (header.vocab > s.vocab)  // as in Gemma 3, which has no row for the id of an image
     log_warning(
         "{} has a vocabulary of {}, but the model has one of {}. The file does not contain any ids "
         "above the model's vocabulary",
@@ -196,8 +196,8 @@ std::int64_t Dataset::tokens(std::int64_t sample) const {
   return sum;
 }
 
-// Targets [begin, begin + n) of a file, no_target where they do not count: by the mask, or because
-// the token before them is `separator`.
+// Reads targets [begin, begin + n) of a file. Targets that do not count become no_target: those
+// that the mask excludes, and those that follow `separator`.
 static void read_targets(const TokenFile& file, std::int64_t begin,
                          std::span<const std::int32_t> ids, std::int32_t separator,
                          std::span<std::int32_t> targets) {
@@ -214,7 +214,7 @@ void Dataset::read_window(const TokenRange& range, std::int64_t window,
   const std::int64_t start = range.begin + window * settings_.T;
   range.file.read(start, ids_T);
   if (!start_T.empty()) find_documents(ids_T, *separator, start_T);
-  // Without separator masks no input equals this.
+  // Without separator masks, the separator is -1, which no input equals.
   read_targets(range.file, start + 1, ids_T,
                settings_.separator_masks ? separator.value_or(-1) : -1, targets_T);
 }
@@ -231,7 +231,7 @@ void Dataset::read_documents(const TokenRange& range, std::span<const PackedDocu
     if (!start_T.empty()) std::ranges::fill(start_T.subspan(t, n), static_cast<std::int32_t>(t));
     t += n;
   }
-  // Padding; a separator that does not occur may be no id of the model's.
+  // The rest is padding. A separator that does not occur may be outside of the model's vocabulary.
   const auto separator = *range.file.header().separator;
   std::ranges::fill(ids_T.subspan(t), separator < settings_.vocab ? separator : 0);
   std::ranges::fill(targets_T.subspan(t), no_target);

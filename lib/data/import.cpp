@@ -33,7 +33,7 @@ template <class T>
 constexpr IdType id_type = {sizeof(T),
                             [](const std::byte* from) -> std::int64_t { return get<T>(from); }};
 
-// The type codes of a Megatron index; the others are floats.
+// Returns the type for a type code of a Megatron index. Other codes are floating-point types.
 IdType megatron_type(int code, const std::string& file) {
   switch (code) {
     case 1:
@@ -63,7 +63,7 @@ IdType npy_type(const std::string& type, const std::string& file) {
        type);
 }
 
-// Copies the ids of one file after the other to the writer, block by block.
+// Copies the ids of input files to the writer, block by block.
 class Importer {
  public:
   Importer(const TokenizeOptions& options, std::optional<std::int64_t> vocab, TokenWriter& writer)
@@ -107,9 +107,9 @@ class Importer {
     count_separators_ = true;
   }
 
-  // Index: magic of 9 bytes, u64 version 1, u8 type, u64 sequences, u64 document borders; then i32
-  // lengths, i64 byte offsets into the .bin, and i64 borders, the first sequence of each document
-  // and the end.
+  // An index begins with a magic of 9 bytes, u64 version 1, u8 type, u64 number of sequences and
+  // u64 number of document borders. Then follow i32 lengths, i64 byte offsets into the .bin, and
+  // i64 borders. The borders are the first sequence of each document, and the end.
   void add_megatron(InputFile& ids, InputFile& index) {
     constexpr std::int64_t header_bytes = 34;
     constexpr char magic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
@@ -134,8 +134,7 @@ class Importer {
 
     const std::int64_t lengths_at = header_bytes, offsets_at = lengths_at + 4 * sequences,
                        borders_at = offsets_at + 8 * sequences;
-    // Three regions of one index are read in turn, each through a file handle and buffer of its
-    // own.
+    // Three regions of one index are read in turn, so each has its own file handle and buffer.
     InputFile offsets(index.name()), ends(index.name());
     std::int64_t border = 1;
     for (std::int64_t s = 0; s < sequences; ++s) {
@@ -156,7 +155,7 @@ class Importer {
   }
 
   void finish() { flush(); }
-  // 0 if unknown.
+  // Returns 0 if the number is unknown.
   std::int64_t documents() const { return count_separators_ ? separators_seen_ : documents_; }
 
  private:
@@ -167,7 +166,7 @@ class Importer {
     return get<T>(bytes.data());
   }
 
-  // `count` ids from byte `offset` on, the first being number `first` of the file.
+  // Adds `count` ids from byte `offset` on. The first of them has the number `first` in the file.
   void add_ids(InputFile& file, IdType type, std::int64_t offset, std::int64_t count,
                std::int64_t first) {
     for (std::int64_t done = 0; done < count;) {
@@ -210,12 +209,13 @@ class Importer {
   TokenWriter& writer_;
   std::vector<std::byte> block_;
   std::vector<std::int32_t> ids_;  // not yet written
-  std::int64_t last_ = -1;         // the id written last
+  std::int64_t last_ = -1;         // last written id
   std::int64_t documents_ = 0, separators_seen_ = 0;
   bool count_separators_ = false;
 };
 
-// The .bin of each pair, once, whichever of its two files or their common stem is named.
+// Returns the .bin file of each pair once. An input may name either file of a pair, or their common
+// stem.
 std::vector<std::string> megatron_bins(const std::vector<std::string>& inputs) {
   const auto is_stem = [](const std::string& name) {
     return !name.ends_with(".bin") && !name.ends_with(".idx");

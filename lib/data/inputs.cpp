@@ -120,7 +120,8 @@ void InputFile::read_at(std::int64_t offset, std::span<std::byte> out) {
   }
 }
 
-// From `offset`, or from where the stream stands when it is -1.
+// Reads from `offset`, or from the stream's current position if `offset` is -1. Returns the number
+// of bytes, which is smaller than requested only at the end of the file.
 std::size_t InputFile::read_some(std::span<std::byte> out, std::int64_t offset) {
   std::size_t have = 0;
   while (have < out.size()) {

@@ -15,7 +15,7 @@ using namespace std::string_view_literals;
 
 struct Format {
   std::string_view magic, name, advice;
-  std::size_t at = 0;  // where the magic stands
+  std::size_t at = 0;  // byte offset of the magic
 };
 
 constexpr std::string_view unpack_first =
@@ -50,16 +50,17 @@ constexpr Format formats[] = {
     {"\xfe\xff", "UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"},
 };
 
-// A length of eight bytes, then JSON.
+// Returns true for a safetensors file, which begins with a length of eight bytes and JSON.
 bool is_safetensors(std::string_view text) {
   return text.size() > 9 && text[6] == '\0' && text[7] == '\0' && text.substr(8, 2) == "{\"";
 }
 
-// Of what is not ASCII.
+// Numbers of characters and bytes outside ASCII.
 struct Counts {
-  std::size_t characters = 0;  // of UTF-8
-  std::size_t malformed = 0;   // bytes
-  std::size_t controls = 0;    // of these: those that are letters in Windows-1252, none in Latin-1
+  std::size_t characters = 0;  // valid UTF-8
+  std::size_t malformed = 0;   // bytes that are not valid UTF-8
+  std::size_t controls = 0;    // malformed bytes that are letters in Windows-1252 but not in
+                               // Latin-1
 };
 Counts counts_of(std::string_view text) {
   Counts n;
@@ -78,8 +79,8 @@ Counts counts_of(std::string_view text) {
   return n;
 }
 
-// Letters of one byte among ASCII, as accents and umlauts are; hardly any two bytes of them are a
-// character of UTF-8.
+// Returns true if single bytes outside ASCII occur among ASCII, as accents and umlauts do in
+// Latin-1. Two letters of Latin-1 hardly ever form a valid UTF-8 character.
 bool is_probably_latin1(std::string_view text, const Counts& n) {
   const bool prints = std::ranges::none_of(text, [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -117,7 +118,7 @@ void require_json_lines(std::string_view beginning, const std::string& name) {
   require_no_json_array(beginning, name);
 }
 
-// Of one that is cut, its beginning: {"name":
+// Returns true if the line is a JSON object. If the line is cut, its beginning must be {"name":
 static bool is_json_object(std::string_view line, bool cut) try {
   if (!cut) return parse_json(line).is_object();
   const auto quote = line.find('"'), end = line.find('"', quote + 1);
@@ -128,7 +129,7 @@ static bool is_json_object(std::string_view line, bool cut) try {
   return false;
 }
 
-// Is the first line an object, and does the next begin as one?
+// Returns true if the first line is an object and the next line begins like an object.
 static bool looks_like_json_lines(std::string_view text) {
   const bool cut = text.size() >= checked_beginning;
   text.remove_prefix(std::min(text.find_first_not_of(spaces), text.size()));

@@ -12,7 +12,7 @@ namespace trireme {
 
 namespace {
 
-// What stands behind "'name': ", up to one of `ends`.
+// Returns the text after "'name': ", up to one of `ends`.
 std::optional<std::string> value_of(std::string_view dictionary, std::string_view name,
                                     std::string_view ends) {
   for (const char quote : {'\'', '"'}) {

@@ -19,7 +19,7 @@ constexpr std::uint64_t low_mask(int bits) {
   return (std::uint64_t{1} << bits) - 1;
 }
 
-// floor(a * b / c) without overflow; a < 2^63, b <= c.
+// Returns floor(a * b / c) without overflow, for a < 2^63 and b <= c.
 std::int64_t scaled(std::int64_t a, std::uint64_t b, std::uint64_t c) {
   return static_cast<std::int64_t>(static_cast<unsigned __int128>(a) * b / c);
 }
@@ -33,7 +33,7 @@ Permutation::Permutation(std::int64_t size, std::uint64_t key)
   low_bits_ = bits / 2;
   high_bits_ = bits - low_bits_;
   if (size > few) return;
-  // Fisher and Yates: element i changes places with one up to itself.
+  // Fisher-Yates shuffle: element i changes places with one up to itself.
   for (std::uint64_t i = 0; i < size_; ++i) {
     places_[i] = static_cast<std::uint8_t>(i);
     std::swap(places_[i], places_[hash64(key, i) % (i + 1)]);
@@ -51,7 +51,7 @@ std::uint64_t Permutation::scramble(std::uint64_t x) const {
 
 std::int64_t Permutation::operator()(std::int64_t i) const {
   auto x = static_cast<std::uint64_t>(i);
-  require(x < size_, "there is no element {} of {}", i, size_);  // or the walk would not end
+  require(x < size_, "there is no element {} of {}", i, size_);  // the loop below would not end
   if (std::cmp_less_equal(size_, few)) return places_[x];
   do x = scramble(x);
   while (x >= size_);
@@ -107,7 +107,7 @@ WindowSequence::WindowSequence(std::vector<std::int64_t> windows, const std::vec
 std::int64_t WindowSequence::place(std::int64_t index, std::int64_t size, std::int64_t epoch,
                                    std::int32_t file) const {
   if (order_ == SampleOrder::sequential) return index;
-  // A salt for each file, so that files of one size are not permuted alike.
+  // Each file has its own salt, so that files of the same size have different permutations.
   const std::uint64_t key = hash64(hash64(seed_, "data order"), static_cast<std::uint64_t>(epoch),
                                    static_cast<std::uint64_t>(file));
   return Permutation(size, key)(index);

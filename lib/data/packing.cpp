@@ -21,7 +21,7 @@ std::size_t at(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
-// f(position) for the separators from token `begin` on, until it says that it is enough.
+// Calls f(position) for each separator from token `begin` on, until f returns false.
 template <class F>
 void each_separator(const TokenFile& file, std::int64_t begin, const F& f) {
   const std::int32_t separator = *file.header().separator;
@@ -42,20 +42,22 @@ std::vector<PackedDocument> documents_of(const TokenFile& file, std::int64_t beg
   const auto add = [&](std::int64_t from, std::int64_t to) {
     if (to > from) all.push_back({from, to - from});
   };
-  std::int64_t from = begin == 0 ? 0 : -1;  // of a document that is not over
+  std::int64_t from = begin == 0 ? 0 : -1;  // begin of the current document; -1: none
   each_separator(file, std::max<std::int64_t>(0, begin - 1), [&](std::int64_t separator) {
     if (from >= 0) add(from, separator);
     from = separator + 1;
     return from < end;
   });
-  if (from >= 0 && from < end) add(from, file.count() - 1);  // the last one, which nothing ends
+  // No separator needs to end the last document.
+  if (from >= 0 && from < end) add(from, file.count() - 1);
   return all;
 }
 
 namespace {
 
-// Pairs that begin in [begin, end), of a file that has nothing else. Which documents are of one is
-// known from the file's begin on.
+// Returns the pairs that begin in [begin, end). The file must contain only pairs. The function
+// reads the file from its first token, because only the count from there tells which documents form
+// a pair.
 std::vector<std::pair<PackedDocument, PackedDocument>> pairs_of(const TokenFile& file,
                                                                 std::int64_t begin,
                                                                 std::int64_t end) {
@@ -84,8 +86,8 @@ std::vector<std::pair<PackedDocument, PackedDocument>> pairs_of(const TokenFile&
   return all;
 }
 
-// The most inputs up to T such that their last target is the last one of an answer; T where none
-// ends there.
+// Returns the largest number of inputs up to T whose last target is the last token of an answer.
+// Returns T if no answer ends there.
 std::int64_t cut_length(const TokenFile& file, const PackedDocument& d, std::int64_t T) {
   if (!file.header().has_mask) return T;
   const auto learnt = file.targets(d.begin + 1, T + 1);
@@ -94,7 +96,7 @@ std::int64_t cut_length(const TokenFile& file, const PackedDocument& d, std::int
   return T;
 }
 
-// What samples may hold of a document.
+// Returns the parts of a document that samples may contain.
 std::vector<PackedDocument> parts_of(const TokenFile& file, PackedDocument d,
                                      const DocumentPacking::Settings& s) {
   std::vector<PackedDocument> parts;
@@ -108,7 +110,7 @@ std::vector<PackedDocument> parts_of(const TokenFile& file, PackedDocument d,
   return parts;
 }
 
-// The sample of each item of so many inputs, and how many samples there are.
+// Returns the sample of each item, and the number of samples. `inputs` has the sizes of the items.
 std::pair<std::vector<std::int64_t>, std::int64_t> best_fit(std::span<const std::int64_t> inputs,
                                                             const DocumentPacking::Settings& s) {
   std::vector<std::int64_t> order(inputs.size()), sample_of(inputs.size());
@@ -118,7 +120,7 @@ std::pair<std::vector<std::int64_t>, std::int64_t> best_fit(std::span<const std:
     for (auto& d : order) d = shuffled(d);
     std::ranges::stable_sort(order, std::greater(), [&](std::int64_t d) { return inputs[at(d)]; });
   }
-  std::map<std::int64_t, std::vector<std::int64_t>> with_room;  // samples, by what is left in them
+  std::map<std::int64_t, std::vector<std::int64_t>> with_room;  // samples by their free room
   std::int64_t samples = 0;
   for (const auto d : order) {
     const auto count = inputs[at(d)];
@@ -146,7 +148,7 @@ std::int64_t targets_in(const TokenFile& file, std::int64_t input, std::int64_t 
 
 }  // namespace
 
-// Documents of which `in_item` in a row share a sample.
+// Packs documents into samples. Each `in_item` consecutive documents share a sample.
 void DocumentPacking::pack(std::span<const PackedDocument> documents, std::size_t in_item,
                            const Settings& s) {
   std::vector<std::int64_t> inputs;
@@ -231,11 +233,11 @@ std::vector<PackedDocument> DocumentPacking::whole_pairs(const TokenFile& file, 
 BegunBefore begun_before(const TokenFile& file, std::int64_t begin, std::int64_t end,
                          std::int64_t T) {
   BegunBefore found;
-  const auto windows_end = begin + (end - begin - 1) / T * T;  // of inputs
-  std::int64_t from = begin;                                   // of the document
-  const auto count = [&](std::int64_t to) {                    // inputs [from, to)
+  const auto windows_end = begin + (end - begin - 1) / T * T;  // end of the inputs
+  std::int64_t from = begin;                                   // begin of the document
+  const auto count = [&](std::int64_t to) {                    // for inputs [from, to)
     to = std::min(to, windows_end);
-    // A document's first token is a target behind the separator before it.
+    // The first token of a document is the target of the separator before it.
     for (auto first = std::max(begin, from - 1); first < to; first += read_at_once) {
       const auto n = std::min(read_at_once, to - first);
       const auto counts = file.targets(first + 1, n);

@@ -28,7 +28,7 @@ std::string python_json_text(std::string_view text) {
 
 namespace {
 
-// The shortest digits that are this number, with an exponent from 1e16 on and below 1e-4.
+// Returns the shortest digits that represent x, with an exponent from 1e16 on and below 1e-4.
 std::string number(double x) {
   char buffer[32];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::scientific);
@@ -43,7 +43,7 @@ std::string number(double x) {
   return text.find('.') == std::string::npos ? text + ".0" : text;
 }
 
-// Writes what it is told of, from the begin of a place that is asked for to its end.
+// Writes the values at the places that `asked` selects, while the parser reports all values.
 class Writer final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Writer(const std::function<bool(const JsonPlace&)>& asked) : asked_(asked) {}
@@ -54,7 +54,8 @@ class Writer final : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(number_integer_t x) override { return put(std::to_string(x)); }
   bool number_unsigned(number_unsigned_t x) override { return put(std::to_string(x)); }
   bool number_float(number_float_t x, const string_t& text) override {
-    const bool integer = text.find_first_of(".eE") == std::string::npos;  // of more than 64 bits
+    // An integer without a fraction or exponent that does not fit into 64 bits is kept as it is.
+    const bool integer = text.find_first_of(".eE") == std::string::npos;
     return put(integer ? text : number(x));
   }
   bool string(string_t& x) override { return put(python_json_text(x)); }
@@ -76,12 +77,12 @@ class Writer final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   struct Level {
-    std::optional<std::size_t> element;  // of an array: the next one
+    std::optional<std::size_t> element;  // in an array: index of the next element
     bool first = true;
   };
   bool writing() const { return depth_.has_value(); }
 
-  // Before each value.
+  // Called before each value.
   void begin() {
     if (!open_.empty() && open_.back().element) {
       auto& level = open_.back();
@@ -91,7 +92,7 @@ class Writer final : public nlohmann::json_sax<nlohmann::json> {
     }
     if (!writing() && asked_(place_)) depth_ = open_.size();
   }
-  // Behind each value.
+  // Called after each value.
   void finish() {
     if (depth_ != open_.size()) return;
     texts_[place_] = std::exchange(text_, {});
@@ -122,7 +123,7 @@ class Writer final : public nlohmann::json_sax<nlohmann::json> {
   std::map<JsonPlace, std::string> texts_;
   JsonPlace place_;
   std::vector<Level> open_;
-  std::optional<std::size_t> depth_;  // of the place that is being written
+  std::optional<std::size_t> depth_;  // depth of the value that is being written
   std::string text_;
 };
 
@@ -159,7 +160,7 @@ std::string indented_json(std::string_view json, std::size_t spaces) {
       out += c;
     } else if (c == ',') {
       line(level);
-      ++i;  // the space behind it
+      ++i;  // skips the space after it
     }
   }
   return out;

@@ -40,18 +40,19 @@ FileIdentity identity_of(const TokenFile& file) {
            hashed ? to_string(h.payload_hash) : sampled_contents(file)}};
 }
 
-static std::string text_of(const nlohmann::json& json) {  // a path may hold bytes that are no UTF-8
+static std::string text_of(const nlohmann::json& json) {  // a path may contain bytes that are not
+                                                          // UTF-8
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// One rank's files, as it sends them to the others.
+// Describes one rank's files, for the comparison with other ranks.
 static nlohmann::json described(std::span<const TokenFile> files) {
   auto all = nlohmann::json::array();
   for (const auto& file : files) all.push_back({file.path().string(), identity_of(file)});
   return {{"host", host_name()}, {"files", std::move(all)}};
 }
 
-// The first difference of a rank's description to rank 0's; empty: none.
+// Returns the first difference between a rank's description and rank 0's, or an empty text.
 static std::string differences(const nlohmann::json& theirs, const nlohmann::json& mine) {
   std::string text;
   for (std::size_t f = 0; f < mine.at("files").size() && text.empty(); ++f) {
@@ -73,7 +74,7 @@ void require_same_files(const Communicator& world, std::span<const TokenFile> mi
   if (world.size() == 1) return;
   nlohmann::json here;
   together(world, Pace::slow, [&] { here = described(mine); });
-  // Nearly always they are the same, and comparing hashes is enough.
+  // Files are nearly always the same, and then comparing hashes is enough.
   const auto hashes = world.all_gather(to_string(hash128(text_of(here.at("files")))));
   std::size_t other = 0;
   while (other < hashes.size() && hashes[other] == hashes[0]) ++other;

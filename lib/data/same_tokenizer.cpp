@@ -12,8 +12,9 @@ namespace {
 
 constexpr const char* generation_config = "generation_config.json";
 
-// An id that is no text in one of them, as SentencePiece's control tokens are, is not compared. One
-// of a part of a character is that byte to some and U+FFFD to others.
+// Returns true if `more` agrees with `less` on all ids of `less`. Ids that have no text in one of
+// them, like SentencePiece's control tokens, are not compared. An id that is part of a character
+// decodes to that byte in some tokenizers and to U+FFFD in others.
 bool extends(const Tokenizer& more, const Tokenizer& less) {
   if (more.vocab() < less.vocab()) return false;
   for (std::int32_t id = 0; id < less.vocab(); ++id) {

@@ -10,8 +10,9 @@ namespace trireme {
 
 namespace {
 
-// Of each file; they add up to `samples`. Files whose due is more than they have give all; of
-// the others each has its due rounded down, and those that lose most by this have one more.
+// Returns the number of samples from each file. The numbers add up to `samples`. A file that has
+// fewer windows than its due share gives all of them. Each other file gives its due share, rounded
+// down, and the files that lose most by rounding give one more.
 std::vector<std::int64_t> counts_of(const std::vector<std::int64_t>& windows,
                                     const std::vector<double>& shares, std::int64_t samples) {
   std::vector<std::int64_t> counts(windows.size(), 0);
@@ -61,7 +62,7 @@ std::int64_t Subset::operator()(std::int64_t k) const {
   const auto s = static_cast<std::size_t>(after - first_sample_.begin() - 1);
   const auto windows = first_window_[s + 1] - first_window_[s];
   const auto samples = first_sample_[s + 1] - first_sample_[s];
-  // The middle of its part of the file.
+  // Takes the middle of the sample's part of the file.
   const auto twice = static_cast<unsigned __int128>(2 * (k - first_sample_[s]) + 1);
   return first_window_[s] + static_cast<std::int64_t>(twice * static_cast<std::uint64_t>(windows) /
                                                       static_cast<std::uint64_t>(2 * samples));

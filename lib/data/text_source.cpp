@@ -11,7 +11,7 @@ namespace trireme {
 
 namespace {
 
-// The first bytes of a file, without a byte order mark; how many were read.
+// Reads the first bytes of a file, and drops a byte order mark. Returns the number of bytes read.
 std::int64_t begin_reading(InputFile& file, std::string& text) {
   const auto read = file.append_to(text, byte_order_mark.size());
   if (text == byte_order_mark) text.clear();
@@ -26,7 +26,7 @@ bool continues_character(char c) {
 
 std::size_t cut_place(std::string_view text, std::size_t limit) {
   expect(text.size() > limit, "only a long text is cut");
-  // After the last of several line ends: a model may have a piece for two in a row.
+  // Cuts after the last of several line ends, because a model may have a token for two in a row.
   for (std::size_t i = limit; i > 1; --i) {
     if (text[i - 1] == '\n' && text[i] != '\n') return i;
   }
@@ -54,10 +54,10 @@ void TextSource::finish() {
 void TextSource::add_text(InputFile& file, Contents contents) {
   std::string pending;
   TextPlace place = TextPlace::start;
-  std::size_t most = item_bytes;  // of this item
+  std::size_t most = item_bytes;  // limit for the current item
   bytes_ += begin_reading(file, pending);
   for (bool more = true; more;) {
-    // One byte beyond an item shows whether the document goes on.
+    // One byte beyond an item shows whether the document continues.
     const std::size_t wanted = most + 1 - pending.size();
     const std::size_t got = file.append_to(pending, wanted);
     bytes_ += static_cast<std::int64_t>(got);
@@ -87,7 +87,7 @@ void TextSource::add_json_lines(InputFile& file) {
   std::string pending;
   std::int64_t line = 1;
   bytes_ += begin_reading(file, pending);
-  std::size_t fresh = pending.size();  // bytes that were not looked through
+  std::size_t fresh = pending.size();  // bytes that have not been searched
   for (bool more = true; more;) {
     const std::size_t got = file.append_to(pending, item_bytes);
     bytes_ += static_cast<std::int64_t>(got);

@@ -20,9 +20,9 @@ using Ranks = std::unordered_map<std::string, std::int32_t>;
 
 struct Encoding {
   std::string_view name, pattern;
-  std::int32_t tokens;  // of the table
+  std::int32_t tokens;  // number in the table
   std::vector<std::pair<std::string, std::int32_t>> special;
-  std::string_view end, begin;  // of a text; begin may be empty
+  std::string_view end, begin;  // of a text; `begin` may be empty
 };
 
 std::vector<std::pair<std::string, std::int32_t>> llama3_special() {
@@ -57,7 +57,7 @@ const std::vector<Encoding>& encodings() {
   return all;
 }
 
-// None for what is not base64.
+// Returns the bytes, or nothing if the text is not base64.
 std::optional<std::string> from_base64(std::string_view text) {
   constexpr std::string_view digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -91,7 +91,8 @@ std::optional<Row> row_of(std::string_view line) {
   return Row{std::move(*token), *rank};
 }
 
-// Every way to merge a token out of two, by the token's rank, then by those of its parts.
+// Returns every way to merge a token from two tokens, ordered by the token's rank, then by the
+// ranks of the two.
 nlohmann::json merges_of(const std::map<std::int32_t, std::string>& by_rank, const Ranks& ranks) {
   auto merges = nlohmann::json::array();
   for (const auto& [rank, token] : by_rank) {
@@ -154,7 +155,7 @@ HfFiles tiktoken_files(std::string_view table, std::string_view encoding,
   auto added = nlohmann::json::array();
   for (const auto& [text, id] : known->special) {
     added.push_back(special_token(text, id));
-    vocab[text] = id;  // else tokenizers would number them behind the table, without its gaps
+    vocab[text] = id;  // else tokenizers would number it after the table, without gaps
   }
   auto all = byte_level_bpe(vocab, merges_of(by_rank, ranks));
   all["added_tokens"] = std::move(added);

@@ -10,7 +10,8 @@ namespace trireme {
 
 namespace {
 
-// Widens n tokens and returns the largest, read as unsigned so that an id above 2^31 is found too.
+// Widens n tokens and returns the largest. Tokens are read as unsigned, so that an id above 2^31 is
+// found, too.
 template <class T>
 std::uint32_t widen(const std::byte* from, std::span<std::int32_t> to) {
   const auto* tokens = reinterpret_cast<const T*>(from);

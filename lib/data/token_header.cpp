@@ -1,9 +1,11 @@
-// Header of a token file, little-endian, offsets in bytes:
-//   0 magic "TRITOKEN"   8 u32 version     12 u32 bytes a token  16 u64 count   24 u64 vocabulary
-//  32 u64 largest id    40 i64 separator or -1                   48 u64 documents
+// Header of a token file. It is little-endian, and the numbers are byte offsets:
+//   0 magic "TRITOKEN"   8 u32 version     12 u32 bytes per token   16 u64 number of tokens
+//  24 u64 vocabulary    32 u64 largest id  40 i64 separator or -1   48 u64 number of documents
 //  56 u32 has mask      60 u32 tokenizer   64 u64 tokenizer bytes
-//  72 u128 payload hash 88 u64 chat template bytes, with which the version is 2
-//  96 u32 1 where documents are pairs, with which the version is 3; 100 zeros
+//  72 u128 payload hash
+//  88 u64 chat template bytes; if not 0, the version is at least 2
+//  96 u32 1 if documents are pairs; then the version is 3
+// 100 zeros
 // 240 u128 hash of bytes [0, 240)
 #include <bit>
 #include <cstring>
@@ -41,7 +43,7 @@ Hash128 get_hash(std::span<const std::byte> from, std::size_t offset) {
   return {.high = get<std::uint64_t>(from, offset + 8), .low = get<std::uint64_t>(from, offset)};
 }
 
-// Advice for a file of another format, by what it probably is.
+// Returns advice for a file of another format, whose first bytes show what it probably is.
 std::string_view advice_for(std::span<const std::byte> first) {
   if (first.size() >= 4) {
     const auto word = get<std::uint32_t>(first, 0);
@@ -93,7 +95,7 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
 std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   std::array<std::byte, bytes> out{};
   std::memcpy(out.data(), magic.data(), magic.size());
-  // Older programs read the first.
+  // The lowest version that fits is written, because older programs can read it.
   put(out, 8, pairs ? version_of_pairs : chat_bytes > 0 ? version_with_chat : version);
   put(out, 12, static_cast<std::uint32_t>(token_bytes));
   put(out, 16, count);
@@ -163,7 +165,7 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
   h.pairs = get<std::uint32_t>(first, 96) != 0;
   check_fields(h, first, name);
 
-  // Bounded one by one before they are added, so that no sum wraps.
+  // Each size is bounded before the sizes are added, so that no sum overflows.
   const std::int64_t payload = size - static_cast<std::int64_t>(bytes);
   const bool fits =
       h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload && h.chat_bytes <= payload;

@@ -52,7 +52,7 @@ static void require_replaceable(const std::filesystem::path& path, ExistingFile 
   if (!std::filesystem::exists(status)) return;
   require(!std::filesystem::is_directory(path, unknown),
           "cannot write {}: it is a directory; give the name of a file", path.string());
-  // The finished file takes the name: a device would be gone, and a link.
+  // The finished file is renamed to this path, which would replace a device or a link.
   require(std::filesystem::is_regular_file(status),
           "cannot write {}: it is not a regular file; give another name", path.string());
   PosixFile::open(path);
@@ -96,7 +96,7 @@ void TokenWriter::append(const PackedTokens& packed) {
     ++mask_bits_;
   }
   if (mask_.size() < mask_buffer) return;
-  const std::size_t begun = mask_bits_ % 8 != 0 ? 1 : 0;  // the last byte, when not yet full
+  const std::size_t begun = mask_bits_ % 8 != 0 ? 1 : 0;  // 1 if the last byte is not yet full
   const std::byte last = mask_.back();
   mask_part_->write(std::span(mask_).first(mask_.size() - begun));
   mask_.assign(begun, last);
@@ -132,7 +132,7 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
   header_.payload_hash = hasher_.digest();
 
   part_->file.write_at(header_.encoded(), 0);
-  part_->file.sync();  // all is on disk before the rename publishes it
+  part_->file.sync();  // all data is on disk before the rename publishes it
   require_replaceable(path_, existing_);
   part_->draft.publish();
   part_.reset();

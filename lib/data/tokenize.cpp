@@ -32,7 +32,8 @@ static bool has_mask(const TokenizeOptions& o) {
 
 namespace {
 
-// Bytes of text in the pool; the ids that are not written yet take at most 9 times as much.
+// Bytes of text that are in the pool. The ids that are not yet written take at most 9 times as
+// much.
 constexpr std::size_t text_in_flight = std::size_t{1} << 26;
 
 struct Encoded {
@@ -73,8 +74,8 @@ class Encoder {
       out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), target ? 1 : 0);
   }
 
-  // Separators that the text itself has end documents, too: those that follow another id. Returns
-  // true if ids follow the last one.
+  // Adds the ids of a text. A separator in the text ends a document, too, if it follows another id.
+  // Returns true if ids follow the last separator.
   bool add_text(std::string_view text, const TextPiece& piece, Encoded& out) const {
     require(options_.format == InputFormat::text || !is_separator('\0') || !has_byte_ids_ ||
                 text.find('\0') == std::string_view::npos,
@@ -93,7 +94,7 @@ class Encoder {
     return open;
   }
 
-  // `open`: it holds ids of its own.
+  // `open` is true if the document has ids of its own.
   void end_document(Encoded& out, bool open = true) const {
     if (open) ++out.documents;
     if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
@@ -113,7 +114,7 @@ class Encoder {
     return fmt::format("{} (\"{}\")", *options_.separator,
                        escaped(options_.tokenizer->decode({&*options_.separator, 1})));
   }
-  // `ids` are a document's, or what is behind its prefix.
+  // Throws Error if `ids` contain the separator. They are a document, or its part after the prefix.
   void require_one_document(std::span<const std::int32_t> ids) const {
     if (has_separator(ids))
       fail(
@@ -132,7 +133,8 @@ class Encoder {
     return d;
   }
 
-  // A text may end with the separator, which is not written twice.
+  // Returns the document of a JSON line. If its text ends with the separator, that separator is not
+  // written twice.
   TrainingDocument text_of(const Json& object) const {
     const auto field = [&](const std::string& name) -> const std::string& {
       require(object.is_object(), "this JSON is not an object: each line must be one");
@@ -165,7 +167,8 @@ class Encoder {
     return pair;
   }
 
-  // The rejected document is ended by who calls. Of a pair that teaches nothing nothing is added.
+  // Adds a pair, except for the end of the rejected document, which the caller adds. Adds nothing
+  // if both answers are the same, because such a pair teaches nothing.
   void add_pair(const PairDocuments& pair, const std::string& place, Encoded& out) const {
     if (same_answers(pair)) {
       if (out.same.count++ == 0) out.same.first = place;
@@ -176,7 +179,7 @@ class Encoder {
     add(pair.rejected, out);
   }
 
-  // A special token that no conversation has.
+  // Returns advice that names a special token which conversations never contain.
   std::string other_separator() const {
     const auto& used = options_.chat->special;
     for (const auto& token : options_.tokenizer->special_tokens())
@@ -222,7 +225,8 @@ class Encoder {
   std::vector<std::int32_t> prefix_;
 };
 
-// The inputs' files; the output of an earlier run, in a folder that is named, must not be one.
+// Returns the input files. Throws Error if the output is one of them, as the output of an earlier
+// run may be if its folder is an input.
 std::vector<std::string> input_files(const TokenizeOptions& options) {
   auto files = expand_inputs(options.inputs);
   for (const auto& file : files) {
@@ -272,8 +276,8 @@ void check(const TokenizeOptions& o, bool ids) {
           o.separator.value_or(-1), vocab);
 }
 
-// The tokenizer's; of conversations with the token that ends an answer, behind which a model that
-// writes has come to an end.
+// Returns the tokenizer's spec. If the input is conversations, the spec also has the token that
+// ends an answer, so that models stop there when they generate text.
 TokenizerSpec spec_of(const TokenizeOptions& o) {
   if (o.tokenizer == nullptr) return {};
   auto spec = o.tokenizer->spec();
@@ -338,7 +342,7 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
   std::optional<std::int64_t> vocab = options.vocab;
   if (!vocab && options.tokenizer != nullptr) vocab = options.tokenizer->vocab();
 
-  // Before the output's temporary file is there, which may be in a folder that is read.
+  // Lists the inputs before the output's temporary file exists, because its folder may be an input.
   const auto files = ids ? input_token_files(options) : input_files(options);
   TokenizeSummary sum;
   TokenWriter writer(options.output, options.existing,

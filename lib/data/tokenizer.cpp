@@ -58,8 +58,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     line_end_ = encoded("\n");
   }
 
-  // A continuation is encoded after a line end, whose ids are then dropped. So the space before a
-  // text's first word, and the normalisation after a line end, are those of the whole text.
+  // Encodes a continuation after a line end, and drops the ids of the line end. So the space before
+  // a text's first word, and the normalization after a line end, are those of the whole text.
   void encode(std::string_view text, TextPlace place,
               std::vector<std::int32_t>& ids) const override {
     if (text.empty()) return;
@@ -151,7 +151,7 @@ constexpr Kind kinds[] = {{TokenizerKind::none, "none", false},
                           {TokenizerKind::sentencepiece, "sentencepiece", true},
                           {TokenizerKind::huggingface, "huggingface", true}};
 
-// A number that no kind has, as a damaged file may hold it, is none.
+// Returns the row of a kind. A number that no kind has, as in a damaged file, counts as none.
 const Kind& row_of(TokenizerKind kind) {
   const auto* found = std::ranges::find(kinds, kind, &Kind::kind);
   return found == std::end(kinds) ? kinds[0] : *found;
@@ -169,7 +169,8 @@ void encode_in_pieces(const Tokenizer& tokenizer, std::string_view text, TextPla
   }
 }
 
-// Each text between marks begins one of its own, as those are that models were trained on.
+// Each text between marks is encoded as a separate text, like the texts that models were trained
+// on.
 std::vector<std::size_t> Tokenizer::encode_marked(std::string_view text,
                                                   std::span<const TextSpan> marked,
                                                   std::vector<std::int32_t>& ids) const {

@@ -79,8 +79,8 @@ class Checker : DeckRules {
          "train.steps and train.tokens both give the length of the run; keep one");
     rule(t.steps > 0 || t.tokens > 0, {"train.steps", "train.tokens"},
          "the length of the run is missing; give train.steps or train.tokens");
-    // Against overflow alone: a checkpoint's deck must stay readable. What one run may count is
-    // require_countable's.
+    // This rule only prevents overflow, because the deck of a checkpoint must stay readable.
+    // require_countable() limits what one run may count.
     constexpr std::int64_t most = std::int64_t{1} << 62;
     rule(t.steps <= most / t.batch, {"train.steps", "train.batch"},
          "train.steps = {} with train.batch = {} means more than 2^62 samples; lower one of them",
@@ -102,8 +102,8 @@ class Checker : DeckRules {
          name_of(p.reduce), name_of(p.compute));
   }
 
-  // A number that f32 rounds to one that its range leaves out, or to zero: as which the host counts
-  // all below the smallest normal one.
+  // Rejects numbers that f32 rounds to a value outside of their range, or to zero. The host treats
+  // all numbers below the smallest normal one as zero.
   void single_precision() {
     if (deck_.precision.compute == DType::f64) return;
     for (const auto& section : deck_sections())
@@ -219,12 +219,13 @@ class Checker : DeckRules {
          fixed::loss_terms, deck_.train.microbatch, tokens);
   }
 
-  // Patterns are matched with parameter names, so the model must be sound.
+  // Requires that each pattern matches a parameter name. The names are known only if the model is
+  // valid.
   void patterns() {
     if (!problems_.empty()) return;
     ModelConfig model = deck_.model;
     if (model.vocab == 0)
-      model.vocab = 1;  // not known before the token files; no name depends on it
+      model.vocab = 1;  // unknown before the token files are read; no name depends on it
     const auto spec = make_spec(model);
     const auto check = [&](const std::string& pattern, std::string key) {
       const bool hit = std::ranges::any_of(

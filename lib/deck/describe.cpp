@@ -1,4 +1,4 @@
-// What keys mean: for the terminal, and as the reference in docs/.
+// Descriptions of keys, for the terminal and for the reference in docs/.
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/deck/table.hpp"
@@ -29,7 +29,8 @@ std::string described(const KeySection& section) {
   return text;
 }
 
-// A table cell: | would end it.
+// Returns text for a table cell. Escapes the characters that have a meaning there, like |, which
+// would end the cell.
 std::string cell(std::string text) {
   for (std::size_t i = 0; (i = text.find_first_of("|<*", i)) != std::string::npos; i += 2) {
     text.insert(i, 1, '\\');

@@ -1,4 +1,4 @@
-// Deck -> text: the effective deck, the template, and the differences of two decks.
+// Conversion of decks to text: the effective deck, the template, and the differences of two decks.
 #include <algorithm>
 
 #include "lib/base/error.hpp"
@@ -13,7 +13,8 @@ std::string headline(const KeySection& section) {
   return fmt::format("{}  # {}\n", section.header(), section.meaning);
 }
 
-// Choices, meaning, unit, and what "auto" and other words mean.
+// Returns the comment for a key: its choices, meaning and unit, and what "auto" and other words
+// mean.
 std::string comment_of(const Key& key) {
   std::string text;
   for (const auto& choice : key.choices) {
@@ -67,7 +68,7 @@ std::string deck_template() {
     std::vector<CommentedLine> lines;
     for (const auto& key : section.keys) {
       lines.push_back(offered(key));
-      // A rule is complete or absent.
+      // The required keys of a repeated section are comments, because the section is optional.
       if (section.repeated && key.required) lines.back().assignment.insert(0, "# ");
     }
     text += std::string(section.repeated ? "\n# " : "\n") + headline(section) + in_columns(lines);
@@ -96,7 +97,7 @@ std::vector<std::string> model_differences(const ModelConfig& before, const Mode
   Deck a, b;
   a.model = before;
   b.model = after;
-  // A window may matter in the longer context alone.
+  // A window may have an effect only in the longer of the two contexts.
   const auto positions = std::max(positions_of(before), positions_of(after));
   for (auto* m : {&a.model, &b.model}) {
     m->max_context = positions;

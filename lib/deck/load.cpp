@@ -1,4 +1,5 @@
-// Text and overrides -> Deck. All problems of a deck are collected and thrown together.
+// Conversion of text and overrides to a Deck. All problems of a deck are collected and thrown
+// together.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -19,7 +20,7 @@
 namespace trireme {
 namespace {
 
-// Sections that have a key of that name, as "[a] or [b]".
+// Returns the sections that have a key of this name, as "[a] or [b]".
 std::string homes_of(std::string_view key) {
   std::string homes;
   for (const auto& section : deck_sections()) {
@@ -70,7 +71,7 @@ class Loader final : public TableReader {
       return;
     }
     assign(*key, 0, raw_from_text(*key, argument.substr(equals + 1)), where);
-    // The length of the run has two names: an override of one replaces the other in the deck.
+    // The length of the run has two keys. An override of one replaces the other in the deck.
     if (path == "train.steps") forget_from_file("train.tokens");
     if (path == "train.tokens") forget_from_file("train.steps");
   }
@@ -107,7 +108,8 @@ class Loader final : public TableReader {
     return hint_of(familiar);
   }
 
-  // None: no value that the key ever had.
+  // Returns true if a removed key was given a value that had an effect. Returns nothing if the key
+  // never had values of this type.
   static std::optional<bool> was_set(const RemovedKey& removed, const RawValue& raw) {
     const auto compared = [&](auto unset) -> std::optional<bool> {
       const auto* given = std::get_if<decltype(unset)>(&raw.data);
@@ -150,7 +152,7 @@ class Loader final : public TableReader {
     if (const auto* there = given(path); there && there->place.line > 0) forget(path);
   }
 
-  // A preset first, then the deck's keys, then what follows from both.
+  // Applies the preset, then the deck's keys, and then the values that follow from both.
   void fill_deck() {
     if (const auto* preset = given("model.preset")) {
       try {
@@ -160,7 +162,7 @@ class Loader final : public TableReader {
                 "after it was saved");
         deck_.model = preset_named(name);
       } catch (const Error& e) {
-        // Of a model that is not known no rule is checked.
+        // Without a known model, no rule about the model can be checked.
         for (const auto& key : find_section("model")->keys) doubt(key.path());
         report(preset, fmt::format("model.preset: {}", e.what()));
       }
@@ -174,7 +176,7 @@ class Loader final : public TableReader {
     decide_microbatch(deck_);
   }
 
-  // The first of a rule's keys that the deck gives.
+  // Returns the first of a rule's keys that the deck gives, or null.
   const Given* first_given(const DeckProblem& problem) const {
     for (const auto& key : problem.keys)
       if (const auto* there = given(key)) return there;
@@ -202,7 +204,7 @@ Deck parse_dumped_deck(std::string_view text, std::string source_name) {
 }
 
 Deck load_deck(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  // A deck is a page or two; anything this long is not one.
+  // A deck is a page or two, so a file of this size is not a deck.
   constexpr std::size_t most = 1 << 20;
   std::error_code unknown;
   require(!std::filesystem::is_directory(path, unknown), "{} is a directory, not a deck",

@@ -58,7 +58,7 @@ class ModelRules : DeckRules {
          name_of(m.offload));
   }
 
-  // Of a list of blocks: each is one, and once.
+  // Requires that each element of a list is a block, and occurs once.
   bool blocks(const std::vector<std::int64_t>& list, const std::string& key) {
     const auto layers = deck_.model.layers;
     const auto outside = std::ranges::find_if(list, [&](auto l) { return l >= layers; });

@@ -27,7 +27,8 @@ class ObjectiveRules : DeckRules {
   }
 
  private:
-  // Another model, or the same one without its adapters, computes before the step does.
+  // Rules for objectives in which another model, or the same model without its adapters, computes
+  // before the step does.
   void second_pass() {
     const auto objective = name_of(deck_.train.objective);
     rule(deck_.run.exactness != Exactness::invariant, {"train.objective", "run.exactness"},

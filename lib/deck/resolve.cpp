@@ -16,10 +16,11 @@ Grid grid_of(const Deck& d) {
           static_cast<int>(d.parallel.seq), static_cast<int>(d.parallel.expert)};
 }
 
-// parallel.data and train.microbatch, held to all rules between keys.
+// Sets parallel.data and train.microbatch for `ranks` ranks. Throws Error if the deck then breaks a
+// rule between keys.
 static void fit_to_ranks(Deck& deck, std::int64_t ranks) {
   GridLimits limits = limits_of(deck);
-  limits.microbatch = 0;  // may have been decided for the grid that does not fit
+  limits.microbatch = 0;  // may have been chosen for another grid
   deck.parallel.data = fit_grid(grid_of(deck), limits, ranks).data;
   std::string problems;
   for (const auto& problem : check_deck(deck))
@@ -65,7 +66,7 @@ Deck resolve(Deck deck, const DeckContext& s) {
 Deck on_one_rank(Deck d, std::int64_t vocab) {
   d.parallel = {};
   d.zero = {};
-  d.run.trace_ranks = {};  // of another grid
+  d.run.trace_ranks = {};  // they refer to another grid
   return resolve(std::move(d), {.vocab = vocab});
 }
 

@@ -29,7 +29,7 @@ std::string default_text(const Key& key) {
     return d;
   }();
   if (key.required || key.zero_is_unset) return {};
-  // What its getter can no longer distinguish from a given value.
+  // The getter of these keys cannot distinguish "auto" from a given value.
   if (key.kind == ValueKind::choice && !key.automatic.empty()) return to_toml(Automatic{});
   return to_toml(key.access.get(plain, 0));
 }

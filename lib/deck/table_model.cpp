@@ -1,4 +1,4 @@
-// What is trained: the model and its adapters.
+// Keys for what is trained: the model and its adapters.
 #include "lib/deck/preset.hpp"
 #include "lib/deck/sections.hpp"
 

@@ -1,4 +1,4 @@
-// Where it runs: the grid, sharding, checkpoints, the job.
+// Keys for where a run computes: the grid, sharding, checkpoints and the job.
 #include "lib/deck/sections.hpp"
 
 namespace trireme {

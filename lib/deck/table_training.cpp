@@ -1,4 +1,4 @@
-// How a model is trained: on which tokens, with which loss and optimizer.
+// Keys for how a model is trained: on which tokens, with which loss and which optimizer.
 #include "lib/deck/sections.hpp"
 
 namespace trireme {

@@ -23,7 +23,7 @@ void read_teacher(Deck& deck) {
   require(context <= positions_of(model),
           "distill.teacher: {} supports {} positions, but samples have {}: lower model.context",
           name, positions_of(model), context);
-  model.context = context;  // a table of positions stays as long as it is: max_context
+  model.context = context;  // max_context, the length of its table of positions, stays
   auto beside = deck;
   beside.model = model;
   beside.parallel.stage_layers.clear();

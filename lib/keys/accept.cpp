@@ -1,4 +1,5 @@
-// From a value as read to one of the key's type: checks type, environment, range, choices.
+// Conversion of a raw value to the type of its key. Checks the type, environment variables, the
+// range and the choices.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -67,8 +68,9 @@ class Acceptor {
     }
   }
 
-  // What is no text may be written as one with ${NAME} in it, read again with the variable's value.
-  // Texts are expanded where they are taken.
+  // Replaces ${NAME} in the value of a key that takes no text. The value is written as a text,
+  // which is parsed again after the replacement. Values of keys that take texts are expanded where
+  // they are read.
   RawValue expanded(const RawValue& raw) const {
     const auto* words = std::get_if<std::string>(&raw.data);
     const auto* elements = std::get_if<std::vector<RawValue>>(&raw.data);
@@ -100,7 +102,7 @@ class Acceptor {
     }
   }
 
-  // 0 as well, where the range leaves it out.
+  // Returns true for "auto". The number 0 means "auto", too, if the key's range excludes 0.
   bool is_automatic(const RawValue& raw) const {
     if (key_.automatic.empty()) return false;
     const auto* word = std::get_if<std::string>(&raw.data);
@@ -130,11 +132,12 @@ class Acceptor {
     const Interval& r = *key_.range;
     const bool low = r.above_min ? x > r.min : x >= r.min;
     const bool high = r.below_max ? x < r.max : x <= r.max;
-    if (!low || !high) out_of_range(number_text(x), range_text(key_), raw);  // a NaN is neither
+    // Both conditions are false for a NaN.
+    if (!low || !high) out_of_range(number_text(x), range_text(key_), raw);
   }
 
-  // Bounds of whole numbers are whole, inclusive and exact in a double; one that is beyond all
-  // reasonable use is in no table.
+  // Returns the upper bound in words. Bounds of whole numbers are whole, inclusive, and exact in a
+  // double. range_text() is used for bounds below 2^53 only.
   std::string most_text() const {
     return fmt::format("at most {}", static_cast<std::int64_t>(key_.range->max));
   }
@@ -179,7 +182,7 @@ class Acceptor {
       wrong_type(raw);
     }
     require_range(value, raw);
-    return value + 0.0;  // -0 is 0
+    return value + 0.0;  // turns -0 into 0
   }
 
   double duration(const RawValue& raw) const {

@@ -295,7 +295,8 @@ constexpr std::array names = {
     FamiliarName{"save_dir", "", run_dir},
     FamiliarName{"resume", "", restart},
     FamiliarName{"resume_from_checkpoint", "", restart},
-    // what is no single key, or not there: also found as one word of several
+    // Features that are not a single key, or are not supported. These names are also found as one
+    // word of a longer name.
     FamiliarName{"qlora", "", in_four_bits},
     FamiliarName{"load_in_4bit", "", in_four_bits},
     FamiliarName{"dora", "",

@@ -10,8 +10,8 @@ namespace trireme {
 
 namespace {
 
-// What a number's ending multiplies it by: none and B 1, G and GiB 2^30, GB 10^9; 0 for what is no
-// unit.
+// Returns the factor of a number's unit: 1 for no unit and B, 2^30 for G and GiB, 10^9 for GB.
+// Returns 0 for an unknown unit.
 double scale_of(std::string_view unit) {
   constexpr std::string_view letters = "kmgt";
   std::string lower(unit);
@@ -28,7 +28,7 @@ double scale_of(std::string_view unit) {
 }  // namespace
 
 std::int64_t parse_byte_count(std::string_view text) {
-  // No machine has so little: a smaller number without a unit is one whose unit was forgotten.
+  // No machine has less memory. A smaller number without a unit is one whose unit was forgotten.
   constexpr std::int64_t least_plain = 1 << 20;
   const auto last = text.find_last_of("0123456789.");
   const auto digits = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
@@ -56,7 +56,7 @@ double parse_duration(std::string_view text) {
   };
   std::vector<double> fields;
   std::string_view rest = text;
-  // As Slurm writes them: days, then hours.
+  // Days before a dash, as Slurm writes them. The next field is hours.
   double days = 0;
   const auto dash = text.find('-');
   const bool of_days = dash != std::string_view::npos && dash > 0;
@@ -80,7 +80,7 @@ double parse_duration(std::string_view text) {
     if (i > 0 && fields[i] >= 60) refuse();
     seconds = seconds * 60 + fields[i];
   }
-  if (of_days)  // the first field is of hours, however many follow
+  if (of_days)  // the first field is hours, however many follow
     for (auto i = fields.size(); i < 3; ++i) seconds *= 60;
   return days * 86400 + seconds;
 }

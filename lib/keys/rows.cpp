@@ -4,7 +4,7 @@ namespace trireme {
 
 KeyRow KeyRow::automatically(std::string rule) {
   automatic = std::move(rule);
-  if (kind == ValueKind::choice) return *this;  // none of its names is empty
+  if (kind == ValueKind::choice) return *this;  // a choice has no empty value
   const auto is_empty = [](const auto& v) {
     if constexpr (requires { v.empty(); })
       return v.empty();

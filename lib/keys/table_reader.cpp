@@ -49,7 +49,7 @@ const KeySection* TableReader::section_of(const RawSection& raw) {
 std::string TableReader::hint_of_section(const RawSection& raw) {
   const auto near = nearest_name(raw.name, names_of(table_));
   if (near.empty()) return fmt::format("; sections: {}", fmt::join(names_of(table_), ", "));
-  // What a misspelt section would have set is unknown, so rules about it are not checked.
+  // What the misspelt section would have set is unknown, so rules about its keys are not checked.
   for (const auto& key : find_section(table_, near)->keys) doubt(key.path());
   return fmt::format("; did you mean [{}]?", near);
 }

@@ -1,6 +1,7 @@
 #include "lib/keys/toml_reader.hpp"
 
-// Its parser asserts what it is about to report, on "[.]" for one; a deck must never abort a run.
+// The parser asserts some errors before it reports them, as for "[.]". A deck must never abort a
+// run.
 #define TOML_ASSERT(expr) static_assert(true)
 #include <toml++/toml.h>
 
@@ -33,7 +34,7 @@ struct Source {
   const std::string& name;
 };
 
-// What the library reads as zero without a word, though a digit says that it is none.
+// Throws Error if the library silently read a number as zero that has a digit other than 0.
 void require_zero(const Source& source, SourceLocation at) {
   std::string_view rest = source.text;
   for (int line = 1; line < at.line; ++line) rest.remove_prefix(rest.find('\n') + 1);
@@ -85,7 +86,8 @@ bool before(const SourceLocation& a, const SourceLocation& b) {
   return a.line != b.line ? a.line < b.line : a.column < b.column;
 }
 
-// The library calls itself once for each part of a key, which a hundred thousand overflow.
+// Throws Error for a key with too many parts. The library calls itself once for each part, so a
+// hundred thousand parts overflow the stack.
 void require_short_keys(std::string_view text, const std::string& source) {
   constexpr int most = 1000;
   int line = 1, parts = 1;
@@ -97,7 +99,8 @@ void require_short_keys(std::string_view text, const std::string& source) {
   }
 }
 
-// The library reports the place after a duplicate key; users look for the key itself.
+// Throws an Error for a parse error. For a duplicate key, the library reports the place after the
+// key, but users look for the key itself.
 [[noreturn]] void refuse(std::string_view text, const std::string& source,
                          const toml::parse_error& e) {
   SourceLocation at = place_of(e.source());

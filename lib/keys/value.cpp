@@ -72,7 +72,8 @@ struct SpokenText {
   std::string operator()(const ForeignValue& x) const { return x.kind; }
 };
 
-// TOML's digit separators: an underscore stands between two digits. False for any other.
+// Removes TOML's digit separators, which are underscores between two digits. Returns false if an
+// underscore is elsewhere.
 bool without_separators(std::string_view text, std::string& digits) {
   const auto digit = [&](std::size_t i) {
     return i < text.size() && text[i] >= '0' && text[i] <= '9';
@@ -106,7 +107,7 @@ std::string number_text(double x) {
   std::array<char, 32> buffer;
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), x);
   std::string text(buffer.data(), result.ptr);
-  // 6e-04 -> 6e-4, 1e+05 -> 1e5
+  // Shortens the exponent: 6e-04 -> 6e-4, 1e+05 -> 1e5.
   if (const auto e = text.find('e'); e != std::string::npos) {
     if (text[e + 1] == '+') text.erase(e + 1, 1);
     const auto first = e + (text[e + 1] == '-' ? 2 : 1);

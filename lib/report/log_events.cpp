@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// "date time level message" -> message.
+// Returns the message of a line with the form "date time level message".
 static std::string_view message_of(std::string_view line) {
   for (int word = 0; word < 3; ++word) {
     const auto space = line.find(' ');
@@ -17,7 +17,7 @@ static std::string_view message_of(std::string_view line) {
   return line;
 }
 
-// The number that `text` begins with, which is taken off it.
+// Removes the number with which `text` begins, and returns it.
 static std::optional<std::int64_t> take_number(std::string_view& text) {
   std::int64_t n = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), n);

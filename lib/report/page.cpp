@@ -5,7 +5,7 @@
 
 #include "lib/base/error.hpp"
 
-// The files themselves, as bytes of this object file.
+// Embeds the files as bytes of this object file.
 #define TRIREME_ASSET(name, path)                                                           \
   asm(".section .rodata\n.global trireme_asset_" #name "\n.global trireme_asset_end_" #name \
       "\ntrireme_asset_" #name ":\n.incbin \"" path "\"\ntrireme_asset_end_" #name          \
@@ -23,7 +23,7 @@ TRIREME_ASSET(chart, TRIREME_CHART_JS)
 namespace trireme {
 
 std::string json_for_script(const nlohmann::ordered_json& json) {
-  // A file's name or a deck's comment may be no UTF-8.
+  // The name of a file or a comment in a deck may contain bytes that are not UTF-8.
   const auto text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   std::string safe;
   safe.reserve(text.size());
@@ -47,7 +47,7 @@ std::string report_page(const nlohmann::ordered_json& report) {
     ensure(at != std::string::npos, "the page has each mark once");
     page.replace(at, mark.size(), text);
   };
-  // The data last: what it holds may look like a mark.
+  // The data comes last, because it may contain text that looks like a mark.
   put("/*{style}*/", asset_css());
   put("/*{chart}*/", asset_chart());
   put("/*{script}*/", asset_js());

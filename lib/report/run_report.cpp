@@ -29,12 +29,12 @@ using Page = nlohmann::ordered_json;
 
 namespace {
 
-// Of a chart that is a thousand pixels wide there is no more to be seen.
+// A chart that is a thousand pixels wide cannot show more.
 constexpr std::size_t stretches = 1000;
 constexpr std::size_t most_bars = 6000;
 constexpr std::uintmax_t most_trace_bytes = 200'000'000;
 
-// As the table has it, to nine digits, which are more than a chart shows.
+// Rounds to nine digits, which are more than a chart shows.
 double rounded(double x) {
   return std::strtod(fmt::format("{:.9g}", x).c_str(), nullptr);
 }
@@ -53,7 +53,7 @@ Page series_json(const std::vector<SeriesPoint>& all) {
           {"thinned", points.size() + 1 < all.size() && all.size() > 2 * stretches + 2}};
 }
 
-// A member of each row, or what one returns.
+// Returns the series of a member of each row, or of a function's results for each row.
 template <class Row, class Member>
 Page column(const std::vector<Row>& rows, Member member) {
   std::vector<SeriesPoint> points;
@@ -62,7 +62,8 @@ Page column(const std::vector<Row>& rows, Member member) {
   return series_json(points);
 }
 
-// NaN, which no series has, in rows of other steps.
+// Returns a number about preferences from a row. Returns NaN, which series leave out, for rows
+// without preferences.
 template <double PreferenceColumns::*Member>
 double of_pairs(const auto& row) {
   return row.preference ? (*row.preference).*Member : std::nan("");
@@ -90,7 +91,7 @@ class Reader {
   }
 
  private:
-  // What `work` cannot do is a problem of that file.
+  // Calls `work` for a file. An error becomes a problem of that file.
   template <class Work>
   void attempt(const char* file, Work work) {
     try {

@@ -10,7 +10,7 @@ std::vector<SeriesPoint> thinned(std::span<const SeriesPoint> all, std::size_t s
   for (const auto& p : all)
     if (std::isfinite(p.value)) finite.push_back(p);
   if (finite.size() <= 2 * stretches + 2) return finite;
-  // The ends stay: where a run began and what it came to are looked at most.
+  // Both ends stay, because readers look most at where a run began and at its result.
   std::vector<SeriesPoint> kept = {finite.front()};
   const auto inner = std::span(finite).subspan(1, finite.size() - 2);
   for (std::size_t i = 0; i < stretches; ++i) {

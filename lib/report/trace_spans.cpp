@@ -13,7 +13,8 @@
 
 namespace trireme {
 
-// What a span of the compute track is, in the words of the table of times; none: part of another.
+// Returns the task of a span on the compute track, as the table of times names it. Returns nothing
+// for a span that is part of another span.
 static std::optional<Task> task_of(std::string_view name) {
   constexpr std::string_view waiting = "wait for ";
   if (name == "forward" || name == "log-probabilities") return Task::forward;
@@ -32,7 +33,7 @@ static std::optional<Task> task_of(std::string_view name) {
 
 namespace {
 
-// A span of the trace: what a rank did when, in microseconds.
+// A span of the trace: what a rank did, and when, in microseconds.
 struct Span {
   explicit Span(const Json& event) : fields{event} {
     if (fields.text("ph") != "X") return;
@@ -45,7 +46,7 @@ struct Span {
     const JsonFields args{fields.object("args")};
     return args.json.contains("microbatch") ? args.integer("microbatch", -1, INT32_MAX) : -1;
   }
-  // The N of "step N", none for another span.
+  // Returns N for the span "step N", and nothing for any other span.
   std::optional<std::int64_t> step() const {
     constexpr std::string_view word = "step ";
     if (!name.starts_with(word)) return {};
@@ -62,7 +63,7 @@ struct Span {
 
 TracedStep step_of(const Json& events) {
   TracedStep traced;
-  std::map<int, std::pair<double, double>> window;  // of the step, by rank
+  std::map<int, std::pair<double, double>> window;  // begin and end of the step, by rank
   for (const auto& event : events) {
     const Span span(event);
     const auto step = span.step();
