@@ -11,7 +11,7 @@ namespace trireme {
 
 namespace {
 
-// What is read, and what has no part in the numbers.
+// Keys that are read, and keys that do not affect the numbers.
 constexpr std::string_view read_or_idle[] = {"auto_mapping",
                                              "base_model_name_or_path",
                                              "bias",
@@ -41,7 +41,7 @@ bool says_nothing(const Json& value) {
          ((value.is_object() || value.is_array()) && value.empty()) || value == "";
 }
 
-// The member, or null where it says nothing.
+// Returns the member. Returns null if it is missing or its value has no effect.
 Json said(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found == json.end() || says_nothing(*found) ? Json() : *found;
@@ -103,7 +103,8 @@ AdapterTargets::AdapterTargets(const Json& json) {
   }
 }
 
-// Of what can have adapters here, a name has one number.
+// Returns the block's number in the name of a module. Names of modules that can have adapters
+// contain at most one number.
 static std::optional<std::int64_t> layer_of(const std::string& module) {
   for (const auto part : split(module, '.'))
     if (const auto layer = number_in<std::int64_t>(part)) return layer;
@@ -118,7 +119,7 @@ bool AdapterTargets::in_layers(const std::string& module) const {
           std::ranges::any_of(layer_patterns_, [&](auto& p) { return p.matches(module); }));
 }
 
-// For peft, all-linear leaves out the head, and layers_to_transform restricts lists alone.
+// In peft, all-linear leaves out the head, and layers_to_transform restricts only lists.
 bool AdapterTargets::name(const std::string& module) const {
   if (excluded_ && excluded_->match(module)) return false;
   if (all_linear_) return layer_of(module).has_value();
@@ -133,7 +134,7 @@ AdapterConfig adapter_config_of(const Json& json) {
     require(std::ranges::find(read_or_idle, key) != std::end(read_or_idle) || says_nothing(value),
             "'{}' = {} changes what adapters are, and is not known here", escaped(key),
             shown(value));
-  // Others change the weights that they stand beside when they are loaded.
+  // All other initializations change the weights of the base model when adapters are loaded.
   const auto begin = json.value("init_lora_weights", Json(true));
   fields.refuse_if(!begin.is_boolean() && begin != "gaussian" && !begin.is_null(),
                    "init_lora_weights", "it changes the weights that adapters stand beside");

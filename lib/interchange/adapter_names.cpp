@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// The module with the weight's channels from `channel` on.
+// Returns the module that has the weight's channels from `channel` on.
 static std::string module_of(const std::vector<HfTensor>& tensors, const ParamSpec& weight,
                              std::int64_t channel) {
   for (const auto& t : tensors)

@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char *config_file = "tokenizer_config.json", *jinja_file = "chat_template.jinja";
 
-// Whether a tokenizer's own template is this one. One that only looks like it is the model's, and
-// may do more, as calls of tools.
+// Returns true if the tokenizer's own template is `t`, or resembles it. A template that only
+// resembles `t` is the model's own, and it may do more, such as write calls of tools.
 bool is_own(const std::string& own, const ChatTemplate& t) {
   if (own == jinja_text(t) || own == exported_jinja(t)) return true;
   auto name = known_jinja(own);
@@ -28,7 +28,8 @@ bool is_own(const std::string& own, const ChatTemplate& t) {
   return named == t;
 }
 
-// transformers finds tokens that are special or were added, and no others.
+// Warns about special texts that transformers does not find. It only finds tokens that are special
+// or were added.
 void warn_of_words(const ChatTemplate& t, const Tokenizer& tokenizer) {
   for (const auto& token : t.special) {
     std::vector<std::int32_t> ids;
@@ -65,7 +66,7 @@ void add_chat_template(TokenizerFiles& files, const TokenizerSpec& spec, std::st
         "its place",
         where);
   warn_of_words(full, *tokenizer);
-  // Jinja's bos_token and eos_token are those that the files name.
+  // In Jinja, bos_token and eos_token are the tokens that the files name.
   const bool named = token_named(files.contents, "bos_token", where) &&
                      token_named(files.contents, "eos_token", where);
   const auto config = files.contents.find(config_file);

@@ -13,29 +13,29 @@ namespace trireme {
 
 namespace {
 
-// What configurations of transformers 4 and 5 hold beside a model's shape: who wrote it, how it is
-// trained, started, run and sampled from, and heads of other tasks. Nothing of it is read by the
-// classes for text of the families that are imported, or it moves roundings alone.
+// Keys in configurations of transformers 4 and 5 that do not describe the model: the file's author,
+// training, start, execution, texts, sampling, and heads for other tasks. The text classes of the
+// imported families do not read them, or they only change how numbers are rounded.
 constexpr std::string_view without_effect[] = {
-    // of the file
+    // the file
     "architectures", "transformers_version", "torch_dtype", "dtype", "name_or_path",
     "transformers.js_config", "is_llama_config",
-    // of training
+    // training
     "initializer_range", "attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop",
     "attn_pdrop", "classifier_dropout", "gradient_checkpointing", "tf_legacy_loss",
     "output_router_logits", "router_aux_loss_coef", "router_jitter_noise",
-    // of running it
+    // execution
     "use_cache", "cache_implementation", "output_attentions", "output_hidden_states", "output_past",
     "return_dict", "use_return_dict", "torchscript", "use_bfloat16", "chunk_size_feed_forward",
     "pretraining_tp", "reorder_and_upcast_attn", "attn_implementation", "tie_last_hidden_states",
     "is_decoder", "tie_encoder_decoder", "cross_attention_hidden_size",
-    // of texts
+    // texts
     "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "cls_token_id",
     "mask_token_id", "decoder_start_token_id", "tokenizer_class", "prefix",
-    // of other tasks
+    // other tasks
     "id2label", "label2id", "num_labels", "problem_type", "finetuning_task", "task_specific_params",
     "n_special", "predict_special_tokens",
-    // of sampling
+    // sampling
     "max_length", "max_sequence_length", "max_new_tokens", "min_length", "do_sample",
     "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k",
     "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
@@ -44,7 +44,8 @@ constexpr std::string_view without_effect[] = {
     "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
     "begin_suppress_tokens"};
 
-// Names with "_" are a program's own notes. GPT-2's summary is a head of another task.
+// Returns true if a key has no effect. Keys that begin with "_" are a program's own notes. GPT-2's
+// summary is a head for another task.
 bool is_without_effect(std::string_view key) {
   return std::ranges::find(without_effect, key) != std::end(without_effect) ||
          key.starts_with("_") || key.starts_with("summary_") || key.starts_with("unsloth_");

@@ -35,8 +35,8 @@ double value_of(double x) {
   return x;
 }
 
-// By way of a float that keeps to which side of it the double lies (rounding to odd), so that it is
-// rounded once.
+// Rounds x only once. The intermediate float is rounded to odd, which keeps the side of the float
+// on which x lies.
 bf16 rounded(double x) {
   auto f = static_cast<float>(x);
   auto bits = std::bit_cast<std::uint32_t>(f);
@@ -47,7 +47,7 @@ bf16 rounded(double x) {
   return bf16(std::bit_cast<float>(bits));
 }
 
-// Returns the place of the first that is not finite as it is written.
+// Converts elements. Returns the index of the first one whose converted value is not finite.
 template <class To, class From>
 std::optional<std::size_t> convert(std::span<const std::byte> from, std::span<std::byte> to) {
   std::optional<std::size_t> bad;

@@ -1,5 +1,5 @@
-// Adapters in peft's format: of each product lora_A [R, in] and lora_B [out, R], as f32, named by
-// the module of transformers that they stand beside.
+// Adapters in peft's format. Each product has lora_A [R, in] and lora_B [out, R] as f32, named
+// after the module of transformers that they adapt.
 #include <algorithm>
 #include <set>
 #include <span>
@@ -26,7 +26,8 @@ std::vector<double> rows_of(const std::vector<double>& all, const AdapterTensor&
   return {at, at + p.rows * p.columns};
 }
 
-// The last word of each module where that says which they are: all blocks have the same ones.
+// Returns the last word of each module if these words select exactly these modules. Otherwise
+// returns the modules. All blocks have the same modules.
 std::vector<std::string> target_modules(const std::vector<std::string>& modules,
                                         const std::vector<HfTensor>& tensors) {
   std::set<std::string> words;

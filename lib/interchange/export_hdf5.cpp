@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Under the names of the deck's keys; flags are 0 and 1.
+// Returns the settings under the names of the deck's keys. Flags are 0 and 1.
 static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMeta& meta) {
   using Text = std::string;
   using Count = std::int64_t;

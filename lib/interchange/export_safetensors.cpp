@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Elements of a checkpoint's parameters as a file's.
+// Writes elements of a checkpoint's parameters in the form that the file requires.
 class ElementStream {
  public:
   ElementStream(StoredModel& model, ElementType type)
@@ -47,7 +47,7 @@ class ElementStream {
     to.append(rounded_);
   }
 
-  // In f64, so that there is one rounding.
+  // Subtracts in f64, so that values are rounded only once.
   void subtract(const HfTensor& t, SafetensorsWriter& to) {
     model_.read(t.param, t.begin, t.shape.count(),
                 [&](std::int64_t, std::span<const std::byte> elements) {
@@ -66,7 +66,7 @@ class ElementStream {
       transpose_as<float>(t, to);
   }
 
-  // Of [out, in] as it is stored, the rows of [in, out] a panel at a time.
+  // Writes a weight that is stored as [out, in] in the form [in, out], one panel of rows at a time.
   template <class T>
   void transpose_as(const HfTensor& t, SafetensorsWriter& to) {
     const auto in = static_cast<std::size_t>(t.shape[0]),
@@ -100,12 +100,12 @@ SafeTensor in_file(const HfTensor& t, ElementType type) {
 }
 
 struct Shard {
-  std::size_t begin = 0, end = 0;  // tensors
+  std::size_t begin = 0, end = 0;  // range of tensors
 };
 
-// As many tensors a file as fit.
+// Returns shards that each hold as many tensors as fit into `most` bytes.
 std::vector<Shard> shards_of(const std::vector<SafeTensor>& tensors, std::int64_t most) {
-  constexpr std::int64_t frame = 64;  // of a header without tensors
+  constexpr std::int64_t frame = 64;  // bytes of a header without tensors
   std::vector<Shard> shards;
   std::int64_t size = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

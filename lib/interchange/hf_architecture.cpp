@@ -1,4 +1,4 @@
-// Which architecture of transformers computes what a [model] section says.
+// Choice of the architecture of transformers that computes what a [model] section describes.
 #include <fmt/ranges.h>
 
 #include "lib/base/error.hpp"
@@ -10,7 +10,8 @@ namespace trireme {
 
 namespace {
 
-// `key` names what no architecture has together with the rest: `whose` has `other`.
+// Throws Error: no architecture supports the value of `key` together with the other settings. The
+// architecture `whose` needs the value `other`.
 [[noreturn]] void refuse(std::string_view key, std::string_view value, std::string_view whose,
                          std::string_view other) {
   fail(
@@ -37,7 +38,8 @@ std::string text_of(const std::vector<std::int64_t>& list) {
   return fmt::format("[{}]", fmt::join(list, ", "));
 }
 
-// Of a model as canonical() has it: window_layers lists some layers, not all.
+// Throws Error if the model has a window. The model must be canonical, so that window_layers lists
+// some layers but not all.
 void require_no_window(const ModelConfig& c, std::string_view whose) {
   if (c.window > 0) refuse("window", fmt::format("{}", c.window), whose, "0, no window");
 }
@@ -74,7 +76,8 @@ void require_rotary(const ModelConfig& c) {
     refuse(c.bias ? "bias" : "qkv_bias", text_of(true), "each with model.qk_norm = true", "false");
 }
 
-// Whatever the width of a head is.
+// Throws Error unless the number of heads divides the width, even if model.head_dim has another
+// value.
 void require_heads_that_divide(const ModelConfig& c, std::string_view whose) {
   if (c.width % c.heads != 0)
     refuse("heads", fmt::format("{}", c.heads), whose,
@@ -95,7 +98,7 @@ void require_swiglu(const ModelConfig& c) {
            "each with rotary positions, but for Gemma's,", "\"swiglu\"");
 }
 
-// What Gemma's alone have.
+// Throws Error if the model has features that only Gemma has.
 void require_no_gemma(const ModelConfig& c) {
   constexpr const char* others = "each but Gemma's, whose model.norm_place is \"both\",";
   if (c.scale_embedding) refuse("scale_embedding", text_of(true), others, "false");
@@ -152,7 +155,7 @@ std::string dense_architecture(const ModelConfig& c) {
     return "Qwen3ForCausalLM";
   }
   if (c.qkv_bias && !c.bias) return "Qwen2ForCausalLM";
-  // Its class does not ask that heads divide the width.
+  // Mistral's class does not require that the number of heads divides the width.
   if (c.window > 0 || (c.width % c.heads != 0 && !c.bias)) {
     constexpr const char* mistral =
         "MistralForCausalLM, the one with a window and neither model.qk_norm nor model.qkv_bias,";

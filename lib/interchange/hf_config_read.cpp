@@ -1,4 +1,4 @@
-// From config.json to the [model] section.
+// Conversion of config.json to the [model] section.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,10 +18,10 @@ namespace trireme {
 namespace {
 
 struct Mixture {
-  std::int64_t experts_per_token = 0;   // 0: models have one MLP a layer
+  std::int64_t experts_per_token = 0;   // 0: one MLP per layer, without experts
   const char* experts = "num_experts";  // the key
-  bool normalizes = false;              // whatever a file says of norm_topk_prob
-  bool dense_layers = false;            // with an MLP of another width than an expert's
+  bool normalizes = false;              // whatever the file's norm_topk_prob is
+  bool dense_layers = false;            // an MLP's width may differ from an expert's
   bool shared_expert = false;
 };
 constexpr Mixture mixtral{
@@ -30,10 +30,10 @@ constexpr Mixture olmoe{.experts_per_token = 8};
 constexpr Mixture qwen2_moe{.experts_per_token = 4, .dense_layers = true, .shared_expert = true};
 constexpr Mixture qwen3_moe{.experts_per_token = 8, .dense_layers = true};
 
-// What a file may leave out, as the classes of transformers have it.
+// Values of keys that a file may leave out, as in the classes of transformers.
 struct Family {
   std::string_view model_type;
-  std::int64_t kv_heads, head_dim, context, window;  // 0: as many as heads; width/heads; -; none
+  std::int64_t kv_heads, head_dim, context, window;  // 0: heads; width / heads; never; none
   Windows windows;
   bool qkv_bias, qk_norm;
   double norm_eps = 1e-6, rope_theta = 10000;
@@ -65,7 +65,7 @@ bool is_code_of_phi3(const ConfigFields& f, const Json& map) {
 void refuse_common(const ConfigFields& f) {
   f.refuse_if(f.find("quantization_config"), "quantization_config",
               "quantized weights are not imported; take the model in bf16 or f32");
-  // Phi-3's is older than the class that transformers has of it, and is not asked for.
+  // Phi-3's own code is older than its class in transformers, and that code is not used.
   const auto* const own = f.find("auto_map");
   f.refuse_if(own && !is_code_of_phi3(f, *own), "auto_map",
               "this model brings code of its own, which may compute something else");
@@ -99,7 +99,7 @@ ModelConfig gpt2(const ConfigFields& f) {
   return c;
 }
 
-// Of a scale's logarithm, as DeepSeek has it.
+// Returns DeepSeek's magnitude, which grows with the logarithm of the factor.
 double magnitude(double factor, double scale) {
   return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
 }
@@ -117,8 +117,9 @@ void read_yarn(const ConfigFields& f, const ConfigFields& rope, ModelConfig& c) 
                               : 0);
 }
 
-// Version 4 has rope_theta beside rope_scaling, 5 all of it in rope_parameters. Where a file has
-// both objects, both versions take rope_scaling, and the other has no effect.
+// Reads the settings of rotary positions. Version 4 of transformers has rope_theta beside
+// rope_scaling. Version 5 has all settings in rope_parameters. If a file has both objects, both
+// versions use rope_scaling and ignore the other.
 void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
   static const Json nothing = Json::object();
   const auto* scaling = f.find("rope_scaling");
@@ -136,7 +137,7 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
                  "type", "Gemma 3's class reads 'rope_type' alone");
   if (family.model_type == "phi3") {
     f.unused("original_max_position_embeddings");  // without longrope
-    // Its class reads "su" and "yarn" as "longrope", too.
+    // Phi-3's class reads "su" and "yarn" as "longrope", too.
     require(type == "default",
             "'rope_type' = \"{}\" in a model of type \"phi3\" is \"longrope\", whose factors by "
             "channel rotary positions here do not have; only Phi-3 without is imported",
@@ -167,7 +168,8 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
   rope.refuse_rest(type);
 }
 
-// Families and versions differ in the name; `usual` is the family's.
+// Returns the number of experts. Families and versions use different keys; `usual` is the family's
+// key.
 std::int64_t experts_of(const ConfigFields& f, const char* usual) {
   const auto *local = f.find("num_local_experts"), *plain = f.find("num_experts");
   require(!local || !plain || *local == *plain,
@@ -176,7 +178,8 @@ std::int64_t experts_of(const ConfigFields& f, const char* usual) {
   return f.integer(local ? "num_local_experts" : plain ? "num_experts" : usual);
 }
 
-// Blocks with one MLP: those that are listed, and all but every decoder_sparse_step-th.
+// Returns the blocks that have one MLP: the listed blocks, and all blocks except every
+// decoder_sparse_step-th.
 std::vector<std::int64_t> dense_layers_of(const ConfigFields& f, std::int64_t layers) {
   const auto step = f.integer("decoder_sparse_step", 1);
   const auto* listed = f.find("mlp_only_layers");

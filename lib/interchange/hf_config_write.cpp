@@ -1,4 +1,4 @@
-// From the [model] section to config.json.
+// Conversion of the [model] section to config.json.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ Json rope_scaling(const ModelConfig& c) {
   return {};
 }
 
-// Under the names of version 4, which 5 takes as well.
+// Adds the keys of experts. The names are those of transformers 4, which version 5 accepts as well.
 void add_mixture(Json& json, const ModelConfig& c, const std::string& architecture) {
   json["num_experts_per_tok"] = c.experts_per_token;
   if (architecture == "MixtralForCausalLM") {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char *one_file = "model.safetensors", *index_file = "model.safetensors.index.json";
 
-// By tensor.
+// Reads an index. Returns the file of each tensor.
 std::map<std::string, std::string> read_index(const fs::path& path) {
   const auto json = parse_object(read_text(path), path.string());
   try {
@@ -63,7 +63,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
        path.string(), one_file, index_file);
 }
 
-// The first few of a list, "a, b, c and 5 more".
+// Returns the first elements of a list in words, as "a, b, c and 5 more".
 std::string some_of(const std::vector<std::string>& all) {
   constexpr std::size_t shown = 5;
   auto text = fmt::format("{}", fmt::join(std::span(all).first(std::min(shown, all.size())), ", "));
@@ -79,7 +79,7 @@ void require_files(const fs::path& folder, const std::set<std::string>& names) {
           folder.string(), index_file, some_of(missing));
 }
 
-// In the file.
+// Returns the shape of a tensor in the file.
 std::vector<std::int64_t> shape_of(const HfTensor& t) {
   std::vector<std::int64_t> shape;
   if (t.experts > 0) shape.push_back(t.experts);
@@ -179,7 +179,8 @@ void HfWeights::take(const ModelSpec& spec, ProductTensors products) {
   if (head_again) require_head_is_table();
 }
 
-// A tied model's head may be saved once more.
+// Throws Error unless the head equals the embedding table. Files may contain a tied head in
+// addition to the table.
 void HfWeights::require_head_is_table() const {
   const auto head = folder_.places().at(std::string(hf_head));
   const auto& table = tensors_.front().place;
@@ -263,14 +264,14 @@ void HfWeights::transpose(const Source& source, DType dtype) {
   kept_ = source.tensor.param;
 }
 
-// Theirs is [in, out].
+// Reads a weight that is stored as [in, out], and transposes it.
 template <class T>
 void HfWeights::transpose_as(const Source& source) {
   const auto in = static_cast<std::size_t>(source.tensor.shape[0]),
              out = static_cast<std::size_t>(source.tensor.shape[1]);
   whole_.resize(in * out * sizeof(T));
   auto* const whole = reinterpret_cast<T*>(whole_.data());
-  constexpr std::size_t panel_rows = 16;  // about a cache line of each row of ours
+  constexpr std::size_t panel_rows = 16;  // about a cache line of each row of the result
   std::vector<T> panel(panel_rows * out);
   for (std::size_t row = 0; row < in; row += panel_rows) {
     const auto rows = std::min(panel_rows, in - row);

@@ -22,7 +22,7 @@ void read_gemma(const ConfigFields& f, std::string_view model_type, ModelConfig&
   f.refuse_if(f.text("hidden_activation", tanh_gelu) != tanh_gelu, "hidden_activation",
               "GELU in its tanh form is what a gated MLP of Gemma's has here");
   f.unused("hidden_act");
-  // Gemma 2's larger ones say it twice.
+  // The larger models of Gemma 2 give the window twice.
   f.refuse_if(second && f.integer("sliding_window_size", c.window) != c.window && c.window > 0,
               "sliding_window_size", "it is not what 'sliding_window' says");
   f.refuse_if(f.flag("use_bidirectional_attention", false), "use_bidirectional_attention",
@@ -30,7 +30,7 @@ void read_gemma(const ConfigFields& f, std::string_view model_type, ModelConfig&
   c.activation = ActivationKind::geglu;
   c.norm_place = NormPlace::both;
   c.scale_embedding = true;
-  // Null is none. A cap of 0, which transformers divides by, is none here.
+  // Null means no cap. A cap of 0 is refused: transformers divides by it, but here 0 means no cap.
   const auto cap = [&](const char* key, double otherwise) {
     const double c = f.real(key, f.names(key) ? 0 : otherwise);
     f.refuse_if(c == 0 && f.find(key), key, "no score is left under a cap of 0; null is no cap");
@@ -75,7 +75,7 @@ const Json* full_rope_of_gemma3(const ConfigFields& f, ModelConfig& c) {
 std::int64_t query_scalar_of(const ModelConfig& c) {
   if (c.attention_scale == 0) return c.head_dim;
   const auto scalar = std::llround(1 / (c.attention_scale * c.attention_scale));
-  // Python's n**-0.5 is another rounding of it.
+  // Python's n**-0.5 may be rounded differently.
   const bool equal =
       scalar >= 1 && std::abs(scale_of(scalar) - c.attention_scale) <= 4e-16 * c.attention_scale;
   return equal ? scalar : 0;

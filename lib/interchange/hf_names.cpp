@@ -11,15 +11,16 @@ namespace trireme {
 
 namespace {
 
-// What of our parameter a tensor is; of_expert: the parameter is one expert's part of the tensor.
+// The part of this program's parameter that a tensor is. of_expert: the parameter is one expert's
+// part of the tensor.
 enum class Share : std::uint8_t { whole, transposed, queries, keys, values, gate, up, of_expert };
 
 struct Row {
-  std::string_view ours, theirs;  // # is the block's number, @ the expert's
+  std::string_view ours, theirs;  // # is a block's number, @ an expert's
   Share share = Share::whole;
 };
 
-// A row counts where the model has the parameter.
+// A row only applies if the model has the parameter.
 constexpr Row gpt2_rows[] = {
     {"embedding.weight", "transformer.wte.weight"},
     {"positions.weight", "transformer.wpe.weight"},
@@ -52,7 +53,7 @@ constexpr Row llama_rows[] = {
     {"head.weight", hf_head},
 };
 
-// Beside those of llama_rows, by where norms stand, ...
+// Rows in addition to llama_rows. They depend on where the norms are.
 constexpr Row norm_before_rows[] = {
     {"blocks.#.attention_norm.weight", "model.layers.#.input_layernorm.weight"},
     {"blocks.#.ffn_norm.weight", "model.layers.#.post_attention_layernorm.weight"},
@@ -70,7 +71,7 @@ constexpr Row norm_both_rows[] = {
     {"blocks.#.ffn_out_norm.weight", "model.layers.#.post_feedforward_layernorm.weight"},
 };
 
-// ... and by how products are cut.
+// Rows in addition to llama_rows. They depend on how products are divided into tensors.
 constexpr Row product_rows[] = {
     {"blocks.#.qkv.weight", "model.layers.#.self_attn.q_proj.weight", Share::queries},
     {"blocks.#.qkv.weight", "model.layers.#.self_attn.k_proj.weight", Share::keys},
@@ -89,7 +90,7 @@ constexpr Row packed_product_rows[] = {
     {"blocks.#.ffn_in.weight", "model.layers.#.mlp.gate_up_proj.weight"},
 };
 
-// Of mixtures.
+// Rows for mixtures of experts.
 constexpr Row mixture_rows[] = {
     {"blocks.#.router.weight", "model.layers.#.mlp.gate.weight"},
     {"blocks.#.shared_expert.gate.weight", "model.layers.#.mlp.shared_expert_gate.weight"},
@@ -126,12 +127,13 @@ constexpr std::string_view buffers[] = {"h.#.attn.bias", "h.#.attn.masked_bias",
                                         "layers.#.self_attn.rotary_emb.inv_freq",
                                         "rotary_emb.inv_freq"};
 
-// What MixtralForCausalLM alone has of those that are exported.
+// Returns true for MixtralForCausalLM. It is the only exported architecture with experts that has
+// neither of these features.
 bool is_mixtral(const ModelConfig& c) {
   return !c.qk_norm && c.shared_expert_width == 0;
 }
 
-// Of those that are exported Gemma's alone have norms at both places.
+// Returns true for Gemma, the only exported family with norms at both places.
 bool is_gemma(const ModelConfig& c) {
   return c.norm_place == NormPlace::both;
 }
@@ -194,7 +196,7 @@ HfTensor of_expert(HfTensor t, std::string_view expert, std::int64_t experts) {
   return t;
 }
 
-// Of "blocks.3.experts.7.ffn_in.weight" 3 and 7; empty where there is none.
+// The numbers 3 and 7 of "blocks.3.experts.7.ffn_in.weight". A number that the name lacks is empty.
 struct Numbers {
   std::string_view block, expert;
 };
@@ -266,7 +268,7 @@ std::string_view hf_prefix(const ModelConfig& c) {
 bool is_known_buffer(std::string_view name) {
   for (const std::string_view prefix : {"transformer.", "model."})
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
-  // The number of a block is all that differs.
+  // Names of buffers differ only in the number of the block.
   std::string pattern;
   for (std::size_t i = 0; i < name.size(); ++i) {
     const bool digit = name[i] >= '0' && name[i] <= '9';

@@ -24,7 +24,8 @@ std::vector<std::int64_t> sliding_layers(const Json& types) {
   return sliding;
 }
 
-// The layers that a family gives a window where the file does not list them.
+// Returns the layers from number `first` on. Families give them windows if the file does not list
+// the layers with windows.
 std::vector<std::int64_t> layers_from(std::int64_t first, std::int64_t layers) {
   std::vector<std::int64_t> all;
   for (auto l = first; l < countable(layers); ++l) all.push_back(l);
@@ -38,7 +39,7 @@ std::vector<std::int64_t> layers_but_each(std::int64_t n, std::int64_t layers) {
   return all;
 }
 
-// The first layers, which have no window.
+// Returns the number of layers, counted from the first, that have no window.
 std::int64_t full_layers(const ConfigFields& f) {
   const auto* const n = f.find("max_window_layers");
   return n ? integer(*n, "max_window_layers") : 28;
@@ -91,8 +92,8 @@ static Json types_of_layers(const ModelConfig& c) {
   return types;
 }
 
-// Types of layers say where a window is; the number of layers without one is what versions before
-// 4.53 read.
+// Writes the window. The types of layers say which layers have it. Versions of transformers before
+// 4.53 read the number of layers without a window.
 void add_window(Json& json, const ModelConfig& c, const std::string& architecture) {
   const Json window = c.window > 0 ? Json(c.window) : Json();
   if (architecture == "MistralForCausalLM" || architecture == "MixtralForCausalLM") {
@@ -100,7 +101,7 @@ void add_window(Json& json, const ModelConfig& c, const std::string& architectur
     return;
   }
   if (architecture.starts_with("Gemma")) {
-    // Its masks are made with one in any case.
+    // Gemma's class makes masks with a window even if no layer has one.
     json["sliding_window"] = c.window > 0 ? c.window : positions_of(c);
     json["layer_types"] = types_of_layers(c);
     return;

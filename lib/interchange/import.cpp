@@ -23,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A deck that is whole, with the model and without a run: [data] and [train] say what they must.
+// Returns a valid deck that has the model but describes no run. [data] and [train] have only the
+// required keys.
 Deck deck_of(const ModelConfig& model, DType master, const fs::path& folder) {
   Deck deck;
   deck.name = folder.filename().string();
@@ -40,7 +41,8 @@ Deck deck_of(const ModelConfig& model, DType master, const fs::path& folder) {
   return deck;
 }
 
-// Tensors of the folder, those of all experts of a layer counted by expert.
+// Returns the number of tensors in the folder. A tensor of all experts of a layer counts once for
+// each expert.
 std::int64_t parts_in(const HfFolder& files) {
   std::int64_t parts = 0;
   for (const auto& [name, place] : files.places()) {
@@ -51,10 +53,10 @@ std::int64_t parts_in(const HfFolder& files) {
   return parts;
 }
 
-// Before anything is built of a number in config.json.
+// Throws Error if config.json is impossible, before anything is built with the sizes in it.
 void require_possible(const ModelConfig& model, const fs::path& folder, const HfFolder& files) {
   const auto config = (folder / "config.json").string();
-  try {  // ranges of all values
+  try {  // checks the ranges of all values
     parse_deck(dump_deck(deck_of(model, DType::f32, folder)), "deck");
   } catch (const Error& problem) {
     fail("{} describes a model that no deck can: {}", config, problem.what());
@@ -82,14 +84,16 @@ CheckpointMeta meta_of(const Deck& deck, const ModelSpec& spec, TokenizerSpec to
   return meta;
 }
 
-// Does the class that reads a SentencePiece model there put a begin-of-text token before texts?
+// Returns true if the class in transformers that reads a SentencePiece model puts a begin-of-text
+// token before texts.
 bool begins_there(const fs::path& folder) {
   const auto path = folder / "tokenizer_config.json";
   return !is_there(path) ||
          parse_object(read_text(path), path.string()).value("add_bos_token", Json(true)) != false;
 }
 
-// Weights are of use without it, and export writes its files back.
+// Warns about a tokenizer that cannot be used or that behaves differently. The weights are useful
+// without it, and exporting writes its files again.
 void warn_of_tokenizer(const TokenizerSpec& t, const fs::path& folder) {
   if (t.kind == TokenizerKind::none) return;
   try {

@@ -1,4 +1,4 @@
-// Adapters in peft's format as a checkpoint of adapters.
+// Conversion of adapters in peft's format to a checkpoint of adapters.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,8 +32,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What both files say, which must be the same modules: peft takes those that adapter_config.json
-// names, and fills a pair that has no tensors with numbers of its own.
+// Throws Error unless both files have the same modules. peft uses the modules that
+// adapter_config.json names, and it initializes those without tensors itself.
 void require_same_modules(const AdapterTargets& targets, const std::set<std::string>& with_tensors,
                           const std::set<std::string>& modules, const std::string& config,
                           const SafetensorsFile& file) {
@@ -49,7 +49,7 @@ void require_same_modules(const AdapterTargets& targets, const std::set<std::str
             config, targets.text(), m, file.path().string());
 }
 
-// The products that the file has adapters of, which become the patterns.
+// Returns the config with patterns for the products that have adapters in the file.
 AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets, ModelConfig model,
                             const std::string& config, const SafetensorsFile& file) {
   model.adapter = a;
@@ -80,7 +80,7 @@ struct Source {
   ElementType type;
 };
 
-// In order of adapter_tensors: of each pair a, then b.
+// Returns the sources in the order of adapter_tensors: a, then b, of each pair.
 std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& file) {
   std::map<std::string, SafeTensor> left;
   for (const auto& t : file.tensors()) left[t.name] = t;
@@ -102,7 +102,8 @@ std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& fil
   return all;
 }
 
-// Its largest magnitude. Error for an element that is not finite in the master type.
+// Returns the largest magnitude in a source. Throws Error if an element is not finite in the master
+// type.
 double largest_of(const Source& s, const SafetensorsFile& file, DType master) {
   const auto size = static_cast<std::size_t>(s.theirs.count());
   std::vector<std::byte> stored(static_cast<std::size_t>(s.theirs.bytes)),
@@ -119,7 +120,7 @@ double largest_of(const Source& s, const SafetensorsFile& file, DType master) {
   return largest;
 }
 
-// What a pair adds to an output is finite in the master type for all inputs up to 1.
+// Throws Error unless the output of each pair is finite in the master type for all inputs up to 1.
 void require_finite(const std::vector<Source>& sources, const SafetensorsFile& file, double scale,
                     DType master) {
   const double most =
@@ -135,7 +136,7 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
   }
 }
 
-// Elements [first, ..) of a parameter, in the master type.
+// Reads elements of a parameter from number `first` on, converted to `type`.
 void read(const std::vector<Source>& sources, const SafetensorsFile& file, std::int64_t first,
           DType type, std::span<std::byte> to) {
   const auto size = static_cast<std::int64_t>(bytes_of(type));

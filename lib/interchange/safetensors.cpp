@@ -15,7 +15,7 @@ namespace trireme {
 
 namespace {
 
-constexpr std::int64_t length_bytes = 8, most_header = 100'000'000;  // as its own reader has it
+constexpr std::int64_t length_bytes = 8, most_header = 100'000'000;  // as in its own reader
 constexpr const char* metadata_name = "__metadata__";
 
 struct TypeSize {
@@ -124,7 +124,7 @@ std::vector<SafeTensor> parse_header(std::string_view text, std::int64_t data_be
       fail("{} is damaged: {}: {}", where, escaped(name), e.what());
     }
   }
-  // What is empty lies before what begins at the same byte.
+  // An empty tensor precedes a tensor that begins at the same byte.
   std::ranges::sort(tensors, {}, [](const SafeTensor& t) { return std::pair(t.begin, t.bytes); });
   require_covered(tensors, data_begin, data_begin + data, where);
   return tensors;
@@ -165,7 +165,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
 }
 
 std::int64_t SafetensorsWriter::header_bound(const SafeTensor& t) {
-  // Names and numbers of 20 digits between the words.
+  // A name may need escapes, and each number has at most 20 digits.
   return static_cast<std::int64_t>(2 * t.name.size() + 21 * (t.shape.size() + 2)) + 80;
 }
 

@@ -50,7 +50,7 @@ StoredModel::StoredModel(CheckpointReader& reader, const ModelConfig& model, Che
   }
 }
 
-// What adapters add to the element of row n and column i of their weight.
+// Returns what adapters add to the element in row n and column i of their weight.
 static double added(const AdapterParams& adapter, std::span<const double> a,
                     std::span<const double> b, std::int64_t inputs, std::int64_t n,
                     std::int64_t i) {

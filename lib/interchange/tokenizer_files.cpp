@@ -18,8 +18,8 @@ namespace {
 constexpr const char *whole = "tokenizer.json", *tokenizer_config = "tokenizer_config.json",
                      *sentencepiece_model = "tokenizer.model",
                      *generation = "generation_config.json";
-// Byte 0 ends a text, but its token is no special one: a text may hold the character that stands
-// for it.
+// Returns the files of the byte tokenizer. Byte 0 ends a text, but its token is not a special
+// token, because a text may contain the character that represents byte 0.
 TokenizerFiles of_bytes() {
   Json vocabulary = Json::object();
   for (int b = 0; b < 256; ++b)
@@ -61,7 +61,7 @@ TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where
           text_ids(processor)};
 }
 
-// The id of a token that its settings name.
+// Finds the ids of tokens that a tokenizer's settings name.
 class TokenIds {
  public:
   TokenIds(const std::string& tokenizer, std::string_view where)

@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// As many tokens as a rank's share has; their ids and documents do not matter here.
+// Returns a batch with as many tokens as a rank's share. Its ids and documents do not matter here.
 static Batch any_batch(const PlanInput& in) {
   const auto samples = in.train.microbatch, context = in.setup.model.context;
   const auto n = static_cast<std::size_t>(samples * context / in.grid.seq);
@@ -22,7 +22,7 @@ static Batch any_batch(const PlanInput& in) {
               static_cast<std::int64_t>(n)};
   if (in.setup.attention == AttentionSpan::document)
     batch.start_BT.resize(static_cast<std::size_t>(samples * context), 0);
-  // A pair in each sample.
+  // Each sample has one pair.
   if (in.setup.objective == Objective::dpo && in.setup.reference == Reference::given)
     batch.reference_D.resize(static_cast<std::size_t>(2 * samples), 0);
   if (in.setup.objective == Objective::dpo)
@@ -39,8 +39,8 @@ static void evaluate_any(const PlanInput& in, Trainer& trainer, std::span<const 
     trainer.evaluate(batches);
 }
 
-// FLOPs of one microbatch in each chunk, from a trace whose clock counts FLOPs: a span for each
-// instruction of the program that computes.
+// Returns the FLOPs of one micro-batch in each chunk. The spans come from a trace whose clock
+// counts FLOPs. There is one span for each instruction of the program that computes.
 static std::vector<StageCost> costs_of(std::span<const TraceSpan> spans, const Program& program,
                                        int chunks, std::int64_t microbatches) {
   std::vector<StageCost> costs(static_cast<std::size_t>(chunks), {0, 0, 0});
@@ -59,10 +59,10 @@ static std::vector<StageCost> costs_of(std::span<const TraceSpan> spans, const P
 
 namespace {
 
-// The steps of the run that a plan runs.
+// The steps of a run that a plan executes.
 struct StepsToPlan {
   std::vector<std::int64_t> all;
-  std::size_t busiest = 0;  // index of the last of those that train most
+  std::size_t busiest = 0;  // index of the last step among those that train most
 };
 
 std::vector<std::int64_t> borders_of(const PlanInput& in, const FreezeSchedule& freeze) {
@@ -88,8 +88,8 @@ StepsToPlan steps_to_plan(const PlanInput& in) {
   return steps;
 }
 
-// What a restart takes beside what trains: arrays of frozen parts that trained before and keep
-// them.
+// Allocates the arrays that a restart needs in addition to those of trained parts. They belong to
+// frozen parts that trained before and keep their arrays.
 void take_kept_arrays(const PlanInput& in, Trainer& trainer) {
   if (in.setup.first_step == 0) return;
   const FreezeSchedule freeze(in.setup.freeze, trainer.model().spec());
@@ -181,7 +181,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
     };
     save();
     for (std::size_t i = 0; i < steps.all.size(); ++i) {
-      if (i == steps.busiest && in.setup.check_memory)  // takes more than a step that runs once
+      if (i == steps.busiest && in.setup.check_memory)  // takes more than a step without replay
         trainer.step(steps.all[i], 1e-3, microbatches, {}, Replay::yes);
       if (i == steps.busiest)
         measure_step(plan, in, trainer, backend, steps.all[i], microbatches);
@@ -197,8 +197,8 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   return plan;
 }
 
-// A stage's cost is that of its rank with most heads. make_timeline needs costs above 0, also for a
-// stage without a backward.
+// Computes the timeline of a step. The cost of a stage is that of its rank with the most heads.
+// make_timeline needs costs above 0, even for a stage without a backward pass.
 static Timeline timeline_of(const Plan& plan, const Pipeline& pipe) {
   std::vector<StageCost> costs(static_cast<std::size_t>(pipe.virtual_stages()), {1, 2, 1});
   std::vector<Program> programs;
@@ -216,7 +216,7 @@ static Timeline timeline_of(const Plan& plan, const Pipeline& pipe) {
   return make_timeline(pipe, programs, costs);
 }
 
-// Of all chunks of a stage.
+// Numbers of blocks in all chunks of a stage.
 struct StageBlocks {
   std::int64_t all = 0, mixtures = 0;
   bool operator==(const StageBlocks&) const = default;
@@ -237,8 +237,9 @@ static std::vector<StageBlocks> blocks_of_ranks(const PlanInput& in) {
   return stages;
 }
 
-// Of stages between the first and the last the earlier of two equal ones may hold most, as it has
-// most microbatches in flight. With freeze rules no two count as equal.
+// Returns true if a stage may need the most memory. If two stages between the first and the last
+// are equal, only the earlier one may, because it has more micro-batches in flight. With freeze
+// rules, no two stages count as equal.
 static bool may_hold_most(const PlanInput& in, std::span<const StageBlocks> blocks, int stage) {
   if (!traits_of(in.setup.schedule).earlier_holds_most || !in.setup.freeze.empty() || stage <= 1 ||
       stage == in.grid.pipe - 1)
@@ -250,7 +251,7 @@ static bool may_hold_most(const PlanInput& in, std::span<const StageBlocks> bloc
 Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   target.order = false;
   const auto each = in.train.microbatch * in.grid.data;
-  // Losses of documents are kept of all microbatches.
+  // With other objectives, losses of documents are kept for all micro-batches.
   if (in.setup.objective == Objective::tokens)
     in.train.batch =
         each * microbatches_held(pipeline_of(in.setup, in.grid.pipe), in.train.batch / each);

@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-// A table with a column for each planned rank, as many side by side as fit a terminal.
+// A table with one column for each planned rank. It is divided into groups of columns that fit a
+// terminal.
 class RankTable {
  public:
   explicit RankTable(std::size_t columns) : columns_(columns) {}
@@ -36,7 +37,7 @@ class RankTable {
   std::vector<std::pair<std::string, std::vector<std::string>>> rows_;
 };
 
-// `value` of each rank, unless all are empty or 0.
+// Adds a row with value(rank) for each rank, unless all values are 0.
 template <class Value>
 static void add_sizes(RankTable& table, const Plan& p, std::string_view what,
                       std::string (*text)(double), Value value) {

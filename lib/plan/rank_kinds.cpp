@@ -11,18 +11,20 @@
 
 namespace trireme {
 
-// What attention does on a rank of seq, whose positions are shared by `fewest_heads`.
+// Returns what distinguishes the attention of a sequence-parallel rank from others: its positions
+// and heads. Up to `fewest_heads` ranks have the same positions and divide the heads.
 static std::vector<std::int64_t> kind_of_heads(const ModelConfig& c, std::int64_t fewest_heads,
                                                int rank, int ranks) {
   const ops::Heads heads{c.heads, c.kv_heads, c.head_dim};
   const int share = ops::ranks_with_heads(ranks, fewest_heads);
-  std::vector<std::int64_t> kind{rank / share};  // whose positions it has
+  std::vector<std::int64_t> kind{rank / share};  // number of its positions' group
   for (const auto& g : head_groups(heads, head_share(heads, rank % share, share)))
     kind.insert(kind.end(), {g.query.begin, g.query.count, g.kv.begin, g.kv.count});
   return kind;
 }
 
-// By share: how many experts it has, and which of their parameters patterns name.
+// Returns the kind of each share of the experts: the number of experts, and which of their
+// parameters the patterns match.
 static std::vector<std::string> kinds_of_experts(const PlanInput& in) {
   const int ranks = in.grid.expert;
   std::vector<std::string> kinds(static_cast<std::size_t>(ranks));

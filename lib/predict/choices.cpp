@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Whole, and sharded with each of the cadences.
+// Adds a choice without sharding, and sharded choices with each combination of cadences.
 static void add_with_zero_settings(std::vector<RunChoice>& all, RunChoice c) {
   all.push_back(c);
   if (c.grid.places() == 1) return;
@@ -22,8 +22,9 @@ static void add_with_zero_settings(std::vector<RunChoice>& all, RunChoice c) {
     }
 }
 
-// Sums that depend on no grid are those of chunks of tokens, of which a rank has whole ones, and an
-// evaluation counts only so many tokens at a time.
+// Returns true if the grid supports sums that do not depend on the grid, or if none are needed.
+// Sums are then over chunks of tokens, so each rank must have whole chunks. An evaluation can only
+// count a limited number of tokens at a time.
 static bool can_be_exact(const PlanInput& in, const Grid& grid, std::int64_t microbatch) {
   const auto chunk = in.setup.exact_chunk, tokens = in.setup.model.context / grid.seq;
   if (chunk == 0) return true;
@@ -31,14 +32,15 @@ static bool can_be_exact(const PlanInput& in, const Grid& grid, std::int64_t mic
          (in.evaluation == PlanEvaluation::left_out || microbatch <= fixed::loss_terms / tokens);
 }
 
-// Ranks that experts may be spread over, one first.
+// Returns the numbers of ranks over which experts may be spread, 1 first.
 static std::vector<std::int64_t> expert_ranks(const ModelConfig& m, const Grid& grid) {
   auto all = divisors(grid.places());
   std::erase_if(all, [&](std::int64_t e) { return e > std::max<std::int64_t>(m.experts, 1); });
   return all;
 }
 
-// Offloading is of the inputs that recompute keeps.
+// Returns true if `r` supports the model's offloading, which moves the inputs that recomputing
+// keeps.
 static bool can_recompute(const PlanInput& in, Recompute r) {
   return in.setup.model.offload == Offload::none || r == Recompute::block;
 }
@@ -121,7 +123,8 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   return out;
 }
 
-// Stages 1 and 2 are 3 with both cadences, or gather's alone, once a step; they take none.
+// Returns the overrides of [zero]. Stage 1 is stage 3 with both cadences once per step, and stage 2
+// is stage 3 with only the gathers once per step. Stages 1 and 2 accept no cadences.
 static std::vector<std::string> zero_overrides(const RunChoice& c, bool undo_cadences) {
   const bool each_use = c.zero_stage == 3 && c.gather == ZeroCadence::microbatch;
   const int once = c.reduce == ZeroCadence::step ? 1 : 2;

@@ -42,10 +42,10 @@ void Link::occupy(double begin, double end) {
   busy_[begin] = end;
 }
 
-// The first free time from then on.
+// Occupies the first free time from `from` on.
 void Link::fill(double from, double seconds) {
   auto period = busy_.upper_bound(from);
-  if (period != busy_.begin()) --period;  // that is busy before `from`, and up to it
+  if (period != busy_.begin()) --period;  // the period that begins before `from`
   double end = std::max(from, period->second) + seconds;
   for (++period; period != busy_.end() && period->first <= end; ++period)
     end += period->second - period->first;

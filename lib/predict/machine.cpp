@@ -11,7 +11,8 @@
 namespace trireme {
 namespace {
 
-// Between which two of `x` a value lies, and how far: 0 at the first.
+// The two elements of `x` between which a value lies, and how far it lies from the first (0) to the
+// second (1).
 struct Bracket {
   std::size_t low, high;
   double weight;
@@ -39,7 +40,7 @@ double product_rate(const ProductRates& r, const std::array<std::int64_t, 3>& mn
 }
 
 double product_seconds(const MachineModel& machine, const Workload& a) {
-  // Those of the layout, or else of any.
+  // Uses the rates of the layout, or else those of any layout.
   auto rates = std::ranges::find_if(machine.products, [&](const ProductRates& r) {
     return r.dtype == a.dtype && r.layout == a.layout;
   });

@@ -44,7 +44,7 @@ class Reader final : public TableReader {
              fmt::format("{}.{} has {} numbers where {} belong", section, key, got, wanted));
   }
 
-  // `of` says what no two of them have alike.
+  // Reports entries that have the same of(entry).
   template <class Entry, class Of>
   void once(const std::string& section, const std::vector<Entry>& all, Of of,
             std::string_view text) {

@@ -12,7 +12,7 @@ const std::vector types = {DType::bf16, DType::f32, DType::f64};
 KeyRow count(KeyRow row) {
   return row.in(1, 0x1p30);
 }
-// Of any unit; there is no such machine beyond.
+// Limits a number of any unit to a range that includes all machines.
 KeyRow number(KeyRow row) {
   return row.in(1e-15, 1e21);
 }
@@ -144,7 +144,8 @@ KeySection attention_section() {
            .needed()});
 }
 
-// Those that a step may ask for; products and attention have sections of their own.
+// Returns the section of operations that a step may use. Products and attention have their own
+// sections.
 KeySection operation_section() {
   using O = OperationSeconds;
   const auto row = rows_of(&MachineModel::operations);

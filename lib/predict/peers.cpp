@@ -18,7 +18,7 @@ SimulatedKind::SimulatedKind(const MachineModel& m, const Recording& r, double b
 static std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Recording> kinds) {
   using Pattern = Transfer::Pattern;
   std::vector<std::vector<std::int32_t>> other(kinds.size());
-  // Messages of one microbatch between two kinds in order of the calls.
+  // Messages of one micro-batch between two kinds, in the order of the calls.
   using Key = std::tuple<std::size_t, std::size_t, Comm, int>;  // from, to
   std::map<Key, std::vector<std::int32_t>> sends, receives;
   for (std::size_t k = 0; k < kinds.size(); ++k) {

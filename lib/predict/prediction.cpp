@@ -23,10 +23,10 @@ std::vector<Recording> record_kinds(const PlanInput& in, const DryTarget& target
   return all;
 }
 
-// Checkpoints of the run, the one at its end too.
+// Returns the number of checkpoints in a run, including the one at its end.
 static std::int64_t checkpoints_of(const RunInput& run, double step_seconds) {
   if (run.steps <= 0) return 0;
-  // Each starts the minutes anew, so the more frequent of both decides.
+  // Each checkpoint restarts the interval in minutes, so the shorter interval decides.
   double every = std::numeric_limits<double>::infinity();
   if (run.checkpoint.every_steps > 0) every = static_cast<double>(run.checkpoint.every_steps);
   if (run.checkpoint.every_minutes > 0)
@@ -53,9 +53,9 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
   p.run = steps;
   if (m.disk_write) {
     const double write = checkpoint_bytes / *m.disk_write;
-    // From a copy that is made first, unless the next one is due before it is written; the last
-    // is waited for.
-    // How fast a device's state gets to its host no file says.
+    // An asynchronous checkpoint is written from a copy, which is made first. The run only waits if
+    // the next checkpoint is due before this one is written, and for the last one. No machine file
+    // says how fast a device's state is copied to its host.
     const bool known = m.backend == "host" && m.memory_bandwidth;
     const double copy = known ? 2 * checkpoint_bytes / *m.memory_bandwidth : 0;
     const double between =
@@ -126,8 +126,8 @@ static std::int64_t nanoseconds(double seconds) {
   return std::llround(seconds * 1e9);
 }
 
-// A scope lasts from its first operation's begin to its last one's end; one without operations, as
-// long as the host was at it.
+// Returns the span of a scope. The span lasts from the begin of the first operation to the end of
+// the last one. For a scope without operations, it lasts as long as the host worked on the scope.
 static TraceSpan span_of(const Scope& s, const Recording& r, const KindTimes& t) {
   double begin = 1e300, end = 0;
   for (auto i = s.begin; i < s.end; ++i) {

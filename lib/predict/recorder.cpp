@@ -54,7 +54,7 @@ void Recorder::start(const Axes& a) {
     out_.members[w] = {kinds.begin(), kinds.end()};
   }
   on_ = true;
-  // The clock of scopes counts actions.
+  // Scopes use a clock that counts actions.
   Trace::start([this] { return std::ssize(out_.actions); });
 }
 

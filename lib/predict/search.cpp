@@ -17,7 +17,8 @@ class Search {
         target_(target),
         machine_(machine),
         memory_(memory),
-        // Bounds come from models of a block or two, which rules of others do not fit.
+        // Bounds come from models of one or two blocks, to which freeze rules of other models do
+        // not apply.
         bounds_(in.setup.freeze.empty() ? bounds : Bounds::try_all),
         most_(most),
         least_(in_, target_, machine_) {}
@@ -49,7 +50,7 @@ class Search {
     double least;
   };
 
-  // Is it time for a line to whoever waits? Then the next one is due in 10 s.
+  // Returns true every 10 s, when it is time to log a line about the progress.
   bool take_turn_to_log() {
     const bool due = seconds_since(logged_) >= 10;
     if (due) logged_ = std::chrono::steady_clock::now();
@@ -71,7 +72,7 @@ class Search {
   Trial tried(const RunChoice& c) {
     ++out_.simulated;
     auto t = try_choice(in_, target_, machine_, c);
-    // What continues a step may fall below what it takes at least.
+    // Extrapolation may give a time below the lower bound.
     if (in_.setup.freeze.empty()) t.seconds = std::max(t.seconds, least_.seconds(c));
     return t;
   }
@@ -94,7 +95,7 @@ class Search {
     if (best.size() > most_) best.pop_back();
   }
 
-  // The best with one thing changed.
+  // Compares the best choice with choices that differ from it in one setting.
   void compare() {
     const auto best = out_.best.front();
     const auto& c = best.choice;

@@ -14,8 +14,8 @@ namespace trireme {
 
 namespace {
 
-// At least. Hosts wait for what comes alone, and copy what comes from this node while the rest is
-// on its way.
+// Returns a lower bound of a transfer's time. Hosts only wait for incoming data. They copy data
+// from their own node while other data is on its way.
 double least_seconds(const MachineModel& m, const Transfer& t) {
   if (m.backend == "cuda") return transfer_seconds(m, t);
   if (t.bytes_in() == 0) return 0;
@@ -26,8 +26,9 @@ double least_seconds(const MachineModel& m, const Transfer& t) {
                             "a message");
 }
 
-// A model of `layers` blocks on one stage, all with experts or none and with the window if any has
-// one, in `microbatches`, without rules for others.
+// Returns the input for a model of `layers` blocks on one stage, with `microbatches` micro-batches.
+// Either all blocks have experts or none has. All blocks have the window if any block has one.
+// Rules that select parameters are removed.
 PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t layers,
                 std::int64_t microbatches) {
   c.grid.pipe = 1;
@@ -48,9 +49,9 @@ PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t lay
 }
 
 struct Small {
-  std::array<double, 2> forward{}, backward{};  // seconds of its first two microbatches
+  std::array<double, 2> forward{}, backward{};  // seconds of its first two micro-batches
   double saved = 0;
-  std::array<double, 2> gather{}, scatter{};  // by communicator: of the stage, of experts
+  std::array<double, 2> gather{}, scatter{};  // by communicator: the stage's, the experts'
 };
 
 bool moves_weights(Comm n) {
@@ -64,12 +65,12 @@ bool is_of_experts(Comm n) {
   return n == expert_gather || n == expert_scatter || n == expert_replicas;
 }
 
-// What a scope computes, and the exchanges that it waits for: each takes no less than its time from
-// its call on, beside what is computed meanwhile.
+// Returns a lower bound of a scope's time: its computation, and the exchanges for which it waits.
+// From its call on, each exchange takes at least its own time, in parallel with computation.
 double seconds_of_scope(const Recording& r, const Scope& scope, const MachineModel& machine) {
   using What = Action::What;
   double now = 0;
-  std::map<std::int32_t, double> ends;  // of exchanges, by transfer
+  std::map<std::int32_t, double> ends;  // ends of exchanges, by transfer
   for (auto i = scope.begin; i < scope.end; ++i) {
     const auto& a = r.actions[static_cast<std::size_t>(i)];
     if (a.what == What::compute && a.queue == Queue::compute) {
@@ -85,7 +86,7 @@ double seconds_of_scope(const Recording& r, const Scope& scope, const MachineMod
   return now;
 }
 
-// `before` as in Placement.
+// Measures one step. `before` is as in Placement.
 Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
               int before) {
   Account account;
@@ -146,8 +147,8 @@ int SearchBounds::before(const RunChoice& c, int stage, std::initializer_list<in
   return alike ? 0 : stage * c.grid.places() % node;
 }
 
-// What a step does once, such as clearing a gradient, it does in one microbatch or the other: less
-// than the least of two is in none.
+// Work that a step does once, like clearing a gradient, happens in only one of the two
+// micro-batches. The smaller of two measurements is therefore a lower bound for any micro-batch.
 const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage, BlockType type) {
   const auto& g = c.grid;
   const int before_it = before(c, stage, {g.seq, g.expert});
@@ -198,13 +199,16 @@ const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage, Bl
   return it->second;
 }
 
-// A device's queue moves one thing at a time; on a host communicators go on beside each other.
+// Returns the time of transfers on a queue. A device's queue moves one transfer at a time. On a
+// host, communicators work in parallel.
 double SearchBounds::on_queue(const std::array<double, 2>& seconds) const {
   return machine_.backend == "cuda" ? seconds[0] + seconds[1] : std::max(seconds[0], seconds[1]);
 }
 
-// Uses in a row share a gather: the last block of a chunk forward and the first backward, the first
-// block backward and then forward; a chunk of one block may be gathered once for all.
+// Returns the sums of lower bounds over a stage's blocks. Consecutive uses of a block share a
+// gather. A chunk's last block is used last in the forward pass and first in the backward pass. A
+// chunk's first block is used last in the backward pass and first in the next forward pass. A chunk
+// of one block may be gathered only once.
 SearchBounds::StageSums SearchBounds::sums(const RunChoice& c, int stage) {
   const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
   const auto& of_stage = blocks(pipe);
@@ -237,11 +241,12 @@ SearchBounds::StageSums SearchBounds::sums(const RunChoice& c, int stage) {
   return all;
 }
 
-// A stage works off its microbatches, after the first has come down to it; with 1F1B, before the
-// last has gone up from it, too. What is gathered once a step comes before the end of the first
-// forward, which is before all other work but with chunks. Gradients leave after the first
-// microbatch's forward through all stages; what is reduced once a step, after the forward of the
-// last microbatch, which with 1F1B is behind all other work.
+// Returns a lower bound of a step's time. A stage processes its micro-batches after the first one
+// has come down to it. With 1F1B, it also does so before the last one has gone up from it. Weights
+// that are gathered once per step arrive before the end of the first forward pass. Without chunks,
+// this pass is before all other work. Gradients leave only after the forward pass of the first
+// micro-batch through all stages. Gradients that are reduced once per step leave after the forward
+// pass of the last micro-batch. With 1F1B, this pass is after all other work.
 double SearchBounds::seconds(const RunChoice& c) {
   const auto m = static_cast<double>(microbatches_of(input_, c));
   const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
@@ -258,7 +263,7 @@ double SearchBounds::seconds(const RunChoice& c) {
     const double work = m * s.both;
     most = std::max({most, (plain ? above : down) + work, s.gather, s.scatter});
     if (c.chunks == 1) {
-      const double first = std::max(once ? s.gather : 0, down + s.forward);  // its end
+      const double first = std::max(once ? s.gather : 0, down + s.forward);  // when it ends
       const double others = late ? (m - 1) * (plain ? s.both : s.forward) : 0;
       most =
           std::max({most, first + work - s.forward, std::max(first + others, through) + s.scatter});
@@ -273,7 +278,7 @@ double SearchBounds::seconds(const RunChoice& c) {
   return std::max(most, m * (above + block(c, 0, first).rest));
 }
 
-// Of the first place, which has most.
+// Returns the number of experts at the first place, which has the most.
 static double own_experts(const PlanInput& in, const RunChoice& c) {
   return static_cast<double>(owned_experts(in.setup.model.experts, 0, c.grid.expert).count());
 }
@@ -281,7 +286,7 @@ static double own_experts(const PlanInput& in, const RunChoice& c) {
 double SearchBounds::state_bytes(const RunChoice& c, const Count& blocks) const {
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
   const auto arrays = static_cast<double>(arrays_of(update_rule(input_.setup.optimizer)).size());
-  const double masters = compute < 4 ? 4 : 0;  // beside the weights that are computed with
+  const double masters = compute < 4 ? 4 : 0;  // in addition to the weights used to compute
   const double each = 4 * arrays + masters + compute + 4;
   const double n = c.zero_stage == 3 ? c.grid.places() : 1,
                of_experts = c.zero_stage == 3 ? n / c.grid.expert : 1;
@@ -307,10 +312,11 @@ double SearchBounds::gathered_bytes(const RunChoice& c, const Count& blocks,
   return bytes;
 }
 
-// What the first stage's blocks have: state, and the inputs of microbatches in flight; whole
-// gradients too, from the first microbatch's backward on, where they are reduced once a step.
-// However many chunks of a ring are, each has as many microbatches in flight as there are stages;
-// folded ones, when the first microbatch comes back, all but one in the first chunk.
+// Returns a lower bound of the memory for the first stage's blocks: their state, and the inputs of
+// micro-batches in flight. If gradients are reduced once per step, whole gradients are added from
+// the backward pass of the first micro-batch on. On a ring, as many micro-batches are in flight in
+// each chunk as there are stages, for any number of chunks. On a fold, when the first micro-batch
+// comes back, all other micro-batches in flight are in the first chunk.
 double SearchBounds::bytes(const RunChoice& c) {
   const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
   const auto& of_stage = blocks(pipe);
@@ -323,7 +329,7 @@ double SearchBounds::bytes(const RunChoice& c) {
   const auto m = microbatches_of(input_, c);
   const bool sums = c.reduce == ZeroCadence::step && c.chunks == 1 && m > 1;
   const double summed = sums ? gathered_bytes(c, first, 4) : 0;
-  // Of `most` microbatches, or as many as there are.
+  // Returns the bytes of `most` micro-batches, or of all if there are fewer.
   const auto saved_of = [&](const Count& blocks, std::int64_t most, std::int64_t microbatches) {
     double bytes = 0;
     for (const auto type : block_types)

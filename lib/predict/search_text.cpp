@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// Where most of a step's lost time goes.
+// Returns where most of a step's lost time is spent.
 static std::string reason(const Trial& f) {
   std::vector<std::pair<double, std::string>> all{{f.lost.bubble, "bubble"},
                                                   {f.lost.starved, "waits for the host"}};
@@ -26,7 +26,7 @@ static std::string reason(const Trial& f) {
   return text.empty() ? "computes nearly all the time" : text;
 }
 
-// What the change saves and costs beside the fastest.
+// Returns what the change saves and costs, compared with the fastest choice.
 static std::string alternative_text(const Trial& other, const Trial& best,
                                     std::optional<double> memory, const SettingsToReset& set) {
   std::vector<std::string> saves, costs;

@@ -7,8 +7,9 @@
 
 namespace trireme {
 
-// Rings, as NCCL has them: what a rank receives goes through the slowest of its links, and a
-// group's ranks of one node share all of their links out. On hosts each rank sends to all others.
+// Returns the time of a transfer. NCCL uses rings: what a rank receives passes through the slowest
+// of its links, and a group's ranks on one node share all of their links to other nodes. On hosts,
+// each rank sends to all others.
 TransferTime transfer_time(const MachineModel& m, const Transfer& t) {
   using Pattern = Transfer::Pattern;
   TransferTime time;
@@ -28,7 +29,7 @@ TransferTime transfer_time(const MachineModel& m, const Transfer& t) {
       time.latency += (t.ranks - nodes) * latency(m.near, "near");
     }
     if (nodes > 1) {
-      // The node with the fewest of them has the fewest links.
+      // The node with the fewest ranks of the group has the fewest links.
       time.far_in = time.far_out = t.bytes_in() / (bandwidth(m.far, "far") * fewest);
       time.latency += (nodes - 1) * latency(m.far, "far");
     }

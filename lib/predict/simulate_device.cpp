@@ -1,6 +1,6 @@
-// A step on devices: the host puts work on queues and goes on; each queue runs its own in order. A
-// time depends on others by being after them, or on a link with them, so whatever can go on may go
-// first.
+// Simulation of a step on devices. The host puts work on queues and continues. Each queue runs its
+// work in order. Times depend on other ranks only by order or by a shared link, so everything that
+// can continue may be simulated first.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -16,7 +16,7 @@ using What = Action::What;
 struct Command {
   std::size_t action;
   double issued;
-  double free_since;  // when the host last waited for something before that
+  double free_since;  // when the host's last wait before that ended
 };
 
 struct Stream {
@@ -25,13 +25,13 @@ struct Stream {
   std::int32_t last_transfer = -1;
 };
 
-// What an event stands for: when its queue came to it, and what it had moved last.
+// What an event records: when its queue reached it, and the queue's last transfer before it.
 struct Passed {
   double at = never;
   std::int32_t transfer = -1;
 };
 
-// The host came, the last rank came, and computing had come to its end.
+// When the host arrived, when the last rank arrived, and when computing had ended.
 struct Agreement {
   double came, last = 0, idle = 0;
 };
@@ -39,9 +39,9 @@ struct Agreement {
 struct DeviceRank : SimulatedKind {
   using SimulatedKind::SimulatedKind;
   std::vector<Agreement> agreements;
-  std::size_t idled = 0;  // of them, that computing has come to
+  std::size_t idled = 0;  // number of agreements that computing has reached
   std::array<Stream, queue_count> streams;
-  std::map<std::pair<Queue, std::uint64_t>, Passed> events;  // those that are recorded in the step
+  std::map<std::pair<Queue, std::uint64_t>, Passed> events;  // events that are recorded in the step
   std::vector<double> arrived, started;                      // by transfer
   Link near_in, near_out, far_in, far_out;
   double host = 0, free_since = 0;
@@ -93,7 +93,7 @@ class DeviceSimulation {
   }
 
  private:
-  // The host's next action; false: it is at its end, or waits.
+  // Simulates the host's next action. Returns false if the host is at its end or waits.
   bool host(std::size_t k) {
     auto& r = ranks_[k];
     if (r.done()) return false;
@@ -135,7 +135,7 @@ class DeviceSimulation {
     return true;
   }
 
-  // The queue's next command; false: it has none, or waits.
+  // Simulates the queue's next command. Returns false if the queue is empty or waits.
   bool command(std::size_t k, Queue q) {
     auto& r = ranks_[k];
     auto& s = r.stream(q);
@@ -151,7 +151,7 @@ class DeviceSimulation {
         r.times.actions[number] = {begin, s.now};
         break;
       }
-      case What::agree:  // nothing waits for it: it shows when what was asked for before is done
+      case What::agree:  // no queue waits here: this shows when the work before it ends
         r.agreements[r.idled++].idle = s.now;
         break;
       case What::record:
@@ -159,7 +159,7 @@ class DeviceSimulation {
         break;
       case What::wait: {
         const auto it = r.events.find({a.event.queue, a.event.ticket});
-        if (it == r.events.end()) break;  // before the step
+        if (it == r.events.end()) break;  // recorded before the step
         if (it->second.at == never) return false;
         if (q == Queue::compute) charge(r, std::max(s.now, issued), a.event.queue, it->second);
         s.now = std::max(s.now, it->second.at);
@@ -173,7 +173,8 @@ class DeviceSimulation {
     return true;
   }
 
-  // Hosts run ahead: what waits for an agreement is a device that has nothing left to do.
+  // Charges the time of agreements. Hosts run ahead, so only a device that has no work left waits
+  // for an agreement.
   void charge_agreements(DeviceRank& r) const {
     for (const auto& a : r.agreements) {
       const double idle = std::max(a.came, a.idle), end = a.last + peers_.agreement();
@@ -184,10 +185,10 @@ class DeviceSimulation {
     }
   }
 
-  // Compute stands still from `from` on.
+  // Charges the time for which computing waits from `from` on.
   void charge(DeviceRank& r, double from, Queue queue, const Passed& passed) {
     if (passed.at <= from) return;
-    // A tied table's messages are on the queue of the shards'.
+    // Messages of a tied table use the queue of sharding.
     const auto axis =
         passed.transfer < 0 ? axis_of(queue) : axis_of(r.transfer(passed.transfer).comm);
     double bubble = 0;
@@ -219,7 +220,8 @@ class DeviceSimulation {
     return true;
   }
 
-  // When a transfer that starts then has come, beside others of this rank on the same links.
+  // Returns when a transfer that starts at `start` arrives, given this rank's other transfers on
+  // the same links.
   double on_links(DeviceRank& r, const Transfer& t, double start) const {
     const auto time = transfer_time(machine_, t);
     const double near =

@@ -1,5 +1,5 @@
-// A step on backends that compute at once. Whoever is earliest goes on, so that what a rank sees of
-// others' messages is what they had done by then.
+// Simulation of a step on backends that compute at once. The earliest rank always continues, so
+// that a rank sees the messages of others as they were at that time.
 #include <algorithm>
 #include <cmath>
 
@@ -11,14 +11,14 @@ namespace {
 using What = Action::What;
 using Pattern = Transfer::Pattern;
 
-// An operation tests its sends and its receives each time that it may progress, and MPICH copies
-// such a piece of a large message in each test.
+// Bytes that are copied each time that an operation may progress. An operation then tests its sends
+// and its receives, and MPICH copies one piece of a large message in each test.
 constexpr double bytes_a_poll = 2 * (512 << 10);
 
 // A transfer in flight on one rank.
 struct Moving {
   double called = 0, begun = never, complete = never;
-  double left = 0;  // bytes to copy of what comes from this node
+  double left = 0;  // bytes from this node that are still to be copied
 };
 
 struct HostRank : SimulatedKind {
@@ -75,7 +75,7 @@ class HostSimulation {
     return ranks_[k].moving[static_cast<std::size_t>(i)];
   }
 
-  // When the last of those that take part began; never: not known yet.
+  // Returns when the last participant began, or `never` if that is not yet known.
   double all_begun(std::size_t k, std::int32_t i) {
     double begun = moving(k, i).begun;
     peers_.each_peer(k, i, [&](std::size_t j, std::int32_t theirs) {
@@ -92,14 +92,14 @@ class HostSimulation {
                             far ? "far.latency" : "near.latency", "a message");
   }
 
-  // When all that other nodes send is here.
+  // Returns when all data from other nodes has arrived.
   double far_arrival(std::size_t k, std::int32_t i) {
     const auto& in = ranks_[k].transfer(i).in_far;
     if (in.messages == 0) return 0;
     return ready(k, i) + in.bytes / share_of(machine_, machine_.far, "far");
   }
 
-  // When the receiver has all of a send.
+  // Returns when the receiver has all data of a send.
   double received(std::size_t k, std::int32_t i) {
     double at = 0;
     peers_.each_peer(k, i, [&](std::size_t j, std::int32_t theirs) {
@@ -108,7 +108,7 @@ class HostSimulation {
     return at;
   }
 
-  // Collectives of one communicator run one after the other.
+  // Returns true if a transfer may begin. Collectives of one communicator run one after another.
   bool may_begin(const HostRank& r, std::int32_t i) const {
     if (r.transfer(i).peer >= 0) return true;
     for (const auto j : r.in_flight) {
@@ -123,7 +123,7 @@ class HostSimulation {
     r.exposed(comm) += seconds;
   }
 
-  // True: something changed.
+  // Makes progress with a transfer. Returns true if anything changed.
   bool look_at(std::size_t k, std::int32_t i) {
     auto& m = moving(k, i);
     auto& r = ranks_[k];
@@ -163,7 +163,7 @@ class HostSimulation {
     return changed;
   }
 
-  // The next time at which a rank can go on.
+  // Returns the next time at which a rank can continue.
   double wakes(std::size_t k) {
     const auto& r = ranks_[k];
     if (!r.asleep) return r.now;
@@ -172,7 +172,7 @@ class HostSimulation {
     for (const auto i : r.in_flight) {
       const auto& m = moving(k, i);
       if (m.begun == never) continue;
-      // What another rank began after this one fell asleep may be here by now.
+      // Data of a transfer that another rank began after this rank fell asleep may have arrived.
       double next = m.left > 0 ? ready(k, i) : far_arrival(k, i);
       if (m.left == 0 && next <= r.now && r.transfer(i).pattern == Pattern::send)
         next = received(k, i);
@@ -181,7 +181,8 @@ class HostSimulation {
     return std::max(at, r.now);
   }
 
-  // The time asleep is a bubble as far as another stage had nothing in flight.
+  // Wakes a rank. The time that it slept is a bubble until the other stage began its part of the
+  // transfer.
   void wake(std::size_t k) {
     auto& r = ranks_[k];
     const double begin = r.now, end = wakes(k);
@@ -220,7 +221,8 @@ class HostSimulation {
     if (!r.done()) r.times.actions[r.next].begin = r.now;
   }
 
-  // One action, or a part of one that waits; operations up to the next thing that others may see.
+  // Simulates one action, or a part of an action that waits. Operations are simulated up to the
+  // next action that other ranks may see.
   void step(std::size_t k) {
     auto& r = ranks_[k];
     if (r.asleep) wake(k);

@@ -35,12 +35,13 @@ static double along(double few, double more, double steps) {
   return more + (more - few) * steps;
 }
 
-// A pipeline that is full repeats itself with each microbatch, or with each group of them.
+// Simulates two small numbers of micro-batches and extrapolates. A full pipeline repeats itself
+// with each micro-batch, or with each group of micro-batches.
 Trial try_choice(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
                  const RunChoice& c) {
   const auto m = microbatches_of(in, c);
   const auto& traits = traits_of(c.schedule);
-  // The first microbatches of a step are unlike the others on short pipelines, too.
+  // The first micro-batches of a step differ from the others even on short pipelines.
   const std::int64_t turn = c.grid.pipe * ((3 + c.grid.pipe) / c.grid.pipe);
   const std::int64_t few = traits.full * c.grid.pipe + (traits.groups ? 0 : 2), more = few + turn;
   if (m <= more + 2) return simulate_choice(in, target, machine, c, m);
@@ -63,7 +64,7 @@ Trial try_choice(const PlanInput& in, const DryTarget& target, const MachineMode
 void plan_memory(Trial& t, const PlanInput& in, const DryTarget& target) {
   const auto input = input_of(in, t.choice);
   const auto kinds = RankKinds(input).ranks();
-  auto without_order = target;  // which says nothing of memory
+  auto without_order = target;  // order does not affect memory
   without_order.order = false;
   constexpr double near = 0.9, little = 64 << 20;
   const double least = near * static_cast<double>(t.needed()) - little;

@@ -28,7 +28,8 @@ bool is_float(DType t) {
   return t == DType::f32 || t == DType::bf16 || t == DType::f64;
 }
 
-// The narrowest of the floating types that it touches: what it computes in.
+// Returns the narrowest floating-point type of the operands, which is the type that the operation
+// computes in.
 template <class O>
 DType dtype_of_operation(const O& o) {
   DType narrowest = DType::f64;
@@ -65,7 +66,7 @@ MatmulLayout layout_of(const ConstView& a_MK, const ConstView& b_KN) {
   return !a_rows ? MatmulLayout::tn : b_rows ? MatmulLayout::nn : MatmulLayout::nt;
 }
 
-// Of an expert, if all have as many: what a plan takes for granted.
+// Returns the rows of one expert if all experts have equally many, which plans assume.
 std::int64_t rows_of_expert(std::int64_t rows, std::int64_t experts) {
   return std::max<std::int64_t>(1, (rows + experts / 2) / experts);
 }

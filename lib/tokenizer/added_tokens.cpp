@@ -86,7 +86,7 @@ TokenFinder::Match TokenFinder::longest_at(std::string_view text) const {
   return match;
 }
 
-// After added_vocabulary.rs of tokenizers.
+// The algorithm is that of added_vocabulary.rs in tokenizers.
 void TokenFinder::split(std::string_view text, std::vector<TextSegment>& segments) const {
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -106,7 +106,7 @@ void TokenFinder::split(std::string_view text, std::vector<TextSegment>& segment
       continue;
     if (token->lstrip) begin = std::max(without_spaces_at_end(text.substr(0, begin)), done);
     if (token->rstrip) end += spaces_at_start(text.substr(end));
-    if (begin >= end) continue;  // the token before it took all of it
+    if (begin >= end) continue;  // the token before took all of it
     if (done < begin) segments.push_back({{done, begin}, std::nullopt});
     segments.push_back({{begin, end}, token->id});
     done = end;

@@ -13,7 +13,7 @@ namespace trireme {
 
 namespace {
 
-constexpr std::int32_t table_size = 1 << 14;  // of of_code_point_: nearly all alphabets
+constexpr std::int32_t table_size = 1 << 14;  // size of of_code_point_: nearly all alphabets
 constexpr std::int32_t space_of_sentencepiece = 0x2581;
 
 std::string name_of_byte(std::size_t byte) {
@@ -26,7 +26,7 @@ std::uint64_t pair_of(std::int32_t a, std::int32_t b) {
 
 void refuse_unsupported(const nlohmann::json& model) {
   const auto& type = member(model, "type");
-  // Files of before 2019 do not say it.
+  // Files from before 2019 have no type.
   const bool bpe = type.is_null() ? model.contains("merges") : type == "BPE";
   require(bpe, "the model {} is not supported: BPE is",
           type.is_string() ? type.get<std::string>() : "without a type");
@@ -145,7 +145,8 @@ void Bpe::encode(std::string_view word, WordCache& cache, std::vector<std::int32
     encode_part(word, cache, ids);
     return;
   }
-  // A text without words is cut into words, where its tokens allow it.
+  // A long word is a text that was not divided into words. It is divided here if its tokens allow
+  // it.
   std::string space;
   append_utf8(space, space_of_sentencepiece);
   if (ignore_merges_ && vocabulary_.id_of(word)) {
@@ -209,8 +210,8 @@ void Bpe::encode_characters(std::string_view word, std::vector<std::int32_t>& id
       return;
     }
   }
-  // An unknown character is written before the next known one or unknown one, so that bytes between
-  // them come first, as in the reference.
+  // An unknown character is written before the next character, known or unknown. Bytes between the
+  // two therefore come first, as in the reference implementation.
   bool waits = false;
   while (!word.empty()) {
     const auto c = first_code_point(word);

@@ -22,7 +22,7 @@ std::string joined(const std::vector<std::string>& tokens) {
                          });
 }
 
-// Of a token such as "<0x0A>".
+// Returns the byte of a token like "<0x0A>", or nothing for any other token.
 std::optional<char> byte_of(const std::string& token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
   const auto value = number_in<unsigned>(std::string_view(token).substr(3, 2), 16);

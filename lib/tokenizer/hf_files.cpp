@@ -25,7 +25,7 @@ HfFiles unpack(std::string_view packed, std::string_view where) {
     fail("{} holds a damaged tokenizer ({}): tokenize again or copy it again", where,
          without_tag(e.what()));
   }
-  // A name becomes a path where files are written.
+  // The names become paths when the files are written.
   for (const auto& [name, text] : files)
     require(!name.empty() && name.find('/') == std::string::npos && name[0] != '.',
             "{} holds a damaged tokenizer: it names a file '{}'", where, name);

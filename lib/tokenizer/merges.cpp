@@ -11,7 +11,7 @@ namespace trireme {
 
 namespace {
 
-// Up to this many tokens, looking at all ranks for each merge takes less time than a heap.
+// Up to this number of tokens, searching all ranks for each merge takes less time than a heap.
 constexpr std::size_t short_word = 32;
 
 }  // namespace
@@ -37,7 +37,7 @@ void Merges::apply(std::vector<std::int32_t>& ids) const {
 }
 
 void Merges::apply_to_short(std::vector<std::int32_t>& ids) const {
-  std::array<Result, short_word> merges;  // of tokens i and i + 1
+  std::array<Result, short_word> merges;  // merges of tokens i and i + 1
   std::size_t n = ids.size();
   if (n < 2) return;
   for (std::size_t i = 0; i + 1 < n; ++i) merges[i] = find(ids[i], ids[i + 1]);
@@ -80,7 +80,7 @@ void Merges::apply_to_long(std::vector<std::int32_t>& ids) const {
     const auto [rank, left, id] = queue.top();
     queue.pop();
     auto& token = tokens[left];
-    // One of the two may have been merged since.
+    // One of the two may have been merged meanwhile.
     if (token.gone || token.behind == end) continue;
     auto& right = tokens[token.behind];
     if (find(token.id, right.id).rank != rank) continue;

@@ -28,7 +28,7 @@ std::string_view of(const Words& words, TextSpan span) {
   return std::string_view(words.text).substr(span.begin, span.end - span.begin);
 }
 
-// Puts `prefix` before the words that `wants` it, given word and place.
+// Puts `prefix` before each word for which wants(word, position) is true.
 template <class Wants>
 void prepend_to(Words& words, std::string_view prefix, Wants wants) {
   std::string text;
@@ -45,8 +45,9 @@ void prepend_to(Words& words, std::string_view prefix, Wants wants) {
 
 }  // namespace
 
-// After normalizer.rs of tokenizers: a match that follows a match is a part of its own, where
-// matches are merged with what is before or behind them.
+// Joins matches with the parts before or behind them. As in normalizer.rs of tokenizers, a match
+// that follows a match remains a separate part if matches are merged with the previous or the next
+// part.
 void join(const std::vector<Found>& parts, Delimiter delimiter, std::vector<TextSpan>& spans) {
   const std::size_t first = spans.size();
   const auto add = [&](TextSpan span) { spans.push_back(span); };
@@ -122,7 +123,7 @@ void PreTokenizer::add(const nlohmann::json& step, const Normalizer& normalizer)
 void PreTokenizer::add_split(const nlohmann::json& step, const Normalizer& normalizer) {
   Split split{pattern_in(step.at("pattern")), delimiter_named(text_in(step, "behavior")),
               flag_in(step, "invert")};
-  // A space that the normalizer has replaced.
+  // The normalizer has already replaced all spaces, so this step would find none.
   if (split.pattern.literal == " " && of_space_ != " " && normalizer.only_spaces_change() &&
       !split.invert)
     return;

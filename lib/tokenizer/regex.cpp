@@ -13,15 +13,15 @@ namespace trireme {
 
 namespace {
 
-// White_Space. With PCRE2's own \s, U+180E is a space, too.
+// Characters with the property White_Space. PCRE2's own \s includes U+180E, too.
 constexpr std::string_view spaces =
     "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"
     "\\x{3000}";
 
-// The pattern in PCRE2's words.
+// Returns the pattern in PCRE2's syntax.
 std::string translated(const std::string& pattern) {
   std::string out;
-  int depth = 0;  // of brackets
+  int depth = 0;  // depth of brackets
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
     const char next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
@@ -51,7 +51,7 @@ std::string translated(const std::string& pattern) {
       if (c == ']') --depth;
     } else if (c == '[') {
       ++depth;
-      // A bracket right at the start stands for itself.
+      // A bracket directly after the opening one is literal.
       out.push_back(c);
       if (next == '^') out.push_back(pattern[++i]);
       if (i + 1 < pattern.size() && pattern[i + 1] == ']') {
@@ -94,7 +94,7 @@ struct MatchData {
   }
 };
 
-// One for each thread: of what a match needs nothing outlasts it.
+// Returns match data of this thread. Nothing in it is needed after a match.
 MatchData& match_data() {
   thread_local MatchData data;
   return data;
@@ -151,7 +151,7 @@ bool Regex::matches(std::string_view text) const {
 void Regex::split(std::string_view text, std::vector<Found>& parts) const {
   auto& data = match_data();
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  std::size_t from = 0, behind = 0;  // where to look, and the end of the last match
+  std::size_t from = 0, behind = 0;  // where to search, and the end of the last match
   bool any = false;
   while (from <= text.size()) {
     const int found = pcre2_match(code_->code, subject, text.size(), from, PCRE2_NO_UTF_CHECK,

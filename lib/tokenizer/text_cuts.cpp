@@ -1,8 +1,8 @@
-// Where a text can be cut, so that the ids of both parts are those of the whole: before a space
-// behind a character that is none; or behind a line end that stands between two that are none.
-// Which of them depends on what splits the text into words. Known patterns have a boundary there
-// (split_patterns.hpp). Without words, what would join the two sides is a token of the vocabulary
-// that holds both characters.
+// Places where a text can be cut so that the ids of both parts are those of the whole text. One
+// kind of place is before a space that follows any other character. The other kind is after a line
+// end between two other characters. The kinds that are safe depend on how the text is divided into
+// words. Known patterns have a word boundary there (split_patterns.hpp). Without words, only a
+// token of the vocabulary that contains both characters could join the two sides.
 #include <algorithm>
 
 #include "lib/tokenizer/text_pipeline.hpp"
@@ -39,14 +39,14 @@ void TextPipeline::prepare_cuts() {
     allows_cuts_ = allows_cuts_ && normalizer_.only_spaces_change() && !pre_tokenizer_.byte_level();
   constexpr std::string_view spaces = " \n\t\r";
   for (const auto& token : added_) {
-    // It could stand across a cut, or need to see what is behind one.
+    // The token could cross a cut, or depend on the text after it.
     const bool spaces_alone = token.text.find_first_not_of(spaces) == std::string::npos;
     if (token.text.find_first_of(spaces) != std::string::npos &&
         (!spaces_alone || token.single_word || token.text.ends_with('\n')))
       allows_cuts_ = false;
     for (const auto& text : {token.text, normalizer_(token.text, true)}) {
       if (text.empty()) continue;
-      // The other part would not know that it stands behind a token.
+      // The second part would not know that it follows a token.
       if (token.rstrip || normalizer_.prepends())
         no_space_after_.push_back(last_code_point(text).value);
       if (token.lstrip) no_line_before_.push_back(first_code_point(text).value);
@@ -76,8 +76,8 @@ bool TextPipeline::cuts_at(std::string_view text, std::size_t place) const {
       (is_space(*behind) || *behind == '/' || std::ranges::binary_search(no_line_before_, *behind)))
     return false;
   if (pre_tokenizer_.cuts() == Cuts::at_spaces) return true;
-  // Composition may change a character by what stands before or behind it, but no ASCII character
-  // before a space, and no space.
+  // Composition may change a character depending on its neighbours. It never changes an ASCII
+  // character before a space, nor a space.
   if (normalizer_.composes() && (!at_space || *before >= 0x80)) return false;
   return at_space ? bpe_.separable(*before, *space_) : bpe_.separable('\n', *behind);
 }

@@ -15,7 +15,8 @@ namespace {
 
 std::vector<AddedToken> checked_added(const nlohmann::json& all, const Bpe& bpe) {
   auto tokens = added_tokens_in(member(all, "added_tokens"));
-  // Those that the vocabulary lacks get the ids behind it, in order, whatever the file says.
+  // Tokens that the vocabulary lacks get the next ids after it, in order, whatever ids the file
+  // has.
   auto next = static_cast<std::int32_t>(all.at("model").at("vocab").size());
   for (const auto& token : tokens) {
     const auto known = bpe.vocabulary().id_of(token.text);
@@ -33,7 +34,7 @@ struct TextPipeline::Parsed {
   nlohmann::json all;
 };
 
-// Values of a wrong type, and keys that are not there.
+// Throws Error for values of a wrong type and for missing keys.
 TextPipeline::TextPipeline(std::string_view tokenizer_json) try
     : TextPipeline(Parsed{parse_json(tokenizer_json)}) {
 } catch (const nlohmann::json::exception& e) {
@@ -62,7 +63,7 @@ TextPipeline::TextPipeline(const Parsed& file)
 
 TokenFinder TextPipeline::finder_of(bool normalized, Found found) const {
   std::vector<const AddedToken*> tokens;
-  // Of two with one text, a special one comes first.
+  // If two tokens have the same text, the special one comes first.
   for (const bool special : {true, false})
     for (const auto& token : added_)
       if ((!special || found == Found::all) && token.normalized == normalized &&
