@@ -85,8 +85,7 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   auto& model = *loaded;
   DataConfig data = model.deck().data;
   if (!a.data.empty()) {
-    data.path.clear();  // --data may name training files, which cannot also be validation files in
-                        // a deck
+    data.path.clear();  // --data may name training files, which a deck cannot hold out
     data.validation_files = a.data;
     data.validation_fraction = 0;
   }

@@ -42,8 +42,7 @@ static void record_local_failure(const LockedRun& run, const Communicator& world
     write_outcome(run.path, run.lock_text,
                   {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), error_text(e)),
                    loop.last_checkpoint(), there ? there->machine : "", start});
-  } catch (const Error&) {  // another rank may write it, too, or another process may have the
-                            // directory
+  } catch (const Error&) {  // another rank may write it, or another process may hold the lock
   }
 }
 

@@ -59,8 +59,7 @@ bool is_safetensors(std::string_view text) {
 struct Counts {
   std::size_t characters = 0;  // valid UTF-8
   std::size_t malformed = 0;   // bytes that are not valid UTF-8
-  std::size_t controls = 0;    // malformed bytes that are letters in Windows-1252 but not in
-                               // Latin-1
+  std::size_t controls = 0;    // malformed bytes, letters in Windows-1252 but not in Latin-1
 };
 Counts counts_of(std::string_view text) {
   Counts n;

@@ -42,7 +42,7 @@ std::vector<PackedDocument> documents_of(const TokenFile& file, std::int64_t beg
   const auto add = [&](std::int64_t from, std::int64_t to) {
     if (to > from) all.push_back({from, to - from});
   };
-  std::int64_t from = begin == 0 ? 0 : -1;  // begin of the current document; -1: none
+  std::int64_t from = begin == 0 ? 0 : -1;  // start of the current document; -1: none
   each_separator(file, std::max<std::int64_t>(0, begin - 1), [&](std::int64_t separator) {
     if (from >= 0) add(from, separator);
     from = separator + 1;
@@ -234,7 +234,7 @@ BegunBefore begun_before(const TokenFile& file, std::int64_t begin, std::int64_t
                          std::int64_t T) {
   BegunBefore found;
   const auto windows_end = begin + (end - begin - 1) / T * T;  // end of the inputs
-  std::int64_t from = begin;                                   // begin of the document
+  std::int64_t from = begin;                                   // start of the document
   const auto count = [&](std::int64_t to) {                    // for inputs [from, to)
     to = std::min(to, windows_end);
     // The first token of a document is the target of the separator before it.

@@ -40,8 +40,8 @@ FileIdentity identity_of(const TokenFile& file) {
            hashed ? to_string(h.payload_hash) : sampled_contents(file)}};
 }
 
-static std::string text_of(const nlohmann::json& json) {  // a path may contain bytes that are not
-                                                          // UTF-8
+// Returns the JSON as a text. A path in it may contain bytes that are not UTF-8.
+static std::string text_of(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

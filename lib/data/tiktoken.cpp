@@ -20,9 +20,9 @@ using Ranks = std::unordered_map<std::string, std::int32_t>;
 
 struct Encoding {
   std::string_view name, pattern;
-  std::int32_t tokens;  // number in the table
+  std::int32_t tokens;  // tokens in the table
   std::vector<std::pair<std::string, std::int32_t>> special;
-  std::string_view end, begin;  // of a text; `begin` may be empty
+  std::string_view end, begin;  // tokens around a text; `begin` may be empty
 };
 
 std::vector<std::pair<std::string, std::int32_t>> llama3_special() {

@@ -8,7 +8,7 @@ namespace trireme {
 // Number of bytes after which write-back starts. Starting it early overlaps it with hashing. The
 // pieces are large enough for a disk array.
 constexpr std::int64_t writeback_bytes = std::int64_t{32} << 20;
-// Fewer bytes are written at once, because that takes less time than starting a thread.
+// Fewer bytes are written by this thread, because that is faster than starting another thread.
 constexpr std::size_t behind_bytes = 256 << 10;
 
 void Hdf5Sink::keep(const std::exception& e) noexcept {

@@ -112,7 +112,6 @@ bool CsvFile::in_place() const {
   struct stat s {};
   // After other errors than ENOENT, the file may still be there.
   if (::stat(file_.path().c_str(), &s) != 0) return errno != ENOENT;
-  // seen now
   return s.st_ino == inode_ && s.st_size >= end_;
 }
 

@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::size_t checksum_bytes = 4;
 
-// Throws NotFinite for an element, which is counted from the slice's begin.
+// Throws NotFinite for an element, which is counted from the slice's start.
 [[noreturn]] void refuse_element(const ParamSlice& s, std::int64_t element) {
   throw NotFinite(
       fmt::format("element {} of {}/{} is infinite or NaN", s.begin + element, s.array, s.name));

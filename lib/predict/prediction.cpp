@@ -126,7 +126,7 @@ static std::int64_t nanoseconds(double seconds) {
   return std::llround(seconds * 1e9);
 }
 
-// Returns the span of a scope. The span lasts from the begin of the first operation to the end of
+// Returns the span of a scope. The span lasts from the start of the first operation to the end of
 // the last one. For a scope without operations, it lasts as long as the host worked on the scope.
 static TraceSpan span_of(const Scope& s, const Recording& r, const KindTimes& t) {
   double begin = 1e300, end = 0;

@@ -63,7 +63,7 @@ struct Span {
 
 TracedStep step_of(const Json& events) {
   TracedStep traced;
-  std::map<int, std::pair<double, double>> window;  // begin and end of the step, by rank
+  std::map<int, std::pair<double, double>> window;  // start and end of the step, by rank
   for (const auto& event : events) {
     const Span span(event);
     const auto step = span.step();
