@@ -207,8 +207,7 @@ inline Examples<kernel::CachedAttention> examples(Of<kernel::CachedAttention>) {
                           .scale = 0.25,
                           .window = window,
                           .sink_H = at == 5 || window > 0 ? o.values({H}) : View{}};
-                    },
-                    true});
+                    }});
   return list;
 }
 

@@ -181,8 +181,7 @@ inline Examples<kernel::GroupedMatmul> examples(Of<kernel::GroupedMatmul>) {
                                               .order = order};
                       for (std::size_t e = 0; e + 1 < offset.size(); ++e) x.b_KN.push_back(b());
                       return x;
-                    },
-                    order == SumOrder::by_row});
+                    }});
   };
   for (const auto layout : {by_rows, by_columns, parts}) {
     const bool rows = layout == by_rows;
