@@ -12,18 +12,7 @@ namespace {
 constexpr auto queue = Queue::compute;
 constexpr double amplitude = 1.5;
 
-<<<<<<< HEAD
-class CachedContract : public ContractTest {
- protected:
-  void SetUp() override {
-    ContractTest::SetUp();
-    if (GetParam().name.find("cuda") != std::string::npos)
-      GTEST_SKIP() << "GPUs have no key-value cache";
-  }
-};
-=======
 class CachedContract : public ContractTest {};
->>>>>>> w-kv
 INSTANTIATE_TEST_SUITE_P(Backends, CachedContract, testing::ValuesIn(tested_backends()),
                          name_of_tested);
 

@@ -15,17 +15,10 @@ void run(const kernel::ReadFixed&, const Resources&) {
 }
 
 template <class O>
-<<<<<<< HEAD
-static void require_any_order(const O& o) {
-  require(o.order == SumOrder::any,
-          "{}: GPUs do not support run.exactness = \"invariant\", because the order of their sums "
-          "does not depend on shape or row alone; set run.backend = \"host\"",
-=======
 static void run_product(const O& o, const Resources& r) {
   require(o.order != SumOrder::by_shape,
-          "{}: a GPU does not sum in an order that depends only on shapes. run.exactness = "
-          "\"invariant\" needs the host",
->>>>>>> w-kv
+          "{}: GPUs do not support run.exactness = \"invariant\", because the order of their sums "
+          "does not depend on shapes alone; set run.backend = \"host\"",
           O::name);
   if (o.order == SumOrder::by_row)
     multiply_by_row(o, r.stream);
@@ -48,11 +41,4 @@ void run(const kernel::GroupedMatmulGrad& o, const Resources& r) {
   r.products.run(r.stream, o, r.scratch);
 }
 
-<<<<<<< HEAD
-void run(const kernel::CachedAttention&, const Resources&) {
-  fail("cached_attention: GPUs have no key-value cache yet (BackendProperties::caches is false)");
-}
-
-=======
->>>>>>> w-kv
 }  // namespace trireme::cuda

@@ -15,7 +15,7 @@ constexpr float lowest = -3.402823466e38F;
 
 template <class T>
 struct CachedInputs {
-  Heads<const T> q, k, v;    // of the new positions
+  Heads<const T> q, k, v;     // of the new positions
   Heads<T> k_cache, v_cache;  // position p is in row p % rows
   std::int64_t rows, at;
   const T* sink_H;  // or null
@@ -32,8 +32,8 @@ __device__ inline std::int64_t part_floats(std::int64_t dim) {
 template <class T>
 __device__ float* part_of(const CachedInputs<T>& a, std::int64_t t, std::int64_t h,
                           std::int64_t part) {
-  return a.part_THPD + ((t * a.dims.heads + h) * a.parts + part - a.first_part) *
-                           part_floats(a.dims.head_dim);
+  return a.part_THPD +
+         ((t * a.dims.heads + h) * a.parts + part - a.first_part) * part_floats(a.dims.head_dim);
 }
 
 // The positions that query t attends to.
@@ -177,8 +177,8 @@ void attend_some(const kernel::CachedAttention& o, const OnStream& on) {
   const auto first_seen = o.window > 0 ? std::max<std::int64_t>(0, o.at + 1 - o.window) : 0;
   const auto first_part = first_seen / part_keys,
              parts = (o.at + T + part_keys - 1) / part_keys - first_part;
-  auto* const memory = scratch<float>(
-      o, on, static_cast<std::size_t>(T * H * parts * (D + 2)) * sizeof(float));
+  auto* const memory =
+      scratch<float>(o, on, static_cast<std::size_t>(T * H * parts * (D + 2)) * sizeof(float));
   const dim3 grid(blocks_for(parts, 1), blocks_for(T * G, 1, most_along_y));
   with_type(o.q_THD.dtype, [&]<class E>(E) {
     const CachedInputs<E> a{.q = rows_of<E>(o.q_THD),
@@ -215,8 +215,7 @@ void run(const kernel::CachedAttention& o, const OnStream& on) {
   const auto lent_bytes = static_cast<std::int64_t>(on.scratch ? on.scratch.span_bytes() : 0);
   const auto some = std::clamp<std::int64_t>(
       std::min(lent_bytes / query_bytes, most_along_y / o.k_TGD.extent[1]), 1, T);
-  for (std::int64_t t = 0; t < T; t += some)
-    attend_some(queries(o, t, std::min(some, T - t)), on);
+  for (std::int64_t t = 0; t < T; t += some) attend_some(queries(o, t, std::min(some, T - t)), on);
 }
 
 }  // namespace trireme::cuda

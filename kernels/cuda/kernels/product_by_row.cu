@@ -1,7 +1,7 @@
 // Matrix products with SumOrder::by_row, for generation. A warp computes a few columns of c for up
-// to eight rows at a time. Each lane adds runs of eight consecutive terms, and the lanes' sums are added last.
-// The order of the terms depends only on their number, so it is the same for every layout and for
-// every number of rows. With few rows, the time is that of reading b once.
+// to eight rows at a time. Each lane adds runs of eight consecutive terms, and the lanes' sums are
+// added last. The order of the terms depends only on their number, so it is the same for every
+// layout and for every number of rows. With few rows, the time is that of reading b once.
 #include <algorithm>
 
 #include "kernels/cuda/kernels/elements.cuh"
@@ -12,7 +12,7 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int run_terms = 8;    // consecutive terms of a lane
+constexpr int run_terms = 8;  // consecutive terms of a lane
 constexpr int warp_columns = 2;
 constexpr int block_columns = block_threads / warp * warp_columns;
 
@@ -64,8 +64,8 @@ __device__ void multiply(const RowProduct<T, C>& p, Matrix<const T> b_KN, std::i
       b[c] = terms<whole>(b_KN.data + min(n + c, p.N - 1) * b_KN.column, b_KN.row, k, p.K);
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      const auto a = terms<whole>(p.a_MK.data + min(m + r, p.M - 1) * p.a_MK.row, p.a_MK.column, k,
-                                  p.K);
+      const auto a =
+          terms<whole>(p.a_MK.data + min(m + r, p.M - 1) * p.a_MK.row, p.a_MK.column, k, p.K);
 #pragma unroll
       for (int c = 0; c < warp_columns; ++c)
 #pragma unroll

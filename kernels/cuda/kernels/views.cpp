@@ -35,10 +35,10 @@ void check_cached(const kernel::CachedAttention& o) {
   const auto T = o.q_THD.extent[0], G = o.k_TGD.extent[1], D = o.q_THD.extent[2];
   for (const ConstView& v : {ConstView(o.o_THD), o.q_THD, o.k_TGD, o.v_TGD,
                              ConstView(o.k_cache_PGD), ConstView(o.v_cache_PGD)})
-    require(v.dims == 3 && v.extent[2] == D && (v.stride[2] == 1 || D == 1) &&
-                v.dtype == o.q_THD.dtype,
-            "cached_attention: an operand {} [{}, {}, {}] is not {} with a dense last dim of {}",
-            name_of(v.dtype), v.extent[0], v.extent[1], v.extent[2], name_of(o.q_THD.dtype), D);
+    require(
+        v.dims == 3 && v.extent[2] == D && (v.stride[2] == 1 || D == 1) && v.dtype == o.q_THD.dtype,
+        "cached_attention: an operand {} [{}, {}, {}] is not {} with a dense last dim of {}",
+        name_of(v.dtype), v.extent[0], v.extent[1], v.extent[2], name_of(o.q_THD.dtype), D);
   require(o.at >= 0 && G >= 1 && G <= o.q_THD.extent[1] &&
               o.fits(o.k_cache_PGD, cuda_properties().key_tile) &&
               o.fits(o.v_cache_PGD, cuda_properties().key_tile) &&

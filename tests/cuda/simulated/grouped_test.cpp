@@ -117,14 +117,9 @@ TEST_F(SimulatedExperts, AskForNothingThatAGpuDoesNotDo) {
                                            .token_R = token.view(),
                                            .leaf = 2,
                                            .largest = {largest.view()}};
-<<<<<<< HEAD
-  EXPECT_THAT(message_of<Error>([&] { put(by_row); }), HasSubstr("grouped_matmul: GPUs"));
+  EXPECT_THAT(message_of<Error>([&] { put(by_shape); }), HasSubstr("grouped_matmul: GPUs"));
   EXPECT_THAT(message_of<Error>([&] { put(counting); }),
               HasSubstr("do not support run.exactness = \"invariant\""));
-=======
-  EXPECT_THAT(message_of<Error>([&] { put(by_shape); }), HasSubstr("grouped_matmul: a GPU"));
-  EXPECT_THAT(message_of<Error>([&] { put(counting); }), HasSubstr("does not count quanta"));
->>>>>>> w-kv
 }
 
 // Shared memory holds what a router chooses by.

@@ -167,8 +167,7 @@ inline Examples<kernel::GroupedMatmul> examples(Of<kernel::GroupedMatmul>) {
   enum Layout { by_rows, by_columns, parts };
   const auto add = [&](const char* name, std::vector<std::int32_t> offset, Layout layout,
                        SumOrder order) {
-    list.push_back({name,
-                    [=](Operands& o) {
+    list.push_back({name, [=](Operands& o) {
                       const auto b = [&] {
                         if (layout == by_rows) return o.values({K, N});
                         if (layout == by_columns) return o.values({N, K}).transposed();
