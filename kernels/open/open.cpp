@@ -41,7 +41,8 @@ static CudaChoice cuda_choice(const BackendChoice& c) {
           .tf32 = c.tf32,
           .debug = c.debug,
           .guards = c.guards,
-          .headroom = c.headroom};
+          .headroom = c.headroom,
+          .hang_timeout = c.hang_timeout};
 }
 
 static std::unique_ptr<Backend> open_named(const BackendChoice& c) {

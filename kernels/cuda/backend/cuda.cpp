@@ -19,12 +19,13 @@ CudaChoice debugging(CudaChoice c) {
 
 Cuda::Cuda(const CudaChoice& c)
     : choice_(debugging(c)),
-      runtime_(open_runtime(c.device)),
+      runtime_(open_runtime(c.device, c.hang_timeout)),
       timing_(*runtime_),
       queues_(*runtime_),
       memory_(*runtime_, queues_, c.headroom, c.guards),
       ring_(*runtime_),
-      products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
+      products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues,
+                [this](void* stream) { runtime_->synchronize(stream); }),
       sdpa_(determinism_of(c.bits), architecture(c.device)) {}
 
 // No work may be running when its memory is released.

@@ -38,8 +38,9 @@ struct Products::Impl {
   CudaBits bits;
   Tf32 tf32;
   Epilogues epilogues;
+  Synchronize synchronize;
   Planner planner{tf32};
-  GroupedProducts grouped{planner};
+  GroupedProducts grouped{planner, synchronize};
   std::int64_t fused = 0;
   using Plans = std::map<Key, std::optional<Plan>>;  // none: cuBLASLt has no algorithm
   using Entry = Plans::value_type;
@@ -152,8 +153,8 @@ bool Products::Impl::decide(const Call& call, Fused fused, const Separate& separ
   return fuses.emplace(k, better).first->second;
 }
 
-Products::Products(CudaBits bits, Tf32 tf32, Epilogues epilogues)
-    : impl_(std::make_unique<Impl>(bits, tf32, epilogues)) {}
+Products::Products(CudaBits bits, Tf32 tf32, Epilogues epilogues, Synchronize synchronize)
+    : impl_(std::make_unique<Impl>(bits, tf32, epilogues, std::move(synchronize))) {}
 
 Products::~Products() = default;
 
