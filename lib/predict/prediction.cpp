@@ -39,8 +39,9 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
                    const Simulated& s, double checkpoint_bytes) {
   Prediction p;
   p.step = s.seconds;
-  const auto tokens = static_cast<double>(in.train.batch * in.setup.model.context);
-  p.tokens_a_second = tokens / p.step;
+  const auto positions = static_cast<double>(in.train.batch * in.setup.model.context);
+  p.tokens_a_second = in.documents.filled * positions / p.step;
+  p.targets_a_second = in.documents.targets * positions / p.step;
   const auto spec = make_spec(in.setup.model);
   if (const auto peak = peak_of(m, in.setup.compute, run.tf32))
     p.utilisation = flops_of_token(spec) * p.tokens_a_second / (*peak * in.grid.ranks());
@@ -84,6 +85,8 @@ std::string prediction_text(const Prediction& p, const MachineModel& m) {
   if (p.slower_attention)
     row("", "more: attention within documents or under a soft cap is slower than its rate here");
   row("tokens/s", fmt::format("{:.0f}", p.tokens_a_second));
+  if (p.targets_a_second < p.tokens_a_second)
+    row("trained tokens/s", fmt::format("{:.0f}", p.targets_a_second));
   row("FLOP utilisation",
       p.utilisation > 0 ? fmt::format("{:.1f}%", 100 * p.utilisation) : "no peak known");
   row("bubble", fmt::format("{:.1f}%", 100 * p.bubble_share()));
@@ -112,6 +115,7 @@ nlohmann::ordered_json prediction_json(const Prediction& p, const MachineModel& 
                               {"step_seconds", p.step},
                               {"slower_attention", p.slower_attention},
                               {"tokens_per_second", p.tokens_a_second},
+                              {"targets_per_second", p.targets_a_second},
                               {"bubble", p.bubble_share()},
                               {"exposed_seconds", exposed},
                               {"seconds_waiting_for_host", p.lost.starved},

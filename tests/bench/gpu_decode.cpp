@@ -52,17 +52,16 @@ void print_decode(const GpuJob& job) {
   const double ms = median(times);
   const double bytes = bytes_of_step(c, trainer.model().spec().parameter_count(), job.batch,
                                      prompt + warm_up + job.steps / 2, setup.compute);
-  const nlohmann::ordered_json out = {
-      {"model", job.preset},
-      {"layers", c.layers},
-      {"backend", backend->name()},
-      {"dtype", name_of(setup.compute)},
-      {"sequences", job.batch},
-      {"prompt", prompt},
-      {"prefill_ms", median(prefills)},
-      {"token_ms", ms},
-      {"GB_per_token", bytes / 1e9},
-      {"GB_per_s", bytes / ms / 1e6}};
+  const nlohmann::ordered_json out = {{"model", job.preset},
+                                      {"layers", c.layers},
+                                      {"backend", backend->name()},
+                                      {"dtype", name_of(setup.compute)},
+                                      {"sequences", job.batch},
+                                      {"prompt", prompt},
+                                      {"prefill_ms", median(prefills)},
+                                      {"token_ms", ms},
+                                      {"GB_per_token", bytes / 1e9},
+                                      {"GB_per_s", bytes / ms / 1e6}};
   fmt::print("{}\n", out.dump());
 }
 

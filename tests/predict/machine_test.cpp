@@ -118,6 +118,29 @@ TEST(Workloads, OfAttentionInAWindow) {
   EXPECT_EQ(workload(5000).flops, workload(0).flops);
 }
 
+// In two documents, half as many keys are seen, up to a key more or less for each query.
+TEST(Workloads, OfAttentionWithinDocuments) {
+  Ref ref;
+  const auto floats = [&](const Shape& s) {
+    return Tensor::empty(ref, s, DType::f32, MemoryKind::transient);
+  };
+  const auto q = floats({1, 4096, 1, 8}), o = floats({1, 4096, 1, 8}), lse = floats({1, 1, 4096});
+  const auto start = Tensor::empty(ref, {1, 4096}, DType::i32, MemoryKind::transient);
+  kernel::Attention a{.o_BTHD = o.view(),
+                      .lse_BHT = lse.view(),
+                      .q_BTHD = q.view(),
+                      .k_BTGD = q.view(),
+                      .v_BTGD = q.view(),
+                      .shape = {1, 4096, 1, 1, 8, 1}};
+  const DocumentLengths two{.context = 4096, .lengths = {2048, 2048}};
+  const auto causal = workloads_of(a, EpilogueTime::fused, two).at(0);
+  a.start_BT = start.view();
+  const auto within = workloads_of(a, EpilogueTime::fused, two).at(0);
+  EXPECT_EQ(causal.tokens, 4096);
+  EXPECT_NEAR(within.flops / causal.flops, 0.5, 1.0 / 4096);
+  EXPECT_NEAR(static_cast<double>(within.tokens), 2048, 1);
+}
+
 // Two experts with six rows, of which one may have all: 3 x 5, sums over 4, twice.
 TEST(Workloads, OfProductsOfExperts) {
   Ref ref;
