@@ -30,7 +30,7 @@ std::string in_quotes(std::string_view name) {
 void require_plain_head_dim(const ModelConfig& c, std::string_view whose) {
   if (c.heads * c.head_dim != c.width)
     refuse("head_dim", fmt::format("{}", c.head_dim), whose,
-           fmt::format("model.width / model.heads, {} / {}", c.width, c.heads));
+           fmt::format("model.width / model.heads = {} / {}", c.width, c.heads));
 }
 
 std::string text_of(const std::vector<std::int64_t>& list) {

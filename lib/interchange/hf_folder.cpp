@@ -114,7 +114,7 @@ HfFolder::HfFolder(const fs::path& path) : path_(path) {
   for (const auto& [tensor, file] : index) {
     const auto found = places_.find(tensor);
     require(found != places_.end() && found->second.file->path().filename() == file,
-            "{} is incomplete: according to {}, the file {} contains {}, but the tensor is missing",
+            "{} is incomplete: according to {}, the file {} contains {}, but it does not",
             path.string(), index_file, escaped(file), escaped(tensor));
   }
 }

@@ -230,7 +230,8 @@ void require_whole(const std::vector<HfTensor>& tensors, const ModelSpec& spec) 
     covered[t.param] += t.shape.count();
   }
   for (const auto& p : spec.params)
-    require(covered[p.name] == p.shape.count(), "no architecture of Hugging Face has {}", p.name);
+    require(covered[p.name] == p.shape.count(), "no Hugging Face architecture has the parameter {}",
+            p.name);
 }
 
 }  // namespace

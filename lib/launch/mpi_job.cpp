@@ -42,7 +42,8 @@ MpiJob::MpiJob(double hang_timeout) {
   require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS,
           "MPI_Init_thread failed");
   std::signal(SIGXFSZ, before);
-  require(provided >= MPI_THREAD_SERIALIZED, "this MPI does not support MPI_THREAD_SERIALIZED");
+  require(provided >= MPI_THREAD_SERIALIZED,
+          "this MPI library does not support MPI_THREAD_SERIALIZED");
   world_ = Communicator(transport::mpi_world(), {.hang_timeout = hang_timeout});
   world_.take_roll();
 }
