@@ -41,8 +41,8 @@ void require_one_kind(const Communicator& world, const BackendChoice& choice) {
   const auto other = std::ranges::find_if(all, [&](const auto& k) { return k != all[0]; });
   if (other != all.end())
     throw SharedError(
-        fmt::format("rank 0 has {}, rank {} has {}: a machine file is of one kind, so ask for "
-                    "nodes of one (Slurm: --constraint)",
+        fmt::format("rank 0 has {}, but rank {} has {}. A machine file describes one kind of node: "
+                    "request nodes of one kind (Slurm: --constraint)",
                     all[0], other - all.begin(), *other));
 }
 
@@ -51,21 +51,22 @@ MachineModel load_operations(const std::string& file, const BackendChoice& choic
                              const CalibrationSettings& s) {
   auto m = load_machine(file);
   const auto refuse = [&](const std::string& why) {
-    fail("--operations-from {}: {}: measure without it", file, why);
+    fail("--operations-from {}: {}. Leave out --operations-from to measure the operations again",
+         file, why);
   };
   if (!m.measured || m.backend != choice.name || (m.threads != 0 && m.threads != s.threads))
-    refuse(fmt::format("{} was not measured on ranks such as these ({}, {})", m.name, choice.name,
-                       counted(s.threads, "thread")));
+    refuse(fmt::format("{} was not measured with the backend and threads of these ranks ({}, {})",
+                       m.name, choice.name, counted(s.threads, "thread")));
   if (const auto here = machine_kind(choice) + ","; !m.name.starts_with(here))
-    refuse(fmt::format("machine.name says that it was measured on {}, and this is {}", m.name,
-                       machine_kind(choice)));
+    refuse(
+        fmt::format("it was measured on {}, according to its machine.name, but this machine is {}",
+                    m.name, machine_kind(choice)));
   for (const auto t : s.dtypes)
     if (std::ranges::find(m.products, t, &ProductRates::dtype) == m.products.end() ||
         std::ranges::find(m.attention, t, &AttentionRates::dtype) == m.attention.end())
-      refuse(
-          fmt::format("it has no [[product]] or no [[attention]] of {}, which these ranks "
-                      "compute in, too",
-                      name_of(t)));
+      refuse(fmt::format(
+          "it has no [[product]] or no [[attention]] for {}, in which these ranks also compute",
+          name_of(t)));
   return m;
 }
 
@@ -84,7 +85,7 @@ int measure(const Communicator& world, const CalibrateArguments& a) {
   choice.device = launch::gpu_of_rank(choice.name == "cuda", false, world);
   together(world, [&] {
     require(choice.name == "cuda" || choice.name == "host",
-            "--backend is host or cuda: {} is for tests alone", choice.name);
+            "--backend {} is only for tests: use host or cuda", choice.name);
   });
   require_one_kind(world, choice);
   std::unique_ptr<Backend> backend;
@@ -112,7 +113,8 @@ int measure(const Communicator& world, const CalibrateArguments& a) {
   at_root(world, [&] {
     if (!machine.far.bandwidth && !machine.far.latency && (far.bandwidth || far.latency)) {
       machine.far = far;
-      log_info("kept [far] of {}: links between nodes were not measured", a.file);
+      log_info("kept the section [far] of {}, because the network between nodes was not measured",
+               a.file);
     }
     write_output(a.file, machine_file, a.existing, machine_text(machine));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

@@ -128,8 +128,8 @@ void check(const CheckArguments& a, const JobHere& job) {
       parameters_text(make_spec(deck.model), deck.freeze, 0), training->samples_per_epoch(),
       memory_text(static_cast<double>(plan.most_reserved())));
   if (plan.most_reserved() > here)
-    log_warning("{} has {:.2f} GiB of memory, less than one of these ranks reserves", host_name(),
-                static_cast<double>(here) / (1 << 30));
+    log_warning("{} has {:.2f} GiB of memory, but at least one rank of this run reserves more",
+                host_name(), static_cast<double>(here) / (1 << 30));
 }
 
 // For the ranks that a launcher started, if any and no others are asked for.

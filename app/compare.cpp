@@ -48,7 +48,9 @@ class Comparison {
     settings();
     if (a_.is_run && b_.is_run) compare_tables();
     compare_checkpoints();
-    require(compared_, "{} and {} have nothing in common: no step, and no checkpoint of one step",
+    require(compared_,
+            "{} and {} cannot be compared: they have no recorded step in common and no checkpoints "
+            "of the same step",
             a_.path.string(), b_.path.string());
     if (differs_ && !arguments_.no_replay) {
       if (first_ > 0) replay_both();
@@ -109,10 +111,12 @@ class Comparison {
       if (!checkpoint_of(run, checkpoint.step)) {
         std::vector<std::int64_t> there;
         for (const auto& info : run.checkpoints) there.push_back(info.step);
-        fail("{} is of step {}, and {} has {}: name one of its checkpoints to compare other steps",
-             checkpoint.path.string(), checkpoint.step, run.path.string(),
-             there.empty() ? "no checkpoint"
-                           : fmt::format("checkpoints of steps {} alone", fmt::join(there, ", ")));
+        fail("{} is a checkpoint of step {}, but {} has {}", checkpoint.path.string(),
+             checkpoint.step, run.path.string(),
+             there.empty() ? "no checkpoints"
+                           : fmt::format("checkpoints only of steps {}. To compare different "
+                                         "steps, name one of these checkpoints instead of the run",
+                                         fmt::join(there, ", ")));
       }
       return std::pair(checkpoint.step, checkpoint.step);
     }
@@ -137,8 +141,8 @@ class Comparison {
                     state_, places_);
     if (x->meta().updates != y->meta().updates)
       report_.say("updates", "differ",
-                  "  the numbers of updates to parameters differ: steps were skipped, or other "
-                  "parameters frozen");
+                  "  the parameters were updated different numbers of times: steps were skipped, "
+                  "or different parameters were frozen");
     compared_ = true;
     const bool differ =
         count_differing(state_) > 0 || !same_step || x->meta().updates != y->meta().updates;
@@ -159,9 +163,9 @@ class Comparison {
       report_.say(
           "replays_equal", true,
           rates_differ_
-              ? "  so the gradients are the same: the learning rates make the difference"
-              : "  so what the decks compute is the same: their grids, programs or machines "
-                "make the difference");
+              ? "  the gradients are therefore equal, and the learning rates cause the difference"
+              : "  both decks therefore compute the same values, and the grids, programs or "
+                "machines cause the difference");
     std::ranges::copy_if(all, std::back_inserter(gradients_),
                          [](const TensorDifference& d) { return d.name.array == gradients_array; });
   }
@@ -191,19 +195,21 @@ class Comparison {
   // Why rounding cannot be asked for; empty: it can.
   std::string no_question(const RoundingQuestion& q) const {
     if (both_invariant())
-      return "run.exactness = \"invariant\" promises equal bits: no rounding explains a difference";
+      return "run.exactness = \"invariant\" guarantees equal bits, so rounding cannot explain a "
+             "difference";
     if (const auto other = other_training(settings_); !other.empty())
-      return fmt::format("A and B are different trainings: {} differs", other[0]);
+      return fmt::format("A and B were trained with different settings: {}", other[0]);
     for (const auto* side : {&a_, &b_})
       if (rounds_messages(side->deck))
-        return fmt::format("{} sends gradients as bf16, whose rounding is not measured",
-                           side->label);
+        return fmt::format(
+            "{} sends gradients as bf16, and the test does not reproduce that rounding",
+            side->label);
     if (rates_differ_) return "the learning rates differ";
     if (q.last() == 0) return "nothing that can be recomputed differs";
     if (q.last() - q.from_step > arguments_.replay_steps)
       return fmt::format(
-          "{} steps lie between the last equal state and the first difference; --replay-steps {} "
-          "repeats them",
+          "there are {} steps between the last equal state and the first difference. Add "
+          "--replay-steps {} to repeat them",
           q.last() - q.from_step, q.last() - q.from_step);
     return {};
   }
@@ -248,7 +254,7 @@ class Comparison {
 
   int verdict() {
     if (!differs_) {
-      report_.say("verdict", "equal", "verdict: equal in all that both have");
+      report_.say("verdict", "equal", "verdict: equal in everything that both have recorded");
       return exit_equal;
     }
     if (explained_ == Explained::yes) {
@@ -261,7 +267,7 @@ class Comparison {
         "verdict", "differ",
         explained_ == Explained::numbers_alone
             ? "verdict: they differ. Rounding explains loss and gradient norm; tensors could not "
-              "be tested, which takes checkpoints of A and B at the same later step"
+              "be tested: that requires checkpoints of A and B at the same later step"
         : explained_ == Explained::no ? "verdict: they differ, and not by rounding alone"
                                       : "verdict: they differ");
     return exit_differ;

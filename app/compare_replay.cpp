@@ -33,7 +33,7 @@ class RecordCheck {
       return;
     }
     const auto line = std::ranges::find(side_.history, step, &HistoryRow::step);
-    if (line == side_.history.end() || now.verdict == Verdict::no_targets) return;
+    if (line == side_.history.end() || now.outcome == StepOutcome::no_targets) return;
     ++steps_;
     if (line->loss != now.loss || line->grad_norm != now.grad_norm) first_ = step;
   }
@@ -74,9 +74,9 @@ bool on_one_rank_then(const Side& side, const Deck& deck, std::int64_t begin, st
 // Why a replay on one rank of this kind of machine must have the record's bits; null: it need not.
 const char* promise(const Side& side, const Deck& deck, std::int64_t begin, std::int64_t step) {
   if (deck.run.exactness == Exactness::invariant)
-    return "run.exactness = \"invariant\" promises these bits on any grid";
+    return "run.exactness = \"invariant\" guarantees the same bits on any grid";
   if (deck.run.backend != "cuda" && on_one_rank_then(side, deck, begin, step))
-    return "the run used one rank, too";
+    return "the run also used one rank";
   return nullptr;
 }
 
@@ -94,9 +94,9 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
     return std::nullopt;
   };
   if (step - begin > most)
-    return without(
-        fmt::format("{} steps lie between {} and step {}; --replay-steps {} repeats them",
-                    step - begin, from ? "its checkpoint" : "the beginning", step, step - begin));
+    return without(fmt::format(
+        "there are {} steps between {} and step {}. Add --replay-steps {} to repeat them",
+        step - begin, from ? "its checkpoint" : "the start of the run", step, step - begin));
   const auto deck = deck_of_step(side, step);
   Replayed replayed;
   RecordCheck check(side);
@@ -111,8 +111,8 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
       if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr, row.step - 1, steps);
           begin < row.step && row.step <= step && std::abs(row.lr - lr) > same)
         return without(
-            fmt::format("step {} had a learning rate of {}, and the deck of what was saved "
-                        "next gives {}: its length or schedule was another then",
+            fmt::format("step {} had a learning rate of {}, but the deck that was saved next gives "
+                        "{}. The length or schedule of the run has changed since",
                         row.step, row.lr, lr));
     Replayer run(deck, from ? from->directory.string() : "");
     same_machine = is_machine_of(side, run.machine());
@@ -131,13 +131,15 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
   json["faulty"] = replayed.faulty;
   report.add(
       "replays", json,
-      fmt::format("{}, steps {} to {} on one rank: {}{}", name, begin + 1, step, check.text(places),
-                  check.first() == 0 ? ""
-                  : replayed.faulty  ? fmt::format("\n  {}: the machine or the program that "
-                                                    "{} ran on made a difference",
-                                                   why, side.label)
-                  : same_machine     ? ", which a different order of summation can cause"
-                                     : ", which a different kind of machine can cause"));
+      fmt::format(
+          "{}, steps {} to {} on one rank: {}{}", name, begin + 1, step, check.text(places),
+          check.first() == 0 ? ""
+          : replayed.faulty
+              ? fmt::format(
+                    "\n  {}, so the machine or the program with which {} ran caused the difference",
+                    why, side.label)
+          : same_machine ? ", which a different order of summation can cause"
+                         : ", which a different kind of machine can cause"));
   return replayed;
 }
 

@@ -106,10 +106,10 @@ class RoundingTest {
 };
 
 std::string judged_text(const Tested& j) {
-  if (!j.comparable) return fmt::format("  {}: only one side has it", j.what);
+  if (!j.comparable) return fmt::format("  {}: exists only in A or only in B", j.what);
   return fmt::format(
-      "  {}{}: {:.3g} times as large as rounding makes it, projection {:.3g} times (B is 1 {} "
-      "{:.3g} times A)",
+      "  {}{}: {:.3g} times the size that rounding produces, projection onto A {:.3g} times (B = "
+      "(1 {} {:.3g}) A)",
       j.explained ? "" : "NOT explained: ", j.what, j.judgement.size,
       std::fabs(j.judgement.projection), j.judgement.alpha < 0 ? "-" : "+",
       std::fabs(j.judgement.alpha));

@@ -43,10 +43,8 @@ std::vector<std::string> files_of(const EvaluateArguments& a, const DataConfig& 
 void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   const auto files = files_of(a, deck.data);
   for (const auto& f : files)
-    require(
-        f.find('=') == std::string::npos || std::filesystem::exists(f),
-        "there is no token file {}, as which it is taken behind --data: give overrides before it",
-        f);
+    require(f.find('=') == std::string::npos || std::filesystem::exists(f),
+            "--data: there is no token file {}. If this is an override, write it before --data", f);
   const auto pairs =
       std::ranges::find_if(files, [](auto& f) { return TokenFile(f).header().pairs; });
   if (pairs == files.end()) return;
@@ -56,9 +54,9 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
     if (o.starts_with(scores_key))
       deck.train.dpo_scores = std::filesystem::absolute(o.substr(scores_key.size())).string();
   require(deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
-          "{} is of pairs of documents, for which a model with adapters is compared with the one "
-          "that they stand beside, and {} has no adapters: give train.dpo_scores, made by `trireme "
-          "score`",
+          "{} contains preference pairs, which need a reference model, and {} has no adapters "
+          "whose base model could be the reference. Set train.dpo_scores to a file that `trireme "
+          "score` wrote",
           *pairs, a.model.checkpoint);
   deck.train.objective = Objective::dpo;
   deck.data.packing = Packing::documents;
@@ -93,7 +91,7 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   std::optional<Dataset> held_out;
   together(world, Pace::slow, [&] {
     require(data.has_validation(),
-            "the checkpoint's deck holds no data out: name token files with --data");
+            "the checkpoint's deck has no validation data: name token files with --data");
     held_out = validation_data(data, model.deck().model.context, model.deck().model.vocab);
     require_tokens_of(model.meta(), a.model.checkpoint, held_out->tokenizer());
     held_out = with_scores(model.deck(), std::move(*held_out));
@@ -102,11 +100,14 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   const auto result =
       *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
   const auto& loss = result.loss;
-  if (loss.valid == 0) throw SharedError("none of the held-out targets counts: all are masked");
+  if (loss.valid == 0)
+    throw SharedError(
+        "the validation data have no targets, because all of their tokens are masked");
   if (const auto wrong = not_finite(result); !wrong.empty())
-    throw SharedError(fmt::format(
-        "{}, over {}: what the model computes overflows, as its weights or adapters are too large",
-        wrong, counted(loss.valid, result.preferences ? "pair" : "target")));
+    throw SharedError(
+        fmt::format("{}, over {}: the model's computation overflows, because its weights or "
+                    "adapters are too large",
+                    wrong, counted(loss.valid, result.preferences ? "pair" : "target")));
   if (model.speaks() && result.preferences)
     fmt::print("step {}: loss {:.6f}, {}, over {} pairs of documents, with dpo_beta {}\n",
                model.meta().step, loss.mean(), text_of(columns_of(*result.preferences)), loss.valid,

@@ -37,30 +37,35 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
   if (!a.base.empty()) deck.model.init_from = std::filesystem::absolute(a.base).string();
   const bool adapts = deck.model.adapter.rank > 0;
   require(a.shard_size.empty() || a.format == "safetensors",
-          "--shard-size is for --format safetensors: others are one file");
+          "--shard-size applies only to --format safetensors: the other formats do not split the "
+          "weights into several files");
   require(a.format != adapters_format || adapts,
-          "--format peft is for adapters, and {} has none: it is a whole model",
+          "--format peft exports adapters, but {} has none: it is a complete model",
           reader.directory().string());
   require(adapts || (a.base.empty() && a.base_name.empty()),
-          "--base and --base-name are for adapters, and {} has none", reader.directory().string());
+          "--base and --base-name apply only to adapters, and {} has none",
+          reader.directory().string());
   std::optional<CheckpointReader> base;
   if (adapts) base.emplace(open_adapter_base({}, deck, &reader.meta()));
   ExportSummary s;
   if (a.format == adapters_format) {
-    require(a.type.empty() || a.type == "f32", "--format peft writes f32");
+    require(a.type.empty() || a.type == "f32",
+            "--format peft always writes f32: leave out --dtype");
     require(!a.base_name.empty(),
-            "--format peft needs --base-name: what its files call the model that peft loads, such "
-            "as Qwen/Qwen3-0.6B or a folder");
+            "--format peft needs --base-name, the name or folder of the base model that PEFT "
+            "loads, such as Qwen/Qwen3-0.6B");
     s = export_adapters(reader, deck.model, a.base_name, a.out);
     const auto others = model_differences(model_of(*base), without_adapters(deck.model));
     if (!others.empty())
-      log_warning("{} computes otherwise than what these adapters were trained with: {}",
-                  base->directory().string(), fmt::join(others, "; "));
+      log_warning(
+          "the base model {} computes differently from the one that these adapters were trained "
+          "with: {}",
+          base->directory().string(), fmt::join(others, "; "));
   } else {
     if (const auto kept = deck.model.adapter.base; adapts && kept != BaseType::compute)
       log_warning(
-          "the adapters are merged with the weights of {} as they are there; they were trained "
-          "beside these as {}, with which the model computes a little otherwise",
+          "the adapters are merged into the weights of {} as stored there. They were trained with "
+          "these weights in {}, so the exported model computes slightly different values",
           base->directory().string(), name_of(kept));
     StoredModel model(reader, deck.model, base ? &*base : nullptr);
     if (a.format == "hdf5") {

@@ -94,14 +94,14 @@ std::string fitting_text(const PlannedRun& run, const PlanInput& asked, DryTarge
   std::size_t widest = 0;
   for (const auto& f : fitting)
     widest = std::max(widest, fmt::format("{}", fmt::join(f.overrides, " ")).size());
-  std::string text =
-      fmt::format("\n  {:<{}} {:>10} {:>7} {:>12}", "", widest, "needed", "bubble", "sends a step");
+  std::string text = fmt::format("\n  {:<{}} {:>10} {:>7} {:>13}", "", widest, "needed", "bubble",
+                                 "sent per step");
   for (const auto& f : fitting) {
     const auto plan = make_plan(plan_input_on(run, f, asked.transport), target);
     double sent = 0;
     for (const auto& r : plan.ranks)
       sent = std::max(sent, static_cast<double>(r.step_traffic.all()));
-    text += fmt::format("\n  {:<{}} {:>10} {:>6.1f}% {:>12}",
+    text += fmt::format("\n  {:<{}} {:>10} {:>6.1f}% {:>13}",
                         fmt::format("{}", fmt::join(f.overrides, " ")), widest,
                         memory_text(static_cast<double>(f.needed)), 100 * bubble(plan.timeline),
                         traffic_text(sent));

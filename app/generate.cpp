@@ -51,7 +51,7 @@ struct GenerateArguments {
 // A NaN is neither below nor above any bound.
 CLI::Validator a_number() {
   return {[](const std::string& text) {
-            return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : "";
+            return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is not a number" : "";
           },
           ""};
 }
@@ -64,7 +64,7 @@ CLI::Validator a_seed() {
             const auto read = std::from_chars(text.data(), end, seed);
             return read.ec == std::errc() && read.ptr == end
                        ? std::string()
-                       : text + " is no seed: a whole number from 0 to 2^64 - 1";
+                       : text + " is not a seed: use a whole number from 0 to 2^64 - 1";
           },
           ""};
 }
@@ -142,9 +142,9 @@ std::vector<Request> requests_of(const std::vector<Prompt>& prompts, const Token
     } catch (const Error& e) {
       fail("prompt {}: {}", i + 1, e.what());
     }
-    require(!r.ids.empty(), "a prompt holds no token: give a longer one");
+    require(!r.ids.empty(), "prompt {} contains no tokens: give a longer one", i + 1);
     if (std::ssize(r.ids) > context)
-      log_warning("prompt {} has {} tokens, of which the model sees the last {} (model.context)",
+      log_warning("prompt {} has {} tokens, but the model sees only the last {} (model.context)",
                   i + 1, r.ids.size(), context);
     // A stream of random numbers for each.
     r.sampling.seed = prompts[i].seed.value_or(a.sampling.seed + i);
@@ -259,7 +259,7 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
                    "Stop when this text is generated and leave it out; may be given several "
                    "times")
       ->allow_extra_args(false)
-      ->check([](const std::string& t) { return t.empty() ? "a stop text is not empty" : ""; });
+      ->check([](const std::string& t) { return t.empty() ? "the text must not be empty" : ""; });
   command->add_flag("--ignore-eos", a->ignore_eos, "Continue past end-of-text tokens");
   command->add_flag("--no-cache", a->no_cache,
                     "Turn off the key-value cache: recompute the whole context for every token");

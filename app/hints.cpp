@@ -19,7 +19,7 @@ std::string hints_for(int argc, const char* const* argv) {
     if (!name.starts_with("--")) continue;
     name = name.substr(2, name.find('=') - 2);
     if (const auto* familiar = find_familiar(name)) {
-      text += fmt::format("hint: {}; a deck's keys are written section.key=VALUE, without dashes\n",
+      text += fmt::format("hint: {}. Write deck keys as section.key=VALUE, without dashes\n",
                           hint_of(*familiar));
       continue;
     }

@@ -31,9 +31,10 @@ struct ImportArguments {
 
 int import_beside(const ImportArguments& a) {
   require(!a.base.empty(),
-          "{} holds adapters: name the checkpoint that they stand beside with --base", a.folder);
+          "{} contains adapters: name the checkpoint of their base model with --base", a.folder);
   require(a.type.empty() && a.context == 0,
-          "--dtype and --context are of whole models: adapters take what --base has");
+          "--dtype and --context apply only to complete models: adapters use the values of the "
+          "base model");
   const CheckpointReader base(find_checkpoint(a.base));
   const auto s = import_adapters(a.folder, a.checkpoint, base);
   say("{}: LoRA adapter of rank {} for base model {}, from {} tensors\n", a.checkpoint,
@@ -44,7 +45,8 @@ int import_beside(const ImportArguments& a) {
 
 int import_model(const ImportArguments& a) {
   if (is_adapter_folder(a.folder)) return import_beside(a);
-  require(a.base.empty(), "--base is for adapters, and {} has no adapter_config.json", a.folder);
+  require(a.base.empty(), "--base applies only to adapters, and {} has no adapter_config.json",
+          a.folder);
   ImportOptions options;
   if (!a.type.empty()) options.master = a.type == "f64" ? DType::f64 : DType::f32;
   if (a.context > 0) options.context = a.context;

@@ -38,8 +38,8 @@ static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::
         identity_of(CheckpointReader(other.directory)) == wanted)
       return other.directory;
   fail(
-      "{} is not what {}: its weights are {}, these were {}, which no checkpoint beside it has; "
-      "name the right one with {}",
+      "{} is not {}: its weights have the hash {} instead of {}, and no checkpoint in the same "
+      "folder has the right weights. Name the right checkpoint with {}",
       newest.string(), what.was, here, wanted, what.keys);
 }
 
@@ -56,8 +56,8 @@ static CheckpointReader open_found(const Communicator& world, std::string& path,
     reader.emplace(path);
     const auto adapters = model_of(*reader).adapter.rank > 0;
     require(!adapters,
-            "{}: {} is a checkpoint of adapters, which stand beside other weights; merge them with "
-            "`trireme export` and take that in with `trireme import`",
+            "{}: {} contains adapters without their base model. Merge them into the base model "
+            "with `trireme export`, and convert the result with `trireme import`",
             what.key, path);
     check(*reader);
     identity = identity_of(*reader);
@@ -65,23 +65,24 @@ static CheckpointReader open_found(const Communicator& world, std::string& path,
   const auto all = world.all_gather(identity);
   for (std::size_t r = 1; r < all.size(); ++r)
     if (all[r] != all[0])
-      throw SharedError(fmt::format(
-          "rank {} sees other weights in {} than rank 0: all need the same checkpoint there", r,
-          path));
+      throw SharedError(
+          fmt::format("rank {} and rank 0 read different weights from {}: all ranks need the same "
+                      "checkpoint there",
+                      r, path));
   return std::move(*reader);
 }
 
 static CheckpointReader open_init_from(const Communicator& world, Deck& deck,
                                        const std::string& wanted) {
-  const Fixed what{"model.init_from", "these adapters were trained beside",
-                   "model.init_from or, of a trained model, --base"};
+  const Fixed what{"model.init_from", "the base model that these adapters were trained with",
+                   "model.init_from in `trireme train`, or with --base in other commands"};
   auto& path = deck.model.init_from;
   return open_found(world, path, what, wanted, [&](const CheckpointReader& reader) {
     require_base(reader, deck.model);
     if (const auto known = positions_of(model_of(reader)); deck.model.context > known)
       log_warning(
-          "model.context = {}: {} was trained with positions up to {}, and what it makes of later "
-          "ones is untrained -- lower model.context, or give model.rope_scaling",
+          "model.context = {}, but {} was trained only with positions up to {}. Lower "
+          "model.context, or set model.rope_scaling",
           deck.model.context, path, known);
   });
 }
@@ -93,21 +94,22 @@ CheckpointReader open_initial(const Communicator& world, Deck& deck) {
 CheckpointReader open_adapter_base(const Communicator& world, Deck& deck,
                                    const CheckpointMeta* adapters) {
   require(!deck.model.init_from.empty(),
-          "adapter.rank = {}: adapters stand beside weights that are there; name their checkpoint "
-          "with model.init_from",
+          "adapter.rank = {}: adapters need a base model. Name its checkpoint with model.init_from",
           deck.model.adapter.rank);
   at_root(world, Pace::slow, [&] {
     require(fs::exists(deck.model.init_from),
-            "{}, the checkpoint that these adapters stand beside, is not there: put it back, or "
-            "say where it is now with {}",
+            "{}, the base model of these adapters, does not exist. Put this checkpoint back, or "
+            "give its new path with {}",
             deck.model.init_from,
-            adapters ? "--base or, to train on, model.init_from" : "model.init_from");
+            adapters ? "model.init_from in `trireme train`, or with --base in other commands"
+                     : "model.init_from");
   });
   return open_init_from(world, deck, adapters ? adapters->extra.base : "");
 }
 
 CheckpointReader open_teacher(const Communicator& world, Deck& deck, const CheckpointMeta* from) {
-  const Fixed what{"distill.teacher", "this run learns from", "distill.teacher"};
+  const Fixed what{"distill.teacher", "the teacher that this run was trained with",
+                   "distill.teacher"};
   return open_found(world, deck.distill.teacher, what, from ? from->extra.teacher : "",
                     [&](const CheckpointReader& reader) {
                       read_teacher(deck);
@@ -118,7 +120,7 @@ CheckpointReader open_teacher(const Communicator& world, Deck& deck, const Check
 void compare_with_initial(const Deck& deck, const CheckpointReader& initial) {
   const auto differences = model_differences(model_of(initial), without_adapters(deck.model));
   if (!differences.empty())
-    log_warning("model.init_from: {} is a model that computes otherwise: {}",
+    log_warning("model.init_from: the model in {} computes differently from the deck's model: {}",
                 initial.directory().string(), fmt::join(differences, "; "));
 }
 

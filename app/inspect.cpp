@@ -34,7 +34,8 @@ struct InspectArguments {
 
 void repair(const std::filesystem::path& path) {
   const auto all = list_checkpoints(path / "checkpoints");
-  require(all.empty(), "--repair takes one checkpoint, such as {}",
+  require(all.empty(),
+          "--repair takes one checkpoint, not a run directory: name a checkpoint, such as {}",
           all.empty() ? "" : all.back().directory.string());
   const auto made = repair_checkpoint(path);
   if (made.empty())
@@ -74,9 +75,9 @@ std::optional<int> verify_all(const std::vector<CheckpointInfo>& all) {
     if (!problems.empty()) ++damaged;
   }
   if (gone == all.size()) return {};
-  say("{}verdict: {}; {} of {} are damaged\n", report,
+  say("{}verdict: {}; damaged checkpoints: {} of {}\n", report,
       intact.empty() ? "no checkpoint is intact"
-                     : "every hash is right in " + intact + ", the newest intact one",
+                     : "every hash is right in " + intact + ", the newest intact checkpoint",
       damaged, all.size() - gone);
   return damaged == 0 ? 0 : 1;
 }
@@ -128,19 +129,23 @@ int inspect(const InspectArguments& a) {
   if (std::filesystem::is_regular_file(path, e)) {
     if (is_hdf5_file(path)) {
       require(!a.repair && !a.document,
-              "--repair is for checkpoints and --document for token files, and {} is an HDF5 file",
+              "--repair applies only to checkpoints and --document only to token files, but {} is "
+              "an HDF5 file",
               path.string());
       return inspect_scores(path);
     }
-    require(is_token_file(path), "{} is no token file, and a checkpoint is a directory",
+    require(is_token_file(path),
+            "{} is neither a token file nor a DPO score file. A checkpoint is a directory",
             path.string());
-    require(!a.repair, "--repair is for checkpoints, and {} is a token file", path.string());
+    require(!a.repair, "--repair applies only to checkpoints, but {} is a token file",
+            path.string());
     if (a.verify) TokenFile(path).verify();
     inspect_tokens(path, a.document);
     if (a.verify) say("verdict: intact\n");
     return 0;
   }
-  require(!a.document, "--document is of a token file, and {} is none", path.string());
+  require(!a.document, "--document applies only to token files, and {} is not a token file",
+          path.string());
   if (a.repair) repair(a.path);
   if (std::filesystem::is_directory(path / "checkpoints", e))
     return a.verify && !list_checkpoints(path / "checkpoints").empty() ? verify_run(path)

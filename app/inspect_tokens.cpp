@@ -52,8 +52,10 @@ void say_contents(const TokenFile& file) {
   }
   if (!h.separator) return say("  no separator: the file is one document\n");
   auto all = documents_of(file, 0, file.count());
-  require(!h.pairs || all.size() % 2 == 0,
-          "{}: its documents are said to be pairs, and are an odd number", file.path().string());
+  require(
+      !h.pairs || all.size() % 2 == 0,
+      "{} is damaged: its header says that it contains pairs, but its number of documents is odd",
+      file.path().string());
   say("  {}{}, each document followed by separator token {}\n",
       counted(std::ssize(all), "document"),
       h.pairs ? fmt::format(", {}", counted(std::ssize(all) / 2, "pair")) : "", *h.separator);

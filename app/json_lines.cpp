@@ -22,10 +22,10 @@ std::vector<FileLine> lines_of(std::string_view file, const std::string& text) {
 Json object_in(const FileLine& line, std::string_view form) {
   try {
     auto object = parse_json(line.text);
-    require(object.is_object(), "it is {}", object.type_name());
+    require(object.is_object(), "its type is {}", object.type_name());
     return object;
   } catch (const Error& e) {
-    fail("{} is no JSON object ({}): each line is {}", line.where, e.what(), form);
+    fail("{} is not a JSON object ({}). Each line must look like {}", line.where, e.what(), form);
   }
 }
 

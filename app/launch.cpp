@@ -27,10 +27,10 @@ static void require_same_arguments(const Communicator& world, const std::string&
   const auto all = world.all_gather(to_string(hash128(mine)));
   const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
   if (other != all.end())
-    throw SharedError(fmt::format(
-        "rank {} was started with different arguments from rank 0: start all ranks with "
-        "one command line",
-        other - all.begin()));
+    throw SharedError(
+        fmt::format("rank {} was started with different arguments from rank 0: start all ranks "
+                    "with the same command line",
+                    other - all.begin()));
 }
 
 double hang_timeout_before_deck(const std::vector<std::string>& overrides) {

@@ -52,13 +52,12 @@ constexpr std::array<std::string_view, 6> evaluated_keys{
 static void require_machine_keys(const std::vector<std::string>& overrides,
                                  std::span<const std::string_view> more) {
   constexpr std::array<std::string_view, 4> sections{"parallel.", "zero.", "precision.", "run."};
-  const auto more_text =
-      more.empty() ? "" : fmt::format("; {} say what is evaluated", fmt::join(more, ", "));
+  const auto more_text = more.empty() ? "" : fmt::format(", and also {}", fmt::join(more, ", "));
   for (const auto& o : overrides) {
     const auto begins = [&](auto s) { return o.starts_with(s); };
     require(std::ranges::any_of(sections, begins) || std::ranges::any_of(more, begins),
-            "override '{}': a trained model is what its checkpoint says; keys of [parallel], "
-            "[zero], [precision] and [run] say how it is computed{}",
+            "override '{}': the checkpoint determines this value. You can override only keys of "
+            "[parallel], [zero], [precision] and [run]{}",
             o, more_text);
   }
 }
@@ -93,7 +92,8 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
     deck_ = deck_for(*reader_, a, losses, change, world.size());
     require_model(*reader_, make_spec(deck_.model));
     require(a.base.empty() || deck_.model.adapter.rank > 0,
-            "--base is for adapters, and {} has none: it is a whole model", checkpoint.string());
+            "--base applies only to adapters, and {} has none: it is a complete model",
+            checkpoint.string());
   });
   if (deck_.model.adapter.rank > 0)
     base_ = std::make_unique<CheckpointReader>(open_adapter_base(world, deck_, &reader_->meta()));
@@ -151,7 +151,8 @@ std::unique_ptr<Tokenizer> LoadedModel::tokenizer(const std::string& checkpoint)
     return ids_tokenizer(static_cast<std::int32_t>(deck().model.vocab), checkpoint);
   const auto kind = kind_named(name);
   require(kind != TokenizerKind::none,
-          "{} holds a tokenizer of the kind {}, which this build does not know", checkpoint, name);
+          "{} contains a tokenizer of the kind {}, which this version of trireme does not support",
+          checkpoint, name);
   return make_tokenizer({kind, meta().tokenizer}, checkpoint);
 }
 

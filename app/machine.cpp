@@ -62,19 +62,20 @@ static void require_memory(const Communicator& world, const Machine& m) {
   together(world, [&] {
     if (taken[0] <= capacity) return;
     if (!trains)
-      fail("{} would reserve {:.2f} GiB for this model, and {} has {:.2f} GiB: take more {}",
+      fail("{} would reserve {:.2f} GiB for this model, and {} has {:.2f} GiB: use more {}",
            whose("this program"), taken[0] * 0x1p-30, host_name(), capacity * 0x1p-30, more);
     const std::string advice =
         taken[1] <= capacity
-            ? "set checkpoint.async = false, which saves the copy that checkpoints are written from"
+            ? "set checkpoint.async = false, which avoids the copy from which checkpoints are "
+              "written"
             : fmt::format(
                   "lower train.microbatch or model.context, set model.recompute = \"block\"{}, or "
-                  "take more {}",
+                  "use more {}",
                   world.size() == 1 || m.input.setup.zero.stage == 3 ? "" : " or zero.stage = 3",
                   more);
     fail(
-        "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: {}; `trireme plan` shows what takes "
-        "it",
+        "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: {}. `trireme plan` shows what needs "
+        "the memory",
         whose("this run"), taken[0] * 0x1p-30, host_name(), capacity * 0x1p-30, advice);
   });
 }

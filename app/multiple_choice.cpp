@@ -20,7 +20,8 @@ const Json& field(const Json& row, std::initializer_list<const char*> names,
                   const std::string& where) {
   for (const auto* name : names)
     if (row.contains(name)) return row[name];
-  fail("{} has none of the fields {}: each line is {}", where, fmt::join(names, ", "), row_form);
+  fail("{} has none of the fields {}. Each line must look like {}", where, fmt::join(names, ", "),
+       row_form);
 }
 
 Question question_of(const FileLine& line) {
@@ -31,17 +32,19 @@ Question question_of(const FileLine& line) {
              &label = field(row, {"label", "gold", "answer"}, where);
   Question q;
   require(context.is_string() && endings.is_array() && endings.size() >= 2,
-          "{}: a question is a text with a list of at least two endings, {}", where, row_form);
+          "{}: a question must be a text with a list of at least two endings, such as {}", where,
+          row_form);
   q.context = context.get<std::string>();
   for (const auto& e : endings) {
-    require(e.is_string(), "{}: the ending {} is no text", where, e.dump());
+    require(e.is_string(), "{}: the ending {} is not a string", where, e.dump());
     q.endings.push_back(e.get<std::string>());
   }
   // HellaSwag's files have it as a text.
   const auto text = label.is_string() ? label.get<std::string>() : label.dump();
   const auto index = Json::parse(text, nullptr, false);
   require(index.is_number_integer() && index >= 0 && index < endings.size(),
-          "{}: the label {} is no index of its {} endings", where, label.dump(), endings.size());
+          "{}: the label {} is not the index of one of the {} endings, counted from 0", where,
+          label.dump(), endings.size());
   q.label = index.get<std::int64_t>();
   return q;
 }
@@ -53,7 +56,7 @@ std::vector<Question> questions_of(const std::string& path, const std::string& t
     if (most > 0 && std::ssize(questions) == most) break;
     questions.push_back(question_of(line));
   }
-  require(!questions.empty(), "{} holds no question", path);
+  require(!questions.empty(), "{} contains no questions", path);
   return questions;
 }
 

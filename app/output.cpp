@@ -17,7 +17,7 @@ namespace trireme {
 void require_another_file(const std::string& output, const std::string& read) {
   std::error_code unknown;
   require(output.empty() || !std::filesystem::equivalent(output, read, unknown),
-          "{} is the file that is read: name another for the output", output);
+          "{} is the input file: name another file for the output", output);
 }
 
 std::string output_named(std::string name) {
@@ -27,7 +27,8 @@ std::string output_named(std::string name) {
 std::string file_named(std::string name) {
   if (name == "-")
     throw CLI::ValidationError(
-        "'-' is no file name, and standard output has what this command says: name a file");
+        "'-' is not a file name, and this command prints other text to standard output. Name a "
+        "file");
   return name;
 }
 
@@ -52,7 +53,7 @@ static bool is_of_kind(const std::string& path, const std::string& head, std::si
   const bool marked = head.find(kind.mark) != std::string::npos ||
                       (!kind.begin.empty() && head.size() == most);  // it may come later
   require(head.empty() || (head.starts_with(kind.begin) && marked),
-          "{} is there and no {}: name another file for it", path, kind.what);
+          "{} exists and is not a {}: name another file for the output", path, kind.what);
   return !head.empty();
 }
 
@@ -64,14 +65,15 @@ void require_output(const std::string& path, const FileKind& kind, ExistingFile 
   require_folder_of(path);
   if (!is_there(path)) return;
   std::ifstream file(path, std::ios::binary);
-  require(file.good(), "cannot read {}, which would be replaced: {}", path, std::strerror(errno));
+  require(file.good(), "cannot read the existing file {}, which would be replaced: {}", path,
+          std::strerror(errno));
   constexpr std::size_t most = 1 << 20;
   std::string head(most, '\0');
   file.read(head.data(), most);
   head.resize(static_cast<std::size_t>(file.gcount()));
   const bool full = is_of_kind(path, head, most, kind);
   require(!full || existing == ExistingFile::replaced,
-          "{} is there: name another file, or replace it with --overwrite", path);
+          "{} already exists: name another file, or replace it with --overwrite", path);
 }
 
 // Behind a link the file that it leads to is replaced.

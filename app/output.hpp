@@ -33,14 +33,13 @@ void require_another_file(const std::string& output, const std::string& read);
 struct FileKind {
   std::string_view what, begin, mark;
 };
-inline constexpr FileKind report_page_file{"page of a report", "<!DOCTYPE html>", "<html"};
-inline constexpr FileKind trace_file{"trace of a step", "{", "\"traceEvents\":"};
+inline constexpr FileKind report_page_file{"report page", "<!DOCTYPE html>", "<html"};
+inline constexpr FileKind trace_file{"step trace", "{", "\"traceEvents\":"};
 inline constexpr FileKind machine_file{"machine file", "", "[machine]"};
-inline constexpr FileKind continuations_file{"file of continuations",
-                                             "{\"prompt\":", "\"ended\":\""};
-inline constexpr FileKind answered_conversations_file{"file of answered conversations",
+inline constexpr FileKind continuations_file{"continuation file", "{\"prompt\":", "\"ended\":\""};
+inline constexpr FileKind answered_conversations_file{"conversation file",
                                                       "{\"messages\":", "\"ended\":\""};
-inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"by_sum\":"};
+inline constexpr FileKind answers_file{"question score file", "{\"question\":", "\"by_sum\":"};
 
 // Returns the path in an option's value. "-" means standard output.
 std::string output_named(std::string name);

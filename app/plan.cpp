@@ -45,8 +45,9 @@ std::optional<MachineModel> machine_of(const PlanArguments& a) {
   if (a.machine.empty()) return std::nullopt;
   auto machine = load_machine(a.machine);
   require(a.run.ranks_of_node == 0 || a.run.ranks_of_node == machine.ranks_of_node,
-          "--ranks-per-node {}, and {} is of a machine with {} on a node", a.run.ranks_of_node,
-          a.machine, counted(machine.ranks_of_node, "rank"));
+          "--ranks-per-node {}, but {} describes a machine with {} per node. Leave out "
+          "--ranks-per-node, or use another machine file",
+          a.run.ranks_of_node, a.machine, counted(machine.ranks_of_node, "rank"));
   return machine;
 }
 
@@ -54,26 +55,29 @@ std::optional<MachineModel> machine_of(const PlanArguments& a) {
 void move_to(const MachineModel& machine, const PlanArguments& a, Deck& deck) {
   auto& backend = deck.run.backend;
   require(backend == "auto" || backend == machine.backend,
-          "run.backend = \"{}\", and {} is of a machine for \"{}\"", backend, a.machine,
-          machine.backend);
+          "run.backend = \"{}\", but {} describes a machine for \"{}\". Set run.backend = "
+          "\"auto\", or use another machine file",
+          backend, a.machine, machine.backend);
   backend = machine.backend;
   if (backend == "host" && deck.run.threads > 0 && deck.run.threads != machine.threads)
-    log_warning("run.threads = {}, and {} is of ranks of {}", deck.run.threads, a.machine,
-                machine.threads);
+    log_warning("run.threads = {}, but the times in {} are for {} per rank", deck.run.threads,
+                a.machine, counted(machine.threads, "thread"));
   if (machine.measured && a.run.ranks < machine.ranks_of_node)
-    log_warning("{} is of {} ranks on a node at once: {} may be faster", a.machine,
-                machine.ranks_of_node, a.run.ranks == 1 ? "one alone" : "fewer");
-  require(
-      !machine.measured || a.run.ranks <= machine.ranks_of_node || machine.far.bandwidth,
-      "{} is of {} on a node, and {} are planned: calibrate with `mpiexec -n {}` if they are on "
-      "one node; between nodes, add [far], what their network does",
-      a.machine, counted(machine.ranks_of_node, "rank"), a.run.ranks, a.run.ranks);
+    log_warning("{} was measured with {} ranks on each node: {} may be faster than predicted",
+                a.machine, machine.ranks_of_node,
+                a.run.ranks == 1 ? "one rank alone" : "fewer ranks");
+  require(!machine.measured || a.run.ranks <= machine.ranks_of_node || machine.far.bandwidth,
+          "{} describes {} on one node, but {} ranks are planned. If all of them run on one node, "
+          "measure with `mpiexec -n {} trireme calibrate`; if not, add the network between nodes "
+          "to the file as [far]",
+          a.machine, counted(machine.ranks_of_node, "rank"), a.run.ranks, a.run.ranks);
   if (backend == "cuda" && deck.precision.compute == DType::f32 && deck.precision.tf32)
-    log_warning("{} has no rates of products in tf32: those of f32 are taken, which are slower",
-                a.machine);
+    log_warning(
+        "{} has no rates for matrix products in tf32, so this plan uses the slower rates of f32",
+        a.machine);
   require(backend == "host" || a.run.ranks == 1 || !deck.run.share_gpu,
-          "ranks that share a GPU send messages through the host, whose times are not predicted: "
-          "set run.share_gpu = false");
+          "ranks that share a GPU send messages through the host, and trireme cannot predict how "
+          "long these take. Set run.share_gpu = false");
 }
 
 std::optional<std::size_t> device_memory(const PlanArguments& a) {
@@ -90,17 +94,17 @@ void require_memory(const PlanArguments& a, std::size_t limit, const PlanInput& 
   if (plan.most_needed() <= limit) return;
   std::string others;
   if (a.run.ranks > 1) {
-    log_info("--device-memory {} is too little: trying other grids of {} ranks", a.device_memory,
-             a.run.ranks);
+    log_info("--device-memory {} is too little for this grid: trying other grids of {} ranks",
+             a.device_memory, a.run.ranks);
     const auto fitting = grids_that_fit(a.run, input, target, limit);
     others = fitting.empty()
-                 ? fmt::format("no other grid of {} ranks fits, at any zero.stage: ", a.run.ranks)
-                 : fmt::format("on {} ranks these fit:{}\nor ", a.run.ranks,
+                 ? fmt::format("No other grid of {} ranks fits, with any zero.stage. ", a.run.ranks)
+                 : fmt::format("These settings fit on {} ranks:{}\n", a.run.ranks,
                                fitting_text(a.run, input, target, fitting));
   }
   fail(
-      "a rank needs {} ({} bytes), more than --device-memory {}; {}lower train.microbatch or "
-      "model.context, set model.recompute = \"block\"{}, or take more ranks",
+      "a rank needs {} ({} bytes), more than --device-memory {}. {}To reduce this, lower "
+      "train.microbatch or model.context, set model.recompute = \"block\"{}, or use more ranks",
       memory_text(static_cast<double>(plan.most_needed())), plan.most_needed(), a.device_memory,
       others,
       target.properties.host_readable && input.snapshot == PlanSnapshot::included
@@ -115,7 +119,9 @@ void require_ordered(const Plan& plan) {
       log_error("defect on rank {}: {}", r.rank, race);
       defect = true;
     }
-  require(!defect, "the step has accesses that nothing orders: please report this");
+  require(!defect,
+          "the step has memory accesses without a defined order. This is a defect in trireme: "
+          "please report it");
 }
 
 // The fastest ways to run the deck, whose own grid and settings do not matter.
@@ -123,8 +129,8 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   const auto loaded = load_deck(a.run.deck.path, a.run.deck.overrides);
   require(
       loaded.train.objective != Objective::distill,
-      "--search tries the model's own grids, and train.objective = \"distill\" runs a teacher "
-      "beside it: search with train.objective=tokens, and plan what that finds with the teacher");
+      "--search does not support train.objective = \"distill\", which also runs a teacher. Search "
+      "with train.objective=tokens, then plan the settings that it finds with the teacher");
   auto deck = to_search(loaded, planned_vocabulary(loaded));
   const auto machine = machine_of(a);
   move_to(*machine, a, deck);
@@ -138,7 +144,7 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
                     machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
   const auto found = search(input, target, *machine, a.run.ranks, memory);
   require(found.choices > 0,
-          "no grid of {} ranks divides {} layers, {} heads, {} tokens{} and a batch of {}: take "
+          "no grid of {} ranks divides {} layers, {} heads, {} tokens{} and a batch of {}: use "
           "another number of ranks",
           a.run.ranks, deck.model.layers, deck.model.heads, deck.model.context,
           input.setup.exact_chunk > 0
@@ -148,7 +154,7 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   say("{}", search_text(found, memory, set_by(loaded)));
   flush_output();  // before an error
   require(!found.best.empty(),
-          "none of these fits: take more ranks, or a machine with more memory");
+          "none of these settings fits: use more ranks, or a machine with more memory");
 }
 
 void plan(PlanArguments a) {
@@ -165,8 +171,8 @@ void plan(PlanArguments a) {
   warn_of_slow_products(choice, deck.precision.compute);
   if (limit && !machine && deck.run.backend == "auto" && choice.name == "host")
     log_warning(
-        "planned for the host backend, as there is no GPU here: run.backend=cuda plans for GPUs, "
-        "of which --device-memory then says the memory");
+        "this plan is for the host backend, because this machine has no GPU. To plan for GPUs, add "
+        "run.backend=cuda; --device-memory is then the memory of one GPU");
   warn_of_settings(deck, total_steps(deck.train, deck.model.context), 0);
   // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);

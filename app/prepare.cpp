@@ -96,8 +96,8 @@ void compare_tokens_with_checkpoint(Inputs& in) {
   auto& there = in.meta.extra.token_files;
   if (in.from && !there.empty() && there != here)
     log_warning(
-        "the token files are not those that the checkpoint was trained on: it goes on with these, "
-        "at sample {}",
+        "the token files are not those that the checkpoint was trained on. Training continues with "
+        "the new token files, at sample {}",
         in.meta.samples);
   there = here;
 }
@@ -108,8 +108,8 @@ void compare_order_with_checkpoint(Inputs& in) {
       !in.deck.data.weights.empty() || in.meta.samples % in.training.samples_per_epoch() != 0;
   if (in.from && there.empty() && in_epoch && in.training.shuffles_few())
     log_warning(
-        "the checkpoint is of a version that drew the order of up to {} samples in another way: "
-        "until this epoch ends some samples come again and others do not come",
+        "the checkpoint is from an older version, which shuffled up to {} samples differently. In "
+        "the rest of this epoch, some samples are repeated and others are left out",
         Permutation::few);
   there = "shuffled";
 }
@@ -123,11 +123,13 @@ void compare_reference_with_checkpoint(Inputs& in) {
   }
   const auto here = in.scores ? in.scores->model : in.meta.extra.base;
   require(!in.from || there.empty() || there == here,
-          "the run compares with another model than it began with, whose weights are {} where they "
-          "were {}: {}. Give the scores of that one, or begin a new run with model.init_from",
+          "the reference model is not the one that the run began with: its weights have the hash "
+          "{} instead of {} ({}). Set train.dpo_scores to the scores of that model, or start a new "
+          "run with model.init_from",
           here, there,
-          in.scores ? fmt::format("{} are scores by {}", in.scores->source, in.scores->checkpoint)
-                    : "train.dpo_scores is not given");
+          in.scores ? fmt::format("{} contains the scores of {}", in.scores->source,
+                                  in.scores->checkpoint)
+                    : "train.dpo_scores is not set");
   there = here;
   if (!in.scores) return;
   log_info("DPO reference model: {}, with its log-probabilities in {} (computed in {})",
@@ -141,9 +143,9 @@ void require_same_scores(const Communicator& world, const Inputs& in) {
   const auto all = world.all_gather(in.identity_of_scores);
   for (std::size_t r = 1; r < all.size(); ++r)
     if (all[r] != all[0])
-      throw SharedError(
-          fmt::format("rank {} sees other scores in {} than rank 0: all need the same file there",
-                      r, in.scores->source));
+      throw SharedError(fmt::format(
+          "rank {} and rank 0 read different scores from {}: all ranks need the same file", r,
+          in.scores->source));
 }
 
 // How texts begin and end is the initial model's where its tokenizer is, or none.
@@ -194,16 +196,16 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
     kinds.push_back(all[r]);
     if (r > 0 && in.deck.run.exactness == Exactness::invariant)
       throw SharedError(fmt::format(
-          "run.exactness = \"invariant\" needs CPUs of one kind: rank 0 has {}, rank {} has {}. "
-          "Ask for nodes of one kind (Slurm: --constraint), or give run.exactness = \"fast\"",
+          "run.exactness = \"invariant\" needs CPUs of one kind, but rank 0 has {} and rank {} has "
+          "{}. Request nodes of one kind (Slurm: --constraint), or set run.exactness = \"fast\"",
           all[0], r, all[r]));
   }
   const auto here = fmt::format("{}", fmt::join(kinds, " and "));
   auto& there = in.meta.extra.machine;
   if (in.from && !there.empty() && there != here && in.deck.run.exactness != Exactness::fast)
     log_warning(
-        "the checkpoint comes from another kind of machine: from here on the bits are those of {}, "
-        "no longer those of {}",
+        "the checkpoint was written on another kind of machine. From here on, results have the "
+        "bits of {}, no longer those of {}",
         here, there);
   there = here;
 }

@@ -27,7 +27,7 @@ static Prompt prompt_of(const FileLine& line, PromptsAre form) {
   } else {
     row = object_in(line, "{\"prompt\": \"...\"}");
     require(row.contains("prompt") && row["prompt"].is_string(),
-            "{} has no \"prompt\" that is a text: each line is {{\"prompt\": \"...\"}}", where);
+            "{} has no string \"prompt\". Each line must look like {{\"prompt\": \"...\"}}", where);
     p.text = row["prompt"].get<std::string>();
   }
   for (const auto& [name, value] : row.items()) {
@@ -37,8 +37,8 @@ static Prompt prompt_of(const FileLine& line, PromptsAre form) {
               most_tokens);
       p.tokens = value.get<std::int64_t>();
     } else if (name == "seed") {
-      require(value.is_number_unsigned(), "{}: \"seed\" is {}, not a whole number from 0 on", where,
-              value.dump());
+      require(value.is_number_unsigned(),
+              "{}: \"seed\" is {}, not a whole number from 0 to 2^64 - 1", where, value.dump());
       p.seed = value.get<std::uint64_t>();
     }
   }
@@ -53,7 +53,7 @@ std::vector<Prompt> parse_prompts(const std::filesystem::path& path, const std::
     prompts.push_back(json                                ? prompt_of(line, form)
                       : form == PromptsAre::conversations ? prompt_of_user(line.text)
                                                           : Prompt{.text = line.text});
-  require(!prompts.empty(), "{} holds no prompt", path.string());
+  require(!prompts.empty(), "{} contains no prompts", path.string());
   return prompts;
 }
 

@@ -18,7 +18,9 @@ Replayer::Replayer(const Deck& deck, const std::string& checkpoint, std::uint64_
     : in_(open_inputs({}, deck_here(deck, rounding != 0), checkpoint)),
       machine_(open_machine({}, in_, rounding)) {
   const auto wanted = deck.precision.compute, here = trainer().model().compute();
-  require(here == wanted, "its steps are computed in {}, which this processor cannot: try another",
+  require(here == wanted,
+          "the steps are computed in {}, which this processor cannot do. Run this command on "
+          "another machine",
           name_of(wanted));
 }
 

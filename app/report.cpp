@@ -34,7 +34,7 @@ struct ReportArguments {
 Json plan_of(Deck deck, const Json& run) {
   if (!run.at("timing").empty()) deck.run.backend = run.at("timing").back().at("backend");
   const auto ranks = deck.parallel.pipe * deck.parallel.data * deck.parallel.seq;
-  require(ranks > 0, "its deck does not say on how many ranks");
+  require(ranks > 0, "its deck does not contain the number of ranks");
   const auto vocab = deck.model.vocab > 0 ? 0 : vocabulary_of(deck.data, deck.model.vocab);
   deck = resolve(std::move(deck), {.ranks = ranks, .vocab = vocab});
   read_teacher(deck);
@@ -50,7 +50,7 @@ void add_plan_to(Json& run, const Deck& deck) {
   try {
     run["plan"] = plan_of(deck, run);
   } catch (const std::exception& e) {
-    run["problems"].push_back(fmt::format("no plan to compare with: {}", e.what()));
+    run["problems"].push_back(fmt::format("the page contains no plan for this run: {}", e.what()));
   }
 }
 
@@ -64,7 +64,9 @@ int report(const ReportArguments& a) {
                             [&](const char* name) {
                               return std::filesystem::exists(std::filesystem::path(path) / name);
                             }),
-        "{} is no run directory: it holds neither history.csv nor outcome.json nor log", path);
+        "{} is not a run directory: it contains none of the files history.csv, outcome.json and "
+        "log",
+        path);
     auto run = run_report(path);
     run["plan"] = nullptr;
     run["differences"] = nullptr;

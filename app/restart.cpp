@@ -37,8 +37,8 @@ void require_one_view(const Communicator& world, const std::string& found,
   const auto other = std::ranges::find_if(all, [&](const auto& f) { return f != all[0]; });
   if (other == all.end()) return;
   throw SharedError(fmt::format(
-      "{}: rank 0 finds {}, rank {} {} -- put the run directory on a file system that all nodes "
-      "share, or wait until all see the same; nothing was changed",
+      "{}: rank 0 finds {}, rank {} finds {}. Put the run directory on a file system that all "
+      "nodes share, or wait until all nodes see the same files; nothing was changed",
       place, all[0], other - all.begin(), *other));
 }
 
@@ -50,7 +50,7 @@ void require_one_manifest(const Communicator& world, const std::string& checkpoi
       const auto text = read_text(std::filesystem::path(checkpoint) / manifest_name);
       found = fmt::format("the manifest {}", to_string(hash128(text)));
     } catch (const Error& e) {  // damage, where all find it
-      found = fmt::format("none ({})", e.what());
+      found = fmt::format("no manifest ({})", e.what());
     }
   });
   require_one_view(world, found, checkpoint);
@@ -74,8 +74,8 @@ void require_one_run(const std::string& checkpoint, const std::vector<Checkpoint
   std::string name;
   const auto before = run_id_of(older, name), run = CheckpointReader(checkpoint).meta().run;
   require(before.empty() || before == run,
-          "--restart latest: {} is of the run {}, {} beside it of the run {}: move the checkpoints "
-          "of the other run elsewhere; nothing was changed",
+          "--restart latest: {} belongs to the run {}, but {} in the same folder belongs to the "
+          "run {}. Move the checkpoints of the other run elsewhere; nothing was changed",
           checkpoint, run, name, before);
 }
 
@@ -87,11 +87,11 @@ void require_none_lost(const std::filesystem::path& checkpoints) {
   const std::filesystem::path last = outcome->last_good_checkpoint, folder = last.parent_path();
   const bool its_own = !last.empty() && folder.filename() == checkpoints.filename() &&
                        folder.parent_path().filename() == run.filename();
-  require(
-      !its_own,
-      "--restart latest: the run's outcome.json names {}, and {} holds no checkpoint: put it "
-      "back, name a copy with --restart DIR, or begin anew with --overwrite; nothing was changed",
-      last.string(), checkpoints.string());
+  require(!its_own,
+          "--restart latest: the run's outcome.json names the checkpoint {}, but {} contains no "
+          "checkpoint. Put the checkpoint back, name a copy with --restart DIR, or start again "
+          "with --overwrite; nothing was changed",
+          last.string(), checkpoints.string());
 }
 
 std::string named(const Communicator& world, const std::string& restart) {
@@ -102,7 +102,7 @@ std::string named(const Communicator& world, const std::string& restart) {
   // Elements are checked when they are loaded.
   if (const auto damage = damage_of(world, path, Check::metadata))
     throw SharedError(
-        fmt::format("--restart {}: {}; or name an older checkpoint", restart, *damage));
+        fmt::format("--restart {}: {}. You can also name an older checkpoint", restart, *damage));
   return path;
 }
 
@@ -111,7 +111,8 @@ std::string latest(const Communicator& world, const std::filesystem::path& check
   std::string newest;
   together(world, Pace::slow, [&] {
     left = list_checkpoints(checkpoints);
-    newest = left.empty() ? "none" : left.back().directory.filename().string() + " as the newest";
+    newest = left.empty() ? "no checkpoint"
+                          : left.back().directory.filename().string() + " as the newest checkpoint";
     if (world.rank() != 0) left.clear();
   });
   require_one_view(world, newest, checkpoints.string());
@@ -135,10 +136,10 @@ std::string latest(const Communicator& world, const std::filesystem::path& check
   }
   if (!skipped.empty())
     throw SharedError(fmt::format(
-        "--restart latest: none of the {} checkpoints in {} can be read -- look at them with "
-        "`trireme inspect`, wait for the file system, name an older copy with --restart DIR, or "
-        "begin anew with --overwrite. The newest: {}",
-        skipped.size(), checkpoints.string(), skipped[0]));
+        "--restart latest: all checkpoints in {} are damaged or cannot be read ({} found). Check "
+        "them with `trireme inspect`, wait for the file system, name an older copy with --restart "
+        "DIR, or start again with --overwrite. The newest: {}",
+        checkpoints.string(), skipped.size(), skipped[0]));
   at_root(world, Pace::slow, [&] { require_none_lost(checkpoints); });
   log_info("--restart latest: {} holds no checkpoint, so training starts fresh",
            checkpoints.string());
@@ -159,13 +160,13 @@ void compare_models(const Communicator& world, const Inputs& in, OtherModel othe
     const auto& model = in.deck.model;
     const auto differences = model_differences(model_of(*in.from), model);
     if (differences.empty()) return;
-    const auto text = fmt::format("{} holds weights of a model that computes otherwise: {}",
+    const auto text = fmt::format("the model in {} computes differently from the deck's model: {}",
                                   in.from->directory().string(), fmt::join(differences, "; "));
     require(other == OtherModel::allowed,
-            "{} -- give [model] these values again, or --allow-other-model to train on as another "
-            "model",
+            "{}. Set these keys of [model] to the former values, or pass --allow-other-model to "
+            "continue with the new values",
             text);
-    log_warning("{}: they are trained on as another model", text);
+    log_warning("{}. Training continues with the new values", text);
   });
 }
 

@@ -26,7 +26,7 @@ static void report_timing(const Communicator& world, const RunTiming& t, const L
     require_lock(run.path, run.lock_text);
     add_timing(run.path / "timing.json", t);
   } catch (const Error& e) {
-    log_warning("timing.json is not written: {}", e.what());
+    log_warning("timing.json was not written: {}", e.what());
   }
 }
 
@@ -55,10 +55,11 @@ static SharedError with_restart_hint(const SharedError& e, const TrainLoop& loop
   } catch (const Error&) {  // it cannot be seen
   }
   const auto& last = loop.last_checkpoint();
-  return SharedError(last.empty()
-                         ? e.what()
-                         : fmt::format("{}; --restart latest goes on from {} once that is mended",
-                                       e.what(), last));
+  return SharedError(
+      last.empty()
+          ? e.what()
+          : fmt::format("{}. Once the cause is corrected, --restart latest resumes from {}",
+                        e.what(), last));
 }
 
 // To compare with what `plan` predicted.
@@ -138,7 +139,7 @@ int end_finished(const RunDirectory* directory, const Inputs& in, const std::fil
            longer);
   if (!directory) {
     log_warning(
-        "nothing is made in {}: give a higher {}, or start a run from these weights with "
+        "nothing was written to {}: raise {}, or start a run from these weights with "
         "model.init_from=\"{}\" and without --restart",
         run.string(), longer, in.from->directory().string());
     return 0;

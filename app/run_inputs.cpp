@@ -52,8 +52,8 @@ void require_inputs_survive_overwrite(const fs::path& deck_file, const Deck& dec
     const auto place = place_of(path);
     for (const auto& own : removed)
       require(place != whole && !is_within(place, own),
-              "--overwrite would remove {}, which is {}: give another --run-dir, or copy it "
-              "elsewhere first; nothing was removed",
+              "--overwrite would remove {}, which this run reads as {}. Use another --run-dir, or "
+              "copy it elsewhere first; nothing was removed",
               path.string(), what);
   };
   require_kept("the deck", deck_file);
@@ -67,8 +67,8 @@ void require_inputs_survive_overwrite(const fs::path& deck_file, const Deck& dec
 void require_teacher_of_another_run(const Deck& deck, const fs::path& run) {
   require(deck.train.objective != Objective::distill ||
               !is_within(place_of(deck.distill.teacher), place_of(run / "checkpoints")),
-          "distill.teacher: {} is a checkpoint of this very run, which removes its older ones, and "
-          "could then not go on: give another --run-dir, or copy the teacher elsewhere",
+          "distill.teacher: {} is a checkpoint of this run, which removes its older checkpoints. "
+          "Use another --run-dir, or copy the teacher elsewhere",
           deck.distill.teacher);
 }
 

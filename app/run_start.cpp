@@ -63,13 +63,12 @@ StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run
     const bool may_be_its_own =
         start.restart > 0 &&
         (!there || (there->start.job == start.job && there->start.restart < start.restart));
-    require(
-        !may_be_its_own || list_checkpoints(run / "checkpoints").empty(),
-        "{} may hold checkpoints of an earlier start of this job, which --overwrite would lose: "
-        "{} -- go on from them with --restart latest, or submit a new job",
-        run.string(),
-        there ? "that start was asked for another training"
-              : "its outcome.json, which would say so, cannot be read");
+    require(!may_be_its_own || list_checkpoints(run / "checkpoints").empty(),
+            "--overwrite would remove the checkpoints in {}, which may be those of an earlier "
+            "start of this job: {}. Resume from them with --restart latest, or submit a new job",
+            run.string(),
+            there ? "that start had a different command line"
+                  : "outcome.json, which names the start, cannot be read");
     return asked;
   }
   if (asked.restart.empty()) return asked;
@@ -82,8 +81,8 @@ void require_run_to_restart(const TrainArguments& a, const std::filesystem::path
   if (a.restart != "latest" || a.or_start) return;
   const auto holds = [&](const char* name) { return is_there(run / name); };
   require(std::ranges::any_of(std::array{"checkpoints", "outcome.json", "history.csv"}, holds),
-          "--restart latest: there is no run in {}: correct --run-dir, or add --or-start to begin "
-          "one there",
+          "--restart latest: there is no run in {}. Correct --run-dir, or add --or-start to start "
+          "a new run there",
           run.string());
 }
 
@@ -91,7 +90,7 @@ void stop_if_asked(const Communicator& world, bool asked_here) {
   double asked = asked_here;
   world.all_reduce_max({&asked, 1});
   if (asked > 0)
-    throw StoppedEarly("a signal asked for a stop before training began: nothing was changed");
+    throw StoppedEarly("a signal requested a stop before training began; nothing was changed");
 }
 
 void lock_directory(std::optional<RunDirectory>& directory, const std::filesystem::path& run,

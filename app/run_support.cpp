@@ -92,9 +92,10 @@ static void warn_of_freeze(const std::vector<FreezeRule>& rules, std::int64_t st
     const bool never = rule.from_step >= steps;
     if (!never && rule.to_step <= steps) continue;
     log_warning(
-        "[[freeze]] of \"{}\" {} at step {}, and the run's last is {} (its steps count from 0): {}",
+        "the [[freeze]] rule of \"{}\" {} at step {}, but the run's last step is {} (counted from "
+        "0): {}",
         rule.pattern, never ? "begins" : "ends", never ? rule.from_step : rule.to_step, steps - 1,
-        never ? "it freezes nothing" : "it freezes to the end");
+        never ? "it freezes nothing" : "it freezes until the run ends");
   }
 }
 
@@ -109,7 +110,7 @@ static void warn_of_decay(const Deck& deck, std::int64_t steps) {
   else
     log_warning(
         "schedule.decay_steps = {} is longer than the run after warmup, {}: the learning rate "
-        "falls to {:.3g}, not to schedule.min_lr = {}",
+        "falls only to {:.3g}, not to schedule.min_lr = {}",
         s.decay_steps, counted(steps - s.warmup_steps, "step"),
         learning_rate(s, deck.optimizer.lr, steps - 1, steps), number_text(s.min_lr));
 }
@@ -139,12 +140,12 @@ void require_objective(const Deck& deck, const Dataset& data) {
   const bool dpo = deck.train.objective == Objective::dpo;
   const auto name = data.ranges()[0].file.path().string();
   require(dpo || !data.pairs(),
-          "{} is of pairs of documents, of which the rejected one is not to be learnt: give "
+          "{} contains preference pairs, whose rejected documents must not be learned: set "
           "train.objective = \"dpo\"",
           name);
   require(!dpo || data.pairs(),
-          "train.objective = \"dpo\" is of pairs of documents, and {} has none: make it with "
-          "trireme tokenize --preference",
+          "train.objective = \"dpo\" needs preference pairs, but {} contains none. Create them "
+          "with `trireme tokenize --preference`",
           name);
 }
 
@@ -166,7 +167,7 @@ static double percent(std::int64_t part, std::int64_t of) {
 }
 
 static const char* what_becomes_of(LongDocuments l) {
-  return l == LongDocuments::split  ? "go on as further ones"
+  return l == LongDocuments::split  ? "are split into several"
          : l == LongDocuments::drop ? "are left out"
                                     : "are cut";
 }
@@ -183,8 +184,8 @@ void log_packing(const Dataset& data) {
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(
-            "{}: of {}, {} longer than a sample are left out (`trireme inspect` shows their "
-            "lengths), and {} for a document without a target",
+            "{}: of {}, {} longer than a sample and {} with a document without a target are left "
+            "out (`trireme inspect` shows the lengths)",
             file, counted(p->pairs, "pair"), p->long_pairs, p->left_out / 2);
       continue;
     }
@@ -219,14 +220,14 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
   together(world, [&] {
     launch::require_one_backend(names);
     require(d.run.exactness != Exactness::invariant || c.name != "cuda",
-            "run.exactness = \"invariant\" is for the backends host and ref, and run.backend = "
-            "\"{}\" means a GPU: give run.backend = \"host\"",
+            "run.exactness = \"invariant\" works only with the backends host and ref, and "
+            "run.backend = \"{}\" selects a GPU: set run.backend = \"host\"",
             d.run.backend);
   });
   together(world, [&] {
     require(d.run.replay_every == 0 || d.run.exactness != Exactness::fast || c.name != "cuda",
-            "run.replay_every compares bits, which a GPU repeats with run.exactness = "
-            "\"repeatable\" alone: give that");
+            "run.replay_every compares bits, which a GPU reproduces only with run.exactness = "
+            "\"repeatable\": set that key too");
   });
   c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
   c.tf32 = d.precision.tf32;
@@ -260,7 +261,7 @@ void warn_of_slow_products(const BackendChoice& choice, DType compute) {
   log_warning(
       "precision.compute = \"f32\" leaves a GPU's tensor cores idle: an H100 multiplies {:.1f} "
       "times as fast in bf16 (by its data sheet {:.0f} TFLOP/s, not {:.0f}), and {:.1f} times with "
-      "precision.tf32 = true; give precision.compute = \"bf16\" unless f32 is what you want",
+      "precision.tf32 = true; set precision.compute = \"bf16\" unless you need f32",
       bf16 / f32, bf16, f32, tf32 / f32);
 }
 

@@ -60,10 +60,10 @@ FileLosses scored(Trainer& trainer, const Dataset& data, std::int64_t microbatch
     f.inputs_D.push_back(documents[d].count);
     f.loss_D.push_back(losses[d]);
     if (!std::isfinite(losses[d]))
-      throw SharedError(fmt::format(
-          "the log-probability of the document from token {} of {} on is infinite or no "
-          "number: nothing is written",
-          documents[d].begin, f.file));
+      throw SharedError(
+          fmt::format("the log-probability of the document that begins at token {} of {} is "
+                      "infinite or not a number, so no scores were written",
+                      documents[d].begin, f.file));
   }
   return f;
 }
@@ -81,14 +81,16 @@ int score(const Communicator& world, const DeckArguments& a) {
   const std::filesystem::path output = deck.train.dpo_scores;
   at_root(world, Pace::slow, [&] {
     require(deck.train.objective == Objective::dpo,
-            "scores are of pairs of documents: give train.objective = \"dpo\"");
-    require(!output.empty(), "train.dpo_scores names the file that scores go into: give it");
+            "`trireme score` computes scores of preference pairs: set train.objective = \"dpo\"");
+    require(!output.empty(),
+            "train.dpo_scores is not set: set it to the file that the scores are to be written to");
     require(!std::filesystem::is_directory(output),
             "train.dpo_scores: {} is a directory: name a file in it", output.string());
     require(!deck.model.init_from.empty(),
-            "model.init_from names the checkpoint whose scores are wanted: give it");
+            "model.init_from is not set: set it to the checkpoint of the reference model");
     require(!is_there(output),
-            "{} exists, and scores replace no file: give another train.dpo_scores",
+            "{} already exists, and `trireme score` does not replace files: set train.dpo_scores "
+            "to another file",
             output.string());
   });
   auto reader = open_initial(world, deck);

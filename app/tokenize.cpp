@@ -46,13 +46,14 @@ std::optional<std::int32_t> chosen_separator(const std::string& text, const Toke
   if (text == "auto") {
     if (tokenizer == nullptr || imports) return std::nullopt;
     const auto own = tokenizer->separator();
-    require(own.has_value(), "this tokenizer names no end-of-text id: give --separator ID or none");
+    require(own.has_value(),
+            "this tokenizer names no end-of-text token: pass --separator ID or --separator none");
     return own;
   }
   const auto id = number_in<std::int32_t>(text);
   const bool is_id = id && *id >= 0;
   if (const auto named = tokenizer && !is_id ? tokenizer->id_of(text) : std::nullopt) return named;
-  require(is_id, "--separator {}: give auto, none, an id, or the text of one token", text);
+  require(is_id, "--separator {}: use auto, none, an id, or the text of one token", text);
   return id;
 }
 
@@ -65,10 +66,9 @@ void keep_freed_memory() {
 
 int run(Arguments a) {
   if (a.shown) return print(chat_template_text(chat_template_given(*a.shown))), 0;
-  require(
-      a.output != "-",
-      "a token file, whose header is written last, cannot be written to standard output: name a "
-      "file with --output");
+  require(a.output != "-",
+          "a token file cannot be written to standard output, because its header is written last. "
+          "Name a file with --output");
   keep_freed_memory();
   auto& o = a.options;
   const bool imports = o.format >= InputFormat::raw_u16;
@@ -78,14 +78,13 @@ int run(Arguments a) {
   o.output = a.output;
   o.tokenizer = tokenizer.get();
   require(!o.preference || !imports,
-          "--preference reads JSON lines, not ids of other programs: leave --from out");
-  require(!a.chat || !imports,
-          "--chat reads JSON lines, not ids of other programs: leave --from out");
+          "--preference reads JSON lines, not token ids: leave out --from");
+  require(!a.chat || !imports, "--chat reads JSON lines, not token ids: leave out --from");
   std::optional<ChatTemplate> chat;
   require(
       !a.chat || !a.chat_template.empty() || tokenizer->spec().kind == TokenizerKind::huggingface,
-      "--chat: give --tokenizer and the folder of the model that is to be tuned, whose tokens "
-      "set turns apart; or a --template file of plain text");
+      "--chat needs a tokenizer whose tokens separate the turns: pass --tokenizer with the folder "
+      "of the model to be tuned, or a --template file that uses plain text");
   if (a.chat) {
     const auto plain = chat_template_for(a.chat_template, *tokenizer);
     o.chat_file = chat_template_text(plain);

@@ -21,13 +21,14 @@ void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
                        const TokenizerSpec& files) {
   const auto there = tokenizer_of(meta);
   require(compatible(there, model, files, "the token files"),
-          "the token files were made with the tokenizer {}, {} is a model of the tokenizer {}, in "
-          "which ids mean other texts: tokenize the text again with the model's (--tokenizer)",
+          "the token files were made with the tokenizer {}, but {} is a model of the tokenizer {}, "
+          "whose ids have other meanings. Tokenize the text again with the model's tokenizer "
+          "(--tokenizer)",
           files.identity(), model, there.identity());
   if (!files.chat.empty() && !there.chat.empty() && files.chat != there.chat)
     log_warning(
-        "the conversations of the token files were written with another chat template than those "
-        "that {} was trained with: tokenize them again, or train on if that is meant",
+        "the conversations in the token files have another chat template than those that {} was "
+        "trained with. If you did not intend this, tokenize them again",
         model);
 }
 
@@ -43,8 +44,8 @@ static void warn_of_chat_templates(const Dataset& training,
     const auto name = range.file.path().string();
     if (!first.empty())
       log_warning(
-          "the conversations of {} and {} were written with different chat templates: checkpoints "
-          "take the first one along, for `generate --chat` and `export`",
+          "the conversations in {} and {} have different chat templates. Checkpoints contain the "
+          "first template, which `generate --chat` and `export` use",
           theirs, name);
     if (!first.empty()) return;
     first = chat;
@@ -57,11 +58,10 @@ TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Da
   warn_of_chat_templates(training, held_out);
   if (!held_out) return tokenizer;
   const auto other = held_out->tokenizer();
-  require(
-      compatible(tokenizer, "data.path", other, "data.validation"),
-      "the files of data.path were tokenized with {}, those of data.validation with {}: use one "
-      "tokenizer for all files",
-      tokenizer.identity(), other.identity());
+  require(compatible(tokenizer, "data.path", other, "data.validation"),
+          "the files of data.path were tokenized with {}, but those of data.validation with {}: "
+          "use one tokenizer for all files",
+          tokenizer.identity(), other.identity());
   return tokenizer;
 }
 
@@ -98,8 +98,10 @@ ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokeni
   const bool kept = given.empty() && !meta.chat_template.empty();
   if (!kept && !meta.chat_template.empty() &&
       chat_template_text(chat_template_given(given)) != meta.chat_template)
-    log_warning("--template {}: {} was trained with another chat template, which it has with it",
-                given, model);
+    log_warning(
+        "--template {}: {} was trained with another chat template, which it contains. To use that "
+        "template, leave out --template",
+        given, model);
   return kept ? parse_chat_template(meta.chat_template, "the chat template in " + model)
               : chat_template_for(given, tokenizer);
 }

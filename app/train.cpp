@@ -92,10 +92,10 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
   if (in.deck.evaluate.sample_prompt.empty()) return tokenizer;
   together(world, [&] {
     const auto spec = tokenizer_of(in.meta);
-    require(
-        spec.kind != TokenizerKind::none,
-        "evaluate.sample_prompt needs a tokenizer, and neither the token files of data.path nor "
-        "the model that it begins with hold one: leave it out, or tokenize the text with one");
+    require(spec.kind != TokenizerKind::none,
+            "evaluate.sample_prompt needs a tokenizer, but neither the token files of data.path "
+            "nor the initial model contain one. Remove evaluate.sample_prompt, or create the token "
+            "files with a tokenizer");
     tokenizer = make_tokenizer(spec, in.deck.data.path[0]);
     try {
       require_ids(prompt_ids(*tokenizer, in.deck.evaluate.sample_prompt), in.deck.model.vocab);
@@ -145,7 +145,9 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
     if (!s.directory) return;
     const auto now = start_mode_of(asked, s.run, s.job);
     require(now.existing == s.mode.existing,
-            "another job trained in {} while its lock was waited for", s.run.string());
+            "another job trained in {} while this job waited for the lock of that directory. Start "
+            "this job again",
+            s.run.string());
     s.mode = now;
     if (s.mode.existing != Existing::restart) return;
     require_tables(*s.directory);
@@ -299,7 +301,7 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
   command->callback([&chosen, a] {
     if (a->or_start && a->restart != "latest")
       throw CLI::ValidationError("--or-start",
-                                 "is for --restart latest, not for a named checkpoint");
+                                 "works only with --restart latest, not with a named checkpoint");
     chosen = [a] { return a->print_run_dir ? print_run_dir(*a) : train(*a); };
   });
 }

@@ -29,8 +29,8 @@ static void print_differences(const Inputs& in) {
   const auto then = rate_of(before, in.from->meta()), now = rate_of(in.deck, in.meta);
   if (constexpr double small = 0.05; std::abs(now - then) > small * std::max(then, now))
     log_warning(
-        "the learning rate jumps: step {} has {:.4g} by this deck, {:.4g} by the checkpoint's "
-        "(from optimizer.lr, [schedule] and the length of the run)",
+        "the learning rate jumps: in step {}, it is {:.4g} with this deck and {:.4g} with the "
+        "checkpoint's deck (optimizer.lr, [schedule] and the length of the run determine it)",
         in.meta.step + 1, now, then);
 }
 

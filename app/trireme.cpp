@@ -27,7 +27,8 @@ static void require_values(const CLI::App& app) {
     for (const auto* option : command->get_options())
       if (std::ranges::find(texts, option->get_name()) == texts.end() &&
           std::ranges::find(option->results(), "") != option->results().end())
-        throw CLI::ValidationError(option->get_name(), "is empty: is a variable in it not set?");
+        throw CLI::ValidationError(option->get_name(),
+                                   "the value is empty. Check that the variables in it are set");
 }
 
 constexpr int exit_usage = 2;  // the command line is wrong, as shells and their tools say it

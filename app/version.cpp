@@ -18,7 +18,8 @@ static std::string cuda_text(bool open_libraries) {
   if (!built_with_cuda()) return "no, built without it";
   std::string why;
   if (open_libraries || cuda_devices(&why) > 0) return "yes, " + cuda_libraries();
-  return "yes, to be opened when a device answers (trireme version --cuda opens it now)";
+  return "yes, but its libraries are loaded only if there is a device (trireme version --cuda "
+         "loads them now)";
 }
 
 static std::string version_text(bool open_libraries) {

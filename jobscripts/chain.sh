@@ -1,8 +1,8 @@
 #!/bin/bash
-# Where jobs may not be requeued: N jobs, each of which goes on where the one before it ended.
+# For clusters that do not allow requeueing: submits N jobs, each of which resumes the run where the previous job ended.
 #   jobscripts/chain.sh 5 --nodes=4 ... jobscripts/train.sbatch DECK [section.key=value ...]
-# Those left over when the run is done end at once. Prints the jobs' ids: to stop the run before,
-# cancel those that have not begun, and then the one that runs.
+# If the run is done, the remaining jobs end at once. Prints the ids of the jobs. To stop the run early, cancel first the
+# jobs that have not begun, and then the running job.
 set -eu
 if [ $# -lt 2 ] || ! [ "$1" -ge 1 ] 2> /dev/null; then
   echo "usage: chain.sh N [sbatch options] train.sbatch DECK [section.key=value ...]" >&2
@@ -13,7 +13,7 @@ shift
 for argument; do
   case $argument in
     --overwrite | --restart*)
-      echo "chain.sh: each job would do $argument again; run the first by itself, then the chain without it" >&2
+      echo "chain.sh: every job of the chain would repeat $argument. Submit the first job by itself, then start the chain without $argument" >&2
       exit 1
       ;;
   esac

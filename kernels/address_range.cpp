@@ -38,8 +38,8 @@ void AddressRange::open_to(std::size_t end) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   if (open(rounded(step)) || open(rounded(page))) return;
   fail(
-      "the system grants {} bytes of memory, and not the {} that are wanted: {}; look at "
-      "`ulimit -d` and, where /proc/sys/vm/overcommit_memory is 2, at CommitLimit in /proc/meminfo "
+      "the system grants {} bytes of memory instead of the requested {}: {}. Check `ulimit -d` "
+      "and, if /proc/sys/vm/overcommit_memory is 2, CommitLimit in /proc/meminfo "
       "(vm.overcommit_ratio)",
       open_, end, std::strerror(errno));
 }

@@ -8,10 +8,10 @@ namespace trireme {
 std::string describe(const Account& a) {
   std::string text;
   const auto mib = [](std::size_t n) { return static_cast<double>(n) / (1 << 20); };
-  for (std::size_t k = 0; k < kind_count; ++k)
+  for (std::size_t k = 0; k < memory_kind_count; ++k)
     if (a.peak[k])
       text += fmt::format("  {:<10} {:>12.1f} MiB live {:>12.1f} MiB peak\n",
-                          name_of(static_cast<Kind>(k)), mib(a.live[k]), mib(a.peak[k]));
+                          name_of(static_cast<MemoryKind>(k)), mib(a.live[k]), mib(a.peak[k]));
   return text + fmt::format("  {:<10} {:>12.1f} MiB live {:>12.1f} MiB peak, {:.1f} MiB reserved",
                             "all", mib(a.live_all), mib(a.peak_all), mib(a.reserved));
 }
@@ -38,7 +38,7 @@ Arena::Free Arena::remove(Range& r, std::size_t offset) {
   return f;
 }
 
-Arena::Taken Arena::take(std::size_t bytes, Kind kind, Memory memory) {
+Arena::Taken Arena::take(std::size_t bytes, MemoryKind kind, Memory memory) {
   bytes = std::max<std::size_t>(1, (bytes + granule - 1) / granule) * granule;
   auto& r = range(memory);
   Taken t{0, bytes, {}};
@@ -59,8 +59,9 @@ Arena::Taken Arena::take(std::size_t bytes, Kind kind, Memory memory) {
     }
     if (t.offset + bytes > r.capacity)
       fail(
-          "out of memory: {} bytes of {} are wanted, {} of {} bytes are reserved. Reduce "
-          "train.microbatch or model.context, or set model.recompute = \"block\". The account:\n{}",
+          "out of memory: {} bytes for {} do not fit, because {} of {} bytes are already reserved. "
+          "Reduce train.microbatch or model.context, or set model.recompute = \"block\". Memory by "
+          "kind:\n{}",
           bytes, name_of(kind), r.end, r.capacity, describe(account_));
     if (t.offset < r.end) t.last = remove(r, t.offset).last;
     if (tail.bytes > bytes) insert(r, t.offset + bytes, {tail.bytes - bytes, tail.last});
@@ -76,7 +77,7 @@ Arena::Taken Arena::take(std::size_t bytes, Kind kind, Memory memory) {
   return t;
 }
 
-void Arena::give(std::size_t offset, std::size_t bytes, Kind kind, Memory memory,
+void Arena::give(std::size_t offset, std::size_t bytes, MemoryKind kind, Memory memory,
                  std::span<const Event> last) noexcept {
   auto& r = range(memory);
   Free f{bytes, {}};

@@ -46,9 +46,9 @@ class Arena {
 
   // Allocates a range of at least `bytes` bytes and counts it in the memory account. Throws Error,
   // with the account in the message, if the capacity is too small.
-  Taken take(std::size_t bytes, Kind, Memory);
+  Taken take(std::size_t bytes, MemoryKind, Memory);
   // Frees a range. `last` holds the last event of each queue that used the range.
-  void give(std::size_t offset, std::size_t bytes, Kind, Memory,
+  void give(std::size_t offset, std::size_t bytes, MemoryKind, Memory,
             std::span<const Event> last) noexcept;
   const Account& account() const { return account_; }
 

@@ -8,7 +8,7 @@ std::string_view name_of(Queue q) {
   return names[static_cast<int>(q)];
 }
 
-std::string_view name_of(Kind k) {
+std::string_view name_of(MemoryKind k) {
   constexpr std::string_view names[] = {"weights",  "optimizer", "gradients", "gathered",
                                         "saved",    "transient", "boundary",  "staging",
                                         "snapshot", "offloaded", "workspace"};

@@ -30,7 +30,7 @@ struct Event {
 };
 
 // Purpose of a memory block. The memory account reports bytes by kind.
-enum class Kind : std::uint8_t {
+enum class MemoryKind : std::uint8_t {
   weights,
   optimizer,
   gradients,
@@ -43,8 +43,8 @@ enum class Kind : std::uint8_t {
   offloaded,  // activations moved to pinned host memory
   workspace   // scratch of kernels
 };
-inline constexpr int kind_count = 11;
-std::string_view name_of(Kind);
+inline constexpr int memory_kind_count = 11;
+std::string_view name_of(MemoryKind);
 
 // Memory of the device, or host memory that the device can access directly (page-locked).
 enum class Memory : std::uint8_t { device, pinned };
@@ -53,15 +53,15 @@ enum class Memory : std::uint8_t { device, pinned };
 struct Block {
   std::byte* data = nullptr;
   std::size_t bytes = 0;  // rounded up to a multiple of Arena::granule
-  Kind kind{};
+  MemoryKind kind{};
   Memory memory{};
 };
 
-// Memory use in bytes, for each Kind and in total. `live` is the number of bytes in use now, and
-// `peak` is the maximum so far. The numbers depend only on the sequence of calls to take and give,
-// so all backends report equal accounts.
+// Memory use in bytes, for each MemoryKind and in total. `live` is the number of bytes in use now,
+// and `peak` is the maximum so far. The numbers depend only on the sequence of calls to take and
+// give, so all backends report equal accounts.
 struct Account {
-  std::array<std::size_t, kind_count> live{}, peak{};
+  std::array<std::size_t, memory_kind_count> live{}, peak{};
   std::size_t live_all = 0, peak_all = 0;
   std::size_t reserved = 0;         // highest address ever used, gaps included
   std::size_t pinned_reserved = 0;  // highest address used in Memory::pinned
@@ -85,8 +85,6 @@ struct BackendProperties {
   // Tile size of attention over pieces of keys. If each piece begins at a multiple of this number
   // of keys, the results have the same bits as attention over all keys at once.
   std::int64_t key_tile = 64;
-  // True if the backend supports key/value caches, which need CachedAttention and SumOrder::by_row.
-  bool caches = true;
 };
 
 // Interface of a backend: a machine that owns memory and queues and computes operations.
@@ -114,7 +112,7 @@ class Backend {
   // Allocates a block of at least `bytes` bytes. Callers allocate and free blocks in program order.
   // Queues may still use the memory for a previous owner, so the queue `first` waits for them.
   // Throws Error, with the account in the message, if memory is exhausted.
-  virtual Block take(std::size_t bytes, Kind, Queue first, Memory = Memory::device) = 0;
+  virtual Block take(std::size_t bytes, MemoryKind, Queue first, Memory = Memory::device) = 0;
   // Frees a block. `last` holds, for each queue that used the block, the last event after that use.
   // Never throws.
   virtual void give(const Block&, std::span<const Event> last) noexcept = 0;

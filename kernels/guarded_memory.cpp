@@ -25,8 +25,8 @@ std::byte* GuardedMemory::take(std::size_t bytes, std::size_t name) {
     const auto* const why = std::strerror(errno);
     if (mapped) unmap(m);
     fail(
-        "the system gives no guarded memory of {} bytes: {}; run.guards = true needs two mappings "
-        "a block: look at /proc/sys/vm/max_map_count, or do without",
+        "the system cannot provide {} bytes of guarded memory: {}. run.guards = true needs two "
+        "mappings per block: raise /proc/sys/vm/max_map_count, or set run.guards = false",
         bytes, why);
   }
   std::fill(m.at + place.watched_from, m.at + place.begin, known_byte);

@@ -20,10 +20,10 @@ GuardedPlace guarded_place(std::size_t bytes, std::size_t page) {
 
 std::optional<std::string> guard_damage(std::span<const std::byte> before,
                                         std::span<const std::byte> behind, std::size_t bytes,
-                                        Kind kind) {
+                                        MemoryKind kind) {
   const auto changed = [](std::byte b) { return b != known_byte; };
   if (const auto at = std::ranges::find_if(behind, changed); at != behind.end())
-    return fmt::format("something was written {} bytes behind the end of a block of {} bytes of {}",
+    return fmt::format("something was written {} bytes after the end of a block of {} bytes of {}",
                        at - behind.begin(), bytes, name_of(kind));
   const auto at = std::find_if(before.rbegin(), before.rend(), changed);
   if (at == before.rend()) return {};
@@ -32,7 +32,7 @@ std::optional<std::string> guard_damage(std::span<const std::byte> before,
 }
 
 void end_for_damage(const std::string& what) noexcept {
-  log_error("{}; it was seen when the block was given back (run.guards)", what);
+  log_error("{}; run.guards found it when the block was freed", what);
   std::abort();
 }
 

@@ -35,7 +35,8 @@ inline constexpr auto fresh_byte = std::byte{0xff};
 // Returns a message if the known bytes (bytes of a fixed value) before or after a block have
 // changed. `bytes` is the size of the block. Returns nullopt if they have not changed.
 std::optional<std::string> guard_damage(std::span<const std::byte> before,
-                                        std::span<const std::byte> behind, std::size_t bytes, Kind);
+                                        std::span<const std::byte> behind, std::size_t bytes,
+                                        MemoryKind);
 
 // Logs `what` and aborts the process. An exception is not possible, because blocks are freed in
 // noexcept functions.

@@ -26,13 +26,13 @@ Immediate::Immediate(BackendProperties properties, Poison poison, Guards guards)
   properties_.workspace_bytes = workspace_size;
 }
 
-Block Immediate::take(std::size_t bytes, Kind kind, Queue, Memory memory) {
+Block Immediate::take(std::size_t bytes, MemoryKind kind, Queue, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);
   try {
     if (guards_ == Guards::on) return {guarded_.take(bytes, t.offset), t.bytes, kind, memory};
     range(memory).open_to(t.offset + t.bytes);
   } catch (const Error& e) {
-    fail("{}, for {} bytes of {}. The account:\n{}", e.what(), bytes, name_of(kind),
+    fail("{}, for {} bytes of {}. Memory by kind:\n{}", e.what(), bytes, name_of(kind),
          describe(account()));
   }
   return {range(memory).begin() + t.offset, t.bytes, kind, memory};

@@ -27,7 +27,7 @@ class Immediate : public Backend {
   explicit Immediate(BackendProperties, Poison = Poison::off, Guards = Guards::off);
 
   const BackendProperties& properties() const final { return properties_; }
-  Block take(std::size_t bytes, Kind, Queue first, Memory) override;
+  Block take(std::size_t bytes, MemoryKind, Queue first, Memory) override;
   void give(const Block&, std::span<const Event> last) noexcept override;
   const Account& account() const override { return arena_.account(); }
   void lend_workspace(View v) override { scratch_ = v; }

@@ -98,7 +98,10 @@ std::unique_ptr<Backend> open_cuda(const CudaChoice& c) {
   std::string why;
   const int n = cuda_devices(&why);
   require(n > 0, "run.backend = \"cuda\": no CUDA device: {}", why);
-  require(c.device < n, "run.backend = \"cuda\": device {} is wanted, there are {}", c.device, n);
+  require(
+      c.device < n,
+      "run.backend = \"cuda\": device {} was requested, but the number of visible devices is {}",
+      c.device, n);
   return loaded().open(c);
 }
 

@@ -50,15 +50,15 @@ bool cut_off(const fs::path& file) {
 Opened open(const fs::path& file, std::string_view build) {
   Opened o;
   if (cut_off(file)) {
-    o.why = fmt::format("{} is cut off: install it again", file.string());
+    o.why = fmt::format("{} is truncated: install it again", file.string());
     return o;
   }
   // Its symbols stay its own; what it lacks it finds in the program.
   o.handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!o.handle) {
     o.why = fmt::format(
-        "{} does not load: {}. It must be of the same build as this program, and LD_LIBRARY_PATH "
-        "or the system must name CUDA's libraries",
+        "{} does not load: {}. It must come from the same build as this program, and the dynamic "
+        "linker must find the CUDA libraries, for example through LD_LIBRARY_PATH",
         file.string(), dlerror());
     return o;
   }
@@ -68,8 +68,9 @@ Opened open(const fs::path& file, std::string_view build) {
   if (found && found->build == build)
     o.library = found;
   else
-    o.why = fmt::format("{} is of {}, this program of {}: install both of one build", file.string(),
-                        found ? found->build : "no build of trireme", build);
+    o.why =
+        fmt::format("{} comes from {}, but this program from {}: install both from the same build",
+                    file.string(), found ? found->build : "an unknown build", build);
   return o;
 }
 
@@ -91,8 +92,9 @@ std::string library_file() {
   std::error_code none;
   for (const auto& folder : folders())
     if (fs::exists(folder / file_name, none)) return folder / file_name;
-  fail("{} is not beside this program in {}: install both again, or set run.backend = \"host\"",
-       file_name, folders().front().string());
+  fail(
+      "{} is missing next to this program in {}: install both again, or set run.backend = \"host\"",
+      file_name, folders().front().string());
 }
 
 const Library* library(std::string* why) {

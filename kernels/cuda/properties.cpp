@@ -9,8 +9,7 @@ BackendProperties cuda_properties() {
           // Each chunk adds to the whole gradient of the head's weight, so they are large.
           .head_rows = 4096,
           .invariant = false,
-          .key_tile = 32,  // a lane has a key
-          .caches = false};
+          .key_tile = 32};  // a lane has a key
 }
 
 }  // namespace trireme

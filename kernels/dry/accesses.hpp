@@ -17,7 +17,7 @@
 
 namespace trireme {
 
-// Kind of an access to memory.
+// MemoryKind of an access to memory.
 enum class Touch : std::uint8_t { read, write };
 
 // Records accesses and finds pairs of accesses that are not ordered (races).

@@ -17,7 +17,7 @@ static std::uintptr_t base(Memory m) {
   return m == Memory::device ? 4096 : std::uintptr_t{1} << 62;
 }
 
-Block Dry::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
+Block Dry::take(std::size_t bytes, MemoryKind kind, Queue first, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);
   for (std::size_t q = 0; q < queue_count; ++q) wait(first, {static_cast<Queue>(q), t.last[q]});
   return {reinterpret_cast<std::byte*>(base(memory) + t.offset), t.bytes, kind, memory};

@@ -42,7 +42,7 @@ Fenced::~Fenced() {
   munmap(memory_, 2 * capacity_);
 }
 
-Block Fenced::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
+Block Fenced::take(std::size_t bytes, MemoryKind kind, Queue first, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);
   if (memory == Memory::pinned) {  // the host may use it at once, so earlier uses must be done
     for (std::size_t q = 0; q < queue_count; ++q) run_to({static_cast<Queue>(q), t.last[q]});

@@ -23,7 +23,7 @@ class Fenced final : public Backend {
   AttentionBytes attention_bytes(const AttentionShape& s, DType t, Direction d) const override {
     return host_.attention_bytes(s, t, d);
   }
-  Block take(std::size_t bytes, Kind, Queue first, Memory) override;
+  Block take(std::size_t bytes, MemoryKind, Queue first, Memory) override;
   void give(const Block&, std::span<const Event> last) noexcept override;
   const Account& account() const override { return arena_.account(); }
   void lend_workspace(View v) override { host_.lend_workspace(inside(v)); }

@@ -138,7 +138,8 @@ template <class F>
 void by_types(const Product& p, const F& f) {
   require(p.a.stride[1] == 1 && p.b.dtype == p.a.dtype &&
               (p.c.dtype == p.a.dtype || p.c.dtype == DType::f32),
-          "matmul: sums by row are made of rows of a, into its type or its wide one");
+          "matmul: sums by row need dense rows of a, b of the same type, and a result of that type "
+          "or f32");
   if (p.a.dtype == DType::f32) return f(&panel<float, float>);
   if (p.c.dtype == DType::f32) return f(&panel<bf16, float>);
   f(&panel<bf16, bf16>);

@@ -138,18 +138,18 @@ void run(const kernel::GroupedMatmul& o, View scratch) {
   if (K == 0) return run(kernel::Fill{.dst = o.c_RN, .value = 0}, scratch);
   const auto c = normal(o.c_RN, "c");
   const auto a = normal(o.a_RK, "a");
-  require(row_major(c) && row_major(a), "grouped_matmul: a and c stand in rows");
+  require(row_major(c) && row_major(a), "grouped_matmul: a and c must be row-major");
   std::vector<ConstView> b;
   for (const auto& one : o.b_KN) {
     require(one.extent[0] == K && one.extent[1] == N && one.dtype == a.dtype && c.dtype == a.dtype,
-            "grouped_matmul: an expert's {} [{}, {}] is not the others' {} [{}, {}]",
-            name_of(one.dtype), one.extent[0], one.extent[1], name_of(a.dtype), K, N);
+            "grouped_matmul: an expert's {} [{}, {}] differs from {} [{}, {}]", name_of(one.dtype),
+            one.extent[0], one.extent[1], name_of(a.dtype), K, N);
     b.push_back(normal(one, "b"));
   }
   const Pieces pieces(o);
   const auto bytes = pieces.bytes(),
              slots = static_cast<std::int64_t>(scratch.span_bytes()) / bytes;
-  require(slots > 0, "grouped_matmul: {} bytes of scratch are wanted, there are {}", bytes,
+  require(slots > 0, "grouped_matmul: {} bytes of scratch are needed, but there are {}", bytes,
           scratch.span_bytes());
   const auto one = [&](std::int64_t i, std::int64_t slot) {
     const OneThread alone;

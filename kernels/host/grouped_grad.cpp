@@ -132,19 +132,18 @@ void run(const kernel::GroupedMatmulGrad& o, View scratch) {
   require(o.b_RN.extent[0] == R && o.a_RM.dtype == o.b_RN.dtype && o.a_RM.stride[1] == 1 &&
               o.b_RN.stride[1] == 1 &&
               o.offset_E1.count() == static_cast<std::int64_t>(o.c_MN.size()) + 1,
-          "grouped_matmul_grad: [{}, {}] and [{}, {}] do not go together", R, M, o.b_RN.extent[0],
-          N);
+          "grouped_matmul_grad: [{}, {}] and [{}, {}] do not match", R, M, o.b_RN.extent[0], N);
   for (const auto& c : o.c_MN)
     require(!c || (c.extent[0] == M && c.extent[1] == N && c.dense() &&
                    (c.dtype == DType::f32 || c.dtype == DType::i64)),
-            "grouped_matmul_grad: a result is [{}, {}] in f32 or counts in i64", M, N);
+            "grouped_matmul_grad: a result must be [{}, {}] in f32 or counts in i64", M, N);
   const bool counts =
       std::ranges::any_of(o.c_MN, [](auto& c) { return c && c.dtype == DType::i64; });
   require(!counts || (o.token_R && o.leaf > 0 && o.largest.size() == o.c_MN.size()),
-          "grouped_matmul_grad: counts are of leaves, and have their largest terms beside them");
+          "grouped_matmul_grad: counts need leaves and a largest term for each result");
   const Pieces pieces(o);
   const auto slots = static_cast<std::int64_t>(scratch.span_bytes()) / pieces.bytes;
-  require(slots > 0, "grouped_matmul_grad: {} bytes of scratch are wanted, there are {}",
+  require(slots > 0, "grouped_matmul_grad: {} bytes of scratch are needed, but there are {}",
           pieces.bytes, scratch.span_bytes());
   const auto* offset = data<std::int32_t>(o.offset_E1);
   const auto one = [&](std::int64_t i, std::int64_t slot) {

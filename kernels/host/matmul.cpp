@@ -30,8 +30,8 @@ void by_primitive(const Product& p, const View& scratch) {
     by_primitive(p.rows(0, m), scratch);
     by_primitive(p.rows(m, rows - m), scratch);
   } else {
-    require(cols > 64, "matmul: a block [{}, {}, {}] needs {} bytes of scratch, there are {}", rows,
-            cols, p.a.extent[1], wanted, scratch.span_bytes());
+    require(cols > 64, "matmul: a block [{}, {}, {}] needs {} bytes of scratch, but there are {}",
+            rows, cols, p.a.extent[1], wanted, scratch.span_bytes());
     const auto n = half(cols);
     by_primitive(p.columns(0, n), scratch);
     by_primitive(p.columns(n, cols - n), scratch);
@@ -172,16 +172,16 @@ void run(const kernel::Matmul& o, View scratch) {
           "matmul: [{}, {}] x [{}, {}] does not give [{}, {}]", a_MK.extent[0], K, b_KN.extent[0],
           b_KN.extent[1], M, N);
   require(a_MK.dtype == b_KN.dtype && (c_MN.dtype == a_MK.dtype || c_MN.dtype == DType::f32),
-          "matmul: {} x {} -> {} is not supported: operands have one type, the result that type or "
-          "its wide one",
+          "matmul: {} x {} -> {} is not supported: both operands must have the same type, and the "
+          "result that type or f32",
           name_of(a_MK.dtype), name_of(b_KN.dtype), name_of(c_MN.dtype));
   require(!bias || (bias.dtype == c_MN.dtype && bias.extent[0] == N && bias.dense() &&
                     c_MN.dtype == a_MK.dtype),
-          "matmul: a bias is {} dense elements of the operands' and the result's type", N);
+          "matmul: a bias must have {} dense elements of the type of operands and result", N);
   if (M == 0 || N == 0) return;
   const auto c = normal(c_MN, "c");
   if (!row_major(c)) {
-    require(!bias, "matmul: a bias goes with a row-major result");
+    require(!bias, "matmul: a bias needs a row-major result");
     run(kernel::Matmul{.c_MN = c.transposed(),
                        .a_MK = b_KN.transposed(),
                        .b_KN = a_MK.transposed(),
@@ -189,7 +189,7 @@ void run(const kernel::Matmul& o, View scratch) {
                        .order = order},
         scratch);
   } else if (K == 0) {
-    require(!bias, "matmul: a bias goes with a product of something");
+    require(!bias, "matmul: a bias needs operands that are not empty");
     if (how == Accumulate::overwrite) clear(c);
   } else {
     const Product product{c, normal(a_MK, "a"), normal(b_KN, "b"), how, bias};

@@ -22,8 +22,8 @@ V normal(V v, const char* name) {
   const bool by_rows = cols == 1 || (v.stride[1] == 1 && (rows == 1 || v.stride[0] >= cols));
   const bool by_columns = rows == 1 || (v.stride[0] == 1 && v.stride[1] >= rows);
   require(by_rows || by_columns,
-          "matmul: {} [{}, {}] has strides [{}, {}]; one must be 1 and the other no less than the "
-          "length it jumps over: copy it into a dense view first",
+          "matmul: {} [{}, {}] has strides [{}, {}]; one must be 1 and the other at least the "
+          "length of a row or column: copy it into a dense view first",
           name, rows, cols, v.stride[0], v.stride[1]);
   if (by_rows) {
     v.stride = {std::max(rows == 1 ? cols : v.stride[0], cols), 1};

@@ -50,7 +50,8 @@ static std::unique_ptr<Backend> open_named(const BackendChoice& c) {
   if (name == "host") return std::make_unique<Host>(c.threads, poison, c.guards);
   if (name == "ref") return std::make_unique<Ref>(poison, c.guards);
   require(name != "fenced" || c.guards == Guards::off,
-          "run.guards = true is for the backends host, ref and cuda: fenced has its own");
+          "run.guards = true works only with the backends host, ref and cuda; the backend fenced "
+          "has guards of its own");
   if (name == "fenced") return std::make_unique<Fenced>(c.threads);
   if (name == "cuda") return open_cuda(cuda_choice(c));
   fail("\"{}\" is not a backend: run.backend is auto, host, ref, fenced or cuda", name);

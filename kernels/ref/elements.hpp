@@ -85,7 +85,7 @@ void with_compute_type(DType t, const Body& body) {
     case DType::f64:
       return body(double{});
     default:
-      fail("a kernel of the ref backend got ids where it computes: views are f32, bf16 or f64");
+      fail("a kernel of the ref backend got integers instead of f32, bf16 or f64");
   }
 }
 

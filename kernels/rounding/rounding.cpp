@@ -283,7 +283,7 @@ void perturb(Noise& noise, const kernel::RouterLosses& o) {
 Rounding::Rounding(std::unique_ptr<Backend> inner, std::uint64_t seed)
     : inner_(std::move(inner)), seed_(seed) {
   require(inner_->host_readable(),
-          "rounding can be varied in host memory alone, not on the backend {}: use run.backend = "
+          "rounding can be varied only in host memory, not on the backend {}: use run.backend = "
           "\"host\"",
           inner_->name());
 }

@@ -44,7 +44,7 @@ class Gradients {
   // Adds the gradients of some parameters. Calls `fill` for ranges that together contain each of
   // the `rows` rows exactly once. If an op's kernel also computes the input gradient, the op
   // computes the input gradient in `fill`, too. With exact sums (lib/base/fixed.hpp), each range is
-  // one leaf of Place::exact_chunk rows.
+  // one leaf of PassContext::exact_chunk rows.
   virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
   // Function that computes the gradient sums over all rows. With exact sums, the views in `dst` are
   // i64. `largest` then has one view per parameter, which receives the largest magnitude of a term.
@@ -69,7 +69,7 @@ struct LossRows {
 
 // A teacher model for distillation: the input of its output layer for the same tokens, and the
 // weight of that layer. Absent if there is no teacher.
-struct TaughtBy {
+struct TeacherHead {
   ConstView x_BTC{}, w_VC{};
   double softcap = 0;  // soft cap of the teacher's logits; 0 means none
   // Temperature by which the logits of both models are divided in the divergence from the teacher,
@@ -78,7 +78,7 @@ struct TaughtBy {
 };
 
 // The tokens that an op processes, and settings for processing them.
-struct Place {
+struct PassContext {
   Phase phase = Phase::train;
   std::uint64_t seed = 0;
   std::int64_t step = 0;
@@ -101,7 +101,7 @@ struct Place {
   // If not empty, they replace `scale`. Must be empty if exact_chunk is set.
   std::span<const LossRows> losses{};
   std::int64_t loss_sums = 1;
-  TaughtBy teacher{};  // for the head; must be absent with `losses` or exact_chunk
+  TeacherHead teacher{};  // for the head; must be absent with `losses` or exact_chunk
   // Whether LoRA adapters are applied. If false, the op computes the base model and does not
   // support a backward pass.
   bool adapters = true;
@@ -112,7 +112,8 @@ struct Place {
   // number divides this rank's T. Matrix products then compute exactly this many rows at a time,
   // because the bits of a row may depend on the number of rows. 0 selects the fast mode.
   std::int64_t exact_chunk = 0;
-  // Maximum number of tokens that a Stretch (tape.hpp) processes at a time. 0 means all tokens.
+  // Maximum number of tokens that a TokenwiseOps (tape.hpp) processes at a time. 0 means all
+  // tokens.
   std::int64_t chunk_tokens = 0;
 };
 
@@ -130,7 +131,7 @@ struct Run {
   const Weights& weights;
   Gradients* gradients;                     // null if no weight gradients are wanted
   std::span<const std::uint8_t> trainable;  // 1 if the parameter is trainable, by ParamId
-  Place place;
+  PassContext pass;
   const Cached* cached = nullptr;  // cached keys and values of earlier positions, for generation
   // Totals of the routers over one step. Null while the forward pass is recomputed, and outside of
   // training.
@@ -175,8 +176,8 @@ class Op {
 
 // Returns the memory kind of an op's outputs: `saved` if the backward pass may read them, otherwise
 // `transient`.
-inline Kind kind_of(const Saved* saved) {
-  return saved ? Kind::saved : Kind::transient;
+inline MemoryKind kind_of(const Saved* saved) {
+  return saved ? MemoryKind::saved : MemoryKind::transient;
 }
 
 }  // namespace trireme

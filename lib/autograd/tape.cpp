@@ -27,7 +27,7 @@ std::vector<Value> Tape::apply(const Run& run, const Op& op, std::vector<Value> 
   const bool record = record_ != Record::off && flows;
   std::vector<Tensor> y;
   {
-    const TraceScope span(op.name(), run.place.microbatch);
+    const TraceScope span(op.name(), run.pass.microbatch);
     y = op.forward(run, std::move(x), record ? &s.saved : nullptr);
   }
   std::vector<Value> out;
@@ -54,7 +54,7 @@ static void accumulate(Backend& b, Tensor& sum, Tensor&& g) {
   }
   if (!sum.unique() && g.unique()) std::swap(sum, g);
   if (!sum.unique()) {
-    auto fresh = Tensor::empty(b, sum.shape(), sum.dtype(), Kind::transient);
+    auto fresh = Tensor::empty(b, sum.shape(), sum.dtype(), MemoryKind::transient);
     b.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = sum.view()});
     sum = std::move(fresh);
   }
@@ -79,8 +79,8 @@ std::vector<Tensor> Tape::walk(const Run& run, std::span<const std::int32_t> roo
     for (auto v : s.in) wanted.push_back(wanted_[static_cast<std::size_t>(v)]);
     std::vector<Tensor> grad_in;
     {
-      const auto name = s.op ? s.op->name() : s.stretch->name();
-      const TraceScope span(name, run.place.microbatch, Direction::backward);
+      const auto name = s.op ? s.op->name() : s.sequence->name();
+      const TraceScope span(name, run.pass.microbatch, Direction::backward);
       grad_in = adjoint(s, std::move(grad_out), wanted);
     }
     for (std::size_t i = 0; i < grad_in.size(); ++i)
@@ -108,7 +108,7 @@ std::vector<Tensor> Tape::backward(const Run& run, Slots roots, std::vector<Tens
   };
   return walk(run, roots, std::move(seeds), leaves,
               [&](Step& s, auto grad_out, const auto& wanted) {
-                if (s.stretch) return each_chunk_back(run, s, std::move(grad_out), wanted, whole);
+                if (s.sequence) return each_chunk_back(run, s, std::move(grad_out), wanted, whole);
                 return s.op->backward(run, std::move(grad_out), std::move(s.saved), wanted);
               });
 }
@@ -126,7 +126,7 @@ std::vector<Tensor> Tape::input_gradients(const Run& run, Slots roots, std::vect
   };
   return walk(run, roots, std::move(seeds), leaves,
               [&](Step& s, auto grad_out, const auto& wanted) {
-                if (s.stretch) return each_chunk_back(run, s, std::move(grad_out), wanted, half);
+                if (s.sequence) return each_chunk_back(run, s, std::move(grad_out), wanted, half);
                 auto grad_in = s.op->input_gradients(run, grad_out, s.saved, wanted);
                 if (std::ranges::any_of(s.op->params(), [&](ParamId p) { return run.wants(p); }))
                   later_.push_back({s.op, std::move(grad_out), std::move(s.saved)});
@@ -143,7 +143,7 @@ void Tape::weight_gradients(const Run& run) && {
   while (!later_.empty()) {
     Later l = std::move(later_.back());
     later_.pop_back();
-    const TraceScope span(l.op->name(), run.place.microbatch, Direction::backward);
+    const TraceScope span(l.op->name(), run.pass.microbatch, Direction::backward);
     l.op->weight_gradients(run, std::move(l.grad_out), std::move(l.saved));
     run.seq.progress();
   }

@@ -25,10 +25,10 @@ enum class Record : std::uint8_t { off, on, again };
 class Tape;
 
 // A sequence of ops that compute each token only from that token and its position. A tape can
-// therefore run the sequence in chunks of tokens. A Stretch belongs to the model, like an op.
-class Stretch {
+// therefore run the sequence in chunks of tokens. A TokenwiseOps belongs to the model, like an op.
+class TokenwiseOps {
  public:
-  virtual ~Stretch() = default;
+  virtual ~TokenwiseOps() = default;
   virtual std::string_view name() const = 0;
   // Runs the ops and returns their outputs. An output may be one of the inputs.
   virtual std::vector<Value> forward(Tape&, const Run&, std::vector<Value> in) const = 0;
@@ -45,31 +45,31 @@ class Tape {
   // parameter.
   std::vector<Value> apply(const Run&, const Op&, std::vector<Value> in);
   Value apply(const Run&, const Op&, Value in);
-  // Runs the stretch. If there are more than Place::chunk_tokens tokens, the stretch runs in chunks
-  // and the tape keeps only its inputs. The backward pass then recomputes each chunk before it
-  // differentiates that chunk.
-  std::vector<Value> apply(const Run&, const Stretch&, std::vector<Value> in);
-  // Runs the last stretch of a forward pass, which has one output. With Record::again, a stretch in
-  // chunks is not run and the output is absent, because the backward pass recomputes the chunks
+  // Runs the sequence. If there are more than PassContext::chunk_tokens tokens, the sequence runs
+  // in chunks and the tape keeps only its inputs. The backward pass then recomputes each chunk
+  // before it differentiates that chunk.
+  std::vector<Value> apply(const Run&, const TokenwiseOps&, std::vector<Value> in);
+  // Runs the last sequence of a forward pass, which has one output. With Record::again, a sequence
+  // in chunks is not run and the output is absent, because the backward pass recomputes the chunks
   // anyway.
-  Value finish(const Run&, const Stretch&, std::vector<Value> in);
+  Value finish(const Run&, const TokenwiseOps&, std::vector<Value> in);
   // Runs the backward pass from `root`. Returns the gradient of `leaf`, or an absent tensor if that
   // gradient is not wanted. `seed` is the gradient of `root`. `seed` may be absent if the op that
   // computed `root` needs none.
   Tensor backward(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf) &&;
   // Run the backward pass in two halves, with the same bits as backward(). In the first half, the
   // Run's gradients only say what is wanted, and nothing is added to them. The first half stores
-  // what the second half needs. For a stretch in chunks, it stores this for every chunk. The second
-  // half reads no weights.
+  // what the second half needs. For a sequence in chunks, it stores this for every chunk. The
+  // second half reads no weights.
   Tensor input_gradients(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf);
   void weight_gradients(const Run&) &&;
   bool empty() const { return steps_.empty(); }
 
  private:
-  // One recorded op or stretch.
+  // One recorded op or sequence.
   struct Step {
-    const Op* op = nullptr;            // owned by the model
-    const Stretch* stretch = nullptr;  // set in place of `op` for a stretch in chunks
+    const Op* op = nullptr;                  // owned by the model
+    const TokenwiseOps* sequence = nullptr;  // set in place of `op` for a sequence in chunks
     std::vector<std::int32_t> in = {}, out = {};
     Saved saved = {};
   };
@@ -89,9 +89,9 @@ class Tape {
   std::vector<Tensor> backward(const Run&, Slots roots, std::vector<Tensor> seeds, Slots leaves);
   std::vector<Tensor> input_gradients(const Run&, Slots roots, std::vector<Tensor> seeds,
                                       Slots leaves);
-  // Function that runs the backward pass of one chunk of a stretch on the given tape.
+  // Function that runs the backward pass of one chunk of a sequence on the given tape.
   // each_chunk_back() recomputes each chunk on a new tape, calls the function with that tape and
-  // returns the gradients of the stretch's inputs.
+  // returns the gradients of the sequence's inputs.
   using GoBack = std::function<std::vector<Tensor>(Tape&, const Run&, Slots roots,
                                                    std::vector<Tensor> seeds, Slots leaves)>;
   static std::vector<Tensor> each_chunk_back(const Run&, const Step&, std::vector<Tensor> grad_out,

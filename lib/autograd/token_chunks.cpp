@@ -16,12 +16,12 @@ std::vector<TokenChunk> token_chunks(std::int64_t samples, std::int64_t tokens,
   return all;
 }
 
-Place place_of(const Place& all, const TokenChunk& c) {
+PassContext pass_of(const PassContext& all, const TokenChunk& c) {
   const auto samples = [&](const ConstView& v) { return v ? v.slice(0, c.sample, c.samples) : v; };
   const auto tokens = [&](const ConstView& v_BT) {
     return v_BT ? samples(v_BT).slice(1, c.token, c.tokens) : v_BT;
   };
-  Place p = all;
+  PassContext p = all;
   p.rows.sample_B = samples(all.rows.sample_B);
   p.rows.t0 = all.rows.t0 + c.token;
   if (const auto& at_T = all.rows.position_T) p.rows.position_T = at_T.slice(0, c.token, c.tokens);

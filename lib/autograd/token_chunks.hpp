@@ -1,6 +1,6 @@
 #pragma once
-// Division of a micro-batch [B, T] into the chunks of tokens that a Stretch (tape.hpp) processes
-// one at a time. The functions are pure.
+// Division of a micro-batch [B, T] into the chunks of tokens that a TokenwiseOps (tape.hpp)
+// processes one at a time. The functions are pure.
 #include <cstdint>
 #include <vector>
 
@@ -21,9 +21,10 @@ struct TokenChunk {
 std::vector<TokenChunk> token_chunks(std::int64_t samples, std::int64_t tokens,
                                      std::int64_t at_once);
 
-// Returns the Place of a chunk's tokens. `start_BT` keeps all positions of the chunk's samples.
-// `counted_RBT` is unchanged, because only routers read it and routers never run in chunks.
-Place place_of(const Place&, const TokenChunk&);
+// Returns the PassContext of a chunk's tokens. `start_BT` keeps all positions of the chunk's
+// samples. `counted_RBT` is unchanged, because only routers read it and routers never run in
+// chunks.
+PassContext pass_of(const PassContext&, const TokenChunk&);
 
 // Returns the chunk's rows of `x_BTC`. The result shares memory with `x_BTC`.
 Tensor rows_of(const Tensor& x_BTC, const TokenChunk&);

@@ -27,10 +27,8 @@ void BackgroundWork::start(std::function<void()> work) try {
     finished_.store(true, std::memory_order_release);
   });
 } catch (const std::system_error& e) {
-  fail(
-      "cannot start a thread: {} -- `ulimit -u` or the job's limit of processes allows no more of "
-      "them",
-      e.code().message());
+  fail("cannot start a thread: {} -- raise `ulimit -u` or the job's limit on processes",
+       e.code().message());
 }
 
 void BackgroundWork::wait() {

@@ -21,8 +21,8 @@ static void watch(const std::stop_token& over, const std::string& what, double s
                                          [] { return false; });
   if (over.stop_requested()) return;
   log_error(
-      "{} is not finished after {} s: another rank has died, is stuck or was never started. A "
-      "longer run.hang_timeout waits longer",
+      "{} is not finished after {} s: another rank has died, is stuck or was never started. If "
+      "that rank is only slow, raise run.hang_timeout",
       what, seconds);
   std::_Exit(1);
 }

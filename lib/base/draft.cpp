@@ -65,8 +65,10 @@ void remove_left(const fs::path& folder, const std::string& begin, const std::st
     if (!writer) continue;
     // Without /proc nothing tells the processes of one container from those of another.
     if (writer->space != space || this_process_space() == "-") {
-      log_warning("{} is of another host, container or boot: remove it if no process writes it",
-                  it->path().string());
+      log_warning(
+          "{} was made on another host, in another container or before a reboot: remove it if no "
+          "process is writing it",
+          it->path().string());
       continue;
     }
     const bool own = writer->process == ::getpid() && drafts().paths.contains(it->path());
@@ -87,7 +89,7 @@ void rename_to_new(const fs::path& from, const fs::path& to) {
   const int code = errno;
   require_free(to);
   if (code != EINVAL && code != ENOSYS && code != ENOTSUP)
-    fail_errno("rename what was written to", to, code);
+    fail_errno("rename the finished output to", to, code);
   rename_path(from, to);
 }
 
@@ -121,7 +123,7 @@ Draft::Draft(const fs::path& target, ExistingFile existing, std::string_view kin
          (!target_.has_filename() || target_.filename() == "."))
     target_ = target_.parent_path();
   require(!e && target_.has_filename() && target_.filename() != "..",
-          "'{}' names no file or folder", target.string());
+          "'{}' does not end with the name of a file or folder", target.string());
   if (existing_ == ExistingFile::stays) require_free(target_);
   const auto folder = target_.parent_path();
   make_directory(folder);

@@ -13,7 +13,7 @@ constexpr bool is_lfs_pointer(std::string_view beginning) {
 // Advice for a user whose file is a Git LFS pointer. The text completes a sentence that begins with
 // "FILE is ".
 inline constexpr std::string_view lfs_pointer_advice =
-    "a pointer of Git LFS and not the file itself: run git lfs pull where it was cloned, or "
-    "download it";
+    "a Git LFS pointer and not the file itself: run git lfs pull in the clone, or download the "
+    "file";
 
 }  // namespace trireme

@@ -16,8 +16,8 @@ std::string hub_advice(const std::filesystem::path& path) {
                      !name.starts_with('.') && !name.ends_with('/');
   if (name.empty() || !plain || !owned) return {};
   return fmt::format(
-      ". Models are not downloaded from the Hugging Face Hub: fetch it first (hf download {} "
-      "--local-dir DIR), and name DIR",
+      ". Trireme does not download models from the Hugging Face Hub: run hf download {} "
+      "--local-dir DIR, and give DIR instead",
       name);
 }
 

@@ -42,7 +42,7 @@ class Builder {
     auto& level = open_.back();
     const auto [member, fresh] = level.value->get_ref<Json::object_t&>().emplace(name, nullptr);
     level.member = &*member;
-    require(fresh, "it gives '{}' twice{}", escaped(name), place());
+    require(fresh, "the key '{}' occurs twice{}", escaped(name), place());
     return true;
   }
 
@@ -73,7 +73,7 @@ class Builder {
   }
 
   bool start(Json::value_t type) {
-    require(++depth_ <= deepest, "it is nested more deeply than {} levels", deepest);
+    require(++depth_ <= deepest, "it is nested more than {} levels deep", deepest);
     if (auto* const value = put(Json(type))) open_.push_back({value});
     return true;
   }
@@ -111,7 +111,7 @@ Json build_object(std::string_view text, std::string_view where,
                   std::optional<std::string_view> only = {}) {
   try {
     auto json = build(text, only);
-    require(json.is_object(), "it is no JSON object");
+    require(json.is_object(), "it is not a JSON object");
     return json;
   } catch (const Error& e) {
     fail("{} is damaged: {}", where, e.what());

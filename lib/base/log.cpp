@@ -47,7 +47,8 @@ static spdlog::logger& logger() {
     // Of the file; what it misses is on stderr.
     l->set_error_handler([](const std::string& why) {
       static bool said = false;
-      if (!std::exchange(said, true)) fmt::print(stderr, "the log has gaps: {}\n", why);
+      if (!std::exchange(said, true))
+        fmt::print(stderr, "some lines could not be written to the log file: {}\n", why);
     });
     return l;
   }();

@@ -22,11 +22,11 @@ static const char* advice(int code) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
-      return " -- make room there";
+      return " -- free some space there";
     case EFBIG:
-      return " -- raise the limit of `ulimit -f`";
+      return " -- raise the limit on file size (`ulimit -f`)";
     case EMFILE:
-      return " -- raise the limit of `ulimit -n`";
+      return " -- raise the limit on open files (`ulimit -n`)";
     default:
       return "";
   }
@@ -119,7 +119,7 @@ PosixFile::~PosixFile() {
 
 struct stat PosixFile::status() const {
   struct stat s {};
-  if (::fstat(descriptor_, &s) != 0) fail_errno("look at", path_, errno);
+  if (::fstat(descriptor_, &s) != 0) fail_errno("access", path_, errno);
   return s;
 }
 
@@ -223,7 +223,8 @@ std::vector<fs::path> entries_of(const fs::path& directory) {
 bool is_there(const fs::path& path) {
   std::error_code e;
   const auto type = fs::symlink_status(path, e).type();
-  require(type != fs::file_type::none, "cannot look for {}: {}", path.string(), e.message());
+  require(type != fs::file_type::none, "cannot check whether {} exists: {}", path.string(),
+          e.message());
   return type != fs::file_type::not_found;
 }
 
@@ -250,7 +251,8 @@ void require_folder_of(const fs::path& path) {
   std::error_code unknown;
   const auto folder = path.parent_path();
   require(folder.empty() || fs::is_directory(folder, unknown),
-          "cannot write {}: there is no folder {}; make it first", path.string(), folder.string());
+          "cannot write {}: the folder {} does not exist; create it first", path.string(),
+          folder.string());
 }
 
 void sync_directory(const fs::path& path) {

@@ -29,7 +29,8 @@ template <class Enum, class... Text>
 consteval auto named(Text... names) {
   constexpr auto n = sizeof...(names);
   static_assert(!is_listed<static_cast<Enum>(n)>(), "a value of the enum has no name");
-  static_assert(is_listed<static_cast<Enum>(n - 1)>(), "a name is of no value of the enum");
+  static_assert(is_listed<static_cast<Enum>(n - 1)>(),
+                "there are more names than values in the enum");
   return std::array<std::string_view, n>{names...};
 }
 

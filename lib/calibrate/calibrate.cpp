@@ -50,7 +50,7 @@ LinkRates link_rates(Backend& b, const Communicator& world, const Stopwatch& wat
     const View all = memory.take(DType::f32, {n * world.size()});
     const View own = all.slice(0, n * world.rank(), n);
     return watch.seconds([&] {
-      world.all_gather(b, Queue::gather, all, own, {engine::Doing::gather, "a link"})
+      world.all_gather(b, Queue::gather, all, own, {engine::OperationKind::gather, "a link"})
           .wait(Queue::compute);
     });
   };
@@ -78,8 +78,8 @@ double write_seconds(const std::filesystem::path& path, std::span<const std::byt
     return seconds_since(begin);
   } catch (const Error& e) {
     fail(
-        "{}: a machine file goes where all ranks could write checkpoints, {} bytes each: name one "
-        "elsewhere",
+        "{}: every rank must be able to write {} bytes to the folder of the machine file, as for a "
+        "checkpoint. Choose another folder",
         e.what(), data.size());
   }
 }
@@ -102,8 +102,8 @@ void require_nodes_alike(const Communicator& world, const Communicator& node) {
   world.all_reduce_max(sizes);
   if (sizes[0] != -sizes[1])
     throw SharedError(
-        fmt::format("nodes run between {} and {} ranks, and links are measured with as many on "
-                    "each: start them so (srun --ntasks-per-node, mpiexec -ppn N)",
+        fmt::format("nodes run between {} and {} ranks, but calibration needs the same number on "
+                    "every node: use srun --ntasks-per-node or mpiexec -ppn N",
                     -sizes[1], sizes[0]));
 }
 

@@ -12,12 +12,12 @@ SampleOperands::SampleOperands(Backend& b) : backend_(b) {
   std::vector<float> numbers;
   for (std::int64_t i = 0; i < random_numbers; ++i)
     numbers.push_back(2 * unit_float(static_cast<std::uint32_t>(hash64(1, i))) - 1);
-  random_ = Tensor::empty(b, {random_numbers}, DType::f32, Kind::transient);
+  random_ = Tensor::empty(b, {random_numbers}, DType::f32, MemoryKind::transient);
   b.upload(Queue::compute, random_.view(), std::as_bytes(std::span(numbers)));
 }
 
 View SampleOperands::take(DType t, const Shape& s) {
-  tensors_.push_back(Tensor::empty(backend_, s, t, Kind::transient));
+  tensors_.push_back(Tensor::empty(backend_, s, t, MemoryKind::transient));
   const View v = tensors_.back().view();
   if (t == DType::i32 || t == DType::i64) {
     backend_.put(Queue::compute, kernel::Fill{.dst = v, .value = 5});
@@ -37,7 +37,7 @@ View SampleOperands::numbers(const Shape& s, std::int64_t end) {
   std::vector<std::int32_t> numbers;
   for (std::int64_t i = 0; i < s.count(); ++i)
     numbers.push_back(static_cast<std::int32_t>(i * prime % end));
-  tensors_.push_back(Tensor::empty(backend_, s, DType::i32, Kind::transient));
+  tensors_.push_back(Tensor::empty(backend_, s, DType::i32, MemoryKind::transient));
   backend_.upload(Queue::compute, tensors_.back().view(), std::as_bytes(std::span(numbers)));
   return tensors_.back().view();
 }

@@ -23,7 +23,7 @@ static Axes split_axes(const Communicator& world, const Grid& grid, int shard, c
             "parallel.expert = {} does not divide data x seq = {}; values that do: {}", grid.expert,
             grid.places(), legal_text(divisors(grid.places()), grid.expert));
     require(shard % grid.expert == 0 || grid.expert % shard == 0,
-            "neither of parallel.expert = {} and zero.shard = {} divides the other", grid.expert,
+            "one of parallel.expert = {} and zero.shard = {} must divide the other", grid.expert,
             shard);
     a.expert_group = split(expert_group(grid, rank));
     a.expert_gather = split(expert_shard_group(grid, shard, rank));
@@ -53,8 +53,8 @@ Axes::Traffic Axes::traffic() const {
 }
 
 Axes make_axes(const Communicator& world, const Grid& grid, int shard) {
-  require(grid.ranks() == world.size(), "the grid {} has {} ranks, the job {}", describe(grid),
-          grid.ranks(), world.size());
+  require(grid.ranks() == world.size(), "the grid {} has {} ranks, but the job has {}",
+          describe(grid), grid.ranks(), world.size());
   return split_axes(world, grid, shard,
                     [&](const Group& g) { return world.split(g.color, g.key); });
 }

@@ -47,7 +47,7 @@ Comms::Comms(const Axes& a, int shard) {
 
 Comm Comms::of(const engine::Context& c) const {
   const auto it = names_.find(&c);
-  require(it != names_.end(), "a communicator of other axes than these");
+  require(it != names_.end(), "the communicator does not belong to these axes");
   return it->second;
 }
 

@@ -191,8 +191,8 @@ Pending Communicator::reduce_scatter(Backend& b, Queue queue, View dst, ConstVie
   expect(src.count() == size_ * dst.count() && dst.dtype == src.dtype,
          "a scatter's src holds every rank's slice");
   require(wire == src.dtype || (wire == DType::bf16 && src.dtype == DType::f32),
-          "{}: {} cannot travel as {}, only as itself, or f32 as bf16", to_string(label),
-          name_of(src.dtype), name_of(wire));
+          "{}: {} cannot be sent as {}; only f32 can be sent as another type, bf16",
+          to_string(label), name_of(src.dtype), name_of(wire));
   require_same([&] {
     return fmt::format("{} ({} {} as {} a rank)", to_string(label), dst.count(), name_of(src.dtype),
                        name_of(wire));

@@ -51,17 +51,17 @@ using engine::Process;
 
 // Result of Communicator::start_max(): a maximum over all ranks that is being computed. The
 // Communicator must outlive this object.
-class Maximum {
+class PendingMaximum {
  public:
-  Maximum(Maximum&&) noexcept = default;
-  Maximum& operator=(Maximum&&) = delete;
-  ~Maximum();
+  PendingMaximum(PendingMaximum&&) noexcept = default;
+  PendingMaximum& operator=(PendingMaximum&&) = delete;
+  ~PendingMaximum();
   // Blocks until the maximum is computed, and returns it.
   double wait();
 
  private:
   friend class Communicator;
-  explicit Maximum(double x) : value_(std::make_unique<double>(x)) {}
+  explicit PendingMaximum(double x) : value_(std::make_unique<double>(x)) {}
   std::unique_ptr<double> value_;               // MPI may write to it until the request completes
   const Communicator* communicator_ = nullptr;  // null if the request is complete
   transport::Transport::Request request_{};
@@ -118,7 +118,7 @@ class Communicator {
   std::vector<std::string> all_gather(const std::string&) const;
   // Starts computing the maximum of a number over ranks, without blocking. check_labels does not
   // apply to this collective, because comparing labels would block.
-  Maximum start_max(double) const;
+  PendingMaximum start_max(double) const;
 
   // All-gathers: writes the ranks' slices one after another to `dst`. `src` may be this rank's
   // slice of `dst`.
@@ -173,7 +173,7 @@ class Communicator {
   const engine::Context* id() const { return context_.get(); }
 
  private:
-  friend class Maximum;
+  friend class PendingMaximum;
   Communicator(std::shared_ptr<engine::Progress>, std::unique_ptr<transport::HostTransport>);
   Pending begin(Backend&, Queue, engine::Call) const;
   std::int64_t longest_message() const;

@@ -56,8 +56,8 @@ void Communicator::all_reduce_max(std::span<double> x) const {
   reduce(x, Reduction::max);
 }
 
-Maximum Communicator::start_max(double x) const {
-  Maximum m(x);
+PendingMaximum Communicator::start_max(double x) const {
+  PendingMaximum m(x);
   if (!context_->host) return m;
   // No labels are compared: that would wait for ranks that may wait for this one's messages.
   m.request_ = context_->host->all_reduce(Reduction::max, {m.value_.get(), 1});
@@ -65,11 +65,11 @@ Maximum Communicator::start_max(double x) const {
   return m;
 }
 
-Maximum::~Maximum() {
+PendingMaximum::~PendingMaximum() {
   if (value_ && communicator_) static_cast<void>(value_.release());
 }
 
-double Maximum::wait() {
+double PendingMaximum::wait() {
   if (communicator_) {
     communicator_->finish(request_, [] { return std::string("maximum of a number"); });
     communicator_ = nullptr;
@@ -114,9 +114,10 @@ void Communicator::require_same(const std::function<std::string()>& what) const 
   if (!settings().check_labels || size_ == 1) return;
   const auto all = gather_texts(fmt::format("operation {}: {}", number, what()));
   const auto other = std::ranges::find_if(all, [&](const auto& text) { return text != all[0]; });
-  require(other == all.end(),
-          "the {} ranks of a communicator call different operations: rank 0 {}; rank {} {}", size_,
-          all[0], other - all.begin(), other == all.end() ? all[0] : *other);
+  require(
+      other == all.end(),
+      "the {} ranks of a communicator call different operations: rank 0 calls {}; rank {} calls {}",
+      size_, all[0], other - all.begin(), other == all.end() ? all[0] : *other);
 }
 
 }  // namespace trireme

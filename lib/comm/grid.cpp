@@ -41,9 +41,10 @@ class Checker {
 
   void pipe() {
     if (l_.layers == 0 || g_.pipe <= l_.layers) return;
-    problem({"parallel.pipe", "model.layers"},
-            "parallel.pipe = {} is more than model.layers = {}; a stage needs a block", g_.pipe,
-            l_.layers);
+    problem(
+        {"parallel.pipe", "model.layers"},
+        "parallel.pipe = {} is more than model.layers = {}; each stage needs at least one block",
+        g_.pipe, l_.layers);
   }
 
   void seq() {
@@ -86,7 +87,8 @@ class Checker {
     if (g_.expert == 1) return;
     if (l_.experts > 0 && g_.expert > l_.experts)
       problem({"parallel.expert", "model.experts"},
-              "parallel.expert = {} is more than model.experts = {}; a rank needs an expert",
+              "parallel.expert = {} is more than model.experts = {}; each rank needs at least one "
+              "expert",
               g_.expert, l_.experts);
     const std::int64_t places = std::int64_t{g_.data} * g_.seq;
     if (g_.data == 0) return;
@@ -97,7 +99,7 @@ class Checker {
               g_.expert, g_.data, g_.seq, legal_text(divisors(places), g_.expert));
     else if (l_.shard > 0 && l_.shard % g_.expert != 0 && g_.expert % l_.shard != 0)
       problem({"parallel.expert", "zero.shard"},
-              "neither of parallel.expert = {} and zero.shard = {} divides the other", g_.expert,
+              "one of parallel.expert = {} and zero.shard = {} must divide the other", g_.expert,
               l_.shard);
   }
 
@@ -191,11 +193,14 @@ Grid fit_grid(const Grid& asked, const GridLimits& limits, std::int64_t ranks) {
   std::vector<std::string> texts;
   for (const Grid& g : grids) texts.push_back(fmt::format("{} x {} x {}", g.pipe, g.data, g.seq));
   const auto needs = others * std::max(1, asked.data);
-  fail("a grid of {} does not fill {}: start {}{} (mpiexec -n {}; check and plan: --ranks {}). {}",
-       describe(asked), counted(ranks, "rank"), asked.data == 0 ? "a multiple of " : "", needs,
-       needs, needs,
-       grids.empty() ? "No grid of that many ranks fits this model and batch"
-                     : fmt::format("Or pipe x data x seq that does: {}", fmt::join(texts, ", ")));
+  fail(
+      "a grid of {} does not fill {}: start {}{} (mpiexec -n {}; for check and plan: --ranks {}). "
+      "{}",
+      describe(asked), counted(ranks, "rank"), asked.data == 0 ? "a multiple of " : "",
+      counted(needs, "rank"), needs, needs,
+      grids.empty() ? fmt::format("No grid of {} fits this model and batch", counted(ranks, "rank"))
+                    : fmt::format("Grids of {} (pipe x data x seq): {}", counted(ranks, "rank"),
+                                  fmt::join(texts, ", ")));
 }
 
 std::string describe(const Grid& g) {

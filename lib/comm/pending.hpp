@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-using engine::Doing, engine::Label;
+using engine::OperationKind, engine::Label;
 namespace engine {
 class Operation;
 }

@@ -28,14 +28,15 @@ Placement placement_of(const Communicator& world) {
   double scattered = firsts[0] != -firsts[1];
   world.all_reduce_max({&scattered, 1});
   if (sizes[0] != -sizes[1])
-    throw SharedError(
-        fmt::format("nodes run between {} and {} ranks, and zero.shard = \"node\" needs as many on "
-                    "each: start them so (srun --ntasks-per-node), or give zero.shard a number",
-                    -sizes[1], sizes[0]));
+    throw SharedError(fmt::format(
+        "nodes run between {} and {} ranks, but zero.shard = \"node\" needs the same number on "
+        "every node: use srun --ntasks-per-node, or set zero.shard to a number",
+        -sizes[1], sizes[0]));
   if (scattered > 0)
     throw SharedError(
-        "the ranks of a node do not follow each other, which zero.shard = \"node\" needs: start "
-        "them in blocks (srun --distribution=block, mpiexec -ppn N), or give zero.shard a number");
+        "the ranks of a node are not consecutive, but zero.shard = \"node\" needs consecutive "
+        "ranks: start them in blocks (srun --distribution=block, mpiexec -ppn N), or set "
+        "zero.shard to a number");
   return {node.size()};
 }
 

@@ -51,7 +51,7 @@ void Report::table(const char* key, const TableComparison& t) {
   if (t.steps == 0) return say(key, json, fmt::format("{}: no step in common", key));
   if (!t.first)
     return say(key, json,
-               fmt::format("{}: {} in common, the last {}: all equal", key,
+               fmt::format("{}: {} in common, all equal up to step {}", key,
                            counted(t.steps, "step"), t.last));
   std::string line = fmt::format("{}: {} in common, step {} is the first that differs:", key,
                                  counted(t.steps, "step"), *t.first);
@@ -71,7 +71,7 @@ void Report::digests(const DigestComparison& d, const ModelPlaces& at) {
   if (d.steps == 0) return say("digests", json);
   if (!d.first)
     return say("digests", json,
-               fmt::format("digests: {} in common, the last {}: all equal",
+               fmt::format("digests: {} in common, all equal up to step {}",
                            counted(d.steps, "step"), d.last));
   const auto& first = d.differ[0];
   const TensorName name{first.array, first.param};
@@ -92,8 +92,8 @@ void Report::digests(const DigestComparison& d, const ModelPlaces& at) {
 static std::string tally_text(const Tally& t) {
   auto text = fmt::format("{} of {} elements, from index {} on", t.differ, t.elements, t.first);
   if (t.largest_at >= 0)
-    text += fmt::format("; the most is {}, at index {}: {} and {}", ulps_text(t.largest_ulps),
-                        t.largest_at, t.largest_a, t.largest_b);
+    text += fmt::format("; the largest difference is {}, at index {}: {} and {}",
+                        ulps_text(t.largest_ulps), t.largest_at, t.largest_a, t.largest_b);
   if (t.nans > 0) text += fmt::format("; {} are NaN in one or both", t.nans);
   return text;
 }

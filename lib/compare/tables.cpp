@@ -90,7 +90,7 @@ std::vector<DigestRow> read_digests(const std::filesystem::path& path) {
   if (!is_there(path)) return {};
   const auto text = read_text(path);
   if (text.empty()) return {};
-  require(text.starts_with(std::string(digest_columns) + "\n"), "{} has other columns than {}",
+  require(text.starts_with(std::string(digest_columns) + "\n"), "{} does not have the columns {}",
           path.string(), digest_columns);
   std::map<std::int64_t, DigestRow> rows;
   const auto lines = whole_lines(text);

@@ -24,13 +24,13 @@ void require_comparable(const ModelSpec& spec, const CheckpointReader& a,
   a.require_model(model);
   const auto differences = b.model_differences(model);
   require(differences.empty(),
-          "the models differ, so their tensors cannot be compared: in {} against {} {}",
+          "the models differ, so their tensors cannot be compared: {} differs from {}: {}",
           b.directory().string(), a.directory().string(), differences);
   for (std::size_t i = 0; i < a.params().size(); ++i)
     require(a.params()[i].dtype == b.params()[i].dtype,
-            "{} keeps {} in {}, {} in {}: they were trained in other types", a.directory().string(),
-            a.params()[i].name, name_of(a.params()[i].dtype), b.directory().string(),
-            name_of(b.params()[i].dtype));
+            "{} stores {} in {}, but {} stores it in {}: they were trained in different types",
+            a.directory().string(), a.params()[i].name, name_of(a.params()[i].dtype),
+            b.directory().string(), name_of(b.params()[i].dtype));
 }
 
 template <class T>
@@ -173,7 +173,7 @@ static void add(Tally& tally, const Values& a, const Values& b) {
       [&](const auto& x) {
         using T = typename std::remove_cvref_t<decltype(x)>::value_type;
         const auto* y = std::get_if<std::vector<T>>(&b);
-        require(y != nullptr, "the two were trained in other types");
+        require(y != nullptr, "the two were trained in different types");
         tally.add(0, std::span<const T>(x), std::span<const T>(*y));
       },
       a);

@@ -134,15 +134,15 @@ static std::optional<ChatTemplate> exported_in(std::string_view text) {
 ChatTemplate chat_template_of(const Tokenizer& tokenizer) {
   const auto text = own_jinja(tokenizer);
   require(text.has_value(),
-          "the tokenizer brings no chat template: choose one with --template: {}, or a file",
+          "the tokenizer has no chat template: choose one with --template ({}, or a file)",
           fmt::join(chat_template_names(), ", "));
   if (auto exported = exported_in(*text)) return std::move(*exported);
   const auto name = known_jinja(*text);
   if (name.empty()) {
     const auto similar = similar_jinja(*text);
     fail(
-        "the tokenizer's chat template is not known here{}: choose one with --template: {}, or a "
-        "file, and compare what it writes",
+        "the tokenizer's chat template is unknown{}: choose one with --template ({}, or a file), "
+        "and check that both templates write the same text",
         similar.empty() ? "" : fmt::format("; it looks like {}", similar),
         fmt::join(chat_template_names(), ", "));
   }

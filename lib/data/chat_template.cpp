@@ -67,10 +67,10 @@ void resolve(ChatTemplate& t, const Tokenizer& tokenizer, std::string_view mark,
   each_text(t, [&](const std::string& text) { used = used || holds(text, mark); });
   if (!used) return;
   const auto token = token_of(tokenizer, key, usual);
-  require(token && !token->empty(),
-          "the chat template {} writes {}, and the tokenizer names no {}: choose another "
-          "--template",
-          t.name, mark, key);
+  require(
+      token && !token->empty(),
+      "the chat template {} writes {}, but the tokenizer names no {}: choose another --template",
+      t.name, mark, key);
   each_text(t, [&](std::string& text) { replace(text, mark, *token); });
   t.special.push_back(*token);
 }
@@ -97,9 +97,9 @@ void require_tokens(const ChatTemplate& t, const Tokenizer& tokenizer, std::stri
     const auto form = token_form(rest);
     const auto known = std::max(special_at(t, rest), plain_at(t, rest));
     require(form.empty() || known > 0 || tokenizer.id_of(form),
-            "the chat template {} writes {}, which looks like a special token, and the tokenizer "
-            "has no such token: choose the tokenizer and the template of one model; if plain text "
-            "is meant, write plain = [\"{}\"] into the template's file",
+            "the chat template {} writes {}, which looks like a special token, but is not a token "
+            "of the tokenizer: use the tokenizer and the template of the same model. If it is "
+            "meant as plain text, write plain = [\"{}\"] into the template's file",
             t.name, form, form);
     i += std::max({known, form.size(), std::size_t{1}});
   }
@@ -118,8 +118,8 @@ ChatTemplate chat_template_named(std::string_view name) {
   const auto found = std::ranges::find(all, name, &ChatTemplate::name);
   const auto names = chat_template_names();
   const auto near = nearest_name(name, names);
-  require(found != all.end(), "\"{}\" is no chat template{}: there are {}, or a file", name,
-          near.empty() ? "" : fmt::format(", did you mean {}", near), fmt::join(names, ", "));
+  require(found != all.end(), "\"{}\" is not a chat template{}: choose {}, or a file", name,
+          near.empty() ? "" : fmt::format(" (did you mean {}?)", near), fmt::join(names, ", "));
   return std::move(*found);
 }
 
@@ -127,8 +127,8 @@ ChatTemplate with_tokens_of(ChatTemplate t, const Tokenizer& tokenizer) {
   for (const auto mark : {bos, eos})
     for (const auto& text : plain_texts(t))
       require(!holds(text, mark),
-              "the chat template {} writes {} into a system's text, where it would be plain text: "
-              "write it into begin or the text before a turn",
+              "the chat template {} has {} in the system text, where it would be plain text: move "
+              "it to \"begin\" or to the text before a turn",
               t.name, mark);
   resolve(t, tokenizer, bos, "bos_token", "<s>");
   resolve(t, tokenizer, eos, "eos_token", "</s>");
@@ -139,15 +139,15 @@ ChatTemplate with_tokens_of(ChatTemplate t, const Tokenizer& tokenizer) {
     });
     for (const auto& text : plain_texts(t))
       require(!holds(text, token),
-              "the chat template {} writes the special token {} into a system's text, where it "
-              "would be plain text: write it into begin or the text before a turn, or leave it out",
+              "the chat template {} has the special token {} in the system text, where it would be "
+              "plain text: move it to \"begin\" or to the text before a turn, or remove it",
               t.name, token);
   }
   for (const auto& text : t.special)
     require(tokenizer.id_of(text).has_value(),
-            "the chat template {} writes the token {}, which the tokenizer lacks: choose another "
-            "--template; if plain text is meant, move it from special to plain in the template's "
-            "file (--show-template makes one)",
+            "the chat template {} writes the token {}, which the tokenizer does not have: choose "
+            "another --template. If it is meant as plain text, move it from \"special\" to "
+            "\"plain\" in the template's file (--show-template prints one)",
             t.name, text);
   each_text(t, [&](const std::string& text) { require_tokens(t, tokenizer, text); });
   return t;

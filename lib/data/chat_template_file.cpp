@@ -170,10 +170,10 @@ class Reader final : public TableReader {
     for (const auto& [name, texts] :
          {std::pair{"special", &template_.special}, std::pair{"plain", &template_.plain}})
       if (std::ranges::any_of(*texts, &std::string::empty))
-        report(given(name), fmt::format("{} is a list of texts that are not empty", name));
+        report(given(name), fmt::format("{} must be a list of texts that are not empty", name));
     const auto* const last = given("system.in_last_user");
     if (is_true(last) && is_true(given("system.in_first_user")))
-      report(last, "in_first_user and in_last_user exclude each other");
+      report(last, "in_first_user and in_last_user cannot both be true");
     throw_problems();
     return std::move(template_);
   }
@@ -234,24 +234,25 @@ std::vector<std::string> roles_of(const ChatTemplate& t) {
 }  // namespace
 
 ChatTemplate parse_chat_template(std::string_view text, const std::string& source) {
-  require(text.size() <= longest_chat_template,
-          "{} has {} bytes, and a chat template at most {}: put long texts into the conversations",
-          source, text.size(), longest_chat_template);
+  require(
+      text.size() <= longest_chat_template,
+      "{} has {} bytes, but a chat template has at most {}: move long texts to the conversations",
+      source, text.size(), longest_chat_template);
   Reader reader(source);
   reader.read(text);
   auto t = reader.finish();
   require(t.special.size() + t.plain.size() <= most_chat_tokens,
-          "{}: \"special\" and \"plain\" name {} texts, and a chat template has at most {}: leave "
-          "out those that it does not write",
+          "{}: \"special\" and \"plain\" name {} texts, but a chat template has at most {}: remove "
+          "those that it does not write",
           source, t.special.size() + t.plain.size(), most_chat_tokens);
   require(t.turns.contains("assistant") && t.turns.contains("user"),
-          "{}: a chat template has a section [user] and a section [assistant]", source);
+          "{}: a chat template must have a section [user] and a section [assistant]", source);
   require(t.default_system.empty() || t.turns.contains("system"),
           "{}: default_system needs a section [system]", source);
   const auto excluded = [&](const char* key, bool given) {
     require(!given || t.system == SystemPlace::own_turn,
-            "{}: \"{}\" is of a turn of the system: leave it, \"in_first_user\" or "
-            "\"in_last_user\" out",
+            "{}: \"{}\" cannot be combined with \"in_first_user\" or \"in_last_user\": remove one "
+            "of them",
             source, key);
   };
   excluded("tool", !t.tools.each.empty() && t.tools.place == ToolsPlace::system);
@@ -260,13 +261,12 @@ ChatTemplate parse_chat_template(std::string_view text, const std::string& sourc
   for (const auto& [key, text, name] :
        {std::tuple{"tool", &t.tools.each, "{tool}"}, std::tuple{"call", &t.calls.each, "{name}"},
         std::tuple{"call", &t.calls.each, "{arguments}"}})
-    require(text->empty() || text->find(name) != std::string::npos,
-            "{}: \"{}\" has no place for {}", source, key, name);
-  require(
-      !t.turns["assistant"].after.empty(),
-      "{}: [assistant] has no text behind its content, so that no end of a turn could be learnt: "
-      "give it \"after\"",
-      source);
+    require(text->empty() || text->find(name) != std::string::npos, "{}: \"{}\" must contain {}",
+            source, key, name);
+  require(!t.turns["assistant"].after.empty(),
+          "{}: [assistant] has no text after its content, so a model could not learn where a turn "
+          "ends: set \"after\"",
+          source);
   return t;
 }
 

@@ -270,7 +270,7 @@ ChatText write_chat(const ChatTemplate& t, const Conversation& conversation,
 
 ChatText write_question(const ChatTemplate& t, const Conversation& conversation) {
   require(conversation.empty() || conversation.back().role != "assistant",
-          "the conversation ends with an answer: end it with what is to be answered");
+          "the conversation ends with an assistant message: end it with the message to answer");
   auto writer = written(t, conversation, 0);
   writer.write(begin_of_answer(t));
   auto chat = writer.take();

@@ -16,8 +16,8 @@ namespace {
 const std::string& text_in(const Json& object, const char* field, std::size_t number) {
   const auto found = object.find(field);
   require(found != object.end() && found->is_string(),
-          "message {} has no text in \"{}\": a message is {{\"role\": \"user\", \"content\": ..}}, "
-          "in ShareGPT's form {{\"from\": \"human\", \"value\": ..}}",
+          "message {} has no text in \"{}\": write a message as {{\"role\": \"user\", \"content\": "
+          "..}} or, in ShareGPT's form, as {{\"from\": \"human\", \"value\": ..}}",
           number, field);
   return found->get_ref<const std::string&>();
 }
@@ -27,7 +27,7 @@ const Json& list_in(const Json& object, const char* field, const std::string& wh
   static const Json none = Json::array();
   const auto found = object.find(field);
   if (found == object.end() || found->is_null()) return none;
-  require(found->is_array(), "{} has \"{}\" that are no list", whose, field);
+  require(found->is_array(), "{} has \"{}\" that are not a list", whose, field);
   return *found;
 }
 
@@ -76,7 +76,7 @@ std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, std:
     try {
       if (arguments.is_string()) parse_json(arguments.get_ref<const std::string&>());
     } catch (const Error& e) {
-      fail("message {}: the arguments of its call {} are no JSON ({})", number, calls.size() + 1,
+      fail("message {}: the arguments of its call {} are not JSON ({})", number, calls.size() + 1,
            e.what());
     }
     calls.push_back({call.at("name").get<std::string>(),
@@ -90,7 +90,7 @@ std::vector<std::string> tools_in(const Json& object, Texts& texts) {
   const auto& list = list_in(object, "tools", "the conversation");
   std::vector<std::string> tools;
   for (const auto& one : list) {
-    require(one.is_object(), "element {} of \"tools\" is no object", tools.size() + 1);
+    require(one.is_object(), "element {} of \"tools\" is not an object", tools.size() + 1);
     tools.push_back(texts.at({"tools", std::to_string(tools.size())}));
   }
   return tools;
@@ -103,7 +103,7 @@ std::string content_in(const Json& message, const char* field, std::size_t numbe
   std::string all;
   for (const auto& part : *found) {
     require(part.is_object() && part.contains("type") && part.at("type") == "text",
-            "message {} has a part that is no text, which is not supported", number);
+            "message {} has a part that is not text: only text is supported", number);
     all += text_in(part, "text", number);
   }
   return all;
@@ -119,7 +119,7 @@ std::string role_of(const std::string& from) {
 
 // `place` in the text, `number` for messages to the user.
 Message message_of(const Json& message, const JsonPlace& place, std::size_t number, Texts& texts) {
-  require(message.is_object(), "message {} is no object", number);
+  require(message.is_object(), "message {} is not an object", number);
   const bool shared = message.contains("from") && !message.contains("role");
   auto calls = calls_in(message, place, number, texts);
   auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
@@ -147,17 +147,17 @@ const Json* member(const Json& object, const char* name) {
 void add_system(const Json& object, Conversation& all) {
   const auto* const system = member(object, "system");
   if (!system || *system == "") return;
-  require(system->is_string(), "\"system\" is no text");
+  require(system->is_string(), "\"system\" is not a text");
   const Message first{"system", system->get<std::string>()};
   require(all.empty() || all[0].role != "system" || all[0] == first,
-          "\"system\" is another text than that of the conversation's own system message");
+          "\"system\" differs from the system message of the conversation: remove one of them");
   if (all.empty() || all[0].role != "system") all.insert(all.begin(), first);
 }
 
 void add_system_and_tools(const Json& object, Texts& texts, Conversation& all) {
   add_system(object, all);
   auto tools = tools_in(object, texts);
-  require(tools.empty() || !all.empty(), "the conversation has tools and no message");
+  require(tools.empty() || !all.empty(), "the conversation has tools but no message");
   if (!tools.empty()) all[0].tools = std::move(tools);
 }
 
@@ -173,7 +173,7 @@ Prompt prompt_in(const Json& object, Texts& texts) {
     return one && *one != "" && *one != Json::array();
   };
   require(!given("prompt") || !given("conversations"),
-          "there are \"prompt\" and \"conversations\": leave one of them out");
+          "there are both \"prompt\" and \"conversations\": remove one of them");
   const char* const name = given("conversations") ? "conversations" : "prompt";
   if (!given(name)) return {name};
   const auto* const prompt = member(object, name);
@@ -188,8 +188,8 @@ Conversation answer_in(const Json& object, const char* name, Texts& texts) {
   if (answer && answer->is_array()) return messages_in(*answer, name, texts);
   if (answer && answer->is_object()) return {message_of(*answer, {name}, 1, texts)};
   require(answer && answer->is_string(),
-          "there is no \"{}\": with --chat a line of --preference is {{\"prompt\": .., \"chosen\": "
-          "[{{\"role\": \"assistant\", \"content\": ..}}], \"rejected\": [..]}}",
+          "there is no \"{}\": with --preference and --chat, write each line as {{\"prompt\": .., "
+          "\"chosen\": [{{\"role\": \"assistant\", \"content\": ..}}], \"rejected\": [..]}}",
           name);
   return {{"assistant", answer->get<std::string>()}};
 }
@@ -212,12 +212,12 @@ void put_before(const Prompt& prompt, ConversationPair& pair) {
   for (auto* all : {&pair.chosen, &pair.rejected}) {
     const bool whole = std::ranges::any_of(*all, [](auto& m) { return m.role == "user"; });
     require(!prompt.is_text || !whole,
-            "\"prompt\" is a text, and no message of a user in \"chosen\" or in \"rejected\" is "
-            "that text: leave it out where these are whole conversations");
+            "\"chosen\" and \"rejected\" do not both contain the text of \"prompt\" as a user "
+            "message: if they are whole conversations, remove \"prompt\"");
     const auto first = all->empty() ? std::string() : (*all)[0].role;
     require(first != "system" && first != "user",
-            "an answer begins with a message of the role {}, as a whole conversation does, and has "
-            "not all of \"{}\": leave \"{}\" out, or give what comes behind it alone",
+            "an answer begins with a message of the role {}, like a whole conversation, but does "
+            "not begin with all of \"{}\": remove \"{}\", or give only the messages after it",
             first, prompt.name, prompt.name);
     all->insert(all->begin(), p.begin(), p.end());
   }
@@ -226,7 +226,7 @@ void put_before(const Prompt& prompt, ConversationPair& pair) {
 std::size_t last_answer(const Conversation& c, const char* name) {
   for (auto i = c.size(); i-- > 0;)
     if (c[i].role == "assistant") return i;
-  fail("\"{}\" has no answer of an assistant", name);
+  fail("\"{}\" has no assistant message", name);
 }
 
 }  // namespace
@@ -238,8 +238,8 @@ ConversationPair conversation_pair_of(const Json& object, std::string_view text)
   ConversationPair pair{answer_in(object, "chosen", texts), answer_in(object, "rejected", texts)};
   for (const char* name : {"chosen", "rejected"})
     require(!prompt.messages.empty() || object.at(name).is_array(),
-            "there is no \"prompt\" for the answer \"{}\": without one it is a list of messages, "
-            "a whole conversation",
+            "there is no \"prompt\" for the answer \"{}\": add one, or give a whole conversation "
+            "as a list of messages",
             name);
   put_before(prompt, pair);
   add_system_and_tools(object, texts, pair.chosen);
@@ -256,10 +256,9 @@ Conversation conversation_of(const Json& object, std::string_view text) {
   const bool shared = !object.contains("messages") && object.contains("conversations");
   const auto* const list = shared ? "conversations" : "messages";
   const auto found = object.find(list);
-  require(
-      found != object.end() && found->is_array(),
-      "there is no list \"messages\": a line of a chat is {{\"messages\": [{{\"role\": \"user\", "
-      "\"content\": ..}}, ..]}}");
+  require(found != object.end() && found->is_array(),
+          "there is no list \"messages\": write a conversation as {{\"messages\": [{{\"role\": "
+          "\"user\", \"content\": ..}}, ..]}}");
   Texts texts(text);
   auto all = messages_in(*found, list, texts);
   add_system_and_tools(object, texts, all);

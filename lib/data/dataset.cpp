@@ -28,50 +28,50 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
   const auto& header = range.file.header();
   const std::string name = range.file.path().string();
   require(header.largest < s.vocab,
-          "{} has the id {} of a vocabulary of {}, the model one of {}: tokenize with the model's "
-          "tokenizer, or, for a new model, set model.vocab to {} or more",
+          "{} has the id {} of a vocabulary of {}, but the model has a vocabulary of {}: tokenize "
+          "with the model's tokenizer, or, for a new model, set model.vocab to {} or more",
           name, header.largest, header.vocab, s.vocab, header.vocab);
   if (header.vocab > s.vocab)  // as of Gemma 3, which has no row for the id of a picture
-    log_warning("{} has a vocabulary of {}, the model one of {}: ids above do not occur in it",
-                name, header.vocab, s.vocab);
+    log_warning(
+        "{} has a vocabulary of {}, but the model has one of {}. The file does not contain any ids "
+        "above the model's vocabulary",
+        name, header.vocab, s.vocab);
   require(!s.separator_masks || header.separator,
-          "data.separator_masks is on, but {} names no separator id: tokenize again with "
-          "--separator, or switch it off",
+          "data.separator_masks is true, but {} has no separator id: tokenize again with "
+          "--separator, or set data.separator_masks = false",
           name);
   require(s.attention == AttentionSpan::causal || header.separator,
-          "data.attention is \"document\", but {} names no separator id, behind which a document "
-          "begins: tokenize again with --separator, or give \"causal\"",
+          "data.attention is \"document\", but {} has no separator id, which would end each "
+          "document: tokenize again with --separator, or set data.attention = \"causal\"",
           name);
   require(s.packing == Packing::windows || header.separator,
-          "data.packing is \"documents\", but {} names no separator id, behind which a document "
-          "begins: tokenize again with --separator, or give \"windows\"",
+          "data.packing is \"documents\", but {} has no separator id, which would end each "
+          "document: tokenize again with --separator, or set data.packing = \"windows\"",
           name);
   require(
       !header.pairs || (s.packing == Packing::documents && s.attention == AttentionSpan::document),
-      "{} is of pairs of documents (trireme tokenize --preference), which stand whole and apart: "
-      "give data.packing = \"documents\" and data.attention = \"document\"",
+      "{} contains pairs of documents (trireme tokenize --preference): set data.packing = "
+      "\"documents\" and data.attention = \"document\"",
       name);
-  require(
-      !header.pairs || s.long_documents != LongDocuments::split,
-      "{} is of pairs of documents, of which none is split: give data.long_documents = \"drop\" "
-      "or \"refuse\"",
-      name);
+  require(!header.pairs || s.long_documents != LongDocuments::split,
+          "{} contains pairs of documents, which cannot be split: set data.long_documents = "
+          "\"drop\" or \"refuse\"",
+          name);
 }
 
 void check_samples(const TokenRange& range, const Dataset::Settings& s, std::int64_t samples) {
-  const char* const use = range.begin > 0 ? "held out by data.validation" : "for this use";
-  require(
-      samples > 0 || !range.file.header().pairs,
-      "{} has no pair of documents {} that a sample of {} tokens holds: give more data, hold out "
-      "another share, or raise model.context",
-      range.file.path().string(), use, s.T);
+  const char* const use = range.begin > 0 ? " held out by data.validation" : "";
+  require(samples > 0 || !range.file.header().pairs,
+          "{}: no pair of documents{} fits into a sample of {} tokens: give more data, change "
+          "data.validation, or raise model.context",
+          range.file.path().string(), use, s.T);
   require(samples > 0 || s.packing == Packing::windows,
-          "{} has no document {} with a target that counts in its first {} tokens: give more data, "
-          "hold out another share, or raise model.context",
+          "{}: no document{} has a target that counts in its first {} tokens: give more data, "
+          "change data.validation, or raise model.context",
           range.file.path().string(), use, s.T);
   require(samples > 0,
-          "{} has {} tokens {} (of {} in all), one sample of {} needs {}: give more data, hold out "
-          "another share, or lower model.context",
+          "{} has {} tokens{} (of {} in all), but one sample of {} needs {}: give more data, "
+          "change data.validation, or lower model.context",
           range.file.path().string(), range.end - range.begin, use, range.file.count(), s.T,
           s.T + 1);
 }
@@ -88,21 +88,21 @@ void check_same_tokenizer(const std::vector<TokenRange>& ranges) {
       theirs = own;
     }
     require(compatible(theirs, first->file.path().string(), own, name),
-            "{} was tokenized with {}, {} with {}: use one tokenizer for all files",
+            "{} was tokenized with {}, but {} with {}: use one tokenizer for all files",
             first->file.path().string(), theirs.identity(), name, own.identity());
     theirs = merged(theirs, own);
   }
 }
 
 std::vector<TokenRange> checked(std::vector<TokenRange> ranges, const Dataset::Settings& s) {
-  require(!ranges.empty(), "no token files are named: set data.path");
+  require(!ranges.empty(), "no token files are given: set data.path");
   require(s.T > 0, "a sample has {} tokens: set model.context above zero", s.T);
   for (const auto& range : ranges) check_range(range, s);
   for (const auto& range : ranges)
-    require(
-        range.file.header().pairs == ranges[0].file.header().pairs,
-        "{} and {}: one is of pairs of documents (trireme tokenize --preference), the other not",
-        ranges[0].file.path().string(), range.file.path().string());
+    require(range.file.header().pairs == ranges[0].file.header().pairs,
+            "one of {} and {} contains pairs of documents (trireme tokenize --preference), and the "
+            "other does not: use files of one kind",
+            ranges[0].file.path().string(), range.file.path().string());
   check_same_tokenizer(ranges);
   return ranges;
 }
@@ -277,7 +277,8 @@ std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
     for (const auto& trained : config.path) {
       std::error_code none;
       require(!std::filesystem::equivalent(path, trained, none),
-              "{} is trained on and held out: take it out of data.path or of data.validation",
+              "{} is used for both training and validation: remove it from data.path or from "
+              "data.validation",
               path);
     }
     TokenFile file(path);

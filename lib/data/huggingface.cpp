@@ -64,7 +64,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
  private:
   TextPipeline read(std::string_view where) const {
     const auto text = file(tokenizer_files[0]);
-    require(text.has_value(), "{} holds no {}: tokenize again", where, tokenizer_files[0]);
+    require(text.has_value(), "{} does not contain {}: tokenize again", where, tokenizer_files[0]);
     try {
       return TextPipeline(*text);
     } catch (const Error& e) {
@@ -76,7 +76,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
     const auto token = token_named(files_, "eos_token", where);
     if (!token) return std::nullopt;
     const auto id = pipeline_.id_of(*token);
-    require(id.has_value(), "{}: its eos_token \"{}\" is no token of {}", where, escaped(*token),
+    require(id.has_value(), "{}: its eos_token \"{}\" is not a token of {}", where, escaped(*token),
             tokenizer_files[0]);
     return id;
   }
@@ -104,7 +104,7 @@ std::unique_ptr<Tokenizer> huggingface_tokenizer(const std::filesystem::path& gi
   const bool folder = std::filesystem::is_directory(given);
   const auto place = folder ? given : given.parent_path();
   require(!folder || std::filesystem::exists(place / tokenizer_files[0]),
-          "{} holds no {}: name the folder of a Hugging Face model, or a tokenizer's file",
+          "{} does not contain {}: give the folder of a Hugging Face model, or a tokenizer file",
           given.string(), tokenizer_files[0]);
   HfFiles files;
   for (const auto& name : tokenizer_files) {

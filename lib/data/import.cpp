@@ -49,7 +49,8 @@ IdType megatron_type(int code, const std::string& file) {
     case 8:
       return id_type<std::uint16_t>;
     default:
-      fail("{}: type code {} is not a type of ids (known are 1 to 5 and 8)", file, code);
+      fail("{}: type code {} is not a supported type of ids (supported are 1 to 5 and 8)", file,
+           code);
   }
 }
 
@@ -58,7 +59,8 @@ IdType npy_type(const std::string& type, const std::string& file) {
   if (type == "<u4") return id_type<std::uint32_t>;
   if (type == "<i4") return id_type<std::int32_t>;
   if (type == "<i8") return id_type<std::int64_t>;
-  fail("{}: the array's type {} is not one of ids: save it as <u2, <u4, <i4 or <i8", file, type);
+  fail("{}: the array's type {} is not supported for ids: save it as <u2, <u4, <i4 or <i8", file,
+       type);
 }
 
 // Copies the ids of one file after the other to the writer, block by block.
@@ -93,15 +95,14 @@ class Importer {
     const auto version = get<std::int32_t>(first.data() + 4);
     const std::int64_t count = get<std::int32_t>(first.data() + 8);
     const bool gpt2 = magic == 20240520 && version == 1, llama3 = magic == 20240801 && version == 7;
-    require(
-        gpt2 || llama3,
-        "{} is not an llm.c token file that this program knows (magic {}, version {}; known are "
-        "20240520, 1 and 20240801, 7)",
-        file.name(), magic, version);
+    require(gpt2 || llama3,
+            "{} is not a supported llm.c token file: it has magic {}, version {} (supported are "
+            "magic 20240520, version 1, and magic 20240801, version 7)",
+            file.name(), magic, version);
     const IdType type = gpt2 ? id_type<std::uint16_t> : id_type<std::uint32_t>;
     const std::int64_t held = (file.size() - header_bytes) / type.bytes;
-    require(count >= 0 && count == held, "{} holds {} ids, its header says {}: copy it again",
-            file.name(), held, count);
+    require(count >= 0 && count == held,
+            "{} contains {} ids, but its header says {}: copy it again", file.name(), held, count);
     add_ids(file, type, header_bytes, count, 0);
     count_separators_ = true;
   }
@@ -118,7 +119,8 @@ class Importer {
     index.read_at(0, first);
     require(std::memcmp(first.data(), magic, sizeof magic) == 0 &&
                 get<std::uint64_t>(first.data() + 9) == 1,
-            "{} is not a Megatron index of version 1: give the .bin that has its .idx beside it",
+            "{} is not a Megatron index of version 1: give a .bin file with its .idx file in the "
+            "same folder",
             index.name());
     const IdType type = megatron_type(std::to_integer<int>(first[17]), index.name());
     const auto sequences = get<std::int64_t>(first.data() + 18);
@@ -126,8 +128,8 @@ class Importer {
     const std::int64_t room = index.size() - header_bytes;
     require(sequences >= 0 && borders >= 1 && sequences <= room / 12 &&
                 borders <= (room - 12 * sequences) / 8,
-            "{} is damaged: its header says {} sequences and {} document borders but has {} bytes; "
-            "copy it again",
+            "{} is damaged: its header says {} sequences and {} document borders, but the file has "
+            "only {} bytes; copy it again",
             index.name(), sequences, borders, index.size());
 
     const std::int64_t lengths_at = header_bytes, offsets_at = lengths_at + 4 * sequences,
@@ -175,8 +177,8 @@ class Importer {
       for (std::int64_t i = 0; i < n; ++i) {
         const std::int64_t id = type.read(block_.data() + i * type.bytes);
         require(id >= 0 && id < limit_,
-                "{}: id {} (at byte {}) is {}, which is not below the vocabulary of {}: give the "
-                "right --vocab or --from",
+                "{}: id {} (at byte {}) is {}, which is not in the vocabulary of {}: "
+                "correct --vocab or --from",
                 file.name(), first + done + i, at + i * type.bytes, id, limit_);
         separators_seen_ += separator_ && id == *separator_;
         ids_.push_back(static_cast<std::int32_t>(id));
@@ -230,7 +232,8 @@ std::vector<std::string> megatron_bins(const std::vector<std::string>& inputs) {
     path.replace(path.size() - 4, 4, ".bin");
     if (std::find(bins.begin(), bins.end(), path) == bins.end()) bins.push_back(path);
   }
-  require(!bins.empty(), "no Megatron file is named: give NAME.bin, with NAME.idx beside it");
+  require(!bins.empty(),
+          "no Megatron file is given: give NAME.bin, with NAME.idx in the same folder");
   return bins;
 }
 
@@ -244,7 +247,7 @@ std::vector<std::string> input_token_files(const TokenizeOptions& options) {
   const bool megatron = options.format == InputFormat::megatron;
   auto files = megatron ? megatron_bins(options.inputs) : expand_inputs(options.inputs);
   require(std::ranges::find(files, "-") == files.end(),
-          "token files are read from files, not from standard input");
+          "ids cannot be imported from standard input: give files");
   return files;
 }
 

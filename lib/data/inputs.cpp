@@ -26,7 +26,8 @@ std::vector<std::string> matches(const std::string& pattern) {
   std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   require(status == 0 && !paths.empty(),
-          "no file matches {}: correct the pattern, relative to the working directory", pattern);
+          "no file matches {}: correct the pattern, which is relative to the working directory",
+          pattern);
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -41,7 +42,7 @@ std::vector<std::string> files_below(const std::string& folder) {
       paths.push_back(it->path().string());
     }
   }
-  require(!paths.empty(), "folder {} holds no files", folder);
+  require(!paths.empty(), "the folder {} contains no files", folder);
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -70,7 +71,7 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns)
       }
     }
   }
-  require(!files.empty(), "no input is named: give files, globs, folders, or - for standard input");
+  require(!files.empty(), "no input is given: give files, globs, folders, or - for standard input");
   return files;
 }
 
@@ -106,7 +107,7 @@ void InputFile::read_at(std::int64_t offset, std::span<std::byte> out) {
     if (offset < buffer_begin_ || offset >= buffer_end_) {
       const std::size_t got = read_some(buffer_, offset);
       require(got > 0,
-              "{} ends at byte {}, before the end that its header or index gives: copy it again",
+              "{} ends at byte {}, but is longer according to its header or index: copy it again",
               name_, offset);
       buffer_begin_ = offset;
       buffer_end_ = offset + static_cast<std::int64_t>(got);

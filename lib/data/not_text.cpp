@@ -19,32 +19,32 @@ struct Format {
 };
 
 constexpr std::string_view unpack_first =
-    "unpack it first, as with a pipe and - for standard input";
-constexpr std::string_view extract = "write its text into .txt or .jsonl files first";
+    "decompress it first, for example through a pipe with - for standard input";
+constexpr std::string_view extract = "extract its text to .txt or .jsonl files first";
 constexpr Format formats[] = {
     {"TRITOKEN", "a token file already", "name it in the deck's data.path"},
-    {"\x93NUMPY", "an array of numpy", "import its ids with --from npy"},
-    {"\x88\xd7\x34\x01"sv, "a token file of llm.c", "import it with --from llmc"},
-    {"\x01\xd4\x34\x01"sv, "a token file of llm.c", "import it with --from llmc"},
-    {"MMIDIDX\0\0"sv, "Megatron's index", "import it with its .bin by --from megatron"},
-    {"\x1f\x8b", "packed by gzip", unpack_first},
-    {"BZh", "packed by bzip2", unpack_first},
+    {"\x93NUMPY", "a NumPy array", "import its ids with --from npy"},
+    {"\x88\xd7\x34\x01"sv, "an llm.c token file", "import it with --from llmc"},
+    {"\x01\xd4\x34\x01"sv, "an llm.c token file", "import it with --from llmc"},
+    {"MMIDIDX\0\0"sv, "a Megatron index", "import its .bin file with --from megatron"},
+    {"\x1f\x8b", "compressed with gzip", unpack_first},
+    {"BZh", "compressed with bzip2", unpack_first},
     {"\xfd"
      "7zXZ\0"sv,
-     "packed by xz", unpack_first},
-    {"\x28\xb5\x2f\xfd", "packed by zstd", unpack_first},
-    {"7z\xbc\xaf\x27\x1c", "packed by 7-Zip", unpack_first},
-    {"PK\x03\x04", "a zip archive (as .npz and PyTorch's files are)", extract},
+     "compressed with xz", unpack_first},
+    {"\x28\xb5\x2f\xfd", "compressed with zstd", unpack_first},
+    {"7z\xbc\xaf\x27\x1c", "compressed with 7-Zip", unpack_first},
+    {"PK\x03\x04", "a zip archive (such as .npz and PyTorch files)", extract},
     {"PAR1", "a Parquet file", extract},
     {"ARROW1", "an Arrow file", extract},
     {"\x89HDF\r\n\x1a\n", "an HDF5 file", extract},
-    {"GGUF", "a GGUF model", "name text instead"},
+    {"GGUF", "a GGUF model", "give text files instead"},
     {"SQLite format 3\0"sv, "an SQLite database", extract},
     {"%PDF-", "a PDF", extract},
-    {"\x89PNG", "an image", "name text instead"},
+    {"\x89PNG", "an image", "give text files instead"},
     {"\x7f"
      "ELF",
-     "a program", "name text instead"},
+     "a program", "give text files instead"},
     {"ustar", "a tar archive", extract, 257},
     {"\xff\xfe", "UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"},
     {"\xfe\xff", "UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"},
@@ -98,11 +98,10 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
 
 static void require_no_json_array(std::string_view beginning, const std::string& name) {
   const auto first = beginning.find_first_not_of(spaces);
-  require(
-      first == std::string_view::npos || beginning[first] != '[',
-      "{0} is a JSON array, not an object a line: make JSON lines of it, with jq -c '.[]' {0}, and "
-      "give these with --from jsonl",
-      name);
+  require(first == std::string_view::npos || beginning[first] != '[',
+          "{0} is a JSON array, not one object per line: convert it to JSON lines with jq -c '.[]' "
+          "{0}, and give these with --from jsonl",
+          name);
 }
 
 static const Format* format_of(std::string_view beginning) {
@@ -143,7 +142,8 @@ static bool looks_like_json_lines(std::string_view text) {
 
 void require_text(std::string_view beginning, const std::string& name) {
   if (const auto* f = format_of(beginning))
-    fail("{} is {}, not text: {} (--from text takes it as it is)", name, f->name, f->advice);
+    fail("{} is {}, not text: {} (--from text tokenizes the file as it is)", name, f->name,
+         f->advice);
   const auto first = std::min(beginning.find_first_not_of(spaces), beginning.size());
   const auto second = std::min(beginning.find_first_not_of(spaces, first + 1), beginning.size());
   const bool json = ends_with_any(name, {".json", ".JSON"});
@@ -151,37 +151,36 @@ void require_text(std::string_view beginning, const std::string& name) {
       beginning.substr(first).starts_with('[') && beginning.substr(second).starts_with('{');
   if (json || objects) require_no_json_array(beginning, name);
   require(!json || !beginning.substr(first).starts_with('{'),
-          "{} is JSON, not text: --from jsonl reads one object a line, whose text is in --field "
-          "(--from text takes it as it is)",
+          "{} is JSON, not text: --from jsonl reads one object per line, whose text is in the "
+          "field that --field names (--from text tokenizes the file as it is)",
           name);
   require(!looks_like_json_lines(beginning),
-          "{} is JSON lines, not text: --from jsonl makes a document of each, whose text is in "
-          "--field (--from text takes it as it is)",
+          "{} is JSON lines, not text: --from jsonl makes a document of each line, whose text is "
+          "in the field that --field names (--from text tokenizes the file as it is)",
           name);
   require(
       !ends_with_any(name, {".csv", ".CSV", ".tsv", ".TSV"}),
-      "{0} is a table, not text: make JSON lines of it with python3 -c 'import csv, json, sys; "
+      "{0} is a table, not text: convert it to JSON lines with python3 -c 'import csv, json, sys; "
       "[print(json.dumps(row)) for row in csv.DictReader(sys.stdin{1})]' < {0} > {0}.jsonl, and "
-      "name the text's column with --field (--from text takes it as it is)",
+      "name the text's column with --field (--from text tokenizes the file as it is)",
       name, ends_with_any(name, {".tsv", ".TSV"}) ? ", delimiter=\"\\t\"" : "");
-  require(!is_safetensors(beginning), "{} is a safetensors file, not text: name text instead",
+  require(!is_safetensors(beginning), "{} is a safetensors file, not text: give text files instead",
           name);
   constexpr std::string_view ids =
-      "ids are imported with --from nanogpt, raw-u16, raw-u32, npy, llmc or megatron; --from text "
-      "takes the file as it is";
+      "Import ids with --from nanogpt, raw-u16, raw-u32, npy, llmc or megatron. --from text "
+      "tokenizes the file as it is";
   const auto zero = beginning.find('\0');
   require(zero == std::string_view::npos,
-          "{} is not text: its byte {} is zero, as in arrays of numbers; {}", name, zero, ids);
+          "{} is not text: its byte {} is zero, as in arrays of numbers. {}", name, zero, ids);
   const auto counts = counts_of(beginning);
-  require(
-      !is_probably_latin1(beginning, counts),
-      "{0} is not UTF-8, and probably {1}: convert it with iconv -f {1} -t UTF-8 {0} > {0}.utf8 "
-      "(--from text takes it as it is)",
-      name, counts.controls > 0 ? "WINDOWS-1252" : "ISO-8859-1");
+  require(!is_probably_latin1(beginning, counts),
+          "{0} is not UTF-8, but probably {1}: convert it with iconv -f {1} -t UTF-8 {0} > "
+          "{0}.utf8 (--from text tokenizes the file as it is)",
+          name, counts.controls > 0 ? "WINDOWS-1252" : "ISO-8859-1");
   const std::size_t wrong = counts.malformed;
   require(wrong * 10 < std::max<std::size_t>(beginning.size(), 10),
-          "{} is not text: {} of its first {} bytes are no UTF-8; convert text of another encoding "
-          "with iconv; {}",
+          "{} is not text: {} of its first {} bytes are not UTF-8. Convert text in another "
+          "encoding with iconv. {}",
           name, wrong, beginning.size(), ids);
 }
 

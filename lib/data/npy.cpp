@@ -31,13 +31,14 @@ std::optional<std::string> value_of(std::string_view dictionary, std::string_vie
 
 NpyHeader read_npy_header(InputFile& file) {
   std::array<std::byte, 12> first{};
-  require(file.size() >= 12, "{} is no .npy file: it is shorter than a header", file.name());
+  require(file.size() >= 12, "{} is not a .npy file: it is shorter than a header", file.name());
   file.read_at(0, first);
   const auto byte = [&](std::size_t i) { return std::to_integer<std::int64_t>(first[i]); };
   const std::string_view magic(reinterpret_cast<const char*>(first.data()), 6);
   const auto version = byte(6);
   require(magic == "\x93NUMPY" && version >= 1 && version <= 3,
-          "{} is no .npy file of version 1 to 3: give what numpy.save wrote", file.name());
+          "{} is not a .npy file of version 1 to 3: give a file that numpy.save wrote",
+          file.name());
   const std::int64_t begin = version == 1 ? 10 : 12;
   std::int64_t length = byte(8) | byte(9) << 8;
   if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
@@ -61,13 +62,14 @@ NpyHeader read_npy_header(InputFile& file) {
   const auto read = std::from_chars(shape->data() + 1, end, header.count);
   require(shape->starts_with('(') && read.ec == std::errc() &&
               std::string_view(read.ptr, end).find_first_not_of(", ") == std::string_view::npos,
-          "{} holds an array of shape {}), not of one dimension: save it with .reshape(-1)",
+          "{} contains an array of shape {}), but must have one dimension: save the array with "
+          ".reshape(-1)",
           file.name(), *shape);
   const std::int64_t each = header.type.empty() ? 0 : header.type.back() - '0';
   const std::int64_t held = file.size() - header.data_begin;
   require(each < 1 || each > 8 ||
               (header.count >= 0 && header.count <= held / each && header.count * each == held),
-          "{} has {} bytes of numbers, its header says {} numbers of type {}: copy it again",
+          "{} has {} bytes of numbers, but its header says {} numbers of type {}: copy it again",
           file.name(), held, header.count, header.type);
   return header;
 }

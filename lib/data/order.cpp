@@ -62,8 +62,9 @@ Interleave::Interleave(const std::vector<double>& shares) : sums_{0} {
   double sum = 0;
   for (std::size_t f = 0; f < shares.size(); ++f) {
     require(std::isfinite(shares[f]) && shares[f] > 0,
-            "data.weights[{}] is {}: a share must be above zero; leave the file out instead", f,
-            shares[f]);
+            "data.weights[{}] is {}, but must be above zero; to leave a file out, remove it from "
+            "data.path",
+            f, shares[f]);
     sum += shares[f];
   }
   for (double share : shares) {
@@ -98,7 +99,7 @@ WindowSequence::WindowSequence(std::vector<std::int64_t> windows, const std::vec
     first_window_.push_back(first_window_.back() + n);
   }
   require(shares.empty() || shares.size() == windows.size(),
-          "data.weights has {} values for {} files: give one a file", shares.size(),
+          "data.weights has {} values for {} files: give one value per file", shares.size(),
           windows.size());
   if (!shares.empty()) interleave_.emplace_back(shares);
 }
@@ -121,7 +122,7 @@ bool WindowSequence::shuffles_few() const {
 }
 
 Window WindowSequence::operator()(std::int64_t sample) const {
-  require(sample >= 0, "samples are numbered from 0 to 2^63 - 1, and {} is none of them", sample);
+  require(sample >= 0, "there is no sample {}: samples are numbered from 0 to 2^63 - 1", sample);
   if (!interleave_.empty()) {
     const auto turn = interleave_.front()(sample);
     const auto f = static_cast<std::size_t>(turn.file);

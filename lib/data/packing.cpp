@@ -65,7 +65,8 @@ std::vector<std::pair<PackedDocument, PackedDocument>> pairs_of(const TokenFile&
   const auto name = file.path().string();
   each_separator(file, 0, [&](std::int64_t separator) {
     const PackedDocument d{from, separator - from};
-    require(d.count > 0, "{}: the document at token {}, one of a pair, is empty", name, from);
+    require(d.count > 0, "{}: the document at token {}, which is one of a pair, is empty", name,
+            from);
     from = separator + 1;
     if (!chosen) {
       chosen = d;
@@ -76,8 +77,10 @@ std::vector<std::pair<PackedDocument, PackedDocument>> pairs_of(const TokenFile&
     return true;
   });
   const bool whole = !chosen || chosen->begin >= end;
-  require(whole && (chosen || from == file.count()),
-          "{}: its documents are said to be pairs, and the last one stands alone", name);
+  require(
+      whole && (chosen || from == file.count()),
+      "{}: its header says that documents are pairs, but the last document is not one of a pair",
+      name);
   return all;
 }
 
@@ -173,11 +176,11 @@ DocumentPacking::DocumentPacking(const TokenFile& file, std::int64_t begin, std:
   for (const auto& d : documents_of(file, begin, end)) {
     ++totals_.documents;
     if (d.count > s.T) {
-      require(s.too_long != LongDocuments::refuse,
-              "{}: the document from token {} on has {} tokens, which are more than the {} of a "
-              "sample: raise model.context, or give data.long_documents = \"cut\", \"split\" or "
-              "\"drop\"",
-              file.path().string(), d.begin, d.count + 1, s.T + 1);
+      require(
+          s.too_long != LongDocuments::refuse,
+          "{}: the document that begins at token {} has {} tokens, more than the {} of a sample: "
+          "raise model.context, or set data.long_documents = \"cut\", \"split\" or \"drop\"",
+          file.path().string(), d.begin, d.count + 1, s.T + 1);
       ++totals_.long_documents;
     }
     const auto targets = targets_in(file, d.begin, d.count);
@@ -204,12 +207,11 @@ std::vector<PackedDocument> DocumentPacking::whole_pairs(const TokenFile& file, 
     totals_.documents += 2;
     const auto inputs = chosen.count + rejected.count;
     if (inputs > s.T) {
-      require(
-          s.too_long != LongDocuments::refuse,
-          "{}: the pair of documents from token {} on has {} inputs, which are more than the {} "
-          "of a sample: raise model.context, or give data.long_documents = \"drop\", which "
-          "leaves it out",
-          file.path().string(), chosen.begin, inputs, s.T);
+      require(s.too_long != LongDocuments::refuse,
+              "{}: the pair of documents that begins at token {} has {} input tokens, more than "
+              "the {} of a sample: raise model.context, or set data.long_documents = \"drop\" to "
+              "leave the pair out",
+              file.path().string(), chosen.begin, inputs, s.T);
       ++totals_.long_pairs;
       continue;
     }

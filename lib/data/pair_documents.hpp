@@ -10,19 +10,19 @@
 namespace trireme {
 
 // Ids of a document, and a mask of the ids that are trained on.
-struct LearntDocument {
+struct TrainingDocument {
   std::vector<std::int32_t> ids;
   // Mask: 1 for each id that is trained on, otherwise 0.
   std::vector<std::uint8_t> targets;
 };
 struct PairDocuments {
-  LearntDocument chosen, rejected;
+  TrainingDocument chosen, rejected;
 };
 
 // Encodes a prompt and an answer as one document in which only the answer is trained on. The prompt
 // may be empty.
-LearntDocument answer_document(const Tokenizer&, const std::string& prompt,
-                               const std::string& answer);
+TrainingDocument answer_document(const Tokenizer&, const std::string& prompt,
+                                 const std::string& answer);
 
 // Encodes {"prompt": .., "chosen": .., "rejected": ..}, whose values are strings. Only the answers
 // are trained on. Throws Error if a field is missing (naming the field) or if a document is empty.

@@ -26,9 +26,10 @@ std::vector<double> losses_for(const ReferenceLosses& all, const TokenFile& file
       known = known || f.file == name;
     }
     fail(
-        "{} holds no scores of the tokens that are in {} now, {}: `trireme score` makes some, into "
-        "another file",
-        all.source, name, known ? "which has changed since they were made" : "but of " + held);
+        "{} has no scores for the tokens in {}, {}: run `trireme score` to make another file of "
+        "scores",
+        all.source, name,
+        known ? "which has changed since the scores were made" : "only for those in " + held);
   }
   const auto& begins = found->begin_D;
   std::vector<double> losses;
@@ -36,8 +37,9 @@ std::vector<double> losses_for(const ReferenceLosses& all, const TokenFile& file
     const auto at = std::ranges::lower_bound(begins, d.begin) - begins.begin();
     const auto i = static_cast<std::size_t>(at);
     require(i < begins.size() && begins[i] == d.begin && found->inputs_D[i] == d.count,
-            "{} holds no score of the document from token {} of {} on, of {} tokens: it was made "
-            "with samples of {} tokens; `trireme score` makes another file with this deck",
+            "{} has no score for the document that begins at token {} of {} and has {} tokens. The "
+            "scores were made for samples of {} tokens: run `trireme score` with this deck to make "
+            "another file",
             all.source, d.begin, name, d.count, all.context);
     losses.push_back(found->loss_D[i]);
   }

@@ -85,10 +85,10 @@ void require_same_files(const Communicator& world, std::span<const TokenFile> mi
   const auto count =
       hashes.size() - static_cast<std::size_t>(std::ranges::count(hashes, hashes[0]));
   throw SharedError(fmt::format(
-      "rank {} on {} reads {} than rank 0 on {}{}: give all nodes the same token files, or "
-      "name some on a file system that they share",
+      "rank {} on {} reads {} than rank 0 on {}{}: give all nodes the same token files, or use "
+      "token files on a shared file system",
       other, b.at("host").get<std::string>(), differences(b, a), a.at("host").get<std::string>(),
-      count > 1 ? fmt::format(", as do {} ranks in all", count) : ""));
+      count > 1 ? fmt::format(" ({} ranks in total differ from rank 0)", count) : ""));
 }
 
 }  // namespace trireme

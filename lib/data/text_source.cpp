@@ -67,8 +67,8 @@ void TextSource::add_text(InputFile& file, Contents contents) {
     const auto cut = more ? cut_(pending, most) : pending.size();
     if (!cut) {
       require(most < longest_line_,
-              "{}: {} MiB of this document have no place where they can be cut with the same ids "
-              "from this tokenizer: split the document",
+              "{}: {} MiB of a document have no place where they can be divided without changing "
+              "the token ids: split the document",
               file.name(), longest_line_ >> 20);
       most = std::min(2 * most, longest_line_);
       continue;

@@ -130,8 +130,8 @@ HfFiles tiktoken_files(std::string_view table, std::string_view encoding,
                        const std::string& where) {
   const auto known = std::ranges::find(encodings(), encoding, &Encoding::name);
   require(known != encodings().end(),
-          "{} is a table of tiktoken, which names neither pattern nor special tokens: say whose it "
-          "is with --tiktoken and one of {}, or give a tokenizer.json",
+          "{} is a tiktoken vocabulary file, which contains neither the pattern nor the special "
+          "tokens: name its encoding with --tiktoken ({}), or give a tokenizer.json",
           where, tiktoken_encodings());
   Ranks ranks;
   std::map<std::int32_t, std::string> by_rank;
@@ -140,15 +140,15 @@ HfFiles tiktoken_files(std::string_view table, std::string_view encoding,
     ++number;
     if (line.empty()) continue;
     auto row = row_of(line);
-    require(row.has_value(), "{}:{}: this is no token in base64 with its rank", where, number);
+    require(row.has_value(), "{}:{}: this is not a token in base64 with its rank", where, number);
     require(by_rank.emplace(row->rank, row->token).second &&
                 ranks.emplace(row->token, row->rank).second,
-            "{}:{}: this token or rank has been before", where, number);
+            "{}:{}: this token or its rank occurs a second time", where, number);
   }
   require(!by_rank.empty() && by_rank.begin()->first == 0 &&
               by_rank.rbegin()->first == known->tokens - 1 && std::ssize(by_rank) == known->tokens,
-          "{} has {} tokens, {} has {}: name another encoding", where, by_rank.size(), encoding,
-          known->tokens);
+          "{} has {} tokens, but the encoding {} has {}: name another encoding with --tiktoken",
+          where, by_rank.size(), encoding, known->tokens);
   auto vocab = nlohmann::json::object();
   for (const auto& [rank, token] : by_rank) vocab[token_of_bytes(token)] = rank;
   auto added = nlohmann::json::array();

@@ -43,7 +43,8 @@ TokenFile::TokenFile(const std::filesystem::path& path) : file_(opened(path)) {
 void TokenFile::read_bytes(std::int64_t begin, std::span<std::byte> out) const try {
   file_->read_at(out, begin);
 } catch (const Error& e) {
-  fail("{} -- this token file was whole when it was opened: copy or tokenize it again", e.what());
+  fail("{} -- this token file was complete when it was opened: copy or tokenize it again",
+       e.what());
 }
 
 void TokenFile::read(std::int64_t begin, std::span<std::int32_t> ids) const {
@@ -57,8 +58,8 @@ void TokenFile::read(std::int64_t begin, std::span<std::int32_t> ids) const {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto id = static_cast<std::uint32_t>(ids[i]);
     require(id <= static_cast<std::uint64_t>(header_.largest),
-            "{}: token {} has id {}, but the largest is {} by its header: the file is damaged or "
-            "its header wrong; tokenize again",
+            "{}: token {} has id {}, but its header says that the largest id is {}: the file is "
+            "damaged; tokenize again",
             path().string(), begin + static_cast<std::int64_t>(i), id, header_.largest);
   }
 }
@@ -102,7 +103,8 @@ Verified TokenFile::verify() const {
   if (hashed) {
     const Hash128 found = hash_of(TokenFileHeader::bytes, header_.file_bytes());
     require(found == header_.payload_hash,
-            "{} is damaged: its contents hash to {}, its header says {}; copy or tokenize it again",
+            "{} is damaged: the hash of its contents is {}, but its header says {}; copy or "
+            "tokenize it again",
             path().string(), to_string(found), to_string(header_.payload_hash));
   }
   std::vector<std::int32_t> ids(std::size_t{1} << 16);
@@ -116,7 +118,7 @@ Verified TokenFile::verify() const {
     begin += n;
   }
   require(largest == header_.largest,
-          "{} is damaged: its largest id is {}, its header says {}; tokenize again",
+          "{} is damaged: its largest id is {}, but its header says {}; tokenize again",
           path().string(), largest, header_.largest);
   return hashed ? Verified::hash_and_ids : Verified::ids_only;
 }

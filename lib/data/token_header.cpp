@@ -50,7 +50,7 @@ std::string_view advice_for(std::span<const std::byte> first) {
         return "it is an llm.c file: import it with `trireme tokenize --from llmc`";
     }
   }
-  return "make one with `trireme tokenize`, or import ids of other programs with its --from";
+  return "make one with `trireme tokenize`, or import ids of other programs with its option --from";
 }
 
 void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
@@ -70,7 +70,7 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
   sound(h.vocab >= 1 && h.vocab <= id_limit, "the vocabulary is empty or beyond 2^31");
   sound(h.largest >= 0 && h.largest < h.vocab, "the largest id is not below the vocabulary");
   sound(separator >= -1 && separator < h.vocab, "the separator is not below the vocabulary");
-  sound(mask <= 1, "the mask is neither there nor absent");
+  sound(mask <= 1, "the flag of the mask is neither 0 nor 1");
   sound(tokenizer == 0 || kind_named(name_of(h.tokenizer)) != TokenizerKind::none,
         "the kind of tokenizer is unknown");
   sound((h.tokenizer_bytes > 0) == has_contents(h.tokenizer),
@@ -80,9 +80,9 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
             (h.chat_bytes > 0) == (version == TokenFileHeader::version_with_chat),
         "its version and the size of the chat template disagree");
   sound(get<std::uint32_t>(first, 96) == (version == TokenFileHeader::version_of_pairs ? 1 : 0),
-        "its version and whether documents are pairs disagree");
+        "its version and its flag of pairs disagree");
   sound(!h.pairs || (h.has_mask && separator >= 0 && h.documents % 2 == 0),
-        "its documents are pairs, without a mask, a separator or an even number");
+        "its documents are pairs, but it has no mask, no separator or an odd number of documents");
   for (std::size_t i = reserved_begin; i < hashed_bytes; ++i) {
     sound(first[i] == std::byte{0}, "reserved bytes are not zero");
   }
@@ -135,11 +135,11 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
     fail("{} is not a Trireme token file: {}", name, advice_for(first));
   }
   require(first.size() >= bytes,
-          "{} is truncated: {} bytes are less than its header; copy or tokenize it again", name,
+          "{} is truncated: it has {} bytes, fewer than a header; copy or tokenize it again", name,
           size);
   const auto found = get<std::uint32_t>(first, 8);
   require(version <= found && found <= version_of_pairs,
-          "{} has version {} of the token file's format, this build reads versions {} to {}: "
+          "{} has version {} of the token file format, but this build reads versions {} to {}: "
           "tokenize again with this build",
           name, found, version, version_of_pairs);
   const Hash128 stored = get_hash(first, 240);
@@ -168,7 +168,7 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
   const bool fits =
       h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload && h.chat_bytes <= payload;
   require(fits && h.file_bytes() <= size,
-          "{} is truncated: its header says {} tokens of {} bytes, the file has {} bytes; copy "
+          "{} is truncated: its header says {} tokens of {} bytes, but the file has {} bytes; copy "
           "or tokenize it again",
           name, h.count, h.token_bytes, size);
   require(h.file_bytes() == size,

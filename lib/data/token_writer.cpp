@@ -51,15 +51,15 @@ static void require_replaceable(const std::filesystem::path& path, ExistingFile 
   const auto status = std::filesystem::symlink_status(path, unknown);
   if (!std::filesystem::exists(status)) return;
   require(!std::filesystem::is_directory(path, unknown),
-          "cannot write {}: it is a directory; name a file", path.string());
+          "cannot write {}: it is a directory; give the name of a file", path.string());
   // The finished file takes the name: a device would be gone, and a link.
   require(std::filesystem::is_regular_file(status),
-          "cannot write {}: it is no regular file; name another", path.string());
+          "cannot write {}: it is not a regular file; give another name", path.string());
   PosixFile::open(path);
-  require(is_token_file(path), "cannot write {}: it is there, and no token file; name another",
-          path.string());
+  require(is_token_file(path),
+          "cannot write {}: it exists and is not a token file; give another name", path.string());
   require(existing == ExistingFile::replaced,
-          "cannot write {}: it is there; name another, or replace it with --overwrite",
+          "cannot write {}: it exists; give another name, or replace it with --overwrite",
           path.string());
 }
 

@@ -78,8 +78,8 @@ class Encoder {
   bool add_text(std::string_view text, const TextPiece& piece, Encoded& out) const {
     require(options_.format == InputFormat::text || !is_separator('\0') || !has_byte_ids_ ||
                 text.find('\0') == std::string_view::npos,
-            "{} has a byte of zero, which is the separator 0: remove it, or give another id with "
-            "--separator (--from text takes it as it is)",
+            "{} has a zero byte, which is the separator 0: remove it, or give another id with "
+            "--separator (--from text tokenizes the file as it is)",
             piece.file);
     std::vector<std::int32_t> ids;
     if (piece.place == TextPlace::start && !text.empty()) add_ids(prefix_, false, out);
@@ -99,7 +99,7 @@ class Encoder {
     if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
   }
 
-  void add(const LearntDocument& d, Encoded& out) const {
+  void add(const TrainingDocument& d, Encoded& out) const {
     out.packed.append(d.ids, token_bytes_);
     if (masked_)
       out.packed.targets.insert(out.packed.targets.end(), d.targets.begin(), d.targets.end());
@@ -117,28 +117,28 @@ class Encoder {
   void require_one_document(std::span<const std::int32_t> ids) const {
     if (has_separator(ids))
       fail(
-          "the separator {} is inside of this document, which would become two: remove it, or "
-          "give another id with --separator{}",
+          "the separator {} is inside this document and would divide it: remove it, or give "
+          "another id with --separator{}",
           separator_text(), options_.preference ? "" : ", or none");
   }
 
-  LearntDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
-    LearntDocument d;
+  TrainingDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
+    TrainingDocument d;
     encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation, learnt_from), d.ids,
                 d.targets);
     if (has_separator(d.ids))
-      fail("the separator {} is inside of a conversation, which is one document: give {}",
+      fail("the separator {} is inside this conversation, which must remain one document: give {}",
            separator_text(), other_separator());
     return d;
   }
 
   // A text may end with the separator, which is not written twice.
-  LearntDocument text_of(const Json& object) const {
+  TrainingDocument text_of(const Json& object) const {
     const auto field = [&](const std::string& name) -> const std::string& {
       require(object.is_object(), "this JSON is not an object: each line must be one");
       const auto found = object.find(name);
       require(found != object.end(),
-              "there is no field \"{}\": name the field of the text with --field", name);
+              "there is no field \"{}\": name the field that contains the text with --field", name);
       require(found->is_string(), "field \"{}\" is not a string", name);
       return found->get_ref<const std::string&>();
     };
@@ -181,8 +181,8 @@ class Encoder {
     const auto& used = options_.chat->special;
     for (const auto& token : options_.tokenizer->special_tokens())
       if (std::ranges::find(used, token) == used.end())
-        return fmt::format("another, as --separator '{}', or none", token);
-    return "--separator none, as the tokenizer has no special token that no conversation has";
+        return fmt::format("another one, such as --separator '{}', or --separator none", token);
+    return "--separator none, because the chat template uses all special tokens of the tokenizer";
   }
 
   void add_lines(std::string_view lines, const TextPiece& piece, Encoded& out) const {
@@ -228,7 +228,7 @@ std::vector<std::string> input_files(const TokenizeOptions& options) {
   for (const auto& file : files) {
     std::error_code absent;
     require(!std::filesystem::equivalent(file, options.output, absent),
-            "{} is input and output: write the tokens to another place", file);
+            "{} is both input and output: write the tokens to another file", file);
   }
   return files;
 }
@@ -248,24 +248,25 @@ int usable_threads() {
 
 void check(const TokenizeOptions& o, bool ids) {
   require(o.prompt.empty() == o.completion.empty(),
-          "prompt and completion come together: name both fields or neither");
+          "--prompt and --completion need each other: give both or neither");
   require(ids || o.tokenizer != nullptr,
           "text needs a tokenizer: bytes, a SentencePiece model or a tokenizer.json");
   if (o.vocab) {
     require(*o.vocab > 0 && *o.vocab <= std::int64_t{1} << 30,
-            "a vocabulary of {} is not possible: give 1 to 2^30", *o.vocab);
+            "a vocabulary of {} is not possible: give --vocab between 1 and 2^30", *o.vocab);
   }
   if (o.vocab && o.tokenizer != nullptr) {
-    require(*o.vocab >= o.tokenizer->vocab(),
-            "vocabulary {} is smaller than the tokenizer's {}: leave it out or raise it", *o.vocab,
-            o.tokenizer->vocab());
+    require(
+        *o.vocab >= o.tokenizer->vocab(),
+        "the vocabulary of {} is smaller than the tokenizer's {}: raise --vocab, or leave it out",
+        *o.vocab, o.tokenizer->vocab());
   }
   const auto vocab = o.vocab       ? *o.vocab
                      : o.tokenizer ? o.tokenizer->vocab()
                                    : std::int64_t{1} << 30;
   require(!o.preference || o.separator,
-          "pairs of documents need a separator behind each: give --separator an id or a token's "
-          "text, not none");
+          "pairs of documents need a separator after each document: give --separator an id or a "
+          "token's text, not none");
   require(!o.separator || (*o.separator >= 0 && *o.separator < vocab),
           "separator {} is not in the vocabulary of {}: choose an id below it, or none",
           o.separator.value_or(-1), vocab);
@@ -284,8 +285,8 @@ TokenizerSpec spec_of(const TokenizeOptions& o) {
   if (!id || std::ranges::find(known, *id) != known.end()) return spec;
   if (spec.kind == TokenizerKind::huggingface) return with_end(spec, *id);
   log_warning(
-      "answers are learnt to end with {}, and a tokenizer of the kind {} has no place that says "
-      "so: what generates with the model goes on behind it; give the tokenizer as a tokenizer.json",
+      "the model learns to end answers with {}, but a tokenizer of the kind {} cannot record this, "
+      "so programs that generate text will not stop there. Give the tokenizer as a tokenizer.json",
       end, name_of(spec.kind));
   return spec;
 }
@@ -346,13 +347,13 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
   sum = ids ? import_tokens(options, files, vocab, writer)
             : tokenize_text(options, files, *vocab, writer);
   require(sum.same.count == 0 || writer.count() > 0,
-          "the two answers of all {} pairs are the same tokens, from {} on: {} was not written",
+          "both answers have the same tokens in all {} pairs, the first at {}: {} was not written",
           sum.same.count, sum.same.first, options.output.string());
-  require(writer.count() > 0, "the inputs hold no tokens: {} was not written",
+  require(writer.count() > 0, "the inputs contain no tokens: {} was not written",
           options.output.string());
   require(!sum.learnt || *sum.learnt > 0,
-          "nothing of the inputs is learnt, as no conversation has a turn of the assistant: {} was "
-          "not written",
+          "the inputs contain nothing to learn, because no conversation has a turn of the "
+          "assistant: {} was not written",
           options.output.string());
   if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
   writer.finish(*vocab, options.separator, sum.documents, spec_of(options),

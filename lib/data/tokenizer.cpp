@@ -51,9 +51,10 @@ class SentencePieceTokenizer final : public Tokenizer {
   SentencePieceTokenizer(std::string model, std::string_view where)
       : spec_{TokenizerKind::sentencepiece, std::move(model)} {
     const auto status = processor_.LoadFromSerializedProto(spec_.bytes);
-    require(status.ok() && processor_.GetPieceSize() > 0,
-            "{} holds no SentencePiece model ({}): give the .model file that spm_train wrote",
-            where, status.ok() ? "empty vocabulary" : status.ToString());
+    require(
+        status.ok() && processor_.GetPieceSize() > 0,
+        "{} does not contain a SentencePiece model ({}): give the .model file that spm_train wrote",
+        where, status.ok() ? "empty vocabulary" : status.ToString());
     line_end_ = encoded("\n");
   }
 
@@ -187,8 +188,10 @@ std::vector<std::size_t> Tokenizer::encode_marked(std::string_view text,
     encode_in_pieces(*this, run, TextPlace::start, ids);
     for (auto id = ids.begin() + begin; id != ids.end(); ++id)
       if (const auto found = tokens.find(*id); found != tokens.end())
-        fail("{} stands in a content, and this tokenizer cannot take it for plain text",
-             found->second);
+        fail(
+            "the special token {} is inside a message, where this tokenizer cannot treat it as "
+            "plain text: remove it",
+            found->second);
   };
   std::vector<std::size_t> places;
   std::size_t at = 0;
@@ -238,11 +241,10 @@ std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& 
 std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_view encoding) {
   if (path == "bytes") return bytes_tokenizer();
   if (std::filesystem::is_directory(path)) return huggingface_tokenizer(path);
-  require(
-      std::filesystem::exists(path),
-      "there is no tokenizer {}: name \"bytes\", a tokenizer.json or the folder that holds it, a "
-      "SentencePiece .model file or a table of tiktoken{}",
-      path, hub_advice(path));
+  require(std::filesystem::exists(path),
+          "there is no tokenizer {}: give \"bytes\", a tokenizer.json or its folder, a "
+          "SentencePiece .model file or a tiktoken vocabulary file{}",
+          path, hub_advice(path));
   const auto file = PosixFile::open(path);
   std::string beginning(static_cast<std::size_t>(std::min<std::int64_t>(file.size(), 1024)), '\0');
   file.read_at(std::as_writable_bytes(std::span(beginning)), 0);
@@ -261,8 +263,8 @@ std::vector<std::int32_t> prompt_ids(const Tokenizer& tokenizer, std::string_vie
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec& spec, std::string_view where) {
   require(spec.kind != TokenizerKind::none,
-          "{} carries no tokenizer: its tokens were imported as numbers; import them again with "
-          "--tokenizer to turn ids into text",
+          "{} has no tokenizer, because its tokens were imported as ids: to turn ids into text, "
+          "import them again with --tokenizer",
           where);
   if (spec.kind == TokenizerKind::bytes) return bytes_tokenizer();
   if (spec.kind == TokenizerKind::huggingface) return huggingface_from_spec(spec, where);

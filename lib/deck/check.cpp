@@ -56,22 +56,21 @@ class Checker : DeckRules {
     rule(!d.path.empty(), {"data.path"},
          "data.path is missing; name the token files to train on (trireme tokenize makes them)");
     rule(d.weights.empty() || d.weights.size() == d.path.size(), {"data.weights", "data.path"},
-         "data.weights has {} entries and data.path {}; give one for each file", d.weights.size(),
-         d.path.size());
+         "data.weights has {} entries, but data.path has {}; give one weight per file",
+         d.weights.size(), d.path.size());
     const auto twice = std::find_first_of(d.validation_files.begin(), d.validation_files.end(),
                                           d.path.begin(), d.path.end());
     rule(twice == d.validation_files.end(), {"data.validation", "data.path"},
-         "data.validation holds a file that is also trained on; name another, or a fraction such "
-         "as 0.01 to hold out its tail");
+         "data.validation contains a file that is also in data.path; name another file, or give a "
+         "fraction such as 0.01 to hold out the end of each training file");
     rule(d.packing == Packing::documents || d.long_documents == LongDocuments::cut,
          {"data.long_documents", "data.packing"},
-         "data.long_documents = \"{}\" is of samples of whole documents: give data.packing = "
-         "\"documents\", or leave it out",
+         "data.long_documents = \"{}\" needs data.packing = \"documents\": set that, or remove "
+         "data.long_documents",
          name_of(d.long_documents));
     rule(d.packing == Packing::windows || d.attention == AttentionSpan::document,
          {"data.packing", "data.attention"},
-         "data.packing = \"documents\" is for documents that do not see each other: give "
-         "data.attention = \"document\", too");
+         "data.packing = \"documents\" needs data.attention = \"document\": set both");
   }
 
   void train() {
@@ -84,10 +83,10 @@ class Checker : DeckRules {
     // require_countable's.
     constexpr std::int64_t most = std::int64_t{1} << 62;
     rule(t.steps <= most / t.batch, {"train.steps", "train.batch"},
-         "train.steps = {} of train.batch = {} have more than 2^62 samples; lower one of them",
+         "train.steps = {} with train.batch = {} means more than 2^62 samples; lower one of them",
          t.steps, t.batch);
     rule(deck_.schedule.min_lr <= deck_.optimizer.lr, {"schedule.min_lr", "optimizer.lr"},
-         "schedule.min_lr = {} is above optimizer.lr = {}; the rate only falls",
+         "schedule.min_lr = {} is above optimizer.lr = {}; lower schedule.min_lr",
          number_text(deck_.schedule.min_lr), number_text(deck_.optimizer.lr));
   }
 
@@ -95,9 +94,11 @@ class Checker : DeckRules {
     const PrecisionConfig& p = deck_.precision;
     const bool wide_run = p.compute == DType::f64;
     rule(!wide_run || deck_.run.backend == "ref", {"precision.compute", "run.backend"},
-         "precision.compute = \"f64\" needs run.backend = \"ref\", the only one with doubles");
+         "precision.compute = \"f64\" needs run.backend = \"ref\", the only backend that supports "
+         "f64");
     rule(wide_run == (p.reduce == DType::f64), {"precision.reduce", "precision.compute"},
-         "precision.reduce = \"{}\" does not go with precision.compute = \"{}\"; leave it \"auto\"",
+         "precision.reduce = \"{}\" cannot be combined with precision.compute = \"{}\"; set "
+         "precision.reduce = \"auto\"",
          name_of(p.reduce), name_of(p.compute));
   }
 
@@ -145,29 +146,27 @@ class Checker : DeckRules {
          {"parallel.schedule", "parallel.chunks", "train.microbatch", "train.batch",
           "parallel.pipe"},
          "{}", fault);
-    rule(
-        p.chunks == 1 || p.pipe * p.chunks <= deck_.model.layers,
-        {"parallel.chunks", "parallel.pipe", "model.layers"},
-        "parallel.pipe = {} x parallel.chunks = {} needs {} blocks, model.layers is {}: each chunk "
-        "needs one",
-        p.pipe, p.chunks, p.pipe * p.chunks, deck_.model.layers);
+    rule(p.chunks == 1 || p.pipe * p.chunks <= deck_.model.layers,
+         {"parallel.chunks", "parallel.pipe", "model.layers"},
+         "parallel.pipe = {} with parallel.chunks = {} needs {} blocks, one per chunk, but "
+         "model.layers is {}: lower parallel.pipe or parallel.chunks",
+         p.pipe, p.chunks, p.pipe * p.chunks, deck_.model.layers);
   }
 
   void optimizer() {
     const auto& o = deck_.optimizer;
     rule(o.momentum == 0 || o.name == OptimizerKind::sgd, {"optimizer.momentum"},
-         "optimizer.momentum is of optimizer.name = \"sgd\"; adamw and lion have betas");
+         "optimizer.momentum needs optimizer.name = \"sgd\"; adamw and lion use optimizer.betas");
     rule(!o.nesterov || o.momentum > 0, {"optimizer.nesterov", "optimizer.momentum"},
-         "optimizer.nesterov = true looks ahead along momentum: give optimizer.momentum, such as "
-         "0.9");
+         "optimizer.nesterov = true needs momentum: give optimizer.momentum, such as 0.9");
   }
 
   void zero() {
     const ZeroSection& z = deck_.zero;
     const bool step = z.gather == ZeroCadence::step || z.reduce == ZeroCadence::step;
     rule(z.stage == 3 || !step, {"zero.gather", "zero.reduce", "zero.stage"},
-         "zero.gather and zero.reduce = \"step\" are choices of zero.stage = 3; stage {} decides "
-         "both itself, so leave them out",
+         "zero.gather = \"step\" and zero.reduce = \"step\" need zero.stage = 3, but the stage is "
+         "{}: remove zero.gather and zero.reduce",
          z.stage);
     const bool shards = z.shard > 1 || z.copy_each_node;
     rule(z.stage > 0 || !shards, {"zero.shard", "zero.stage"},
@@ -178,46 +177,46 @@ class Checker : DeckRules {
   void run() {
     const auto& t = deck_.run.trace_steps;
     rule(t.empty() || (t.size() == 2 && t[0] <= t[1]), {"run.trace_steps"},
-         "run.trace_steps is the first and the last step to trace, such as [10, 12]");
+         "run.trace_steps must be the first and the last step to trace, such as [10, 12]");
     const auto& p = deck_.parallel;
     const auto ranks = p.pipe * p.data * p.seq;  // 0: not known yet
     for (const auto r : deck_.run.trace_ranks)
       rule(ranks == 0 || r < ranks, {"run.trace_ranks"},
-           "run.trace_ranks names rank {}, the last one is {}", r, ranks - 1);
+           "run.trace_ranks names rank {}, but the last rank is {}", r, ranks - 1);
     if (deck_.run.exactness == Exactness::invariant) exact();
     for (const auto& f : deck_.freeze) {
-      rule(!f.pattern.empty(), {"freeze.pattern"}, "freeze.pattern is missing; name parameters");
+      rule(!f.pattern.empty(), {"freeze.pattern"},
+           "freeze.pattern is missing; give a pattern of parameter names, such as \"blocks.0.*\"");
       rule(f.to_step == 0 || f.to_step > f.from_step, {"freeze.to_step", "freeze.from_step"},
-           "[[freeze]] of '{}' ends at step {} and starts at {}; 0 freezes to the end", f.pattern,
-           f.to_step, f.from_step);
+           "[[freeze]] of '{}' has to_step = {}, which is not above from_step = {}; to_step = 0 "
+           "freezes to the end of the run",
+           f.pattern, f.to_step, f.from_step);
     }
   }
 
   void exact() {
     const auto chunk = exact_chunk(deck_), tokens = deck_.model.context / deck_.parallel.seq;
     rule(deck_.precision.compute != DType::f64, {"run.exactness", "precision.compute"},
-         "run.exactness = \"invariant\" is for f32 and bf16, not for f64: its sums have quanta of "
-         "2^-50");
-    rule(
-        deck_.run.backend != "cuda", {"run.exactness", "run.backend"},
-        "run.exactness = \"invariant\" is for the backends host and ref: a GPU's products and sums "
-        "are not proven to give the same bits on any grid");
+         "run.exactness = \"invariant\" does not support f64, because its sums are rounded to "
+         "multiples of 2^-50: set precision.compute = \"f32\" or \"bf16\"");
+    rule(deck_.run.backend != "cuda", {"run.exactness", "run.backend"},
+         "run.exactness = \"invariant\" needs run.backend = \"host\" or \"ref\": on GPUs, "
+         "bit-identical results on all grids are not guaranteed");
     rule(tokens % chunk == 0, {"run.exact_chunk", "parallel.seq", "model.context"},
          "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank "
-         "(model.context / parallel.seq); chunks that do: {}. Another chunk gives other bits, so "
-         "choose one for all grids",
+         "(model.context / parallel.seq); values that do: {}. Results depend on this value, so use "
+         "the same one on all grids",
          chunk, tokens, legal_text(divisors(tokens), chunk));
     const auto at_once = deck_.model.chunk_tokens.value_or(0);
     rule(at_once % chunk == 0, {"model.chunk_tokens", "run.exact_chunk"},
-         "model.chunk_tokens = {} is no multiple of run.exact_chunk = {}, whose tokens are summed "
-         "as one: give {} or another multiple, or leave it out",
+         "model.chunk_tokens = {} is not a multiple of run.exact_chunk = {}: set "
+         "model.chunk_tokens to {} or another multiple, or remove it",
          at_once, chunk, (at_once + chunk - 1) / chunk * chunk);
-    rule(
-        !deck_.data.has_validation() || deck_.train.microbatch <= fixed::loss_terms / tokens,
-        {"run.exactness", "train.microbatch"},
-        "run.exactness = \"invariant\" evaluates up to {} tokens of a microbatch on each rank, not "
-        "{} samples of {}; lower train.microbatch",
-        fixed::loss_terms, deck_.train.microbatch, tokens);
+    rule(!deck_.data.has_validation() || deck_.train.microbatch <= fixed::loss_terms / tokens,
+         {"run.exactness", "train.microbatch"},
+         "run.exactness = \"invariant\" evaluates at most {} tokens per micro-batch on each rank, "
+         "not {} samples of {} tokens; lower train.microbatch",
+         fixed::loss_terms, deck_.train.microbatch, tokens);
   }
 
   // Patterns are matched with parameter names, so the model must be sound.

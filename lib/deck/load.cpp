@@ -64,7 +64,9 @@ class Loader final : public TableReader {
       return;
     }
     if (find_section(key->section)->repeated) {
-      report(where, fmt::format("[[{0}]] is a list of rules; change it in the deck", key->section));
+      report(where,
+             fmt::format("[[{0}]] rules cannot be set on the command line; change them in the deck",
+                         key->section));
       return;
     }
     assign(*key, 0, raw_from_text(*key, argument.substr(equals + 1)), where);
@@ -154,7 +156,8 @@ class Loader final : public TableReader {
       try {
         const auto& name = std::get<std::string>(preset->value);
         require(presets_ == Presets::of_checkpoints_too || !name.starts_with(checkpoint_preset),
-                "the deck of a checkpoint does not refer to another one: no program wrote this");
+                "a deck saved in a checkpoint cannot refer to another checkpoint: it was changed "
+                "after it was saved");
         deck_.model = preset_named(name);
       } catch (const Error& e) {
         // Of a model that is not known no rule is checked.
@@ -207,7 +210,7 @@ Deck load_deck(const std::filesystem::path& path, std::span<const std::string> o
   // Opening a pipe would block until it has a writer.
   require(
       !std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown),
-      "{} is not a regular file: write the deck to one, whose name also names the run",
+      "{} is not a regular file: write the deck to a file, whose name becomes the name of the run",
       path.string());
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -217,7 +220,7 @@ Deck load_deck(const std::filesystem::path& path, std::span<const std::string> o
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   require(!file.bad(), "cannot read the deck {}: {}", path.string(), std::strerror(errno));
-  require(text.size() <= most, "{} is longer than 1 MiB, which no deck is", path.string());
+  require(text.size() <= most, "{} is not a deck: it is longer than 1 MiB", path.string());
   return parse_deck(text, path.string(), overrides);
 }
 

@@ -34,25 +34,27 @@ class ModelRules : DeckRules {
     } else {
       rule(m.heads <= static_cast<std::int64_t>(row_most) / m.head_dim,
            {"model.head_dim", "model.heads"},
-           "{} heads of model.head_dim = {} have more than {} channels", m.heads, m.head_dim,
-           static_cast<std::int64_t>(row_most));
+           "{} heads with model.head_dim = {} have more than {} channels in total; lower "
+           "model.heads or model.head_dim",
+           m.heads, m.head_dim, static_cast<std::int64_t>(row_most));
       rule(!rotary || m.head_dim % 2 == 0,
            {"model.head_dim", "model.heads", "model.width", "model.positions"},
-           "rotary positions turn pairs of channels, and a head has {}; give an even "
-           "model.head_dim, or heads with an even share of model.width = {}",
+           "model.positions = \"rotary\" needs an even number of channels per head, but each head "
+           "has {}; give an even model.head_dim, or a model.heads that divides model.width = {} "
+           "into even parts",
            m.head_dim, m.width);
     }
     rule(m.heads % m.kv_heads == 0, {"model.kv_heads", "model.heads"},
          "model.kv_heads = {} does not divide model.heads = {}; key and value heads that do: {}",
          m.kv_heads, m.heads, legal_text(divisors(m.heads), m.kv_heads));
     rule(m.qk_norm || m.qk_norm_over == QkNormOver::head, {"model.qk_norm_over", "model.qk_norm"},
-         "model.qk_norm_over = \"{}\" is of a norm of queries and keys: give model.qk_norm = true, "
-         "or leave it out",
+         "model.qk_norm_over = \"{}\" needs model.qk_norm = true: set that, or remove "
+         "model.qk_norm_over",
          name_of(m.qk_norm_over));
     rule(m.offload == Offload::none || m.recompute == Recompute::block,
          {"model.offload", "model.recompute"},
-         "model.offload = \"{}\" is of the inputs that model.recompute = \"block\" keeps: give "
-         "that, or leave it out",
+         "model.offload = \"{}\" needs model.recompute = \"block\": set that, or remove "
+         "model.offload",
          name_of(m.offload));
   }
 
@@ -62,8 +64,8 @@ class ModelRules : DeckRules {
     const auto outside = std::ranges::find_if(list, [&](auto l) { return l >= layers; });
     if (outside != list.end())
       rule(false, {key, "model.layers"},
-           "{} names block {}, and the last of model.layers = {} is {}", key, *outside, layers,
-           layers - 1);
+           "{} names block {}, but with model.layers = {} the last block is {}", key, *outside,
+           layers, layers - 1);
     auto sorted = list;
     std::ranges::sort(sorted);
     const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
@@ -74,12 +76,12 @@ class ModelRules : DeckRules {
   void window() {
     const ModelConfig& m = deck_.model;
     rule(m.window > 0 || m.window_layers.empty(), {"model.window_layers", "model.window"},
-         "model.window_layers says which blocks have a window: give model.window, or leave it out");
+         "model.window_layers needs model.window: set that, or remove model.window_layers");
     blocks(m.window_layers, "model.window_layers");
     rule(m.window_rope_theta == 0 || (m.window > 0 && m.positions == Positions::rotary),
          {"model.window_rope_theta", "model.window", "model.positions"},
-         "model.window_rope_theta is of rotary positions in blocks with a window: give "
-         "model.window and model.positions = \"rotary\", or leave it out");
+         "model.window_rope_theta needs model.window and model.positions = \"rotary\": set both, "
+         "or remove model.window_rope_theta");
   }
 
   void experts() {
@@ -87,8 +89,8 @@ class ModelRules : DeckRules {
     const ModelConfig plain;
     if (m.experts == 0) {
       const auto alone = [&](bool given, const char* key) {
-        rule(!given, {key, "model.experts"},
-             "{} is of mixtures of experts: give model.experts, or leave it out", key);
+        rule(!given, {key, "model.experts"}, "{0} needs model.experts: set that, or remove {0}",
+             key);
       };
       alone(m.experts_per_token != 0, "model.experts_per_token");
       alone(m.expert_width != 0, "model.expert_width");
@@ -103,85 +105,87 @@ class ModelRules : DeckRules {
     } else {
       rule(m.experts_per_token >= 1 && m.experts_per_token <= m.experts,
            {"model.experts_per_token", "model.experts"},
-           "model.experts_per_token = {} is not between 1 and model.experts = {}: give how many of "
-           "them compute a token",
+           "model.experts_per_token = {} is not between 1 and model.experts = {}: give the number "
+           "of experts that process each token",
            m.experts_per_token, m.experts);
       rule(m.activation == ActivationKind::swiglu, {"model.activation", "model.experts"},
            "experts need model.activation = \"swiglu\"");
       rule(!blocks(m.dense_layers, "model.dense_layers") || std::ssize(m.dense_layers) < m.layers,
            {"model.dense_layers", "model.layers", "model.experts"},
-           "model.dense_layers names all blocks, so none has experts: leave one out, or "
-           "model.experts with all that is of them");
+           "model.dense_layers names all blocks, so no block has experts: name fewer blocks, or "
+           "remove model.experts and the keys that need it");
       rule(deck_.parallel.expert_tokens == 0 || deck_.parallel.expert != 1,
            {"parallel.expert_tokens", "parallel.expert"},
-           "parallel.expert_tokens is of experts over ranks: give parallel.expert, or leave it "
-           "out");
+           "parallel.expert_tokens needs expert parallelism: set parallel.expert, or remove "
+           "parallel.expert_tokens");
     }
     rule(!m.shared_expert_gate || m.shared_expert_width > 0,
          {"model.shared_expert_gate", "model.shared_expert_width"},
-         "model.shared_expert_gate weighs a shared expert: give model.shared_expert_width, or "
-         "leave it out");
+         "model.shared_expert_gate needs a shared expert: set model.shared_expert_width, or remove "
+         "model.shared_expert_gate");
     const TrainConfig& t = deck_.train;
     const TrainConfig quiet;
     rule(t.balance == Balance::sample || t.balance_weight == quiet.balance_weight,
          {"train.balance_weight", "train.balance"},
-         "train.balance_weight is of train.balance = \"sample\": give that, or leave it out");
+         "train.balance_weight needs train.balance = \"sample\": set that, or remove "
+         "train.balance_weight");
     rule(t.balance == Balance::bias || t.balance_rate == quiet.balance_rate,
          {"train.balance_rate", "train.balance"},
-         "train.balance_rate is of train.balance = \"bias\": give that, or leave it out");
+         "train.balance_rate needs train.balance = \"bias\": set that, or remove "
+         "train.balance_rate");
     rule(t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,
          {"train.balance", "model.router"},
-         "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\"; with softmax give "
-         "\"sample\"");
+         "train.balance = \"bias\" needs model.router = \"sigmoid\"; with \"softmax\", use "
+         "train.balance = \"sample\"");
   }
 
   void rope() {
     const ModelConfig& m = deck_.model;
     const bool scaled = m.rope_scaling != RopeScaling::none;
     rule(!scaled || m.positions == Positions::rotary, {"model.rope_scaling", "model.positions"},
-         "model.rope_scaling is of rotary positions: give model.positions = \"rotary\", or leave "
-         "it out");
+         "model.rope_scaling needs model.positions = \"rotary\": set that, or remove "
+         "model.rope_scaling");
     rule(scaled || m.rope_factor == 1, {"model.rope_factor", "model.rope_scaling"},
-         "model.rope_factor = {} scales nothing: give model.rope_scaling, \"linear\", "
-         "\"llama3\" or \"yarn\", or leave it out",
+         "model.rope_factor = {} needs model.rope_scaling = \"linear\", \"llama3\" or \"yarn\": "
+         "set one of these, or remove model.rope_factor",
          number_text(m.rope_factor));
     rule(m.rope_scaling != RopeScaling::llama3 || m.rope_high_freq_factor > m.rope_low_freq_factor,
          {"model.rope_high_freq_factor", "model.rope_low_freq_factor"},
-         "model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}: between "
-         "the two, frequencies are scaled in part",
+         "model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}: raise the "
+         "first or lower the second",
          number_text(m.rope_high_freq_factor), number_text(m.rope_low_freq_factor));
     rule(m.rope_scaling != RopeScaling::yarn || m.rope_beta_fast > m.rope_beta_slow,
          {"model.rope_beta_fast", "model.rope_beta_slow"},
-         "model.rope_beta_fast = {} is not above model.rope_beta_slow = {}: between the two, "
-         "frequencies are scaled in part",
+         "model.rope_beta_fast = {} is not above model.rope_beta_slow = {}: raise the first or "
+         "lower the second",
          number_text(m.rope_beta_fast), number_text(m.rope_beta_slow));
   }
 
   void adapter() {
     rule(deck_.model.adapter.rank <= deck_.model.width, {"adapter.rank", "model.width"},
-         "adapter.rank = {} is more than model.width = {}", deck_.model.adapter.rank,
-         deck_.model.width);
+         "adapter.rank = {} is more than model.width = {}: lower adapter.rank",
+         deck_.model.adapter.rank, deck_.model.width);
     rule(deck_.model.adapter.rank == 0 || !deck_.model.adapter.patterns.empty(),
          {"adapter.patterns", "adapter.rank"},
-         "adapter.patterns = [] names no product: nothing would train; adapter.rank = 0 trains the "
-         "whole model");
+         "adapter.patterns = [] matches no matrix product, so nothing would be trained; to train "
+         "the whole model, set adapter.rank = 0");
     rule(deck_.model.adapter.rank > 0 || deck_.model.adapter.base == BaseType::compute,
          {"adapter.base", "adapter.rank"},
-         "adapter.base = \"{}\" is of weights that adapters stand beside: give adapter.rank, or "
-         "leave it out",
+         "adapter.base = \"{}\" has no effect without adapters: set adapter.rank, or remove "
+         "adapter.base",
          name_of(deck_.model.adapter.base));
     const AdapterConfig& a = deck_.model.adapter;
     const auto of_adapters = [&](const char* key, bool given) {
       rule(a.rank > 0 || !given, {key, "adapter.rank"},
-           "{} has no effect without adapters: give adapter.rank, or leave it out", key);
+           "{0} has no effect without adapters: set adapter.rank, or remove {0}", key);
     };
     of_adapters("adapter.alpha", a.alpha != 0);
     of_adapters("adapter.rank_stabilized", a.rank_stabilized);
     of_adapters("adapter.dropout", a.dropout != 0);
     rule(deck_.model.adapter.rank == 0 || deck_.train.balance != Balance::bias,
          {"train.balance", "adapter.rank"},
-         "train.balance = \"bias\" moves biases of routers, which adapters leave as they are; use "
-         "\"sample\" or \"none\"");
+         "train.balance = \"bias\" changes router biases, which are frozen while adapters are "
+         "trained; use \"sample\" or \"none\"");
   }
 };
 

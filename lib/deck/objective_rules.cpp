@@ -11,19 +11,18 @@ class ObjectiveRules : DeckRules {
     const TrainConfig& t = deck_.train;
     const bool dpo = t.objective == Objective::dpo, distill = t.objective == Objective::distill;
     rule(dpo || t.dpo_beta == TrainConfig().dpo_beta, {"train.dpo_beta", "train.objective"},
-         "train.dpo_beta is of train.objective = \"dpo\": give that, or leave it out");
+         "train.dpo_beta needs train.objective = \"dpo\": set that, or remove train.dpo_beta");
     rule(dpo || t.dpo_scores.empty(), {"train.dpo_scores", "train.objective"},
-         "train.dpo_scores is of train.objective = \"dpo\": give that, or leave it out");
+         "train.dpo_scores needs train.objective = \"dpo\": set that, or remove train.dpo_scores");
     rule(distill == !deck_.distill.teacher.empty(), {"distill.teacher", "train.objective"},
-         "distill.teacher and train.objective = \"distill\" go together: give both or none");
+         "distill.teacher and train.objective = \"distill\" need each other: set both or neither");
     rule(distill || deck_.distill == DistillConfig{deck_.distill.teacher}, {"train.objective"},
-         "distill.temperature and distill.weight are of train.objective = \"distill\": give that, "
-         "or leave them out");
+         "distill.temperature and distill.weight need train.objective = \"distill\": set that, or "
+         "remove them");
     if (dpo) preferences();
     if (distill)
       rule(deck_.parallel.expert <= 1, {"train.objective", "parallel.expert"},
-           "train.objective = \"distill\" needs all experts on each rank: leave parallel.expert "
-           "out");
+           "train.objective = \"distill\" needs all experts on each rank: remove parallel.expert");
     if (dpo || distill) second_pass();
   }
 
@@ -32,33 +31,33 @@ class ObjectiveRules : DeckRules {
   void second_pass() {
     const auto objective = name_of(deck_.train.objective);
     rule(deck_.run.exactness != Exactness::invariant, {"train.objective", "run.exactness"},
-         "train.objective = \"{}\" is not for run.exactness = \"invariant\": give \"repeatable\" "
-         "for the same bits on one grid",
+         "train.objective = \"{}\" does not support run.exactness = \"invariant\": use "
+         "\"repeatable\" for bit-identical results on one grid",
          objective);
     rule(deck_.run.replay_every == 0, {"train.objective", "run.replay_every"},
-         "run.replay_every computes the pass with gradients twice, not the one before it of "
-         "train.objective = \"{}\": leave it out",
+         "run.replay_every cannot verify the additional forward pass of train.objective = \"{}\": "
+         "remove run.replay_every",
          objective);
   }
 
   void preferences() {
     const TrainConfig& t = deck_.train;
-    rule(
-        deck_.model.adapter.rank > 0 || !t.dpo_scores.empty(),
-        {"train.objective", "train.dpo_scores"},
-        "train.objective = \"dpo\" compares with a fixed model: give adapter.rank, to compare with "
-        "the model that adapters stand beside, or train.dpo_scores, the scores of one");
+    rule(deck_.model.adapter.rank > 0 || !t.dpo_scores.empty(),
+         {"train.objective", "train.dpo_scores"},
+         "train.objective = \"dpo\" needs a reference model: set adapter.rank to use the model "
+         "without its adapters, or train.dpo_scores to use a file of scores");
     rule(t.dpo_scores.empty() || deck_.model.adapter.base == BaseType::compute,
          {"train.dpo_scores", "adapter.base"},
-         "train.dpo_scores are of whole weights, and adapter.base = \"{}\" compares with what is "
-         "kept of them: leave train.dpo_scores out",
+         "train.dpo_scores were computed with unconverted weights, but adapter.base = \"{}\" "
+         "converts the weights of this run: remove train.dpo_scores",
          name_of(deck_.model.adapter.base));
-    rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
-         "train.objective = \"dpo\" is of pairs of documents: give data.packing = \"documents\"");
+    rule(
+        deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
+        "train.objective = \"dpo\" trains on pairs of documents: set data.packing = \"documents\"");
     rule(deck_.data.long_documents != LongDocuments::split,
          {"train.objective", "data.long_documents"},
-         "train.objective = \"dpo\" is of pairs of whole documents, of which none is split: give "
-         "data.long_documents = \"drop\" or \"refuse\"");
+         "train.objective = \"dpo\" cannot split documents: set data.long_documents = \"drop\" or "
+         "\"refuse\"");
   }
 };
 

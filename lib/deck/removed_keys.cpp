@@ -7,10 +7,10 @@ namespace trireme {
 
 static constexpr std::array removed_keys = {
     RemovedKey{"checkpoint.ranks_per_file", std::int64_t{1},
-               "is gone: each rank writes a file of its own; leave it out"},
+               "no longer exists, because each rank writes a file of its own: remove the key"},
     RemovedKey{"run.cuda_graph", false,
-               "is gone: a graph would be captured anew for each microbatch, which costs more than "
-               "the launches that it saves; leave it out"},
+               "no longer exists, because capturing a CUDA graph for each micro-batch costs more "
+               "than it saves: remove the key"},
 };
 
 const RemovedKey* find_removed(std::string_view path) {

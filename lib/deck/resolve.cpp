@@ -35,10 +35,11 @@ static void fit_to_ranks(Deck& deck, std::int64_t ranks) {
 static void resolve_shard(Deck& deck, const DeckContext& s) {
   if (!deck.zero.copy_each_node) return;
   require(s.ranks_of_node > 0,
-          "zero.shard = \"node\" depends on how many ranks a node runs: give --ranks-per-node or, "
-          "to plan, --machine");
+          "zero.shard = \"node\" depends on the number of ranks per node: give --ranks-per-node "
+          "or, to plan, --machine");
   require(s.ranks < s.ranks_of_node || s.ranks % s.ranks_of_node == 0,
-          "zero.shard = \"node\" needs as many ranks on each node: {} are no multiple of {}",
+          "zero.shard = \"node\" needs the same number of ranks on each node, but {} ranks are not "
+          "a multiple of {} ranks per node",
           s.ranks, s.ranks_of_node);
   deck.zero.shard = shard_ranks_within_node(grid_of(deck), s.ranks_of_node);
   deck.zero.copy_each_node = false;
@@ -49,8 +50,8 @@ static void resolve_vocab(Deck& deck, std::int64_t needed) {
   if (vocab == 0) vocab = needed;
   expect(vocab > 0, "the token files or the deck say how large the vocabulary is");
   require(vocab >= needed,
-          "model.vocab = {}, and the token files have ids up to {}: leave it out, or tokenize with "
-          "the model's tokenizer",
+          "model.vocab = {} is too small, because the token files have ids up to {}: remove "
+          "model.vocab, or tokenize with the model's tokenizer",
           vocab, needed - 1);
 }
 
@@ -77,7 +78,7 @@ Deck to_search(const Deck& d, std::int64_t vocab) {
   return alone;
 }
 
-SetByDeck set_by(const Deck& d) {
+SettingsToReset set_by(const Deck& d) {
   const ParallelConfig& p = d.parallel;
   const ZeroSection& z = d.zero;
   return {.stage_layers = !p.stage_layers.empty(),

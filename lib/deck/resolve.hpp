@@ -36,6 +36,6 @@ Deck on_one_rank(Deck, std::int64_t vocab = 0);
 // search for other grids keeps.
 Deck to_search(const Deck&, std::int64_t vocab);
 // Returns the settings of the deck that overrides must reset in a search for other grids.
-SetByDeck set_by(const Deck&);
+SettingsToReset set_by(const Deck&);
 
 }  // namespace trireme

@@ -14,10 +14,10 @@ static std::string not_a_checkpoint(const fs::path& path) {
   if (!fs::exists(path)) return fmt::format("there is no {}: correct the path", path.string());
   if (fs::exists(path / "config.json"))
     return fmt::format(
-        "{} is a model in Hugging Face's form: `trireme import {} NEW` makes a checkpoint of it",
+        "{} is a model in Hugging Face format: convert it with `trireme import {} NEW`",
         path.string(), path.string());
   return fmt::format(
-      "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints): name one that "
+      "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints): give a path that "
       "`trireme train` wrote",
       path.string(), manifest_name);
 }
@@ -31,18 +31,17 @@ void CheckpointChoice::skip(const fs::path& checkpoint, const std::string& damag
 fs::path CheckpointChoice::find() {
   if (fs::exists(given_ / manifest_name)) return given_;
   require(!fs::exists(given_ / shard_name(0)),
-          "{} is damaged: {} is missing -- `trireme inspect {} --repair` makes it again",
+          "{} is damaged: {} is missing -- `trireme inspect {} --repair` restores it",
           given_.string(), manifest_name, given_.string());
   const auto checkpoints = given_ / "checkpoints";
   require(fs::is_directory(checkpoints), "{}", not_a_checkpoint(given_));
   const auto newest = newest_intact(checkpoints, Check::sizes, damaged_);
   for (const auto& s : newest.skipped) skip(s.directory, s.damage);
   if (newest.found) return newest.found->directory;
-  require(
-      !damaged_.empty(),
-      "{} holds no checkpoint: the run has not saved one yet. Wait for its first one, or create "
-      "the file {} to have it save one after its current step",
-      checkpoints.string(), (given_ / "checkpoint_now").string());
+  require(!damaged_.empty(),
+          "{} holds no checkpoint: the run has not saved one yet. Wait for the first checkpoint, "
+          "or create the file {} to make the run save one after the current step",
+          checkpoints.string(), (given_ / "checkpoint_now").string());
   fail("{} holds no intact checkpoint: `trireme inspect {} --verify` says what is damaged",
        checkpoints.string(), given_.string());
 }
@@ -51,7 +50,8 @@ bool CheckpointChoice::reject(const fs::path& checkpoint, std::string_view messa
   if (checkpoint == given_) return false;
   if (!fs::exists(checkpoint / manifest_name) && removals_left_ > 0) {
     --removals_left_;
-    log_info("{} was removed meanwhile: looking for a newer one", checkpoint.string());
+    log_info("{} was removed while this process opened it: looking for a newer checkpoint",
+             checkpoint.string());
     return true;
   }
   // A mistake in an option needs no look at all files.

@@ -81,7 +81,7 @@ std::vector<CheckpointInfo> list_checkpoints(const fs::path& checkpoints) {
 
 // Where a manifest or what it says of files without elements is wrong.
 static std::string with_repair(const fs::path& checkpoint, std::string_view damage) {
-  return fmt::format("{} -- where its shards are intact, `trireme inspect {} --repair` restores it",
+  return fmt::format("{} -- if its shards are intact, `trireme inspect {} --repair` restores it",
                      damage, checkpoint.string());
 }
 
@@ -106,8 +106,10 @@ std::optional<std::string> damage_of(const fs::path& checkpoint, Check check, Sh
     reader.emplace(checkpoint);
     const auto name = checkpoint.filename().string();
     if (const auto step = step_of(name); step && *step != reader->meta().step) {
-      return fmt::format("{} holds step {}: it belongs elsewhere", checkpoint.string(),
-                         reader->meta().step);
+      return fmt::format(
+          "{} contains step {}, but its name is that of another step: rename it or move it "
+          "elsewhere",
+          checkpoint.string(), reader->meta().step);
     }
     std::vector<std::string> problems;
     bool shards = false;

@@ -82,16 +82,16 @@ std::string CheckpointReader::model_differences(
   for (const auto& [name, shape] : model) {
     const auto found = saved.find(name);
     if (found == saved.end()) {
-      differences.push_back(name + " is not in it");
+      differences.push_back(name + " is missing");
       continue;
     }
     if (found->second != shape) {
-      differences.push_back(fmt::format("{} is {} there and {} here", escaped(name),
+      differences.push_back(fmt::format("{} is {} instead of {}", escaped(name),
                                         to_string(found->second), to_string(shape)));
     }
     saved.erase(found);
   }
-  for (const auto& [name, shape] : saved) differences.push_back(escaped(name) + " is only there");
+  for (const auto& [name, shape] : saved) differences.push_back(escaped(name) + " is unexpected");
   const auto shown = std::min<std::size_t>(differences.size(), 3);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) text += (i ? "; " : "") + differences[i];
@@ -105,8 +105,8 @@ void CheckpointReader::require_model(
     const std::vector<std::pair<std::string, Shape>>& model) const {
   const auto differences = model_differences(model);
   require(differences.empty(),
-          "{} holds another model: {} -- give the [model] section of its deck ({}) or another run "
-          "directory",
+          "{} contains another model: {} -- use the [model] section of its deck (in {}) or another "
+          "run directory",
           directory_.string(), differences, manifest_name);
 }
 
@@ -151,7 +151,7 @@ void CheckpointReader::read(const std::string& name, std::string_view array, std
   const auto& places = places_of(name, array);
   const auto& any = manifest_.files[places[0].file].slices[places[0].slice].slice;
   require(begin >= 0 && count >= 0 && begin <= any.shape.count() - count,
-          "elements [{}, {}) were asked of {} {}", begin, begin + count, name,
+          "elements [{}, {}) were requested of {} {}", begin, begin + count, name,
           to_string(any.shape));
   for (const auto& place : places) {
     const auto& s = manifest_.files[place.file].slices[place.slice].slice;
@@ -196,8 +196,8 @@ void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::i
     file.read_at(whole, chunk.at);
     bytes_read_ += size;
     require(hash128(whole) == chunk.hash,
-            "{} is damaged: chunk {} of {}/{} in {} does not match its hash (changed on disk, or a "
-            "file of another save)",
+            "{} is damaged: chunk {} of {}/{} in {} does not match its hash (it changed on disk, "
+            "or the file belongs to another checkpoint)",
             directory_.string(), i, record.slice.array, escaped(record.slice.name),
             escaped(manifest_.files[place.file].name));
     const auto n = std::min(end, first + size / bytes) - at;

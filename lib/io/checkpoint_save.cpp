@@ -23,7 +23,7 @@ static fs::path hidden(const fs::path& checkpoints, std::int64_t step, std::stri
 fs::path begin_save(const fs::path& checkpoints, std::int64_t step) {
   const auto partial = hidden(checkpoints, step, partial_suffix);
   require(is_there(checkpoints),
-          "{} is gone: somebody removed or renamed the run directory while the run was in it",
+          "{} is gone: the run directory was removed or renamed during the run",
           checkpoints.string());
   remove_tree(partial);
   make_directory(partial);

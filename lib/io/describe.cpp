@@ -57,7 +57,7 @@ std::string describe(const CheckpointReader& reader) {
   for (const auto& p : reader.params()) {
     out += fmt::format(
         "  {:<{}}  {} {:<16} {}", escaped(p.name), widest, name_of(p.dtype), to_string(p.shape),
-        p.arrays.empty() ? "weights alone" : fmt::format("with {}", fmt::join(p.arrays, ", ")));
+        p.arrays.empty() ? "weights only" : fmt::format("with {}", fmt::join(p.arrays, ", ")));
     if (const auto n = m.updates.find(p.name); n != m.updates.end()) {
       out += fmt::format(", {} updates", n->second);
     }

@@ -21,15 +21,16 @@ std::string to_csv(const DigestRow& row) {
 static std::optional<std::uint64_t> parse_digest(std::string_view text) {
   if (text == std::string(digits, '-')) return {};
   const auto value = number_in<std::uint64_t>(text, 16);
-  require(value.has_value(), "a digest is 16 hexadecimal digits, not \"{}\"", text);
+  require(value.has_value(), "a digest must have 16 hexadecimal digits, but is \"{}\"", text);
   return value;
 }
 
 DigestRow parse_digest_row(std::string_view text) {
   const auto fields = split(text, ',');
-  require(fields.size() == 3, "a row of digests has the columns {}", digest_columns);
+  require(fields.size() == 3, "a row of digests must have the columns {}", digest_columns);
   const auto step = number_in<std::int64_t>(fields[0]);
-  require(step.has_value(), "a row of digests begins with its step, not \"{}\"", fields[0]);
+  require(step.has_value(), "a row of digests must begin with its step, not with \"{}\"",
+          fields[0]);
   DigestRow row;
   row.step = *step;
   const auto all = fields[2];
@@ -37,8 +38,8 @@ DigestRow parse_digest_row(std::string_view text) {
     for (const auto name : split(fields[1], ' ')) row.arrays.emplace_back(name);
   const auto a_parameter = row.arrays.size() * digits;
   require(a_parameter > 0 && all.size() % a_parameter == 0,
-          "{} characters of digests are no whole number for {} arrays", all.size(),
-          row.arrays.size());
+          "{} characters of digests are not a multiple of 16 digits for each of {} arrays",
+          all.size(), row.arrays.size());
   const auto params = all.size() / a_parameter;
   for (std::size_t i = 0; i < row.arrays.size() * params; ++i) {
     if (i % params == 0) row.of.emplace_back();

@@ -71,7 +71,7 @@ std::string text_of(const Json& lines) {
 
 std::int64_t count_in(const std::string& text, const char* what) {
   const auto n = number_in<std::int64_t>(text);
-  require(n && 0 <= *n && *n <= most_counted, "'{}' in 'extra' is no count: \"{}\"", what,
+  require(n && 0 <= *n && *n <= most_counted, "'{}' in 'extra' is not a count: \"{}\"", what,
           escaped(text));
   return *n;
 }
@@ -123,7 +123,7 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
   SliceRecord r;
   r.slice.array = array_from(f.text("group"));
   r.slice.name = f.text("name");
-  require(is_dataset_name(r.slice.name), "'name' cannot be that of a parameter: \"{}\"",
+  require(is_dataset_name(r.slice.name), "'name' is not a valid parameter name: \"{}\"",
           escaped(r.slice.name));
   r.slice.shape = shape_from(f.array("shape"));
   const auto whole = r.slice.shape.count();
@@ -135,9 +135,9 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
   const auto& chunks = f.array("chunks");
   require(static_cast<std::int64_t>(chunks.size()) ==
               (r.slice.count + r.chunk_elements - 1) / r.chunk_elements,
-          "'chunks' of {} do not cover its slice", escaped(r.slice.name));
+          "'chunks' of {} does not cover the whole slice", escaped(r.slice.name));
   for (const auto& c : chunks) {
-    require(c.is_array() && c.size() == 2, "'chunks' holds something other than [at, hash]");
+    require(c.is_array() && c.size() == 2, "an entry of 'chunks' is not [at, hash]");
     r.chunks.push_back({integer(c[0], "at", 0), hash_of(c[1], "chunk hash")});
     const auto i = static_cast<std::int64_t>(r.chunks.size()) - 1;
     const auto n = std::min(r.chunk_elements, r.slice.count - i * r.chunk_elements) * bytes;
@@ -172,7 +172,7 @@ FileRecord file_from(const Json& json) {
     r.slices.push_back(slice_from(s, r.size));
     const auto& slice = r.slices.back().slice;
     const auto bytes = slice.count * static_cast<std::int64_t>(bytes_of(slice.dtype));
-    require(bytes <= left, "the slices of {} are larger than it", escaped(r.name));
+    require(bytes <= left, "the slices of {} are larger than the file", escaped(r.name));
     left -= bytes;
   }
   return r;
@@ -201,7 +201,8 @@ CheckpointMeta meta_from(const Json& json) {
   const JsonFields f{json};
   const auto format = f.integer("format", 1);
   require(format <= format_version,
-          "it has format {}, this program reads formats up to {} -- use the program that wrote it",
+          "it has format {}, but this version of Trireme reads formats up to {} -- use the version "
+          "that wrote it",
           format, format_version);
   CheckpointMeta m;
   m.step = f.integer("step", 0, most_counted);

@@ -72,8 +72,7 @@ std::vector<fs::path> shard_paths(const fs::path& directory) {
     const auto name = path.filename().string();
     return !name.starts_with("rank-") || !name.ends_with(".h5");
   });
-  require(!paths.empty(), "{} holds no shards: there is nothing to repair it from",
-          directory.string());
+  require(!paths.empty(), "{} contains no shards, so it cannot be repaired", directory.string());
   return paths;
 }
 
@@ -102,7 +101,7 @@ Found by_shards(const fs::path& directory) {
     } else {
       require(
           without_extra(record.meta) == without_extra(found.meta) && record.tokenizer == *tokenizer,
-          "{} is of another save than {}", path.string(), found.shards[0].name);
+          "{} belongs to another checkpoint than {}", path.string(), found.shards[0].name);
     }
     found.shards.push_back(std::move(file));
   }
@@ -129,7 +128,7 @@ std::string tokenizer_bytes(const fs::path& directory, Hash128 hash) {
     } catch (const Error&) {  // not there
     }
   }
-  fail("{} cannot be repaired: put the run's {} (XXH3-128 {}) into it and try again",
+  fail("{} cannot be repaired: copy the run's {} (XXH3-128 {}) into it and try again",
        directory.string(), tokenizer_name, to_string(hash));
 }
 
@@ -179,7 +178,8 @@ std::vector<std::string> repair_checkpoint(const fs::path& checkpoint) {
   auto found = manifest ? by_manifest(directory, *std::move(manifest)) : by_shards(directory);
   const auto name = directory.filename().string();
   require(!name.starts_with("step-") || name == checkpoint_name(found.meta.step),
-          "{} holds step {}: rename it first", directory.string(), found.meta.step);
+          "{} contains step {}: rename it to {} first", directory.string(), found.meta.step,
+          checkpoint_name(found.meta.step));
   std::string tokenizer;
   if (found.tokenizer) {
     tokenizer = tokenizer_bytes(directory, found.tokenizer->hash);

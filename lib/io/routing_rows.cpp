@@ -42,13 +42,13 @@ std::string to_csv(const RoutingRow& r) {
 template <class T>
 static T number(std::string_view text) {
   const auto x = number_in<T>(text);
-  require(x.has_value(), "\"{}\" is no number of a row of routing", text);
+  require(x.has_value(), "\"{}\" in a row of routing is not a number", text);
   return *x;
 }
 
 RoutingRow parse_routing_row(std::string_view text) {
   const auto fields = split(text, ',');
-  require(fields.size() == 9, "a row of routing has the columns {}", routing_columns);
+  require(fields.size() == 9, "a row of routing must have the columns {}", routing_columns);
   RoutingRow r{number<std::int64_t>(fields[0]), number<std::int64_t>(fields[1]),
                number<double>(fields[2]),       number<double>(fields[3]),
                number<std::int64_t>(fields[4]), {}};
@@ -56,7 +56,7 @@ RoutingRow parse_routing_row(std::string_view text) {
              mean = split(fields[7], ' '), most = split(fields[8], ' ');
   require(
       least.size() == layer.size() && mean.size() == layer.size() && most.size() == layer.size(),
-      "a row of routing has as many loads as layers");
+      "a row of routing must have as many loads as layers");
   for (std::size_t i = 0; i < layer.size(); ++i)
     r.loads.push_back({number<std::int64_t>(layer[i]), number<std::int64_t>(least[i]),
                        number<double>(mean[i]), number<std::int64_t>(most[i])});
@@ -76,7 +76,7 @@ std::vector<RoutingRow> read_routing(const std::filesystem::path& path) {
   if (!is_there(path)) return {};
   const auto text = read_text(path);
   require(text.empty() || text.starts_with(std::string(routing_columns) + "\n"),
-          "{} has other columns than {}", path.string(), routing_columns);
+          "{} does not have the columns {}", path.string(), routing_columns);
   const auto table =
       put_in_order(text, routing_columns,
                    {.is_row = is_routing_row, .step = std::numeric_limits<std::int64_t>::max()});

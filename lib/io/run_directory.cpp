@@ -63,19 +63,20 @@ static void refuse_existing_run(const fs::path& path, Existing existing) {
   if (existing == Existing::restart || existing == Existing::overwrite) return;
   if (!is_there(path) || !holds_a_run(path)) return;
   require(existing == Existing::refuse,
-          "another process began a run in {} while this one started: let that one train, or choose "
-          "another --run-dir",
+          "another process began a run in {} while this process started: let the other process "
+          "train, or choose another --run-dir",
           path.string());
   fail(
-      "{} holds a run already -- continue it with --restart latest, or replace it with --overwrite",
+      "{} already contains a run -- continue it with --restart latest, or replace it with "
+      "--overwrite",
       path.string());
 }
 
 RunDirectory::RunDirectory(fs::path path, Existing existing, const std::function<bool()>& stop)
     : path_(std::move(path)) {
   std::error_code e;
-  require(!fs::exists(path_, e) || fs::is_directory(path_, e), "the run directory {} is a file",
-          path_.string());
+  require(!fs::exists(path_, e) || fs::is_directory(path_, e),
+          "the run directory {} is a file: choose another --run-dir", path_.string());
   require_regular_files(path_);
   refuse_existing_run(path_, existing);
   try {

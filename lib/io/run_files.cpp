@@ -160,11 +160,11 @@ RunFiles files_of_run(const fs::path& run) {
 void require_no_foreign(const fs::path& run, const RunFiles& files) {
   const auto refuse = [](const fs::path& path, std::string_view what) {
     fail(
-        "--overwrite removes what a run wrote and nothing else, and {} {}: move it elsewhere, or "
-        "choose another --run-dir; nothing was removed",
+        "--overwrite removes only files that the run wrote, but {} {}. Nothing was removed: move "
+        "that path elsewhere, or choose another --run-dir",
         path.string(), what);
   };
-  if (!files.foreign.empty()) refuse(files.foreign[0], "is none of that");
+  if (!files.foreign.empty()) refuse(files.foreign[0], "is not one of them");
   std::string first;
   for (const auto& [directory, step] : list_checkpoints(run / "checkpoints")) {
     const auto meta = meta_of(directory);
@@ -172,7 +172,8 @@ void require_no_foreign(const fs::path& run, const RunFiles& files) {
     if (meta->step != step) refuse(directory, fmt::format("is a copy of step {}", meta->step));
     if (meta->run.empty()) continue;
     if (first.empty()) first = meta->run;
-    if (meta->run != first) refuse(directory, "is of another run than the checkpoints before it");
+    if (meta->run != first)
+      refuse(directory, "belongs to another run than the earlier checkpoints");
   }
 }
 

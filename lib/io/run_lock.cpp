@@ -42,7 +42,7 @@ std::string text_of(const PosixFile& lock) {
 // For messages.
 std::string holder_in(const std::string& text) {
   const auto holder = parse_lock_holder(text);
-  return holder ? short_text_of(*holder) : "nobody";
+  return holder ? short_text_of(*holder) : "an unknown process";
 }
 
 // Why the lock is not its holder's any more; empty: it is. `heartbeat`: gives a sign of life.
@@ -54,15 +54,15 @@ std::string loss_of(const fs::path& file, const std::string& mine, bool heartbea
     return {};
   }
   if (!opened && !is_there(file.parent_path()))
-    return fmt::format(
-        "{} is gone: somebody removed or renamed the run directory while the run was in it",
-        file.parent_path().string());
+    return fmt::format("{} is gone: the run directory was removed or renamed during the run",
+                       file.parent_path().string());
   if (!opened)
-    return fmt::format("{} is gone: as another process may train there now, this one ends",
-                       file.string());
+    return fmt::format(
+        "{} is gone: this process ends, because another process may be training there",
+        file.string());
   return fmt::format(
-      "{} was taken over by {}, as this process gave no sign of life, its job was requeued or its "
-      "lock was removed: it ends",
+      "{} was taken over by {}, so this process ends. It sent no heartbeat for too long, its job "
+      "was requeued, or its lock was removed",
       file.string(), holder_in(text));
 }
 
@@ -142,8 +142,8 @@ void RunLock::take(const std::function<bool()>& stop, LockTimes times) {
         return clean();
       case LockStep::refuse:
         fail(
-            "another process is training in {} ({}): wait for it, or choose another --run-dir; its "
-            "lock is free once it is silent for {} s",
+            "another process is training in {} ({}): wait until it ends, or choose another "
+            "--run-dir. If it has died, its lock becomes free {} s after its last heartbeat",
             file_.parent_path().string(), holder_in(text),
             std::chrono::duration<double>(times.silence).count());
       case LockStep::create:
@@ -162,10 +162,10 @@ void RunLock::take(const std::function<bool()>& stop, LockTimes times) {
         if (std::exchange(waits_for, text) != text)
           log_info("{}: {}", file_.string(),
                    text == mine_ ? "waiting until the previous owner has noticed the takeover"
-                                 : "waiting for a sign of life of " + other);
+                                 : "waiting for a heartbeat of " + other);
         if (stop())
           throw StoppedWaiting(
-              fmt::format("stopped while {} was waited for: {} had it", file_.string(), other));
+              fmt::format("stopped while waiting for {}, which {} held", file_.string(), other));
         std::this_thread::sleep_for(times.look);
     }
   }

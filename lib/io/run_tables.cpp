@@ -33,7 +33,7 @@ static std::optional<std::string> checked_text(const fs::path& path, std::string
   auto text = read_text(path);
   if (text.empty()) return {};
   require(text.starts_with(std::string(header) + "\n") || is_damaged(text, header),
-          "{} has columns other than those that this program writes -- move it away, or train into "
+          "{} has other columns than this version of Trireme writes -- move it away, or choose "
           "another --run-dir",
           path.string());
   return text;
@@ -66,7 +66,7 @@ static PosixFile start_file(const fs::path& path, OrderedTable& table) {
   if (table.lossy) {
     const auto kept = damaged_name(path);
     replace_atomically(kept, read_text(path));
-    table.remarks.push_back(fmt::format("as it was it is {}", kept.filename().string()));
+    table.remarks.push_back(fmt::format("the original is kept as {}", kept.filename().string()));
   }
   replace_atomically(path, table.text);
   return PosixFile::open_to_write(path);
@@ -188,9 +188,8 @@ static std::vector<Row> read_rows(const fs::path& path, const TableColumns& colu
   const auto text = checked_text(path, header);
   if (!text) return {};
   if (is_damaged(*text, header))
-    log_warning(
-        "{} is damaged: rows of its beginning are lost; `trireme train --restart` rebuilds it",
-        path.string());
+    log_warning("{} is damaged: its first rows are lost. `trireme train --restart` rebuilds it",
+                path.string());
   const auto table =
       put_in_order(*text, header, {.step = std::numeric_limits<std::int64_t>::max()});
   std::vector<Row> rows;

@@ -70,7 +70,7 @@ std::vector<T> read_values(hid_t group, const char* name, const fs::path& path) 
   const auto n = hdf5_ok(H5Sget_simple_extent_npoints(space), "H5Sget_simple_extent_npoints", path);
   const auto all = H5Dget_storage_size(dataset), most = hsize_t{fs::file_size(path)} / sizeof(T);
   require(static_cast<hsize_t>(n) <= most && all == static_cast<hsize_t>(n) * sizeof(T),
-          "its {} are not what it says", name);
+          "its dataset '{}' has a wrong size", name);
   std::vector<T> values(static_cast<std::size_t>(n));
   hdf5_ok(H5Dread(dataset, stored_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
           "H5Dread", path);
@@ -83,7 +83,7 @@ std::string read_text_attribute(hid_t object, const char* name, const fs::path& 
   constexpr std::size_t most = 1 << 16;
   const auto size = H5Tget_size(type);
   require(H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 && size <= most,
-          "its {} is no text", name);
+          "its attribute '{}' is not a text", name);
   std::string text(size, '\0');
   hdf5_ok(H5Aread(attribute, type, text.data()), "H5Aread", path);
   return text.substr(0, text.find('\0'));
@@ -92,7 +92,7 @@ std::string read_text_attribute(hid_t object, const char* name, const fs::path& 
 std::int64_t read_number(hid_t object, const char* name, const fs::path& path) {
   const Hdf5Handle attribute(H5Aopen(object, name, H5P_DEFAULT), H5Aclose, "H5Aopen", path);
   const Hdf5Handle space(H5Aget_space(attribute), H5Sclose, "H5Aget_space", path);
-  require(H5Sget_simple_extent_npoints(space) == 1, "its {} is no number", name);
+  require(H5Sget_simple_extent_npoints(space) == 1, "its attribute '{}' is not a number", name);
   std::int64_t value = 0;
   hdf5_ok(H5Aread(attribute, H5T_NATIVE_INT64, &value), "H5Aread", path);
   return value;
@@ -109,9 +109,9 @@ FileLosses read_file(hid_t files, const std::string& name, const fs::path& path)
 ReferenceLosses read_all(const fs::path& path) {
   const Hdf5Handle hdf5 = open_hdf5(path);
   require(H5Aexists(hdf5, "format") > 0 && H5Lexists(hdf5, "files", H5P_DEFAULT) > 0,
-          "it holds no scores");
+          "it contains no scores");
   const auto version = read_number(hdf5, "format", path);
-  require(version == scores_format, "it is of format {}, which this program does not know",
+  require(version == scores_format, "it has format {}, which this version of Trireme cannot read",
           version);
   ReferenceLosses all;
   all.source = path.string();
@@ -126,9 +126,9 @@ ReferenceLosses read_all(const fs::path& path) {
     all.files.push_back(read_file(files, fmt::format("{}", i), path));
   for (const auto& f : all.files)
     require(f.inputs_D.size() == f.begin_D.size() && f.loss_D.size() == f.begin_D.size(),
-            "its datasets are not of one length");
+            "its datasets have different lengths");
   require(read_text_attribute(hdf5, hash_attribute, path) == scores_hash(all),
-          "its contents are not what its hash says: it is damaged");
+          "its contents do not match its hash: it is damaged");
   return all;
 }
 
@@ -199,15 +199,15 @@ void write_scores(const fs::path& target, const ReferenceLosses& all) {
 
 ReferenceLosses read_scores(const fs::path& path) {
   silence_hdf5();
-  require(is_there(path), "there is no {} yet: make it with `trireme score` and this deck",
+  require(is_there(path), "{} does not exist yet: create it with `trireme score` and this deck",
           path.string());
-  require(is_hdf5_file(path), "{} is no file of scores: it is {}", path.string(),
+  require(is_hdf5_file(path), "{} is not a scores file: it is {}", path.string(),
           fs::is_directory(path) ? "a directory" : "not HDF5");
   try {
     require_whole(path);
     return read_all(path);
   } catch (const Error& e) {
-    fail("{} cannot be read as scores of pairs: {}", path.string(), e.what());
+    fail("{} cannot be read as a scores file: {}", path.string(), e.what());
   }
 }
 

@@ -35,8 +35,8 @@ constexpr std::size_t checksum_bytes = 4;
 
 // Where an element is no number, by its place in the slice.
 [[noreturn]] void refuse_element(const ParamSlice& s, std::int64_t element) {
-  throw NotFinite(fmt::format("element {} of {}/{} is infinite or no number", s.begin + element,
-                              s.array, s.name));
+  throw NotFinite(
+      fmt::format("element {} of {}/{} is infinite or NaN", s.begin + element, s.array, s.name));
 }
 
 // Makes of a slice's elements from `first` on, of so many bytes, a chunk as HDF5 stores it: zeros
@@ -64,10 +64,10 @@ Hash128 pack_chunk(const ParamSlice& s, std::int64_t first, std::size_t elements
 
 void check_slice(const ParamSlice& s) {
   require(s.dtype == DType::f32 || s.dtype == DType::f64,
-          "a checkpoint holds f32 and f64 only, {} is {}", s.name, name_of(s.dtype));
+          "a checkpoint can contain only f32 and f64, but {} is {}", s.name, name_of(s.dtype));
   require(is_dataset_name(s.name), "\"{}\" cannot be a name in an HDF5 group", escaped(s.name));
   require(s.begin >= 0 && s.count > 0 && s.begin + s.count <= s.shape.count(),
-          "the slice [{}, {}) of {} does not lie in {}", s.begin, s.begin + s.count, s.name,
+          "the slice [{}, {}) of {} is not within {}", s.begin, s.begin + s.count, s.name,
           to_string(s.shape));
 }
 

@@ -34,14 +34,14 @@ bool has_record(hid_t file) {
 
 std::string record_text(hid_t file, std::int64_t file_size, const fs::path& path) {
   const std::string name(shard_record_name);
-  require(has_record(file), "it has no {}: an older program wrote it", shard_record_name);
+  require(has_record(file), "it has no {}: an older version wrote it", shard_record_name);
   Hdf5Handle dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, "H5Dopen2", path);
   Hdf5Handle type(H5Dget_type(dataset), H5Tclose, "H5Dget_type", path);
   Hdf5Handle space(H5Dget_space(dataset), H5Sclose, "H5Dget_space", path);
   const auto size = static_cast<std::int64_t>(H5Tget_size(type));
   require(H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
               H5Sget_simple_extent_npoints(space) == 1 && size <= file_size,
-          "its {} is no text", shard_record_name);
+          "its {} is not a text", shard_record_name);
   std::string text(static_cast<std::size_t>(size), '\0');
   hdf5_ok(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()), "H5Dread", path);
   return text;
@@ -72,7 +72,7 @@ OpenDataset checked_dataset(hid_t file, const SliceRecord& record, std::string_v
               H5Sget_simple_extent_npoints(space) == s.count &&
               attribute_of(dataset, "offset", path) == std::vector{s.begin} &&
               attribute_of(dataset, "shape", path) == shape,
-          "{} is not what its {} says", escaped(name), source);
+          "{} does not match its description in {}", escaped(name), source);
   for (std::size_t i = 0; i < record.chunks.size(); ++i) {
     const hsize_t first = i * static_cast<hsize_t>(record.chunk_elements);
     unsigned filters = 0;
@@ -81,7 +81,7 @@ OpenDataset checked_dataset(hid_t file, const SliceRecord& record, std::string_v
     hdf5_ok(H5Dget_chunk_info_by_coord(dataset, &first, &filters, &at, &stored),
             "H5Dget_chunk_info_by_coord", path);
     require(static_cast<std::int64_t>(at) == record.chunks[i].at,
-            "chunk {} of {} is not where its {} says", i, escaped(name), source);
+            "chunk {} of {} is not at the position given in {}", i, escaped(name), source);
   }
   return {std::move(dataset), std::move(space), expected};
 }
@@ -100,7 +100,7 @@ void check_elements(hid_t file, const SliceRecord& record, std::vector<std::byte
             "H5Dread", path);
     require(
         hash128(std::span(buffer).first(static_cast<std::size_t>(bytes))) == record.chunks[i].hash,
-        "chunk {} of {}/{} is not what its {} says", i, record.slice.array,
+        "chunk {} of {}/{} does not match its hash in {}", i, record.slice.array,
         escaped(record.slice.name), shard_record_name);
   }
 }
@@ -115,7 +115,7 @@ std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
   const auto rank = attribute_of(hdf5, "rank", path);
   require(rank.size() == 1 && 0 <= rank[0] && rank[0] <= most_ranks &&
               file.name == shard_name(static_cast<int>(rank[0])),
-          "it is that of rank {}", rank.empty() ? -1 : rank[0]);
+          "it is the shard of rank {}", rank.empty() ? -1 : rank[0]);
   file.rank = static_cast<int>(rank[0]);
   std::vector<std::byte> buffer(static_cast<std::size_t>(max_chunk_bytes));
   for (const auto& slice : record.slices) check_elements(hdf5, slice, buffer, path);
@@ -143,22 +143,23 @@ Hash128 tokenizer_of(const Manifest& manifest) {
 }
 
 void require_same(const ShardRecord& own, const FileRecord& file, const Manifest& manifest) {
-  require(file.name == shard_name(file.rank), "the {} says that it is of rank {}", manifest_name,
+  require(file.name == shard_name(file.rank), "{} lists it as the shard of rank {}", manifest_name,
           file.rank);
-  require(own.slices.size() == file.slices.size(), "it has {} slices, the {} says {}",
+  require(own.slices.size() == file.slices.size(), "it has {} slices, but {} lists {}",
           own.slices.size(), manifest_name, file.slices.size());
   for (std::size_t i = 0; i < own.slices.size(); ++i) {
     if (own.slices[i] == file.slices[i]) continue;
     const auto here = slice_text(own.slices[i]), there = slice_text(file.slices[i]);
-    fail("its slice {} is {}, the {} says {}", i, here, manifest_name,
-         here == there ? "so with other chunks" : there);
+    fail("its slice {} is {}, but {} lists {}", i, here, manifest_name,
+         here == there ? "this slice with other chunks" : there);
   }
   const auto mine = comparable(own.meta, file.rank), given = comparable(manifest.meta, file.rank);
-  require(mine == given, "it is of {}, the {} of {}",
-          mine.step == given.step ? "another save" : fmt::format("step {}", mine.step),
-          manifest_name, given.step);
-  require(own.tokenizer == tokenizer_of(manifest), "it is of another tokenizer than the {} says",
-          manifest_name);
+  require(mine == given, "it belongs to {}, not to that of step {} in {}",
+          mine.step == given.step ? "another checkpoint"
+                                  : fmt::format("the checkpoint of step {}", mine.step),
+          given.step, manifest_name);
+  require(own.tokenizer == tokenizer_of(manifest),
+          "it was saved with another tokenizer than {} lists", manifest_name);
 }
 
 }  // namespace
@@ -174,7 +175,7 @@ std::string contradiction_in(const fs::path& path, const Manifest& manifest, con
     if (own && check != Check::hashes) return {};
     require(attribute_of(hdf5, "rank", path) == std::vector<std::int64_t>{file.rank} &&
                 attribute_of(hdf5, "step", path) == std::vector{manifest.meta.step},
-            "it is of another rank or step than the {} says", manifest_name);
+            "it has another rank or step than {} lists", manifest_name);
     for (const auto& slice : file.slices) checked_dataset(hdf5, slice, manifest_name, path);
   } catch (const Error& e) {
     return e.what();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/text_parts.hpp"
 
 namespace trireme {
@@ -80,17 +81,16 @@ std::vector<std::string> remarks_on(const Findings& f) {
   std::vector<std::string> remarks;
   if (f.headless) remarks.emplace_back("its first line is damaged");
   if (f.strange > 0)
-    remarks.push_back(
-        fmt::format("{} of its lines are not rows and are left out, the first is line {}",
-                    f.strange, f.first_strange_line));
+    remarks.push_back(fmt::format("left out {} that cannot be read, beginning with line {}",
+                                  counted(f.strange, "line"), f.first_strange_line));
   if (!f.doubled.empty())
     remarks.push_back(
         fmt::format("it had several rows for step {}: one is kept", steps_text(f.doubled)));
   if (!f.restored.empty())
-    remarks.push_back(fmt::format("it had no row for step {}: taken from the checkpoint",
+    remarks.push_back(fmt::format("it had no row for step {}: restored from the checkpoint",
                                   steps_text(f.restored)));
   if (!f.missing.empty())
-    remarks.push_back(fmt::format("it has no row for step {}, and the checkpoint holds none either",
+    remarks.push_back(fmt::format("it has no row for step {}, and neither has the checkpoint",
                                   steps_text(f.missing)));
   return remarks;
 }
@@ -113,7 +113,7 @@ std::string steps_text(const std::vector<StepRange>& ranges) {
   std::vector<std::string> shown;
   for (const auto& r : ranges) {
     if (shown.size() == most)
-      return fmt::format("{} and {} more places", fmt::join(shown, ", "), ranges.size() - most);
+      return fmt::format("{} and {} more ranges", fmt::join(shown, ", "), ranges.size() - most);
     shown.push_back(r.first == r.last ? fmt::format("{}", r.first)
                                       : fmt::format("{} to {}", r.first, r.last));
   }

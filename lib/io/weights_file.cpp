@@ -26,7 +26,7 @@ Extent place_dataset(hid_t place, const std::string& name, hid_t type, const Sha
   hdf5_ok(H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER), "H5Pset_fill_time", path);
   const auto dataset = create_dataset(place, name, type, space, plist, path);
   const auto at = H5Dget_offset(dataset);
-  require(at != HADDR_UNDEF, "HDF5 gave {} of {} no place", name, path.string());
+  require(at != HADDR_UNDEF, "HDF5 allocated no space for {} in {}", name, path.string());
   const auto bytes = shape.count() * static_cast<std::int64_t>(H5Tget_size(type));
   return {static_cast<std::int64_t>(at), static_cast<std::int64_t>(at) + bytes};
 }
@@ -54,7 +54,7 @@ void fill(PosixFile& file, const Extent& extent, const WeightsDataset& dataset,
     file.write_at(elements, at);
     at += n;
   });
-  require(at == extent.end, "{} bytes of {} were not given", extent.end - at, dataset.name);
+  require(at == extent.end, "{} bytes of {} are missing", extent.end - at, dataset.name);
   file.start_writeback(extent.begin, extent.end - extent.begin);
 }
 

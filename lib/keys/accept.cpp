@@ -199,7 +199,7 @@ class Acceptor {
     if (!words) wrong_type(raw);
     try {
       std::string value = key_.literal ? *words : expand_environment(*words);
-      require(is_text(value), "the value is not UTF-8 text without zero bytes");
+      require(is_text(value), "the value must be UTF-8 text without zero bytes");
       return value;
     } catch (const Error& e) {
       throw BadValue(fmt::format("{}: {}", key_.path(), e.what()), raw.place);
@@ -213,7 +213,8 @@ class Acceptor {
     std::error_code failed;
     const auto whole = std::filesystem::absolute(value, failed).lexically_normal();
     if (failed) {
-      throw BadValue(fmt::format("{}: the working directory of the path '{}' cannot be read: {}",
+      throw BadValue(fmt::format("{}: cannot resolve the relative path '{}', because the working "
+                                 "directory cannot be read: {}",
                                  key_.path(), value, failed.message()),
                      raw.place);
     }
@@ -233,7 +234,7 @@ class Acceptor {
     throw BadValue(fmt::format("{} = {} is not {}; it can be {}", key_.path(), to_toml(name),
                                absent && absent->unsupported() ? "supported"
                                : near.empty()                  ? "known"
-                                              : fmt::format("known, did you mean \"{}\"?", near),
+                                              : fmt::format("known (did you mean \"{}\"?)", near),
                                range_text(key_)),
                    raw.place);
   }
@@ -252,7 +253,7 @@ class Acceptor {
     for (const auto& e : *elements) {
       values.push_back((this->*element)(e));
       if (const auto n = values.size(); key_.ascending && n > 1 && !(values[n - 1] > values[n - 2]))
-        throw BadValue(fmt::format("{} does not ascend: {} follows {}", key_.path(),
+        throw BadValue(fmt::format("{} must be in ascending order, but {} follows {}", key_.path(),
                                    to_toml(values[n - 1]), to_toml(values[n - 2])),
                        e.place);
     }
@@ -267,9 +268,9 @@ class Acceptor {
       values = array<std::string>(raw, &Acceptor::path);
     }
     if (std::find(values.begin(), values.end(), "") != values.end()) {
-      throw BadValue(
-          fmt::format("{} holds an empty path; write the file's path, or [] for none", key_.path()),
-          raw.place);
+      throw BadValue(fmt::format("{} contains an empty path; write the file's path, or [] for none",
+                                 key_.path()),
+                     raw.place);
     }
     return values;
   }

@@ -50,7 +50,7 @@ class AnyStruct {
   // Returns a reference to the struct. T must be the struct's type. T may be const.
   template <class T>
   T& as() const {
-    expect(*type_ == typeid(T), "a key is of another struct");
+    expect(*type_ == typeid(T), "the key belongs to this struct");
     return *static_cast<T*>(at_);
   }
 

@@ -41,7 +41,7 @@ const KeySection* TableReader::section_of(const RawSection& raw) {
   const KeySection* known = find_section(table_, raw.name);
   if (known && known->repeated == raw.repeated) return known;
   report(raw.place,
-         known ? fmt::format("section {} is written {}", known->name, known->header())
+         known ? fmt::format("section {} must be written {}", known->name, known->header())
                : fmt::format("there is no section [{}]{}", raw.name, hint_of_section(raw)));
   return nullptr;
 }
@@ -60,11 +60,11 @@ void TableReader::homeless(const RawEntry& entry) {
                                     section->header()));
   else
     report(entry.place,
-           fmt::format("key '{}' stands in no section; {}", entry.key, home_of(entry)));
+           fmt::format("key '{}' is not in any section; {}", entry.key, home_of(entry)));
 }
 
 std::string TableReader::home_of(const RawEntry&) {
-  return fmt::format("{} starts with one, such as {}", what_, table_.front().header());
+  return fmt::format("{} starts with a section, such as {}", what_, table_.front().header());
 }
 
 std::optional<std::string> TableReader::hint_of_key(const KeySection& section,

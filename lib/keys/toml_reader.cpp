@@ -91,7 +91,7 @@ void require_short_keys(std::string_view text, const std::string& source) {
   int line = 1, parts = 1;
   for (const char c : text) {
     if (c == '.')
-      require(++parts <= most, "{}:{}: a key of more than {} parts", source, line, most);
+      require(++parts <= most, "{}:{}: a key has more than {} parts", source, line, most);
     if (std::string_view("=,{}[]#\n").find(c) != std::string_view::npos) parts = 1;
     if (c == '\n') ++line;
   }

@@ -33,10 +33,10 @@ class EmbeddingPart final : public Part {
   ops::Dropout dropout_;
 };
 
-// The first stretch of a block: everything before attention. The outputs are x and the packed
+// The first sequence of a block: everything before attention. The outputs are x and the packed
 // projections qkv of norm(x). Without a norm before attention, qkv is computed from x. If the
 // config requires it, queries and keys are normalized and rotated.
-class AttentionInput final : public Stretch {
+class AttentionInput final : public TokenwiseOps {
  public:
   AttentionInput(const ModelSpec&, const BlockParams&, const Tensor& rotary_T2E, bool exact);
   std::string_view name() const override { return "attention_input"; }
@@ -50,10 +50,10 @@ class AttentionInput final : public Stretch {
   std::optional<ops::RepeatHeads> repeat_heads_;
 };
 
-// The second stretch of a block: everything after attention. The inputs are x and attention's
-// output o. The stretch computes x += dropout(projection(o)), then x += dropout(ffn(norm(x))).
+// The second sequence of a block: everything after attention. The inputs are x and attention's
+// output o. The sequence computes x += dropout(projection(o)), then x += dropout(ffn(norm(x))).
 // Norms after a branch, if any, are applied before dropout.
-class AttentionOutput final : public Stretch {
+class AttentionOutput final : public TokenwiseOps {
  public:
   AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer);
   std::string_view name() const override { return "attention_output"; }

@@ -82,13 +82,12 @@ class Builder {
     const auto& c = spec_.config;
     if (c.adapter.rank == 0) return;
     for (std::size_t i = 0; i < matched_.size(); ++i)
-      require(
-          matched_[i],
-          "adapter.patterns: \"{}\" matches no product that has adapters; their names look like "
-          "\"{}\"",
-          c.adapter.patterns[i], products_of(c, "blocks.0.qkv", 0)[0].name);
+      require(matched_[i],
+              "adapter.patterns: \"{}\" matches no matrix product; names look like \"{}\"",
+              c.adapter.patterns[i], products_of(c, "blocks.0.qkv", 0)[0].name);
     require(!spec_.adapters.empty(),
-            "adapter.rank = {}, and adapter.patterns names no product: nothing would train",
+            "adapter.rank = {}, but adapter.patterns matches no matrix product, so nothing would "
+            "be trained",
             c.adapter.rank);
     for (auto& p : spec_.params) p.learns_from = LearnsFrom::nothing;
     for (const auto& block : spec_.blocks)
@@ -205,7 +204,8 @@ ModelSpec make_spec(const ModelConfig& c) {
           "the model's vocab, kv_heads, head_dim and ffn_width must be decided before it is built");
   require(c.experts == 0 || (c.activation == ActivationKind::swiglu && c.expert_width > 0 &&
                              c.experts_per_token > 0 && c.experts_per_token <= c.experts),
-          "experts need model.activation = \"swiglu\" and between 1 and {} of them a token, not {}",
+          "experts need model.activation = \"swiglu\" and model.experts_per_token between 1 and "
+          "{}, not {}",
           c.experts, c.experts_per_token);
   ModelSpec s;
   s.config = c;

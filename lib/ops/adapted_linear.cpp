@@ -10,8 +10,8 @@ AdaptedLinear::AdaptedLinear(Linear frozen, LowRank low)
     : frozen_(std::move(frozen)), low_(std::move(low)), params_{low_.a, low_.b} {}
 
 Tensor AdaptedLinear::dropped(const Run& run, const Tensor& x) const {
-  if (low_.dropout.key(run.place).p == 0) return x;
-  return drop(run, low_.dropout, x, {}, Kind::transient);
+  if (low_.dropout.key(run.pass).p == 0) return x;
+  return drop(run, low_.dropout, x, {}, MemoryKind::transient);
 }
 
 // The columns of t or u that are of product i.
@@ -20,7 +20,7 @@ static View of_product(const Tensor& t, std::int64_t rank, std::size_t i) {
 }
 
 // [.., R] of all products.
-static Tensor ranks_of(const Run& run, const Tensor& x, const LowRank& low, Kind kind) {
+static Tensor ranks_of(const Run& run, const Tensor& x, const LowRank& low, MemoryKind kind) {
   const auto rows = as_rows(x).extent[0], ranks = low.rank * std::ssize(low.products);
   return Tensor::empty(run.backend, {rows, ranks}, x.dtype(), kind);
 }
@@ -36,7 +36,7 @@ std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> i
   const Tensor y =
       Tensor::empty(run.backend, frozen_.output_shape(x.shape()), x.dtype(), kind_of(saved));
   frozen_.multiply(run, y, x);
-  if (!run.place.adapters) {
+  if (!run.pass.adapters) {
     expect(!saved, "without adapters there is no backward");
     return {y};
   }
@@ -57,13 +57,13 @@ std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> i
 }
 
 // Leaves u behind what forward saved, and in x's place what goes through a: the other half may be
-// called with another Place.
+// called with another PassContext.
 std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                    Saved& saved,
                                                    std::span<const std::uint8_t> wanted) const {
   if (!wanted[0] && !run.wants(low_.a)) return {Tensor{}};
   const Tensor &dy = grad_out[0], x = saved[0];
-  Tensor u = ranks_of(run, x, low_, Kind::transient);
+  Tensor u = ranks_of(run, x, low_, MemoryKind::transient);
   for (std::size_t i = 0; i < low_.products.size(); ++i) {
     const auto& p = low_.products[i];
     multiply_rows(run, {.c_MN = of_product(u, low_.rank, i),
@@ -73,15 +73,16 @@ std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<T
   scale(run, u, low_.scale);
   Tensor dx;
   if (wanted[0]) {
-    dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
+    dx = Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient);
     frozen_.multiply_grad(run, dx, dy);
-    const bool drops = low_.dropout.key(run.place).p > 0;
-    Tensor back = drops ? Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient) : dx;
+    const bool drops = low_.dropout.key(run.pass).p > 0;
+    Tensor back =
+        drops ? Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient) : dx;
     multiply_rows(run, {.c_MN = as_rows(back),
                         .a_MK = as_rows(u),
                         .b_KN = run.weights[low_.a],
                         .how = drops ? Accumulate::overwrite : Accumulate::add});
-    if (drops) dx = drop(run, low_.dropout, std::move(back), dx.view(), Kind::transient);
+    if (drops) dx = drop(run, low_.dropout, std::move(back), dx.view(), MemoryKind::transient);
   }
   if (run.wants(low_.a)) saved[0] = dropped(run, x);
   saved.push_back(std::move(u));

@@ -20,7 +20,7 @@ KeyRows key_rows(const Run& run, const AttentionCalls& calls, std::int64_t windo
 // Of quanta of keys' gradients: such that one of the mean over the step's tokens is 2^-44 of its
 // size in their sum, and 2^19 of these fit.
 int shift_of(const Run& run) {
-  return -std::ilogb(run.place.scale) - 6;
+  return -std::ilogb(run.pass.scale) - 6;
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
                                               .v_BTGD = calls.keys(chunk_BTGD, c, call, 1),
                                               .shape = call.shape,
                                               .workspace = scratch.view(),
-                                              .start_BT = calls.starts(run.place.start_BT, call),
+                                              .start_BT = calls.starts(run.pass.start_BT, call),
                                               .piece = call.piece,
                                               .state = state.view(),
                                               .sink_H = sinks_of(own_H, call.heads.query)});
@@ -64,7 +64,7 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
   if (!saved) return {o};
   *saved = {qkv, o, lse};
   if (own_H) {
-    saved->push_back(Tensor::empty(b, {query}, own_H.dtype, Kind::saved));
+    saved->push_back(Tensor::empty(b, {query}, own_H.dtype, MemoryKind::saved));
     b.put(Queue::compute, kernel::Copy{.dst = saved->back().view(), .src = own_H});
   }
   return {o};
@@ -76,16 +76,16 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
   if (!wanted[0]) return {Tensor{}};
   auto& b = run.backend;
   const Tensor &qkv = saved[0], &o = saved[1], &lse = saved[2];
-  const auto leaf = run.place.exact_chunk;
+  const auto leaf = run.pass.exact_chunk;
   const bool counts = leaf > 0;
   AttentionCalls calls(run, heads_, window_, scores_, qkv, Direction::backward, leaf);
-  const Tensor dqkv = Tensor::empty(b, qkv.shape(), qkv.dtype(), Kind::transient);
+  const Tensor dqkv = Tensor::empty(b, qkv.shape(), qkv.dtype(), MemoryKind::transient);
   const Tensor scratch = calls.workspace();
   const auto q_BTHD = calls.packed(qkv).q_BTHD, dq_BTHD = calls.packed(dqkv).q_BTHD;
   const View dkv_BTGD = calls.key_values(dqkv);
   Tensor largest;
   if (counts) {
-    largest = Tensor::empty(b, {1}, DType::f32, Kind::transient);
+    largest = Tensor::empty(b, {1}, DType::f32, MemoryKind::transient);
     b.put(Queue::compute, kernel::Fill{.dst = largest.view(), .value = 0});
   }
   const int shift = counts ? shift_of(run) : 0;
@@ -128,7 +128,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
                 .v_BTGD = calls.keys(chunk_BTGD, c, call, 1),
                 .shape = call.shape,
                 .workspace = scratch.view(),
-                .start_BT = calls.starts(run.place.start_BT, call),
+                .start_BT = calls.starts(run.pass.start_BT, call),
                 .piece = call.piece,
                 .state = state.view(),
                 .keys = direct ? Accumulate::overwrite : Accumulate::add,

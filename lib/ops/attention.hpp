@@ -8,10 +8,10 @@
 // Sequence parallelism: a rank computes its own heads for the positions of all ranks with which it
 // shares heads (collective.hpp). Keys and values of other ranks arrive in chunks (key_stream.hpp).
 //
-// Documents: if Place has documents, a token attends only to its own document.
+// Documents: if PassContext has documents, a token attends only to its own document.
 //
 // Exact sums: with run.exactness = "invariant", gradients of keys and values are summed as integers
-// (lib/base/fixed.hpp). Each Place::exact_chunk queries add one term.
+// (lib/base/fixed.hpp). Each PassContext::exact_chunk queries add one term.
 //
 // Sinks: a sink is a learned number per query head. Softmax adds exp(sink) to its divisor
 // (kernels/attention.hpp). The op then also saves a copy of the sinks.

@@ -31,7 +31,7 @@ AttentionCalls::AttentionCalls(const Run& run, const Heads& h, std::int64_t wind
       window_(window),
       type_(qkv_BTX.dtype()),
       direction_(direction),
-      documents_(run.place.start_BT),
+      documents_(run.pass.start_BT),
       scores_(scores) {
   std::int64_t row = 0;
   for (int c = 0; c < layout.chunks(); ++c) {
@@ -134,7 +134,7 @@ AttentionBytes AttentionCalls::needed(const AttentionCall& c) const {
 Tensor AttentionCalls::lent(std::size_t bytes) const {
   if (bytes == 0) return {};
   return Tensor::empty(backend_, {static_cast<std::int64_t>((bytes + 3) / 4)}, DType::f32,
-                       Kind::workspace);
+                       MemoryKind::workspace);
 }
 
 }  // namespace trireme::ops

@@ -47,7 +47,7 @@ void fill(const Run& run, const CachedBlock& block, const View& kv_BTGD, std::in
   if (kept.of_block.size() <= block.number) kept.of_block.resize(block.number + 1);
   auto& tensor = kept.of_block[block.number];
   if (at == 0)
-    tensor = Tensor::empty(run.backend, {2, heads, rows, dim}, kv_BTGD.dtype, Kind::saved);
+    tensor = Tensor::empty(run.backend, {2, heads, rows, dim}, kv_BTGD.dtype, MemoryKind::saved);
   const auto end = std::min(all, at + kv_BTGD.extent[1]);
   for (auto from = std::max(at, all - rows), to = from; from < end; from = to) {
     to = std::min(end, (from / rows + 1) * rows);
@@ -67,7 +67,7 @@ Tensor extend(const Run& run, const Heads& heads, const CachedBlock& block, cons
   const auto share = head_share(heads, ranks.rank, ranks.size);
   const auto all = unpack(qkv, heads);
   const Tensor o = Tensor::empty(run.backend, {batch, 1, share.query.count * heads.dim},
-                                 qkv.dtype(), Kind::transient);
+                                 qkv.dtype(), MemoryKind::transient);
   const View o_BTHD = o.view().reshaped({batch, 1, share.query.count, heads.dim});
   for (std::int64_t b = 0; b < batch; ++b) {
     const auto& kept = run.cached->kept_B[static_cast<std::size_t>(b)]->of_block[block.number];

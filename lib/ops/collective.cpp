@@ -51,7 +51,7 @@ struct PeerBuffer {
 
 PeerBuffer peer_buffer(Backend& b, View direct, const Shape& shape) {
   if (direct && direct.dense()) return {{}, direct.reshaped(shape)};
-  PeerBuffer p{Tensor::empty(b, shape, direct.dtype, Kind::transient), {}};
+  PeerBuffer p{Tensor::empty(b, shape, direct.dtype, MemoryKind::transient), {}};
   p.view = p.packed.view();
   return p;
 }
@@ -67,8 +67,9 @@ void exchange_buffers(const Run& run, const HeadRanks& group, std::span<const Pe
     dst[static_cast<std::size_t>(group.first) + d] = in[d].view;
   }
   b.wait(Queue::exchange, b.record(Queue::compute));
-  auto pending = run.seq.exchange(b, Queue::exchange, dst, src,
-                                  {Doing::exchange, "attention heads", run.place.microbatch});
+  auto pending =
+      run.seq.exchange(b, Queue::exchange, dst, src,
+                       {OperationKind::exchange, "attention heads", run.pass.microbatch});
   const Event e = pending.wait(Queue::compute);
   for (const auto& p : out)
     if (p.packed) p.packed.used(e);
@@ -78,7 +79,7 @@ void exchange_buffers(const Run& run, const HeadRanks& group, std::span<const Pe
 }
 
 // [B, t, full, D] -> [B, T, owned, D]
-Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) {
+Tensor spread(const Run& run, const Tensor& x, const Ownership& own, MemoryKind kind) {
   auto& b = run.backend;
   const auto group = head_ranks(run);
   const int me = group.rank, size = group.size;
@@ -113,7 +114,7 @@ Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) 
 }
 
 // [B, T, owned, D] -> [B, t, full, D]; heads that several ranks own are summed in rank order.
-Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind) {
+Tensor collect(const Run& run, const Tensor& y, const Ownership& own, MemoryKind kind) {
   auto& b = run.backend;
   const auto group = head_ranks(run);
   const int me = group.rank, size = group.size;
@@ -162,7 +163,8 @@ Tensor all_heads(const Run& run, const Heads& heads, const Tensor& mine) {
   const int me = group.rank, size = group.size;
   const Ownership own(heads, size, false);
   const auto batch = mine.shape()[0], t = mine.shape()[1];
-  const Tensor x = Tensor::empty(b, {batch, t, own.full * own.dim}, mine.dtype(), Kind::transient);
+  const Tensor x =
+      Tensor::empty(b, {batch, t, own.full * own.dim}, mine.dtype(), MemoryKind::transient);
   std::vector<PeerBuffer> out(static_cast<std::size_t>(size)), in(out.size());
   View none;
   none.dtype = mine.dtype();
@@ -192,8 +194,8 @@ std::vector<Tensor> SplitHeads::forward(const Run& run, std::vector<Tensor> in,
 
 std::vector<Tensor> SplitHeads::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                 Saved&, std::span<const std::uint8_t>) const {
-  return {
-      collect(run, grad_out[0], Ownership(heads_, head_ranks(run).size, true), Kind::transient)};
+  return {collect(run, grad_out[0], Ownership(heads_, head_ranks(run).size, true),
+                  MemoryKind::transient)};
 }
 
 std::vector<Tensor> JoinHeads::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
@@ -202,8 +204,8 @@ std::vector<Tensor> JoinHeads::forward(const Run& run, std::vector<Tensor> in, S
 
 std::vector<Tensor> JoinHeads::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                Saved&, std::span<const std::uint8_t>) const {
-  return {
-      spread(run, grad_out[0], Ownership(heads_, head_ranks(run).size, false), Kind::transient)};
+  return {spread(run, grad_out[0], Ownership(heads_, head_ranks(run).size, false),
+                 MemoryKind::transient)};
 }
 
 }  // namespace trireme::ops

@@ -45,16 +45,16 @@ void Embedding::weight_gradients(const Run& run, std::vector<Tensor> grad_out, S
 template <class Byte>
 static BasicView<Byte> positions_of(const BasicView<Byte>& table, const Run& run,
                                     std::int64_t tokens) {
-  return table.slice(0, run.place.rows.t0, tokens);
+  return table.slice(0, run.pass.rows.t0, tokens);
 }
 
 std::vector<Tensor> AddPositions::forward(const Run& run, std::vector<Tensor> in,
                                           Saved* saved) const {
   const Tensor y = owned(run, std::move(in[0]), kind_of(saved));
   const auto batch = y.shape()[0], tokens = y.shape()[1], width = y.shape()[2];
-  if (const auto& position_BT = run.place.position_BT) {
+  if (const auto& position_BT = run.pass.position_BT) {
     const Tensor rows =
-        Tensor::empty(run.backend, {batch, tokens, width}, y.dtype(), Kind::transient);
+        Tensor::empty(run.backend, {batch, tokens, width}, y.dtype(), MemoryKind::transient);
     run.backend.put(Queue::compute,
                     kernel::Embedding{.y_TC = as_rows(rows),
                                       .ids_T = position_BT.reshaped({batch * tokens}),
@@ -83,8 +83,8 @@ void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out
   if (!wants_any(run, params_)) return;
   // A position's gradient adds over samples, on one rank of seq; over all tokens, where documents
   // have positions of their own.
-  const auto leaves = run.place.start_BT ? batch * tokens : run.seq.rank() == 0 ? batch : 0;
-  if (const auto& position_BT = run.place.position_BT) {
+  const auto leaves = run.pass.start_BT ? batch * tokens : run.seq.rank() == 0 ? batch : 0;
+  if (const auto& position_BT = run.pass.position_BT) {
     add_rows_of(run, params_[0], as_rows(dy), position_BT.reshaped({batch * tokens}), leaves);
     return;
   }

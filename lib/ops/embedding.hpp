@@ -1,7 +1,8 @@
 #pragma once
 // Ops that look up table rows:
 //   Embedding     y_BTC = table_VC[ids_BT]; the gradient adds rows of the same id in token order
-//   AddPositions  y_BTC = x_BTC + table_PC[t0 + t], or table_PC[position_BT] if Place has positions
+//   AddPositions  y_BTC = x_BTC + table_PC[t0 + t], or table_PC[position_BT] if PassContext has
+//   positions
 //                 within documents; a position may then occur several times in a sample
 #include <vector>
 

@@ -36,7 +36,7 @@ inline View as_column(const Tensor& t) {
 // Sums for each token the rows of x_RC that row_TK lists. If skip_TC is present, adds the token's
 // row of skip_TC.
 inline Tensor sum_rows(const Run& run, const Tensor& x_RC, const Tensor& row_TK, const Shape& shape,
-                       const ConstView& skip_TC, Kind kind) {
+                       const ConstView& skip_TC, MemoryKind kind) {
   Tensor y = Tensor::empty(run.backend, shape, x_RC.dtype(), kind);
   run.backend.put(
       Queue::compute,
@@ -55,17 +55,17 @@ inline std::vector<Tensor> experts_input_gradients(const Run& run, const Saved& 
   const Tensor& row_TK = saved[kept_row];
   if (wanted.size() > in_skip && wanted[in_skip]) grad_in[in_skip] = dy_BTC;
   if (wanted[in_weight])
-    grad_in[in_weight] =
-        take_rows(run, dweight_R1.view(), row_TK.view(), Kind::transient).reshaped(row_TK.shape());
+    grad_in[in_weight] = take_rows(run, dweight_R1.view(), row_TK.view(), MemoryKind::transient)
+                             .reshaped(row_TK.shape());
   if (wanted[in_x])
-    grad_in[in_x] = sum_rows(run, dx_RC, row_TK, saved[kept_x].shape(), {}, Kind::transient);
+    grad_in[in_x] = sum_rows(run, dx_RC, row_TK, saved[kept_x].shape(), {}, MemoryKind::transient);
   return grad_in;
 }
 
-// Returns the number of leaves (chunks of Place::exact_chunk tokens) on `ranks` ranks, or 0 without
-// exact sums.
+// Returns the number of leaves (chunks of PassContext::exact_chunk tokens) on `ranks` ranks, or 0
+// without exact sums.
 inline std::int64_t leaves_of(const Run& run, const Tensor& x_BTC, int ranks) {
-  const auto leaf = run.place.exact_chunk;
+  const auto leaf = run.pass.exact_chunk;
   return leaf > 0 ? as_rows(x_BTC).extent[0] / leaf * ranks : 0;
 }
 

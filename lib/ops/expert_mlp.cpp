@@ -35,7 +35,8 @@ void multiply(const Run& run, const Tensor& c_NM, const Tensor& a_NK,
 
 }  // namespace
 
-ExpertMlp::Hidden ExpertMlp::room_for_hidden(const Run& run, std::int64_t rows, Kind kind) const {
+ExpertMlp::Hidden ExpertMlp::room_for_hidden(const Run& run, std::int64_t rows,
+                                             MemoryKind kind) const {
   const auto type = run.weights[in_[0]].dtype;
   return {Tensor::empty(run.backend, {rows, 2 * width_}, type, kind),
           Tensor::empty(run.backend, {rows, width_}, type, kind)};
@@ -61,7 +62,7 @@ void ExpertMlp::row_gradients(const Run& run, const ExpertRows& rows, const Tens
                               const Tensor& dy_NC, const RowGradients& g) const {
   const auto n = rows.count;
   const Tensor dh = Tensor::empty(run.backend, {g.weight_N1.shape()[0], width_},
-                                  run.weights[out_[0]].dtype, Kind::transient);
+                                  run.weights[out_[0]].dtype, MemoryKind::transient);
   if (n == 0) return;
   multiply(run, dh, dy_NC, out_, as_is, rows);
   run.backend.put(
@@ -90,9 +91,9 @@ void ExpertMlp::add_gradients(const Run& run, std::span<const ParamId> params, c
                                     .a_RM = first_rows(dy_NM, rows.count),
                                     .b_RN = first_rows(x_NK, rows.count),
                                     .offset_E1 = rows.offset_E1.view()};
-        if (run.place.exact_chunk > 0) {
+        if (run.pass.exact_chunk > 0) {
           o.token_R = first_rows(rows.token_N, rows.count);
-          o.leaf = run.place.exact_chunk;
+          o.leaf = run.pass.exact_chunk;
           o.largest = {largest.begin(), largest.end()};
         }
         run.backend.put(Queue::compute, o);

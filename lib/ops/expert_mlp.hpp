@@ -41,7 +41,7 @@ class ExpertMlp {
   std::span<const ParamId> out() const { return out_; }
 
   // Allocates the results of the first layer for `rows` rows.
-  Hidden room_for_hidden(const Run&, std::int64_t rows, Kind) const;
+  Hidden room_for_hidden(const Run&, std::int64_t rows, MemoryKind) const;
 
   // hidden() computes the first layer, output() computes the second layer, and row_gradients()
   // computes the gradients of gate, up and the rows' weights. Each function writes its results to

@@ -27,7 +27,7 @@ std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> in, Sav
   const ExpertMlp experts = mlp();
   const auto kind = kind_of(saved);
   const auto shape = in[in_x].shape();
-  ExpertRows rows{take_rows(run, as_rows(in[in_x]), in[in_token].view(), Kind::transient),
+  ExpertRows rows{take_rows(run, as_rows(in[in_x]), in[in_token].view(), MemoryKind::transient),
                   take_rows(run, as_column(in[in_weight]), in[in_choice].view(), kind),
                   in[in_offset],
                   {},
@@ -38,7 +38,7 @@ std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> in, Sav
     *saved = {in[in_x],       in[in_offset], in[in_token], in[in_row],
               rows.weight_N1, made.gate_up,  made.h};
   made.gate_up = rows.x_NC = {};
-  const Tensor y_RC = room_for_rows(run, as_rows(in[in_x]), rows.count, Kind::transient);
+  const Tensor y_RC = room_for_rows(run, as_rows(in[in_x]), rows.count, MemoryKind::transient);
   experts.output(run, rows, made.h, y_RC);
   made = {};
   return {sum_rows(run, y_RC, in[in_row], shape, skip_of(in), kind)};
@@ -54,9 +54,9 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
       saved[kept_x], saved[kept_weight], saved[kept_offset], {}, saved[kept_token].shape()[0]};
   if (!wanted[in_x] && !wanted[in_weight] && !wants_any(run, experts.in()))
     return experts_input_gradients(run, saved, dy, {}, {}, wanted);
-  const Tensor dy_RC = take_rows(run, as_rows(dy), saved[kept_token].view(), Kind::transient);
+  const Tensor dy_RC = take_rows(run, as_rows(dy), saved[kept_token].view(), MemoryKind::transient);
   const auto room = [&](const Tensor& t) {
-    return room_for_rows(run, t.view(), rows.count, Kind::transient);
+    return room_for_rows(run, t.view(), rows.count, MemoryKind::transient);
   };
   const ExpertMlp::RowGradients g{room(saved[gate_up]), room(rows.weight_N1)};
   experts.row_gradients(run, rows, saved[gate_up], dy_RC, g);
@@ -73,7 +73,7 @@ void Experts::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Sav
   const ExpertRows rows{
       {}, {}, saved[kept_offset], saved[kept_token], saved[kept_token].shape()[0]};
   const auto taken = [&](const Tensor& t) {
-    return take_rows(run, as_rows(t), saved[kept_token].view(), Kind::transient);
+    return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);
   };
   if (wants_any(run, experts.out()))
     experts.add_gradients(run, experts.out(), taken(grad_out[0]), saved[activated], rows, leaves);

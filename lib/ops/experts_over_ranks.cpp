@@ -77,10 +77,10 @@ std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor
   if (saved)
     *saved = {in[in_x],      in[in_offset], in[in_token], in[in_row],
               in[in_weight], in[in_choice], counts};
-  const Tensor x_RC = take_rows(run, as_rows(in[in_x]), in[in_token].view(), Kind::transient);
+  const Tensor x_RC = take_rows(run, as_rows(in[in_x]), in[in_token].view(), MemoryKind::transient);
   const Tensor weight_R1 =
-      take_rows(run, as_column(in[in_weight]), in[in_choice].view(), Kind::transient);
-  const Tensor y_RC = Tensor::empty(run.backend, x_RC.shape(), x_RC.dtype(), Kind::transient);
+      take_rows(run, as_column(in[in_weight]), in[in_choice].view(), MemoryKind::transient);
+  const Tensor y_RC = Tensor::empty(run.backend, x_RC.shape(), x_RC.dtype(), MemoryKind::transient);
   for (auto i = rounds.all.size(); i-- > 0;) {
     const TokenDispatch dispatch(run, rounds.all[i], rounds.most);
     const auto room = [&](const Tensor& t, std::int64_t rows) {
@@ -101,9 +101,9 @@ std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor
           keep ? part(made, chunk) : mlp.room_for_hidden(run, dispatch.most_of_chunk(), kind);
       mlp.hidden(run, rows, here);
       const Tensor y_NC =
-          room_for_rows(run, x_RC.view(), dispatch.most_of_chunk(), Kind::transient);
+          room_for_rows(run, x_RC.view(), dispatch.most_of_chunk(), MemoryKind::transient);
       mlp.output(run, rows, here.h, y_NC);
-      return TokenDispatch::Made{{{y_NC, y_RC}}};
+      return TokenDispatch::ChunkResults{{{y_NC, y_RC}}};
     };
     dispatch.through({{x_RC, x_NC}, {weight_R1, weight_N1}}, compute).wait();
   }
@@ -119,14 +119,14 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
                                 add_now ? RoundMemory::one_by_one : RoundMemory::kept);
   const auto leaves = leaves_of(run, saved[kept_x], run.expert_group->ranks.size());
   const auto rows_of = [&](const Tensor& t) {
-    return take_rows(run, as_rows(t), saved[kept_token].view(), Kind::transient);
+    return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);
   };
   const Tensor dy_RC = rows_of(dy);
   const Tensor dx_RC =
-      wanted[in_x] ? Tensor::empty(run.backend, dy_RC.shape(), dy_RC.dtype(), Kind::transient)
+      wanted[in_x] ? Tensor::empty(run.backend, dy_RC.shape(), dy_RC.dtype(), MemoryKind::transient)
                    : Tensor{};
   const Tensor dweight_R1 = Tensor::empty(run.backend, {dy_RC.shape()[0], 1},
-                                          saved[kept_weight].dtype(), Kind::transient);
+                                          saved[kept_weight].dtype(), MemoryKind::transient);
   std::vector<Tensor> later;
   for (std::size_t i = 0; i < rounds.all.size(); ++i) {
     const TokenDispatch dispatch(run, rounds.all[i], rounds.most);
@@ -140,17 +140,17 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
       const Tensor x_RC = dispatch.rows_again(as_rows(saved[kept_x]), saved[kept_token].view());
       const Tensor weight_R1 =
           dispatch.rows_again(as_column(saved[kept_weight]), saved[kept_choice].view());
-      x_NC = room_for_rows(run, x_RC.view(), rounds.most, Kind::saved);
-      weight_N1 = room_for_rows(run, weight_R1.view(), rounds.most, Kind::saved);
-      made = mlp.room_for_hidden(run, rounds.most, Kind::saved);
+      x_NC = room_for_rows(run, x_RC.view(), rounds.most, MemoryKind::saved);
+      weight_N1 = room_for_rows(run, weight_R1.view(), rounds.most, MemoryKind::saved);
+      made = mlp.room_for_hidden(run, rounds.most, MemoryKind::saved);
       const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
         mlp.hidden(run, rows_of_chunk(arrived[0], arrived[1], chunk), part(made, chunk));
-        return TokenDispatch::Made{};
+        return TokenDispatch::ChunkResults{};
       };
       dispatch.through({{x_RC, x_NC}, {weight_R1, weight_N1}}, compute).wait();
     }
     const auto room = [&](const Tensor& t, std::int64_t rows) {
-      return room_for_rows(run, t.view(), rows, Kind::transient);
+      return room_for_rows(run, t.view(), rows, MemoryKind::transient);
     };
     const Tensor dy_NC = room(dy_RC, rounds.most), dz_NF = room(made.gate_up, rounds.most);
     const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
@@ -160,7 +160,7 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
       mlp.row_gradients(run, rows, part(made.gate_up, chunk), arrived[0], g);
       const Tensor dx_NC = wanted[in_x] ? room(dy_RC, most) : Tensor{};
       if (dx_NC) mlp.x_gradient(run, rows, g.gate_up, dx_NC);
-      return TokenDispatch::Made{{{g.weight_N1, dweight_R1}, {dx_NC, dx_RC}}};
+      return TokenDispatch::ChunkResults{{{g.weight_N1, dweight_R1}, {dx_NC, dx_RC}}};
     };
     auto returning = dispatch.through({{dy_RC, dy_NC}}, compute);
     made.gate_up = {};

@@ -9,8 +9,8 @@
 namespace trireme::ops {
 
 static Tensor logits_of(const Run& run, ConstView x_RC, ConstView w_VC) {
-  Tensor z =
-      Tensor::empty(run.backend, {x_RC.extent[0], w_VC.extent[0]}, x_RC.dtype, Kind::transient);
+  Tensor z = Tensor::empty(run.backend, {x_RC.extent[0], w_VC.extent[0]}, x_RC.dtype,
+                           MemoryKind::transient);
   multiply_rows(run, {.c_MN = z.view(), .a_MK = x_RC, .b_KN = w_VC.transposed()});
   return z;
 }
@@ -21,7 +21,7 @@ Tensor Head::logits(const Run& run, ConstView x_RC) const {
 
 // Whole chunks at a time, where there are some.
 static std::int64_t rows_at_once(const Run& run) {
-  const auto most = run.backend.head_rows(), chunk = run.place.exact_chunk;
+  const auto most = run.backend.head_rows(), chunk = run.pass.exact_chunk;
   return chunk == 0 ? most : std::max(chunk, most / chunk * chunk);
 }
 
@@ -29,8 +29,8 @@ static std::int64_t rows_at_once(const Run& run) {
 // overwrites where there is one.
 static void add_losses(const Run& run, kernel::CrossEntropy whole, const Tensor& loss, Rows chunk) {
   auto& b = run.backend;
-  if (run.place.losses.empty()) return b.put(Queue::compute, whole);
-  for (const auto& [rows, sum, scale] : run.place.losses) {
+  if (run.pass.losses.empty()) return b.put(Queue::compute, whole);
+  for (const auto& [rows, sum, scale] : run.pass.losses) {
     const Rows both{std::max(rows.begin, chunk.begin), std::min(rows.end, chunk.end)};
     if (both.begin >= both.end) continue;
     const Rows here{both.begin - chunk.begin, both.end - chunk.begin};
@@ -49,23 +49,22 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
   const Tensor x = std::move(in[0]);
   const ConstView x_TC = as_rows(x);
   const auto tokens = x_TC.extent[0];
-  const ConstView target_T = run.place.targets_BT.reshaped({tokens});
-  const bool exact = run.place.exact_chunk > 0;
-  expect(!exact || run.place.losses.empty(), "losses that are counted have one sum");
-  Tensor loss = Tensor::empty(b, {exact ? 2 : run.place.loss_sums}, exact ? DType::i64 : DType::f64,
-                              Kind::transient);
-  if (!run.place.losses.empty())
-    b.put(Queue::compute, kernel::Fill{.dst = loss.view(), .value = 0});
+  const ConstView target_T = run.pass.targets_BT.reshaped({tokens});
+  const bool exact = run.pass.exact_chunk > 0;
+  expect(!exact || run.pass.losses.empty(), "losses that are counted have one sum");
+  Tensor loss = Tensor::empty(b, {exact ? 2 : run.pass.loss_sums}, exact ? DType::i64 : DType::f64,
+                              MemoryKind::transient);
+  if (!run.pass.losses.empty()) b.put(Queue::compute, kernel::Fill{.dst = loss.view(), .value = 0});
   View largest;
   if (exact) {
     b.put(Queue::compute, kernel::Fill{.dst = loss.view(), .value = 0});
     largest = View(loss.slice(1, {1}).view().data, DType::f32, {1});
   }
   Tensor dx;
-  if (saved) dx = Tensor::empty(b, x.shape(), x.dtype(), Kind::saved);
+  if (saved) dx = Tensor::empty(b, x.shape(), x.dtype(), MemoryKind::saved);
   const auto most = rows_at_once(run);
-  const auto& taught = run.place.teacher;
-  expect(!taught.x_BTC || (!exact && run.place.losses.empty()), "a teacher is of a mean loss");
+  const auto& taught = run.pass.teacher;
+  expect(!taught.x_BTC || (!exact && run.pass.losses.empty()), "a teacher is of a mean loss");
   for (std::int64_t begin = 0; begin < tokens; begin += most) {
     const Rows chunk{begin, std::min(tokens, begin + most)};
     const ConstView x_RC = rows_of(x_TC, chunk);
@@ -82,7 +81,7 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
                 .how = begin ? Accumulate::add : Accumulate::overwrite,
                 .logits_TV = z.view(),
                 .target_T = rows_of(target_T, chunk),
-                .scale = run.place.scale,
+                .scale = run.pass.scale,
                 .logits = saved ? Logits::become_gradient : Logits::keep,
                 .largest = largest,
                 .softcap = softcap_,

@@ -3,13 +3,14 @@
 // softmax(z)[target], with logits z = x_TC w_VC', or c tanh(z / c) with a soft cap c.
 //
 // The forward pass computes the loss, dx and dw together, in chunks of Backend::head_rows() tokens.
-// Logits are thus neither stored nor computed twice. Gradients are scaled by Place::scale, and the
-// backward pass assumes that the gradient of the loss is 1.
+// Logits are thus neither stored nor computed twice. Gradients are scaled by PassContext::scale,
+// and the backward pass assumes that the gradient of the loss is 1.
 //
-// The output is the sum over this rank's valid targets, as one f64. With Place::losses, the output
-// has Place::loss_sums sums. With Place::exact_chunk, the output is two i64 numbers: the sum as an
-// integer (lib/base/fixed.hpp) and the bits of the largest term. With Place::teacher, a part of the
-// loss is the divergence from the teacher's distribution (kernel::CrossEntropy).
+// The output is the sum over this rank's valid targets, as one f64. With PassContext::losses, the
+// output has PassContext::loss_sums sums. With PassContext::exact_chunk, the output is two i64
+// numbers: the sum as an integer (lib/base/fixed.hpp) and the bits of the largest term. With
+// PassContext::teacher, a part of the loss is the divergence from the teacher's distribution
+// (kernel::CrossEntropy).
 #include <vector>
 
 #include "lib/autograd/op.hpp"

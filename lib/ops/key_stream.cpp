@@ -36,7 +36,8 @@ KeyStream::Arriving KeyStream::exchange(int c) {
   const auto mine = layout.block(me, c);
   std::int64_t row = 0;  // of the group's, where the block begins
   for (int before = 0; before < c; ++before) row += layout.block(me, before).count();
-  const Tensor chunk = Tensor::empty(b, rows_.shape(whole.count()), own_.dtype, Kind::transient);
+  const Tensor chunk =
+      Tensor::empty(b, rows_.shape(whole.count()), own_.dtype, MemoryKind::transient);
   b.put(Queue::compute, kernel::Copy{.dst = by_sample(rows_of(chunk, whole.begin, mine)),
                                      .src = own_.slice(1, row, mine.count())});
   std::vector<ConstView> src(static_cast<std::size_t>(run.seq.size()));
@@ -48,9 +49,9 @@ KeyStream::Arriving KeyStream::exchange(int c) {
     dst[rank] = rows_of(chunk, whole.begin, rows_.needed_of(me, c, g));
   }
   b.wait(Queue::exchange, b.record(Queue::compute));
-  Arriving next{chunk,
-                run.seq.exchange(b, Queue::exchange, dst, src,
-                                 {Doing::exchange, "keys and values", run.place.microbatch})};
+  Arriving next{
+      chunk, run.seq.exchange(b, Queue::exchange, dst, src,
+                              {OperationKind::exchange, "keys and values", run.pass.microbatch})};
   next.pending.keep(chunk);
   return next;
 }
@@ -71,7 +72,7 @@ KeyGradients::KeyGradients(const KeyRows& rows, DType type, Put put)
 Tensor KeyGradients::start(int c) const {
   auto& b = rows_.run.backend;
   const Tensor sum =
-      Tensor::empty(b, rows_.shape(rows_.layout.chunk(c).count()), type_, Kind::transient);
+      Tensor::empty(b, rows_.shape(rows_.layout.chunk(c).count()), type_, MemoryKind::transient);
   b.put(Queue::compute, kernel::Fill{.dst = sum.view(), .value = 0});
   return sum;
 }
@@ -95,13 +96,13 @@ void KeyGradients::exchange(int c, Tensor sum_TBGD) {
       const auto needed = rows_.needed_of(g, c, me);
       if (needed.count() == 0) continue;
       auto& from = leaving.from[static_cast<std::size_t>(g)];
-      from = Tensor::empty(b, rows_.shape(needed.count()), type_, Kind::transient);
+      from = Tensor::empty(b, rows_.shape(needed.count()), type_, MemoryKind::transient);
       dst[rank] = from.view();
     }
     b.wait(Queue::exchange, b.record(Queue::compute));
-    leaving.pending =
-        run.seq.exchange(b, Queue::exchange, dst, src,
-                         {Doing::exchange, "gradients of keys and values", run.place.microbatch});
+    leaving.pending = run.seq.exchange(
+        b, Queue::exchange, dst, src,
+        {OperationKind::exchange, "gradients of keys and values", run.pass.microbatch});
     leaving.pending.keep(leaving.sum_TBGD);
     for (const auto& t : leaving.from)
       if (t) leaving.pending.keep(t);
@@ -120,7 +121,7 @@ void KeyGradients::finish() {
   const auto first = rows_.layout.chunk(done->c).begin;
   const auto mine = rows_.layout.block(me, done->c);
   if (rows_.layout.groups() == 1) return put_(done->c, done->sum_TBGD);
-  const Tensor sum = Tensor::empty(b, rows_.shape(mine.count()), type_, Kind::transient);
+  const Tensor sum = Tensor::empty(b, rows_.shape(mine.count()), type_, MemoryKind::transient);
   b.put(Queue::compute, kernel::Fill{.dst = sum.view(), .value = 0});
   for (int g = 0; g < rows_.layout.groups(); ++g) {
     const auto needed = rows_.needed_of(g, done->c, me);

@@ -63,7 +63,7 @@ std::vector<Tensor> Linear::input_gradients(const Run& run, std::vector<Tensor>&
                                             std::span<const std::uint8_t> wanted) const {
   if (!wanted[0]) return {Tensor{}};
   const Tensor& x = saved[0];
-  Tensor dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
+  Tensor dx = Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient);
   multiply_grad(run, dx, grad_out[0]);
   return {dx};
 }

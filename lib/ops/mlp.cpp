@@ -29,13 +29,13 @@ std::vector<Tensor> Mlp::forward(const Run& run, std::vector<Tensor> in, Saved* 
 
 // dz, the gradient of the pre-activation.
 Tensor Mlp::hidden_gradient(const Run& run, const Tensor& dy, const Tensor& z) const {
-  Tensor dz = Tensor::empty(run.backend, z.shape(), z.dtype(), Kind::transient);
+  Tensor dz = Tensor::empty(run.backend, z.shape(), z.dtype(), MemoryKind::transient);
   out_.multiply_grad(run, dz, dy, {.activation = activation_, .activated_at_MN = as_rows(z)});
   return dz;
 }
 
 Tensor Mlp::input_gradient(const Run& run, const Tensor& dz, const Shape& x) const {
-  Tensor dx = Tensor::empty(run.backend, x, dz.dtype(), Kind::transient);
+  Tensor dx = Tensor::empty(run.backend, x, dz.dtype(), MemoryKind::transient);
   in_.multiply_grad(run, dx, dz);
   return dx;
 }

@@ -34,7 +34,7 @@ Tensor NormWeights::backward(const Run& run, const Grad& grad, const Saved& save
   const Tensor &x = saved[0], &mean = saved[1], &rstd = saved[2];
   Tensor dx;
   if (wanted && half != Half::weight)
-    dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
+    dx = Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient);
   const auto rows = as_rows(grad.dy).extent[0];
   const ConstView w_C = half == Half::weight ? ConstView{} : weight(run);
   const auto fill = [&](Rows r, std::span<const View> dst, Accumulate how) {

@@ -23,14 +23,14 @@ std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>&
   const Tensor& x = saved[0];
   const Shape& s = x.shape();
   const auto f = s[2] / 2;
-  std::vector<Tensor> dx = {Tensor::empty(run.backend, s, x.dtype(), Kind::transient)};
+  std::vector<Tensor> dx = {Tensor::empty(run.backend, s, x.dtype(), MemoryKind::transient)};
   kernel::SwigluGrad o{.dgate_up_T2F = dx[0].view().reshaped({s[0] * s[1], 2, f}),
                        .dy_TF = grad_out[0].view().reshaped({s[0] * s[1], f}),
                        .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f}),
                        .gate = gate_};
   if (saved.size() > 1) {
     const Tensor& weight = saved[1];
-    dx.push_back(Tensor::empty(run.backend, weight.shape(), weight.dtype(), Kind::transient));
+    dx.push_back(Tensor::empty(run.backend, weight.shape(), weight.dtype(), MemoryKind::transient));
     o.weight_T = weight.view().reshaped({s[0] * s[1]});
     o.dweight_T = dx[1].view().reshaped({s[0] * s[1]});
   }
@@ -38,7 +38,7 @@ std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>&
   return dx;
 }
 
-static Tensor times(const Run& run, double factor, Tensor x, Kind kind) {
+static Tensor times(const Run& run, double factor, Tensor x, MemoryKind kind) {
   const Tensor y = owned(run, std::move(x), kind);
   run.backend.put(Queue::compute, kernel::Scale{.x_N = y.view(), .factor = factor});
   return y;
@@ -50,7 +50,7 @@ std::vector<Tensor> Multiply::forward(const Run& run, std::vector<Tensor> in, Sa
 
 std::vector<Tensor> Multiply::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
                                               std::span<const std::uint8_t>) const {
-  return {times(run, factor_, std::move(grad_out[0]), Kind::transient)};
+  return {times(run, factor_, std::move(grad_out[0]), MemoryKind::transient)};
 }
 
 std::vector<Tensor> Activate::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
@@ -68,26 +68,26 @@ std::vector<Tensor> Activate::input_gradients(const Run& run, std::vector<Tensor
   const Tensor& x = saved[0];
   Tensor dy = std::move(grad_out[0]);
   const Tensor dx =
-      dy.unique() ? dy : Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
+      dy.unique() ? dy : Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient);
   run.backend.put(Queue::compute,
                   kernel::ActivateGrad{
                       .activation = f_, .dx_N = dx.view(), .dy_N = dy.view(), .x_N = x.view()});
   return {dx};
 }
 
-DropoutKey DropoutSite::key(const Place& place) const {
+DropoutKey DropoutSite::key(const PassContext& pass) const {
   return {
-      hash64(place.seed, static_cast<std::uint64_t>(place.step), static_cast<std::uint64_t>(site)),
-      place.phase == Phase::train ? static_cast<float>(p) : 0};
+      hash64(pass.seed, static_cast<std::uint64_t>(pass.step), static_cast<std::uint64_t>(site)),
+      pass.phase == Phase::train ? static_cast<float>(p) : 0};
 }
 
-Tensor drop(const Run& run, const DropoutSite& site, Tensor x, ConstView skip, Kind kind) {
+Tensor drop(const Run& run, const DropoutSite& site, Tensor x, ConstView skip, MemoryKind kind) {
   Tensor y = x.unique() ? x : Tensor::empty(run.backend, x.shape(), x.dtype(), kind);
   run.backend.put(Queue::compute, kernel::Dropout{.y_BTC = y.view(),
                                                   .x_BTC = x.view(),
                                                   .skip_BTC = skip,
-                                                  .key = site.key(run.place),
-                                                  .rows = run.place.rows});
+                                                  .key = site.key(run.pass),
+                                                  .rows = run.pass.rows});
   return y;
 }
 
@@ -99,18 +99,18 @@ std::vector<Tensor> Residual::input_gradients(const Run& run, std::vector<Tensor
                                               std::span<const std::uint8_t>) const {
   const Tensor& dy = grad_out[0];
   if (site_.p == 0) return {dy, dy};
-  return {dy, drop(run, site_, dy, {}, Kind::transient)};
+  return {dy, drop(run, site_, dy, {}, MemoryKind::transient)};
 }
 
 std::vector<Tensor> Dropout::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
-  if (site_.key(run.place).p == 0) return in;
+  if (site_.key(run.pass).p == 0) return in;
   return {drop(run, site_, std::move(in[0]), {}, kind_of(saved))};
 }
 
 std::vector<Tensor> Dropout::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
                                              std::span<const std::uint8_t>) const {
   if (site_.p == 0) return std::move(grad_out);
-  return {drop(run, site_, std::move(grad_out[0]), {}, Kind::transient)};
+  return {drop(run, site_, std::move(grad_out[0]), {}, MemoryKind::transient)};
 }
 
 }  // namespace trireme::ops

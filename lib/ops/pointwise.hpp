@@ -58,14 +58,14 @@ class Activate final : public Op {
 struct DropoutSite {
   std::int64_t site;
   double p;
-  // Returns the key of this dropout layer's random numbers at `place`. In evaluation, the key
+  // Returns the key of this dropout layer's random numbers in `pass`. In evaluation, the key
   // disables dropout.
-  DropoutKey key(const Place&) const;
+  DropoutKey key(const PassContext&) const;
 };
 
 // Returns skip + dropout(x). If no other Tensor shares x's memory, the result uses that memory.
 // `skip` may be absent.
-Tensor drop(const Run&, const DropoutSite&, Tensor x, ConstView skip, Kind);
+Tensor drop(const Run&, const DropoutSite&, Tensor x, ConstView skip, MemoryKind);
 
 // Adds a branch to the residual stream, with dropout on the branch. Inputs: skip, branch.
 class Residual final : public Op {

@@ -7,7 +7,7 @@
 namespace trireme::ops {
 
 // Norms work on dense rows, and heads lie apart in their tokens.
-static Tensor dense(const Run& run, const View& x_BTHD, Kind kind) {
+static Tensor dense(const Run& run, const View& x_BTHD, MemoryKind kind) {
   const auto& n = x_BTHD.extent;
   Tensor rows = Tensor::empty(run.backend, {n[0], n[1], n[2], n[3]}, x_BTHD.dtype, kind);
   run.backend.put(Queue::compute, kernel::Copy{.dst = rows.view(), .src = x_BTHD});
@@ -28,7 +28,7 @@ std::vector<Tensor> QkNorm::forward(const Run& run, std::vector<Tensor> in, Save
   for (const auto& x_BTHD : {p.q_BTHD, p.k_BTGD}) {
     const Tensor x = dense(run, x_BTHD, kind_of(saved));
     const View rows = as_rows_of_norm(x);
-    const Tensor y = Tensor::empty(b, x.shape(), x.dtype(), Kind::transient);
+    const Tensor y = Tensor::empty(b, x.shape(), x.dtype(), MemoryKind::transient);
     const Tensor rstd = Tensor::empty(b, {rows.extent[0]}, wide(x.dtype()), kind_of(saved));
     b.put(Queue::compute, kernel::Norm{.y_TC = as_rows_of_norm(y),
                                        .rstd_T = rstd.view(),
@@ -47,8 +47,8 @@ Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, const Saved& saved, bo
   std::array rows = {heads_.query, heads_.kv};  // of a token
   if (over_ == QkNormOver::width) rows = {1, 1};
   const auto p = unpack(dqkv, heads_);
-  const std::array d = {dense(run, p.q_BTHD, Kind::transient),
-                        dense(run, p.k_BTGD, Kind::transient)};
+  const std::array d = {dense(run, p.q_BTHD, MemoryKind::transient),
+                        dense(run, p.k_BTGD, MemoryKind::transient)};
   const auto fill = [&](Rows r, std::span<const View> dst, Accumulate how) {
     for (std::size_t i = 0; i < d.size(); ++i) {
       if (!wanted && !dst[i]) continue;
@@ -69,7 +69,7 @@ Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, const Saved& saved, bo
   else
     fill({0, tokens}, std::array<View, 2>{}, Accumulate::overwrite);
   if (!wanted) return {};
-  Tensor dx = owned(run, std::move(dqkv), Kind::transient);
+  Tensor dx = owned(run, std::move(dqkv), MemoryKind::transient);
   const auto to = unpack(dx, heads_);
   run.backend.put(Queue::compute, kernel::Copy{.dst = to.q_BTHD, .src = d[0].view()});
   run.backend.put(Queue::compute, kernel::Copy{.dst = to.k_BTGD, .src = d[1].view()});

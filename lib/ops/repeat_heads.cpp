@@ -32,7 +32,7 @@ std::vector<Tensor> RepeatHeads::input_gradients(const Run& run, std::vector<Ten
                                                  Saved&, std::span<const std::uint8_t>) const {
   const Tensor& all = grad_out[0];
   Tensor dqkv = Tensor::empty(run.backend, {all.shape()[0], all.shape()[1], heads_.packed()},
-                              all.dtype(), Kind::transient);
+                              all.dtype(), MemoryKind::transient);
   each_pair(dqkv, all, [&](View few, View many, Accumulate how) {
     run.backend.put(Queue::compute, kernel::Copy{.dst = few, .src = many, .how = how});
   });

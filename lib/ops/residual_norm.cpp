@@ -20,8 +20,8 @@ std::vector<Tensor> ResidualNorm::forward(const Run& run, std::vector<Tensor> in
                                                        .w_C = weights_.weight(run),
                                                        .b_C = weights_.bias(run),
                                                        .eps = weights_.eps(),
-                                                       .key = site_.key(run.place),
-                                                       .rows = run.place.rows});
+                                                       .key = site_.key(run.pass),
+                                                       .rows = run.pass.rows});
   if (saved) *saved = {sum, mean, rstd};
   return {sum, y};
 }
@@ -30,7 +30,7 @@ std::vector<Tensor> ResidualNorm::split(const Run& run, Tensor dsum,
                                         std::span<const std::uint8_t> wanted) const {
   if (!wanted[1]) return {dsum, Tensor{}};
   if (!dsum || site_.p == 0) return {dsum, dsum};
-  return {dsum, drop(run, site_, dsum, {}, Kind::transient)};
+  return {dsum, drop(run, site_, dsum, {}, MemoryKind::transient)};
 }
 
 std::vector<Tensor> ResidualNorm::input_gradients(const Run& run, std::vector<Tensor>& grad_out,

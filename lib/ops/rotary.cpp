@@ -7,12 +7,12 @@
 
 namespace trireme::ops {
 
-Tensor Rotary::turn(const Run& run, Tensor qkv, Direction direction, Kind kind) const {
+Tensor Rotary::turn(const Run& run, Tensor qkv, Direction direction, MemoryKind kind) const {
   qkv = owned(run, std::move(qkv), kind);
   const auto p = unpack(qkv, heads_);
-  const auto& position_BT = run.place.position_BT;
+  const auto& position_BT = run.pass.position_BT;
   const View table =
-      position_BT ? table_.view() : table_.view().slice(0, run.place.rows.t0, qkv.shape()[1]);
+      position_BT ? table_.view() : table_.view().slice(0, run.pass.rows.t0, qkv.shape()[1]);
   for (const auto& x_BTHD : {p.q_BTHD, p.k_BTGD})
     run.backend.put(Queue::compute, kernel::Rotary{.x_BTHD = x_BTHD,
                                                    .table_T2E = table,
@@ -27,7 +27,7 @@ std::vector<Tensor> Rotary::forward(const Run& run, std::vector<Tensor> in, Save
 
 std::vector<Tensor> Rotary::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
                                             std::span<const std::uint8_t>) const {
-  return {turn(run, std::move(grad_out[0]), Direction::backward, Kind::transient)};
+  return {turn(run, std::move(grad_out[0]), Direction::backward, MemoryKind::transient)};
 }
 
 template <class T>
@@ -54,7 +54,7 @@ static void upload_angles(Backend& b, const Tensor& table, std::span<const doubl
 
 Tensor rotary_table(Backend& b, std::int64_t positions, std::span<const double> frequency_E,
                     double amplitude, DType t) {
-  Tensor table = Tensor::empty(b, {positions, 2, std::ssize(frequency_E)}, t, Kind::weights);
+  Tensor table = Tensor::empty(b, {positions, 2, std::ssize(frequency_E)}, t, MemoryKind::weights);
   if (t == DType::f64)
     upload_angles<double>(b, table, frequency_E, amplitude);
   else

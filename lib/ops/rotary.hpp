@@ -1,7 +1,7 @@
 #pragma once
 // Rotary: rotates the query heads and key heads of packed projections qkv_BT(H+2G)D by angles that
-// depend on their position (Su et al. 2021). If Place has positions within documents, they are
-// used. Otherwise the positions in the sample are used.
+// depend on their position (Su et al. 2021). If PassContext has positions within documents, they
+// are used. Otherwise the positions in the sample are used.
 #include <span>
 #include <vector>
 
@@ -22,7 +22,7 @@ class Rotary final : public Op {
                                       std::span<const std::uint8_t> wanted) const override;
 
  private:
-  Tensor turn(const Run&, Tensor, Direction, Kind) const;
+  Tensor turn(const Run&, Tensor, Direction, MemoryKind) const;
   Heads heads_;
   Tensor table_;
 };

@@ -7,7 +7,7 @@
 namespace trireme::ops {
 
 // z_TE = x_TC w_EC', in the wide type.
-static Tensor logits_of(const Run& run, const Tensor& x, ParamId weight, Kind kind) {
+static Tensor logits_of(const Run& run, const Tensor& x, ParamId weight, MemoryKind kind) {
   const ConstView x_TC = as_rows(x), w_EC = run.weights[weight];
   Tensor z = Tensor::empty(run.backend, {x_TC.extent[0], w_EC.extent[0]}, wide(x.dtype()), kind);
   multiply_rows(run, {.c_MN = z.view(), .a_MK = x_TC, .b_KN = w_EC.transposed()});
@@ -15,7 +15,7 @@ static Tensor logits_of(const Run& run, const Tensor& x, ParamId weight, Kind ki
 }
 
 static Tensor input_gradient(const Run& run, const Tensor& dz, ParamId weight, const Shape& x) {
-  Tensor dx = Tensor::empty(run.backend, x, dz.dtype(), Kind::transient);
+  Tensor dx = Tensor::empty(run.backend, x, dz.dtype(), MemoryKind::transient);
   multiply_rows(run, {.c_MN = as_rows(dx), .a_MK = dz.view(), .b_KN = run.weights[weight]});
   return dx;
 }
@@ -39,14 +39,14 @@ Router::Router(ParamId weight, ParamId bias, const Config& config, std::int64_t 
 
 // Of the tokens of a rank of seq; absent where all count, each in its sample.
 static ConstView counted_of(const Run& run, std::int64_t rank) {
-  const auto& all = run.place.counted_RBT;
+  const auto& all = run.pass.counted_RBT;
   if (!all) return {};
   return all.slice(0, rank, 1).reshaped({all.extent[1] * all.extent[2]});
 }
 
 // Ranks whose choices are counted together: those of seq, where samples are balanced.
 static int ranks_counted(const Run& run) {
-  return run.place.balance_scale == 0 ? 1 : run.seq.size();
+  return run.pass.balance_scale == 0 ? 1 : run.seq.size();
 }
 
 static Tensor choices_of(const Run& run, const Tensor& choice_RTK, int rank) {
@@ -61,15 +61,16 @@ static void gather(const Run& run, const Tensor& choice_RTK, const Tensor& own_T
   const auto flat = [](const Tensor& t) { return t.view().reshaped({t.shape().count()}); };
   b.wait(Queue::exchange, b.record(Queue::compute));
   auto pending = run.seq.all_gather(b, Queue::exchange, flat(choice_RTK), flat(own_TK),
-                                    {Doing::exchange, "choices", run.place.microbatch});
+                                    {OperationKind::exchange, "choices", run.pass.microbatch});
   choice_RTK.used(pending.wait(Queue::compute));
 }
 
 Tensor Router::count_together(const Run& run, const Tensor& choice_RTK,
                               std::int64_t samples) const {
-  if (run.place.balance_scale == 0) return {};
-  const auto rows = run.place.counted_RBT ? choice_RTK.shape()[0] / ranks_counted(run) : samples;
-  Tensor count = Tensor::empty(run.backend, {rows, config_.experts}, DType::i64, Kind::transient);
+  if (run.pass.balance_scale == 0) return {};
+  const auto rows = run.pass.counted_RBT ? choice_RTK.shape()[0] / ranks_counted(run) : samples;
+  Tensor count =
+      Tensor::empty(run.backend, {rows, config_.experts}, DType::i64, MemoryKind::transient);
   for (int r = 0; r < ranks_counted(run); ++r)
     run.backend.put(Queue::compute,
                     kernel::CountChoices{.count_BE = count.view(),
@@ -88,7 +89,7 @@ void Router::add_totals(const Run& run, const Tensor& logits_TE, const Tensor& c
                                        .how = Accumulate::add,
                                        .choice_TK = choice_TK.view(),
                                        .counted_T = counted_T});
-  if (!count_BE && run.place.z_scale == 0) return;
+  if (!count_BE && run.pass.z_scale == 0) return;
   run.backend.put(Queue::compute, kernel::RouterLosses{.sums = totals.losses,
                                                        .logits_TE = logits_TE.view(),
                                                        .count_BE = count_BE.view(),
@@ -99,8 +100,8 @@ void Router::add_totals(const Run& run, const Tensor& logits_TE, const Tensor& c
 
 // Leaves of gradients, which are not divided where they are counted.
 static std::int64_t leaves_of(const Run& run, std::int64_t tokens) {
-  const auto leaf = run.place.exact_chunk;
-  return leaf > 0 && run.place.phase == Phase::train ? tokens / leaf : 1;
+  const auto leaf = run.pass.exact_chunk;
+  return leaf > 0 && run.pass.phase == Phase::train ? tokens / leaf : 1;
 }
 
 std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
@@ -128,7 +129,7 @@ std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Save
       ids({config_.experts + 1}), ids({rows}), ids({rows}), ids({all, config_.of_token}), {}};
   if (run.expert_group) {
     order.count_LE =
-        Tensor::empty(b, {leaves_of(run, all), config_.experts}, DType::i64, Kind::transient);
+        Tensor::empty(b, {leaves_of(run, all), config_.experts}, DType::i64, MemoryKind::transient);
     b.put(Queue::compute,
           kernel::CountChoices{.count_BE = order.count_LE.view(), .choice_TK = choice_TK.view()});
   }
@@ -147,7 +148,7 @@ std::vector<Tensor> Router::input_gradients(const Run& run, std::vector<Tensor>&
                                             std::span<const std::uint8_t> wanted) const {
   const Tensor x = saved[0], logits_TE = std::move(saved[1]), choice_RTK = std::move(saved[2]);
   const Tensor count_BE = count_together(run, choice_RTK, x.shape()[0]);
-  const Tensor dz = Tensor::empty(run.backend, logits_TE.shape(), x.dtype(), Kind::transient);
+  const Tensor dz = Tensor::empty(run.backend, logits_TE.shape(), x.dtype(), MemoryKind::transient);
   run.backend.put(Queue::compute,
                   kernel::RouteGrad{.dlogits_TE = dz.view(),
                                     .dweight_TK = grad_out[0].view(),
@@ -157,8 +158,8 @@ std::vector<Tensor> Router::input_gradients(const Run& run, std::vector<Tensor>&
                                     .counted_T = counted_of(run, run.seq.rank()),
                                     .scores = config_.scores,
                                     .normalize = config_.normalize,
-                                    .balance_scale = run.place.balance_scale,
-                                    .z_scale = run.place.z_scale});
+                                    .balance_scale = run.pass.balance_scale,
+                                    .z_scale = run.pass.z_scale});
   grad_out.clear();
   saved = {x, dz};
   if (!wanted[0]) return {Tensor{}};
@@ -188,7 +189,7 @@ std::vector<Tensor> SigmoidGate::input_gradients(const Run& run, std::vector<Ten
                                                  Saved& saved,
                                                  std::span<const std::uint8_t> wanted) const {
   const Tensor x = saved[0], z_T1 = std::move(saved[1]), choice_T1 = std::move(saved[2]);
-  const Tensor dz = Tensor::empty(run.backend, z_T1.shape(), x.dtype(), Kind::transient);
+  const Tensor dz = Tensor::empty(run.backend, z_T1.shape(), x.dtype(), MemoryKind::transient);
   run.backend.put(Queue::compute, kernel::RouteGrad{.dlogits_TE = dz.view(),
                                                     .dweight_TK = grad_out[0].view(),
                                                     .choice_TK = choice_T1.view(),

@@ -30,7 +30,7 @@ namespace ops {
 
 // Order of token rows sorted by expert, as i32 outputs of kernel::SortChoices. If experts are
 // distributed over ranks, count_LE (i64) counts the choices of each expert, separately for each
-// chunk (leaf) of Place::exact_chunk tokens. Without exact sums, all tokens form one leaf.
+// chunk (leaf) of PassContext::exact_chunk tokens. Without exact sums, all tokens form one leaf.
 struct ExpertOrder {
   Tensor offset_E1, token_R, choice_R, row_TK, count_LE;
 };

@@ -12,7 +12,7 @@ View as_rows(const Tensor& x) {
   return x.view().reshaped({s.count() / width, width});
 }
 
-Tensor owned(const Run& run, Tensor x, Kind kind) {
+Tensor owned(const Run& run, Tensor x, MemoryKind kind) {
   if (x.unique()) return x;
   Tensor fresh = Tensor::empty(run.backend, x.shape(), x.dtype(), kind);
   run.backend.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = x.view()});
@@ -26,15 +26,15 @@ Packed unpack(const Tensor& qkv, const Heads& h) {
 }
 
 SumOrder sum_order(const Run& run) {
-  return run.place.exact_chunk > 0 ? SumOrder::by_shape : SumOrder::any;
+  return run.pass.exact_chunk > 0 ? SumOrder::by_shape : SumOrder::any;
 }
 
 SumOrder sum_order_of_rows(const Run& run) {
-  return run.place.exact_chunk > 0 || extends(run) ? SumOrder::by_row : SumOrder::any;
+  return run.pass.exact_chunk > 0 || extends(run) ? SumOrder::by_row : SumOrder::any;
 }
 
 void multiply_rows(const Run& run, const kernel::Matmul& all) {
-  const auto rows = all.c_MN.extent[0], chunk = run.place.exact_chunk;
+  const auto rows = all.c_MN.extent[0], chunk = run.pass.exact_chunk;
   if (extends(run)) {
     auto by_row = all;
     by_row.order = SumOrder::by_row;
@@ -58,11 +58,11 @@ bool wants_any(const Run& run, std::span<const ParamId> params) {
   return std::ranges::any_of(params, [&](ParamId p) { return run.wants(p); });
 }
 
-Tensor room_for_rows(const Run& run, const ConstView& x_TC, std::int64_t rows, Kind kind) {
+Tensor room_for_rows(const Run& run, const ConstView& x_TC, std::int64_t rows, MemoryKind kind) {
   return Tensor::empty(run.backend, {rows, x_TC.extent[1]}, x_TC.dtype, kind);
 }
 
-Tensor take_rows(const Run& run, const ConstView& x_TC, const ConstView& ids_R, Kind kind) {
+Tensor take_rows(const Run& run, const ConstView& x_TC, const ConstView& ids_R, MemoryKind kind) {
   const auto rows = ids_R.count();
   Tensor y = room_for_rows(run, x_TC, rows, kind);
   run.backend.put(

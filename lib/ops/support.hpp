@@ -18,7 +18,7 @@ View as_rows(const Tensor&);
 
 // Returns the tensor itself if no other Tensor shares its memory. Otherwise returns a copy. The
 // caller may overwrite the result.
-Tensor owned(const Run&, Tensor, Kind);
+Tensor owned(const Run&, Tensor, MemoryKind);
 
 // Views of the queries, keys and values in packed projections qkv_BT(H+2G)D.
 struct Packed {
@@ -37,15 +37,15 @@ SumOrder sum_order(const Run&);
 // "invariant", and in generation, the bits of a row do not depend on other rows.
 SumOrder sum_order_of_rows(const Run&);
 
-// Computes a product whose rows are tokens. If Place::exact_chunk is set, the product is computed
-// in blocks of that many rows. In generation with cached keys and values, the bits of a row do not
-// depend on other rows.
+// Computes a product whose rows are tokens. If PassContext::exact_chunk is set, the product is
+// computed in blocks of that many rows. In generation with cached keys and values, the bits of a
+// row do not depend on other rows.
 void multiply_rows(const Run&, const kernel::Matmul&);
 
 // Allocates a tensor with `rows` rows, which have the width and type of x_TC.
-Tensor room_for_rows(const Run&, const ConstView& x_TC, std::int64_t rows, Kind);
+Tensor room_for_rows(const Run&, const ConstView& x_TC, std::int64_t rows, MemoryKind);
 // Returns the rows of x_TC that ids_R lists.
-Tensor take_rows(const Run&, const ConstView& x_TC, const ConstView& ids_R, Kind);
+Tensor take_rows(const Run&, const ConstView& x_TC, const ConstView& ids_R, MemoryKind);
 
 // Returns true if the gradient of any of `params` is wanted.
 bool wants_any(const Run&, std::span<const ParamId> params);

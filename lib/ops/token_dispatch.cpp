@@ -16,10 +16,11 @@ Tensor gather_counts(const Run& run, const Tensor& count_LE) {
   auto& b = run.backend;
   const auto& ranks = run.expert_group->ranks;
   const auto n = count_LE.shape().count();
-  Tensor all = Tensor::empty(b, {ranks.size() * n}, DType::i64, Kind::transient);
+  Tensor all = Tensor::empty(b, {ranks.size() * n}, DType::i64, MemoryKind::transient);
   b.wait(Queue::exchange, b.record(Queue::compute));
-  auto pending = ranks.all_gather(b, Queue::exchange, all.view(), count_LE.view().reshaped({n}),
-                                  {Doing::exchange, "counts of tokens", run.place.microbatch});
+  auto pending =
+      ranks.all_gather(b, Queue::exchange, all.view(), count_LE.view().reshaped({n}),
+                       {OperationKind::exchange, "counts of tokens", run.pass.microbatch});
   const Event e = pending.wait(Queue::compute);
   all.used(e);
   count_LE.used(e);
@@ -50,7 +51,7 @@ RoundPlan rounds_of(const Run& run, const Tensor& counts, std::int64_t rows, std
   r.counts.ranks = ranks.size();
   r.counts.experts = experts;
   r.counts.leaves = counts.shape().count() / (ranks.size() * experts);
-  if (run.place.phase == Phase::train) r.counts.leaf_rows = run.place.exact_chunk;
+  if (run.pass.phase == Phase::train) r.counts.leaf_rows = run.pass.exact_chunk;
   r.counts.rows.resize(static_cast<std::size_t>(counts.shape().count()));
   ranks.synchronize();
   run.backend.download(Queue::compute, std::as_writable_bytes(std::span(r.counts.rows)),
@@ -72,7 +73,7 @@ RoundPlan rounds_of(const Run& run, const Tensor& counts, std::int64_t rows, std
 }
 
 static Tensor upload_ids(Backend& b, std::span<const std::int32_t> ids, std::int64_t room) {
-  Tensor t = Tensor::empty(b, {room}, DType::i32, Kind::transient);
+  Tensor t = Tensor::empty(b, {room}, DType::i32, MemoryKind::transient);
   if (!ids.empty())
     b.upload(Queue::compute, t.slice(0, {std::ssize(ids)}).view(), std::as_bytes(ids));
   return t;
@@ -98,7 +99,7 @@ TokenDispatch::TokenDispatch(const Run& run, const ExpertRound& round, std::int6
     first_.push_back(first_.back() + chunk.rows());
   }
   offset.insert(offset.end(), round.offset.begin(), round.offset.end());
-  const auto leaf = std::max<std::int64_t>(run.place.exact_chunk, 1);
+  const auto leaf = std::max<std::int64_t>(run.pass.exact_chunk, 1);
   for (const auto l : round.leaf) token.push_back(static_cast<std::int32_t>(l * leaf));
   place_ = upload_ids(b, place, most);
   back_ = upload_ids(b, back, most);
@@ -133,7 +134,7 @@ Pending TokenDispatch::exchange(const Tensor& to, const std::vector<RowRange>& t
   const auto me = static_cast<std::size_t>(ranks.rank());
   b.wait(Queue::exchange, b.record(Queue::compute));
   auto pending = ranks.exchange(b, Queue::exchange, dst, src,
-                                {Doing::exchange, "tokens", run_.place.microbatch});
+                                {OperationKind::exchange, "tokens", run_.pass.microbatch});
   pending.keep(to);
   pending.keep(from);
   if (src[me]) b.put(Queue::compute, kernel::Copy{.dst = dst[me], .src = src[me]});
@@ -149,15 +150,15 @@ static void reorder(Backend& b, const Tensor& into, const Tensor& from, const Te
 }
 
 Tensor TokenDispatch::rows_again(const ConstView& x_TC, const ConstView& ids_R) const {
-  return round_.pretended ? room_for_rows(run_, x_TC, ids_R.count(), Kind::transient)
-                          : take_rows(run_, x_TC, ids_R, Kind::transient);
+  return round_.pretended ? room_for_rows(run_, x_TC, ids_R.count(), MemoryKind::transient)
+                          : take_rows(run_, x_TC, ids_R, MemoryKind::transient);
 }
 
 std::vector<TokenDispatch::Moving> TokenDispatch::depart(std::size_t chunk,
-                                                         const std::vector<There>& there) const {
+                                                         const std::vector<Outgoing>& there) const {
   std::vector<Moving> moving;
   for (const auto& [rows, into] : there) {
-    Tensor received = room_for_rows(run_, rows.view(), most_of_chunk(), Kind::transient);
+    Tensor received = room_for_rows(run_, rows.view(), most_of_chunk(), MemoryKind::transient);
     auto pending = exchange(received, received_[chunk], rows, round_.chunks[chunk].send);
     moving.push_back({std::move(received), std::move(pending)});
   }
@@ -169,23 +170,24 @@ Tensor TokenDispatch::arrive(std::size_t chunk, Moving moving, const Tensor& int
   const auto first = first_[chunk], n = first_[chunk + 1] - first;
   if (n == 0 && into_NC) return {};
   const auto width = moving.rows.shape()[1];
-  Tensor sorted = into_NC
-                      ? into_NC.slice(first * width, {n, width})
-                      : room_for_rows(run_, moving.rows.view(), most_of_chunk(), Kind::transient);
+  Tensor sorted =
+      into_NC ? into_NC.slice(first * width, {n, width})
+              : room_for_rows(run_, moving.rows.view(), most_of_chunk(), MemoryKind::transient);
   if (n > 0) reorder(run_.backend, sorted, moving.rows, place_.slice(first, {n}));
   return sorted;
 }
 
-Pending TokenDispatch::send_back(std::size_t chunk, const Back& back) const {
+Pending TokenDispatch::send_back(std::size_t chunk, const Returned& back) const {
   const auto first = first_[chunk], n = first_[chunk + 1] - first;
-  const Tensor leaving = room_for_rows(run_, back.into_RC.view(), most_of_chunk(), Kind::transient);
+  const Tensor leaving =
+      room_for_rows(run_, back.into_RC.view(), most_of_chunk(), MemoryKind::transient);
   if (n > 0) reorder(run_.backend, leaving, back.rows_NC, back_.slice(first, {n}));
   return exchange(back.into_RC, round_.chunks[chunk].send, leaving, received_[chunk]);
 }
 
 TokenDispatch::Returning TokenDispatch::through(
-    const std::vector<There>& there,
-    const std::function<Made(const Chunk&, std::vector<Tensor>)>& compute) const {
+    const std::vector<Outgoing>& there,
+    const std::function<ChunkResults(const Chunk&, std::vector<Tensor>)>& compute) const {
   Returning last;
   auto next = depart(0, there);
   for (std::size_t i = 0; i < round_.chunks.size(); ++i) {

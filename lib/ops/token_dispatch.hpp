@@ -52,15 +52,15 @@ class TokenDispatch {
   };
   // Rows to send. `rows_RC` contains all rows of this rank, sorted by expert. They arrive in the
   // first rows() rows of `into_NC`. If `into_NC` is absent, they arrive in memory for one chunk.
-  struct There {
+  struct Outgoing {
     Tensor rows_RC, into_NC;
   };
   // Results to send back: the rows that were computed for a chunk, and the tensor on the source
   // ranks that receives them. If `into_RC` is absent, nothing is sent.
-  struct Back {
+  struct Returned {
     Tensor rows_NC, into_RC;
   };
-  using Made = std::array<Back, 2>;
+  using ChunkResults = std::array<Returned, 2>;
   // Handle of results that are still in transit. Call wait() before you read the results.
   class Returning {
    public:
@@ -81,14 +81,14 @@ class TokenDispatch {
   // tensor is absent if the chunk has no rows and `into_NC` was given. During `compute`, the next
   // chunk arrives and the results of the previous chunk are sent back.
   [[nodiscard]] Returning through(
-      const std::vector<There>& there,
-      const std::function<Made(const Chunk&, std::vector<Tensor> arrived)>& compute) const;
+      const std::vector<Outgoing>& there,
+      const std::function<ChunkResults(const Chunk&, std::vector<Tensor> arrived)>& compute) const;
 
   std::int64_t rows() const { return round_.rows(); }
   std::int64_t most_of_chunk() const { return rows_of_chunk(most_, std::ssize(round_.chunks)); }
   const Tensor& offset_E1() const { return offset_; }
   // Returns a number for each row that identifies the row's leaf (the chunk of tokens in
-  // ExpertCounts): the leaf's index times Place::exact_chunk.
+  // ExpertCounts): the leaf's index times PassContext::exact_chunk.
   const Tensor& token_N() const { return token_; }
 
  private:
@@ -98,9 +98,9 @@ class TokenDispatch {
   };
   Pending exchange(const Tensor& to, const std::vector<RowRange>& take, const Tensor& from,
                    const std::vector<RowRange>& give) const;
-  std::vector<Moving> depart(std::size_t chunk, const std::vector<There>&) const;
+  std::vector<Moving> depart(std::size_t chunk, const std::vector<Outgoing>&) const;
   Tensor arrive(std::size_t chunk, Moving, const Tensor& into_NC) const;
-  Pending send_back(std::size_t chunk, const Back&) const;
+  Pending send_back(std::size_t chunk, const Returned&) const;
 
   const Run& run_;
   const ExpertRound& round_;

@@ -16,13 +16,14 @@ class Link {
     Pending& leaving = what == Do::send_activation ? activation_ : gradient_;
     leaving.wait(Queue::compute);
     backend_.wait(queue_, backend_.record(Queue::compute));
-    leaving = comm_.send(backend_, queue_, t.view(), to, {Doing::send, "the stage boundary", m});
+    leaving =
+        comm_.send(backend_, queue_, t.view(), to, {OperationKind::send, "the stage boundary", m});
     leaving.keep(std::move(t));
   }
   Tensor receive(const Boundary& what, int from, int m) {
-    Tensor t = Tensor::empty(backend_, what.shape, what.dtype, Kind::boundary, queue_);
-    auto p =
-        comm_.receive(backend_, queue_, t.view(), from, {Doing::receive, "the stage boundary", m});
+    Tensor t = Tensor::empty(backend_, what.shape, what.dtype, MemoryKind::boundary, queue_);
+    auto p = comm_.receive(backend_, queue_, t.view(), from,
+                           {OperationKind::receive, "the stage boundary", m});
     p.keep(t);
     p.wait(Queue::compute);
     return t;
@@ -60,7 +61,7 @@ class Held {
 void execute(const Program& program, const Pipeline& pipeline, Stage& stage, Backend& backend,
              const Pipe& pipe) {
   const int me = pipe.down.rank();
-  Link down(backend, pipe.down, Queue::down), up(backend, pipe.up, Queue::up);
+  Link down(backend, pipe.down, Queue::to_next), up(backend, pipe.up, Queue::to_previous);
   Held activation, gradient;
   // What a chunk made is sent, or the next chunk of this stage reads it.
   const auto hand_on = [&](Held& held, Do message, int m, int c, Tensor t) {

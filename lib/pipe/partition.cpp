@@ -23,10 +23,11 @@ std::vector<std::int64_t> partition(std::int64_t layers, const Pipeline& p,
                                     const PartCosts& costs) {
   expect(costs.block > 0 && costs.embedding >= 0 && costs.head >= 0, "costs are not negative");
   const int all = p.virtual_stages();
-  require(all >= 1 && all <= layers,
-          "{} stages{} cannot share {} blocks; each needs one: lower parallel.pipe{}", p.stages,
-          p.chunks > 1 ? fmt::format(" of {} chunks", p.chunks) : "", layers,
-          p.chunks > 1 ? " or parallel.chunks" : "");
+  require(
+      all >= 1 && all <= layers,
+      "{} stages{} cannot share {} blocks, because each needs at least one: lower parallel.pipe{}",
+      p.stages, p.chunks > 1 ? fmt::format(" of {} chunks", p.chunks) : "", layers,
+      p.chunks > 1 ? " or parallel.chunks" : "");
   std::vector<std::int64_t> blocks(static_cast<std::size_t>(all), 1);
   for (std::int64_t left = layers - all; left > 0; --left) {
     const auto of_chunks = stage_costs(blocks, costs);
@@ -60,23 +61,23 @@ std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, st
   const auto given = static_cast<std::int64_t>(stage_layers.size());
   if (given != stages * chunks && chunks > 1) {
     return fmt::format(
-        "parallel.stage_layers has {} entries and there are parallel.pipe * parallel.chunks = {} "
-        "chunks; give one each, in the order of the model",
+        "parallel.stage_layers has {} entries, but there are parallel.pipe * parallel.chunks = {} "
+        "chunks; give one entry per chunk, in the order of the model",
         given, stages * chunks);
   }
   if (given != stages * chunks) {
     return fmt::format(
-        "parallel.stage_layers has {} entries and parallel.pipe is {}; give one a stage", given,
-        stages);
+        "parallel.stage_layers has {} entries, but parallel.pipe is {}; give one entry per stage",
+        given, stages);
   }
   const auto empty = std::ranges::find_if(stage_layers, [](auto n) { return n < 1; });
   if (empty != stage_layers.end()) {
-    return fmt::format("parallel.stage_layers gives {} {} {} blocks; each needs one",
+    return fmt::format("parallel.stage_layers gives {} {} {} blocks; each needs at least one",
                        chunks > 1 ? "chunk" : "stage", empty - stage_layers.begin(), *empty);
   }
   const auto sum = std::accumulate(stage_layers.begin(), stage_layers.end(), std::int64_t{0});
   if (sum != layers) {
-    return fmt::format("parallel.stage_layers adds up to {} blocks and model.layers is {}", sum,
+    return fmt::format("parallel.stage_layers adds up to {} blocks, but model.layers is {}", sum,
                        layers);
   }
   return {};

@@ -78,7 +78,7 @@ Program with_messages(const Pipeline& p, int stage, int first_trainable,
     if (const auto read = message(p, stage, i, receive_activation, receive_gradient)) {
       auto& [all, early, next] = arriving[peer_of(p, stage, *read).down];
       for (bool here = std::erase(early, *read) > 0; !here;) {
-        if (next == all.size()) fail("a schedule reads what no stage sends");
+        if (next == all.size()) fail("the schedule receives a tensor that no stage sends");
         program.push_back(all[next++]);
         here = program.back() == *read;
         if (!here) early.push_back(program.back());

@@ -213,20 +213,20 @@ std::string pipeline_fault(ScheduleKind kind, std::int64_t stages, std::int64_t 
   const auto& t = traits_of(kind);
   if (chunks > t.most_chunks && t.most_chunks == 1)
     return fmt::format(
-        "parallel.chunks = {} is not of parallel.schedule = \"{}\": give {}, or leave "
-        "parallel.chunks out",
+        "parallel.chunks = {} does not work with parallel.schedule = \"{}\": use {}, or remove "
+        "parallel.chunks",
         chunks, name_of(kind), schedules_of_chunks(chunks));
   if (chunks < t.fewest_chunks || chunks > t.most_chunks)
     return fmt::format(
-        "parallel.schedule = \"{}\" needs parallel.chunks of {}: the parts that each stage's "
-        "layers are divided into",
+        "parallel.schedule = \"{}\" needs parallel.chunks of {}, the number of parts into which "
+        "the layers of each stage are divided",
         name_of(kind),
         t.fewest_chunks == t.most_chunks ? fmt::format("{}", t.fewest_chunks)
                                          : fmt::format("{} or more", t.fewest_chunks));
   if (!t.groups || microbatches % stages == 0) return "";
   return fmt::format(
-      "parallel.schedule = \"{}\" takes microbatches in groups of parallel.pipe = {}, and a step "
-      "has {} of them on each data rank: train.batch / (train.microbatch * data ranks)",
+      "parallel.schedule = \"{}\" needs a multiple of parallel.pipe = {} microbatches per step, "
+      "but each data rank has {}: train.batch / (train.microbatch * data ranks)",
       name_of(kind), stages, microbatches);
 }
 

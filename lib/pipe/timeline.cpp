@@ -171,7 +171,7 @@ std::string timeline_text(const Timeline& t, int columns) {
                       !whole && !halves ? ""
                       : halves          ? ", m< backward, mw its weight gradients"
                                         : ", m< backward",
-                      most > 9 ? " (its last digit)" : "", chunks ? ", once a chunk" : "");
+                      most > 9 ? " (its last digit)" : "", chunks ? ", once per chunk" : "");
   if (width > room) {
     text += fmt::format("cut after {:.0f}% of {} microbatches\n",
                         100.0 * static_cast<double>(room) / static_cast<double>(width), most + 1);

@@ -255,7 +255,7 @@ Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
     in.train.batch =
         each * microbatches_held(pipeline_of(in.setup, in.grid.pipe), in.train.batch / each);
   const auto plan = plan_rank(in, target, rank);
-  const auto snapshot = plan.account.peak[static_cast<std::size_t>(Kind::snapshot)];
+  const auto snapshot = plan.account.peak[static_cast<std::size_t>(MemoryKind::snapshot)];
   return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0),
           plan.outside};
 }

@@ -78,8 +78,8 @@ static std::string ranks_text(const Plan& p, const PlanInput& in,
           [&](const RankPlan& r) { return p.stage_blocks[static_cast<std::size_t>(r.at.pipe)]; });
   }
   table.row("memory", {});
-  for (std::size_t k = 0; k < kind_count; ++k)
-    add_sizes(table, p, fmt::format("  {}", name_of(static_cast<Kind>(k))), memory_text,
+  for (std::size_t k = 0; k < memory_kind_count; ++k)
+    add_sizes(table, p, fmt::format("  {}", name_of(static_cast<MemoryKind>(k))), memory_text,
               [k](const RankPlan& r) { return r.account.peak[k]; });
   add_sizes(table, p, "  live peak", memory_text,
             [](const RankPlan& r) { return r.account.peak_all; });
@@ -190,8 +190,9 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
   for (const auto& r : p.ranks) {
     nlohmann::ordered_json kinds;
-    for (std::size_t k = 0; k < kind_count; ++k)
-      if (r.account.peak[k]) kinds[std::string(name_of(static_cast<Kind>(k)))] = r.account.peak[k];
+    for (std::size_t k = 0; k < memory_kind_count; ++k)
+      if (r.account.peak[k])
+        kinds[std::string(name_of(static_cast<MemoryKind>(k)))] = r.account.peak[k];
     StageCost flops{0, 0, 0};
     for (const auto& chunk : r.microbatch_flops) {
       flops.forward += chunk.forward;

@@ -133,7 +133,7 @@ static std::vector<std::string> zero_overrides(const RunChoice& c, bool undo_cad
   return all;
 }
 
-static std::vector<std::string> words_of(const RunChoice& c, const SetByDeck& set) {
+static std::vector<std::string> words_of(const RunChoice& c, const SettingsToReset& set) {
   std::vector<std::string> all{fmt::format("parallel.pipe={}", c.grid.pipe),
                                fmt::format("parallel.data={}", c.grid.data),
                                fmt::format("parallel.seq={}", c.grid.seq)};
@@ -153,11 +153,11 @@ static std::vector<std::string> words_of(const RunChoice& c, const SetByDeck& se
   return all;
 }
 
-std::string overrides_of(const RunChoice& c, const SetByDeck& set) {
+std::string overrides_of(const RunChoice& c, const SettingsToReset& set) {
   return fmt::format("{}", fmt::join(words_of(c, set), " "));
 }
 
-std::string changed_overrides(const RunChoice& from, const RunChoice& to, SetByDeck set) {
+std::string changed_overrides(const RunChoice& from, const RunChoice& to, SettingsToReset set) {
   const auto before = words_of(from, set);
   set.cadences = set.cadences || from.zero_stage == 3;
   auto all = words_of(to, set);

@@ -51,16 +51,16 @@ PlanInput input_of(const PlanInput&, const RunChoice&);
 
 // Settings of a deck that are not part of a simulated choice. Command-line overrides must reset
 // them.
-struct SetByDeck {
+struct SettingsToReset {
   bool stage_layers = false, shard = false, schedule = false;
   bool cadences = false;           // zero.gather or zero.reduce
   std::int64_t expert_tokens = 0;  // 0 means not set. Choices with expert parallelism keep it.
 };
 // Returns the choice as command-line overrides, such as "parallel.pipe=4 parallel.data=8 ...",
 // followed by overrides that reset settings of the deck.
-std::string overrides_of(const RunChoice&, const SetByDeck& = {});
+std::string overrides_of(const RunChoice&, const SettingsToReset& = {});
 // Returns the overrides that change `from` to `to`, in addition to those of `from`. Both choices
 // must have the same grid except for expert parallelism.
-std::string changed_overrides(const RunChoice& from, const RunChoice& to, SetByDeck = {});
+std::string changed_overrides(const RunChoice& from, const RunChoice& to, SettingsToReset = {});
 
 }  // namespace trireme

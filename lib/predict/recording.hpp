@@ -62,7 +62,7 @@ struct Transfer {
   Pattern pattern{};
   Comm comm{};
   Queue queue{};
-  engine::Doing doing{};
+  engine::OperationKind doing{};
   std::string unit;
   int microbatch = -1;
   int peer = -1;             // kind on the other side of a send or receive; -1 for a collective

@@ -92,7 +92,7 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
   const Placement placement{static_cast<int>(machine.ranks_of_node), before};
   const auto r = record_step(in, target, placement, 0, &account);
   Small s;
-  s.saved = static_cast<double>(account.peak[static_cast<std::size_t>(Kind::saved)]);
+  s.saved = static_cast<double>(account.peak[static_cast<std::size_t>(MemoryKind::saved)]);
   for (const auto& scope : r.scopes) {
     const bool forward = scope.name == forward_span;
     if (!forward && scope.name != backward_span) continue;

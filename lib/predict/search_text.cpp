@@ -28,7 +28,7 @@ static std::string reason(const Trial& f) {
 
 // What the change saves and costs beside the fastest.
 static std::string alternative_text(const Trial& other, const Trial& best,
-                                    std::optional<double> memory, const SetByDeck& set) {
+                                    std::optional<double> memory, const SettingsToReset& set) {
   std::vector<std::string> saves, costs;
   const auto weigh = [&](double difference, double of, const std::string& text) {
     if (std::abs(difference) < 0.005 * of) return;
@@ -51,7 +51,8 @@ static std::string alternative_text(const Trial& other, const Trial& best,
   return text;
 }
 
-std::string search_text(const SearchResult& r, std::optional<double> memory, const SetByDeck& set) {
+std::string search_text(const SearchResult& r, std::optional<double> memory,
+                        const SettingsToReset& set) {
   std::string text = fmt::format(
       "{} configurations: {} need too much memory ({}), {} cannot be among the {} fastest, {} were "
       "simulated; of these, {} need too much memory\n",

@@ -26,7 +26,7 @@ struct Period {
 // Period in which a kind of rank waits for other ranks.
 struct LostPeriod {
   Axis axis{};
-  engine::Doing doing{};
+  engine::OperationKind doing{};
   std::int32_t transfer = -1;  // -1 means an agreement
   Period period;
 };

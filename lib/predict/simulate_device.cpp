@@ -52,7 +52,7 @@ struct DeviceRank : SimulatedKind {
 
 Axis axis_of(Queue q) {
   if (q == Queue::exchange) return Axis::seq;
-  return q == Queue::down || q == Queue::up ? Axis::pipe : Axis::shard;
+  return q == Queue::to_next || q == Queue::to_previous ? Axis::pipe : Axis::shard;
 }
 
 class DeviceSimulation {
@@ -197,7 +197,8 @@ class DeviceSimulation {
           std::clamp(r.started[static_cast<std::size_t>(passed.transfer)], from, passed.at) - from;
     r.times.bubble += bubble;
     r.exposed(axis) += passed.at - from - bubble;
-    const auto doing = passed.transfer < 0 ? engine::Doing{} : r.transfer(passed.transfer).doing;
+    const auto doing =
+        passed.transfer < 0 ? engine::OperationKind{} : r.transfer(passed.transfer).doing;
     r.times.waits.push_back({axis, doing, passed.transfer, {from, passed.at}});
   }
 

@@ -74,7 +74,7 @@ class Reader {
 
   Page read() {
     std::error_code e;
-    require(fs::is_directory(run_, e), "{} is no run directory", run_.string());
+    require(fs::is_directory(run_, e), "{} is not a run directory", run_.string());
     auto path = fs::absolute(run_).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
     json_["name"] = path.filename().string();
@@ -195,7 +195,7 @@ class Reader {
     if (newest.empty()) return;
     const auto name = "trace/" + newest.filename().string();
     attempt(name.c_str(), [&](const fs::path& file) {
-      require(fs::file_size(file) <= most_trace_bytes, "{} bytes are too many to be shown",
+      require(fs::file_size(file) <= most_trace_bytes, "{} bytes are too many to show",
               fs::file_size(file));
       const auto traced = last_traced_step(read_text(file), most_bars);
       Page bars = Page::array();

@@ -50,7 +50,7 @@ struct Span {
     constexpr std::string_view word = "step ";
     if (!name.starts_with(word)) return {};
     const auto n = number_in<std::int64_t>(std::string_view(name).substr(word.size()));
-    require(n && *n >= 0, "\"{}\" is no step", escaped(name));
+    require(n && *n >= 0, "\"{}\" is not a step", escaped(name));
     return n;
   }
 
@@ -94,7 +94,7 @@ TracedStep last_traced_step(std::string_view text, std::size_t most) {
     const auto trace = parse_json(text);
     traced = step_of(JsonFields{trace}.array("traceEvents"));
   } catch (const Error& e) {
-    fail("it is no trace of a run: {}", e.what());
+    fail("it is not a trace of a run: {}", e.what());
   }
   std::ranges::stable_sort(traced.bars, std::greater(),
                            [](const TraceBar& b) { return b.end - b.begin; });

@@ -73,11 +73,11 @@ std::string not_finite(const Evaluation& e) {
     const auto p = columns_of(*e.preferences);
     for (const double x : {p.margin, p.accuracy, p.reward_chosen, p.reward_rejected})
       finite = finite && std::isfinite(x);
-    if (!finite) return fmt::format("the held-out loss is {} with {}", loss, text_of(p));
+    if (!finite) return fmt::format("the validation loss is {} with {}", loss, text_of(p));
   }
-  if (!finite) return fmt::format("the held-out loss is {}", loss);
+  if (!finite) return fmt::format("the validation loss is {}", loss);
   if (!e.preferences && !std::isfinite(std::exp(loss)))
-    return fmt::format("the held-out loss is {}, whose perplexity is infinite", loss);
+    return fmt::format("the validation loss is {}, and its perplexity is infinite", loss);
   return {};
 }
 

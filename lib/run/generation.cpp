@@ -37,7 +37,7 @@ class Generator {
         requests_(requests),
         settings_(s),
         context_(t.model().spec().config.context),
-        caches_(s.cache && t.backend().properties().caches),
+        caches_(s.cache),
         active_(static_cast<std::size_t>(t.axes().grid.data)),
         results_(requests.size()) {}
 
@@ -204,16 +204,16 @@ class Generator {
 
 void require_ids(std::span<const std::int32_t> ids, std::int64_t vocab) {
   for (const auto id : ids)
-    require(
-        id >= 0 && id < vocab,
-        "the tokenizer gives the id {}, and the model has ids below {}: its tokenizer is another "
-        "one, or the model has no row for that",
-        id, vocab);
+    require(id >= 0 && id < vocab,
+            "the tokenizer returned the id {}, but the model's ids are below {}: the tokenizer "
+            "belongs to another model, or has more tokens than this one",
+            id, vocab);
 }
 
 static void require_sequence(const Request& r, std::int64_t vocab) {
   require(!r.ids.empty() && r.tokens >= 1 && r.tokens <= most_tokens,
-          "a text to continue needs a token, and 1 to {} to add", most_tokens);
+          "generation needs a prompt of at least one token, and 1 to {} tokens to generate",
+          most_tokens);
   require_ids(r.ids, vocab);
 }
 

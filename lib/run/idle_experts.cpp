@@ -9,7 +9,7 @@ namespace trireme {
 static std::string_view advice(Balance b) {
   switch (b) {
     case Balance::none:
-      return "give a train.balance";
+      return "set train.balance";
     case Balance::sample:
       return "raise train.balance_weight";
     case Balance::bias:
@@ -29,7 +29,7 @@ std::string IdleExperts::after(const Routing& routing, Balance balance) {
       if (++found == 1) first = fmt::format("expert {} of block {}", e, routing.layers[l]);
     }
   if (found == 0) return {};
-  return fmt::format("{} got no token in {} steps, the first is {}: see routing.csv, and {}",
+  return fmt::format("{} received no tokens in {} steps, the first is {}: see routing.csv, and {}",
                      counted(found, "expert"), patience, first, advice(balance));
 }
 

@@ -55,7 +55,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
     saving_.warn_of_space();
     for (const char* name : {"stop_now", "checkpoint_now"})
       if (std::error_code unknown; std::filesystem::remove(settings_.directory / name, unknown))
-        log_info("removed {}, a request from before this start",
+        log_info("removed {}, which was created before this start",
                  (settings_.directory / name).string());
   });
 }
@@ -242,19 +242,19 @@ bool TrainLoop::one_step() {
   auto microbatches = microbatches_of_step();
   const double lr =
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
-  const auto give_up = [&](int done, int of) { return is_too_long(begin, done, of); };
+  const auto should_abandon = [&](int done, int of) { return is_too_long(begin, done, of); };
   const auto replay =
       is_multiple(meta_.step + 1, settings_.run.replay_every) ? Replay::yes : Replay::no;
   StepResult result;
   try {
-    result = trainer_.step(meta_.step, lr, microbatches, droppable_ ? GiveUp(give_up) : GiveUp(),
-                           replay);
+    result = trainer_.step(meta_.step, lr, microbatches,
+                           droppable_ ? ShouldAbandon(should_abandon) : ShouldAbandon(), replay);
   } catch (const CountOverflow&) {
     save_and_rethrow();
   }
   if (notice_) notice_->end_step();
   trace_.end(meta_.step + 1);
-  if (result.verdict == Verdict::dropped) {
+  if (result.outcome == StepOutcome::dropped) {
     log_info(
         "step {} is dropped: a signal asked to stop, and the step would not finish within "
         "run.signal_grace = {} s",
@@ -269,7 +269,7 @@ bool TrainLoop::one_step() {
   const double seconds = seconds_since(begin);
   tokens_ += result.tokens;
   line_.tokens += result.tokens;
-  if (result.verdict != Verdict::no_targets) times_.add_step(seconds, result.tokens);
+  if (result.outcome != StepOutcome::no_targets) times_.add_step(seconds, result.tokens);
   report(result, lr, seconds, trainer_.axes().traffic().all() - sent_before);
   // Reported first, as what follows may end the run for a reason of its own; the checkpoint of a
   // step that was skipped says so.
@@ -283,31 +283,29 @@ bool TrainLoop::one_step() {
 void TrainLoop::judge_fault(const std::string& fault) {
   if (fault.empty() || settings_.run.on_fault == OnFault::proceed) return;
   saving_.save_at_once(meta_, last_step());
-  throw SharedError(fmt::format(
-      "step {} was {}: a machine computes wrong; leave that node out, or set run.on_fault "
-      "= \"continue\"",
-      meta_.step, fault));
+  throw SharedError(
+      fmt::format("step {} was {}: the hardware computes incorrectly. Exclude that node, or set "
+                  "run.on_fault = \"continue\"",
+                  meta_.step, fault));
 }
 
 void TrainLoop::count_skipped(const StepResult& result) {
   // Counted in the checkpoint, so that a run that is requeued again and again still stops.
   auto& in_row = meta_.extra.skipped_in_row;
-  if (result.verdict == Verdict::updated) {
+  if (result.outcome == StepOutcome::updated) {
     in_row = 0;
     return;
   }
   ++in_row;
   meta_.skipped.push_back(meta_.step);
-  const bool masked = result.verdict == Verdict::no_targets;
-  const auto why =
-      masked ? "none of its targets counts, all are masked" : result.culprit + " is not finite";
+  const bool masked = result.outcome == StepOutcome::no_targets;
+  const auto why = masked ? "all of its targets are masked" : result.culprit + " is not finite";
   log_warning("step {} is skipped: {}", meta_.step, why);
   if (in_row < settings_.train.max_skipped) return;
   throw SharedError(fmt::format(
-      "{} steps in a row were skipped, the last at step {} as {}: {}look at the data of these "
-      "steps; train.max_skipped allows more",
-      in_row, meta_.step, why,
-      masked ? "" : "lower optimizer.lr, lengthen schedule.warmup_steps, or "));
+      "{} steps in a row were skipped, the last at step {} because {}: {}check the data of these "
+      "steps, or raise train.max_skipped",
+      in_row, meta_.step, why, masked ? "" : "lower optimizer.lr, raise schedule.warmup_steps, "));
 }
 
 }  // namespace trireme

@@ -37,7 +37,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   HistoryRow row;
   row.step = meta_.step;
   row.tokens = meta_.tokens;
-  const bool measured = r.verdict != Verdict::no_targets;
+  const bool measured = r.outcome != StepOutcome::no_targets;
   row.loss = measured ? r.loss : std::nan("");
   row.grad_norm = measured ? r.grad_norm : std::nan("");
   row.lr = lr;

@@ -12,8 +12,9 @@ namespace trireme {
 static std::vector<std::int32_t> ids_of_no_context(const Tokenizer& tokenizer) {
   if (const auto begin = tokenizer.begin()) return {*begin};
   auto ids = prompt_ids(tokenizer, "");
-  require(!ids.empty(),
-          "a question without a context needs a tokenizer with a token that begins or ends a text");
+  require(
+      !ids.empty(),
+      "a question without a context needs a tokenizer with a begin-of-text or end-of-text token");
   return ids;
 }
 
@@ -37,7 +38,7 @@ EncodedEnding encode_ending(const Tokenizer& tokenizer, std::string_view context
   EncodedEnding e;
   e.first = context.empty() ? prefix.size() : behind(prefix, tokenizer.encode(context)).size();
   e.ids = behind(prefix, tokenizer.encode(std::string(context) + text));
-  require(e.first >= 1 && e.first < e.ids.size(), "the ending '{}' holds no token", ending);
+  require(e.first >= 1 && e.first < e.ids.size(), "the ending '{}' contains no token", ending);
   return e;
 }
 
@@ -91,7 +92,8 @@ std::vector<std::vector<Score>> score(Trainer& trainer,
   }
   axes.world.all_reduce(losses);
   if (!std::ranges::all_of(losses, [](double x) { return std::isfinite(x); }))
-    throw SharedError("the loss of an ending is not finite: the model's weights are not");
+    throw SharedError(
+        "the loss of an ending is not finite: the model's weights are not finite either");
   std::vector<std::vector<Score>> scores;
   auto loss = losses.begin();
   for (const auto& q : questions) {

@@ -13,8 +13,8 @@ PreferenceColumns columns_of(const PreferenceSums& sums) {
 }
 
 std::string text_of(const PreferenceColumns& p) {
-  return fmt::format("margin {:.4f} accuracy {:.3f} rewards {:.4f} and {:.4f}", p.margin,
-                     p.accuracy, p.reward_chosen, p.reward_rejected);
+  return fmt::format("margin {:.4f} accuracy {:.3f} rewards {:.4f} (chosen) and {:.4f} (rejected)",
+                     p.margin, p.accuracy, p.reward_chosen, p.reward_rejected);
 }
 
 }  // namespace trireme

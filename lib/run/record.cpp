@@ -114,7 +114,8 @@ void RunRecord::write_events(Write write) {
     write(files_->events);
   } catch (const Error& e) {
     files_->events.reset();
-    log_warning("no more events for TensorBoard, history.csv goes on: {}", e.what());
+    log_warning("this run writes no more TensorBoard events, but still writes history.csv: {}",
+                e.what());
   }
 }
 
@@ -131,7 +132,7 @@ CsvFile& RunRecord::restored(CsvFile& table) const {
   if (table.in_place()) return table;
   require_lock();
   table.put_back();
-  log_warning("{} was removed or replaced: it is written anew", table.path().string());
+  log_warning("{} was removed or replaced: the run writes the file again", table.path().string());
   return table;
 }
 

@@ -20,7 +20,7 @@ void require_countable(const TrainConfig& t, std::int64_t context, const Checkpo
   };
   require(fits(meta.samples, t.batch) && fits(meta.tokens, t.batch * context),
           "{} steps of train.batch = {} samples of {} tokens are more than 2^53 samples or tokens "
-          "in all: give a shorter length of the run",
+          "in total: train for fewer steps",
           steps, t.batch, context);
 }
 

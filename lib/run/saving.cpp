@@ -44,8 +44,8 @@ void Saving::warn_of_space() const {
   const auto space = std::filesystem::space(run_, unknown);
   if (unknown || static_cast<double>(space.available) >= kept * size_.all) return;
   log_warning(
-      "{} has {:.3g} GB of free space, and checkpoint.keep_last = {} takes {} {:.0f} checkpoints "
-      "of {:.3g} GB at a time: saving may fail for lack of space",
+      "{} has {:.3g} GB of free space, but checkpoint.keep_last = {} needs space for {} {:.0f} "
+      "checkpoints of {:.3g} GB at a time: saving may fail",
       run_.string(), static_cast<double>(space.available) * 1e-9, config_.keep_last,
       config_.keep_last == 0 ? "at least" : "up to", kept, size_.all * 1e-9);
 }
@@ -62,18 +62,19 @@ double Saving::estimate() const {
 }
 
 void Saving::log_no_checkpoint(const SharedError& e, std::int64_t step) const {
-  if (world_.rank() == 0) log_error("step {}: no checkpoint: {}", step, e.what());
+  if (world_.rank() == 0) log_error("step {}: the checkpoint was not saved: {}", step, e.what());
 }
 
 void Saving::failed(const SharedError& e, std::int64_t step, Last last) const {
   if (dynamic_cast<const StateFault*>(&e) || dynamic_cast<const LostRun*>(&e)) throw;
   if (!(last ? step == *last : config_.on_error == SaveFailure::stop))
     return log_no_checkpoint(e, step);
-  throw SharedError(fmt::format("{} -- {}{}", e.what(),
-                                config_.on_error == SaveFailure::stop
-                                    ? "checkpoint.on_error = \"continue\" trains on without"
-                                    : "it was to be the last of this run",
-                                last_checkpoint_.empty() ? "; no checkpoint is there yet" : ""));
+  throw SharedError(
+      fmt::format("{} -- {}{}", e.what(),
+                  config_.on_error == SaveFailure::stop
+                      ? "set checkpoint.on_error = \"continue\" to train on without this checkpoint"
+                      : "the last checkpoint of the run could not be saved",
+                  last_checkpoint_.empty() ? "; the run has no checkpoint yet" : ""));
 }
 
 void Saving::complete(const std::filesystem::path& path) {

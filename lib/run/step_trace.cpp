@@ -50,8 +50,8 @@ void StepTrace::end(std::int64_t step) {
 void StepTrace::close() {
   if (first_ > 0) return write();
   if (!config_.steps.empty())
-    log_warning("no trace is written: this run made no steps from {} to {}", config_.steps[0],
-                config_.steps[1]);
+    log_warning("no trace is written: this run executed none of the steps {} to {}",
+                config_.steps[0], config_.steps[1]);
 }
 
 // A track is free again when the span on it has ended.
@@ -126,7 +126,8 @@ void StepTrace::write() {
   world.all_reduce({&bytes, 1});
   if (bytes > 1e9) {
     log_warning(
-        "no trace is written: its {:.1f} GB are too much; name fewer steps or run.trace_ranks",
+        "no trace is written, because it would take {:.1f} GB: shorten the range in "
+        "run.trace_steps, or list fewer ranks in run.trace_ranks",
         bytes * 1e-9);
     return;
   }

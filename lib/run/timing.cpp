@@ -27,8 +27,9 @@ static OrderedJson to_json(const RankTiming& r) {
   OrderedJson seconds, peak = OrderedJson::object();
   for (std::size_t t = 0; t < task_count; ++t)
     seconds[std::string(name_of(static_cast<Task>(t)))] = r.seconds[t];
-  for (std::size_t k = 0; k < kind_count; ++k)
-    if (r.account.peak[k] > 0) peak[std::string(name_of(static_cast<Kind>(k)))] = r.account.peak[k];
+  for (std::size_t k = 0; k < memory_kind_count; ++k)
+    if (r.account.peak[k] > 0)
+      peak[std::string(name_of(static_cast<MemoryKind>(k)))] = r.account.peak[k];
   return {{"rank", r.rank},
           {"pipe", r.at.pipe},
           {"data", r.at.data},
@@ -77,8 +78,9 @@ RankTiming rank_from(const Json& json) {
   const auto &seconds = f.object("seconds"), &peak = f.object("peak_bytes_by_kind");
   for (std::size_t t = 0; t < task_count; ++t)
     r.seconds[t] = optional_member(seconds, std::string(name_of(static_cast<Task>(t))), number_in);
-  for (std::size_t k = 0; k < kind_count; ++k)
-    r.account.peak[k] = optional_member(peak, std::string(name_of(static_cast<Kind>(k))), bytes_in);
+  for (std::size_t k = 0; k < memory_kind_count; ++k)
+    r.account.peak[k] =
+        optional_member(peak, std::string(name_of(static_cast<MemoryKind>(k))), bytes_in);
   r.account.peak_all = bytes_in(f.at("peak_bytes"), "peak_bytes");
   r.account.reserved = bytes_in(f.at("reserved_bytes"), "reserved_bytes");
   r.account.pinned_reserved = bytes_in(f.at("pinned_bytes"), "pinned_bytes");
@@ -153,28 +155,28 @@ std::string text_of(Task t) {
   }
 }
 
-std::string text_of(Kind k) {
+std::string text_of(MemoryKind k) {
   switch (k) {
-    case Kind::weights:
-    case Kind::gradients:
+    case MemoryKind::weights:
+    case MemoryKind::gradients:
       return std::string(name_of(k));
-    case Kind::optimizer:
+    case MemoryKind::optimizer:
       return "optimizer state";
-    case Kind::gathered:
+    case MemoryKind::gathered:
       return "gathered weights";
-    case Kind::saved:
+    case MemoryKind::saved:
       return "saved activations";
-    case Kind::transient:
+    case MemoryKind::transient:
       return "transient results";
-    case Kind::boundary:
+    case MemoryKind::boundary:
       return "stage boundary data";
-    case Kind::staging:
-      return "staging of messages";
-    case Kind::snapshot:
+    case MemoryKind::staging:
+      return "message staging";
+    case MemoryKind::snapshot:
       return "checkpoint snapshot";
-    case Kind::offloaded:
+    case MemoryKind::offloaded:
       return "offloaded activations";
-    case Kind::workspace:
+    case MemoryKind::workspace:
       return "kernel workspace";
   }
   return {};
@@ -211,12 +213,12 @@ std::vector<std::string> timing_lines(const RunTiming& t) {
     if (s.max > 0) lines.push_back(row(text_of(static_cast<Task>(i)), s, wall.mean));
   }
   lines.push_back(row("total", wall, wall.mean));
-  lines.emplace_back("peak memory of a rank, in MiB");
-  for (std::size_t k = 0; k < kind_count; ++k) {
+  lines.emplace_back("peak memory per rank, in MiB");
+  for (std::size_t k = 0; k < memory_kind_count; ++k) {
     const auto s = spread(t.ranks, [&](const auto& r) { return double(r.account.peak[k]); });
-    if (s.max > 0) lines.push_back(memory_row(text_of(static_cast<Kind>(k)), s));
+    if (s.max > 0) lines.push_back(memory_row(text_of(static_cast<MemoryKind>(k)), s));
   }
-  lines.push_back(memory_row("total at one time", spread(t.ranks, [](const auto& r) {
+  lines.push_back(memory_row("peak of the total", spread(t.ranks, [](const auto& r) {
                                return double(r.account.peak_all);
                              })));
   if (t.steps_seconds > 0) lines.push_back(rate_line(t));

@@ -22,7 +22,7 @@ class Request {
   DigestTable answer(Backend& b, const Communicator& ranks) {
     const auto n = std::ssize(places_);
     if (n == 0) return std::move(table_);
-    const Tensor out = Tensor::empty(b, {n}, DType::i64, Kind::transient);
+    const Tensor out = Tensor::empty(b, {n}, DType::i64, MemoryKind::transient);
     operation_.out_N = out.view();
     b.put(Queue::compute, operation_);
     ranks.synchronize();

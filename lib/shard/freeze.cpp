@@ -59,10 +59,11 @@ std::string parameters_text(const ModelSpec& spec, std::span<const FreezeRule> r
   const auto millions = [](std::int64_t n) { return static_cast<double>(n) * 1e-6; };
   const bool changes = !schedule.borders(step, std::numeric_limits<std::int64_t>::max()).empty();
   const auto active = spec.active_parameter_count();
-  return fmt::format("{:.2f}M parameters{}, {} trained{}", millions(all),
-                     active == all ? "" : fmt::format(" ({:.2f}M for a token)", millions(active)),
-                     trained == all ? "all" : fmt::format("{:.2f}M of them", millions(trained)),
-                     changes ? " at first" : "");
+  return fmt::format(
+      "{:.2f}M parameters{}, {} trained{}", millions(all),
+      active == all ? "" : fmt::format(" ({:.2f}M active per token)", millions(active)),
+      trained == all ? "all" : fmt::format("{:.2f}M of them", millions(trained)),
+      changes ? " at first" : "");
 }
 
 }  // namespace trireme

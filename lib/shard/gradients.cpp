@@ -21,12 +21,12 @@ GradientSums::GradientSums(Backend& b, const ModelSpec& spec, const Layout& layo
       type_(exact_chunk > 0 ? DType::i64 : master),
       sums_(layout.segments.size()) {
   if (exact_chunk_ == 0) return;
-  largest_ = Tensor::empty(b, {std::ssize(spec.params)}, DType::f32, Kind::gradients);
+  largest_ = Tensor::empty(b, {std::ssize(spec.params)}, DType::f32, MemoryKind::gradients);
   leaves_.resize(spec.params.size());
 }
 
 GradientBuffer GradientSums::block(std::size_t segment, std::int64_t elements) const {
-  return {Tensor::empty(backend_, {elements}, type_, Kind::gradients),
+  return {Tensor::empty(backend_, {elements}, type_, MemoryKind::gradients),
           std::vector<std::uint8_t>(layout_.segments[segment].slots.size(), 0)};
 }
 
@@ -75,7 +75,7 @@ Pending GradientSums::reduce(std::size_t i, Use use, GradientBuffer& whole, int 
   auto leaving = sharding_.of(segment).scatter.reduce_scatter(
       backend_, Queue::scatter, sum.of_use[index(use)]->flat.view(), whole.flat.view(),
       begun ? Accumulate::add : Accumulate::overwrite, wire(),
-      {Doing::scatter, segment.name, microbatch});
+      {OperationKind::scatter, segment.name, microbatch});
   begun = true;
   leaving.keep(std::move(whole.flat));
   return leaving;
@@ -116,14 +116,15 @@ void GradientSums::complete_own_uses() const {
 void GradientSums::send_tied(const Tensor& flat, const Segment& segment) const {
   backend_.wait(Queue::scatter, backend_.record(Queue::compute));
   auto sent = sharding_.stages.send(backend_, Queue::scatter, flat.view(), sharding_.tied_stage,
-                                    {Doing::tie, segment.name, 0});
+                                    {OperationKind::tie, segment.name, 0});
   flat.used(sent.wait(Queue::compute));
 }
 
 void GradientSums::receive_tied(const Tensor& flat, const Segment& segment) const {
   backend_.wait(Queue::scatter, backend_.record(Queue::compute));
-  auto received = sharding_.stages.receive(backend_, Queue::scatter, flat.view(),
-                                           sharding_.tied_stage, {Doing::tie, segment.name, 0});
+  auto received =
+      sharding_.stages.receive(backend_, Queue::scatter, flat.view(), sharding_.tied_stage,
+                               {OperationKind::tie, segment.name, 0});
   flat.used(received.wait(Queue::compute));
 }
 
@@ -203,7 +204,7 @@ GradientNorms GradientSums::norms() const {
   Tensor of_views;
   if (!params.empty()) {
     of_views = Tensor::empty(backend_, {static_cast<std::int64_t>(params.size() * each)},
-                             DType::f64, Kind::transient);
+                             DType::f64, MemoryKind::transient);
     backend_.put(Queue::compute, kernel::SumSquares{.out_N = of_views.view(), .x = own_parts});
   }
   sharding_.stage.gather.synchronize();

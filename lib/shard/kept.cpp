@@ -23,10 +23,10 @@ static DType type_of_kept(BaseType base, DType computed) {
   return computed;
 }
 
-KeptAs::KeptAs(const Segment& s, DType computed)
+StorageType::StorageType(const Segment& s, DType computed)
     : base_(s.kept), type_(type_of_kept(s.kept, computed)), computed_(computed) {}
 
-std::int64_t KeptAs::count(std::int64_t weights) const {
+std::int64_t StorageType::count(std::int64_t weights) const {
   return in_records() ? (weights + nf4::weights - 1) / nf4::weights * nf4::record_words : weights;
 }
 
@@ -120,8 +120,8 @@ std::vector<std::int32_t> records_of(std::span<const float> weights, std::string
     const auto bad = put_record(weights.subspan(begin, std::min(each, weights.size() - begin)),
                                 bytes.data() + r * nf4::record_words * sizeof(std::int32_t));
     require(bad < 0,
-            "{}: weight {} is not finite, which 4 bits cannot hold; give adapter.base = "
-            "\"compute\", or repair the weights that adapters stand beside",
+            "{}: weight {} is not finite, and 4 bits cannot represent it; set adapter.base = "
+            "\"compute\", or repair the weights of the base model",
             name, first + static_cast<std::int64_t>(begin) + bad);
   }
   return words;

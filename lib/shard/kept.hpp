@@ -14,9 +14,9 @@ namespace trireme {
 
 // Storage type of a segment's weights, and conversions between numbers of weights and of storage
 // elements.
-class KeptAs {
+class StorageType {
  public:
-  KeptAs(const Segment&, DType computed);
+  StorageType(const Segment&, DType computed);
 
   DType type() const { return type_; }
   // Returns the number of storage elements for `weights` weights. The result is also the index of

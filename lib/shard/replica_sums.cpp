@@ -19,7 +19,7 @@ void ReplicaSums::begin(const Communicator& replicas, const Tensor& flat, std::s
   while (summing_.size() >= most_) gather_oldest();
   auto sum =
       replicas.reduce_scatter(backend_, Queue::scatter, own_slice(replicas, flat), flat.view(),
-                              Accumulate::overwrite, wire_, {Doing::scatter, segment, 0});
+                              Accumulate::overwrite, wire_, {OperationKind::scatter, segment, 0});
   sum.keep(flat);
   summing_.push_back({&replicas, flat, segment, std::move(sum)});
 }
@@ -32,7 +32,7 @@ void ReplicaSums::gather_oldest() {
   summing_.pop_front();
   sum.wait(Queue::scatter);
   auto all = replicas.all_gather(backend_, Queue::scatter, flat.view(), own_slice(replicas, flat),
-                                 {Doing::scatter, segment, 0});
+                                 {OperationKind::scatter, segment, 0});
   all.keep(flat);
   gathering_.push_back({&replicas, std::move(flat), segment, std::move(all)});
 }

@@ -40,7 +40,7 @@ BorrowedGradients::Destination BorrowedGradients::destination(std::span<const Pa
         held_, [&](const Held& h) { return h.segment == where.segment && h.use == use; });
     auto& written = held->buffer->written[where.number];
     require(!before || *before == written,
-            "{} is added to a gradient that is begun, the parameter before it is not",
+            "{} is added to an existing gradient, but the preceding parameter is not",
             store_.spec().params[p.index()].name);
     before = written;
     written = 1;
@@ -62,13 +62,13 @@ void BorrowedGradients::add_leaves(std::span<const ParamId> params, std::int64_t
   auto& sums = store_.gradients();
   auto& b = store_.backend();
   const auto chunk = sums.exact_chunk();
-  require(rows % chunk == 0, "{} rows are no multiple of run.exact_chunk = {}", rows, chunk);
+  require(rows % chunk == 0, "{} rows are not a multiple of run.exact_chunk = {}", rows, chunk);
   auto [dst, how] = destination(params);
   std::vector<Tensor> leaves;
   std::vector<View> views;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const auto& shape = store_.spec().params[params[i].index()].shape;
-    if (dst[i]) leaves.push_back(Tensor::empty(b, shape, store_.master(), Kind::transient));
+    if (dst[i]) leaves.push_back(Tensor::empty(b, shape, store_.master(), MemoryKind::transient));
     views.push_back(dst[i] ? leaves.back().view() : View{});
   }
   for (std::int64_t begin = 0; begin < rows; begin += chunk, how = Accumulate::add) {
@@ -124,11 +124,11 @@ void Session::start_next() {
     auto& flat = g->flat.emplace_back();
     if (sharding_.of(segment).whole()) continue;
     const auto kept = store_.shards().kept(segment);
-    flat = Tensor::empty(b, {kept.count(segment.elements)}, kept.type(), Kind::gathered,
+    flat = Tensor::empty(b, {kept.count(segment.elements)}, kept.type(), MemoryKind::gathered,
                          Queue::gather);
     g->pending.push_back(sharding_.of(segment).gather.all_gather(
         b, Queue::gather, flat.view(), store_.shards().copy(i).view(),
-        {Doing::gather, segment.name, step.microbatch}));
+        {OperationKind::gather, segment.name, step.microbatch}));
     g->pending.back().keep(flat);
   }
   gathered_.push_back(std::move(g));
@@ -190,7 +190,7 @@ std::vector<Tensor> Session::widen(const Gathered& g) {
     const auto& shards = store_.shards();
     if (!shards.kept(segment).narrow()) continue;
     widened[k] = Tensor::empty(store_.backend(), {segment.elements}, shards.type_of(segment),
-                               Kind::gathered);
+                               MemoryKind::gathered);
     const auto& kept = sharding_.of(segment).whole() ? shards.copy(segments[k]) : g.flat[k];
     put_widened(store_.backend(), widened[k].view(), kept.view());
   }
@@ -250,12 +250,11 @@ void Session::close() {
   while (!leaving_.empty()) land();
   replicas_.finish();
   if (next_read_ < plan_.reads.size())
-    fail("the program ended and nobody borrowed {}, which its plan has next",
+    fail("the program ended without a borrow of {}, which is next in its plan",
          name_of(plan_.gathers[plan_.reads[next_read_]].unit));
   for (const auto& [use, borrows] : borrows_left_)
-    require(borrows == 0,
-            "the program ended with {} gradients of {} that its plan has and nobody sent", borrows,
-            name_of(use.first));
+    require(borrows == 0, "the program ended, but {} planned gradients of {} were not sent",
+            borrows, name_of(use.first));
   gathered_.clear();
 }
 

@@ -26,15 +26,15 @@ Shards::Shards(Backend& b, const ModelSpec& spec, const Layout& layout, const Sh
     const auto& segment = layout_.segments[i];
     const auto n = sharding_.own(segment).count();
     const bool keeps_master = segment.learns_from != LearnsFrom::nothing;
-    if (keeps_master) s.master = zeros(n, master(), Kind::weights);
+    if (keeps_master) s.master = zeros(n, master(), MemoryKind::weights);
     const auto kept = this->kept(segment);
     s.copy = keeps_master && type_of(segment) == master()
                  ? s.master
-                 : zeros(kept.count(n), kept.type(), Kind::weights);
+                 : zeros(kept.count(n), kept.type(), MemoryKind::weights);
   }
 }
 
-Tensor Shards::zeros(std::int64_t n, DType type, Kind kind) const {
+Tensor Shards::zeros(std::int64_t n, DType type, MemoryKind kind) const {
   Tensor t = Tensor::empty(backend_, {n}, type, kind);
   backend_.put(Queue::compute, kernel::Fill{.dst = t.view(), .value = 0});
   return t;
@@ -66,7 +66,7 @@ View Shards::view_of(ParamId p, std::string_view array, std::int64_t first, std:
   const Tensor* flat = shard.master ? &shard.master : &shard.copy;
   if (array != weights_array) {
     const auto k = static_cast<std::size_t>(std::ranges::find(names_, array) - names_.begin());
-    require(k < names_.size(), "the optimizer keeps no {}; it keeps: {}", array,
+    require(k < names_.size(), "the optimizer has no array {}; its arrays: {}", array,
             fmt::join(names_, ", "));
     require(k < shard.arrays.size(), "{} has no {} here: it is frozen", name, array);
     flat = &shard.arrays[k];
@@ -135,7 +135,7 @@ void Shards::read(ParamId p, std::string_view array, std::int64_t first,
                               own(p).end);
     const View records = records_of(p, begin, end - begin);
     const Tensor all = Tensor::empty(backend_, {records.count() / nf4::record_words * nf4::weights},
-                                     master(), Kind::transient);
+                                     master(), MemoryKind::transient);
     put_widened(backend_, all.view(), records);
     backend_.download(Queue::compute, bytes, all.slice(first - begin, {n}).view());
     return;
@@ -174,7 +174,7 @@ void Shards::add(ParamId p, std::span<const double> change) {
   const std::vector<float> narrow(own_change.begin(), own_change.end());
   const bool doubles = master() == DType::f64;
   const auto bytes = doubles ? std::as_bytes(own_change) : std::as_bytes(std::span(narrow));
-  const Tensor added = Tensor::empty(backend_, {mine.count()}, master(), Kind::transient);
+  const Tensor added = Tensor::empty(backend_, {mine.count()}, master(), MemoryKind::transient);
   backend_.upload(Queue::compute, added.view(), bytes);
   backend_.put(Queue::compute,
                kernel::Copy{.dst = view_of(p, weights_array, mine.begin, mine.count()),
@@ -248,7 +248,7 @@ void Shards::make_arrays(std::size_t segment) {
   if (!s.arrays.empty() || names_.empty()) return;
   const auto n = sharding_.own(layout_.segments[segment]).count();
   for (std::size_t k = 0; k < names_.size(); ++k)
-    s.arrays.push_back(zeros(n, master(), Kind::optimizer));
+    s.arrays.push_back(zeros(n, master(), MemoryKind::optimizer));
 }
 
 void Shards::drop_arrays(std::size_t segment) {

@@ -39,7 +39,7 @@ class Shards {
   // Returns the type in which computations use a segment's weights.
   DType type_of(const Segment& s) const { return s.wide ? master() : compute_; }
   // Returns how a segment's weights are stored.
-  KeptAs kept(const Segment& s) const { return {s, type_of(s)}; }
+  StorageType kept(const Segment& s) const { return {s, type_of(s)}; }
 
   // Fills this rank's weights with normally distributed random numbers on `threads` threads.
   // ModelSpec contains the distribution of each parameter. The numbers depend only on `seed`, the
@@ -97,7 +97,7 @@ class Shards {
     Tensor master, copy;
     std::vector<Tensor> arrays;  // indexed like names_
   };
-  Tensor zeros(std::int64_t, DType, Kind) const;
+  Tensor zeros(std::int64_t, DType, MemoryKind) const;
   void initialize_weights(ParamId, std::uint64_t seed, int threads);
   template <class Master>
   void initialize_pieces(ParamId, std::uint64_t seed, int threads);

@@ -32,8 +32,8 @@ std::vector<Trainability::Change> Trainability::changes() const {
   for (const auto& segment : layout_.segments)
     for (const auto& slot : segment.slots)
       require(requested_[slot.param.index()] == requested_[segment.slots[0].param.index()],
-              "{} cannot freeze or thaw without {}: they lie in one segment. Name the pattern that "
-              "separates them in a [[freeze]] table, or when the model is made",
+              "{} cannot freeze or thaw without {}: they are in the same segment. Give a pattern "
+              "that separates them in a [[freeze]] table, or when the model is created",
               spec_.params[slot.param.index()].name,
               spec_.params[segment.slots[0].param.index()].name);
   for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
@@ -55,9 +55,8 @@ void Trainability::require_applied() const {
   for (std::size_t i = 0; i < requested_.size(); ++i)
     if (requested_[i] != trained_[i]) names += (names.empty() ? "" : ", ") + spec_.params[i].name;
   require(names.empty(),
-          "the trainability of {} changed and the change was not applied: call apply_trainable(), "
-          "or set "
-          "zero.detect_freeze = true",
+          "the trainability of {} changed, but the change was not applied: call apply_trainable(), "
+          "or set zero.detect_freeze = true",
           names);
 }
 

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-Tensor Tensor::empty(Backend& b, const Shape& s, DType t, Kind k, Queue first, Memory m) {
+Tensor Tensor::empty(Backend& b, const Shape& s, DType t, MemoryKind k, Queue first, Memory m) {
   Tensor x;
   x.shape_ = s;
   x.dtype_ = t;
@@ -41,7 +41,7 @@ Tensor::Storage::~Storage() {
 Workspace::Workspace(Backend& b)
     : backend_(b),
       block_(Tensor::empty(b, {static_cast<std::int64_t>(b.workspace_bytes() / 4)}, DType::f32,
-                           Kind::workspace)) {
+                           MemoryKind::workspace)) {
   b.lend_workspace(block_.view());
 }
 

@@ -16,9 +16,9 @@ namespace trireme {
 class Tensor {
  public:
   Tensor() = default;
-  // Allocates an uninitialized tensor. `Kind` is the kind of memory under which the memory account
-  // counts it. `first` is the first queue that uses the memory.
-  static Tensor empty(Backend&, const Shape&, DType, Kind, Queue first = Queue::compute,
+  // Allocates an uninitialized tensor. `MemoryKind` is the kind of memory under which the memory
+  // account counts it. `first` is the first queue that uses the memory.
+  static Tensor empty(Backend&, const Shape&, DType, MemoryKind, Queue first = Queue::compute,
                       Memory = Memory::device);
 
   explicit operator bool() const { return bool(storage_); }

@@ -13,7 +13,7 @@ namespace trireme {
 // Returns true if the samples have padding, or documents with separate attention.
 bool has_some_apart(const Batch& share);
 
-// Returns Place::counted_RBT for a sequence-parallel rank.
+// Returns PassContext::counted_RBT for a sequence-parallel rank.
 std::vector<std::int32_t> counted_tokens(const Batch& share, const ops::SequenceLayout&, int rank);
 
 // Returns the number of the rank's tokens that are not padding.

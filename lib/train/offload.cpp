@@ -5,8 +5,8 @@
 namespace trireme {
 
 OffloadedTensor::OffloadedTensor(Backend& b, const Tensor& x)
-    : pinned_(
-          Tensor::empty(b, x.shape(), x.dtype(), Kind::offloaded, Queue::host, Memory::pinned)) {
+    : pinned_(Tensor::empty(b, x.shape(), x.dtype(), MemoryKind::offloaded, Queue::host,
+                            Memory::pinned)) {
   b.wait(Queue::host, b.record(Queue::compute));
   b.bring_down(Queue::host, pinned_.view(), x.view());
   const Event down = b.record(Queue::host);
@@ -16,7 +16,7 @@ OffloadedTensor::OffloadedTensor(Backend& b, const Tensor& x)
 
 void OffloadedTensor::bring_up(Backend& b) {
   if (!pinned_) return;
-  arriving_ = Tensor::empty(b, pinned_.shape(), pinned_.dtype(), Kind::saved, Queue::host);
+  arriving_ = Tensor::empty(b, pinned_.shape(), pinned_.dtype(), MemoryKind::saved, Queue::host);
   b.bring_up(Queue::host, arriving_.view(), pinned_.view());
   arrived_ = b.record(Queue::host);
   arriving_.used(arrived_);

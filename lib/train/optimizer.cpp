@@ -14,7 +14,8 @@ UpdateRule update_rule(const OptimizerConfig& o) {
     case OptimizerKind::lion:
       return rule::Lion{.beta1 = o.beta1, .beta2 = o.beta2};
   }
-  fail("optimizer.name has the value {}, which no optimizer has", static_cast<int>(o.name));
+  fail("optimizer.name has the value {}, which is not that of an optimizer",
+       static_cast<int>(o.name));
 }
 
 }  // namespace trireme

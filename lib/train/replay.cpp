@@ -14,7 +14,7 @@ ActivationDigests::ActivationDigests(Backend& b, const Model& model, std::vector
       parts_(model.parts().size()),
       order_(std::move(order)),
       digests_(Tensor::empty(b, {static_cast<std::int64_t>(2 * parts_ * order_.size())}, DType::i64,
-                             Kind::transient)) {
+                             MemoryKind::transient)) {
   b.put(Queue::compute, kernel::Fill{.dst = digests_.view(), .value = 0});
 }
 
@@ -81,7 +81,7 @@ std::string first_difference(const Communicator& world, const Model& model, cons
     const auto at = static_cast<std::size_t>(-earliest);
     const auto& part = *model.parts()[at < parts ? at : each - 1 - at];
     return fmt::format(
-        "first in the {} of {}: {}", at < parts ? "forward" : "backward",
+        "first in the {} of {}: {}", at < parts ? "forward pass" : "backward pass",
         model.spec().units[part.units()[0].unit.index()],
         gathered(world, first == -earliest
                             ? fmt::format("microbatch {} on {}", microbatch, rank_text(world))
@@ -92,9 +92,9 @@ std::string first_difference(const Communicator& world, const Model& model, cons
     if (a.gradients.of[0][p] != b.gradients.of[0][p])
       mine = fmt::format("the gradient of {} on {}", model.spec().params[p].name, rank_text(world));
   const auto where = gathered(world, mine);
-  return where.empty() ? "in the sum of the loss or of the squares"
+  return where.empty() ? "in the sum of the losses or of the squared gradients"
                        : "in the sum of " + where +
-                             ", to which any rank that shares it may have added what is wrong";
+                             ", to which any rank that shares it may have added a wrong value";
 }
 
 std::string changed_arrays(const Communicator& world, const ModelSpec& spec,

@@ -15,7 +15,7 @@ RoutingSums::RoutingSums(Backend& b, const ModelSpec& spec, bool exact) : backen
   const auto& c = spec.config;
   if (c.experts == 0) return;
   const auto zeros = [&](const Shape& s, DType t) {
-    Tensor x = Tensor::empty(b, s, t, Kind::transient);
+    Tensor x = Tensor::empty(b, s, t, MemoryKind::transient);
     b.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 0});
     return x;
   };

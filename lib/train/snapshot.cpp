@@ -61,8 +61,8 @@ void Snapshot::reserve(const Store& store) {
   const auto elements = elements_to_copy(store);
   if (elements == 0 || (copy_ && copy_.shape().count() >= elements)) return;
   copy_ = {};  // before there are two
-  copy_ = Tensor::empty(store.backend(), {elements}, store.master(), Kind::snapshot, Queue::compute,
-                        Memory::pinned);
+  copy_ = Tensor::empty(store.backend(), {elements}, store.master(), MemoryKind::snapshot,
+                        Queue::compute, Memory::pinned);
 }
 
 void Snapshot::take(const Store& store, const RankSlices& all) {

@@ -33,9 +33,9 @@ SliceSource elements_of(const Store&, const RankSlices&);
 // A copy of the elements that a rank writes into a checkpoint.
 class Snapshot {
  public:
-  // Allocates pinned memory (Kind::snapshot) for a copy. Ranks with equal shards allocate the same
-  // amount. Later copies reuse the memory, or reallocate it if they are larger. Throws Error if
-  // there is not enough memory.
+  // Allocates pinned memory (MemoryKind::snapshot) for a copy. Ranks with equal shards allocate the
+  // same amount. Later copies reuse the memory, or reallocate it if they are larger. Throws Error
+  // if there is not enough memory.
   void reserve(const Store&);
   // Copies all elements. Calls reserve() first.
   void take(const Store&, const RankSlices&);

@@ -21,7 +21,9 @@ class LaterGradients final : public Gradients {
 
  private:
   [[noreturn]] static void refuse() {
-    fail("an op adds weight gradients with those of its inputs, in a schedule of halves");
+    fail(
+        "an op adds weight gradients together with input gradients, but the schedule computes them "
+        "separately");
   }
 };
 
@@ -30,7 +32,7 @@ class LaterGradients final : public Gradients {
 ModelStage::ModelStage(const Model& model, std::span<const Chunk> chunks, Session& session,
                        Backend& backend, const Communicator& seq,
                        const ops::SequenceLayout& sequence, std::span<const Batch> microbatches,
-                       Recompute recompute, When when)
+                       Recompute recompute, Settings settings)
     : model_(model),
       chunks_(chunks),
       session_(session),
@@ -39,9 +41,9 @@ ModelStage::ModelStage(const Model& model, std::span<const Chunk> chunks, Sessio
       sequence_(sequence),
       batches_(microbatches),
       recompute_(recompute),
-      when_(std::move(when)),
+      settings_(std::move(when)),
       dropped_from_(static_cast<int>(microbatches.size())),
-      results_(chunks.back().last() ? microbatches.size() + (when_.head_inputs ? 1 : 0) : 0) {}
+      results_(chunks.back().last() ? microbatches.size() + (settings_.head_inputs ? 1 : 0) : 0) {}
 
 static std::int64_t tokens_of(const Batch& b) {
   return static_cast<std::int64_t>(b.ids_BT.size() / b.sample_B.size());
@@ -54,7 +56,7 @@ Boundary ModelStage::boundary() const {
 
 template <class T>
 static Tensor to_device(Backend& b, const Shape& shape, std::span<const T> values) {
-  Tensor t = Tensor::empty(b, shape, dtype_of<T>, Kind::boundary);
+  Tensor t = Tensor::empty(b, shape, dtype_of<T>, MemoryKind::boundary);
   b.upload(Queue::compute, t.view(), std::as_bytes(values));
   return t;
 }
@@ -64,11 +66,12 @@ ModelStage::Microbatch ModelStage::upload(const Chunk& c, const Batch& batch) co
   const auto tokens = tokens_of(batch);
   Microbatch m;
   if (c.first()) m.ids_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.ids_BT);
-  if (c.last() && !when_.logits && !when_.head_inputs)
+  if (c.last() && !settings_.logits && !settings_.head_inputs)
     m.targets_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.targets_BT);
   m.sample_B = to_device<std::int64_t>(backend_, {samples}, batch.sample_B);
-  if (when_.cached && when_.cached->use == Cached::Use::extend) {
-    const std::vector<std::int32_t> at(when_.cached->at_B.begin(), when_.cached->at_B.end());
+  if (settings_.cached && settings_.cached->use == Cached::Use::extend) {
+    const std::vector<std::int32_t> at(settings_.cached->at_B.begin(),
+                                       settings_.cached->at_B.end());
     m.position_BT = to_device<std::int32_t>(backend_, {samples, 1}, at);
   }
   if (model_.spec().config.experts > 0 && has_some_apart(batch))
@@ -90,32 +93,32 @@ ModelStage::Microbatch ModelStage::upload(const Chunk& c, const Batch& batch) co
 
 Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, Gradients* gradients,
                        const RoutingTotals* totals) const {
-  Place place;
-  place.phase = when_.phase;
-  place.seed = when_.seed;
-  place.step = when_.step;
-  place.microbatch = m;
-  place.rows = {batch.sample_B.view(), sequence_.positions(seq_.rank())[0].begin,
-                batch.position_T.view()};
-  place.targets_BT = batch.targets_BT.view();
-  place.start_BT = batch.start_BT.view();
-  place.position_BT = batch.position_BT.view();
-  place.counted_RBT = batch.counted_RBT.view();
-  place.scale = when_.scale;
-  if (!when_.losses.empty()) place.losses = when_.losses[static_cast<std::size_t>(m)];
-  place.loss_sums = when_.loss_sums;
-  if (!when_.teacher.empty()) {
-    place.teacher = when_.taught;
-    place.teacher.x_BTC = when_.teacher[static_cast<std::size_t>(m)].view();
-    place.teacher.w_VC = when_.teacher.back().view();
+  PassContext pass;
+  pass.phase = settings_.phase;
+  pass.seed = settings_.seed;
+  pass.step = settings_.step;
+  pass.microbatch = m;
+  pass.rows = {batch.sample_B.view(), sequence_.positions(seq_.rank())[0].begin,
+               batch.position_T.view()};
+  pass.targets_BT = batch.targets_BT.view();
+  pass.start_BT = batch.start_BT.view();
+  pass.position_BT = batch.position_BT.view();
+  pass.counted_RBT = batch.counted_RBT.view();
+  pass.scale = settings_.scale;
+  if (!settings_.losses.empty()) pass.losses = settings_.losses[static_cast<std::size_t>(m)];
+  pass.loss_sums = settings_.loss_sums;
+  if (!settings_.teacher.empty()) {
+    pass.teacher = settings_.taught;
+    pass.teacher.x_BTC = settings_.teacher[static_cast<std::size_t>(m)].view();
+    pass.teacher.w_VC = settings_.teacher.back().view();
   }
-  place.adapters = when_.adapters;
-  place.balance_scale = when_.balance_scale;
-  place.z_scale = when_.z_scale;
-  place.exact_chunk = when_.exact_chunk;
-  place.chunk_tokens = when_.chunk_tokens;
-  return {backend_, seq_,         weights, gradients,     session_.trainable(),
-          place,    when_.cached, totals,  when_.experts, &sequence_};
+  pass.adapters = settings_.adapters;
+  pass.balance_scale = settings_.balance_scale;
+  pass.z_scale = settings_.z_scale;
+  pass.exact_chunk = settings_.exact_chunk;
+  pass.chunk_tokens = settings_.chunk_tokens;
+  return {backend_,         seq_,   weights,           gradients, session_.trainable(), pass,
+          settings_.cached, totals, settings_.experts, &sequence_};
 }
 
 // Forward of one part; what its backward needs is kept.
@@ -125,11 +128,11 @@ Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& ba
   const auto weights = session_.gather(p.units());
   const bool needed = c.needed(i);
   auto gradients = session_.gradients(c.early_units(i), m);
-  const auto run = run_of(batch, m, weights, c.early(i) ? &gradients : nullptr, when_.totals);
+  const auto run = run_of(batch, m, weights, c.early(i) ? &gradients : nullptr, settings_.totals);
   const bool replay = needed && recompute_ == Recompute::block && p.recomputable();
   Kept k{.input = {}, .offloaded = {}, .tape = Tape(needed && !replay ? Record::on : Record::off)};
   const Tensor untouched = replay ? x : Tensor();  // held twice, it is not written to
-  if (replay && when_.offload)
+  if (replay && settings_.offload)
     k.offloaded = OffloadedTensor(backend_, x);
   else
     k.input = untouched;
@@ -138,22 +141,23 @@ Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& ba
   Value out = p.forward(k.tape, run, std::move(in));
   k.root = out.slot;
   if (c.early(i)) session_.scatter(std::move(gradients));
-  if (when_.activations) when_.activations->add(Direction::forward, m, c.place(i), out.data);
+  if (settings_.activations)
+    settings_.activations->add(Direction::forward, m, c.place(i), out.data);
   if (needed) batch.parts.push_back(std::move(k));
   return std::move(out.data);
 }
 
 // A device lags behind what is queued for it: by at most a microbatch where that can be dropped.
 void ModelStage::begin(int m) {
-  if (!when_.drop || dropped()) return;
+  if (!settings_.drop || dropped()) return;
   const Event queued = backend_.record(Queue::compute);
   if (m > 0) seq_.wait(backend_, before_, "the microbatch before the last");
   before_ = queued;
-  if (m > 0 && when_.drop(m)) dropped_from_ = m;
+  if (m > 0 && settings_.drop(m)) dropped_from_ = m;
 }
 
 Tensor ModelStage::forward(int m, int chunk, Tensor x) {
-  const TraceScope span(when_.forward_name, m);
+  const TraceScope span(settings_.forward_name, m);
   const TaskScope task(Task::forward);
   const Chunk& c = chunk_of(chunk);
   if (leaves_out(m)) {
@@ -163,11 +167,11 @@ Tensor ModelStage::forward(int m, int chunk, Tensor x) {
   Microbatch batch = upload(c, batches_[static_cast<std::size_t>(m)]);
   if (c.first()) x = batch.ids_BT;
   for (std::size_t i = 0; i < c.size(); ++i) {
-    if (c.last() && when_.logits && i + 1 == c.size()) {
+    if (c.last() && settings_.logits && i + 1 == c.size()) {
       make_logits(c, batch, x);
       return {};
     }
-    if (c.last() && when_.head_inputs && i + 1 == c.size()) {
+    if (c.last() && settings_.head_inputs && i + 1 == c.size()) {
       keep_head_input(c, m, std::move(x));
       return {};
     }
@@ -232,7 +236,7 @@ Tensor ModelStage::run_backward(const Instruction& what, Tensor dy) {
       dy = k.tape.input_gradients(run, k.root, std::move(dy), k.leaf);
     if (whole && c.late(i)) session_.scatter(std::move(gradients));
     if (!whole && c.late(i)) batch.later.push_back(std::move(k.tape));
-    if (when_.activations) when_.activations->add(Direction::backward, m, c.place(i), dy);
+    if (settings_.activations) settings_.activations->add(Direction::backward, m, c.place(i), dy);
   }
   if (!batch.later.empty()) kept_[{m, what.chunk}] = std::move(batch);
   return dy;
@@ -273,17 +277,17 @@ void ModelStage::keep_head_input(const Chunk& c, int m, Tensor x_BTC) {
   const auto& head = model_.head();
   const ConstView w_VC = weights[head.weight()];
   results_.back() =
-      Tensor::empty(backend_, {w_VC.extent[0], w_VC.extent[1]}, w_VC.dtype, Kind::gathered);
+      Tensor::empty(backend_, {w_VC.extent[0], w_VC.extent[1]}, w_VC.dtype, MemoryKind::gathered);
   backend_.put(Queue::compute, kernel::Copy{.dst = results_.back().view(), .src = w_VC});
 }
 
 void ModelStage::make_logits(const Chunk& c, const Microbatch& batch, const Tensor& x_BTC) {
   const auto weights = session_.gather(c.part(c.size() - 1).units());
-  if (!when_.logits_at) return;
+  if (!settings_.logits_at) return;
   const auto width = x_BTC.shape()[2], rows = x_BTC.shape()[0];
-  const ConstView row = when_.cached && when_.cached->use == Cached::Use::extend
+  const ConstView row = settings_.cached && settings_.cached->use == Cached::Use::extend
                             ? x_BTC.view().reshaped({rows, width})
-                            : x_BTC.slice(*when_.logits_at * width, {1, width}).view();
+                            : x_BTC.slice(*settings_.logits_at * width, {1, width}).view();
   results_[0] = model_.head().logits(run_of(batch, 0, weights, nullptr), row);
 }
 

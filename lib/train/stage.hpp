@@ -29,14 +29,14 @@ inline constexpr std::string_view forward_span = "forward", backward_span = "bac
 class ModelStage final : public Stage {
  public:
   // Parameters that apply to all micro-batches of a program.
-  struct When {
+  struct Settings {
     Phase phase = Phase::train;
     std::uint64_t seed = 0;
     std::int64_t step = 0;
     double scale = 1;                       // 1 / valid targets of the whole step
-    double balance_scale = 0, z_scale = 0;  // as in Place
-    // Ranges of rows with separate loss sums (Place::losses) for each micro-batch, on the last
-    // stage. May be empty.
+    double balance_scale = 0, z_scale = 0;  // as in PassContext
+    // Ranges of rows with separate loss sums (PassContext::losses) for each micro-batch, on the
+    // last stage. May be empty.
     std::span<const std::vector<LossRows>> losses = {};
     std::int64_t loss_sums = 1;
     bool adapters = true;
@@ -53,11 +53,11 @@ class ModelStage final : public Stage {
     // For distillation, on the last stage: the teacher's head inputs by micro-batch, followed by
     // the teacher's head weights.
     std::span<const Tensor> teacher = {};
-    TaughtBy taught = {};  // without the head's input and weights
+    TeacherHead taught = {};  // without the head's input and weights
     // Cached keys and values of earlier positions. If the program extends the caches, the logits
     // are those of all rows, [B, V].
     const Cached* cached = nullptr;
-    std::int64_t exact_chunk = 0, chunk_tokens = 0;  // as in Place
+    std::int64_t exact_chunk = 0, chunk_tokens = 0;  // as in PassContext
     // Called on all ranks before each micro-batch except the first. Returns true to skip this
     // micro-batch and all later ones. The result must be equal on every rank. An empty function
     // never skips.
@@ -71,7 +71,7 @@ class ModelStage final : public Stage {
   // sequence layout. The first stage reads ids, the last stage reads targets, and all stages read
   // document starts.
   ModelStage(const Model&, std::span<const Chunk>, Session&, Backend&, const Communicator& seq,
-             const ops::SequenceLayout&, std::span<const Batch> microbatches, Recompute, When);
+             const ops::SequenceLayout&, std::span<const Batch> microbatches, Recompute, Settings);
 
   Boundary boundary() const override;
   void begin(int m) override;
@@ -100,7 +100,7 @@ class ModelStage final : public Stage {
   struct Microbatch {
     Tensor ids_BT, targets_BT;                              // i32
     Tensor sample_B;                                        // i64
-    Tensor start_BT, position_BT, position_T, counted_RBT;  // i32, as in Place
+    Tensor start_BT, position_BT, position_T, counted_RBT;  // i32, as in PassContext
     std::vector<Kept> parts;  // of the parts that need a backward pass
     std::vector<Tape> later;  // tapes with weight gradients to compute, the last one first
   };
@@ -125,7 +125,7 @@ class ModelStage final : public Stage {
   const ops::SequenceLayout& sequence_;
   std::span<const Batch> batches_;
   Recompute recompute_;
-  When when_;
+  Settings settings_;
   int dropped_from_;
   Event before_{};                                  // queued before the previous micro-batch
   std::map<std::pair<int, int>, Microbatch> kept_;  // by micro-batch and chunk

@@ -76,7 +76,7 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
   const auto& name = store.spec().params[p.index()].name;
   const auto& counts = reader.meta().updates;
   const auto found = counts.find(name);
-  require(found != counts.end(), "{} counts the updates of {}, but not those of {}",
+  require(found != counts.end(), "{} counts the updates of {} parameters, but not those of {}",
           (reader.directory() / manifest_name).string(), counts.size(), name);
   const auto count = found->second;
   store.set_count(p, count);
@@ -88,9 +88,9 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
     return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
   };
   require(saved == kept,
-          "{} was trained with another optimizer: it holds {} of {}, where optimizer.name and its "
-          "settings now keep {} -- restart with the optimizer of its deck, or start from its "
-          "weights alone with model.init_from",
+          "{} was trained with another optimizer: it contains {} of {}, but the deck's optimizer "
+          "has {} -- restart with the optimizer settings in its deck, or load only its weights "
+          "with model.init_from",
           reader.directory().string(), list(saved), name, list(kept));
   store.make_arrays(p);
   for (const auto& array : saved) wanted.push_back({p, array});
@@ -102,7 +102,7 @@ void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
 
 // Of all its parameters.
 static DType saved_type(const CheckpointReader& reader) {
-  require(!reader.params().empty(), "{} holds no parameters", reader.directory().string());
+  require(!reader.params().empty(), "{} contains no parameters", reader.directory().string());
   return reader.params().front().dtype;
 }
 
@@ -110,7 +110,7 @@ static void require_master(const CheckpointReader& reader, DType master, bool ma
   for (const auto& p : reader.params())
     require(p.dtype == saved_type(reader) &&
                 (p.dtype == master || (may_widen && p.dtype == DType::f32 && master == DType::f64)),
-            "{}: {} was saved as {}, this run keeps its weights in {}; use the precision.compute "
+            "{}: {} was saved as {}, but this run stores weights in {}; use the precision.compute "
             "that the checkpoint was trained with",
             reader.directory().string(), p.name, name_of(p.dtype), name_of(master));
 }

@@ -101,8 +101,8 @@ void StateSaver::require_finite() const {
   const auto bad = std::ranges::find_if(all, [](const auto& text) { return !text.empty(); });
   if (bad == all.end()) return;
   throw StateFault(fmt::format(
-      "the state after step {} is not saved: rank {}: {}. Older checkpoints are as they were: look "
-      "at optimizer.lr, optimizer.eps and the data of the steps before",
+      "the state after step {} is not saved: rank {}: {}. Older checkpoints are unchanged: check "
+      "optimizer.lr, optimizer.eps and the data of the preceding steps",
       meta_.step, bad - all.begin(), *bad));
 }
 

@@ -46,8 +46,8 @@ static std::span<const double, fixed::limbs> limbs_at(std::span<const double> al
 static std::string overflow_of_losses(double largest) {
   if (largest < fixed::loss_limit || !std::isfinite(largest)) return {};
   return fmt::format(
-      "the losses may come to {:.3g}, and run.exactness = \"invariant\" counts up to {:.3g}: the "
-      "model has diverged",
+      "the losses may reach {:.3g}, but run.exactness = \"invariant\" can count only up to {:.3g}: "
+      "the model has diverged",
       largest, fixed::loss_limit);
 }
 
@@ -94,15 +94,15 @@ StepSums add_counts(const Communicator& world, const ModelSpec& spec, GradientNo
     const double bound = largest[i] * sums[(params + 1) * fixed::limbs + i];
     if (bound >= fixed::gradient_limit && s.overflow.empty())
       s.overflow = fmt::format(
-          "the gradient of {} may come to {:.3g}, and run.exactness = \"invariant\" counts up to "
-          "{:.3g}: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
+          "the gradient of {} may reach {:.3g}, but run.exactness = \"invariant\" can count only "
+          "up to {:.3g}: the model has diverged. Lower optimizer.lr or raise schedule.warmup_steps",
           spec.params[i].name, bound, fixed::gradient_limit);
     squares = fixed::capped_sum(squares, fixed::of_limbs(limbs_at(sums, i)));
   }
   if (squares == fixed::most && s.overflow.empty())
     s.overflow = fmt::format(
-        "the gradient's norm is {:.0f} or more, which is as far as run.exactness = \"invariant\" "
-        "counts: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
+        "the gradient norm is at least {:.0f}, the largest that run.exactness = \"invariant\" can "
+        "count: the model has diverged. Lower optimizer.lr or raise schedule.warmup_steps",
         std::sqrt(fixed::to_double(fixed::most, fixed::square_bits)));
   s.squares = fixed::to_double(squares, fixed::square_bits);
   s.loss = fixed::to_double(fixed::of_limbs(limbs_at(sums, params)), fixed::loss_bits);

@@ -49,31 +49,28 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
   const Grid& grid = axes.grid;
   const std::string fault = pipeline_fault(s.schedule, grid.pipe, s.chunks);
   require(fault.empty(), "{}", fault);
-  require(
-      !pipeline_of(s, grid.pipe).through_host() || !axes.down.connected(),
-      "parallel.schedule = \"{}\" has several chunks of a stage, which would wait for each other "
-      "between devices (NCCL): give {}, or run.share_gpu = true, whose "
-      "messages go through the host",
-      name_of(s.schedule), schedules_of_chunks(1));
+  require(!pipeline_of(s, grid.pipe).through_host() || !axes.down.connected(),
+          "parallel.schedule = \"{}\" has several chunks per stage, whose messages would deadlock "
+          "over NCCL: use {}, or set run.share_gpu = true to send messages through the host",
+          name_of(s.schedule), schedules_of_chunks(1));
   const auto chunk = s.exact_chunk, tokens = s.model.context / grid.seq;
   require(chunk == 0 || b.properties().invariant,
-          "run.exactness = \"invariant\" is for the backends host (f32, bf16) and ref (f32): that "
-          "a GPU's products and sums give the same bits on any grid is not proven; give "
-          "run.backend = \"host\", or \"repeatable\" for the same bits on one grid");
+          "run.exactness = \"invariant\" works only with the backends host (f32, bf16) and ref "
+          "(f32), because a GPU may give different bits on another grid. Set run.backend = "
+          "\"host\", or run.exactness = \"repeatable\" for the same bits on one grid");
   require(chunk == 0 || s.compute != DType::f64,
-          "run.exactness = \"invariant\" counts gradients of f32, precision.compute is f64");
+          "run.exactness = \"invariant\" needs gradients in f32, but precision.compute is f64");
   require(chunk == 0 || tokens % chunk == 0,
           "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank", chunk,
           tokens);
-  require(
-      chunk == 0 || s.chunk_tokens % chunk == 0,
-      "model.chunk_tokens = {} is no multiple of run.exact_chunk = {}, whose tokens are summed as "
-      "one",
-      s.chunk_tokens, chunk);
+  require(chunk == 0 || s.chunk_tokens % chunk == 0,
+          "model.chunk_tokens = {} must be a multiple of run.exact_chunk = {}", s.chunk_tokens,
+          chunk);
   require(!s.teacher || (s.exact_chunk == 0 && grid.expert == 1),
-          "a teacher is not for run.exactness = \"invariant\", nor for parallel.expert > 1");
+          "a teacher cannot be used with run.exactness = \"invariant\" or parallel.expert > 1");
   require(!s.teacher || s.teacher->model.vocab == s.model.vocab,
-          "the teacher has a vocabulary of {}, this model one of {}: they must be the same",
+          "the teacher has a vocabulary of {} tokens, but this model has {}: both must have the "
+          "same vocabulary",
           s.teacher ? s.teacher->model.vocab : 0, s.model.vocab);
   return s;
 }
@@ -159,7 +156,7 @@ Trainer::StepCounts Trainer::count(std::span<const Batch> microbatches) const {
 
 std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
                                                 std::span<const Batch> microbatches,
-                                                ModelStage::When when) {
+                                                ModelStage::Settings settings) {
   // In evaluation nothing trains, so nothing is kept.
   const bool train = purpose == Purpose::train;
   const std::vector<std::uint8_t> nothing(model_.spec().params.size(), 0);
@@ -171,17 +168,17 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
         pipe_.virtual_stage(axes_.at.pipe, static_cast<int>(chunks.size())) > first;
     chunks.emplace_back(model_, range, backward_parts(model_, range, trainable, input_wanted));
   }
-  when.exact_chunk = setup_.exact_chunk;
-  when.chunk_tokens = setup_.chunk_tokens;
-  when.offload = setup_.model.offload == Offload::inputs && !backend_.host_readable();
+  settings.exact_chunk = setup_.exact_chunk;
+  settings.chunk_tokens = setup_.chunk_tokens;
+  settings.offload = setup_.model.offload == Offload::inputs && !backend_.host_readable();
   const ExpertGroup experts{axes_.expert_group, setup_.expert_tokens};
-  if (axes_.grid.expert > 1) when.experts = &experts;
+  if (axes_.grid.expert > 1) settings.experts = &experts;
   Session session(store_, purpose,
                   make_borrow_plan(visits(program, chunks), store_.sharding().policy));
   const auto rows = microbatches[0].ids_BT.size() / microbatches[0].sample_B.size();
   const auto layout = sequence_of(static_cast<std::int64_t>(rows) * axes_.grid.seq);
   ModelStage stage(model_, chunks, session, backend_, axes_.seq, layout, microbatches,
-                   setup_.model.recompute, when);
+                   setup_.model.recompute, settings);
   execute(program, pipe_, stage, backend_, {axes_.down, axes_.up});
   session.close();
   if (stage.dropped()) return std::nullopt;
@@ -199,10 +196,10 @@ void Trainer::check_memory() {
   const auto changed =
       changed_arrays(axes_.world, model_.spec(), *memory_, digests_of_memory(store_));
   if (!changed.empty())
-    throw MemoryFault(fmt::format(
-        "memory changed by itself between two updates: {}. Nothing of this state is saved; leave "
-        "that node out",
-        changed));
+    throw MemoryFault(
+        fmt::format("memory changed between two updates although nothing wrote to it: {}. This "
+                    "state is not saved; exclude that node",
+                    changed));
 }
 
 ops::SequenceLayout Trainer::sequence_of(std::int64_t tokens) const {

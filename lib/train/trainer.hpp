@@ -28,7 +28,7 @@
 namespace trireme {
 
 // The outcome of a step.
-enum class Verdict : std::uint8_t {
+enum class StepOutcome : std::uint8_t {
   updated,
   no_targets,  // every target of the step is masked
   not_finite,  // a gradient or the loss is not finite
@@ -37,7 +37,7 @@ enum class Verdict : std::uint8_t {
 
 // The result of a step, equal on every rank.
 struct StepResult {
-  Verdict verdict = Verdict::updated;
+  StepOutcome outcome = StepOutcome::updated;
   double loss = 0;  // Mean over valid targets in nats. For pairs of documents, mean over the pairs.
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
@@ -61,7 +61,7 @@ struct CountOverflow : SharedError {
 // is computed a second time. With pairs or a teacher, it is also called before the first
 // micro-batch. If one rank returns true, all ranks drop the step from at most most_ahead()
 // micro-batches later on (lib/pipe/schedule.hpp), or skip the second computation.
-using GiveUp = std::function<bool(int done, int of)>;
+using ShouldAbandon = std::function<bool(int done, int of)>;
 
 // Whether a step is computed twice to compare the results. With exact_chunk, the second computation
 // uses a different order of micro-batches. If the results differ, a third computation decides which
@@ -103,7 +103,7 @@ struct TrainerSetup {
   // must divide the number of tokens of a sample on each rank. Gradients and losses are then 8-byte
   // fixed-point sums (lib/base/fixed.hpp). 0 for other values of run.exactness.
   std::int64_t exact_chunk = 0;
-  std::int64_t chunk_tokens = 0;  // as in Place; already decided
+  std::int64_t chunk_tokens = 0;  // as in PassContext; already decided
   // Attention span. AttentionSpan::document means that batches contain the starts of documents.
   AttentionSpan attention = AttentionSpan::causal;
   std::int64_t expert_tokens = 0;  // ExpertGroup::rows_of_round
@@ -144,11 +144,11 @@ class Trainer {
 
   // Runs one training step on this rank's share of each micro-batch. All micro-batches must have
   // the same shape. A skipped or dropped step leaves weights, moments and update counts unchanged.
-  // Either all ranks or none must pass a GiveUp. Throws CountOverflow if a sum may exceed the range
-  // of fixed-point numbers.
+  // Either all ranks or none must pass a ShouldAbandon. Throws CountOverflow if a sum may exceed
+  // the range of fixed-point numbers.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
-                  const GiveUp& = {}, Replay = Replay::no);
-  // Returns true if a GiveUp can drop a step with this many micro-batches. With too few
+                  const ShouldAbandon& = {}, Replay = Replay::no);
+  // Returns true if a ShouldAbandon can drop a step with this many micro-batches. With too few
   // micro-batches, the decision would come too late.
   bool can_drop(std::int64_t microbatches) const;
   // Returns digests of the last step's gradients (if it had any), of the weights and of the
@@ -188,8 +188,7 @@ class Trainer {
   };
   // Returns the logits after the given token for several samples whose earlier keys and values are
   // cached. Adds the keys and values of the given tokens to the caches. Each sample costs one row
-  // of computation, and its result does not depend on the other samples. Requires
-  // BackendProperties::caches.
+  // of computation, and its result does not depend on the other samples.
   std::vector<std::vector<double>> extend(std::span<const Next>);
 
   // Returns this rank's share of whole samples: the positions that the sequence layout assigns to
@@ -232,18 +231,18 @@ class Trainer {
   };
   // Computes the forward and backward passes of all micro-batches. Returns nullopt if micro-batches
   // were dropped.
-  std::optional<Computed> compute(std::span<const Batch>, const StepCounts&, ModelStage::When);
+  std::optional<Computed> compute(std::span<const Batch>, const StepCounts&, ModelStage::Settings);
   struct Replayed {
     Computed computed;
     std::string fault;
   };
   // Computes the step again, and a third time if the results differ.
   Replayed replay(const Computed& first, const ActivationDigests& activations,
-                  std::span<const Batch>, const StepCounts&, ModelStage::When);
+                  std::span<const Batch>, const StepCounts&, ModelStage::Settings);
   void forget_dropped_arrays();
   void update(double lr, double scale, const Routing&);
   void move_router_biases(const Routing&);
-  std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
+  std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::Settings);
   // Returns the micro-batches, padded with masked ones to the largest number that any rank has.
   std::vector<Batch> padded(std::span<const Batch> mine) const;
   // Preference sums over all ranks for samples of pairs, and weights for the losses of each
@@ -253,16 +252,16 @@ class Trainer {
     PreferenceSums sums;
     std::vector<std::vector<LossRows>> losses;
   };
-  Preferences prefer(std::span<const Batch>, const ModelStage::When&);
-  // Runs a pass with ModelStage::When::head_inputs and returns its results.
+  Preferences prefer(std::span<const Batch>, const ModelStage::Settings&);
+  // Runs a pass with ModelStage::Settings::head_inputs and returns its results.
   std::vector<Tensor> head_inputs(std::span<const Batch>);
   // Returns the summed losses by micro-batch and document of this rank's samples, on the stage with
   // the head.
-  std::vector<double> losses_of_documents(std::span<const Batch>, ModelStage::When);
+  std::vector<double> losses_of_documents(std::span<const Batch>, ModelStage::Settings);
   // Runs the program and returns the results of the stage with the head, by micro-batch. Returns
   // nullopt if micro-batches were dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,
-                                         ModelStage::When);
+                                         ModelStage::Settings);
 
   Backend& backend_;
   Axes axes_;

@@ -39,11 +39,10 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
   const auto microbatches = padded(mine);
   if (microbatches.empty()) return {};
   const auto terms = std::ssize(microbatches[0].ids_BT);
-  require(
-      setup_.exact_chunk == 0 || terms <= fixed::loss_terms,
-      "run.exactness = \"invariant\" adds the losses of up to {} tokens of a microbatch, not {}: "
-      "lower train.microbatch",
-      fixed::loss_terms, terms);
+  require(setup_.exact_chunk == 0 || terms <= fixed::loss_terms,
+          "run.exactness = \"invariant\" can add the losses of at most {} tokens per microbatch, "
+          "not {}: lower train.microbatch",
+          fixed::loss_terms, terms);
   const auto losses = run_forward(microbatches, {.phase = Phase::evaluate});
   const auto loss = download(axes_.world, backend_, losses, fixed::loss_terms);
   std::int64_t valid = 0;
@@ -54,7 +53,8 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
 }
 
 std::vector<double> Trainer::losses(std::span<const Batch> mine) {
-  require(setup_.exact_chunk == 0, "losses of single samples are not counted as quanta");
+  require(setup_.exact_chunk == 0,
+          "run.exactness = \"invariant\" does not support losses of single samples");
   double most = static_cast<double>(mine.size());
   axes_.world.all_reduce_max({&most, 1});
   std::vector<Batch> microbatches(mine.begin(), mine.end());
@@ -71,22 +71,22 @@ std::vector<double> Trainer::losses(std::span<const Batch> mine) {
 }
 
 std::vector<Tensor> Trainer::run_forward(std::span<const Batch> microbatches,
-                                         ModelStage::When when) {
+                                         ModelStage::Settings settings) {
   const auto program = forward_program(pipe_, static_cast<int>(microbatches.size()), axes_.at.pipe);
-  return *run(program, Purpose::forward, microbatches, std::move(when));
+  return *run(program, Purpose::forward, microbatches, std::move(settings));
 }
 
 std::vector<Tensor> Trainer::head_inputs(std::span<const Batch> microbatches) {
-  ModelStage::When when{.phase = Phase::evaluate};
-  when.head_inputs = true;
-  when.forward_name = teacher_span;
-  return run_forward(microbatches, when);
+  ModelStage::Settings settings{.phase = Phase::evaluate};
+  settings.head_inputs = true;
+  settings.forward_name = teacher_span;
+  return run_forward(microbatches, settings);
 }
 
 // Rows of logits, on the host, where a soft cap is put over them.
 static std::vector<std::vector<double>> download_rows(const Communicator& world, Backend& b,
                                                       const Tensor& z, double cap) {
-  const Tensor wide_z = Tensor::empty(b, z.shape(), wide(z.dtype()), Kind::transient);
+  const Tensor wide_z = Tensor::empty(b, z.shape(), wide(z.dtype()), MemoryKind::transient);
   b.put(Queue::compute, kernel::Copy{.dst = wide_z.view(), .src = z.view()});
   world.synchronize();
   std::vector<std::vector<double>> rows;
@@ -122,11 +122,11 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues
   const auto t = std::ranges::find(own, n - 1) - own.begin();  // this rank's row of the last token
   const bool here = has_head() && t < std::ssize(own);
   const Cached cached{.use = Cached::Use::fill, .rows = n, .kept_B = {&keep, 1}};
-  ModelStage::When when{.phase = Phase::evaluate};
-  when.logits = true;
-  if (here) when.logits_at = t;
-  if (keep) when.cached = &cached;
-  const auto z = run_forward({&mine, 1}, when);
+  ModelStage::Settings settings{.phase = Phase::evaluate};
+  settings.logits = true;
+  if (here) settings.logits_at = t;
+  if (keep) settings.cached = &cached;
+  const auto z = run_forward({&mine, 1}, settings);
   if (!here) return {};
   return std::move(download_rows(axes_.world, backend_, z[0], config.logit_softcap)[0]);
 }
@@ -137,7 +137,7 @@ std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
   std::vector<std::int64_t> at_B;
   for (const auto& [token, at, kept] : rows) {
     require(at < model_.spec().config.context && at < kept->positions,
-            "a token at position {} has no room in a context of {}", at,
+            "a token at position {} does not fit into a context of {}", at,
             model_.spec().config.context);
     batch.ids_BT.push_back(token);
     batch.targets_BT.push_back(no_target);
@@ -147,11 +147,11 @@ std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
   }
   const Cached cached{.use = Cached::Use::extend, .kept_B = kept_B, .at_B = at_B};
   const bool here = has_head() && axes_.at.seq == 0;
-  ModelStage::When when{.phase = Phase::evaluate};
-  when.logits = true;
-  when.cached = &cached;
-  if (here) when.logits_at = 0;
-  const auto z = run_forward({&batch, 1}, when);
+  ModelStage::Settings settings{.phase = Phase::evaluate};
+  settings.logits = true;
+  settings.cached = &cached;
+  if (here) settings.logits_at = 0;
+  const auto z = run_forward({&batch, 1}, settings);
   if (!here) return {};
   return download_rows(axes_.world, backend_, z[0], model_.spec().config.logit_softcap);
 }

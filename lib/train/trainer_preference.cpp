@@ -8,7 +8,7 @@
 namespace trireme {
 
 std::vector<double> Trainer::losses_of_documents(std::span<const Batch> microbatches,
-                                                 ModelStage::When when) {
+                                                 ModelStage::Settings settings) {
   const auto samples = std::ssize(microbatches[0].sample_B);
   const auto tokens = std::ssize(microbatches[0].start_BT);
   const auto layout = sequence_of(tokens / samples);
@@ -18,10 +18,10 @@ std::vector<double> Trainer::losses_of_documents(std::span<const Batch> microbat
     rows.push_back(rows_of_documents(batch, layout, axes_.at.seq));
     documents += documents_in(batch);
   }
-  when.losses = rows;
-  when.loss_sums = tokens;  // no sample has more documents, so memory does not depend on them
-  when.forward_name = measured_span;
-  const auto made = run_forward(microbatches, when);
+  settings.losses = rows;
+  settings.loss_sums = tokens;  // no sample has more documents, so memory does not depend on them
+  settings.forward_name = measured_span;
+  const auto made = run_forward(microbatches, settings);
   axes_.world.synchronize();
   std::vector<double> sums;
   for (std::size_t m = 0; m < made.size(); ++m) {
@@ -34,7 +34,8 @@ std::vector<double> Trainer::losses_of_documents(std::span<const Batch> microbat
 }
 
 std::vector<double> Trainer::losses_of_documents(std::span<const Batch> mine) {
-  require(setup_.exact_chunk == 0, "losses of single documents are not counted as quanta");
+  require(setup_.exact_chunk == 0,
+          "run.exactness = \"invariant\" does not support losses of single documents");
   const auto microbatches = padded(mine);
   if (microbatches.empty()) return {};
   return losses_of_documents(microbatches, {.phase = Phase::evaluate});
@@ -44,7 +45,7 @@ static std::vector<double> reference_of(std::span<const Batch> microbatches) {
   std::vector<double> all;
   for (const auto& batch : microbatches) {
     require(std::ssize(batch.reference_D) == documents_in(batch),
-            "a batch of {} documents brings {} scores of them", documents_in(batch),
+            "a batch of {} documents has {} reference scores", documents_in(batch),
             batch.reference_D.size());
     all.insert(all.end(), batch.reference_D.begin(), batch.reference_D.end());
   }
@@ -52,19 +53,18 @@ static std::vector<double> reference_of(std::span<const Batch> microbatches) {
 }
 
 Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
-                                     const ModelStage::When& when) {
+                                     const ModelStage::Settings& settings) {
   const bool given = setup_.reference == Reference::given;
-  require(
-      given || setup_.model.adapter.rank > 0,
-      "preferences are measured against the model that adapters stand beside, or against scores "
-      "of a model: give [adapter], or train.dpo_scores");
+  require(given || setup_.model.adapter.rank > 0,
+          "preference training needs a reference model: set [adapter], whose base model is the "
+          "reference, or set train.dpo_scores");
   require(setup_.exact_chunk == 0,
-          "losses of single documents are not counted as quanta: give another run.exactness than "
-          "\"invariant\"");
+          "run.exactness = \"invariant\" does not support losses of single documents: set "
+          "run.exactness = \"repeatable\" or \"fast\"");
   // With the same dropout, so that what differs is what adapters add.
-  auto without = when;
+  auto without = settings;
   without.adapters = false;
-  const auto policy = losses_of_documents(microbatches, when),
+  const auto policy = losses_of_documents(microbatches, settings),
              reference =
                  given ? reference_of(microbatches) : losses_of_documents(microbatches, without);
   Preferences p;

@@ -30,7 +30,7 @@ bool Trainer::can_drop(std::int64_t microbatches) const {
 }
 
 StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
-                         const GiveUp& give_up, Replay replay_wanted) {
+                         const ShouldAbandon& should_abandon, Replay replay_wanted) {
   const std::string fault =
       pipeline_fault(pipe_.schedule, pipe_.stages, pipe_.chunks, std::ssize(microbatches));
   require(fault.empty(), "{}", fault);
@@ -44,14 +44,14 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   result.valid = counts.valid;
   result.tokens = counts.tokens;
   if (result.valid == 0) {
-    result.verdict = Verdict::no_targets;
+    result.outcome = StepOutcome::no_targets;
     return result;
   }
   const double scale = 1.0 / static_cast<double>(result.valid);
   const int count = static_cast<int>(microbatches.size());
   // The ranks' answers before microbatch m count as many later as a stage may be ahead of another:
   // by then all have answered, so that none waits for another.
-  std::vector<Maximum> answers;
+  std::vector<PendingMaximum> answers;
   // With a teacher or pairs a pass forward comes first, and another one where nothing says what the
   // reference makes of pairs; forward and backward are three of them.
   const bool pairs = setup_.objective == Objective::dpo;
@@ -61,52 +61,54 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
                                                             : 2,
             each = passes > 0 ? 3 : 1;
   const auto wants_to_end = [&](int m) {
-    return axes_.world.start_max(give_up(passes * count + each * m, (passes + each) * count));
+    return axes_.world.start_max(
+        should_abandon(passes * count + each * m, (passes + each) * count));
   };
   const auto drop = [&](int m) {
     answers.push_back(wants_to_end(m));
     const int asked = m - most_ahead(pipe_);
     return asked > 0 && answers[static_cast<std::size_t>(asked - 1)].wait() > 0;
   };
-  ModelStage::When when{.phase = Phase::train,
-                        .seed = setup_.seed,
-                        .step = step,
-                        .scale = scale,
-                        .drop = give_up ? drop : std::function<bool(int)>()};
+  ModelStage::Settings settings{.phase = Phase::train,
+                                .seed = setup_.seed,
+                                .step = step,
+                                .scale = scale,
+                                .drop = should_abandon ? drop : std::function<bool(int)>()};
   std::optional<ActivationDigests> activations;
   if (replay_wanted == Replay::yes) activations.emplace(backend_, model_, in_order(count));
-  when.activations = activations ? &*activations : nullptr;
+  settings.activations = activations ? &*activations : nullptr;
   const auto tokens = static_cast<double>(counts.tokens);
-  if (setup_.balance == Balance::sample) when.balance_scale = setup_.balance_weight / tokens;
-  if (setup_.model.experts > 0 && setup_.router_z > 0) when.z_scale = setup_.router_z / tokens;
+  if (setup_.balance == Balance::sample) settings.balance_scale = setup_.balance_weight / tokens;
+  if (setup_.model.experts > 0 && setup_.router_z > 0) settings.z_scale = setup_.router_z / tokens;
   std::optional<Preferences> preferences;
   if (pairs) {
     preferences = prefer(microbatches, {.phase = Phase::train, .seed = setup_.seed, .step = step});
-    when.losses = preferences->losses;
+    settings.losses = preferences->losses;
     result.preferences = preferences->sums;
   }
   std::vector<Tensor> taught;
   if (teacher_) {
     taught = teacher_->head_inputs(microbatches);
-    when.teacher = taught;
-    when.taught = {.softcap = setup_.teacher->model.logit_softcap,
-                   .temperature = setup_.teacher->temperature,
-                   .share = setup_.teacher->weight};
+    settings.teacher = taught;
+    settings.taught = {.softcap = setup_.teacher->model.logit_softcap,
+                       .temperature = setup_.teacher->temperature,
+                       .share = setup_.teacher->weight};
   }
-  if (passes > 0 && give_up && wants_to_end(0).wait() > 0) {
-    result.verdict = Verdict::dropped;
+  if (passes > 0 && should_abandon && wants_to_end(0).wait() > 0) {
+    result.outcome = StepOutcome::dropped;
     return result;
   }
-  auto computed = compute(microbatches, counts, when);
+  auto computed = compute(microbatches, counts, settings);
   for (auto& answer : answers) answer.wait();
   if (!computed) {
     store_.discard_gradients();
-    result.verdict = Verdict::dropped;
+    result.outcome = StepOutcome::dropped;
     return result;
   }
   // A second time may be too long for a signal.
-  if (activations && !(give_up && axes_.world.start_max(give_up(count, 2 * count)).wait() > 0)) {
-    auto replayed = replay(*computed, *activations, microbatches, counts, when);
+  if (activations &&
+      !(should_abandon && axes_.world.start_max(should_abandon(count, 2 * count)).wait() > 0)) {
+    auto replayed = replay(*computed, *activations, microbatches, counts, settings);
     computed = std::move(replayed.computed);
     result.fault = std::move(replayed.fault);
   }
@@ -121,7 +123,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   result.loss = preferences ? preferences->sums.mean().loss : sums.loss * scale;
   result.grad_norm = std::sqrt(sums.squares);
   if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
-    result.verdict = Verdict::not_finite;
+    result.outcome = StepOutcome::not_finite;
     result.culprit = sums.not_finite ? fmt::format("the gradient of {}",
                                                    model_.spec().params[*sums.not_finite].name)
                                      : "the loss";
@@ -134,12 +136,13 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
 }
 
 std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microbatches,
-                                                  const StepCounts& counts, ModelStage::When when) {
+                                                  const StepCounts& counts,
+                                                  ModelStage::Settings settings) {
   const auto program = training_program(pipe_, static_cast<int>(microbatches.size()), axes_.at.pipe,
                                         first_trainable_stage());
   RoutingSums routing(backend_, model_.spec(), setup_.exact_chunk > 0);
-  when.totals = routing.totals();
-  const auto losses = run(program, Purpose::train, microbatches, std::move(when));
+  settings.totals = routing.totals();
+  const auto losses = run(program, Purpose::train, microbatches, std::move(settings));
   if (!losses) return std::nullopt;
   auto norms = [&] {
     const TraceScope span("gradient norm");
@@ -157,9 +160,9 @@ std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microba
 
 Trainer::Replayed Trainer::replay(const Computed& computed, const ActivationDigests& activations,
                                   std::span<const Batch> microbatches, const StepCounts& counts,
-                                  ModelStage::When when) {
+                                  ModelStage::Settings settings) {
   const auto& world = axes_.world;
-  when.drop = {};
+  settings.drop = {};
   const auto come_to = [&](const StepSums& s, const ActivationDigests& t) {
     return Computation{digests_of_all_gradients(store_), s.loss, s.squares, t.read(world)};
   };
@@ -168,8 +171,8 @@ Trainer::Replayed Trainer::replay(const Computed& computed, const ActivationDige
     std::vector<Batch> ordered;
     for (const int m : order) ordered.push_back(microbatches[static_cast<std::size_t>(m)]);
     ActivationDigests of_this(backend_, model_, std::move(order));
-    when.activations = &of_this;
-    newest = *compute(ordered, counts, when);
+    settings.activations = &of_this;
+    newest = *compute(ordered, counts, settings);
     return come_to(newest.sums, of_this);
   };
   const auto order = in_order(static_cast<int>(microbatches.size()));
@@ -180,10 +183,10 @@ Trainer::Replayed Trainer::replay(const Computed& computed, const ActivationDige
   const auto where = first_difference(world, model_, first, second);
   const bool as_first = have_same_results(world, third, first);
   if (!as_first && !have_same_results(world, third, second))
-    throw SharedError(
-        fmt::format("a step was computed three times, with three results, which differ {}", where));
-  return {newest, fmt::format("computed twice, with two results, which differ {}; a third "
-                              "computation has the {} one",
+    throw SharedError(fmt::format(
+        "a step was computed three times with three different results, which differ {}", where));
+  return {newest, fmt::format("computed twice with different results, which differ {}; a third "
+                              "computation gave the {} result again",
                               where, as_first ? "first" : "second")};
 }
 

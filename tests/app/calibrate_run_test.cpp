@@ -57,7 +57,7 @@ TEST_F(CalibrateRun, ReplacesAFileOnlyWhenAskedAndKeepsLinksAddedByHand) {
   const auto text = contents_of(folder / "new.toml");
   const auto refused = here(calibrate + known);
   EXPECT_NE(refused.code, 0);
-  EXPECT_NE(refused.err.find("new.toml is there"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("new.toml already exists"), std::string::npos) << refused.err;
   EXPECT_EQ(contents_of(folder / "new.toml"), text);
   const auto made = here(calibrate + known + "--overwrite");
   ASSERT_EQ(made.code, 0) << made.err;
@@ -68,13 +68,15 @@ TEST_F(CalibrateRun, ReplacesAFileOnlyWhenAskedAndKeepsLinksAddedByHand) {
 TEST_F(CalibrateRun, TakesOperationsOfSuchRanksAlone) {
   write("gpu.toml", test::plain_machine("cuda"));
   expect_refused(calibrate + "--operations-from gpu.toml",
-                 "was not measured on ranks such as these");
+                 "was not measured with the backend and threads of these ranks");
 
   auto m = before_;
   m.name = "Another processor, 1 rank of 1 thread";
   write("other.toml", m);
-  expect_refused(calibrate + "--operations-from other.toml",
-                 "measured on Another processor, 1 rank of 1 thread, and this is");
+  expect_refused(
+      calibrate + "--operations-from other.toml",
+      "measured on Another processor, 1 rank of 1 thread, according to its machine.name, but "
+      "this machine is");
 
   m = before_;
   std::erase_if(m.products, [](const ProductRates& r) { return r.dtype == DType::f32; });
@@ -104,7 +106,7 @@ TEST_F(CalibrateRun, NeedsTheSameArgumentsOnAllRanks) {
 }
 
 TEST_F(CalibrateRun, AFolderThatIsNotThereIsSaidBeforeAnythingIsMeasured) {
-  expect_refused("$TRIREME calibrate nowhere/new.toml", "there is no folder nowhere");
+  expect_refused("$TRIREME calibrate nowhere/new.toml", "the folder nowhere does not exist");
 }
 
 }  // namespace

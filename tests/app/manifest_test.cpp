@@ -24,10 +24,11 @@ TEST_F(Training, ManifestsThatSayWhatNoProgramWrites) {
   for (const char* command :
        {"evaluate c --data text.tokens", "generate c --prompt a", "export c hf", "compare c c",
         "check deck.toml 'model.preset=\"from:c\"'"})
-    refused(command, {"does not refer to another one"});
-  refused("train deck.toml --restart c --run-dir more", {"rank-00000.h5: it is of another save"});
+    refused(command, {"cannot refer to another checkpoint"});
+  refused("train deck.toml --restart c --run-dir more",
+          {"rank-00000.h5: it belongs to another checkpoint"});
   with("layers = ", "layers = 10000");
-  refused("evaluate c --data text.tokens", {"holds another model", "blocks.2."});
+  refused("evaluate c --data text.tokens", {"contains another model", "blocks.2."});
 }
 
 }  // namespace trireme

@@ -56,8 +56,8 @@ class Fake final : public Op {
 class TapeTest : public testing::Test {
  protected:
   Tensor tensor(const std::vector<double>& v) {
-    Tensor t =
-        Tensor::empty(backend, {static_cast<std::int64_t>(v.size())}, DType::f64, Kind::transient);
+    Tensor t = Tensor::empty(backend, {static_cast<std::int64_t>(v.size())}, DType::f64,
+                             MemoryKind::transient);
     backend.upload(Queue::compute, t.view(), std::as_bytes(std::span(v)));
     return t;
   }

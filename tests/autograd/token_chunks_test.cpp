@@ -44,14 +44,14 @@ TEST(TokenChunks, APlaceIsCutAlike) {
   std::iota(positions.begin(), positions.end(), 100);
   std::iota(starts.begin(), starts.end(), 200);
   const auto bytes = [](auto& v) { return reinterpret_cast<const std::byte*>(v.data()); };
-  Place all;
+  PassContext all;
   all.rows = {ConstView(bytes(samples), DType::i64, {3}), 8};
   all.targets_BT = ConstView(bytes(targets), DType::i32, {3, 4});
   all.position_BT = ConstView(bytes(positions), DType::i32, {3, 4});
   all.start_BT = ConstView(bytes(starts), DType::i32, {3, 12});
   all.seed = 9;
 
-  const auto piece = place_of(all, {1, 1, 2, 2}), pair = place_of(all, {1, 2, 0, 4});
+  const auto piece = pass_of(all, {1, 1, 2, 2}), pair = pass_of(all, {1, 2, 0, 4});
 
   const auto first = [](const ConstView& v) {
     return v.dtype == DType::i64 ? *reinterpret_cast<const std::int64_t*>(v.data)
@@ -70,7 +70,7 @@ TEST(TokenChunks, APlaceIsCutAlike) {
   EXPECT_EQ(first(pair.targets_BT), 4);
   EXPECT_EQ(pair.targets_BT.count(), 8);
   EXPECT_TRUE(pair.position_BT.dense());
-  EXPECT_FALSE(place_of({}, {0, 1, 0, 1}).position_BT);
+  EXPECT_FALSE(pass_of({}, {0, 1, 0, 1}).position_BT);
 }
 
 }  // namespace

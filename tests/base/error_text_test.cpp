@@ -12,12 +12,12 @@ namespace trireme {
 TEST(ErrorText, OfAPathIsNoDefectOfTheProgram) {
   const auto loop = std::make_error_code(std::errc::too_many_symbolic_link_levels);
   const auto text = error_text(std::filesystem::filesystem_error("status", "a/loop", loop));
-  EXPECT_EQ(text, "cannot look at a/loop: " + loop.message());
+  EXPECT_EQ(text, "cannot access a/loop: " + loop.message());
   EXPECT_EQ(error_text(std::filesystem::filesystem_error("equivalent", "a", "b", loop)),
-            "cannot look at a or b: " + loop.message());
+            "cannot access a or b: " + loop.message());
   const auto full = std::make_error_code(std::errc::no_space_on_device);
   EXPECT_EQ(error_text(std::system_error(full, "cannot write")), "cannot write: " + full.message());
-  EXPECT_EQ(error_text(std::logic_error("x")), "unexpected: x -- please report this");
+  EXPECT_EQ(error_text(std::logic_error("x")), "unexpected error: x -- please report this");
 }
 
 TEST(ErrorText, IsWholeBehindANul) {
@@ -29,7 +29,7 @@ TEST(ErrorText, IsWholeBehindANul) {
   }
   EXPECT_EQ(error_text(std::filesystem::filesystem_error(
                 "status", name, std::make_error_code(std::errc::permission_denied))),
-            "cannot look at a\\x00b: Permission denied");
+            "cannot access a\\x00b: Permission denied");
 }
 
 }  // namespace trireme

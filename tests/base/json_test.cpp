@@ -21,14 +21,14 @@ TEST(Json, SaysWhatIsWrongAndWhere) {
     EXPECT_THAT(refused(text), Not(testing::AnyOf(testing::IsEmpty(), HasSubstr("json.exception"))))
         << text;
   EXPECT_THAT(refused("[1, 1e999]"), HasSubstr("at byte 9"));
-  EXPECT_EQ(refused(R"({"a": 1, "b": {}, "a": 2})"), "it gives 'a' twice");
+  EXPECT_EQ(refused(R"({"a": 1, "b": {}, "a": 2})"), "the key 'a' occurs twice");
   EXPECT_EQ(refused(R"({"m": {"v": [0, {"x": {"x": 1}, "x": 2}]}})"),
-            "it gives 'x' twice in 'm.v.1'");
+            "the key 'x' occurs twice in 'm.v.1'");
   EXPECT_EQ(refused(R"([{"a": 1}, {"a": 1}, {"b": {"a": {"a": 1}}}])"), "");
   const auto nested = [](std::size_t n) { return std::string(n, '[') + std::string(n, ']'); };
   EXPECT_EQ(refused(nested(64)), "");
-  EXPECT_THAT(refused(nested(65)), HasSubstr("nested more deeply than 64"));
-  EXPECT_THAT(refused(std::string(1'000'000, '[')), HasSubstr("nested more deeply"));
+  EXPECT_THAT(refused(nested(65)), HasSubstr("nested more than 64 levels deep"));
+  EXPECT_THAT(refused(std::string(1'000'000, '[')), HasSubstr("nested more than"));
 }
 
 TEST(Json, BuildsWhatTheTextSays) {
@@ -40,9 +40,9 @@ TEST(Json, BuildsWhatTheTextSays) {
   EXPECT_EQ(parse_member(text, "b", "f"), Json::parse(text)["b"]);
   EXPECT_TRUE(parse_member(text, "c", "f").is_null());
   EXPECT_THAT(message_of([] { parse_object("[{}]", "f.json"); }),
-              HasSubstr("f.json is damaged: it is no JSON object"));
+              HasSubstr("f.json is damaged: it is not a JSON object"));
   EXPECT_EQ(message_of([] { parse_member(R"({"x": [1], "y": 2, "x": 3})", "y", "f.json"); }),
-            "f.json is damaged: it gives 'x' twice");
+            "f.json is damaged: the key 'x' occurs twice");
 }
 
 TEST(Json, NumbersAreOfTheKindAndRangeThatIsAskedFor) {

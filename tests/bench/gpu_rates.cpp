@@ -100,7 +100,9 @@ class Rates {
     backend_->download(Queue::compute, std::as_writable_bytes(std::span(&value, 1)),
                        scalar_.view());
   }
-  Tensor tensor(const Shape& s, DType t) { return Tensor::empty(*backend_, s, t, Kind::transient); }
+  Tensor tensor(const Shape& s, DType t) {
+    return Tensor::empty(*backend_, s, t, MemoryKind::transient);
+  }
   // The same few million numbers again and again: what counts is that their bits are not alike.
   Tensor random(const Shape& s, DType t) {
     auto& some = t == DType::bf16 ? narrow_ : wide_;

@@ -64,7 +64,8 @@ class Steps {
   double one() {
     const double begin = seconds();
     const auto result = trainer_.step(done_++, 1e-4, batches_);
-    require(result.verdict == Verdict::updated, "step {} did not train: {}", done_, result.culprit);
+    require(result.outcome == StepOutcome::updated, "step {} did not train: {}", done_,
+            result.culprit);
     return 1e3 * (seconds() - begin);
   }
 

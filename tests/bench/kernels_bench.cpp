@@ -37,7 +37,7 @@ class Blocks {
 
   View take(DType t, const Shape& s) {
     const auto bytes = static_cast<std::size_t>(s.count()) * bytes_of(t);
-    blocks_.push_back(host_.take(bytes, Kind::transient, Queue::compute, Memory::device));
+    blocks_.push_back(host_.take(bytes, MemoryKind::transient, Queue::compute, Memory::device));
     const View v(blocks_.back().data, t, s);
     host::run(kernel::Fill{.dst = v, .value = t == DType::i32 || t == DType::i64 ? 5 : 0.01}, {});
     return v;

@@ -48,14 +48,14 @@ int main(int argc, char** argv) {
   if (argc > 3) job.world().configure({.chunk = std::atoll(argv[3])});
   Host host(1);
   const std::int64_t part = (mib << 20) / 4 / world.size(), all = part * world.size();
-  const auto src = Tensor::empty(host, {all}, DType::f32, Kind::gradients);
-  const auto own = Tensor::empty(host, {part}, DType::f32, Kind::gradients);
-  const auto theirs = Tensor::empty(host, {part}, DType::f32, Kind::gradients);
+  const auto src = Tensor::empty(host, {all}, DType::f32, MemoryKind::gradients);
+  const auto own = Tensor::empty(host, {part}, DType::f32, MemoryKind::gradients);
+  const auto theirs = Tensor::empty(host, {part}, DType::f32, MemoryKind::gradients);
   host.put(Queue::compute, kernel::Fill{.dst = src.view(), .value = 1.0 + world.rank()});
   const auto scatter = [&](DType wire) {
     world
         .reduce_scatter(host, Queue::scatter, own.view(), src.view(), Accumulate::overwrite, wire,
-                        {Doing::scatter})
+                        {OperationKind::scatter})
         .wait(Queue::compute);
   };
   const std::vector<int> counts(static_cast<std::size_t>(world.size()), static_cast<int>(part));

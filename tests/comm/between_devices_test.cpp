@@ -62,7 +62,9 @@ class BetweenDevices : public testing::Test {
     world.connect([&](const auto&) { return std::make_unique<RecordingTransport>(calls); });
     world.configure({.chunk = 100});
   }
-  Tensor blank(std::int64_t n) { return Tensor::empty(backend, {n}, DType::f32, Kind::transient); }
+  Tensor blank(std::int64_t n) {
+    return Tensor::empty(backend, {n}, DType::f32, MemoryKind::transient);
+  }
 
   Calls calls;
   Counting backend;

@@ -11,8 +11,8 @@ namespace trireme {
 namespace {
 
 Tensor tensor(Backend& b, const std::vector<float>& values) {
-  auto t =
-      Tensor::empty(b, {static_cast<std::int64_t>(values.size())}, DType::f32, Kind::transient);
+  auto t = Tensor::empty(b, {static_cast<std::int64_t>(values.size())}, DType::f32,
+                         MemoryKind::transient);
   b.upload(Queue::compute, t.view(), std::as_bytes(std::span(values)));
   return t;
 }
@@ -28,11 +28,11 @@ TEST(OneRank, CollectivesCopy) {
   const Communicator alone;
   const auto x = tensor(host, {1, 2}), y = tensor(host, {0, 0}), sum = tensor(host, {10, 10});
 
-  auto gather = alone.all_gather(host, Queue::gather, y.view(), x.view(), {Doing::gather});
+  auto gather = alone.all_gather(host, Queue::gather, y.view(), x.view(), {OperationKind::gather});
   auto scatter = alone.reduce_scatter(host, Queue::scatter, sum.view(), x.view(), Accumulate::add,
-                                      DType::f32, {Doing::scatter});
+                                      DType::f32, {OperationKind::scatter});
   auto exchange = alone.exchange(host, Queue::exchange, std::vector<View>(1),
-                                 std::vector<ConstView>(1), {Doing::exchange});
+                                 std::vector<ConstView>(1), {OperationKind::exchange});
   EXPECT_TRUE(gather.in_flight() && scatter.in_flight() && exchange.in_flight());
   gather.wait(Queue::compute);
   scatter.wait(Queue::compute);
@@ -43,7 +43,7 @@ TEST(OneRank, CollectivesCopy) {
   EXPECT_EQ(read(host, y), (std::vector<float>{1, 2}));
   EXPECT_EQ(read(host, sum), (std::vector<float>{11, 12}));
   EXPECT_EQ(alone.bytes_sent(), 0);
-  EXPECT_EQ(host.account().peak[static_cast<int>(Kind::staging)], 0U);
+  EXPECT_EQ(host.account().peak[static_cast<int>(MemoryKind::staging)], 0U);
 }
 
 TEST(OneRank, HostMemoryStaysAsItIs) {
@@ -69,7 +69,8 @@ TEST(OneRank, WhatIsDroppedIsNamed) {
   const Communicator alone;
   {
     const auto x = tensor(host, {1, 2}), y = tensor(host, {0, 0});
-    auto p = alone.all_gather(host, Queue::gather, y.view(), x.view(), {Doing::gather, unit, 2});
+    auto p =
+        alone.all_gather(host, Queue::gather, y.view(), x.view(), {OperationKind::gather, unit, 2});
     p.keep(x);
   }
   unit = "is gone.";  // as the model may be
@@ -92,7 +93,7 @@ TEST(Jobs, ShareSettingsAndProgressWithWhatIsSplitOff) {
   EXPECT_EQ(Communicator::pretend(0, 2, split.settings()).settings().chunk, 7);
   {
     const auto x = tensor(host, {1, 2});
-    const auto dropped = split.send(host, Queue::down, x.view(), 0, {Doing::send});
+    const auto dropped = split.send(host, Queue::to_next, x.view(), 0, {OperationKind::send});
   }
   EXPECT_EQ(job.abandoned(), std::vector<std::string>{"send"});
   EXPECT_TRUE(other.abandoned().empty());
@@ -101,9 +102,9 @@ TEST(Jobs, ShareSettingsAndProgressWithWhatIsSplitOff) {
 }
 
 TEST(Labels, SayWhatIsKnown) {
-  EXPECT_EQ(to_string(Label{Doing::tie}), "tie");
-  EXPECT_EQ(to_string(Label{Doing::scatter, "head"}), "scatter of head");
-  EXPECT_EQ(to_string(Label{Doing::receive, {}, 0}), "receive, microbatch 0");
+  EXPECT_EQ(to_string(Label{OperationKind::tie}), "tie");
+  EXPECT_EQ(to_string(Label{OperationKind::scatter, "head"}), "scatter of head");
+  EXPECT_EQ(to_string(Label{OperationKind::receive, {}, 0}), "receive, microbatch 0");
 }
 
 TEST(Pretended, HostOperationsChangeNothing) {
@@ -131,7 +132,7 @@ TEST(Pretended, MistakesAreNamed) {
 class OnDry : public testing::TestWithParam<bool> {
  protected:
   Tensor blank(std::int64_t n, Queue first = Queue::compute) {
-    return Tensor::empty(dry, {n}, DType::f32, Kind::transient, first);
+    return Tensor::empty(dry, {n}, DType::f32, MemoryKind::transient, first);
   }
   void order(Queue later, Queue earlier) { dry.wait(later, dry.record(earlier)); }
 
@@ -160,7 +161,7 @@ TEST_P(OnDry, OrderedOperationsHaveNoRace) {
   dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
   order(Queue::gather, Queue::compute);
 
-  auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
+  auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {OperationKind::gather});
   y.used(p.wait(Queue::compute));
   dry.put(Queue::compute, kernel::Copy{.dst = x.view(), .src = y.slice(0, {10}).view()});
 
@@ -171,7 +172,7 @@ TEST_P(OnDry, AnOperationThatDoesNotWaitForItsInputIsARace) {
   const auto x = blank(10), y = blank(30, Queue::gather);
   dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
-  auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
+  auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {OperationKind::gather});
 
   EXPECT_GT(dry.race_count(), 0);
   p.wait(Queue::compute);
@@ -182,7 +183,7 @@ TEST_P(OnDry, AResultThatIsReadTooEarlyIsARace) {
   order(Queue::scatter, Queue::compute);
 
   auto p = world.reduce_scatter(dry, Queue::scatter, y.view(), x.view(), Accumulate::overwrite,
-                                DType::f32, {Doing::scatter});
+                                DType::f32, {OperationKind::scatter});
   EXPECT_EQ(dry.race_count(), 0);
   dry.put(Queue::compute, kernel::Copy{.dst = x.slice(0, {10}).view(), .src = y.view()});
 
@@ -192,9 +193,9 @@ TEST_P(OnDry, AResultThatIsReadTooEarlyIsARace) {
 
 TEST_P(OnDry, AnInputThatIsChangedTooEarlyIsARace) {
   const auto x = blank(10);
-  order(Queue::down, Queue::compute);
+  order(Queue::to_next, Queue::compute);
 
-  auto p = world.send(dry, Queue::down, x.view(), 2, {Doing::send});
+  auto p = world.send(dry, Queue::to_next, x.view(), 2, {OperationKind::send});
   dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
   EXPECT_GT(dry.race_count(), 0);
@@ -207,7 +208,7 @@ TEST_P(OnDry, KeptMemoryIsReusedInOrder) {
     auto x = blank(10), y = blank(30, Queue::gather);
     dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
     order(Queue::gather, Queue::compute);
-    auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
+    auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {OperationKind::gather});
     p.keep(std::move(x));
     p.keep(std::move(y));
     p.wait(Queue::exchange);
@@ -223,7 +224,7 @@ TEST_P(OnDry, StagingIsReusedInOrder) {
     order(Queue::scatter, Queue::compute);
     world
         .reduce_scatter(dry, Queue::scatter, x.view(), y.view(), Accumulate::add, wire,
-                        {Doing::scatter})
+                        {OperationKind::scatter})
         .wait(Queue::host);  // compute learns nothing
     const auto next = blank(2000), other = blank(1000);
     dry.put(Queue::compute, kernel::Fill{.dst = next.view(), .value = 1});
@@ -234,7 +235,7 @@ TEST_P(OnDry, StagingIsReusedInOrder) {
 
 TEST_P(OnDry, StagingIsTakenWhereItIsNeeded) {
   const bool readable = GetParam();
-  const auto staging = [&] { return dry.account().live[static_cast<int>(Kind::staging)]; };
+  const auto staging = [&] { return dry.account().live[static_cast<int>(MemoryKind::staging)]; };
   const auto x = blank(1000), y = blank(3000);
   world.configure({.chunk = 600});
   const std::size_t one = 2560, two = 4864;           // buffers of 600 f32, in the arena's granules

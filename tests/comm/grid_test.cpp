@@ -186,8 +186,9 @@ TEST(Grid, LegalGridsAreThoseWithoutAProblem) {
 }
 
 TEST(Grid, StagesNeedBlocks) {
-  EXPECT_EQ(message_of({13, 1, 1}, model),
-            "parallel.pipe = 13 is more than model.layers = 12; a stage needs a block");
+  EXPECT_EQ(
+      message_of({13, 1, 1}, model),
+      "parallel.pipe = 13 is more than model.layers = 12; each stage needs at least one block");
   EXPECT_TRUE(grid_problems({12, 1, 1}, model).empty());
 }
 
@@ -231,17 +232,17 @@ TEST(Grid, FitsTheRanksOrNamesGridsThatDo) {
   EXPECT_EQ(fit_grid({2, 4, 2}, model, 16), (Grid{2, 4, 2}));
   EXPECT_EQ(
       refusal({2, 2, 2}, model, 4),
-      "a grid of pipe 2 x data 2 x seq 2 does not fill 4 ranks: start 8 (mpiexec -n 8; check and "
-      "plan: --ranks 8). Or pipe x data x seq that does: 1 x 2 x 2, 2 x 2 x 1, 2 x 1 x 2, 1 x 4 x "
-      "1, 1 x 1 x 4, 4 x 1 x 1");
+      "a grid of pipe 2 x data 2 x seq 2 does not fill 4 ranks: start 8 ranks (mpiexec -n 8; for "
+      "check and plan: --ranks 8). Grids of 4 ranks (pipe x data x seq): 1 x 2 x 2, 2 x 2 x 1, "
+      "2 x 1 x 2, 1 x 4 x 1, 1 x 1 x 4, 4 x 1 x 1");
   EXPECT_EQ(refusal({3, 0, 1}, model, 7),
             "a grid of pipe 3 x data auto x seq 1 does not fill 7 ranks: start a multiple of 3 "
-            "(mpiexec -n "
-            "3; check and plan: --ranks 3). Or pipe x data x seq that does: 7 x 1 x 1");
+            "ranks (mpiexec -n 3; for check and plan: --ranks 3). Grids of 7 ranks (pipe x data x "
+            "seq): 7 x 1 x 1");
   EXPECT_EQ(
       refusal({1, 1, 1}, model, 13),
-      "a grid of pipe 1 x data 1 x seq 1 does not fill 13 ranks: start 1 (mpiexec -n 1; check and "
-      "plan: --ranks 1). No grid of that many ranks fits this model and batch");
+      "a grid of pipe 1 x data 1 x seq 1 does not fill 13 ranks: start 1 rank (mpiexec -n 1; for "
+      "check and plan: --ranks 1). No grid of 13 ranks fits this model and batch");
   EXPECT_EQ(refusal({1, 0, 1}, model, 0), "a run has between 1 and 2^30 ranks, not 0");
   // A product that overflows an int is still no fit.
   EXPECT_NE(refusal({65536, 1 << 20, 65536}, model, 1), "");

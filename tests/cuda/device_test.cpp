@@ -48,7 +48,8 @@ TEST(CudaLibraries, OfAnotherBuildMissingOrUnreadableAreASentence) {
 
   // A shared object that is nobody's.
   EXPECT_EQ(cuda::open_library("libm.so.6", "1.0", &why), nullptr);
-  EXPECT_NE(why.find("libm.so.6 is of no build of trireme, this program of 1.0"), std::string::npos)
+  EXPECT_NE(why.find("libm.so.6 comes from an unknown build, but this program from 1.0"),
+            std::string::npos)
       << why;
 
   if (!built_with_cuda()) return;
@@ -57,10 +58,11 @@ TEST(CudaLibraries, OfAnotherBuildMissingOrUnreadableAreASentence) {
   // As a copy into a full disk leaves it.
   const auto part = folder.write("part.so", contents_of(cuda::library_file()).substr(0, 100000));
   EXPECT_EQ(cuda::open_library(part, "1.0", &why), nullptr);
-  EXPECT_NE(why.find("part.so is cut off: install it again"), std::string::npos) << why;
+  EXPECT_NE(why.find("part.so is truncated: install it again"), std::string::npos) << why;
   EXPECT_EQ(cuda::open_library(cuda::library_file(), "1.0", &why), nullptr);
-  EXPECT_NE(why.find(fmt::format("is of {}, this program of 1.0: install both of one build",
-                                 ours->build)),
+  EXPECT_NE(why.find(fmt::format(
+                "comes from {}, but this program from 1.0: install both from the same build",
+                ours->build)),
             std::string::npos)
       << why;
 }

@@ -108,7 +108,7 @@ Values gradients(Backend& backend, const ModelConfig& model, DType compute, cons
       b.start_BT = test::starts_of(b, 4);
       test::pad(b);
     }
-  EXPECT_EQ(trainer.step(4, rate, batches).verdict, Verdict::updated);
+  EXPECT_EQ(trainer.step(4, rate, batches).outcome, StepOutcome::updated);
   auto all = f64 ? read_all<double>(store) : read_all<float>(store);
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t e = 0; e < all[i].size(); ++e) all[i][e] = (weights[i][e] - all[i][e]) / rate;

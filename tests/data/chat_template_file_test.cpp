@@ -141,20 +141,21 @@ TEST(ChatTemplateFile, MistakesAreNamedWithTheirPlace) {
       refusal(turns + "in_first_user = true\n"),
       HasSubstr("no key 'in_first_user' in [assistant]; keys: before, after, group_before"));
   EXPECT_THAT(refusal("[user]\n"), HasSubstr("[assistant]"));
-  EXPECT_THAT(refusal("[user]\n[assistant]\n"), HasSubstr("no end of a turn"));
+  EXPECT_THAT(refusal("[user]\n[assistant]\n"), HasSubstr("where a turn ends"));
   EXPECT_THAT(refusal("default_system = \"x\"\n" + turns), HasSubstr("[system]"));
   EXPECT_THAT(refusal("[user"), HasSubstr("t.toml:1:"));
   EXPECT_THAT(refusal(turns + "call = \"{name}\"\n"),
-              HasSubstr("\"call\" has no place for {arguments}"));
-  EXPECT_THAT(refusal(turns + "[system]\ntool = \"x\"\n"), HasSubstr("has no place for {tool}"));
+              HasSubstr("\"call\" must contain {arguments}"));
+  EXPECT_THAT(refusal(turns + "[system]\ntool = \"x\"\n"),
+              HasSubstr("\"tool\" must contain {tool}"));
   EXPECT_THAT(refusal(turns + "[system]\ntool = \"{tool}\"\nin_first_user = true\n"),
-              HasSubstr("\"tool\" is of a turn of the system: leave it, \"in_first_user\""));
+              HasSubstr("\"tool\" cannot be combined with \"in_first_user\""));
   EXPECT_THAT(refusal(turns + "[system]\nalways = true\nin_last_user = true\n"),
-              HasSubstr("\"always\" is of a turn of the system"));
+              HasSubstr("\"always\" cannot be combined with"));
   EXPECT_THAT(refusal(turns + "[system]\nbefore_with_tools = \"x\"\nin_last_user = true\n"),
-              HasSubstr("\"before_with_tools\" is of a turn of the system"));
+              HasSubstr("\"before_with_tools\" cannot be combined with"));
   EXPECT_THAT(refusal(turns + "[system]\nin_first_user = true\nin_last_user = true\n"),
-              HasSubstr("t.toml:6:16: in_first_user and in_last_user exclude each other"));
+              HasSubstr("t.toml:6:16: in_first_user and in_last_user cannot both be true"));
   EXPECT_EQ(refusal(turns + "[system]\nin_first_user = false\nin_last_user = true\n"), "");
   EXPECT_THAT(refusal(turns + "[system]\ntools_in = \"user\"\n"),
               HasSubstr("it can be \"system\", \"first_user\" or \"before_last_user\""));

@@ -27,7 +27,7 @@ TEST(ChatTemplates, TokensAreTheTokenizers) {
   EXPECT_EQ(write_chat(with_tokens_of(chat_template_named("mistral"), objects), short_talk).text,
             "<B>[INST] Hi [/INST]Yo<E>");
   EXPECT_THAT(message_of<Error>([&] { with_tokens_of(chat_template_named("chatml"), objects); }),
-              HasSubstr("<|im_start|>, which the tokenizer lacks"));
+              HasSubstr("<|im_start|>, which the tokenizer does not have"));
   EXPECT_THAT(
       message_of<Error>([&] { with_tokens_of(chat_template_named("llama2"), *bytes_tokenizer()); }),
       HasSubstr("bos_token"));
@@ -151,14 +151,14 @@ TEST(ChatTemplates, ATokenizersOwnIsKnownByItsText) {
   const auto refusal = [&](const std::string& text) {
     return message_of<Error>([&] { own("chat_template.jinja", text); });
   };
-  EXPECT_THAT(refusal(exported + "{{ 'more' }}"), HasSubstr("not known here; it looks like"));
+  EXPECT_THAT(refusal(exported + "{{ 'more' }}"), HasSubstr("is unknown; it looks like"));
   EXPECT_THAT(refusal(jinja + "{{ 'more' }}"),
-              AllOf(HasSubstr("not known here; it looks like chatml"), HasSubstr("--template")));
+              AllOf(HasSubstr("is unknown; it looks like chatml"), HasSubstr("--template")));
   for (const auto* name : {"llama3", "llama3.1", "mistral", "mistral-v3"})
     EXPECT_EQ(similar_jinja(jinja_text(chat_template_named(name)) + "more"), name);
-  EXPECT_THAT(refusal("{{ messages }}"), AllOf(HasSubstr("not known here:"), HasSubstr("qwen3")));
+  EXPECT_THAT(refusal("{{ messages }}"), AllOf(HasSubstr("is unknown:"), HasSubstr("qwen3")));
   EXPECT_THAT(message_of<Error>([] { chat_template_of(*bytes_tokenizer()); }),
-              HasSubstr("brings no chat template"));
+              HasSubstr("the tokenizer has no chat template"));
 }
 
 TEST(ChatTemplates, JinjaKeepsEveryText) {

@@ -162,23 +162,25 @@ TEST(ChatText, ConversationsThatCannotBeWrittenAreRefused) {
   const auto refusal = [](const char* name, const Conversation& c) {
     return message_of<Error>([&] { write_chat(chat_named(name), c); });
   };
-  EXPECT_THAT(refusal("chatml", {{"user", "a"}, {"critic", "b"}}),
-              AllOf(HasSubstr("message 2 is of \"critic\""), HasSubstr("assistant, system, tool")));
+  EXPECT_THAT(
+      refusal("chatml", {{"user", "a"}, {"critic", "b"}}),
+      AllOf(HasSubstr("message 2 has the role \"critic\""), HasSubstr("assistant, system, tool")));
   EXPECT_THAT(refusal("llama2", {{"user", "a"}, {"user", "b"}}), HasSubstr("take turns"));
-  EXPECT_THAT(refusal("llama2", {{"user", "a"}, {"system", "b"}}), HasSubstr("at the begin alone"));
+  EXPECT_THAT(refusal("llama2", {{"user", "a"}, {"system", "b"}}),
+              HasSubstr("only at the beginning"));
   EXPECT_THAT(refusal("mistral", {{"system", "a"}, {"user", "b"}}), HasSubstr("\"system\""));
   EXPECT_THAT(refusal("qwen3", {{"user", "a"}, {"assistant", "<think>b</think>c"}}),
-              HasSubstr("message 2 holds </think>"));
+              HasSubstr("message 2 contains </think>"));
   EXPECT_THAT(refusal("llama2", {{"system", "a"}, {"assistant", "b"}}), HasSubstr("message 2"));
   auto file = chat_named("llama2");  // as one in a file, where turns need not alternate
   file.alternating = false;
   EXPECT_THAT(message_of<Error>([&] {
                 write_chat(file, {{"system", "a"}, {"assistant", "b"}, {"user", "c"}});
               }),
-              HasSubstr("has to come first"));
+              HasSubstr("must have the role \"user\""));
   EXPECT_NO_THROW(write_chat(file, {{"assistant", "b"}, {"user", "c"}}));
-  EXPECT_THAT(refusal("chatml", {}), HasSubstr("no turn"));
-  EXPECT_THAT(refusal("llama2", {{"system", "a"}}), HasSubstr("no turn"));
+  EXPECT_THAT(refusal("chatml", {}), HasSubstr("no message other than"));
+  EXPECT_THAT(refusal("llama2", {{"system", "a"}}), HasSubstr("no message other than"));
 }
 
 // As the models' cards have it with add_generation_prompt.
@@ -210,7 +212,7 @@ TEST(ChatText, AQuestionEndsWhereItsAnswerBegins) {
   EXPECT_THAT(message_of<Error>([&] {
                 write_question(chat_named("chatml"), {{"user", "a"}, {"assistant", "b"}});
               }),
-              HasSubstr("ends with an answer"));
+              HasSubstr("ends with an assistant message"));
 }
 
 TEST(Conversations, AreReadFromBothForms) {
@@ -232,7 +234,7 @@ TEST(Conversations, AreReadFromBothForms) {
   EXPECT_THAT(refusal(R"({"messages": [{"role": "user", "content": "a"}, 7]})"),
               HasSubstr("message 2"));
   EXPECT_THAT(refusal(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})"),
-              HasSubstr("no text, which is not supported"));
+              HasSubstr("only text is supported"));
   EXPECT_THAT(
       refusal(R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{}]}]})"),
       HasSubstr("message 1: call 1 of its \"tool_calls\" is not"));
@@ -240,9 +242,9 @@ TEST(Conversations, AreReadFromBothForms) {
               HasSubstr("no text in \"content\""));
   EXPECT_THAT(refusal(R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f",
                           "arguments": "{"}]}]})"),
-              HasSubstr("the arguments of its call 1 are no JSON"));
+              HasSubstr("the arguments of its call 1 are not JSON"));
   EXPECT_THAT(refusal(R"({"messages": [], "tools": ["f"]})"), HasSubstr("element 1 of \"tools\""));
-  EXPECT_THAT(refusal(R"({"messages": [], "tools": "f"})"), HasSubstr("no list"));
+  EXPECT_THAT(refusal(R"({"messages": [], "tools": "f"})"), HasSubstr("not a list"));
 }
 
 // Of SentencePiece, control tokens stand in no text, so that they are never taken for one.
@@ -290,7 +292,7 @@ TEST(ChatFiles, NameTheLineThatIsRefused) {
   o.inputs = {
       scratch.write("a.jsonl", good + "\n" + R"({"messages": [{"role": "x", "content": ""}]})")};
   EXPECT_THAT(message_of<Error>([&] { tokenize(o); }),
-              HasSubstr("a.jsonl:2: message 1 is of \"x\""));
+              HasSubstr("a.jsonl:2: message 1 has the role \"x\""));
   // A conversation is one document: what ends documents may not be in it.
   o.inputs = {scratch.write("b.jsonl", good)};
   o.separator = 1001;

@@ -72,7 +72,7 @@ TEST(ChatText, HasToolsAndTheirCalls) {
   EXPECT_THAT(refusal_by("chatml", {{"user", "q"}, {"assistant", "", {call("f")}}}),
               HasSubstr("message 2 has \"tool_calls\""));
   EXPECT_THAT(refusal_by("qwen3", {{"user", "q", {call("f")}}, {"assistant", "a"}}),
-              HasSubstr("those of an assistant alone"));
+              HasSubstr("only tool calls of the assistant"));
   // Without a question there is no thought.
   EXPECT_EQ(text_by("qwen3", {{"assistant", "\na"}}), "<|im_start|>assistant\n\na<|im_end|>\n");
 }
@@ -125,16 +125,16 @@ TEST(ChatText, OfLlama31HasToolsInTheFirstUsersTurn) {
   EXPECT_EQ(text_by("llama3.1", short_talk), system_31 + dates_31 + "<|eot_id|>" + user_31 +
                                                  "Hi<|eot_id|>" + assistant_31 + "Yo<|eot_id|>");
   EXPECT_THAT(refusal_by("llama3.1", {{"user", "a"}, {"system", "b"}}),
-              HasSubstr("message 2 is of the system"));
+              HasSubstr("message 2 is a system message"));
   EXPECT_THAT(
       refusal_by("llama3.1", {{"assistant", "a", {}, tools}, {"user", "b"}}),
-      HasSubstr("message 1 is of \"assistant\": the chat template llama3.1 writes \"tools\" "
-                "into the first user's turn"));
+      HasSubstr("message 1 has the role \"assistant\", but must have the role \"user\", because "
+                "the chat template llama3.1 writes \"tools\" into it"));
   EXPECT_THAT(
       refusal_by("llama3.1", {{"user", "q"}, {"assistant", "", {{"f", "{}"}, {"g", "{}"}}}}),
-      HasSubstr("message 2 has 2 \"tool_calls\": the chat template llama3.1 writes one"));
+      HasSubstr("message 2 has 2 \"tool_calls\", but the chat template llama3.1 writes only one"));
   EXPECT_THAT(refusal_by("llama3.1", {{"user", "q"}, {"assistant", "a", {{"f", "{}"}}}}),
-              HasSubstr("message 2 has \"tool_calls\" and a content"));
+              HasSubstr("message 2 has both \"tool_calls\" and content"));
 }
 
 // As the chat_template of Mistral 7B Instruct v0.3 writes it.
@@ -171,20 +171,21 @@ TEST(ChatText, OfMistralV3HasToolsBeforeTheLastUsersTurn) {
   EXPECT_EQ(text_by("mistral-v3", short_talk), "<s>[INST] Hi[/INST] Yo</s>");
 
   EXPECT_THAT(refusal_by("mistral-v3", {{"user", "a"}, {"user", "b"}}), HasSubstr("take turns"));
-  EXPECT_THAT(refusal_by("mistral-v3",
-                         {{"user", "a"}, {"assistant", "", talk[1].calls}, talk[2], {"user", "b"}}),
-              HasSubstr("message 4 is of \"user\": in the chat template mistral-v3 user and"));
+  EXPECT_THAT(
+      refusal_by("mistral-v3",
+                 {{"user", "a"}, {"assistant", "", talk[1].calls}, talk[2], {"user", "b"}}),
+      HasSubstr("message 4 has the role \"user\", but in the chat template mistral-v3 user and"));
   EXPECT_THAT(refusal_by("mistral-v3", {{"user", "q"}, {"assistant", "", {{"f", "{}", "call_1"}}}}),
-              HasSubstr("call 1 of message 2 has the \"id\" call_1, of 6 characters: the chat "
-                        "template mistral-v3 writes those of 9"));
+              HasSubstr("call 1 of message 2 has the \"id\" call_1 of 6 characters, but the chat "
+                        "template mistral-v3 needs 9 characters"));
   EXPECT_THAT(refusal_by("mistral-v3", {{"user", "q"}, {"assistant", "", {{"f", "{}"}}}}),
               HasSubstr("call 1 of message 2 has no text in \"id\""));
   EXPECT_THAT(refusal_by("mistral-v3", {{"user", "q"}, {"tool", "1"}}),
               HasSubstr("message 2 has no text in \"tool_call_id\""));
   EXPECT_THAT(refusal_by("mistral-v3", {{"user", "q"}, {"assistant", "a", talk[1].calls}}),
-              HasSubstr("message 2 has \"tool_calls\" and a content"));
+              HasSubstr("message 2 has both \"tool_calls\" and content"));
   EXPECT_THAT(refusal_by("mistral-v3", {{"system", "q"}, {"tool", "1", {}, {}, "abcdefghi"}}),
-              HasSubstr("no message of a user"));
+              HasSubstr("no user message"));
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ TEST(Dataset, ValidationFilesComeInSequence) {
 
   config.validation_files = {scratch / "a"};
   EXPECT_THAT(message_of<Error>([&] { validation_data(config, 4, 256); }),
-              HasSubstr("trained on and held out"));
+              HasSubstr("used for both training and validation"));
 }
 
 TEST(Dataset, NamesTheFileWithTooLittleData) {

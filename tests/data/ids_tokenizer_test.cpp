@@ -21,7 +21,7 @@ TEST(IdsTokenizer, WhatIsNoIdIsNamed) {
   for (const auto* wrong : {"1 100", "1 -1", "1 2x", "words", "1.5"}) {
     const auto said = message_of([&] { ids->encode(wrong); });
     EXPECT_THAT(said, HasSubstr("a checkpoint was trained on imported ids")) << wrong;
-    EXPECT_THAT(said, HasSubstr("no id below 100")) << wrong;
+    EXPECT_THAT(said, HasSubstr("not an id below 100")) << wrong;
   }
   EXPECT_THROW(ids->encode(" "), Error);
 }

@@ -39,7 +39,7 @@ TEST(Inputs, SaysWhatIsNotThere) {
   EXPECT_THAT(message_of<Error>([&] { expand_inputs({s / "absent"}); }), HasSubstr("absent"));
   EXPECT_THAT(message_of<Error>([&] { expand_inputs({s / "*.none"}); }), HasSubstr("*.none"));
   EXPECT_THAT(message_of<Error>([&] { expand_inputs({s.path().string()}); }),
-              HasSubstr("holds no files"));
+              HasSubstr("contains no files"));
   EXPECT_THROW(expand_inputs({}), Error);
   EXPECT_THAT(message_of<Error>([&] { InputFile file(s / "absent"); }), HasSubstr("absent"));
 }
@@ -58,7 +58,7 @@ TEST(Inputs, WhatIsNoTextIsNamedWithWhatMakesTextOfIt) {
   EXPECT_THAT(refusal("\n[ {\"text\": 1}]"),
               AllOf(HasSubstr("JSON array"), HasSubstr("jq -c '.[]' a.txt")));
   EXPECT_THAT(refusal("\x1f\x8b\x08 and more"),
-              HasSubstr("packed by gzip, not text: unpack it first, as"));
+              HasSubstr("compressed with gzip, not text: decompress it first, for example"));
   EXPECT_THAT(refusal("[1, 2]", "a.json"), HasSubstr("JSON array"));
   EXPECT_THAT(refusal("{\"text\": 1}", "a.json"), HasSubstr("--from jsonl"));
   // One letter in a thousand is enough; some damaged bytes in a text of UTF-8 are not.

@@ -198,10 +198,9 @@ TEST(Packing, CutsBehindTheLastAnswerThatHasPlace) {
   }
   auto config = packed({path});
   config.long_documents = LongDocuments::refuse;
-  EXPECT_THAT(
-      message_of([&] { training_data(config, 8, 256, 1); }),
-      HasSubstr("the document from token 0 on has 11 tokens, which are more than the 9 of a "
-                "sample: raise model.context, or give data.long_documents = \"cut\""));
+  EXPECT_THAT(message_of([&] { training_data(config, 8, 256, 1); }),
+              HasSubstr("the document that begins at token 0 has 11 tokens, more than the 9 of a "
+                        "sample: raise model.context, or set data.long_documents = \"cut\""));
 }
 
 // In the order of the file, whatever samples they are in.
@@ -306,9 +305,8 @@ TEST(Packing, NeedsATargetThatHasPlace) {
   options.targets = {0, 0, 0, 0, 0, 0, 1, 0};
   const auto config = packed({write_token_file(scratch / "a", {1, 2, 3, 4, 5, 6, 7, 0}, options)});
   EXPECT_EQ(training_data(config, 6, 256, 1).packed(0)->left_out, 0);
-  EXPECT_THAT(
-      message_of([&] { training_data(config, 5, 256, 1); }),
-      HasSubstr("no document for this use with a target that counts in its first 5 tokens"));
+  EXPECT_THAT(message_of([&] { training_data(config, 5, 256, 1); }),
+              HasSubstr("no document has a target that counts in its first 5 tokens"));
 }
 
 TEST(Packing, NeedsASeparator) {

@@ -63,12 +63,12 @@ TEST_F(PairSamples, StandWholeInASample) {
     EXPECT_EQ(found, 40);
     config.long_documents = LongDocuments::refuse;
     EXPECT_THAT(message_of<Error>([&] { training_data(config, 22, 256, 1); }),
-                HasSubstr("the pair of documents from token"));
+                HasSubstr("the pair of documents that begins at token"));
     config.long_documents = LongDocuments::drop;
     EXPECT_EQ(training_data(config, 22, 256, 1).packed(0)->in_samples(), 80);
     config.long_documents = LongDocuments::split;
     EXPECT_THAT(message_of<Error>([&] { training_data(config, 22, 256, 1); }),
-                HasSubstr("of which none is split"));
+                HasSubstr("which cannot be split"));
   }
 }
 
@@ -97,13 +97,15 @@ TEST_F(PairSamples, AreNotReadAsAnythingElse) {
               HasSubstr("no pair of documents"));
   config.packing = Packing::windows;
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 1); }),
-              HasSubstr("is of pairs of documents"));
+              HasSubstr("contains pairs of documents"));
   TokenFileOptions o;
   o.separator = 0;
   config = packed(output_);
   config.path.push_back(write_token_file(scratch_ / "others", {1, 2, 0, 3, 4, 0}, o));
-  EXPECT_THAT(message_of<Error>([&] { training_data(config, 16, 256, 1); }),
-              HasSubstr("one is of pairs of documents"));
+  EXPECT_THAT(
+      message_of<Error>([&] { training_data(config, 16, 256, 1); }),
+      HasSubstr(
+          "contains pairs of documents (trireme tokenize --preference), and the other does not"));
 }
 
 // Scores follow their documents into whatever sample these stand.
@@ -166,11 +168,11 @@ TEST_F(PairSamples, BringTheScoresOfTheirDocuments) {
     return message_of<Error>(
         [&] { training_data(packed(output_), T, 256, 1).with_reference(scores); });
   };
-  EXPECT_THAT(refusal(23), HasSubstr("it was made with samples of 22 tokens"));
+  EXPECT_THAT(refusal(23), HasSubstr("The scores were made for samples of 22 tokens"));
   EXPECT_EQ(refusal(21), "");
   lines[lines.find("\"c\"") + 1] = 'd';
   tokenize(options(lines));
-  EXPECT_THAT(refusal(22), HasSubstr("holds no scores of the tokens that are in"));
+  EXPECT_THAT(refusal(22), HasSubstr("has no scores for the tokens in"));
 }
 
 // Of another writer.
@@ -187,13 +189,13 @@ TEST_F(PairSamples, ThatAreNoneAreFound) {
     return message_of<Error>([&] { training_data(packed(output_), 16, 256, 1); });
   };
   file_of({1, 0, 2, 0, 3, 0});
-  EXPECT_THAT(found(), HasSubstr("the last one stands alone"));
+  EXPECT_THAT(found(), HasSubstr("the last document is not one of a pair"));
   file_of({1, 0, 2, 0, 3, 0, 4});
-  EXPECT_THAT(found(), HasSubstr("the last one stands alone"));
+  EXPECT_THAT(found(), HasSubstr("the last document is not one of a pair"));
   file_of({1, 0, 2, 0, 3});
-  EXPECT_THAT(found(), HasSubstr("the last one stands alone"));
+  EXPECT_THAT(found(), HasSubstr("the last document is not one of a pair"));
   file_of({1, 0, 0, 2, 0});
-  EXPECT_THAT(found(), HasSubstr("at token 2, one of a pair, is empty"));
+  EXPECT_THAT(found(), HasSubstr("at token 2, which is one of a pair, is empty"));
 }
 
 }  // namespace

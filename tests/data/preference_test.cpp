@@ -75,7 +75,7 @@ TEST_F(Pairs, OfConversations) {
   auto o = options(R"({"chosen": [)" + user + R"(], "rejected": [)" + user + "," + yes + "]}");
   o.chat = &plain;
   EXPECT_THAT(message_of<Error>([&] { tokenize(o); }),
-              HasSubstr("\"chosen\" has no answer of an assistant"));
+              HasSubstr("\"chosen\" has no assistant message"));
 }
 
 // As data sets have it: what is meant is in each the same conversation.
@@ -148,7 +148,7 @@ TEST_F(Pairs, AreReadFromAllForms) {
     return message_of<Error>([&] { tokenize(o); });
   };
   EXPECT_THAT(refused(line(R"("prompt": "z")", list(x, y), list(x, n))),
-              HasSubstr("in.jsonl:1: \"prompt\" is a text, and no message of a user"));
+              HasSubstr("in.jsonl:1: \"chosen\" and \"rejected\" do not both contain"));
   EXPECT_THAT(refused(line("\"prompt\": " + list(x, y), list(x, y), list(x, n))),
               HasSubstr("begins with a message of the role user"));
   EXPECT_THAT(refused(line("\"prompt\": " + list(own("user", "z")), list(s, x, y), list(s, x, n))),
@@ -159,7 +159,7 @@ TEST_F(Pairs, AreReadFromAllForms) {
   EXPECT_THAT(refused(line("\"prompt\": 3", y, n)), HasSubstr("neither a text nor a list"));
   EXPECT_THAT(refused(R"({"prompt": "x", "chosen": "y"})"), HasSubstr("no \"rejected\""));
   EXPECT_THAT(refused(line(R"("system": "t", "prompt": "x")", list(s, x, y), list(s, x, n))),
-              HasSubstr("another text than that of the conversation's own"));
+              HasSubstr("\"system\" differs from the system message"));
 }
 
 // What the template makes the same, or differs in what is not learnt, teaches nothing.
@@ -173,7 +173,7 @@ TEST_F(Pairs, OfTheSameAnswersAreLeftOut) {
   EXPECT_EQ(s.same.count, 2);
   EXPECT_THAT(s.same.first, HasSubstr("in.jsonl:1"));
   EXPECT_THAT(refusal(R"({"prompt": "a", "chosen": "b", "rejected": "b"})"),
-              HasSubstr("the two answers of all 1 pairs are the same tokens"));
+              HasSubstr("both answers have the same tokens in all 1 pairs"));
 
   const auto plain = with_tokens_of(parse_chat_template(turns, "turns.toml"), *bytes_);
   const auto pair = [](const char* ask, const char* yes, const char* ask_too, const char* no) {
@@ -197,7 +197,7 @@ TEST_F(Pairs, AreRefusedByLine) {
                       R"({"prompt": "a", "chosen": "b"})"),
               HasSubstr("in.jsonl:2: there is no field \"rejected\""));
   EXPECT_THAT(refusal(R"({"conversations": [], "chosen": {}, "rejected": {}})"),
-              HasSubstr("for messages add --chat"));
+              HasSubstr("for messages, add --chat"));
   EXPECT_THAT(refusal(R"({"prompt": "", "chosen": "b", "rejected": ""})"),
               HasSubstr("a document of the pair is empty"));
   EXPECT_THAT(refusal(R"({"prompt": "", "chosen": [], "rejected": ""})"), HasSubstr("add --chat"));

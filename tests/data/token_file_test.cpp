@@ -186,11 +186,11 @@ TEST(TokenFile, OnlyATokenFileIsReplacedAndOnlyWhenAsked) {
   for (const auto* other : {"a text", "", "TRITOKE"}) {
     scratch.write("other", other);
     for (const auto existing : {ExistingFile::stays, ExistingFile::replaced})
-      EXPECT_THAT(write("other", existing), HasSubstr("no token file"));
+      EXPECT_THAT(write("other", existing), HasSubstr("not a token file"));
     EXPECT_EQ(contents_of(scratch / "other"), other);
   }
   std::filesystem::create_symlink(scratch / "tokens", scratch / "link");
-  EXPECT_THAT(write("link", ExistingFile::replaced), HasSubstr("no regular file"));
+  EXPECT_THAT(write("link", ExistingFile::replaced), HasSubstr("not a regular file"));
   // What comes into being while the tokens are written stays, too.
   EXPECT_THAT(write("late", ExistingFile::stays,
                     [&] {
@@ -308,7 +308,7 @@ TEST(TokenFile, AFileWithoutHashesIsCheckedByItsIds) {
 
   put(bytes, 256 + 2 * 42, std::uint16_t{200});
   EXPECT_THAT(message_of<Error>([&] { TokenFile(scratch.write("b", bytes)).verify(); }),
-              AllOf(HasSubstr("token 42 has id 200"), HasSubstr("the largest is 99")));
+              AllOf(HasSubstr("token 42 has id 200"), HasSubstr("the largest id is 99")));
   put(bytes, 256 + 2 * 42, std::uint16_t{300});
   EXPECT_THAT(message_of<Error>([&] { TokenFile(scratch.write("b", bytes)).verify(); }),
               AllOf(HasSubstr(scratch / "b"), HasSubstr("token 42"), HasSubstr("300")));

@@ -41,7 +41,7 @@ TEST(Check, Heads) {
   d.model.width = 36;
   d.model.head_dim = 3;
   d.model.positions = Positions::rotary;
-  expect_problem(d, "model.head_dim", "a head has 3; give an even model.head_dim");
+  expect_problem(d, "model.head_dim", "each head has 3; give an even model.head_dim");
   d.model.heads = d.model.kv_heads = 7;
   d.model.head_dim = 0;
   expect_problem(d, "model.heads", "heads that do: 1, 2, 3, 6, 9, 18");  // all of even head dim
@@ -53,18 +53,18 @@ TEST(Check, Heads) {
   d = sound();
   d.model.heads = d.model.kv_heads = 1 << 14;
   d.model.head_dim = 1 << 11;
-  expect_problem(d, "model.head_dim", "16384 heads of model.head_dim = 2048 have more than");
+  expect_problem(d, "model.head_dim", "16384 heads with model.head_dim = 2048 have more than");
 }
 
 TEST(Check, RotaryScaling) {
   Deck d = sound();
   d.model.rope_scaling = RopeScaling::linear;
-  expect_problem(d, "model.rope_scaling", "give model.positions = \"rotary\"");
+  expect_problem(d, "model.rope_scaling", "needs model.positions = \"rotary\"");
   d.model.positions = Positions::rotary;
   EXPECT_TRUE(check_deck(d).empty());
   d.model.rope_scaling = RopeScaling::none;
   d.model.rope_factor = 8;
-  expect_problem(d, "model.rope_factor", "model.rope_factor = 8 scales nothing");
+  expect_problem(d, "model.rope_factor", "model.rope_factor = 8 needs model.rope_scaling");
   d.model.rope_scaling = RopeScaling::llama3;
   EXPECT_TRUE(check_deck(d).empty());
   d.model.rope_low_freq_factor = 4;
@@ -85,7 +85,7 @@ TEST(Check, KeysOfExpertsNeedThem) {
   const auto alone = [](const char* key, auto give) {
     Deck d = sound();
     give(d);
-    expect_problem(d, key, std::string(key) + " is of mixtures of experts: give model.experts");
+    expect_problem(d, key, std::string(key) + " needs model.experts: set that");
   };
   alone("model.experts_per_token", [](Deck& d) { d.model.experts_per_token = 2; });
   alone("model.expert_width", [](Deck& d) { d.model.expert_width = 8; });
@@ -99,18 +99,18 @@ TEST(Check, KeysOfExpertsNeedThem) {
   alone("parallel.expert", [](Deck& d) { d.parallel.expert = 2; });
   Deck d = sound();
   d.model.shared_expert_gate = true;
-  expect_problem(d, "model.shared_expert_gate", "give model.shared_expert_width");
+  expect_problem(d, "model.shared_expert_gate", "set model.shared_expert_width");
 }
 
 TEST(Check, Windows) {
   Deck d = sound();
   d.model.window_layers = {1};
-  expect_problem(d, "model.window_layers", "which blocks have a window: give model.window");
+  expect_problem(d, "model.window_layers", "model.window_layers needs model.window: set that");
   d.model.window = 64;
   EXPECT_TRUE(check_deck(d).empty());
   d.model.window_layers = {12, 1};
   expect_problem(d, "model.window_layers",
-                 "names block 12, and the last of model.layers = 12 is 11");
+                 "names block 12, but with model.layers = 12 the last block is 11");
   d.model.window_layers = {3, 1, 3};
   expect_problem(d, "model.window_layers", "names a block twice");
   d.model.window_layers = {};
@@ -132,28 +132,28 @@ TEST(Check, Experts) {
     expect_problem(d, key, words);
   };
   for (const int k : {0, 6})
-    refused("model.experts_per_token", "is not between 1 and model.experts = 5: give how many",
+    refused("model.experts_per_token", "is not between 1 and model.experts = 5: give the number",
             [k](Deck& d) { d.model.experts_per_token = k; });
   refused("model.activation", "experts need model.activation = \"swiglu\"",
           [](Deck& d) { d.model.activation = ActivationKind::gelu; });
-  refused("model.dense_layers", "names block 12, and the last of model.layers = 12 is 11",
+  refused("model.dense_layers", "names block 12, but with model.layers = 12 the last block is 11",
           [](Deck& d) {
             d.model.dense_layers = {11, 12};
           });
   refused("model.dense_layers", "names a block twice", [](Deck& d) {
     d.model.dense_layers = {3, 1, 3};
   });
-  refused("model.dense_layers", "model.dense_layers names all blocks, so none has experts",
+  refused("model.dense_layers", "model.dense_layers names all blocks, so no block has experts",
           [](Deck& d) {
             for (int layer = 0; layer < 12; ++layer) d.model.dense_layers.push_back(layer);
           });
-  refused("parallel.expert_tokens", "parallel.expert_tokens is of experts over ranks",
+  refused("parallel.expert_tokens", "parallel.expert_tokens needs expert parallelism",
           [](Deck& d) { d.parallel.expert_tokens = 16; });
-  refused("train.balance", "moves the bias of model.router = \"sigmoid\"",
+  refused("train.balance", "needs model.router = \"sigmoid\"",
           [](Deck& d) { d.train.balance = Balance::bias; });
-  refused("train.balance_weight", "is of train.balance = \"sample\"",
+  refused("train.balance_weight", "needs train.balance = \"sample\"",
           [](Deck& d) { d.train.balance_weight = 0.5; });
-  refused("train.balance_rate", "is of train.balance = \"bias\"",
+  refused("train.balance_rate", "needs train.balance = \"bias\"",
           [](Deck& d) { d.train.balance_rate = 0.5; });
   refused("parallel.expert", "parallel.expert = 6 is more than model.experts = 5",
           [](Deck& d) { d.parallel.expert = 6; });
@@ -176,10 +176,10 @@ TEST(Check, Data) {
   expect_problem(d, "data.path", "is missing");
   d = sound();
   d.data.weights = {1, 2};
-  expect_problem(d, "data.weights", "has 2 entries and data.path 1");
+  expect_problem(d, "data.weights", "has 2 entries, but data.path has 1");
   d = sound();
   d.data.validation_files = d.data.path;
-  expect_problem(d, "data.validation", "also trained on");
+  expect_problem(d, "data.validation", "also in data.path");
 }
 
 TEST(Check, LengthAndBatch) {
@@ -210,48 +210,48 @@ TEST(Check, ScheduleAndPrecision) {
   expect_problem(d, "precision.compute", "run.backend = \"ref\"");
   d.run.backend = "ref";
   d.precision.reduce = DType::f32;
-  expect_problem(d, "precision.reduce", "does not go with");
+  expect_problem(d, "precision.reduce", "cannot be combined with");
 }
 
 TEST(Check, PackedDocumentsDoNotSeeEachOther) {
   Deck d = sound();
   d.data.packing = Packing::documents;
   expect_problem(d, "data.packing",
-                 "data.packing = \"documents\" is for documents that do not see each other: give "
-                 "data.attention = \"document\", too");
+                 "data.packing = \"documents\" needs data.attention = \"document\": set both");
   d.data.attention = AttentionSpan::document;
   EXPECT_TRUE(check_deck(d).empty());
   d.data.long_documents = LongDocuments::refuse;
   EXPECT_TRUE(check_deck(d).empty());
   d.data.packing = Packing::windows;
-  expect_problem(d, "data.long_documents", "is of samples of whole documents");
+  expect_problem(d, "data.long_documents", "needs data.packing = \"documents\"");
 }
 
 TEST(Check, PreferencesAreOfPairsAgainstAModel) {
   Deck d = sound();
   d.train.dpo_beta = 0.5;
-  expect_problem(d, "train.dpo_beta", "is of train.objective = \"dpo\"");
+  expect_problem(d, "train.dpo_beta", "needs train.objective = \"dpo\"");
   d.train.objective = Objective::dpo;
   d.data.packing = Packing::documents;
   d.data.attention = AttentionSpan::document;
-  expect_problem(d, "train.objective", "give adapter.rank");
+  expect_problem(d, "train.objective", "set adapter.rank");
   d.train.dpo_scores = "pairs.scores";
   EXPECT_TRUE(check_deck(d).empty());
   d.train.objective = Objective::tokens;
   d.train.dpo_beta = TrainConfig().dpo_beta;
-  expect_problem(d, "train.dpo_scores", "is of train.objective = \"dpo\"");
+  expect_problem(d, "train.dpo_scores", "needs train.objective = \"dpo\"");
   d.train.objective = Objective::dpo;
   d.train.dpo_scores.clear();
   d.model.adapter.rank = 4;
   EXPECT_TRUE(check_deck(d).empty());
   d.run.replay_every = 2;
-  expect_problem(d, "train.objective", "run.replay_every computes the pass with gradients");
+  expect_problem(d, "train.objective",
+                 "run.replay_every cannot verify the additional forward pass");
   d.run.replay_every = 0;
   d.run.exactness = Exactness::invariant;
-  expect_problem(d, "train.objective", "is not for run.exactness = \"invariant\"");
+  expect_problem(d, "train.objective", "does not support run.exactness = \"invariant\"");
   d.run.exactness = Exactness::fast;
   d.data.packing = Packing::windows;
-  expect_problem(d, "train.objective", "give data.packing = \"documents\"");
+  expect_problem(d, "train.objective", "set data.packing = \"documents\"");
 }
 
 TEST(Check, Grid) {
@@ -286,16 +286,18 @@ TEST(Check, Schedules) {
   d.parallel.data = 1;
   d.train.batch = 6;
   d.train.microbatch = 2;
-  expect_problem(d, "parallel.schedule", "in groups of parallel.pipe = 2, and a step has 3");
+  expect_problem(
+      d, "parallel.schedule",
+      "needs a multiple of parallel.pipe = 2 microbatches per step, but each data rank has 3");
   d.train.microbatch = 3;
   EXPECT_TRUE(check_deck(d).empty());
   d.parallel.chunks = 7;
-  expect_problem(d, "parallel.chunks", "needs 14 blocks, model.layers is 12");
+  expect_problem(d, "parallel.chunks", "needs 14 blocks, one per chunk, but model.layers is 12");
   for (const auto other : {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble}) {
     d.parallel.schedule = other;
     d.parallel.chunks = 2;
     expect_problem(d, "parallel.schedule",
-                   "give \"interleaved\" or \"zbv\", or leave parallel.chunks out");
+                   "use \"interleaved\" or \"zbv\", or remove parallel.chunks");
     d.parallel.chunks = 1;
     EXPECT_TRUE(check_deck(d).empty());
   }
@@ -310,12 +312,12 @@ TEST(Check, TraceAndFreeze) {
   d.parallel.data = 1;
   d.parallel.seq = 2;
   d.run.trace_ranks = {0, 4};
-  expect_problem(d, "run.trace_ranks", "names rank 4, the last one is 3");
+  expect_problem(d, "run.trace_ranks", "names rank 4, but the last rank is 3");
   d.parallel.data = 0;  // not decided yet
   EXPECT_TRUE(check_deck(d).empty());
   d = sound();
   d.freeze = {{.pattern = "a*", .from_step = 5, .to_step = 5}};
-  expect_problem(d, "freeze.to_step", "ends at step 5 and starts at 5");
+  expect_problem(d, "freeze.to_step", "has to_step = 5, which is not above from_step = 5");
 }
 
 TEST(Check, PatternsNameParameters) {
@@ -346,7 +348,7 @@ TEST(Check, Zero) {
   Deck d = sound();
   d.zero.stage = 2;
   d.zero.gather = ZeroCadence::step;
-  expect_problem(d, "zero.gather", "stage 2 decides both itself");
+  expect_problem(d, "zero.gather", "need zero.stage = 3, but the stage is 2");
 
   d = sound();
   d.parallel.data = 4;

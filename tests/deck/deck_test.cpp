@@ -306,8 +306,9 @@ TEST(Resolve, FitsADeckToItsRanks) {
 
   EXPECT_EQ(
       message_of([] { resolve(overridden({"parallel.data=1"}), {.ranks = 2, .vocab = 1}); }),
-      "a grid of pipe 1 x data 1 x seq 1 does not fill 2 ranks: start 1 (mpiexec -n 1; check and "
-      "plan: --ranks 1). Or pipe x data x seq that does: 1 x 2 x 1, 1 x 1 x 2, 2 x 1 x 1");
+      "a grid of pipe 1 x data 1 x seq 1 does not fill 2 ranks: start 1 rank (mpiexec -n 1; for "
+      "check and plan: --ranks 1). Grids of 2 ranks (pipe x data x seq): 1 x 2 x 1, 1 x 1 x 2, "
+      "2 x 1 x 1");
 }
 
 TEST(Deck, ATrainerIsSetUpAsItSays) {
@@ -384,7 +385,7 @@ TEST(Quantity, BytesAndDurations) {
   }
   for (const auto* bare : {"80", "1_000", "64e3"}) {
     const auto said = message_of([&] { parse_byte_count(bare); });
-    EXPECT_NE(said.find(std::string(bare) + " bytes? write " + bare + "G"), std::string::npos)
+    EXPECT_NE(said.find(std::string(bare) + " has no unit: write " + bare + "G"), std::string::npos)
         << said;
   }
   EXPECT_EQ(parse_duration("01:30:05"), 5405);

@@ -86,13 +86,14 @@ const Mistake mistakes[] = {
     {"AutoOrNumber", "[run]\nthreads = 'all'\n",
      "d.toml:6:11: run.threads takes a whole number or \"auto\", not the text \"all\""},
     {"UnknownChoice", "[model]\nnorm = 'lyer'\n",
-     "d.toml:6:8: model.norm = \"lyer\" is not known, did you mean \"layer\"?; it can be \"layer\" "
+     "d.toml:6:8: model.norm = \"lyer\" is not known (did you mean \"layer\"?); it can be "
+     "\"layer\" "
      "or \"rms\""},
     {"BadDuration", "[run]\ntime_limit = '1:99'\n",
      "d.toml:6:14: run.time_limit: '1:99' is not a duration; write hh:mm:ss, mm:ss, D-hh:mm:ss "
      "or a number of seconds"},
     {"ZeroByte", "[model]\ninit_from = \"a\\u0000b\"\n",
-     "d.toml:6:13: model.init_from: the value is not UTF-8 text without zero bytes"},
+     "d.toml:6:13: model.init_from: the value must be UTF-8 text without zero bytes"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, DeckMistake, testing::ValuesIn(mistakes),
@@ -109,7 +110,7 @@ TEST(DeckErrors, PatternsThatNameNothing) {
 
 TEST(DeckErrors, KeysOutsideOfSections) {
   EXPECT_EQ(refusal("lr = 1\n" + std::string(least_deck)),
-            "d.toml:1:1: key 'lr' stands in no section; it belongs to [optimizer]");
+            "d.toml:1:1: key 'lr' is not in any section; it belongs to [optimizer]");
   EXPECT_EQ(refusal("freeze = 1\n" + std::string(least_deck)),
             "d.toml:1:1: freeze is a section; write [[freeze]] above its keys");
 }
@@ -124,7 +125,7 @@ TEST(DeckErrors, TextThatIsNotToml) {
 
 TEST(DeckErrors, EmptyPaths) {
   EXPECT_EQ(refusal("[train]\nsteps = 1\n[data]\npath = ['a', '']\n"),
-            "d.toml:4:8: data.path holds an empty path; write the file's path, or [] for none");
+            "d.toml:4:8: data.path contains an empty path; write the file's path, or [] for none");
 }
 
 TEST(DeckErrors, AreReportedTogetherInOrder) {
@@ -149,7 +150,7 @@ TEST(DeckErrors, OfAModelThatIsNotKnownNothingElseIsSaid) {
       refusal_of_addition("balance = 'sample'\n[model]\npreset = 'from:missing.checkpoint'\n");
   EXPECT_THAT(text, testing::StartsWith("d.toml:7:10: model.preset: "));
   EXPECT_THAT(text, testing::HasSubstr("missing.checkpoint"));
-  EXPECT_THAT(text, testing::Not(testing::HasSubstr("mixtures of experts")));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("needs model.experts")));
 }
 
 TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
@@ -158,25 +159,26 @@ TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
     all.insert(all.end(), more.begin(), more.end());
     EXPECT_THAT(refusal_of_overrides(all), testing::HasSubstr(what));
   };
-  refused({"run.backend=cuda"}, "run.exactness = \"invariant\" is for the backends host and ref");
-  refused({"run.backend=ref", "precision.compute=f64"}, "not for f64");
+  refused({"run.backend=cuda"},
+          "run.exactness = \"invariant\" needs run.backend = \"host\" or \"ref\"");
+  refused({"run.backend=ref", "precision.compute=f64"}, "does not support f64");
   refused({"run.exact_chunk=48", "model.context=64"},
           "run.exact_chunk = 48 does not divide the 64 tokens of a sample on each rank");
   refused({"run.exact_chunk=64", "model.context=64", "parallel.seq=2"}, "the 32 tokens");
-  refused(
-      {"run.exact_chunk=32", "model.context=64", "model.chunk_tokens=48"},
-      "model.chunk_tokens = 48 is no multiple of run.exact_chunk = 32, whose tokens are summed as "
-      "one: give 64 or another multiple, or leave it out");
+  refused({"run.exact_chunk=32", "model.context=64", "model.chunk_tokens=48"},
+          "model.chunk_tokens = 48 is not a multiple of run.exact_chunk = 32: set "
+          "model.chunk_tokens to "
+          "64 or another multiple, or remove it");
   refused({"data.validation=0.1", "model.context=64", "run.exact_chunk=64", "train.batch=16385",
            "train.microbatch=16385"},
-          "evaluates up to 1048576 tokens of a microbatch on each rank, not 16385 samples of 64");
+          "evaluates at most 1048576 tokens per micro-batch on each rank, not 16385 samples of 64");
 }
 
 TEST(DeckErrors, OffloadingIsOfWhatRecomputeKeeps) {
   EXPECT_THAT(
       refusal_of_overrides({"model.offload=inputs"}),
-      testing::HasSubstr("model.offload = \"inputs\" is of the inputs that model.recompute = "
-                         "\"block\" keeps: give that, or leave it out"));
+      testing::HasSubstr("model.offload = \"inputs\" needs model.recompute = \"block\": set "
+                         "that, or remove model.offload"));
   EXPECT_EQ(refusal_of_overrides({"model.offload=inputs", "model.recompute=block"}), "");
 }
 
@@ -194,8 +196,8 @@ TEST(DeckErrors, NumbersThatSinglePrecisionDoesNotHold) {
 
 TEST(DeckErrors, ARunOfMoreSamplesThanCanBeCounted) {
   EXPECT_THAT(refusal_of_overrides({"train.steps=9007199254740992", "train.batch=1e4"}),
-              testing::HasSubstr("train.steps = 9007199254740992 of train.batch = 10000 have more "
-                                 "than 2^62 samples"));
+              testing::HasSubstr("train.steps = 9007199254740992 with train.batch = 10000 means "
+                                 "more than 2^62 samples"));
   EXPECT_EQ(refusal_of_overrides({"train.steps=9007199254740992"}), "");
 }
 

@@ -166,7 +166,7 @@ TEST(Familiar, WhatSeveralKeysAreIsFoundAsASection) {
   EXPECT_THAT(refusal_of_addition("[qlora]\nrank = 8\n"),
               HasSubstr("d.toml:5:1: there is no section [qlora]; qlora is [adapter] here"));
   EXPECT_THAT(refusal_of_overrides({"adapter.base=qlora"}),
-              HasSubstr("is not known, did you mean \"nf4\"?"));
+              HasSubstr("is not known (did you mean \"nf4\"?)"));
 }
 
 TEST(Familiar, IsDescribedToo) {

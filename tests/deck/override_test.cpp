@@ -103,7 +103,8 @@ TEST(Override, ErrorsNameTheArgumentAndTheNearestKey) {
             "override 'train.steps': it has no '='; write section.key=value (nearest key: "
             "train.steps)");
   EXPECT_EQ(refusal_of_overrides({"freeze.pattern=x"}),
-            "override 'freeze.pattern=x': [[freeze]] is a list of rules; change it in the deck");
+            "override 'freeze.pattern=x': [[freeze]] rules cannot be set on the command line; "
+            "change them in the deck");
   EXPECT_EQ(refusal_of_overrides({"train.steps=1O0"}),
             "override 'train.steps=1O0': train.steps takes a whole number, not the text \"1O0\"");
   EXPECT_EQ(refusal_of_overrides({"train.steps=1__0"}),

@@ -24,15 +24,15 @@ TEST(RemovedKey, IsIgnoredInADeck) {
 
 TEST(RemovedKey, IsRefusedWithTheReasonOtherwise) {
   const std::string why =
-      "run.cuda_graph is gone: a graph would be captured anew for each microbatch, which costs "
-      "more than the launches that it saves; leave it out";
+      "run.cuda_graph no longer exists, because capturing a CUDA graph for each micro-batch costs "
+      "more than it saves: remove the key";
 
   EXPECT_EQ(refusal_of_addition("[run]\ncuda_graph = 0\n"), "d.toml:6:1: " + why);
   EXPECT_EQ(refusal_of_overrides({"run.cuda_graph=true"}),
             "override 'run.cuda_graph=true': " + why);
   EXPECT_EQ(refusal_of_overrides({"checkpoint.ranks_per_file=1"}),
-            "override 'checkpoint.ranks_per_file=1': checkpoint.ranks_per_file is gone: each rank "
-            "writes a file of its own; leave it out");
+            "override 'checkpoint.ranks_per_file=1': checkpoint.ranks_per_file no longer exists, "
+            "because each rank writes a file of its own: remove the key");
 }
 
 TEST(RemovedKey, IsOfItsSectionAlone) {

@@ -104,8 +104,8 @@ def more_ids_than_rows(program):
     assert tokenizer(word).input_ids[0] >= 300
     program("import", folder, "imported")
     (program.work / "questions.jsonl").write_text(json.dumps({"ctx": word, "endings": ["b", "c"], "label": 0}) + "\n")
-    program.refuses("evaluate", "imported", "--multiple-choice", "questions.jsonl", naming=["the model has ids below 300"])
-    return program.refuses("generate", "imported", "--prompt", word, naming=["the model has ids below 300"])
+    program.refuses("evaluate", "imported", "--multiple-choice", "questions.jsonl", naming=["the model's ids are below 300"])
+    return program.refuses("generate", "imported", "--prompt", word, naming=["the model's ids are below 300"])
 
 
 def cases():

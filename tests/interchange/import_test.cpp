@@ -279,7 +279,7 @@ TEST_F(Import, PointersOfGitLfsAreNamed) {
     const bool there = std::filesystem::exists(folder / name);
     const auto before = there ? contents_of(folder / name) : "";
     folder.write(name, pointer);
-    expect_refused("a pointer of Git LFS and not the file itself: run git lfs pull");
+    expect_refused("a Git LFS pointer and not the file itself: run git lfs pull");
     expect_refused(file);
     if (there)
       folder.write(name, before);

@@ -82,9 +82,9 @@ TEST(Checkpoint, AnotherModelIsNamed) {
   model[1].second = {78};
   model[2].first = "block.1.qkv";
   const auto message = message_of([&] { reader.require_model(model); });
-  EXPECT_TRUE(contains(message, "block.0.bias is [77] there and [78] here")) << message;
-  EXPECT_TRUE(contains(message, "block.1.qkv is not in it")) << message;
-  EXPECT_TRUE(contains(message, "block.0.qkv is only there")) << message;
+  EXPECT_TRUE(contains(message, "block.0.bias is [77] instead of [78]")) << message;
+  EXPECT_TRUE(contains(message, "block.1.qkv is missing")) << message;
+  EXPECT_TRUE(contains(message, "block.0.qkv is unexpected")) << message;
 }
 
 TEST(Checkpoint, AChunkIsReadOnce) {
@@ -223,8 +223,7 @@ TEST(FailedSave, NumbersThatAreNotFiniteAreNamed) {
                           std::ranges::copy(bytes, to.begin() + at);
                       });
     });
-    EXPECT_EQ(message,
-              fmt::format("element {} of moment1/{} is infinite or no number", element, name));
+    EXPECT_EQ(message, fmt::format("element {} of moment1/{} is infinite or NaN", element, name));
     EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
   }
   EXPECT_FALSE(damage_of(folder.path() / "step-00000001", Check::hashes));

@@ -99,7 +99,7 @@ static std::vector<DamageCase> damage_cases() {
          ASSERT_NE(at, std::string::npos);
          overwrite(c / manifest, static_cast<std::int64_t>(at) + 11, "9");
        }},
-      {"manifest from another step", Check::sizes, "holds step 10",
+      {"manifest from another step", Check::sizes, "contains step 10",
        [=](auto& c, auto& older, auto&) {
          fs::remove_all(c);
          fs::copy(older, c, fs::copy_options::recursive);
@@ -178,15 +178,18 @@ TEST(Damage, AManifestThatContradictsItsShardsIsRefused) {
            if (s["name"] == "block.0.qkv") s["shape"] = {5, 3, 7};
          });
        }},
-      {"another count of samples", "it is of another save",
+      {"another count of samples", "it belongs to another checkpoint",
        [](json& c) { c["checkpoint"]["samples"] = 1; }},
-      {"another count of updates", "it is of another save",
+      {"another count of updates", "it belongs to another checkpoint",
        [](json& c) { c["checkpoint"]["updates"]["block.0.qkv"] = 1; }},
-      {"another seed", "it is of another save", [](json& c) { c["checkpoint"]["seed"] = 1; }},
-      {"another step", "it is of step 20, the manifest.json of 21",
+      {"another seed", "it belongs to another checkpoint",
+       [](json& c) { c["checkpoint"]["seed"] = 1; }},
+      {"another step",
+       "it belongs to the checkpoint of step 20, not to that of step 21 in manifest.json",
        [](json& c) { c["checkpoint"]["step"] = 21; }},
-      {"another rank", "says that it is of rank 7", [](json& c) { c["files"][0]["rank"] = 7; }},
-      {"another machine", "rank-00000.h5: it is of another save",
+      {"another rank", "lists it as the shard of rank 7",
+       [](json& c) { c["files"][0]["rank"] = 7; }},
+      {"another machine", "rank-00000.h5: it belongs to another checkpoint",
        [](json& c) { c["checkpoint"]["extra"]["machine"] = "other"; }},
       {"two arrays exchanged", "moment1/embedding.table [1031, 2053]",
        [&](json& c) {

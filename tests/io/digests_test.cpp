@@ -52,7 +52,7 @@ TEST(Digests, TheirTableGoesOn) {
 
   CsvFile file(path, digest_columns, TableStart{.is_row = is_digest_row, .step = 20});
 
-  EXPECT_THAT(file.remarks(), testing::ElementsAre(testing::HasSubstr("the first is line 5"),
+  EXPECT_THAT(file.remarks(), testing::ElementsAre(testing::HasSubstr("beginning with line 5"),
                                                    testing::HasSubstr("digests.csv.damaged")));
   file.append(to_csv(row(21)));
   EXPECT_EQ(contents_of(path), std::string(digest_columns) + "\n" + to_csv(row(10)) + "\n" +

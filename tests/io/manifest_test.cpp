@@ -96,7 +96,7 @@ TEST(Manifest, SlicesAreNoLargerThanTheirFile) {
     const auto message = message_of([&] { parse_manifest(to_text(m), "here"); });
     EXPECT_EQ(message, size == 80 ? ""
                                   : "here is damaged: the slices of rank-00000.h5 are larger "
-                                    "than it");
+                                    "than the file");
   }
 }
 
@@ -107,7 +107,8 @@ TEST(Manifest, CountsOfTheLoopAreCounts) {
   EXPECT_EQ(parse_manifest(sealed(good), "here").meta.extra.skipped_in_row, 12);
   for (const char* text : {"-1", "1.5", "x", "1 ", "99999999999999999999", "9007199254740993"}) {
     skipped = text;
-    EXPECT_TRUE(contains(message_of([&] { parse_manifest(sealed(good), "here"); }), "is no count"))
+    EXPECT_TRUE(
+        contains(message_of([&] { parse_manifest(sealed(good), "here"); }), "is not a count"))
         << text;
   }
 }

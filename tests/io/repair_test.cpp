@@ -132,13 +132,13 @@ INSTANTIATE_TEST_SUITE_P(
                   fs::remove(c / "rank-00001.h5");
                   fs::copy(older / "rank-00001.h5", c);
                 },
-                "another save"},
+                "another checkpoint"},
         Refusal{"a_shard_under_another_name",
                 [](auto& c, auto&) {
                   fs::remove(c / "manifest.json");
                   fs::rename(c / "rank-00001.h5", c / "rank-00003.h5");
                 },
-                "that of rank 1"},
+                "the shard of rank 1"},
         Refusal{"truncated",
                 [](auto& c, auto&) {
                   fs::remove(c / "manifest.json");
@@ -151,13 +151,13 @@ INSTANTIATE_TEST_SUITE_P(
                     fs::remove(c / name);
                   fs::remove(c / "manifest.json");
                 },
-                "holds no shards"},
+                "contains no shards"},
         Refusal{"a_tokenizer_that_is_nowhere",
                 [](auto& c, auto& older) {
                   fs::remove(c / "tokenizer.bin");
                   fs::remove(older / "tokenizer.bin");
                 },
-                "put the run's tokenizer.bin"}),
+                "copy the run's tokenizer.bin"}),
     [](const auto& info) { return info.param.what; });
 
 TEST_P(Refused, AndNothingIsTouched) {

@@ -35,7 +35,7 @@ TEST(RoutingRows, SayWhatIsWrong) {
   EXPECT_FALSE(is_routing_row("2,128,1.25,0.5,3,1 2,4 0,16.5,40 33"));
   EXPECT_FALSE(is_routing_row("2,128,x,0.5,3,1 2,4 0,16.5 16.5,40 33"));
   EXPECT_EQ(message_of([] { parse_routing_row("1,2"); }),
-            "a row of routing has the columns " + std::string(routing_columns));
+            "a row of routing must have the columns " + std::string(routing_columns));
 }
 
 }  // namespace trireme

@@ -48,7 +48,7 @@ TEST(RunDirectory, ARunInItIsRefusedWithTheTwoWaysOut) {
   fs::remove(folder.path() / "history.csv");
   save_sample(folder.path() / "checkpoints", 3);
   EXPECT_TRUE(contains(message_of([&] { RunDirectory(folder.path(), Existing::refuse); }),
-                       "holds a run already"));
+                       "already contains a run"));
 }
 
 TEST(RunDirectory, OverwriteEmptiesARunAndLeavesFilesOfOthers) {
@@ -111,7 +111,7 @@ TEST(RunDirectory, OverwriteRefusesWhatNoRunWrote) {
     }
     edit(folder.path());
     const auto message = message_of([&] { RunDirectory(folder.path(), Existing::overwrite); });
-    EXPECT_TRUE(contains(message, name) && contains(message, "nothing was removed")) << message;
+    EXPECT_TRUE(contains(message, name) && contains(message, "Nothing was removed")) << message;
     EXPECT_TRUE(fs::exists(folder.path() / step / "manifest.json"));
   }
 }

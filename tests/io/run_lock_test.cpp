@@ -255,7 +255,7 @@ TEST_F(Lock, ReleasedWhileItIsWaitedForIsFree) {
 
 // The other's run is complete then, and is nothing to be written over.
 TEST_F(Lock, ARunThatEndedWhileItIsWaitedForIsRefused) {
-  for (const auto& [existing, says] : {std::pair(Existing::refuse, "holds a run already"),
+  for (const auto& [existing, says] : {std::pair(Existing::refuse, "already contains a run"),
                                        std::pair(Existing::absent, "began a run in")}) {
     std::filesystem::remove(folder.path() / "outcome.json");
     held_by(elsewhere);

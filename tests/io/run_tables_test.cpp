@@ -62,7 +62,7 @@ TEST(RunTables, OtherColumnsAreRefusedAndLeftAlone) {
   for (const auto& message :
        {message_of([&] { CsvFile(path, history_columns.plain, TableStart{.step = 1}); }),
         message_of([&] { require_columns(path, history_columns); })})
-    EXPECT_TRUE(contains(message, "columns other than")) << message;
+    EXPECT_TRUE(contains(message, "has other columns than")) << message;
   EXPECT_EQ(read_text(path), "step,loss\n1,2\n");
 }
 
@@ -96,8 +96,8 @@ TEST(RunTables, AHistoryGrowsColumnsOfPreferences) {
   EXPECT_EQ(rows[0].bytes_peak, 9);
   EXPECT_EQ(rows[1].preference->reward_rejected, -0.25);
   std::ofstream(path) << "step,loss\n1,2\n";
-  EXPECT_TRUE(
-      contains(message_of([&] { require_columns(path, history_columns); }), "columns other than"));
+  EXPECT_TRUE(contains(message_of([&] { require_columns(path, history_columns); }),
+                       "has other columns than"));
 }
 
 TEST(RunTables, AnEvaluationOfPairsHasItsColumns) {
@@ -152,7 +152,7 @@ TEST(RunTables, AFileWithADamagedFirstLineIsSetAsideAndMadeAgain) {
     EXPECT_EQ(read_text(folder.path() / "evaluation.csv.damaged"), "older");
     EXPECT_EQ(read_text(folder.path() / "evaluation.csv.damaged-2"), text);
     EXPECT_EQ(file.remarks().front(), "its first line is damaged");
-    EXPECT_EQ(file.remarks().back(), "as it was it is evaluation.csv.damaged-2");
+    EXPECT_EQ(file.remarks().back(), "the original is kept as evaluation.csv.damaged-2");
   }
   Folder folder;
   const auto path = folder.path() / "evaluation.csv";

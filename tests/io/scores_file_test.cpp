@@ -39,7 +39,7 @@ TEST(ScoresFile, ComesBack) {
   EXPECT_EQ(read_scores(path), scores);
   EXPECT_THAT(message_of<Error>([&] { write_scores(path, scores); }), HasSubstr("remove it first"));
   EXPECT_THAT(message_of<Error>([&] { read_scores(scratch / "none"); }),
-              HasSubstr("make it with `trireme score`"));
+              HasSubstr("create it with `trireme score`"));
 }
 
 // Extents and sizes of the datasets say 2^40 elements: nothing of that size is asked for.
@@ -68,7 +68,7 @@ TEST(ScoresFile, HasNoMoreThanItsBytes) {
   EXPECT_GE(replace(documents * 8, std::uint64_t{8} << 40), 3);
   bytes.resize(bytes.size() - trailer_bytes);
   scratch.write("pairs.scores", bytes + "xxh3_128 " + to_string(hash128(bytes)) + "\n");
-  EXPECT_THAT(message_of<Error>([&] { read_scores(path); }), HasSubstr("are not what it says"));
+  EXPECT_THAT(message_of<Error>([&] { read_scores(path); }), HasSubstr("has a wrong size"));
 }
 
 // Any byte may be another one: HDF5, which reads beyond its buffers then, does not see the file.

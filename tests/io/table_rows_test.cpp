@@ -28,8 +28,7 @@ TEST(TableRows, WhatIsNoRowIsNamedByItsLine) {
                            "2,1,1\r", " 2,1,1"}) {
     const auto t = ordered("1,1,1\n" + std::string(line) + "\n3,1,1\n", {.step = 3});
     EXPECT_EQ(rows_of(t), "1,1,1\n3,1,1\n") << line;
-    EXPECT_EQ(t.remarks,
-              Remarks{"1 of its lines are not rows and are left out, the first is line 3"})
+    EXPECT_EQ(t.remarks, Remarks{"left out 1 line that cannot be read, beginning with line 3"})
         << line;
     EXPECT_TRUE(t.lossy);
   }
@@ -38,20 +37,19 @@ TEST(TableRows, WhatIsNoRowIsNamedByItsLine) {
 TEST(TableRows, ALineWithoutItsEndWasNeverWritten) {
   const auto t = ordered("1,1,1\n2,1,1", {.step = 2, .first = 1});
   EXPECT_EQ(rows_of(t), "1,1,1\n");
-  EXPECT_EQ(t.remarks, Remarks{"it has no row for step 2, and the checkpoint holds none either"});
+  EXPECT_EQ(t.remarks, Remarks{"it has no row for step 2, and neither has the checkpoint"});
 }
 
 // A checkpoint may say that any step is done: found in a time of the rows.
 TEST(TableRows, MissingRowsAreCountedByTheirPlaces) {
   const auto t = ordered("2,1,1\n5,1,1\n6,1,1\n", {.step = std::int64_t{1} << 53, .first = 2});
-  EXPECT_EQ(t.remarks, Remarks{"it has no row for step 3 to 4, 7 to 9007199254740992, and the "
-                               "checkpoint holds none either"});
+  EXPECT_EQ(t.remarks, Remarks{"it has no row for step 3 to 4, 7 to 9007199254740992, and "
+                               "neither has the checkpoint"});
 }
 
 TEST(TableRows, AStepThatMayHaveNoRowIsNotMissed) {
   const auto t = ordered("4,1,1\n6,1,1\n", {.step = 9, .first = 3, .optional = {1, 3, 6, 7}});
-  EXPECT_EQ(t.remarks,
-            Remarks{"it has no row for step 5, 8 to 9, and the checkpoint holds none either"});
+  EXPECT_EQ(t.remarks, Remarks{"it has no row for step 5, 8 to 9, and neither has the checkpoint"});
 }
 
 TEST(TableRows, RowsOfOneStepBecomeTheLastOne) {
@@ -64,9 +62,8 @@ TEST(TableRows, TheCheckpointsRowsAreTheRun) {
   const TableStart start{.step = 4, .carried = "2,2,2\n3,3,3\n4,4,4\n5,5,5\n", .first = 1};
   const auto gone = put_in_order({}, columns, start);
   EXPECT_EQ(rows_of(gone), "2,2,2\n3,3,3\n4,4,4\n");
-  EXPECT_EQ(gone.remarks,
-            (Remarks{"it had no row for step 2 to 4: taken from the checkpoint",
-                     "it has no row for step 1, and the checkpoint holds none either"}));
+  EXPECT_EQ(gone.remarks, (Remarks{"it had no row for step 2 to 4: restored from the checkpoint",
+                                   "it has no row for step 1, and neither has the checkpoint"}));
   EXPECT_FALSE(gone.lossy);
   // Another timeline's row gives way.
   const auto other = ordered("1,1,1\n2,2,2\n3,9,9\n4,4,4\n", start);
@@ -79,7 +76,7 @@ TEST(TableRows, StepsAreToldInRanges) {
   EXPECT_EQ(steps_text(std::vector<std::int64_t>{1, 2, 3, 5, 8, 9}), "1 to 3, 5, 8 to 9");
   std::vector<std::int64_t> odd;
   for (std::int64_t i = 1; i < 40; i += 2) odd.push_back(i);
-  EXPECT_EQ(steps_text(odd), "1, 3, 5, 7, 9, 11, 13, 15 and 12 more places");
+  EXPECT_EQ(steps_text(odd), "1, 3, 5, 7, 9, 11, 13, 15 and 12 more ranges");
 }
 
 }  // namespace trireme

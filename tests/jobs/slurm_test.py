@@ -203,7 +203,7 @@ def starting(c):
     c.call("scancel", "-s", "TERM", job)
     require(c.until_ended(job) == "COMPLETED", c.output("early"))
     c.require_like_whole("early")
-    require("a signal stopped it before it trained; requeueing" in c.output("early"), c.output("early"))
+    require("a signal stopped the program before it trained; requeueing" in c.output("early"), c.output("early"))
 
 
 def no_requeue(c):
@@ -211,7 +211,7 @@ def no_requeue(c):
     c.until_steps("once", 5)
     c.call("scancel", "-s", "TERM", job)
     require(c.until_ended(job) == "FAILED", c.output("once"))
-    require("not requeued: Slurm does not" in c.output("once"), c.output("once"))
+    require("not requeued: Slurm refused" in c.output("once"), c.output("once"))
     require(c.outcome("once")["status"] == "stopped", str(c.outcome("once")))
 
 
@@ -276,7 +276,7 @@ def array_task(c):
     c.until("the task's end", lambda: c.outcome("pair/2")["status"] == "stopped")
     time.sleep(3)
     require("stopped after" not in (c.work / "pair/1/log").read_text(), "cancelling one task stopped the other")
-    require("the job is cancelled" in (c.work / "pair-2.out").read_text(), (c.work / "pair-2.out").read_text())
+    require("the job was cancelled" in (c.work / "pair-2.out").read_text(), (c.work / "pair-2.out").read_text())
     c.call("scancel", job)
 
 

@@ -90,7 +90,7 @@ TEST(AddressRange, ABackendPromisesWhatItUses) {
     EXPECT_EQ(with_data_limit(512 * MiB,
                               [name] {
                                 const auto b = open_backend({.name = name});
-                                const auto block = b->take(10 * MiB, Kind::transient,
+                                const auto block = b->take(10 * MiB, MemoryKind::transient,
                                                            Queue::compute, Memory::device);
                                 std::memset(block.data, 0, block.bytes);
                                 b->give(block, {});

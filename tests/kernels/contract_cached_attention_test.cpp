@@ -12,14 +12,7 @@ namespace {
 constexpr auto queue = Queue::compute;
 constexpr double amplitude = 1.5;
 
-class CachedContract : public ContractTest {
- protected:
-  void SetUp() override {
-    ContractTest::SetUp();
-    if (GetParam().name.find("cuda") != std::string::npos)
-      GTEST_SKIP() << "a GPU keeps no keys and values";
-  }
-};
+class CachedContract : public ContractTest {};
 INSTANTIATE_TEST_SUITE_P(Backends, CachedContract, testing::ValuesIn(tested_backends()),
                          name_of_tested);
 

@@ -11,7 +11,7 @@ namespace trireme {
 class DryOrder : public testing::Test {
  protected:
   Tensor tensor(Queue first = Queue::compute) {
-    return Tensor::empty(dry, {100}, DType::f32, Kind::transient, first);
+    return Tensor::empty(dry, {100}, DType::f32, MemoryKind::transient, first);
   }
   Dry dry{roomy_target()};
 };
@@ -147,7 +147,7 @@ TEST_F(DryOrder, AMissingOperandIsRefusedByName) {
 // 2 M N K of a product, by its definition; 2 of 2 T T D / 2 a head and sample of attention, 5 of
 // its gradient.
 TEST_F(DryOrder, CountsProductsAndAttention) {
-  const auto x = Tensor::empty(dry, {1000}, DType::f32, Kind::transient);
+  const auto x = Tensor::empty(dry, {1000}, DType::f32, MemoryKind::transient);
   const auto of = [&](const Shape& s) { return x.view().slice(0, 0, s.count()).reshaped(s); };
   dry.put(Queue::compute,
           kernel::Matmul{.c_MN = of({3, 7}), .a_MK = of({3, 5}), .b_KN = of({5, 7})});
@@ -178,7 +178,7 @@ TEST_F(DryOrder, CountsProductsAndAttention) {
 }
 
 TEST_F(DryOrder, ScalarsReadBackAsOne) {
-  const auto x = Tensor::empty(dry, {3}, DType::f64, Kind::transient);
+  const auto x = Tensor::empty(dry, {3}, DType::f64, MemoryKind::transient);
   std::vector<double> values(3);
 
   dry.download(Queue::compute, std::as_writable_bytes(std::span(values)), x.view());

@@ -17,7 +17,7 @@ static std::vector<float> read(Backend& b, const Tensor& t) {
 
 TEST(Fenced, HostAccessToDeviceMemoryFaults) {
   Fenced fenced(1);
-  const auto x = Tensor::empty(fenced, {4}, DType::f32, Kind::transient);
+  const auto x = Tensor::empty(fenced, {4}, DType::f32, MemoryKind::transient);
   fenced.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
   EXPECT_DEATH(*reinterpret_cast<volatile float*>(x.view().data) = 1, "");
@@ -25,15 +25,15 @@ TEST(Fenced, HostAccessToDeviceMemoryFaults) {
 
 TEST(Fenced, FreshMemoryIsNaN) {
   Fenced fenced(1);
-  const auto x = Tensor::empty(fenced, {4}, DType::f32, Kind::transient);
+  const auto x = Tensor::empty(fenced, {4}, DType::f32, MemoryKind::transient);
 
   EXPECT_TRUE(std::isnan(read(fenced, x)[2]));
 }
 
 TEST(Fenced, AMissingWaitShows) {
   Fenced fenced(1);
-  const auto x = Tensor::empty(fenced, {4}, DType::f32, Kind::transient);
-  const auto y = Tensor::empty(fenced, {4}, DType::f32, Kind::transient);
+  const auto x = Tensor::empty(fenced, {4}, DType::f32, MemoryKind::transient);
+  const auto y = Tensor::empty(fenced, {4}, DType::f32, MemoryKind::transient);
   fenced.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
   read(fenced, x);
 
@@ -49,7 +49,7 @@ TEST(Fenced, AMissingWaitShows) {
 
 TEST(Fenced, UploadCopiesItsBytesAtOnce) {
   Fenced fenced(1);
-  const auto x = Tensor::empty(fenced, {2}, DType::f32, Kind::transient);
+  const auto x = Tensor::empty(fenced, {2}, DType::f32, MemoryKind::transient);
   std::vector<float> values{1, 2};
 
   fenced.upload(Queue::compute, x.view(), std::as_bytes(std::span(values)));

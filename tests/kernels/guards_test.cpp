@@ -30,12 +30,12 @@ TEST(Guards, TheyTellWhereSomethingWasWritten) {
   std::array<std::byte, 16> before, behind;
   before.fill(known_byte);
   behind.fill(known_byte);
-  const auto damage = [&] { return guard_damage(before, behind, 100, Kind::saved); };
+  const auto damage = [&] { return guard_damage(before, behind, 100, MemoryKind::saved); };
   EXPECT_EQ(damage(), std::nullopt);
   before[13] = std::byte{0};
   EXPECT_THAT(damage(), Optional(HasSubstr("3 bytes before a block of 100 bytes of saved")));
   behind[4] = std::byte{0};
-  EXPECT_THAT(damage(), Optional(HasSubstr("4 bytes behind the end of a block of 100 bytes")));
+  EXPECT_THAT(damage(), Optional(HasSubstr("4 bytes after the end of a block of 100 bytes")));
 }
 
 class GuardsDeathTest : public testing::TestWithParam<const char*> {
@@ -50,7 +50,7 @@ class GuardsDeathTest : public testing::TestWithParam<const char*> {
     b.put(Queue::compute, kernel::Fill{.dst = {block.data, DType::f32, {written}}, .value = 1});
   }
   static Block take(Backend& b, std::size_t floats) {
-    return b.take(floats * sizeof(float), Kind::saved, Queue::compute);
+    return b.take(floats * sizeof(float), MemoryKind::saved, Queue::compute);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, GuardsDeathTest, testing::Values("host", "ref"),
@@ -84,7 +84,7 @@ TEST_P(GuardsDeathTest, OneElementPastAnyOtherBlockShowsWhenItIsGivenBack) {
         write(*b, block, 251);
         b->give(block, {});
       },
-      "0 bytes behind the end of a block of 1000 bytes of saved");
+      "0 bytes after the end of a block of 1000 bytes of saved");
   b->give(block, {});
 }
 

@@ -8,8 +8,8 @@ TAUGHT_ROWS = program("kernels_test", "*CrossEntropy*Teacher*")
 FILES = program("data_test", "Pair*")
 
 MUTANTS = [
-    ("a signal waits for all of a step of pairs", "lib/train/trainer_step.cpp", "if (passes > 0 && give_up && wants_to_end(0).wait() > 0) {", "if (false) {", PAIRS),
-    ("the passes take no time", "lib/train/trainer_step.cpp", "give_up(passes * count + each * m, (passes + each) * count)", "give_up(m, count)", PAIRS),
+    ("a signal waits for all of a step of pairs", "lib/train/trainer_step.cpp", "if (passes > 0 && should_abandon && wants_to_end(0).wait() > 0) {", "if (false) {", PAIRS),
+    ("the passes take no time", "lib/train/trainer_step.cpp", "should_abandon(passes * count + each * m, (passes + each) * count)", "should_abandon(m, count)", PAIRS),
     ("the rejected document is learnt", "lib/train/trainer_preference.cpp", "r.scale = d % 2 == 0 ? weight : -weight;", "r.scale = weight;", PAIRS),
     ("a pair counts in its microbatch's mean", "lib/train/trainer_preference.cpp", "/ p.sums.pairs;", "/ static_cast<double>(documents / 2);", PAIRS),
     ("documents of all microbatches are the first one's", "lib/train/trainer_preference.cpp", "    first += static_cast<std::size_t>(documents);\n", "", PAIRS),
@@ -42,8 +42,8 @@ MUTANTS = [
     ("a file of pairs is one of documents", "lib/data/token_writer.cpp", "header_.pairs = kind == Documents::pairs;", "header_.pairs = false && kind == Documents::pairs;", FILES),
     ("a teacher is as cold as can be", "kernels/host/loss.cpp", "colder = 1 / t,", "colder = 1 + 0 * t,", TAUGHT_ROWS),
     ("a divergence fades with the temperature", "kernels/host/loss.cpp", "teacher.share * teacher.temperature * teacher.temperature;", "teacher.share;", TAUGHT_ROWS),
-    ("a teacher says of all microbatches what it says of the first", "lib/train/stage.cpp", "when_.teacher[static_cast<std::size_t>(m)].view()", "when_.teacher[0].view()", TAUGHT),
-    ("a teacher's logits are under the model's cap", "lib/train/trainer_step.cpp", "when.taught = {.softcap = setup_.teacher->model.logit_softcap,", "when.taught = {.softcap = setup_.model.logit_softcap,", TAUGHT),
+    ("a teacher says of all microbatches what it says of the first", "lib/train/stage.cpp", "settings_.teacher[static_cast<std::size_t>(m)].view()", "settings_.teacher[0].view()", TAUGHT),
+    ("a teacher's logits are under the model's cap", "lib/train/trainer_step.cpp", "settings.taught = {.softcap = setup_.teacher->model.logit_softcap,", "settings.taught = {.softcap = setup_.model.logit_softcap,", TAUGHT),
     ("what p and q have in common is multiplied by t^2", "kernels/math/divergence.hpp", "return size < near ?", "return size < 0 * near ?", TAUGHT_ROWS),
     ("a teacher's positions are shared by its own heads", "lib/train/trainer.cpp", "  t.student_heads = heads_of_seq(s);\n", "", rows("learns from another")),
     ("ranks are alike whatever heads a teacher has", "lib/plan/rank_kinds.cpp", "if (!in.setup.teacher) continue;", "if (s >= 0) continue;", program("plan_test", "RankKinds.*")),

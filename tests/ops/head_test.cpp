@@ -41,7 +41,7 @@ OpCase head(std::string name, const Size& s) {
   c.rows = s.tokens;
   for (std::int64_t t = 0; t < s.tokens; ++t)
     c.targets.push_back(t % 4 == 2 ? -1 : static_cast<std::int32_t>((5 * t + 1) % s.vocab));
-  c.place.scale = scale;
+  c.pass.scale = scale;
   c.slack = slack(s);
   return c;
 }
@@ -125,14 +125,14 @@ TEST(Head, RowsHaveTheirOwnSumsAndScales) {
                                    {{head_rows - 5, head_rows + 7}, 0, -2},
                                    {{head_rows + 7, chunks.tokens}, 2, 0.5}};
   OpCase c = head("runs", chunks);
-  c.place.losses = runs;
-  c.place.loss_sums = 3;
+  c.pass.losses = runs;
+  c.pass.loss_sums = 3;
   c.grad_out.shape = {3};
   const auto all = on_ref(c);
   std::vector<double> dw(all["dw0"].values.size(), 0);
   for (const auto& [rows, sum, weight] : runs) {
     OpCase alone = head("alone", chunks);
-    alone.place.scale = weight;
+    alone.pass.scale = weight;
     for (std::int64_t t = 0; t < chunks.tokens; ++t)
       if (t < rows.begin || t >= rows.end) alone.targets[static_cast<std::size_t>(t)] = -1;
     const auto one = on_ref(alone);

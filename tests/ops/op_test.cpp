@@ -52,7 +52,7 @@ double objective(Backend& b, const OpCase& c) {
   ask.record = false;
   const auto run = run_op(lab, c, ask);
   const auto& y = run["y"].values;
-  if (c.grad_out.values.empty()) return c.place.scale * y[0];
+  if (c.grad_out.values.empty()) return c.pass.scale * y[0];
   double sum = std::inner_product(y.begin(), y.end(), c.grad_out.values.begin(), 0.0);
   for (std::size_t i = 0; i < c.more_grad_out.size(); ++i) {
     const auto& more = run[fmt::format("y{}", i + 1)].values;
@@ -89,7 +89,7 @@ TEST(Ops, WithoutSavedNothingIsKept) {
       const auto plain = on_ref(c, ask), recorded = on_ref(c);
 
       expect_same_bits(plain, recorded, "when nothing is recorded");
-      EXPECT_EQ(plain.after.peak[static_cast<std::size_t>(Kind::saved)], 0U);
+      EXPECT_EQ(plain.after.peak[static_cast<std::size_t>(MemoryKind::saved)], 0U);
       EXPECT_EQ(plain.rows, 0) << "a gradient was added";
     }
 }

@@ -22,8 +22,8 @@ OpCase swiglu() {
   return c;
 }
 
-Place place() {
-  Place p;
+PassContext pass_context() {
+  PassContext p;
   p.seed = 3;
   p.step = 11;
   return p;
@@ -37,7 +37,7 @@ OpCase dropout(std::string name, double p) {
   };
   c.in = {random_numbers({B, T, C}, 1)};
   c.grad_out = random_numbers({B, T, C}, 2);
-  c.place = place();
+  c.pass = pass_context();
   c.samples = {7, (std::int64_t{1} << 40) + 3, 0};
   c.t0 = 2;
   const double each = 4 * roundoff_f32 * (1 / (1 - p) + 1);
@@ -76,7 +76,7 @@ TEST(DropoutOps, DropAboutTheirShare) {
 
 TEST(DropoutOps, DropNothingInEvaluation) {
   for (OpCase c : {dropout("dropout", 0.3), residual("residual", 0.3)}) {
-    c.place.phase = Phase::evaluate;
+    c.pass.phase = Phase::evaluate;
     const auto y = forward(c)["y"].values;
     for (std::size_t i = 0; i < y.size(); ++i)
       EXPECT_EQ(y[i], c.in[0].values[i] + (c.in.size() > 1 ? c.in[1].values[i] : 0));
@@ -101,8 +101,8 @@ TEST(DropoutOps, DropTheSameOfATokenWhereverItIsComputed) {
 TEST(DropoutOps, DropOthersAtAnotherSeedStepSiteOrSample) {
   const OpCase c = dropout("dropout", 0.3);
   std::vector<OpCase> others(4, c);
-  others[0].place.seed = 4;
-  others[1].place.step = 12;
+  others[0].pass.seed = 4;
+  others[1].pass.step = 12;
   others[2].samples[1] = 8;
   others[3].make = [](Backend&, DType) {
     return std::make_unique<ops::Dropout>(ops::DropoutSite{site + 1, 0.3});

@@ -25,8 +25,8 @@ OpCase residual_norm(std::string name, NormKind kind, bool bias, double p) {
   c.grad_out = random_numbers({B, T, C}, 5);
   c.more_grad_out = {random_numbers({B, T, C}, 6)};
   c.rows = B * T;
-  c.place.seed = 3;
-  c.place.step = 11;
+  c.pass.seed = 3;
+  c.pass.step = 11;
   c.samples = {7, (std::int64_t{1} << 40) + 3, 0};
   c.t0 = 2;
   c.slack = {0, {0, 0}, {0, 0}, {0}};

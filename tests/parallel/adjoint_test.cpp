@@ -31,7 +31,7 @@ class Adjoint : public testing::Test {
   static int ranks() { return world().size(); }
 
   Tensor tensor(const Shape& shape, const std::vector<double>& values) {
-    auto t = Tensor::empty(*backend_, shape, DType::f64, Kind::transient);
+    auto t = Tensor::empty(*backend_, shape, DType::f64, MemoryKind::transient);
     write(*backend_, Queue::compute, t.view(), values);
     return t;
   }
@@ -145,10 +145,10 @@ TEST_F(Adjoint, GatherAndScatter) {
   const auto gathered = tensor({odd * ranks()}, y), scattered = tensor({odd}, x);
 
   auto gather = world().all_gather(*backend_, after_compute(Queue::gather), gathered.view(),
-                                   part.view(), {Doing::gather});
-  auto scatter =
-      world().reduce_scatter(*backend_, after_compute(Queue::scatter), scattered.view(),
-                             whole.view(), Accumulate::overwrite, DType::f64, {Doing::scatter});
+                                   part.view(), {OperationKind::gather});
+  auto scatter = world().reduce_scatter(*backend_, after_compute(Queue::scatter), scattered.view(),
+                                        whole.view(), Accumulate::overwrite, DType::f64,
+                                        {OperationKind::scatter});
   scatter.wait(Queue::compute);
   gather.wait(Queue::compute);
 
@@ -179,7 +179,7 @@ TEST_F(Adjoint, ExchangeAndItsInverse) {
     for (const auto& d : dst) to.push_back(d.view());
     for (const auto& s : src) from.push_back(s.view());
     world()
-        .exchange(*backend_, after_compute(Queue::exchange), to, from, {Doing::exchange})
+        .exchange(*backend_, after_compute(Queue::exchange), to, from, {OperationKind::exchange})
         .wait(Queue::compute);
   };
 
@@ -254,8 +254,8 @@ TEST_F(Adjoint, SendAndReceive) {
   const auto out = tensor({odd}, x), back = tensor({odd}, y);
   const auto ax = tensor({odd}, x), aty = tensor({odd}, y);
   std::vector<Pending> pending;
-  const auto down = after_compute(Queue::down), up = after_compute(Queue::up);
-  constexpr Label sending{Doing::send, {}, 0}, receiving{Doing::receive, {}, 0};
+  const auto down = after_compute(Queue::to_next), up = after_compute(Queue::to_previous);
+  constexpr Label sending{OperationKind::send, {}, 0}, receiving{OperationKind::receive, {}, 0};
 
   if (below) pending.push_back(world().send(*backend_, down, out.view(), rank() + 1, sending));
   if (above) pending.push_back(world().receive(*backend_, down, ax.view(), rank() - 1, receiving));

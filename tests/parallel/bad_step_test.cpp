@@ -39,8 +39,9 @@ std::vector<ParityCase> cases() {
 
 struct Running {
   explicit Running(const ParityCase& c) : p(c) { trainer->store().initialize(3, 1); }
-  StepResult step(int s, const GiveUp& give_up = {}) {
-    return trainer->step(s, test::learning_rate(p), test::parity_step(p, *trainer, s), give_up);
+  StepResult step(int s, const ShouldAbandon& should_abandon = {}) {
+    return trainer->step(s, test::learning_rate(p), test::parity_step(p, *trainer, s),
+                         should_abandon);
   }
   // All weights that are here.
   std::vector<std::vector<double>> weights() {
@@ -74,7 +75,7 @@ double put(Store& store, double x) {
 void expect_equal(Running& one, Running& other) {
   for (int s = 2; s < 4; ++s) {
     const auto a = one.step(s), b = other.step(s);
-    EXPECT_EQ(a.verdict, Verdict::updated);
+    EXPECT_EQ(a.outcome, StepOutcome::updated);
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_EQ(a.grad_norm, b.grad_norm);
   }
@@ -98,7 +99,7 @@ TEST(BadStep, OfOneRankIsSkippedByAllAndLeavesNothing) {
     if (!test::next_case(name)) return;
     Running spoiled(c), spared(c);
     auto& store = spoiled.trainer->store();
-    for (auto* run : {&spoiled, &spared}) ASSERT_EQ(run->step(0).verdict, Verdict::updated);
+    for (auto* run : {&spoiled, &spared}) ASSERT_EQ(run->step(0).outcome, StepOutcome::updated);
     double before = 0;
     if (last) before = put(store, std::numeric_limits<double>::infinity());
     store.refresh();
@@ -107,7 +108,7 @@ TEST(BadStep, OfOneRankIsSkippedByAllAndLeavesNothing) {
 
     if (last) put(store, before);
     store.refresh();
-    EXPECT_EQ(bad.verdict, Verdict::not_finite);
+    EXPECT_EQ(bad.outcome, StepOutcome::not_finite);
     EXPECT_NE(bad.culprit, "");
     expect_equal(spoiled, spared);
   }
@@ -122,7 +123,7 @@ TEST(BadStep, ThatOneRankGivesUpIsDroppedByAllAndLeavesNothing) {
     SCOPED_TRACE(name);
     if (!test::next_case(name)) return;
     Running dropping(c), spared(c);
-    for (auto* run : {&dropping, &spared}) ASSERT_EQ(run->step(0).verdict, Verdict::updated);
+    for (auto* run : {&dropping, &spared}) ASSERT_EQ(run->step(0).outcome, StepOutcome::updated);
     int asked = 0;
 
     const auto dropped = dropping.step(1, [&](int done, int of) {
@@ -131,7 +132,7 @@ TEST(BadStep, ThatOneRankGivesUpIsDroppedByAllAndLeavesNothing) {
     });
 
     EXPECT_EQ(asked, c.microbatches - 1);
-    EXPECT_EQ(dropped.verdict, Verdict::dropped);
+    EXPECT_EQ(dropped.outcome, StepOutcome::dropped);
     expect_equal(dropping, spared);
   }
 }

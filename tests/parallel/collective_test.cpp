@@ -32,7 +32,7 @@ TEST_P(Collective, GatherPutsPartsInOrderOfRank) {
   const auto dst = blank(odd_count * ranks(), Queue::gather);
 
   auto pending = comm().all_gather(backend(), after_compute(Queue::gather), dst.view(), src.view(),
-                                   {Doing::gather});
+                                   {OperationKind::gather});
   EXPECT_TRUE(pending.in_flight());
   dst.used(pending.wait(Queue::compute));
 
@@ -46,7 +46,7 @@ TEST_P(Collective, GatherTakesItsOwnPartFromItsPlace) {
   write(backend(), Queue::compute, own.view(), numbers(odd_count, rank(), type()));
 
   auto pending = comm().all_gather(backend(), after_compute(Queue::gather), dst.view(), own.view(),
-                                   {Doing::gather});
+                                   {OperationKind::gather});
   dst.used(pending.wait(Queue::compute));
 
   EXPECT_EQ(values(dst), joined(odd_count, type()));
@@ -60,13 +60,13 @@ TEST_P(Collective, GathersCounts) {
     for (std::int64_t i = 0; i < n; ++i) all.push_back((of_rank + 1) * 0x0102030405060708 + i);
     return all;
   };
-  const auto dst = Tensor::empty(backend(), {n * ranks()}, DType::i64, Kind::transient);
+  const auto dst = Tensor::empty(backend(), {n * ranks()}, DType::i64, MemoryKind::transient);
   const auto own = dst.slice(n * rank(), {n});
   const auto mine = counts(rank());
   backend().upload(Queue::compute, own.view(), std::as_bytes(std::span(mine)));
 
   auto pending = comm().all_gather(backend(), after_compute(Queue::exchange), dst.view(),
-                                   own.view(), {Doing::exchange});
+                                   own.view(), {OperationKind::exchange});
   dst.used(pending.wait(Queue::compute));
 
   std::vector<std::int64_t> all(static_cast<std::size_t>(n * ranks())), want;
@@ -112,8 +112,9 @@ TEST_P(Collective, ScatterSumsInOrder) {
   const auto src = tensor(odd_count * ranks(), rank());
   const auto dst = blank(odd_count, Queue::scatter);
 
-  auto pending = comm().reduce_scatter(backend(), after_compute(Queue::scatter), dst.view(),
-                                       src.view(), Accumulate::overwrite, type(), {Doing::scatter});
+  auto pending =
+      comm().reduce_scatter(backend(), after_compute(Queue::scatter), dst.view(), src.view(),
+                            Accumulate::overwrite, type(), {OperationKind::scatter});
   dst.used(pending.wait(Queue::compute));
 
   EXPECT_EQ(values(dst), summed(odd_count, type(), type(), zeros(odd_count)));
@@ -124,7 +125,7 @@ TEST_P(Collective, ScattersIntoOneViewAddInOrder) {
   const auto dst = tensor(odd_count, rank(), 5);
   const auto start = [&] {
     return comm().reduce_scatter(backend(), after_compute(Queue::scatter), dst.view(), src.view(),
-                                 Accumulate::add, type(), {Doing::scatter});
+                                 Accumulate::add, type(), {OperationKind::scatter});
   };
 
   auto first = start(), second = start();
@@ -144,8 +145,9 @@ TEST_P(Collective, ScatterIntoItsOwnPart) {
   const auto src = tensor(odd_count * ranks(), rank());
   const auto own = src.slice(odd_count * rank(), {odd_count});
 
-  auto pending = comm().reduce_scatter(backend(), after_compute(Queue::scatter), own.view(),
-                                       src.view(), Accumulate::overwrite, type(), {Doing::scatter});
+  auto pending =
+      comm().reduce_scatter(backend(), after_compute(Queue::scatter), own.view(), src.view(),
+                            Accumulate::overwrite, type(), {OperationKind::scatter});
   pending.wait(Queue::compute);
 
   EXPECT_EQ(values(own), summed(odd_count, type(), type(), zeros(odd_count)));
@@ -159,7 +161,7 @@ TEST_P(Collective, ContributionsTravelAsBf16RoundedOnce) {
 
   auto pending =
       comm().reduce_scatter(backend(), after_compute(Queue::scatter), dst.view(), src.view(),
-                            Accumulate::overwrite, DType::bf16, {Doing::scatter});
+                            Accumulate::overwrite, DType::bf16, {OperationKind::scatter});
   pending.wait(Queue::compute);
 
   EXPECT_EQ(values(dst), summed(odd_count, type(), DType::bf16, zeros(odd_count)));
@@ -183,8 +185,8 @@ TEST_P(Collective, ExchangePassesWhatIsThere) {
     src.push_back(out.back().view());
   }
 
-  auto pending =
-      comm().exchange(backend(), after_compute(Queue::exchange), dst, src, {Doing::exchange});
+  auto pending = comm().exchange(backend(), after_compute(Queue::exchange), dst, src,
+                                 {OperationKind::exchange});
   pending.wait(Queue::compute);
 
   for (int r = 0; r < ranks(); ++r)
@@ -205,13 +207,13 @@ TEST_P(Collective, SendsPostAndReturn) {
 
   for (int m = 0; m < 6; ++m) {
     sent.push_back(tensor(odd_count + m, rank(), static_cast<std::uint64_t>(m)));
-    pending.push_back(comm().send(backend(), after_compute(Queue::down), sent.back().view(), next,
-                                  {Doing::send, {}, m}));
+    pending.push_back(comm().send(backend(), after_compute(Queue::to_next), sent.back().view(),
+                                  next, {OperationKind::send, {}, m}));
   }
   for (const int m : {3, 0, 1, 5, 2, 4}) {
     received.push_back(blank(odd_count + m));
-    auto p = comm().receive(backend(), after_compute(Queue::up), received.back().view(), previous,
-                            {Doing::receive, {}, m});
+    auto p = comm().receive(backend(), after_compute(Queue::to_previous), received.back().view(),
+                            previous, {OperationKind::receive, {}, m});
     received.back().used(p.wait(Queue::compute));
     EXPECT_EQ(values(received.back()),
               numbers(odd_count + m, previous, type(), static_cast<std::uint64_t>(m)));
@@ -223,9 +225,9 @@ TEST_P(Collective, EmptyViewsMove) {
   const auto src = blank(0), dst = blank(0);
 
   auto gather =
-      comm().all_gather(backend(), Queue::gather, dst.view(), src.view(), {Doing::gather});
+      comm().all_gather(backend(), Queue::gather, dst.view(), src.view(), {OperationKind::gather});
   auto scatter = comm().reduce_scatter(backend(), Queue::scatter, dst.view(), src.view(),
-                                       Accumulate::add, type(), {Doing::scatter});
+                                       Accumulate::add, type(), {OperationKind::scatter});
 
   scatter.wait(Queue::compute);
   gather.wait(Queue::compute);

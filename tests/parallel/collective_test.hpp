@@ -110,7 +110,7 @@ class CollectiveTest : public testing::TestWithParam<Setting> {
     return t;
   }
   Tensor blank(std::int64_t n, Queue first = Queue::compute) {
-    return Tensor::empty(*backend_, {n}, type(), Kind::transient, first);
+    return Tensor::empty(*backend_, {n}, type(), MemoryKind::transient, first);
   }
   // `q` sees what was put on compute.
   Queue after_compute(Queue q) {

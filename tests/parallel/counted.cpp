@@ -20,7 +20,7 @@ Counted::Counted(const ParityCase& p, const BackendChoice& backend, const Axes& 
       keeps_rounds_(experts_travel_ &&
                     (p.schedule == ScheduleKind::zero_bubble || p.schedule == ScheduleKind::zbv)),
       stages_tokens_(experts_travel_ && !dry_target(backend).properties.host_readable &&
-                     plan_.account.peak[static_cast<std::size_t>(Kind::staging)] > 0) {
+                     plan_.account.peak[static_cast<std::size_t>(MemoryKind::staging)] > 0) {
   EXPECT_EQ(plan_.races, std::vector<std::string>{});
 }
 
@@ -37,10 +37,10 @@ void Counted::step_sent(const Axes& axes) {
 void Counted::taken(const Account& run) const {
   if (keeps_rounds_) return;
   const auto& plan = plan_.account;
-  for (std::size_t k = 0; k < kind_count; ++k) {
-    EXPECT_EQ(run.live[k], plan.live[k]) << name_of(static_cast<Kind>(k));
-    if (stages_tokens_ && static_cast<Kind>(k) == Kind::staging) continue;
-    EXPECT_EQ(run.peak[k], plan.peak[k]) << name_of(static_cast<Kind>(k));
+  for (std::size_t k = 0; k < memory_kind_count; ++k) {
+    EXPECT_EQ(run.live[k], plan.live[k]) << name_of(static_cast<MemoryKind>(k));
+    if (stages_tokens_ && static_cast<MemoryKind>(k) == MemoryKind::staging) continue;
+    EXPECT_EQ(run.peak[k], plan.peak[k]) << name_of(static_cast<MemoryKind>(k));
   }
   EXPECT_EQ(run.live_all, plan.live_all);
   if (!stages_tokens_) {

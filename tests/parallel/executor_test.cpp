@@ -46,7 +46,7 @@ class Adding final : public Stage {
     return all[0];
   }
   Tensor tensor(double x) {
-    auto t = Tensor::empty(backend_, {elements_}, DType::f32, Kind::transient);
+    auto t = Tensor::empty(backend_, {elements_}, DType::f32, MemoryKind::transient);
     backend_.put(Queue::compute, kernel::Fill{.dst = t.view(), .value = x});
     return t;
   }
@@ -176,7 +176,7 @@ TEST_P(Executor, WhatAFailingStageSentArrivesWhole) {
     EXPECT_EQ(world().abandoned(),
               std::vector<std::string>{"send of the stage boundary, microbatch 0"});
     for (int i = 0; i < 3; ++i) {
-      const auto other = Tensor::empty(*backend_, {many}, DType::f32, Kind::transient);
+      const auto other = Tensor::empty(*backend_, {many}, DType::f32, MemoryKind::transient);
       backend_->put(Queue::compute, kernel::Fill{.dst = other.view(), .value = -1});
     }
   }

@@ -140,7 +140,7 @@ TEST_F(FrozenStep, SendsTheWeightsOfAFrozenPrefixOnce) {
 }
 
 TEST_F(FrozenStep, KeepsNoMomentsOfWhatIsFrozen) {
-  constexpr auto optimizer = static_cast<std::size_t>(Kind::optimizer);
+  constexpr auto optimizer = static_cast<std::size_t>(MemoryKind::optimizer);
   sent({});
   const auto all = account.peak[optimizer];
   sent({{"embedding.*"}, {"positions.*"}, {"blocks.*"}});
@@ -200,7 +200,7 @@ TEST_F(ManualFreeze, AChangeThatIsNotAppliedIsAnErrorThatNamesIt) {
   const auto said = message_of([&] { step(1); });
   EXPECT_NE(said.find("blocks.2.ffn_in.weight"), std::string::npos) << said;
   store().apply_trainable();
-  EXPECT_EQ(step(1).verdict, Verdict::updated);
+  EXPECT_EQ(step(1).outcome, StepOutcome::updated);
   EXPECT_EQ(store().count(block(2).qkv), 2);
 }
 
@@ -211,7 +211,7 @@ TEST_F(ManualFreeze, AChangeThatSplitsASegmentIsAnErrorThatNamesIt) {
   const auto said = message_of([&] { step(0); });
   EXPECT_NE(said.find("blocks.1.qkv"), std::string::npos) << said;
   store().set_trainable(block(1).qkv, true);
-  EXPECT_EQ(step(0).verdict, Verdict::updated);
+  EXPECT_EQ(step(0).outcome, StepOutcome::updated);
 }
 
 }  // namespace trireme

@@ -42,16 +42,16 @@ TEST_P(InFlight, OperationsOfSeveralCommunicators) {
     gathered.push_back(blank(n * size));
     pending.push_back(world().all_gather(backend(), after_compute(Queue::gather),
                                          gathered.back().view(), inputs.back().view(),
-                                         {Doing::gather, {}, i}));
+                                         {OperationKind::gather, {}, i}));
     halved.push_back(blank(n * halves.size()));
     pending.push_back(halves.all_gather(backend(), after_compute(Queue::gather),
                                         halved.back().view(), inputs.back().view(),
-                                        {Doing::gather, {}, i}));
+                                        {OperationKind::gather, {}, i}));
     inputs.push_back(tensor(n * size, me, seed));
     sums.push_back(blank(n));
     pending.push_back(reversed.reduce_scatter(
         backend(), after_compute(Queue::scatter), sums.back().view(), inputs.back().view(),
-        Accumulate::overwrite, type(), {Doing::scatter, {}, i}));
+        Accumulate::overwrite, type(), {OperationKind::scatter, {}, i}));
     world().progress();
   }
   while (!pending.empty()) {
@@ -84,13 +84,14 @@ TEST_P(InFlight, MessagesOfOneMicrobatchStayApart) {
   std::vector<Pending> pending;
   for (std::uint64_t i = 0; i < 3; ++i) {
     sent.push_back(tensor(2000, rank(), i));
-    pending.push_back(world().send(backend(), after_compute(Queue::down), sent.back().view(), next,
-                                   {Doing::tie}));
+    pending.push_back(world().send(backend(), after_compute(Queue::to_next), sent.back().view(),
+                                   next, {OperationKind::tie}));
   }
   for (std::uint64_t i = 0; i < 3; ++i) {
     const auto x = blank(2000);
     world()
-        .receive(backend(), after_compute(Queue::up), x.view(), previous, {Doing::tie})
+        .receive(backend(), after_compute(Queue::to_previous), x.view(), previous,
+                 {OperationKind::tie})
         .wait(Queue::compute);
     EXPECT_EQ(values(x), numbers(2000, previous, type(), i));
   }
@@ -119,7 +120,7 @@ TEST_P(InFlight, WhatIsDroppedIsNamedAndDrained) {
   try {
     const auto src = tensor(500, rank());
     auto pending = world().all_gather(backend(), after_compute(Queue::gather), dst.view(),
-                                      src.view(), {Doing::gather, unit, 2});
+                                      src.view(), {OperationKind::gather, unit, 2});
     pending.keep(src);
     fail("on every rank");
   } catch (const Error&) {
@@ -144,7 +145,7 @@ TEST_P(InFlight, AWaitThatIsTooLongNamesTheOperation) {
   const auto src = tensor(500, rank()), dst = blank(500 * ranks());
   const auto gather = [&] {
     return world().all_gather(backend(), after_compute(Queue::gather), dst.view(), src.view(),
-                              {Doing::gather, "head", 1});
+                              {OperationKind::gather, "head", 1});
   };
 
   Pending pending;
@@ -172,7 +173,7 @@ TEST_P(InFlight, OperationsOutOfStepAreFound) {
   const auto gather = [&](std::string_view unit) {
     world()
         .all_gather(backend(), after_compute(Queue::gather), dst.view(), src.view(),
-                    {Doing::gather, unit, 4})
+                    {OperationKind::gather, unit, 4})
         .wait(Queue::compute);
   };
 
@@ -199,18 +200,18 @@ TEST_P(InFlight, AFailureNamesTheOperationAndThoseBehindIt) {
   world().configure({});
   const auto x = tensor(200, rank());
   if (rank() == 0) {
-    part.send(backend(), after_compute(Queue::down), x.slice(0, {100}).view(), 1,
-              {Doing::send, {}, 100})
+    part.send(backend(), after_compute(Queue::to_next), x.slice(0, {100}).view(), 1,
+              {OperationKind::send, {}, 100})
         .wait(Queue::compute);
   } else if (rank() == 1) {
     {
-      auto less = part.receive(backend(), after_compute(Queue::down), x.view(), 0,
-                               {Doing::receive, {}, 100});
+      auto less = part.receive(backend(), after_compute(Queue::to_next), x.view(), 0,
+                               {OperationKind::receive, {}, 100});
       const auto message = message_of<Error>([&] { less.wait(Queue::compute); });
       EXPECT_NE(message.find("receive, microbatch 100: "), std::string::npos) << message;
       EXPECT_NE(message.find("bytes came from rank 0"), std::string::npos) << message;
-      auto more = part.receive(backend(), after_compute(Queue::down), x.slice(0, {100}).view(), 0,
-                               {Doing::receive, {}, 200});
+      auto more = part.receive(backend(), after_compute(Queue::to_next), x.slice(0, {100}).view(),
+                               0, {OperationKind::receive, {}, 200});
       const auto second = message_of<Error>([&] { more.wait(Queue::compute); });
       EXPECT_NE(
           second.find("200: not possible after an earlier failure (receive, microbatch 100: "),
@@ -230,18 +231,18 @@ TEST(NoMemory, ForAnOperationLeavesThoseBehindItInStep) {
   const auto part = world().split(0, world().rank());
   const auto ref = open_backend({"ref", 1, false});
   const auto ranks = part.size();
-  const auto src = Tensor::empty(*ref, {100 * ranks}, DType::f64, Kind::transient),
-             dst = Tensor::empty(*ref, {100}, DType::f64, Kind::transient);
+  const auto src = Tensor::empty(*ref, {100 * ranks}, DType::f64, MemoryKind::transient),
+             dst = Tensor::empty(*ref, {100}, DType::f64, MemoryKind::transient);
   write(*ref, Queue::compute, src.view(), numbers(100 * ranks, part.rank(), DType::f64));
   const auto scatter = [&] {
     part.reduce_scatter(*ref, Queue::compute, dst.view(), src.view(), Accumulate::overwrite,
-                        DType::f64, {Doing::scatter})
+                        DType::f64, {OperationKind::scatter})
         .wait(Queue::compute);
   };
   if (ranks > 1) {
     const auto left = physical_memory() / Arena::granule * Arena::granule - ref->account().reserved;
-    const auto all =
-        Tensor::empty(*ref, {static_cast<std::int64_t>(left / 8)}, DType::f64, Kind::transient);
+    const auto all = Tensor::empty(*ref, {static_cast<std::int64_t>(left / 8)}, DType::f64,
+                                   MemoryKind::transient);
     EXPECT_THROW(scatter(), Error);
   }
   scatter();
@@ -256,12 +257,13 @@ TEST(MpiErrors, NameCallPeerAndOperation) {
   if (world().size() == 1) GTEST_SKIP() << "one rank sends nothing";
   const auto part = world().split(0, world().rank());
   const auto ref = open_backend({"ref", 1, true});
-  const auto x = Tensor::empty(*ref, {200}, DType::f64, Kind::transient);
+  const auto x = Tensor::empty(*ref, {200}, DType::f64, MemoryKind::transient);
   if (part.rank() == 0) {
-    part.send(*ref, Queue::down, x.view(), 1, {Doing::send}).wait(Queue::compute);
+    part.send(*ref, Queue::to_next, x.view(), 1, {OperationKind::send}).wait(Queue::compute);
   } else if (part.rank() == 1) {
     {
-      auto p = part.receive(*ref, Queue::down, x.slice(0, {10}).view(), 0, {Doing::receive, "tie"});
+      auto p = part.receive(*ref, Queue::to_next, x.slice(0, {10}).view(), 0,
+                            {OperationKind::receive, "tie"});
       const auto message = message_of<Error>([&] { p.wait(Queue::compute); });
       EXPECT_EQ(message.find("receive of tie: MPI_Irecv with rank 0 failed: "), 0U) << message;
     }

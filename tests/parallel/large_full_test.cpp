@@ -17,7 +17,9 @@ class Large : public testing::TestWithParam<std::int64_t> {
     if (world().size() != 2) GTEST_SKIP() << "for two ranks";
     world().configure({.chunk = GetParam()});
   }
-  Tensor tensor(std::int64_t n) { return Tensor::empty(host_, {n}, DType::f32, Kind::transient); }
+  Tensor tensor(std::int64_t n) {
+    return Tensor::empty(host_, {n}, DType::f32, MemoryKind::transient);
+  }
   void fill(const Tensor& t, double x) {
     host_.put(Queue::compute, kernel::Fill{.dst = t.view(), .value = x});
   }
@@ -43,11 +45,13 @@ TEST_P(Large, SendAndReceive) {
   if (me_ == 0) {
     fill(x, 1);
     fill(last, 7);
-    world().send(host_, Queue::down, x.view(), 1, {Doing::send}).wait(Queue::compute);
+    world().send(host_, Queue::to_next, x.view(), 1, {OperationKind::send}).wait(Queue::compute);
     EXPECT_GE(world().bytes_sent(), 4 * n);
   } else {
     fill(x, 0);
-    world().receive(host_, Queue::down, x.view(), 0, {Doing::receive}).wait(Queue::compute);
+    world()
+        .receive(host_, Queue::to_next, x.view(), 0, {OperationKind::receive})
+        .wait(Queue::compute);
     expect_values(x, 1, 7);
   }
 }
@@ -59,7 +63,8 @@ TEST_P(Large, Gather) {
   fill(dst.slice((me_ + 1) * n - 1, {1}), 7 + me_);
 
   world()
-      .all_gather(host_, Queue::gather, dst.view(), dst.slice(me_ * n, {n}).view(), {Doing::gather})
+      .all_gather(host_, Queue::gather, dst.view(), dst.slice(me_ * n, {n}).view(),
+                  {OperationKind::gather})
       .wait(Queue::compute);
 
   expect_values(dst.slice(0, {n}), 1, 7);
@@ -75,7 +80,7 @@ TEST_P(Large, Scatter) {
 
   world()
       .reduce_scatter(host_, Queue::scatter, dst.view(), src.view(), Accumulate::overwrite,
-                      DType::f32, {Doing::scatter})
+                      DType::f32, {OperationKind::scatter})
       .wait(Queue::compute);
 
   expect_values(dst, 3.0F + 20.0F * static_cast<float>(me_), me_ == 0 ? 200 : 400);

@@ -140,7 +140,7 @@ TEST(Padding, IsNothing) {
       mine.push_back(trainer.share(made.packed[i]));
     const auto got = outcome_of(trainer, learning_rate(c), mine);
 
-    EXPECT_EQ(got.step.verdict, Verdict::updated);
+    EXPECT_EQ(got.step.outcome, StepOutcome::updated);
     EXPECT_EQ(got.step.tokens, made.tokens);
     EXPECT_EQ(got.step.valid, want.step.valid);
     EXPECT_NEAR(got.step.loss, want.step.loss, f64_bound * want.step.loss);

@@ -259,7 +259,7 @@ void expect_parity(const ParityCase& p, double bound) {
     const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
     if (steady) counted.step_sent(axes);
     const auto step = static_cast<std::size_t>(s);
-    EXPECT_EQ(r.verdict, Verdict::updated);
+    EXPECT_EQ(r.outcome, StepOutcome::updated);
     EXPECT_GT(r.grad_norm, p.clip.value_or(0)) << "nothing was clipped";
     EXPECT_NEAR(r.loss, expected.losses[step], bound * expected.losses[step]) << "step " << s;
     EXPECT_NEAR(r.grad_norm, expected.norms[step], bound * expected.norms[step]) << "step " << s;

@@ -10,7 +10,7 @@ namespace {
 void everything(Backend& b, const Communicator& c, DType type) {
   const int me = c.rank(), size = c.size();
   const auto blank = [&](std::int64_t n, Queue first = Queue::compute) {
-    return Tensor::empty(b, {n}, type, Kind::transient, first);
+    return Tensor::empty(b, {n}, type, MemoryKind::transient, first);
   };
   const auto after_compute = [&](Queue q) {
     b.wait(q, b.record(Queue::compute));
@@ -23,7 +23,7 @@ void everything(Backend& b, const Communicator& c, DType type) {
     b.put(Queue::compute, kernel::Fill{.dst = shard.view(), .value = 1});
     auto whole = blank(n * size, Queue::gather);
     auto gather = c.all_gather(b, after_compute(Queue::gather), whole.view(), shard.view(),
-                               {Doing::gather, "u", m});
+                               {OperationKind::gather, "u", m});
     auto work = blank(5000);
     b.put(Queue::compute, kernel::Fill{.dst = work.view(), .value = 2});
     c.progress();
@@ -33,7 +33,7 @@ void everything(Backend& b, const Communicator& c, DType type) {
     whole = {};
     auto scatter = c.reduce_scatter(
         b, after_compute(Queue::scatter), shard.view(), gradient.view(), Accumulate::overwrite,
-        m == 1 && type == DType::f32 ? DType::bf16 : type, {Doing::scatter, "u", m});
+        m == 1 && type == DType::f32 ? DType::bf16 : type, {OperationKind::scatter, "u", m});
     scatter.keep(std::move(gradient));
     scatter.keep(shard);
     leaving.push_back(std::move(scatter));
@@ -48,24 +48,25 @@ void everything(Backend& b, const Communicator& c, DType type) {
       dst.push_back(in.back().view());
       src.push_back(out.back().view());
     }
-    auto exchange = c.exchange(b, after_compute(Queue::exchange), dst, src, {Doing::exchange});
+    auto exchange =
+        c.exchange(b, after_compute(Queue::exchange), dst, src, {OperationKind::exchange});
     for (const auto& t : in)
       if (t) exchange.keep(t);
     for (auto& t : out)
       if (t) exchange.keep(std::move(t));
     exchange.wait(Queue::compute);
     if (size > 1) {
-      auto to = blank(n), from = blank(n, Queue::up);
+      auto to = blank(n), from = blank(n, Queue::to_previous);
       b.put(Queue::compute, kernel::Fill{.dst = to.view(), .value = 3});
       Pending send, receive;
       // Between devices a send ends when it is received, so in a ring some receive first.
       for (const bool sends : {me % 2 == 0, me % 2 != 0})
         if (sends)
-          send = c.send(b, after_compute(Queue::down), to.view(), (me + 1) % size,
-                        {Doing::send, {}, m});
+          send = c.send(b, after_compute(Queue::to_next), to.view(), (me + 1) % size,
+                        {OperationKind::send, {}, m});
         else
-          receive = c.receive(b, after_compute(Queue::up), from.view(), (me + size - 1) % size,
-                              {Doing::receive, {}, m});
+          receive = c.receive(b, after_compute(Queue::to_previous), from.view(),
+                              (me + size - 1) % size, {OperationKind::receive, {}, m});
       from.used(receive.wait(Queue::compute));
       send.keep(std::move(to));
       leaving.push_back(std::move(send));

@@ -99,7 +99,7 @@ TEST(Replay, AFaultIsNamedByItsRankAndLeavesNothing) {
 
     const auto fault = faulty.step(0, Replay::yes).fault;
 
-    EXPECT_THAT(fault, HasSubstr("first in the forward of"));
+    EXPECT_THAT(fault, HasSubstr("first in the forward pass of"));
     EXPECT_THAT(fault, HasSubstr(fmt::format("on rank {} (", culprit)));
     EXPECT_EQ(faulty.trainer->digests(), clean.trainer->digests());
     EXPECT_EQ(faulty.step(1, Replay::yes).fault, "");
@@ -190,7 +190,7 @@ TEST(Replay, AFaultInASumThatRanksShareIsLaidAtNoOnesDoor) {
     faulty.backend.after = test::flip_in(5, &kernel::AddFixed::sum_N, 40);
 
   EXPECT_THAT(faulty.step(0, Replay::yes).fault,
-              HasSubstr("any rank that shares it may have added what is wrong"));
+              HasSubstr("any rank that shares it may have added a wrong value"));
 }
 
 TEST(Replay, AChangedWeightOfOneRankEndsTheStepOnAll) {

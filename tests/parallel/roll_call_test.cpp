@@ -31,7 +31,7 @@ class RollCall : public CollectiveTest {
     for (int r = 0; rank() >= absent && r < absent; ++r)
       while (!exists(mark(r))) sleep(0.002);
     auto pending = world().all_gather(backend(), after_compute(Queue::gather), dst.view(),
-                                      src.view(), {Doing::gather, "blocks.7", 3});
+                                      src.view(), {OperationKind::gather, "blocks.7", 3});
     std::string text;
     if (rank() < absent) text = message_of<Error>([&] { pending.wait(Queue::compute); });
     if (rank() < absent) std::ofstream(mark(rank()));
@@ -107,7 +107,7 @@ TEST_P(RollCall, SaysWhenRanksWaitForDifferentOperations) {
   const auto src = tensor(50, rank()), a = blank(50 * ranks()), b = blank(50 * ranks());
   const auto gather = [&](const Communicator& c, const Tensor& dst, const char* unit) {
     return c.all_gather(backend(), after_compute(Queue::gather), dst.view(), src.view(),
-                        {Doing::gather, unit});
+                        {OperationKind::gather, unit});
   };
   std::string text;
   if (rank() == 0) {
@@ -126,7 +126,7 @@ TEST_P(RollCall, SaysWhenRanksWaitForDifferentOperations) {
   }
   EXPECT_NE(text.find("rank 0 waits for gather of blocks.0 ("), std::string::npos) << text;
   EXPECT_NE(text.find("for gather of head ("), std::string::npos) << text;
-  EXPECT_NE(text.find("all ranks answer, and wait for different operations"), std::string::npos)
+  EXPECT_NE(text.find("all ranks answer, but wait for different operations"), std::string::npos)
       << text;
 }
 

@@ -97,7 +97,7 @@ TEST(Schedules, ReplayTheSameBits) {
     Trainer trainer(*backend, test::parity_axes(p), test::parity_setup(p));
     trainer.store().initialize(3, 1);
     const auto r = trainer.step(0, 1e-3, test::parity_step(p, trainer, 0), {}, Replay::yes);
-    EXPECT_EQ(r.verdict, Verdict::updated);
+    EXPECT_EQ(r.outcome, StepOutcome::updated);
     EXPECT_EQ(r.fault, "");
   }
 }
@@ -117,9 +117,11 @@ TEST(Schedules, StepsThatAreGivenUpLeaveNothing) {
     trainer.store().initialize(3, 1);
     const auto batches = test::parity_step(p, trainer, 0);
     const auto last = n - 1;
-    const GiveUp give_up = [&](int done, int) { return done > 0 && test::world().rank() == last; };
-    EXPECT_EQ(trainer.step(0, 1e-3, batches, give_up).verdict, Verdict::dropped);
-    EXPECT_EQ(trainer.step(0, 1e-3, batches).verdict, Verdict::updated);
+    const ShouldAbandon should_abandon = [&](int done, int) {
+      return done > 0 && test::world().rank() == last;
+    };
+    EXPECT_EQ(trainer.step(0, 1e-3, batches, should_abandon).outcome, StepOutcome::dropped);
+    EXPECT_EQ(trainer.step(0, 1e-3, batches).outcome, StepOutcome::updated);
   }
 }
 

@@ -154,7 +154,7 @@ TEST(State, NoTargetsAnywhereIsSkippedOnEveryRank) {
       b.valid = 0;
     }
 
-    EXPECT_EQ(many.trainer->step(0, 1e-3, batches).verdict, Verdict::no_targets);
+    EXPECT_EQ(many.trainer->step(0, 1e-3, batches).outcome, StepOutcome::no_targets);
     EXPECT_EQ(many.trainer->store().count({0}), 0);
   }
 }
@@ -174,7 +174,7 @@ TEST(State, WhatIsLeftInFlightIsNamedUntilItIsDrained) {
     const auto borrowed = session.gather(first);
   }
   const auto gathered = [&] {
-    return many.trainer->backend().account().live[static_cast<std::size_t>(Kind::gathered)];
+    return many.trainer->backend().account().live[static_cast<std::size_t>(MemoryKind::gathered)];
   };
   EXPECT_GT(gathered(), 0U);  // others still write into it
 

@@ -16,7 +16,7 @@ namespace {
 const Shape crossing{2, 8, 16};  // 1024 bytes of f32
 constexpr std::size_t tensor_bytes = 1024, saved_bytes = 4096;
 
-Tensor take(Backend& b, Kind kind, std::int64_t elements) {
+Tensor take(Backend& b, MemoryKind kind, std::int64_t elements) {
   return Tensor::empty(b, {elements}, DType::f32, kind);
 }
 
@@ -30,7 +30,7 @@ class Fake final : public Stage {
   Tensor forward(int m, int chunk, Tensor x) override {
     call({Do::forward, m, chunk});
     EXPECT_EQ(bool(x), at(chunk) > 0) << "microbatch " << m;
-    kept_[{m, chunk}] = {std::move(x), take(backend_, Kind::saved, saved_bytes / 4)};
+    kept_[{m, chunk}] = {std::move(x), take(backend_, MemoryKind::saved, saved_bytes / 4)};
     return at(chunk) + 1 == pipe_.virtual_stages() ? Tensor() : crossing_tensor();
   }
   Tensor backward(int m, int chunk, Tensor dy) override {
@@ -40,7 +40,7 @@ class Fake final : public Stage {
   Tensor input_gradients(int m, int chunk, Tensor dy) override {
     call({Do::input_gradients, m, chunk});
     auto dx = back(m, chunk, dy);
-    later_[{m, chunk}] = take(backend_, Kind::gathered, saved_bytes / 8);
+    later_[{m, chunk}] = take(backend_, MemoryKind::gathered, saved_bytes / 8);
     return dx;
   }
   void weight_gradients(int m, int chunk) override {
@@ -63,7 +63,7 @@ class Fake final : public Stage {
     return at(chunk) == 0 ? Tensor() : crossing_tensor();
   }
   Tensor crossing_tensor() {
-    return Tensor::empty(backend_, crossing, DType::f32, Kind::transient);
+    return Tensor::empty(backend_, crossing, DType::f32, MemoryKind::transient);
   }
   Backend& backend_;
   Pipeline pipe_;
@@ -98,7 +98,7 @@ class ExecutorOnDry : public testing::Test {
                          [](const Instruction& i) { return computes(i.what); });
     return work;
   }
-  static std::size_t peak(const Dry& b, Kind k) {
+  static std::size_t peak(const Dry& b, MemoryKind k) {
     return b.account().peak[static_cast<std::size_t>(k)];
   }
 };
@@ -147,11 +147,11 @@ TEST_F(ExecutorOnDry, HoldsFewInputs) {
 
     const auto held = static_cast<std::size_t>(std::min(stages - stage, microbatches));
     const bool above = stage > 0, below = stage < stages - 1;
-    EXPECT_EQ(peak(*backend, Kind::saved), held * saved_bytes);
+    EXPECT_EQ(peak(*backend, MemoryKind::saved), held * saved_bytes);
     // A gradient arrives while all inputs are held; an activation is one of them.
-    EXPECT_EQ(peak(*backend, Kind::boundary),
+    EXPECT_EQ(peak(*backend, MemoryKind::boundary),
               ((above ? held : 0) + (below ? 1 : 0)) * tensor_bytes);
-    EXPECT_LE(peak(*backend, Kind::transient), (1U + above + below) * tensor_bytes);
+    EXPECT_LE(peak(*backend, MemoryKind::transient), (1U + above + below) * tensor_bytes);
     EXPECT_EQ(backend->account().live_all, 0U);
   });
 }
@@ -170,8 +170,8 @@ TEST_F(ExecutorOnDry, ZeroBubbleHoldsTheInputsOf1F1B) {
 
     const auto held = static_cast<std::size_t>(std::min(stages - stage, microbatches));
     const auto late = static_cast<std::size_t>(stage > 0 ? std::min(stage + 1, microbatches) : 0);
-    EXPECT_EQ(peak(*backend, Kind::saved), held * saved_bytes);
-    EXPECT_EQ(peak(*backend, Kind::gathered), late * saved_bytes / 2);
+    EXPECT_EQ(peak(*backend, MemoryKind::saved), held * saved_bytes);
+    EXPECT_EQ(peak(*backend, MemoryKind::gathered), late * saved_bytes / 2);
     EXPECT_EQ(backend->account().live_all, 0U);
   });
 }
@@ -218,8 +218,9 @@ TEST_F(ExecutorOnDry, FoldsItsChunks) {
       const auto each = microbatches * static_cast<std::int64_t>(tensor_bytes);
       EXPECT_EQ(comm.down.bytes_sent(), stage < stages - 1 ? 2 * each : 0);
       EXPECT_EQ(comm.up.bytes_sent(), stage > 0 ? 2 * each : 0);
-      EXPECT_EQ(peak(*backend, Kind::saved), 2 * static_cast<std::size_t>(stages) * saved_bytes);
-      EXPECT_EQ(peak(*backend, Kind::gathered),
+      EXPECT_EQ(peak(*backend, MemoryKind::saved),
+                2 * static_cast<std::size_t>(stages) * saved_bytes);
+      EXPECT_EQ(peak(*backend, MemoryKind::gathered),
                 static_cast<std::size_t>(2 * stage + 1) * saved_bytes / 2);
       EXPECT_EQ(backend->races(), std::vector<std::string>{});
       EXPECT_EQ(backend->account().live_all, 0U);

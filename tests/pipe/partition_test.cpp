@@ -116,7 +116,7 @@ TEST(Partition, ChunksOfAStageAreOneCost) {
 
 TEST(Partition, MoreStagesThanLayers) {
   EXPECT_EQ(message_of([] { partition(3, {.stages = 4}, {}); }),
-            "4 stages cannot share 3 blocks; each needs one: lower parallel.pipe");
+            "4 stages cannot share 3 blocks, because each needs at least one: lower parallel.pipe");
 }
 
 TEST(Partition, TakesWhatTheDeckGivesOrSaysWhyNot) {
@@ -124,7 +124,7 @@ TEST(Partition, TakesWhatTheDeckGivesOrSaysWhyNot) {
   EXPECT_THAT(choose_stage_layers({4, 1}, 5, {.stages = 2}, {}), ElementsAre(4, 1));
   EXPECT_THROW(choose_stage_layers({4, 2}, 5, {.stages = 2}, {}), Error);
   EXPECT_EQ(stage_layers_fault({4, 1}, 5, 2), "");
-  EXPECT_THAT(stage_layers_fault({4, 1}, 5, 3), HasSubstr("has 2 entries and parallel.pipe is 3"));
+  EXPECT_THAT(stage_layers_fault({4, 1}, 5, 3), HasSubstr("has 2 entries, but parallel.pipe is 3"));
   EXPECT_THAT(stage_layers_fault({5, 0}, 5, 2), HasSubstr("gives stage 1 0 blocks"));
   EXPECT_THAT(stage_layers_fault({4, 2}, 5, 2), HasSubstr("adds up to 6 blocks"));
 }

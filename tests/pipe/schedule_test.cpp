@@ -248,15 +248,17 @@ TEST(Schedule, SaysWhichChunksAndMicrobatchesItTakes) {
   EXPECT_EQ(pipeline_fault(ScheduleKind::interleaved, 4, 2, 8), "");
   EXPECT_EQ(pipeline_fault(ScheduleKind::zero_bubble, 4, 1, 3), "");
   EXPECT_THAT(pipeline_fault(ScheduleKind::zero_bubble, 4, 2),
-              HasSubstr("parallel.chunks = 2 is not of"));
+              HasSubstr("parallel.chunks = 2 does not work with"));
   EXPECT_THAT(pipeline_fault(ScheduleKind::one_f_one_b, 4, 2),
-              HasSubstr("parallel.chunks = 2 is not of"));
+              HasSubstr("parallel.chunks = 2 does not work with"));
   EXPECT_THAT(pipeline_fault(ScheduleKind::interleaved, 4, 1), HasSubstr("of 2 or more"));
   EXPECT_EQ(pipeline_fault(ScheduleKind::zbv, 4, 2, 3), "");
-  EXPECT_THAT(pipeline_fault(ScheduleKind::zbv, 4, 1), HasSubstr("needs parallel.chunks of 2:"));
-  EXPECT_THAT(pipeline_fault(ScheduleKind::zbv, 4, 3), HasSubstr("needs parallel.chunks of 2:"));
-  EXPECT_THAT(pipeline_fault(ScheduleKind::interleaved, 4, 2, 6),
-              HasSubstr("in groups of parallel.pipe = 4, and a step has 6"));
+  EXPECT_THAT(pipeline_fault(ScheduleKind::zbv, 4, 1), HasSubstr("needs parallel.chunks of 2,"));
+  EXPECT_THAT(pipeline_fault(ScheduleKind::zbv, 4, 3), HasSubstr("needs parallel.chunks of 2,"));
+  EXPECT_THAT(
+      pipeline_fault(ScheduleKind::interleaved, 4, 2, 6),
+      HasSubstr(
+          "needs a multiple of parallel.pipe = 4 microbatches per step, but each data rank has 6"));
 }
 
 TEST(Schedule, ForwardOnlyByHand) {

@@ -148,7 +148,7 @@ TEST(Timeline, InterleavedByHand) {
   EXPECT_EQ(timeline_text(timeline(s, 1)),
             "stage 0 0>1>0>1>....0<<<..1<<<0<<<1<<<\n"
             "stage 1 ..0>1>0>0<<<1>1<<<0<<<1<<<....\n"
-            "m> forward, m< backward of microbatch m, once a chunk, . idle\n");
+            "m> forward, m< backward of microbatch m, once per chunk, . idle\n");
 }
 
 TEST(Timeline, FoldByHand) {
@@ -157,7 +157,7 @@ TEST(Timeline, FoldByHand) {
       timeline_text(timeline(s, 1)),
       "stage 0 0>1>2>0>0<0w1>1<1w0<0w2>2<2w1<1w2<2w..\n"
       "stage 1 ..0>0>1>1>0<0w2>0<0w2>1<1w1<2<2<1w2w2w\n"
-      "m> forward, m< backward, mw its weight gradients of microbatch m, once a chunk, . idle\n");
+      "m> forward, m< backward, mw its weight gradients of microbatch m, once per chunk, . idle\n");
 }
 
 TEST(Timeline, SpansFollowEachOtherAndTheirMessages) {

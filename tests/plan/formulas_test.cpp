@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-static std::size_t peak(const Account& a, Kind k) {
+static std::size_t peak(const Account& a, MemoryKind k) {
   return a.peak[static_cast<std::size_t>(k)];
 }
 
@@ -28,10 +28,10 @@ static void expect_formulas(const PlanInput& in, const std::string& backend, int
     EXPECT_DOUBLE_EQ(step_flops(step), plan.step_flops) << "rank " << rank;
   }
   const auto held = state_bytes(step);
-  EXPECT_EQ(held.weights, peak(plan.account, Kind::weights)) << "rank " << rank;
-  EXPECT_EQ(held.optimizer, peak(plan.account, Kind::optimizer)) << "rank " << rank;
-  EXPECT_EQ(held.gradients, peak(plan.account, Kind::gradients)) << "rank " << rank;
-  EXPECT_EQ(held.gathered, peak(plan.account, Kind::gathered)) << "rank " << rank;
+  EXPECT_EQ(held.weights, peak(plan.account, MemoryKind::weights)) << "rank " << rank;
+  EXPECT_EQ(held.optimizer, peak(plan.account, MemoryKind::optimizer)) << "rank " << rank;
+  EXPECT_EQ(held.gradients, peak(plan.account, MemoryKind::gradients)) << "rank " << rank;
+  EXPECT_EQ(held.gathered, peak(plan.account, MemoryKind::gathered)) << "rank " << rank;
   EXPECT_EQ(plan.races, std::vector<std::string>{}) << "rank " << rank;
 }
 

@@ -40,7 +40,7 @@ TEST(MixturePlan, SaysWhatATokenUsesAndWhatGoesToExperts) {
 
   EXPECT_EQ(plan.parameters - plan.active_parameters,
             2 * 9 * 3 * in.setup.model.width * in.setup.model.expert_width);
-  EXPECT_THAT(text, HasSubstr("M for a token), all trained"));
+  EXPECT_THAT(text, HasSubstr("M active per token), all trained"));
   EXPECT_THAT(text, HasSubstr("with experts over 3"));
   EXPECT_THAT(text, HasSubstr("evenly loaded experts"));
   EXPECT_THAT(text, HasSubstr("\nexperts "));

@@ -109,7 +109,7 @@ TEST(PlanSchedule, StagesOfSeveralChunksSendNothingBetweenDevices) {
     EXPECT_THAT(message_of<Error>([&] {
                   plan_rank(input, dry_target({"host", 1, false}), 0);
                 }),
-                testing::HasSubstr("would wait for each other between devices"));
+                testing::HasSubstr("would deadlock over NCCL"));
   }
   auto input = of_schedule(ScheduleKind::zero_bubble, 1);
   input.transport = TransportKind::device;

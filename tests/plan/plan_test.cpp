@@ -172,10 +172,12 @@ TEST(Plan, LargeModelsCostNothing) {
   // Master weights, two moments, gradients, and the table's second gradient.
   const auto n = static_cast<double>(plan.parameters);
   const auto table = 50304.0 * 1600;
-  EXPECT_NEAR(static_cast<double>(plan.ranks[0].account.peak[static_cast<int>(Kind::optimizer)]),
-              8 * n, 1e-3 * n);
-  EXPECT_NEAR(static_cast<double>(plan.ranks[0].account.peak[static_cast<int>(Kind::gradients)]),
-              4 * (n + table), 1e-3 * n);
+  EXPECT_NEAR(
+      static_cast<double>(plan.ranks[0].account.peak[static_cast<int>(MemoryKind::optimizer)]),
+      8 * n, 1e-3 * n);
+  EXPECT_NEAR(
+      static_cast<double>(plan.ranks[0].account.peak[static_cast<int>(MemoryKind::gradients)]),
+      4 * (n + table), 1e-3 * n);
 }
 
 }  // namespace trireme

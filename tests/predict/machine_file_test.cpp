@@ -44,8 +44,9 @@ TEST(MachineFile, SaysWhereItIsWrong) {
               AllOf(HasSubstr("m.toml:7:13"), HasSubstr("takes a number, not the text")));
   EXPECT_THAT(refusal(good + "[far]\nshared_by = 1.5\n"),
               HasSubstr("takes a whole number, not the number 1.5"));
-  EXPECT_THAT(refusal(good + "[product]\n"), HasSubstr("section product is written [[product]]"));
-  EXPECT_THAT(refusal("x = 1\n"), HasSubstr("m.toml:1:1: key 'x' stands in no section"));
+  EXPECT_THAT(refusal(good + "[product]\n"),
+              HasSubstr("section product must be written [[product]]"));
+  EXPECT_THAT(refusal("x = 1\n"), HasSubstr("m.toml:1:1: key 'x' is not in any section"));
   EXPECT_THAT(refusal("# nothing\n"), HasSubstr("there is no section [machine]"));
   EXPECT_THAT(refusal(good + "[machine\n"), HasSubstr("m.toml:6"));
 }
@@ -88,8 +89,9 @@ TEST(MachineFile, ListsFitEachOther) {
   const std::string operation = good + "[[operation]]\nname = \"copy\"\ndtype = \"f32\"\n";
   EXPECT_THAT(refusal(operation + "bytes = [1, 2]\nseconds = [1]\n"),
               HasSubstr("operation.seconds must have 2 numbers, but has 1"));
-  EXPECT_THAT(refusal(operation + "bytes = [2, 1]\nseconds = [1, 1]\n"),
-              AllOf(HasSubstr("m.toml:9:13"), HasSubstr("does not ascend: 1 follows 2")));
+  EXPECT_THAT(
+      refusal(operation + "bytes = [2, 1]\nseconds = [1, 1]\n"),
+      AllOf(HasSubstr("m.toml:9:13"), HasSubstr("must be in ascending order, but 1 follows 2")));
   EXPECT_THAT(
       refusal(good + "[[product]]\ndtype = \"f16\"\nm = [1]\nn = [1]\nk = [1]\nflops = [1]\n"),
       AllOf(HasSubstr("m.toml:7:9"), HasSubstr("\"f16\" is not known"),

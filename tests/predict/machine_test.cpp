@@ -75,7 +75,7 @@ TEST(MachineModel, ALinkIsSharedOut) {
 TEST(Workloads, OfProducts) {
   Ref ref;
   const auto floats = [&](const Shape& s) {
-    return Tensor::empty(ref, s, DType::f32, Kind::transient);
+    return Tensor::empty(ref, s, DType::f32, MemoryKind::transient);
   };
   const auto c = floats({2, 5}), mk = floats({2, 3}), km = floats({3, 2}), kn = floats({3, 5}),
              nk = floats({5, 3});
@@ -99,7 +99,7 @@ TEST(Workloads, OfProducts) {
 TEST(Workloads, OfAttentionInAWindow) {
   Ref ref;
   const auto floats = [&](const Shape& s) {
-    return Tensor::empty(ref, s, DType::f32, Kind::transient);
+    return Tensor::empty(ref, s, DType::f32, MemoryKind::transient);
   };
   const auto q = floats({1, 4096, 1, 8}), o = floats({1, 4096, 1, 8}), lse = floats({1, 1, 4096});
   const auto workload = [&](std::int64_t window) {
@@ -122,10 +122,10 @@ TEST(Workloads, OfAttentionInAWindow) {
 TEST(Workloads, OfProductsOfExperts) {
   Ref ref;
   const auto floats = [&](const Shape& s) {
-    return Tensor::empty(ref, s, DType::f32, Kind::transient);
+    return Tensor::empty(ref, s, DType::f32, MemoryKind::transient);
   };
   const auto c = floats({6, 5}), a = floats({6, 4}), b = floats({5, 4}), dw = floats({5, 4});
-  const auto offset = Tensor::empty(ref, {3}, DType::i32, Kind::transient);
+  const auto offset = Tensor::empty(ref, {3}, DType::i32, MemoryKind::transient);
   const ConstView w = b.view(), turned = w.transposed();
   const auto forward = workloads_of(kernel::GroupedMatmul{.c_RN = c.view(),
                                                           .a_RK = a.view(),

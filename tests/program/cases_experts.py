@@ -30,7 +30,7 @@ def trained(at, model, more=""):
 def equal(at):
     """runs of two grids are equal where bits are promised"""
     trained(at, MIXTURE, EXACT)
-    assert "verdict: equal in all that both have" in at("compare one two").out
+    assert "verdict: equal in everything that both have recorded" in at("compare one two").out
 
 
 @story(CASES, each=("sample", "bias"))

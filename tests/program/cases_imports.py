@@ -36,15 +36,15 @@ def overflowing(at):
     at("tokenize pairs.jsonl --preference --output pairs.tokens")
     at("evaluate large --data text.tokens --samples 4")
     for ranks in (0, 2):
-        at("evaluate large --data held.tokens", ranks=ranks, codes=(1,), says=("the held-out loss is -?nan, over [0-9]+ targets",))
+        at("evaluate large --data held.tokens", ranks=ranks, codes=(1,), says=("the validation loss is -?nan, over [0-9]+ targets",))
     at("evaluate large --multiple-choice questions.jsonl", codes=(1,), says=("not finite",))
     at("generate large --prompt a~ --tokens 2", codes=(1,), says=("not finite",))
     pairs = f"{DOCUMENTS} train.objective=dpo data.path=pairs.tokens data.validation=[] evaluate.every_steps=0 evaluate.batches=0"
-    at(f"score deck.toml model.tied=false model.init_from=large {pairs} train.dpo_scores=a.scores", codes=(1,), says=("nothing is written",))
+    at(f"score deck.toml model.tied=false model.init_from=large {pairs} train.dpo_scores=a.scores", codes=(1,), says=("no scores were written",))
     at(f"train deck.toml model.tied=false model.init_from=large {pairs} adapter.rank=2 train.steps=1 --run-dir scored", codes=(0,))
-    at("evaluate scored --data pairs.tokens", codes=(1,), says=("the held-out loss is -?nan with margin",))
+    at("evaluate scored --data pairs.tokens", codes=(1,), says=("the validation loss is -?nan with margin",))
     said = at.train("model.tied=false model.init_from=large data.validation=[held.tokens] train.steps=2 evaluate.every_steps=1 evaluate.batches=0", run="run", codes=(1,),
-                    says=("step 1: the held-out loss is -?nan", "step 2, the last: the held-out loss is -?nan"))
+                    says=("step 1: the validation loss is -?nan", "step 2, the last: the validation loss is -?nan"))
     assert "skipped" not in said.text and all(math.isfinite(loss) for loss in at.losses("run")) and at.json("run/outcome.json")["status"] == "failed"
     at("export run hf")  # of which every step was good
 

@@ -46,33 +46,33 @@ OVERRIDES = [
 
 # (model, what is wrong with it, what is said)
 MIXTURES = [
-    *((LLAMA, f"{key}={value}", f"{key} is of mixtures of experts: give model.experts, or leave it out") for key, value in (
+    *((LLAMA, f"{key}={value}", f"{key} needs model.experts: set that, or remove {key}") for key, value in (
         ("model.experts_per_token", 2), ("model.expert_width", 8), ("model.shared_expert_width", 8), ("model.dense_layers", "[0]"), ("model.router", "sigmoid"),
         ("model.norm_topk", "false"), ("train.balance", "sample"), ("train.balance", "bias"), ("train.router_z", 0.1), ("parallel.expert", 2), ("parallel.expert_tokens", 16))),
-    (LLAMA, "model.experts=5", "model.experts_per_token = 0 is not between 1 and model.experts = 5: give how many of them compute a token"),
+    (LLAMA, "model.experts=5", "model.experts_per_token = 0 is not between 1 and model.experts = 5: give the number of experts that process each token"),
     (EXPERTS, "model.experts_per_token=0", "model.experts_per_token = 0 is not between 1 and model.experts = 5"),
     (EXPERTS, "model.experts_per_token=6", "model.experts_per_token = 6 is not between 1 and model.experts = 5"),
     (EXPERTS, "model.experts=65537", "model.experts = 65537 is out of range"), (EXPERTS, "model.experts=-5", "model.experts = -5 is out of range"),
     (EXPERTS, "model.expert_width=-1", "model.expert_width = -1 is out of range"), (EXPERTS, "model.activation=gelu", "experts need model.activation = \"swiglu\""),
-    (EXPERTS, "model.dense_layers=[2]", "model.dense_layers names block 2, and the last of model.layers = 2 is 1"),
+    (EXPERTS, "model.dense_layers=[2]", "model.dense_layers names block 2, but with model.layers = 2 the last block is 1"),
     (EXPERTS, "model.dense_layers=[1,1]", "model.dense_layers names a block twice"), (EXPERTS, "model.dense_layers=[-1]", "model.dense_layers = -1 is out of range"),
-    (EXPERTS, "model.shared_expert_gate=true", "model.shared_expert_gate weighs a shared expert: give model.shared_expert_width"),
-    (LLAMA, "model.shared_expert_gate=true", "model.shared_expert_gate weighs a shared expert"),
-    (EXPERTS, "train.balance=bias", "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\"; with softmax give \"sample\""),
-    (SIGMOID, "model.router=softmax", "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\""), (EXPERTS, "model.router=top", "\"softmax\" or \"sigmoid\""),
-    (EXPERTS, "train.balance_weight=0.5", "train.balance_weight is of train.balance = \"sample\""), (MIXTURE, "train.balance_weight=nan", "train.balance_weight = nan is out of range"),
-    (MIXTURE, "train.balance_rate=0.5", "train.balance_rate is of train.balance = \"bias\""), (EXPERTS, "train.router_z=-1", "train.router_z = -1 is out of range"),
-    (EXPERTS, "parallel.expert=6", "parallel.expert = 6 is more than model.experts = 5; a rank needs an expert"), (EXPERTS, "parallel.expert=0", "parallel.expert = 0 is out of range"),
+    (EXPERTS, "model.shared_expert_gate=true", "model.shared_expert_gate needs a shared expert: set model.shared_expert_width"),
+    (LLAMA, "model.shared_expert_gate=true", "model.shared_expert_gate needs a shared expert"),
+    (EXPERTS, "train.balance=bias", "train.balance = \"bias\" needs model.router = \"sigmoid\"; with \"softmax\", use train.balance = \"sample\""),
+    (SIGMOID, "model.router=softmax", "train.balance = \"bias\" needs model.router = \"sigmoid\""), (EXPERTS, "model.router=top", "\"softmax\" or \"sigmoid\""),
+    (EXPERTS, "train.balance_weight=0.5", "train.balance_weight needs train.balance = \"sample\""), (MIXTURE, "train.balance_weight=nan", "train.balance_weight = nan is out of range"),
+    (MIXTURE, "train.balance_rate=0.5", "train.balance_rate needs train.balance = \"bias\""), (EXPERTS, "train.router_z=-1", "train.router_z = -1 is out of range"),
+    (EXPERTS, "parallel.expert=6", "parallel.expert = 6 is more than model.experts = 5; each rank needs at least one expert"), (EXPERTS, "parallel.expert=0", "parallel.expert = 0 is out of range"),
     (EXPERTS, "parallel.expert=2", "on 1 rank: parallel.expert = 2 does not divide .*; sizes that do: 1"), (EXPERTS, "parallel.expert=auto", "parallel.expert takes a whole number"),
     (EXPERTS, "parallel.expert_tokens=-1", "parallel.expert_tokens = -1 is out of range"),
     (EXPERTS, "run.exactness=invariant run.exact_chunk=3", "run.exact_chunk = 3 does not divide"),
 ]
 # (what a checkpoint of MIXTURE meets in place of it, how that is said)
 OTHER_MIXTURES = [
-    (MIXTURE + " model.experts=6", r"holds another model: blocks.0.router.weight is \[5, 16\] there and \[6, 16\] here"),
-    (MIXTURE + " model.expert_width=10", r"blocks.0.experts.0.ffn_in.weight is \[24, 16\] there and \[20, 16\] here"),
-    (MIXTURE + " model.router=sigmoid", "blocks.0.router.bias is not in it"), (MIXTURE + " model.dense_layers=[1]", "blocks.1.ffn_in.weight is not in it"),
-    (EXPERTS, "blocks.0.shared_expert.ffn_in.weight is only there"), (LLAMA, "blocks.0.ffn_in.weight is not in it"),
+    (MIXTURE + " model.experts=6", r"contains another model: blocks.0.router.weight is \[5, 16\] instead of \[6, 16\]"),
+    (MIXTURE + " model.expert_width=10", r"blocks.0.experts.0.ffn_in.weight is \[24, 16\] instead of \[20, 16\]"),
+    (MIXTURE + " model.router=sigmoid", "blocks.0.router.bias is missing"), (MIXTURE + " model.dense_layers=[1]", "blocks.1.ffn_in.weight is missing"),
+    (EXPERTS, "blocks.0.shared_expert.ffn_in.weight is unexpected"), (LLAMA, "blocks.0.ffn_in.weight is missing"),
 ]
 
 
@@ -116,7 +116,7 @@ DECKS = [
     ("with steps and tokens", "sed -i 's/^steps = 12/steps = 12\\ntokens = 99/' deck.toml", ("steps", "tokens")),
     ("with a freeze rule without a pattern", "printf '[[freeze]]\\nfrom_step = 2\\n' >> deck.toml", ("pattern",)),
     ("with a freeze rule that meets nothing", "printf '[[freeze]]\\npattern = \"nothing.*\"\\n' >> deck.toml", ("nothing",)),
-    ("with a freeze rule that ends first", "printf '[[freeze]]\\npattern = \"*\"\\nfrom_step = 5\\nto_step = 3\\n' >> deck.toml", ("ends at step 3",)),
+    ("with a freeze rule that ends first", "printf '[[freeze]]\\npattern = \"*\"\\nfrom_step = 5\\nto_step = 3\\n' >> deck.toml", ("has to_step = 3, which is not above from_step = 5",)),
     ("with freeze as a section", "printf '[freeze]\\npattern = \"*\"\\n' >> deck.toml", ("freeze",)),
 ]
 
@@ -145,10 +145,10 @@ OPTIONS = [  # (command line, what is said)
     # A misspelt option before the one that is missing for it; dashes of documents.
     ("tokenize text.txt --ouput x.tokens", "--ouput(.|\n)*did you mean --output"), ("generate runs \u2013-prompt a", "\u2013-prompt.*type --prompt"),
     ("train deck.toml \u2014lr 3", "\u2014lr.*type --lr"), ("tokenize text.txt -o x.tokens --tokenizer gpt2/none", "gpt2/none(.|\n)*hf download gpt2/none"),
-    ("tokenize text.txt --threads 99999 --output x.tokens", "threads"), ("tokenize text.txt --output /dev/null", "/dev/null.*regular file"), ("report .", "no run directory"),
+    ("tokenize text.txt --threads 99999 --output x.tokens", "threads"), ("tokenize text.txt --output /dev/null", "/dev/null.*regular file"), ("report .", "not a run directory"),
     ("check deck.toml train.steps=9007199254740992", "2\\^53"), ("check \"$(printf 'a\\033[2Jb\\nc')\"", r"a\\x1b\[2Jb\n  c"),  # a name may hold what a terminal obeys
     ("train deck.toml --restart ''", "--restart.*is empty"), ("plan deck.toml --machine ''", "--machine.*is empty"),
-    ("calibrate deck.toml", "deck.toml is there and no machine file"), ("calibrate text.tokens", "text.tokens is there and no machine file"),
+    ("calibrate deck.toml", "deck.toml exists and is not a machine file"), ("calibrate text.tokens", "text.tokens exists and is not a machine file"),
     ("plan deck.toml model.vocab=100", "ids up to 122"), ("train deck.toml model.vocab=100", "ids up to 122"),
 ]
 
@@ -165,14 +165,14 @@ ON_A_RUN = [
     # A model of one form where another is asked for.
     ("import run new", "Trireme's own(.|\n)*model.init_from"), ("import run/checkpoints/step-00000012 new", "Trireme's own"), ("export hf new", "trireme import hf NEW"),
     ("tokenize chat.jsonl --chat --output x.tokens", "--tokenizer"), ("evaluate run --multiple-choice choice.jsonl", r'choice.jsonl:1(.|\n)*at least two(.|\n)*"endings": \['),
-    ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"),
-    ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"), ("report run -o text.txt", "text.txt(.|\n)*no page of a report"),
-    ("report run -o run", "run is a folder"), ("generate run --prompts asked.jsonl --output corpus.jsonl", "corpus.jsonl is there and no file of continuations"),
-    ("generate run --prompts asked.jsonl --output text.txt", "text.txt is there and no file of continuations"),
-    ("evaluate run --multiple-choice sound.jsonl --output text.txt", "text.txt is there and no file of answers"),
+    ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the input file"),
+    ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the input file"), ("report run -o text.txt", "text.txt(.|\n)*is not a report page"),
+    ("report run -o run", "run is a folder"), ("generate run --prompts asked.jsonl --output corpus.jsonl", "corpus.jsonl exists and is not a continuation file"),
+    ("generate run --prompts asked.jsonl --output text.txt", "text.txt exists and is not a continuation file"),
+    ("evaluate run --multiple-choice sound.jsonl --output text.txt", "text.txt exists and is not a question score file"),
     # What is there is replaced only when that is asked for.
-    ("generate run --prompts asked.jsonl --output made.jsonl", "made.jsonl is there.*--overwrite"), ("report run -o made.html", "made.html is there.*--overwrite"),
-    ("evaluate run --multiple-choice sound.jsonl --output answers.jsonl", "answers.jsonl is there.*--overwrite"), ("calibrate made.toml", "made.toml is there.*--overwrite"),
+    ("generate run --prompts asked.jsonl --output made.jsonl", "made.jsonl already exists.*--overwrite"), ("report run -o made.html", "made.html already exists.*--overwrite"),
+    ("evaluate run --multiple-choice sound.jsonl --output answers.jsonl", "answers.jsonl already exists.*--overwrite"), ("calibrate made.toml", "made.toml already exists.*--overwrite"),
     ("train deck.toml --run-dir run --restart run --or-start", "--or-start.*latest"),
 ]
 FOR_A_RUN = """$TRIREME export run hf; $TRIREME train deck.toml data.validation=0 train.steps=1 --run-dir unheld
@@ -267,7 +267,7 @@ CASES = [
         setup="echo '{\"text\": \"a\"}' > lines"),
     bad("tokenize: to standard output", "tokenize text.txt --output -", "cannot be written to standard output"),
     good("tokenize: into the folder that is read", "tokenize texts --output texts/x.tokens", "1 document, 4 tokens", start="fresh", setup="mkdir texts; printf abc > texts/a.txt"),
-    bad("report: to standard output", "report run -o -", "standard output has what this command says"),
+    bad("report: to standard output", "report run -o -", "this command prints other text to standard output"),
     good("tokenize: separators that a text has", "tokenize numbers --output x.tokens --separator 10", "3 documents", setup="printf '1\\n\\n2\\n3\\n' > numbers"),
     good("generate: - is standard output", "generate run --prompts p.txt --tokens 3 --output - && [ ! -e ./- ]", '"prompt"', setup="echo a > p.txt"),
     # What looks odd and is right.

@@ -278,5 +278,5 @@ def pairs(at):
     count, samples, filled = re.search(r"pairs.tokens: (\d+) pairs packed into (\d+) samples, which are ([\d.]+)% full", said).groups()
     assert (int(count), int(samples)) == (len(kept), len(made))
     assert abs(float(filled) - 100 * sum(n for s in made for _, n in s) / (T * len(made))) < 0.051
-    longer, without = re.search(r"of 30 pairs, (\d+) longer than a sample are left out .*, and (\d+) for a document without", said).groups()
+    longer, without = re.search(r"of 30 pairs, (\d+) longer than a sample and (\d+) with a document without", said).groups()
     assert (int(longer), int(without)) == (len(items) - len(fitting), len(fitting) - len(kept))

@@ -20,7 +20,7 @@ def losses_in(scores, n):
 def measured_as(row):
     """what `evaluate` says of pairs that are in this row of evaluation.csv"""
     loss, margin, accuracy, chosen, rejected = (float(row[c]) for c in ("loss", "margin", "accuracy", "reward_chosen", "reward_rejected"))
-    return f"loss {loss:.6f}, margin {margin:.4f} accuracy {accuracy:.3f} rewards {chosen:.4f} and {rejected:.4f}"
+    return f"loss {loss:.6f}, margin {margin:.4f} accuracy {accuracy:.3f} rewards {chosen:.4f} (chosen) and {rejected:.4f} (rejected)"
 
 
 @story(CASES, fast=True)
@@ -46,9 +46,9 @@ def preferences(at):
     assert held["perplexity"] == "" and measured_as(held) in at("evaluate whole").out and measured_as(held) in at("evaluate whole", ranks=2).out
     assert abs(float(held["margin"]) - float(held["reward_chosen"]) + float(held["reward_rejected"])) < 1e-9 and float(held["accuracy"]) * 14 % 1 == 0
     assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
-    for more, why in (("train.objective=tokens", "is of pairs of documents, of which the rejected one is not to be learnt"),
-                      ("data.path=text.tokens data.validation=[]", "has none: make it with trireme tokenize --preference"),
-                      ("adapter.rank=0", "give adapter.rank, to compare"), ("run.replay_every=2", "run.replay_every computes")):
+    for more, why in (("train.objective=tokens", "contains preference pairs, whose rejected documents must not be learned"),
+                      ("data.path=text.tokens data.validation=[]", "contains none. Create them with `trireme tokenize --preference`"),
+                      ("adapter.rank=0", "set adapter.rank to use the model without its adapters"), ("run.replay_every=2", "run.replay_every cannot verify")):
         at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
 
 
@@ -64,9 +64,9 @@ def scores(at):
     said = at(f"score deck.toml {words} train.dpo_scores=a.scores").out
     assert re.search(r"a\.scores: 49 pairs of \S*pairs\.tokens scored by \S*base/checkpoints/step-00000012\n.*: 14 pairs of \S*held\.tokens", said)
     at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
-    at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores exists",))
+    at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores already exists",))
     (at / "folder").mkdir()
-    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores, the scores of one"), ("train.objective=tokens", "give train.objective = \"dpo\"")):
+    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores to use a file of scores"), ("train.objective=tokens", "set train.objective = \"dpo\"")):
         said = at(f"score deck.toml {words} {more}", codes=(1, *REFUSED), says=(why,))
         assert "remove" not in said.text and (at / "folder").is_dir()
     inspected = at("inspect a.scores").out
@@ -101,26 +101,26 @@ def scores(at):
                         ("loss", [math.log1p(math.exp(-m)) for m in margins])):
         assert abs(float(held[column]) - sum(all) / len(all)) <= 1e-12, (column, held)
     at.train(f"{words} train.dpo_scores=later.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
-             says=("compares with another model than it began with",))
+             says=("the reference model is not the one that the run began with",))
     at.train(f"{words} train.dpo_scores=later.scores", run="other", says=("the reference model and model.init_from have different weights",))
     shutil.copy(at / "pairs.tokens", at / "renamed.tokens")
     assert "over 49 pairs" in at("evaluate whole --data renamed.tokens").out
     # Of a model that was trained otherwise, when they are named.
     assert "over 49 pairs" in at("evaluate base train.dpo_scores=a.scores --data renamed.tokens").out
     at.train(f"model.init_from=base adapter.rank=2 adapter.base=nf4 {pairs} train.dpo_scores=a.scores", run="none", codes=REFUSED,
-             says=("compares with what is kept of them",))
+             says=("were computed with unconverted weights",))
     at(f"score deck.toml {words} model.attention_scale=0.9 train.dpo_scores=scaled.scores")
     at.train(f"{words} train.dpo_scores=scaled.scores --restart whole/checkpoints/step-00000004", run="none", codes=REFUSED,
-             says=("compares with another model than it began with",))
+             says=("the reference model is not the one that the run began with",))
     at.write("few.jsonl", '{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
     at("tokenize few.jsonl --preference --output pairs.tokens --overwrite")
     for command in ("train deck.toml --run-dir none", "check deck.toml"):
-        at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("holds no scores of the tokens that are in", "which has changed since"))
-    for name, why in (("none.scores", "make it with `trireme score`"), ("folder", "is no file of scores: it is a directory"),
-                      ("held.tokens", "is no file of scores: it is not HDF5")):
+        at(f"{command} {whole} data.validation=0", codes=REFUSED, says=("has no scores for the tokens in", "which has changed since"))
+    for name, why in (("none.scores", "create it with `trireme score`"), ("folder", "is not a scores file: it is a directory"),
+                      ("held.tokens", "is not a scores file: it is not HDF5")):
         at.train(f"{words} train.dpo_scores={name}", run="none", codes=REFUSED, says=("train.dpo_scores: ", why))
     at.train(words, run="none", codes=REFUSED, says=("or train.dpo_scores",))
-    at("evaluate whole --data pairs.tokens", codes=(1,), says=("holds no scores of the tokens",))
+    at("evaluate whole --data pairs.tokens", codes=(1,), says=("has no scores for the tokens",))
 
 
 @story(CASES, fast=True)
@@ -141,9 +141,9 @@ def measured(at):
     small, large = (loss_of(at(f"evaluate whole train.dpo_beta={b} --data pairs.tokens").out) for b in (1e-6, 0.2))
     assert abs(small - math.log(2)) < 1e-5 < abs(loss_of(one) - math.log(2)) < abs(large - math.log(2))
     for ranks in (0, 2):
-        said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("is of pairs of documents, for which a model with adapters",))
+        said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("contains preference pairs, which need a reference model",))
         assert "abort" not in said.text.lower()
-    at("evaluate whole --data pairs.tokens train.dpo_beta=1", codes=(1,), says=("give overrides before it",))
+    at("evaluate whole --data pairs.tokens train.dpo_beta=1", codes=(1,), says=("write it before --data",))
     at("evaluate base data.path=x", codes=(1,), says=("data.packing=, data.attention=",))
 
 

@@ -114,12 +114,12 @@ def grids_that_fit(at):
     # Between what the hungriest of these grids needs and what the others do.
     worst, best = needs[max(needs)], needs[min(needs)]
     limit = f"--device-memory {max(needs) - 1}"
-    at(f"plan {deck} zero.stage=3 {worst} {limit}", codes=(1,), says=("is too little: trying other grids of 4 ranks", "on 4 ranks these fit", best), silent=(worst,))
+    at(f"plan {deck} zero.stage=3 {worst} {limit}", codes=(1,), says=("is too little for this grid: trying other grids of 4 ranks", "These settings fit on 4 ranks", best), silent=(worst,))
     at(f"plan {deck} --device-memory {at.plan(f'{deck} zero.stage=3')['reserved_bytes'] + (64 << 10)}B", codes=(1,),
-       says=("on 4 ranks these fit:", "needed", "bubble", "sends a step", "zero.stage=", "%"))
+       says=("These settings fit on 4 ranks:", "needed", "bubble", "sent per step", "zero.stage=", "%"))
     at(f"plan {deck} zero.stage=3 {best} {limit}")
     # Each grid with what it must undo of the deck.
-    said = at(f"plan {deck} parallel.pipe=2 'parallel.stage_layers=[3,1]' --device-memory {max(needs) - 1}", codes=(1,), says=("on 4 ranks these fit:",)).text
+    said = at(f"plan {deck} parallel.pipe=2 'parallel.stage_layers=[3,1]' --device-memory {max(needs) - 1}", codes=(1,), says=("These settings fit on 4 ranks:",)).text
     lines = re.findall(r"^  (parallel.pipe=.*?)  ", said, re.M)
     assert lines and all("parallel.stage_layers=auto" in line for line in lines)
     at(f"plan {deck} parallel.pipe=2 'parallel.stage_layers=[3,1]' {lines[-1]} {limit}")
@@ -128,8 +128,8 @@ def grids_that_fit(at):
     block = f"{deck} {grids[1]} model.layers=1 model.width=256 "
     least = at.plan(f"{block} zero.stage=3")["reserved_bytes"]
     at(f"plan {block} zero.stage=0 --device-memory {least}", codes=(1,), says=(f"{grids[1]} zero.stage=1 ",))
-    at(f"plan {deck} zero.stage=3 parallel.pipe=2 --device-memory 1M", codes=(1,), says=("no other grid of 4 ranks fits", "train.microbatch"))
-    at(f"plan {deck} --device-memory 80", codes=(1,), says=("80 bytes. write 80G",))
+    at(f"plan {deck} zero.stage=3 parallel.pipe=2 --device-memory 1M", codes=(1,), says=("No other grid of 4 ranks fits", "train.microbatch"))
+    at(f"plan {deck} --device-memory 80", codes=(1,), says=("80 has no unit: write 80G",))
 
 
 @story(CASES, fast=True)
@@ -205,10 +205,10 @@ def times(at):
 def predicted_trace(at):
     """a step is written as a run traces it"""
     with_machines(at)
-    at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace deck.toml", codes=(1,), says=("deck.toml is there and no trace of a step",))
+    at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace deck.toml", codes=(1,), says=("deck.toml exists and is not a step trace",))
     at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json")
     (at / "t.json").write_text('{"traceEvents":[]}')  # a run's, as it was measured
-    at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json", codes=(1,), says=("t.json is there.*--overwrite",))
+    at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json", codes=(1,), says=("t.json already exists.*--overwrite",))
     assert at.json("t.json") == {"traceEvents": []}
     at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json --overwrite")
     events = at.json("t.json")["traceEvents"]
@@ -226,7 +226,7 @@ def refusals(at):
     search = "plan deck.toml --machine machine.toml --search --ranks "
     for ranks in (0, 1000000000000):
         at(f"{search} {ranks}", codes=REFUSED, says=("--ranks",))
-    for more, says in (("7", "no grid of 7 ranks"), ("2 --device-memory 1MiB", "none of these fits")):
+    for more, says in (("7", "no grid of 7 ranks"), ("2 --device-memory 1MiB", "none of these settings fits")):
         at(search + more, codes=(1,), says=(says,))
     at(search + "2 --trace t.json", codes=REFUSED)  # nothing would be written
     assert not (at / "t.json").exists()

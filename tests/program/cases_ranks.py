@@ -21,13 +21,13 @@ def refused(name, command, *says, fast=False):
 GRIDS = [
     (4, "parallel.pipe=3 model.layers=4 train.microbatch=1", "pipe 3.*4 ranks.*4 x 1 x 1.*2 x 2 x 1.*2 x 1 x 2"), (4, "parallel.pipe=2 parallel.data=1", "4 ranks.*2 x 2 x 1"),
     (4, "parallel.pipe=4 model.layers=2", "parallel.pipe = 4.*model.layers = 2"),
-    (2, "parallel.pipe=2 parallel.schedule=interleaved", "needs parallel.chunks of 2 or more"), (2, "parallel.pipe=2 parallel.chunks=2", "parallel.chunks = 2 is not of"),
+    (2, "parallel.pipe=2 parallel.schedule=interleaved", "needs parallel.chunks of 2 or more"), (2, "parallel.pipe=2 parallel.chunks=2", "parallel.chunks = 2 does not work with"),
     (2, "parallel.seq=2 model.context=7", "parallel.seq = 2.*model.context = 7"),
     (4, "train.batch=6 train.microbatch=1", "train.batch = 6.*batches that are: 4, 8"), (2, "train.batch=6 train.microbatch=2", "train.microbatch = 2.*1, 3"),
     (4, f"{MIXTURE} parallel.expert=3 train.microbatch=1", "parallel.expert = 3.*parallel.data x parallel.seq = 4 x 1.*1, 2, 4"),
     (4, f"{MIXTURE} parallel.expert=4 parallel.pipe=2 train.microbatch=1", "parallel.expert = 4.*parallel.data x parallel.seq = 2 x 1.*1, 2"),
-    (6, f"{MIXTURE} parallel.expert=3 zero.stage=3 zero.shard=2 train.microbatch=1 train.batch=6", "neither of parallel.expert = 3 and zero.shard = 2 divides the other"),
-    (6, f"--ranks-per-node 3 {MIXTURE} parallel.expert=2 zero.stage=3 zero.shard=node train.microbatch=1 train.batch=6", "neither of parallel.expert = 2 and zero.shard = 3"),
+    (6, f"{MIXTURE} parallel.expert=3 zero.stage=3 zero.shard=2 train.microbatch=1 train.batch=6", "one of parallel.expert = 3 and zero.shard = 2 must divide the other"),
+    (6, f"--ranks-per-node 3 {MIXTURE} parallel.expert=2 zero.stage=3 zero.shard=node train.microbatch=1 train.batch=6", "one of parallel.expert = 2 and zero.shard = 3"),
     (2, "zero.stage=3 zero.shard=3", "zero.shard = 3.*1, 2"), (2, "zero.stage=3 zero.prefetch=-1", "zero.prefetch.*0 to"),
     (2, "zero.stage=3 zero.prefetch=1000", "zero.prefetch.*0 to"), (2, "zero.stge=3", "zero.stge(.|\n)*zero.stage"),
 ]
@@ -58,7 +58,7 @@ CASES = [
            ("rank 1 on", "hash of blocks of its contents")))),
     # Nodes.
     *(refused(name, f"{nodes} exec $MPIEXEC -n {ranks} {RANK}zero.stage=3 zero.shard=node train.microbatch=1 train.batch={4 * ranks}", *says) for name, nodes, ranks, says in (
-        ("shards of nodes whose ranks do not follow each other", NODES, 4, ("do not follow each other", "--distribution=block")),
+        ("shards of nodes whose ranks do not follow each other", NODES, 4, ("are not consecutive", "--distribution=block")),
         ("shards of nodes that are not alike", BLOCKS, 3, ("nodes run between 1 and 2 ranks",)))),
     # Within a job, mpiexec starts its helpers with srun: a task a node.
     Case("mpiexec within a job", [Run(command="SLURM_STEP_NUM_TASKS=1 exec $MPIEXEC -n 2 $TRIREME train deck.toml train.steps=1")], finish=""),
@@ -157,7 +157,7 @@ def two_cpus(at):
     def train(more, **rest):
         rank = f"$TRIREME train deck.toml --run-dir run train.steps=1 {more}"
         at(f"exec $MPIEXEC -n 1 {rank} : -n 1 env ONEDNN_MAX_CPU_ISA=AVX {rank}", **rest)
-    train("run.exactness=invariant run.exact_chunk=4", codes=FAIL, says=("needs CPUs of one kind: rank 0 has .*, rank 1 has ",))
+    train("run.exactness=invariant run.exact_chunk=4", codes=FAIL, says=("needs CPUs of one kind, but rank 0 has .* and rank 1 has ",))
     assert not (at / "run/outcome.json").exists()
     train("run.exactness=repeatable")
     assert " and " in at.json("run/outcome.json")["machine"]
@@ -222,6 +222,6 @@ def traced_in_part(at):
     at.train("train.steps=2 run.trace_steps=[2,2] run.trace_ranks=[1,2]", "pipe2-data2")
     assert {e["pid"] for e in spans_of(at, "run", (2, 2))} == {1, 2}
     at("evaluate run")  # what one rank reads of a grid's run is not traced
-    at.train("train.steps=2 run.trace_steps=[5,6]", "pipe2", "none", once=("this run made no steps from 5 to 6",))
+    at.train("train.steps=2 run.trace_steps=[5,6]", "pipe2", "none", once=("this run executed none of the steps 5 to 6",))
     assert not (at / "none/trace").exists()
-    at.train("run.trace_steps=[1,2] run.trace_ranks=[2]", "pipe2", "bad", codes=REFUSED, once=("names rank 2, the last one is 1",))
+    at.train("run.trace_steps=[1,2] run.trace_ranks=[2]", "pipe2", "bad", codes=REFUSED, once=("names rank 2, but the last rank is 1",))

@@ -101,7 +101,7 @@ def skipped(at):
         said = at.train(f"{WILD} {more}", run=run, codes=(1,)).text
         return int(re.search(r"5 steps in a row were skipped, the last at step (\d+)", said)[1])
     end = last("train.steps=50", "whole")
-    at.train(f"{WILD} train.steps={end - 2}", codes=(1,), says=(f"step {end - 2}, the last: the held-out loss is [^;]*;",))
+    at.train(f"{WILD} train.steps={end - 2}", codes=(1,), says=(f"step {end - 2}, the last: the validation loss is [^;]*;",))
     assert last("train.steps=50 --restart latest", "run") == end
 
 
@@ -113,7 +113,7 @@ def masks(at):
         at.write("chat.jsonl", '{"p": "%s", "c": "%s"}' % (("abcdefg" * masked)[:masked], "hijkl" * 200))
         at("tokenize chat.jsonl --prompt p --completion c --overwrite --output masked.tokens")
         said = at.train(f"{sequential} --overwrite", codes=codes).text
-        assert ("5 steps in a row were skipped, the last at step 5 as none of its targets counts" in said) == (masked == 1000)
+        assert ("5 steps in a row were skipped, the last at step 5 because all of its targets are masked" in said) == (masked == 1000)
     assert [row["tokens_per_second"] == "nan" for row in at.rows("run")] == 3 * [True] + 9 * [False]
     assert at.json("run/timing.json")["processes"][0]["tokens"] == (12 - 3) * 32
 
@@ -140,9 +140,9 @@ def beyond(at):
     for command in ("check late.toml", "train late.toml --run-dir run"):
         said = at(f"{command} run.trace_steps=[11,13] schedule.decay_steps=11 run.log_every=0").text
         for says in (r"run.trace_steps = \[11, 13\] is beyond the run's last step, 12: the trace ends there",
-                     r'\[\[freeze\]\] of "blocks.0.\*" begins at step 12, and the run.s last is 11 .*: it freezes nothing',
-                     r'\[\[freeze\]\] of "blocks.1.\*" ends at step 13, and the run.s last is 11 .*: it freezes to the end',
-                     "schedule.decay_steps = 11 is longer than the run after warmup, 10 steps: the learning rate falls to [0-9.e-]+, not to schedule.min_lr = 0"):
+                     r'\[\[freeze\]\] rule of "blocks.0.\*" begins at step 12, but the run.s last step is 11 .*: it freezes nothing',
+                     r'\[\[freeze\]\] rule of "blocks.1.\*" ends at step 13, but the run.s last step is 11 .*: it freezes until the run ends',
+                     "schedule.decay_steps = 11 is longer than the run after warmup, 10 steps: the learning rate falls only to [0-9.e-]+, not to schedule.min_lr = 0"):
             assert len(re.findall(says, said)) == 1, (says, said)
         assert said.count("warning") == 4
     at("check timely.toml run.trace_steps=[11,12] schedule.decay_steps=10", silent=("warning",))
@@ -261,7 +261,7 @@ def without_bf16(at):
 @story(CASES)
 def another_cpu(at):
     """a restart on another kind of CPU says so, where bits are promised"""
-    exact, said = "run.exactness=invariant run.exact_chunk=4", ("the checkpoint comes from another kind of machine",)
+    exact, said = "run.exactness=invariant run.exact_chunk=4", ("the checkpoint was written on another kind of machine",)
     at.train(f"{exact} train.steps=1")
     kind = at.json("run/outcome.json")["machine"]
     assert ", oneDNN " in kind and ", kernels for " in kind and kind in at("inspect run").out
@@ -306,7 +306,7 @@ def format1_order(at):
     unpack(at)
     (at / "few").write_bytes(bytes(2 * 41))
     at("tokenize few --from raw-u16 --vocab 11 --output few.tokens")
-    go_on, said = "train d.toml --run-dir old --restart latest data.path=few.tokens ", ("some samples come again and others do not come",)
+    go_on, said = "train d.toml --run-dir old --restart latest data.path=few.tokens ", ("some samples are repeated and others are left out",)
     at(go_on, says=said)
     at(go_on + "train.steps=9", silent=said)
 

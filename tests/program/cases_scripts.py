@@ -105,9 +105,9 @@ ROWS = [
     Row("stopped, and the launcher lost the code", "outcome stopped 7 ''; exit 143", 75, True),
     Row("stopped by a file", "outcome stopped 7 'the file stop_now asked for it'; exit 75", 75, says="stopped at step 7"),
     Row("stopped where no job is requeued", STOPPED, 75, environment={"TRIREME_REQUEUE": "no"}),
-    Row("cancelled", STOPPED, 75, says="not requeued: the job is cancelled", environment={"STATE": "CANCELLED"}),
+    Row("cancelled", STOPPED, 75, says="not requeued: the job was cancelled", environment={"STATE": "CANCELLED"}),
     Row("Slurm does not answer", STOPPED, 75, True, environment={"STATE": ""}),
-    Row("--no-requeue", STOPPED, 75, True, "stopped at step 7: .*; not requeued: Slurm does not, .*--no-requeue", environment={"REFUSED": "1"}),
+    Row("--no-requeue", STOPPED, 75, True, "stopped at step 7: .*; not requeued: Slurm refused, .*--no-requeue", environment={"REFUSED": "1"}),
     Row("failed", "outcome failed 7 'no space left'; exit 1", 1, says="code 1: no space left"),
     Row("failed, with code 0", "outcome failed 7 ''; exit 0", 1),
     Row("killed", "outcome running 5 ''; exit 137", 137, says="a process was killed"),
@@ -133,10 +133,10 @@ ROWS = [
     Row("SIGUSR1 to the script", "kill -USR1 $SCRIPT; /bin/sleep 0.1; outcome done 9 ''", 0, asked=["-scancel"]),
     Row("a signal while srun starts", "", 75, True, environment={"LAUNCH": "kill -TERM $SCRIPT; /bin/sleep 0.1; exit 1"}),
     # Time.
-    Row("no step in the time", "outcome stopped 5 'the time limit is near'; exit 75", 75, says="no step further", before=earlier("stopped", 5, 0),
+    Row("no step in the time", "outcome stopped 5 'the time limit is near'; exit 75", 75, says="completed no step", before=earlier("stopped", 5, 0),
         environment=start(1, **SOON)),
     Row("a step in the time", "outcome stopped 6 'the time limit is near'; exit 75", 75, True, before=earlier("stopped", 5, 0), environment=start(1, **SOON)),
-    Row("no time to train", "exit 143", 75, says="no step further", before=earlier("stopped", 5, 0), environment=start(1, **SOON)),
+    Row("no time to train", "exit 143", 75, says="completed no step", before=earlier("stopped", 5, 0), environment=start(1, **SOON)),
     Row("a stop where it began, with time left", "outcome stopped 5 ''; exit 75", 75, True, before=earlier("stopped", 5, 0), environment=start(1)),
     Row("the time limit", "outcome done 9 ''", 0, environment=SOON, asked=["--time-limit 1"]),
     Row("no word of a time limit", "outcome done 9 ''", 0, environment={"ENDS": ""}, asked=["-time-limit"]),
@@ -172,14 +172,14 @@ ROWS = [
         requeued=True, asked=["requeue 120_3"]),
     Row("--export=NONE", "[ \"$SLURM_EXPORT_ENV\" = ALL ] && outcome done 9 ''", 0, environment={"SLURM_EXPORT_ENV": "NONE"}),
     # What cannot be loaded.
-    Row("no program", "", 127, says="is no-such-trireme a program on", environment={"TRIREME": "no-such-trireme"}),
+    Row("no program", "", 127, says="no-such-trireme is a program on", environment={"TRIREME": "no-such-trireme"}),
     Row("too few addresses", "", 127, says=r"\(ulimit -v: 9000000 KiB\)", environment={"ASKED": "exit 127"}, around="ulimit -v 9000000"),
     # The other scripts.
     Row("a GPU for each rank", "outcome done 9 ''", 0, script="train_gpu.sbatch", asked=["train deck.toml run.backend=cuda --restart latest --or-start"]),
     Row("a GPU for each rank, stopped", STOPPED, 75, True, script="train_gpu.sbatch"),
     Row("a chain", "", 0, script="chain.sh", arguments="2 --nodes=2 train.sbatch deck.toml",
         asked=["sbatch --parsable --nodes=2 train.sbatch deck.toml requeue=no", "sbatch --parsable --dependency=afterany:1 --nodes=2"]),
-    *(Row(f"a chain, {a}", "", 1, script="chain.sh", arguments=f"2 train.sbatch deck.toml {a}", says="would do .* again", asked=["-sbatch"])
+    *(Row(f"a chain, {a}", "", 1, script="chain.sh", arguments=f"2 train.sbatch deck.toml {a}", says="would repeat ", asked=["-sbatch"])
       for a in ("--overwrite", "--restart old")),
     Row("a chain of nothing", "", 1, script="chain.sh", arguments="x train.sbatch", says="usage"),
 ]

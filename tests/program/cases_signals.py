@@ -8,7 +8,7 @@ FROM_ROW_5 = "write */run/history.csv 5+ sleep:200"  # a signal from outside may
 HEARD = "; write */run/history.csv 1+ sleep:40"  # steps are shorter than a signal takes on a busy machine
 ASLEEP = "outcome=$(cat run/outcome.json); [[ $outcome == *'\"stopped\"'* ]]"
 BEFORE_MPI = "open /sys/devices/system/cpu/* 1"  # by the MPI library, which looks for cores
-EARLY = ("before training began: nothing was changed",)
+EARLY = ("before training began; nothing was changed",)
 
 
 def stopped(name, rule, config="one", start="fresh", more="", codes=STOPPED, then=ASLEEP, **rest):
@@ -53,7 +53,7 @@ ONE_LONG_MICROBATCH = "$TRIREME train deck.toml model.width=256 train.batch=4000
 TRAINS = "until [ -e run/outcome.json ]; do sleep 0.01; done"
 TRAIN = "$TRIREME train deck.toml checkpoint.async=false --run-dir run"
 DONE = "grep -q '\"done\"' run/outcome.json"
-OTHER = "another process is training|holds a run already"
+OTHER = "another process is training|already contains a run"
 CASES = [
     *(stopped(f"{s} {name}", f"{rule} {s}", fast=(s, name) == ("SIGTERM", "in the shard of a save"))
       for s in ("SIGTERM", "SIGINT") for name, rule in MOMENTS),
@@ -68,7 +68,7 @@ CASES = [
       for name, rule in (("at the manifest", "read *manifest.json 1"), ("at the weights", "read *rank-00000.h5 9"))),
     Case("restart, SIGTERM while another host's lock is watched",
          [Run(command="TRIREME_FAULTS_HOST=b exec $TRIREME train deck.toml --run-dir run --restart latest", faults="?open nothing 1 EIO",
-              signals=(("says waiting for a sign of life", "SIGTERM", "all"),), codes=STOPPED, says=EARLY)], start="half", untouched="run"),
+              signals=(("says waiting for a heartbeat", "SIGTERM", "all"),), codes=STOPPED, says=EARLY)], start="half", untouched="run"),
     stopped("restart, SIGTERM at its first row", "write */run/history.csv 1 SIGTERM", start="half", more="--restart latest"),
     *(stopped(f"SIGTERM {name}, nothing else saved", f"{rule} SIGTERM", more="checkpoint.every_steps=0") for name, rule in MOMENTS[3:5]),
     *(Case(f"SIGUSR1 {name}", [Run(faults=f"{rule} SIGUSR1")]) for name, rule in MOMENTS + LATE),
@@ -172,7 +172,7 @@ CASES = [
     Case("the lock is removed while it runs, and a second job starts",
          [Run(command=f"(exec {TRAIN}) & p=$!; until [ -e run/checkpoints/step-00000004 ]; do sleep 0.01; done; rm run/lock; "
                       f"{TRAIN} --restart latest; a=$?; wait $p; [ $a$? = 01 ] && {DONE}",
-              faults="write */run/history.csv 5+ sleep:300", says=("run/lock (was taken over by|is gone)",), silent=("--restart latest goes on",))], fast=True),
+              faults="write */run/history.csv 5+ sleep:300", says=("run/lock (was taken over by|is gone)",), silent=("--restart latest resumes",))], fast=True),
     Case("the lock is removed while it runs", [Run(faults=SLOW, signals=(("row 5", "shell", "rm run/lock"),), codes=FAIL, says=("run/lock is gone",),
                                                    then="grep -q '\"status\": \"failed\"' run/outcome.json && grep -q 'exit_reason.*lock is gone' run/outcome.json")], fast=True),
     Case("the lock is removed while a step is long", [Run(faults="read *text.tokens 30 sleep:15000", signals=(("row 1", "shell", "rm run/lock"),), codes=FAIL, says=("run/lock is gone",),
@@ -180,7 +180,7 @@ CASES = [
     *(Case(f"requeued on another host while the old process {name}",
            [Run(command=f"export SLURM_JOB_ID=7; (exec {launch} {TRAIN}) & p=$!; until [ -e run/checkpoints/step-00000004 ]; do sleep 0.01; done; "
                         f"SLURM_RESTART_COUNT=1 TRIREME_FAULTS_HOST=b {TRAIN} --restart latest; a=$?; wait $p; b=$?; [ $a = 0 ] && [ $b != 0 ] && {DONE}",
-                faults=f"write */run/history.csv {pause}", says=("run/lock was taken over by job 7 restart 1 ",), silent=("--restart latest goes on",),
+                faults=f"write */run/history.csv {pause}", says=("run/lock was taken over by job 7 restart 1 ",), silent=("--restart latest resumes",),
                 then="[ $(wc -l < run/history.csv) = 13 ] && $TRIREME inspect run --verify")], finish="" if launch else "bits")
       for name, launch, pause in (("saves", "", "5+ sleep:300"), ("computes", "", "5 sleep:15000"), ("of two ranks saves", "$MPIEXEC -n 2", "5+ sleep:300"),
                                   ("of two ranks computes", "$MPIEXEC -n 2", "5 sleep:15000"))),
@@ -193,7 +193,7 @@ CASES = [
     Case("history.csv is replaced while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", "echo mine > t; mv t run/history.csv"),), says=("history.csv was removed or replaced",),
                                                       then="[ $(cat run/history.csv.damaged) = mine ]")]),
     Case("routing.csv is removed while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", "rm run/routing.csv"),), says=("routing.csv was removed or replaced",))], config="sigmoid"),
-    *(Case(f"the run directory is {what} while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", how),), codes=FAIL, says=("is gone: (somebody removed or renamed|as another process may)",), then=back)], finish=finish)
+    *(Case(f"the run directory is {what} while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", how),), codes=FAIL, says=("is gone: (the run directory was removed or renamed|this process ends)",), then=back)], finish=finish)
       for what, how, back, finish in (("renamed", "mv run away", "[ ! -e run ]; mv away run", "bits"), ("removed", "until rm -rf run; do true; done", "[ ! -e run/checkpoints ]; rm -rf run", "bits"))),
     Case("an empty trap: SIGTERM is ignored from the start", [Run(command="trap '' TERM; exec $TRIREME train deck.toml --run-dir run",
                                                                  faults="write */run/history.csv 5 SIGTERM" + HEARD, codes=(0, 75))]),

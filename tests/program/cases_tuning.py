@@ -25,7 +25,7 @@ def adapters(at):
     beside = "model.init_from=base adapter.rank=2 train.steps=8 checkpoint.every_steps=4 checkpoint.keep_last=0"
     said = at.train(beside, run="whole").text
     assert re.search(r"M parameters, 0\.\d+M of them trained", said) and "training adapters on the base model " in said
-    assert "computes otherwise" not in said
+    assert "computes differently" not in said
     at.train(f"{beside} --restart whole/checkpoints/step-00000004", run="rest")
     assert at.losses("rest") == at.losses("whole")[4:]
     held = at("inspect whole --verify").out
@@ -42,21 +42,21 @@ def adapters(at):
     at("mv base moved; ! $TRIREME evaluate whole")
     assert at("evaluate whole --base moved").out == loss
     at.train("train.steps=2 train.seed=9", run="other")
-    at("evaluate whole --base other", codes=(1,), says=("is not what these adapters were trained beside",))
-    at.train(f"{beside} model.init_from=other --restart latest", run="whole", codes=(1,), says=("is not what these adapters were trained beside",))
-    at.train("adapter.rank=2", run="none", codes=(1,), says=("name their checkpoint with model.init_from",))
+    at("evaluate whole --base other", codes=(1,), says=("is not the base model that these adapters were trained with",))
+    at.train(f"{beside} model.init_from=other --restart latest", run="whole", codes=(1,), says=("is not the base model that these adapters were trained with",))
+    at.train("adapter.rank=2", run="none", codes=(1,), says=("Name its checkpoint with model.init_from",))
     for key in ("adapter.dropout=0.1", "adapter.alpha=8", "adapter.rank_stabilized=true"):
         at.train(key, run="none", codes=REFUSED, says=(f"{key.split('=')[0]} has no effect without adapters",))
-    at.train(f"{beside} adapter.patterns=[]", run="none", codes=(1,), says=("names no product",))
-    at.train(f"{beside} model.init_from=whole", run="none", codes=(1,), says=("is a checkpoint of adapters",))
-    at("evaluate moved --base other", codes=(1,), says=("it is a whole model",))
+    at.train(f"{beside} adapter.patterns=[]", run="none", codes=(1,), says=("matches no matrix product",))
+    at.train(f"{beside} model.init_from=whole", run="none", codes=(1,), says=("contains adapters without their base model",))
+    at("evaluate moved --base other", codes=(1,), says=("it is a complete model",))
     # A run that went on still has the checkpoint; one that holds the base is not overwritten.
     at.train("train.steps=14 --restart latest", run="moved")
     assert at("evaluate whole --base moved").out == loss
     (at / "moved").rename(at / "base")
     at.train(f"{beside} model.init_from=base/checkpoints/step-00000012 --overwrite", run="base", codes=(1,), says=("--overwrite would remove",))
     assert at("evaluate whole").out == loss
-    at("export base adapters --format peft --base-name x", codes=(1,), says=("it is a whole model",))
+    at("export base adapters --format peft --base-name x", codes=(1,), says=("it is a complete model",))
 
 
 @story(CASES, fast=True)
@@ -84,9 +84,9 @@ def kept(at):
     assert at.losses("grid") == at.losses("exact")[4:]
     loss = [at(f"evaluate exact --data text.tokens --samples 8 {grid}", ranks=n).out for grid, n in (("", 0), ("zero.stage=3", 2))]
     assert loss[0] == loss[1]
-    assert "merged with the weights of" in at("export nf4 merged").text
+    assert "merged into the weights of" in at("export nf4 merged").text
     at.train(f"{words} --restart latest", run="nf4", codes=(1,), says=("adapter.base",))
-    at.train("adapter.base=nf4", run="none", codes=REFUSED, says=("is of weights that adapters stand beside",))
+    at.train("adapter.base=nf4", run="none", codes=REFUSED, says=("has no effect without adapters",))
 
 
 TURNS = """[user]
@@ -119,16 +119,16 @@ def shown(at):
     at("inspect turns.tokens --repair", codes=(1,), says=("is a token file",))
     words = "model.positions=rotary data.path=turns.tokens train.batch=1 train.microbatch=1 model.context=8"
     at.train(f"{words} data.validation=[other.tokens] train.steps=2", run="base", says=("different chat templates",))
-    at("inspect base --document 0", codes=(1,), says=("is of a token file",))
+    at("inspect base --document 0", codes=(1,), says=("applies only to token files",))
     at("generate base --chat --template other.toml --prompt one --tokens 1", says=("was trained with another chat template",))
-    at("generate base --chat --prompt 123456789 --tokens 1", says=("prompt 1 has 14 tokens, of which the model sees the last 8",))
-    at("evaluate base --data other.tokens", says=("written with another chat template", "in windows of 8"))
+    at("generate base --chat --prompt 123456789 --tokens 1", says=("prompt 1 has 14 tokens, but the model sees only the last 8",))
+    at("evaluate base --data other.tokens", says=("have another chat template", "in windows of 8"))
     beside = f"{words} data.validation=[] model.init_from=base adapter.rank=2 train.steps=2"
-    at.train(f"{beside} model.context=16", run="long", says=("was trained with positions up to 8",))
+    at.train(f"{beside} model.context=16", run="long", says=("was trained only with positions up to 8",))
     at.train(beside, run="tuned")
     (at / "base").rename(at / "moved")
     for ranks in (0, 2):
-        at("evaluate tuned --data turns.tokens", ranks=ranks, codes=(1,), says=("the checkpoint that these adapters stand beside, is not there", "--base"))
+        at("evaluate tuned --data turns.tokens", ranks=ranks, codes=(1,), says=("the base model of these adapters, does not exist", "--base"))
 
 
 @story(CASES, fast=True)
@@ -161,9 +161,9 @@ def distilled(at):
     # One with a table of positions that ranks of seq could not share; itself, whose checkpoints it removes.
     at.train("train.steps=2 model.context=9", run="longer")
     at(f"train deck.toml {words} distill.teacher=longer parallel.seq=2 --run-dir sharing", ranks=2)
-    at(f"train deck.toml {taught} distill.teacher=other train.steps=4 --restart latest --run-dir other", codes=(1,), says=("of this very run",))
+    at(f"train deck.toml {taught} distill.teacher=other train.steps=4 --restart latest --run-dir other", codes=(1,), says=("is a checkpoint of this run, which removes",))
     at(f"train deck.toml {words} distill.teacher=other --restart one/checkpoints/step-00000004 --run-dir none", codes=(1,),
-       says=("is not what this run learns from",))
+       says=("is not the teacher that this run was trained with",))
     at(f"train deck.toml {words} --run-dir teacher --overwrite", codes=(1,), says=("--overwrite would remove", "distill.teacher"))
     # Of a link that has moved on, what it led to then.
     (at / "link").symlink_to(at / "teacher/checkpoints/step-00000008")
@@ -174,12 +174,12 @@ def distilled(at):
     # It is needed for training alone.
     (at / "teacher").rename(at / "moved")
     assert "loss " in at("evaluate one --data text.tokens --samples 4").out
-    at(f"train deck.toml {words} --restart latest --run-dir one train.steps=14", codes=(1,), says=("distill.teacher: there is no ", "teacher"))
+    at(f"train deck.toml {words} --restart latest --run-dir one train.steps=14", codes=(1,), says=("distill.teacher: .*teacher does not exist",))
     at(f"train deck.toml {words} distill.teacher=moved --restart latest --run-dir one train.steps=14")
     at(f"check deck.toml {taught} distill.teacher=moved model.layers=4 parallel.pipe=2 parallel.schedule=zbv parallel.chunks=2 --ranks 2",
        codes=REFUSED, says=("has 2 blocks",))
-    for more, why in (("distill.teacher=moved model.context=16", "knows 8 positions"), ("distill.teacher=moved run.exactness=invariant", "\"invariant\""),
-                      ("distill.teacher=", "go together"), ("train.objective=tokens", "go together"),
+    for more, why in (("distill.teacher=moved model.context=16", "supports 8 positions"), ("distill.teacher=moved run.exactness=invariant", "\"invariant\""),
+                      ("distill.teacher=", "need each other"), ("train.objective=tokens", "need each other"),
                       ("distill.teacher=moved run.replay_every=2", "run.replay_every"), ("distill.teacher=moved model.vocab=300", "a vocabulary of 256")):
         for command in ("train", "check"):
             run = " --run-dir none" if command == "train" else ""
@@ -195,7 +195,7 @@ def documents(at):
     words = f"{DOCUMENTS} data.path=lines.tokens data.validation=[lines2.tokens] train.steps=2 evaluate.batches=0 precision.compute=f64 run.backend=ref model.dropout=0"
     (at / "lines2.tokens").write_bytes((at / "lines.tokens").read_bytes())
     for way, documents, said in (("cut", 10, "2 longer than a sample are cut, which loses 20.0% of the targets; 2 without a target are left out"),
-                                 ("split", 12, "2 longer than a sample go on as further ones, which loses 0.0% of the targets; 0 without"),
+                                 ("split", 12, "2 longer than a sample are split into several, which loses 0.0% of the targets; 0 without"),
                                  ("drop", 10, "2 longer than a sample are left out, which loses")):
         text = at.train(f"{words} data.long_documents={way} --overwrite", run="run").text
         assert f"lines.tokens: {documents} documents packed into " in text and said in text, text

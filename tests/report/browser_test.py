@@ -154,8 +154,8 @@ def shown(x):
 def check(found, folder, evil):
     assert found["errors"] == [], found["errors"]
     labels = {d["label"]: d for d in found["drawn"]}
-    for what in ("loss", "held-out loss", "gradient norm", "learning rate", "tokens/s", "one: time of each rank, steps 1 to 20",
-                 f"{evil}: step 13 as it was traced", "one: as planned", "one: peaks of memory by kind",
+    for what in ("loss", "validation loss", "gradient norm", "learning rate", "tokens/s", "one: time of each rank, steps 1 to 20",
+                 f"{evil}: step 13, traced", "one: planned step", "one: peaks of memory by kind",
                  f"{evil}: bytes sent by each rank, by axis"):
         assert what in labels, f"no chart {what}: {sorted(labels)}"
     for label, d in labels.items():

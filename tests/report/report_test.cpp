@@ -85,9 +85,9 @@ TEST(RunReport, FilesThatAreHostileAreNamedWithTheirMember) {
       {trace(R"({"ph":"X","name":"step 1","pid":1e9,"ts":0,"dur":9})"), "pid"},
       {trace(R"({"ph":"X","name":"step 1","pid":4294967296,"ts":0,"dur":9})"), "pid"},
       {trace(R"({"ph":"X","name":"step 1","pid":0,"ts":"0","dur":9})"), "ts"},
-      {trace(R"({"ph":"X","name":"step x","pid":0,"ts":0,"dur":9})"), "is no step"},
+      {trace(R"({"ph":"X","name":"step x","pid":0,"ts":0,"dur":9})"), "is not a step"},
       {trace(R"({"ph":"X","name":"step 99999999999999999999","pid":0,"ts":0,"dur":9})"),
-       "is no step"},
+       "is not a step"},
       {trace(step + R"(,{"ph":"X","name":"forward","pid":0,"ts":1,"dur":1,"args":{}})"), "cat"},
       {trace(step + R"(,{"ph":"X","name":"forward","cat":"compute","pid":0,"ts":1,"dur":1})"),
        "args"}};

@@ -16,8 +16,8 @@ TEST(IdleExperts, AreWarnedOfOnceAfterManyStepsInARow) {
 
   const auto text = idle.after(one_idle, Balance::bias);
 
-  EXPECT_TRUE(
-      text.starts_with("1 expert got no token in 100 steps, the first is expert 1 of block 3"))
+  EXPECT_TRUE(text.starts_with(
+      "1 expert received no tokens in 100 steps, the first is expert 1 of block 3"))
       << text;
   EXPECT_TRUE(text.ends_with("raise train.balance_rate")) << text;
   EXPECT_EQ(idle.after(one_idle, Balance::bias), "");

@@ -66,8 +66,9 @@ TEST(Freeze, SaysHowManyParametersATokenUses) {
   const auto all = 1e-6 * static_cast<double>(spec.parameter_count());
   const auto idle = 1e-6 * static_cast<double>(2 * 3 * 3 * config.width * config.expert_width);
 
-  EXPECT_EQ(parameters_text(spec, {}, 0),
-            fmt::format("{:.2f}M parameters ({:.2f}M for a token), all trained", all, all - idle));
+  EXPECT_EQ(
+      parameters_text(spec, {}, 0),
+      fmt::format("{:.2f}M parameters ({:.2f}M active per token), all trained", all, all - idle));
 }
 
 TEST(Freeze, SaysHowManyParametersAreTrained) {

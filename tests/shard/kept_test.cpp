@@ -130,8 +130,8 @@ TEST(Nf4, WidenedItIsNear) {
   for (std::size_t i = 640; i < 704; ++i) x[i] *= 1000;
   const auto words = records_of(x, "w", 0);
   Ref b;
-  const Tensor kept = Tensor::empty(b, {std::ssize(words)}, DType::i32, Kind::transient),
-               y = Tensor::empty(b, {std::ssize(x)}, DType::f32, Kind::transient);
+  const Tensor kept = Tensor::empty(b, {std::ssize(words)}, DType::i32, MemoryKind::transient),
+               y = Tensor::empty(b, {std::ssize(x)}, DType::f32, MemoryKind::transient);
   b.upload(Queue::compute, kept.view(), std::as_bytes(std::span(words)));
   put_widened(b, y.view(), kept.view());
   std::vector<float> got(x.size());
@@ -167,8 +167,8 @@ TEST(Nf4, SmallBlocksAreNotAmplifiedBesideLargeOnes) {
     }
     const auto words = records_of(x, "w", 0);
     Ref b;
-    const Tensor kept = Tensor::empty(b, {std::ssize(words)}, DType::i32, Kind::transient),
-                 y = Tensor::empty(b, {std::ssize(x)}, DType::f32, Kind::transient);
+    const Tensor kept = Tensor::empty(b, {std::ssize(words)}, DType::i32, MemoryKind::transient),
+                 y = Tensor::empty(b, {std::ssize(x)}, DType::f32, MemoryKind::transient);
     b.upload(Queue::compute, kept.view(), std::as_bytes(std::span(words)));
     put_widened(b, y.view(), kept.view());
     std::vector<float> got(x.size());

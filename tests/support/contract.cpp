@@ -121,7 +121,7 @@ Lab::~Lab() {
   for (const auto& b : blocks_) backend.give(b, {&last, 1});
 }
 
-View Lab::take(DType t, const Shape& s, Kind kind) {
+View Lab::take(DType t, const Shape& s, MemoryKind kind) {
   const auto bytes = static_cast<std::size_t>(s.count()) * bytes_of(t);
   blocks_.push_back(backend.take(bytes, kind, Queue::compute));
   return {blocks_.back().data, t, s};
@@ -168,7 +168,7 @@ View Lab::numbers(const std::vector<std::int64_t>& v) {
 }
 View Lab::workspace(std::size_t bytes) {
   if (bytes == 0) return {};
-  return take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)}, Kind::workspace);
+  return take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)}, MemoryKind::workspace);
 }
 
 std::vector<std::byte> Lab::bytes(const View& v) {
@@ -216,7 +216,7 @@ void Lab::result(std::string name, const View& v, double slack) {
 struct ContractTest::Opened {
   explicit Opened(std::unique_ptr<Backend> b) : backend(std::move(b)) {
     const auto bytes = backend->workspace_bytes();
-    block = backend->take(bytes, Kind::workspace, Queue::compute);
+    block = backend->take(bytes, MemoryKind::workspace, Queue::compute);
     backend->lend_workspace(
         {block.data, DType::f32, {static_cast<std::int64_t>(bytes / sizeof(float))}});
   }

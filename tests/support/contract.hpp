@@ -81,7 +81,7 @@ class Lab {
 
  private:
   View put(DType, DType held, const Shape&, const std::vector<double>&);
-  View take(DType, const Shape&, Kind = Kind::transient);
+  View take(DType, const Shape&, MemoryKind = MemoryKind::transient);
   std::vector<Block> blocks_;
 };
 

@@ -9,9 +9,9 @@
 namespace trireme {
 
 Run make_run(Backend& b, const Weights& weights, Gradients* gradients,
-             std::span<const std::uint8_t> trainable, const Place& place) {
+             std::span<const std::uint8_t> trainable, const PassContext& pass) {
   static const Communicator alone;
-  return {b, alone, weights, gradients, trainable, place};
+  return {b, alone, weights, gradients, trainable, pass};
 }
 
 OpNumbers random_numbers(const Shape& s, std::uint64_t seed, double amplitude) {
@@ -125,31 +125,31 @@ class SumsInLab final : public Gradients {
 
 // The case's numbers as views of a Lab.
 struct Staged {
-  Staged(Lab& lab, const OpCase& c) : place(c.place) {
+  Staged(Lab& lab, const OpCase& c) : pass(c.pass) {
     for (const auto& p : c.params) weights.push_back(lab.values(p.shape, p.values));
     for (const auto& x : c.in)
       in.push_back(x.ids.empty() ? lab.values(x.shape, x.values) : lab.ids(x.ids));
     if (!c.grad_out.values.empty()) grad_out = lab.values(c.grad_out.shape, c.grad_out.values);
     for (const auto& g : c.more_grad_out) more_grad_out.push_back(lab.values(g.shape, g.values));
-    place.rows = {lab.numbers(c.samples), c.t0};
-    if (!c.targets.empty()) place.targets_BT = lab.ids(c.targets);
+    pass.rows = {lab.numbers(c.samples), c.t0};
+    if (!c.targets.empty()) pass.targets_BT = lab.ids(c.targets);
     if (c.starts.empty()) return;
     const auto B = c.in[0].shape[0], T = c.in[0].shape[1];
     std::vector<std::int32_t> position;
     for (std::size_t i = 0; i < c.starts.size(); ++i)
       position.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(i) % T) - c.starts[i]);
-    place.start_BT = lab.ids(c.starts).reshaped({B, T});
-    place.position_BT = lab.ids(position).reshaped({B, T});
+    pass.start_BT = lab.ids(c.starts).reshaped({B, T});
+    pass.position_BT = lab.ids(position).reshaped({B, T});
   }
   std::vector<View> weights, in, more_grad_out;
   View grad_out;
-  Place place;
+  PassContext pass;
 };
 
 // A tensor of its own with a view's numbers.
 Tensor tensor_of(Backend& b, const OpNumbers& n, const View& staged) {
   if (!staged) return {};
-  Tensor t = Tensor::empty(b, n.shape, staged.dtype, Kind::transient);
+  Tensor t = Tensor::empty(b, n.shape, staged.dtype, MemoryKind::transient);
   if (n.ids.empty())
     b.put(Queue::compute, kernel::Copy{.dst = t.view(), .src = staged});
   else
@@ -184,7 +184,7 @@ std::vector<Tensor> run_adjoint(const Op& op, const Run& run, std::vector<Tensor
   auto grad_in = op.input_gradients(run, grad_out, saved, wanted);
   const NoWeights none;
   const Run later{run.backend, run.seq,    none,       run.gradients,   run.trainable,
-                  run.place,   run.cached, run.totals, run.expert_group};
+                  run.pass,    run.cached, run.totals, run.expert_group};
   op.weight_gradients(later, std::move(grad_out), std::move(saved));
   return grad_in;
 }
@@ -202,7 +202,7 @@ OpRun run_op(Lab& lab, const OpCase& c, const Ask& ask) {
   const GivenWeights weights(staged.weights);
   SumsInLab gradients(lab, c, trainable, ask.cut);
   const Run run =
-      make_run(b, weights, ask.gradients ? &gradients : nullptr, trainable, staged.place);
+      make_run(b, weights, ask.gradients ? &gradients : nullptr, trainable, staged.pass);
   const auto op = c.make(b, lab.compute);
 
   OpRun done;

@@ -12,7 +12,7 @@ namespace trireme {
 
 // The one place in the tests of ops that knows what a Run consists of.
 Run make_run(Backend&, const Weights&, Gradients*, std::span<const std::uint8_t> trainable,
-             const Place& = {});
+             const PassContext& = {});
 
 // Numbers of the compute type, or token ids.
 struct OpNumbers {
@@ -31,7 +31,7 @@ struct OpCase {
   OpNumbers grad_out;             // of y's shape; no values: the op's own seed, and y is f64
   std::vector<OpNumbers> more_grad_out{};  // of the outputs after the first
   std::int64_t rows = 0;                   // added to each parameter's gradient
-  Place place;                             // where its views and positions come from these:
+  PassContext pass;                        // where its views and positions come from these:
   std::vector<std::int64_t> samples{0};
   std::int64_t t0 = 0;
   std::vector<std::int32_t> targets;

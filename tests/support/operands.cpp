@@ -36,7 +36,7 @@ Operands::~Operands() {
   for (const auto& b : blocks_) backend.give(b, {&last, 1});
 }
 
-View Operands::take(DType t, const Shape& s, const std::vector<double>& values, Kind kind) {
+View Operands::take(DType t, const Shape& s, const std::vector<double>& values, MemoryKind kind) {
   const auto size = static_cast<std::int64_t>(bytes_of(t)), around = around_bytes / size;
   const auto all = s.count() + 2 * around;
   blocks_.push_back(
@@ -84,7 +84,7 @@ View Operands::numbers(const std::vector<std::int64_t>& v) {
 }
 View Operands::workspace(std::size_t bytes) {
   if (bytes == 0) return {};
-  return take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)}, {}, Kind::workspace);
+  return take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)}, {}, MemoryKind::workspace);
 }
 
 std::size_t Operands::allocation_of(const ConstView& v) const {

@@ -63,7 +63,7 @@ class Operands {
   };
   using Contents = std::vector<std::vector<std::byte>>;  // of each allocation
 
-  View take(DType, const Shape&, const std::vector<double>&, Kind = Kind::transient);
+  View take(DType, const Shape&, const std::vector<double>&, MemoryKind = MemoryKind::transient);
   View random(DType, DType held, const Shape&, double amplitude);
   View around(double, DType, DType held, const Shape&);
   std::size_t allocation_of(const ConstView&) const;

@@ -23,7 +23,7 @@ class Tampering final : public Backend {
   AttentionBytes attention_bytes(const AttentionShape& s, DType t, Direction d) const override {
     return inner_.attention_bytes(s, t, d);
   }
-  Block take(std::size_t bytes, Kind k, Queue first, Memory m) override {
+  Block take(std::size_t bytes, MemoryKind k, Queue first, Memory m) override {
     return inner_.take(bytes, k, first, m);
   }
   void give(const Block& b, std::span<const Event> last) noexcept override { inner_.give(b, last); }

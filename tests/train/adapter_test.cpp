@@ -256,7 +256,8 @@ TEST(Adapters, PatternsThatMatchNothingAreNamed) {
     make_spec(c);
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("\"*.qkv.q\" matches no product"), std::string::npos)
+    EXPECT_NE(std::string(e.what()).find("\"*.qkv.q\" matches no matrix product"),
+              std::string::npos)
         << e.what();
   }
 }

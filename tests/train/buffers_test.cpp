@@ -32,7 +32,7 @@ RankPlan plan_stage(int stages, int microbatches, int stage, Recompute recompute
   return plan_rank(in, dry_target({"host", 1, false}), stage);
 }
 
-std::size_t peak(const RankPlan& p, Kind k) {
+std::size_t peak(const RankPlan& p, MemoryKind k) {
   return p.account.peak[static_cast<std::size_t>(k)];
 }
 
@@ -75,7 +75,7 @@ TEST_P(BuffersOf, InputsAndOneThatArrives) {
     for (int m = 1; m <= most_microbatches; ++m) {
       const bool first = stage == 0, last = stage == stages - 1;
       const auto inputs = held(stages, stage, m);
-      EXPECT_EQ(peak(plans[static_cast<std::size_t>(m)], Kind::boundary),
+      EXPECT_EQ(peak(plans[static_cast<std::size_t>(m)], MemoryKind::boundary),
                 inputs * ((first ? ids : crossing) + numbers) + (last ? targets : crossing))
           << m << " microbatches";
     }
@@ -85,7 +85,9 @@ TEST_P(BuffersOf, InputsAndOneThatArrives) {
 // The same again for each input held; and the output that still leaves while the next is made.
 TEST(Buffers, WhatWasSavedForEachInput) {
   for_stages(Recompute::none, [](int stages, int stage, const std::vector<RankPlan>& plans) {
-    const auto saved = [&](int m) { return peak(plans[static_cast<std::size_t>(m)], Kind::saved); };
+    const auto saved = [&](int m) {
+      return peak(plans[static_cast<std::size_t>(m)], MemoryKind::saved);
+    };
     const bool last = stage == stages - 1;
     const auto leaving = last ? 0 : crossing;
     const auto each = last ? 0 : saved(2) - saved(1) - leaving;

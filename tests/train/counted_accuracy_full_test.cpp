@@ -116,7 +116,7 @@ struct Gradients {
     o.clip = 0;
     Running run(backend, model, o, compute, exact_chunk);
     if (compute == DType::f64) run.start_from(from);
-    EXPECT_EQ(run.trainer.step(step, 0, microbatches).verdict, Verdict::updated);
+    EXPECT_EQ(run.trainer.step(step, 0, microbatches).outcome, StepOutcome::updated);
     return run.read("momentum");
   }
   Backend& backend;

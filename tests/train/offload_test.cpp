@@ -17,13 +17,13 @@ TEST(OffloadedTensor, ComesUpAsItWentDown) {
   Fenced b(1);
   const Workspace scratch(b);
   const std::vector<float> values{1, 2, 3, 4};
-  Tensor x = Tensor::empty(b, {4}, DType::f32, Kind::saved);
+  Tensor x = Tensor::empty(b, {4}, DType::f32, MemoryKind::saved);
   b.upload(Queue::compute, x.view(), std::as_bytes(std::span(values)));
 
   OffloadedTensor down(b, x);
   x = {};
   // Takes the place that x had, which has to wait until x is down.
-  const Tensor next = Tensor::empty(b, {4}, DType::f32, Kind::saved);
+  const Tensor next = Tensor::empty(b, {4}, DType::f32, MemoryKind::saved);
   b.put(Queue::compute, kernel::Fill{.dst = next.view(), .value = 7});
   down.bring_up(b);
   const Tensor up = down.take(b);
@@ -67,7 +67,7 @@ Run train(Backend& b, const TrainerSetup& setup) {
   return run;
 }
 
-constexpr auto offloaded = static_cast<std::size_t>(Kind::offloaded);
+constexpr auto offloaded = static_cast<std::size_t>(MemoryKind::offloaded);
 
 TEST(Offload, TakesTheBitsAndTheMemoryOfItsPlan) {
   for (const std::int64_t chunk_tokens : {0, 16}) {

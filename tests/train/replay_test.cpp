@@ -99,8 +99,8 @@ TEST_P(ReplayTest, ABitOfAnActivationIsFoundAndDoesNotStay) {
   const auto fault = step().fault;
 
   EXPECT_THAT(fault,
-              HasSubstr("differ first in the forward of blocks.1: microbatch 0 on rank 0 ("));
-  EXPECT_THAT(fault, HasSubstr("a third computation has the second one"));
+              HasSubstr("differ first in the forward pass of blocks.1: microbatch 0 on rank 0 ("));
+  EXPECT_THAT(fault, HasSubstr("a third computation gave the second result again"));
   EXPECT_EQ(trainer.digests(), clean);
 }
 
@@ -113,9 +113,9 @@ TEST_P(ReplayTest, ABitOfAGradientIsFoundInEitherExecution) {
 
   const auto fault = step().fault;
 
-  EXPECT_THAT(fault, HasSubstr("differ first in the backward of blocks.1: microbatch " +
+  EXPECT_THAT(fault, HasSubstr("differ first in the backward pass of blocks.1: microbatch " +
                                std::string(GetParam().exact_chunk > 0 ? "1" : "0")));
-  EXPECT_THAT(fault, HasSubstr("a third computation has the first one"));
+  EXPECT_THAT(fault, HasSubstr("a third computation gave the first result again"));
   EXPECT_EQ(trainer.digests(), clean);
 }
 
@@ -147,7 +147,7 @@ TEST_P(ReplayTest, ThreeResultsEndTheRun) {
   };
   const auto before = trainer.digests();
 
-  EXPECT_THAT(text_of_fault(), HasSubstr("computed three times, with three results"));
+  EXPECT_THAT(text_of_fault(), HasSubstr("computed three times with three different results"));
   const auto after = trainer.digests();
   EXPECT_EQ(after.of[1], before.of[1]) << "weights are as they were";
 }
@@ -208,8 +208,8 @@ TEST_P(ReplayTest, ThawingAfterSkippedStepsIsNoFault) {
     b.valid = 0;
   }
   freezing.step(0, 1e-2, batches(0));
-  EXPECT_EQ(freezing.step(1, 1e-2, masked).verdict, Verdict::no_targets);
-  EXPECT_EQ(freezing.step(2, 1e-2, batches(2)).verdict, Verdict::updated);
+  EXPECT_EQ(freezing.step(1, 1e-2, masked).verdict, StepOutcome::no_targets);
+  EXPECT_EQ(freezing.step(2, 1e-2, batches(2)).verdict, StepOutcome::updated);
 }
 
 TEST_P(ReplayTest, DigestsHaveNoGradientsOfAStepWithoutTargets) {

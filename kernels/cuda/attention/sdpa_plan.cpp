@@ -111,13 +111,11 @@ std::size_t sdpa_workspace(const AttentionShape& s, Direction direction, Determi
 }
 
 void check_operands(const AttentionShape& s, Direction direction, const SdpaOperands& operands) {
-  require(
-      sdpa_supports(s, DType::bf16, direction),
-      "cuDNN attention does not take {} tokens and {} keys with heads {}/{} of dim {}: it needs as "
-      "many query "
-      "heads on each key/value head, a dim that is a multiple of 8 up to 256, and backward more "
-      "than one token",
-      s.tokens, s.keys(), s.heads, s.kv_heads, s.head_dim);
+  require(sdpa_supports(s, DType::bf16, direction),
+          "cuDNN attention does not support {} tokens and {} keys with heads {}/{} of dim {}: each "
+          "key/value head needs the same number of query heads, the dim must be a multiple of 8 up "
+          "to 256, and the backward pass needs more than one token",
+          s.tokens, s.keys(), s.heads, s.kv_heads, s.head_dim);
   for (std::size_t i = 0; i < operands_of(direction); ++i) {
     const auto& v = operands[i];
     const auto* name = operand_names[i];
@@ -141,8 +139,8 @@ void check_operands(const AttentionShape& s, Direction direction, const SdpaOper
     for (std::size_t d = 0; d < 3; ++d)
       aligned = aligned && (v.extent[d] == 1 || v.stride[d] % 8 == 0);
     require(aligned,
-            "cuDNN attention: {} at {} with strides {}, {}, {} does not lie on 16 bytes with all "
-            "its rows: copy it into a dense view first",
+            "cuDNN attention: {} at {} with strides {}, {}, {} is not aligned to 16 bytes in every "
+            "row: copy it into a dense view first",
             name, static_cast<const void*>(v.data), v.stride[0], v.stride[1], v.stride[2]);
   }
 }

@@ -88,10 +88,9 @@ void run(const kernel::Attention& o, const Resources& r) {
 }
 
 void run(const kernel::AttentionGrad& o, const Resources& r) {
-  require(
-      o.dk_BTGD.dtype != DType::i64,
-      "attention_grad: a GPU does not count quanta yet; run.exactness = \"invariant\" needs the "
-      "host");
+  require(o.dk_BTGD.dtype != DType::i64,
+          "attention_grad: GPUs do not support run.exactness = \"invariant\" yet; set run.backend "
+          "= \"host\"");
   if (!fused(o, Direction::backward, r)) attend(o, r.stream);
 }
 

@@ -35,7 +35,7 @@ Cuda::~Cuda() {
     }
 }
 
-Block Cuda::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
+Block Cuda::take(std::size_t bytes, MemoryKind kind, Queue first, Memory memory) {
   const auto b = memory_.take(bytes, kind, first, memory);
   if (choice_.debug && memory == Memory::device)
     runtime_->set_bytes(b.data, 0xff, bytes, queues_.stream(first));
@@ -93,7 +93,8 @@ void Cuda::put_product(Queue q, const kernel::Matmul& o) {
       put_one(q, kernel::ColumnSum{
                      .out_C = e.row_sum_M, .how = product.how, .x_TC = product.a_MK.transposed()});
   };
-  if (products_.fuses(queues_.stream(q), o, scratch_, behind)) return put_one(q, o);
+  const bool by_library = o.order != SumOrder::by_row;
+  if (by_library && products_.fuses(queues_.stream(q), o, scratch_, behind)) return put_one(q, o);
   auto alone = o;
   alone.epilogue = {.bias_N = o.epilogue.bias_N};
   put_one(q, alone);
@@ -118,8 +119,8 @@ void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
     queues_.synchronize(q);
   } catch (const Error& e) {
     fail(
-        "an operation on the GPU failed before a download on queue {}: {}. run.debug = true names "
-        "it",
+        "an operation on the GPU failed before a download on queue {}: {}. Set run.debug = true to "
+        "learn which operation",
         trireme::name_of(q), e.what());
   }
 }

@@ -24,7 +24,7 @@ class Cuda final : public Backend {
   const BackendProperties& properties() const override { return properties_; }
   void put(Queue, const kernel::Operation&) override;
   AttentionBytes attention_bytes(const AttentionShape&, DType, Direction) const override;
-  Block take(std::size_t bytes, Kind, Queue first, Memory) override;
+  Block take(std::size_t bytes, MemoryKind, Queue first, Memory) override;
   void give(const Block&, std::span<const Event> last) noexcept override;
   const Account& account() const override { return memory_.account(); }
   void lend_workspace(View v) override { scratch_ = v; }

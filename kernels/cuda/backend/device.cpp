@@ -19,7 +19,7 @@ void check(int code, const char* call) {
 
 void check_count(std::int64_t count, std::int64_t most, const char* what) {
   require(count <= most,
-          "{} {} are more than the {} that a GPU takes: use a smaller train.microbatch", count,
+          "{} {} are more than the {} that a GPU supports: use a smaller train.microbatch", count,
           what, most);
 }
 

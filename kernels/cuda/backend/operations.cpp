@@ -3,40 +3,42 @@
 namespace trireme::cuda {
 
 void run(const kernel::AddFixed&, const Resources&) {
-  fail("add_fixed: a GPU does not count quanta yet; run.exactness = \"invariant\" needs the host");
+  fail(
+      "add_fixed: GPUs do not support run.exactness = \"invariant\" yet; set run.backend = "
+      "\"host\"");
 }
 
 void run(const kernel::ReadFixed&, const Resources&) {
-  fail("read_fixed: a GPU does not count quanta yet; run.exactness = \"invariant\" needs the host");
+  fail(
+      "read_fixed: GPUs do not support run.exactness = \"invariant\" yet; set run.backend = "
+      "\"host\"");
 }
 
 template <class O>
-static void require_any_order(const O& o) {
-  require(o.order == SumOrder::any,
-          "{}: a GPU's products do not sum in an order by shape or row alone; run.exactness = "
-          "\"invariant\" needs the host",
+static void run_product(const O& o, const Resources& r) {
+  require(o.order != SumOrder::by_shape,
+          "{}: GPUs do not support run.exactness = \"invariant\", because the order of their sums "
+          "does not depend on shapes alone; set run.backend = \"host\"",
           O::name);
+  if (o.order == SumOrder::by_row)
+    multiply_by_row(o, r.stream);
+  else
+    r.products.run(r.stream, o, r.scratch);
 }
 
 void run(const kernel::Matmul& o, const Resources& r) {
-  require_any_order(o);
-  r.products.run(r.stream, o, r.scratch);
+  run_product(o, r);
 }
 
 void run(const kernel::GroupedMatmul& o, const Resources& r) {
-  require_any_order(o);
-  r.products.run(r.stream, o, r.scratch);
+  run_product(o, r);
 }
 
 void run(const kernel::GroupedMatmulGrad& o, const Resources& r) {
   require(o.leaf == 0,
-          "grouped_matmul_grad: a GPU does not count quanta yet; run.exactness = \"invariant\" "
-          "needs the host");
+          "grouped_matmul_grad: GPUs do not support run.exactness = \"invariant\" yet; set "
+          "run.backend = \"host\"");
   r.products.run(r.stream, o, r.scratch);
-}
-
-void run(const kernel::CachedAttention&, const Resources&) {
-  fail("cached_attention: a GPU keeps no keys and values yet: BackendProperties::caches says so");
 }
 
 }  // namespace trireme::cuda

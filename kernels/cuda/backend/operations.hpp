@@ -21,6 +21,5 @@ void run(const kernel::GroupedMatmul&, const Resources&);
 void run(const kernel::GroupedMatmulGrad&, const Resources&);
 void run(const kernel::Attention&, const Resources&);
 void run(const kernel::AttentionGrad&, const Resources&);
-void run(const kernel::CachedAttention&, const Resources&);
 
 }  // namespace trireme::cuda

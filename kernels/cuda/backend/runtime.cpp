@@ -26,7 +26,7 @@ void check_driver(CUresult code, const char* call) {
   if (code == CUDA_SUCCESS) return;
   const char* text = nullptr;
   driver<decltype(cuGetErrorString)>("cuGetErrorString")(code, &text);
-  fail("CUDA: {} failed: {}", call, text ? text : "no such error");
+  fail("CUDA: {} failed: {}", call, text ? text : "unknown error");
 }
 
 cudaStream_t stream_of(Runtime::Stream s) {

@@ -44,6 +44,12 @@ void run(const kernel::CountChoices&, const OnStream&);
 void run(const kernel::SortChoices&, const OnStream&);
 void run(const kernel::SumRows&, const OnStream&);
 void run(const kernel::SinkGrad&, const OnStream&);
+void run(const kernel::CachedAttention&, const OnStream&);  // head dims up to 256
+
+// Compute products with SumOrder::by_row. A product's epilogue may only have a bias. The expert
+// product does not wait for the row offsets.
+void multiply_by_row(const kernel::Matmul&, Stream);
+void multiply_by_row(const kernel::GroupedMatmul&, Stream);
 
 // Computes attention for calls that cuDNN does not support. Throws Error if the head dim exceeds
 // 256 or if samples x heads exceeds 65,535.

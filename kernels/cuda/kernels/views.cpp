@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "kernels/cuda/device.hpp"
 #include "lib/base/error.hpp"
 
 namespace trireme::cuda {
@@ -13,14 +14,14 @@ void refuse_type(DType t) {
 
 std::byte* lent(const View& workspace, std::size_t bytes, std::string_view operation) {
   require(workspace && workspace.span_bytes() >= bytes,
-          "{} needs {} bytes of workspace, {} are lent: use a smaller train.microbatch", operation,
+          "{} needs {} bytes of workspace, but has {}: use a smaller train.microbatch", operation,
           bytes, workspace ? workspace.span_bytes() : 0);
   return workspace.data;
 }
 
 void check_width(std::int64_t width) {
   constexpr std::int64_t widest = 8192;
-  require(width <= widest, "norms on a GPU are at most {} wide, not {}", widest, width);
+  require(width <= widest, "norms on a GPU support a width of at most {}, not {}", widest, width);
 }
 
 // What four tokens keep of them fits in the shared memory of a block: 224 KiB.
@@ -28,6 +29,22 @@ void check_experts(std::int64_t experts) {
   constexpr std::int64_t most = 14336;
   require(experts <= most, "a router on a GPU chooses among at most {} experts, not {}", most,
           experts);
+}
+
+void check_cached(const kernel::CachedAttention& o) {
+  const auto T = o.q_THD.extent[0], G = o.k_TGD.extent[1], D = o.q_THD.extent[2];
+  for (const ConstView& v : {ConstView(o.o_THD), o.q_THD, o.k_TGD, o.v_TGD,
+                             ConstView(o.k_cache_PGD), ConstView(o.v_cache_PGD)})
+    require(
+        v.dims == 3 && v.extent[2] == D && (v.stride[2] == 1 || D == 1) && v.dtype == o.q_THD.dtype,
+        "cached_attention: an operand {} [{}, {}, {}] is not {} with a dense last dim of {}",
+        name_of(v.dtype), v.extent[0], v.extent[1], v.extent[2], name_of(o.q_THD.dtype), D);
+  require(o.at >= 0 && G >= 1 && G <= o.q_THD.extent[1] &&
+              o.fits(o.k_cache_PGD, cuda_properties().key_tile) &&
+              o.fits(o.v_cache_PGD, cuda_properties().key_tile) &&
+              o.k_cache_PGD.extent[0] == o.v_cache_PGD.extent[0],
+          "cached_attention: positions {} to {} of {} key/value heads do not fit in {} rows", o.at,
+          o.at + T - 1, G, o.k_cache_PGD.extent[0]);
 }
 
 bool rows_in_packs(std::initializer_list<ConstView> views) {

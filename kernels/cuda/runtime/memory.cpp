@@ -22,8 +22,8 @@ static std::size_t down(std::size_t n, std::size_t to) {
 static std::size_t usable_bytes(Runtime& runtime, std::size_t headroom) {
   const auto free = runtime.device_bytes();
   require(free > headroom,
-          "the GPU has {:.2f} GiB of memory free, and run.device_headroom = {:.2f} GiB leaves all "
-          "of it to others: end what else runs there, or lower it",
+          "the GPU has {:.2f} GiB of free memory, but run.device_headroom = {:.2f} GiB leaves all "
+          "of it unused: stop other programs on this GPU, or lower run.device_headroom",
           static_cast<double>(free) * 0x1p-30, static_cast<double>(headroom) * 0x1p-30);
   return down(free - headroom, runtime.page_bytes());
 }
@@ -83,14 +83,14 @@ std::size_t DeviceMemory::give_guarded(const Block& b, std::span<const Event> la
   return guarded_pinned_.give(b);
 }
 
-Block DeviceMemory::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
+Block DeviceMemory::take(std::size_t bytes, MemoryKind kind, Queue first, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);
   try {
     if (guards_ == Guards::on)
       return {take_guarded(bytes, t.offset, first, memory), t.bytes, kind, memory};
     grow(memory, t.offset + t.bytes);
   } catch (const Error& e) {
-    fail("{} for {} bytes of {}. The account:\n{}", e.what(), bytes, name_of(kind),
+    fail("{} for {} bytes of {}. Memory by kind:\n{}", e.what(), bytes, name_of(kind),
          describe(account()));
   }
   for (std::size_t q = 0; q < queue_count; ++q)

@@ -25,7 +25,7 @@ class DeviceMemory {
 
   // Allocates a block. The queue `first` waits for the work that previously used the block's
   // memory.
-  Block take(std::size_t bytes, Kind, Queue first, Memory);
+  Block take(std::size_t bytes, MemoryKind, Queue first, Memory);
   void give(const Block&, std::span<const Event> last) noexcept;
   const Account& account() const { return arena_.account(); }
 

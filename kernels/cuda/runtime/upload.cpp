@@ -11,7 +11,7 @@ namespace trireme::cuda {
 
 UploadRing::UploadRing(Runtime& runtime) : runtime_(runtime) {
   void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  require(p != MAP_FAILED, "no memory for a ring of {} bytes", size);
+  require(p != MAP_FAILED, "cannot allocate an upload buffer of {} bytes", size);
   ring_ = static_cast<std::byte*>(p);
   runtime_.pin(ring_, size);
 }

@@ -17,7 +17,7 @@ CollectiveInFlight::CollectiveInFlight(const Route& route, const NativeCollectiv
     : route_(route), collective_(collective), complete_(!collective) {
   if (collective_.summands && collective_.how == Accumulate::add)
     arriving_ = Tensor::empty(route_.backend, {collective_.sum.count()}, collective_.sum.dtype,
-                              Kind::staging, route_.queue);
+                              MemoryKind::staging, route_.queue);
 }
 
 bool CollectiveInFlight::post() {

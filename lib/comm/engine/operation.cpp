@@ -37,9 +37,9 @@ Staging staging_of(const Route& r, const std::vector<Message>& messages, DType w
   std::int64_t longest = 0;
   for (const auto& m : messages) longest = std::max(longest, m.view.count());
   s.message = Tensor::empty(r.backend, {static_cast<std::int64_t>(Staging::buffers), longest}, wire,
-                            Kind::staging, r.queue, direct ? Memory::device : Memory::pinned);
+                            MemoryKind::staging, r.queue, direct ? Memory::device : Memory::pinned);
   if (computes && !direct)
-    s.cast = Tensor::empty(r.backend, {longest}, wire, Kind::staging, r.queue);
+    s.cast = Tensor::empty(r.backend, {longest}, wire, MemoryKind::staging, r.queue);
   return s;
 }
 
@@ -119,7 +119,7 @@ bool Operation::advance() {
   if (complete_ || !error_.empty()) return false;
   try {
     if (!context_->broken.empty())
-      fail("not possible after an earlier failure ({})", context_->broken);
+      fail("this communication is not possible after an earlier failure ({})", context_->broken);
     if (!begun_) begun_ = begin();
     if (!begun_) return false;
     bool moved = post();
@@ -157,10 +157,10 @@ Event Operation::release() {
 }
 
 std::string Operation::state() const {
-  if (!context_->host) return "its queue is not done with earlier work";
+  if (!context_->host) return "its queue has not finished earlier work";
   const auto& t = *context_->host;
   auto text = fmt::format("call {}: rank {} of {}, ", number_ + 1, t.rank(), t.size());
-  if (!begun_) return text + "has not begun it, earlier work is not finished";
+  if (!begun_) return text + "has not begun it, because earlier work is not finished";
   const auto waits = [&](const char* what, const auto& side) {
     if (side.complete()) return;
     const auto& m = side.messages()[side.completed()];

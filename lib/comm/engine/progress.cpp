@@ -22,7 +22,7 @@ static void never_destroy(std::unique_ptr<Operation> failed) {
 
 void Progress::configure(const Settings& s) {
   // A message's bytes are an int; 8 bytes an element at most.
-  require(s.chunk >= 1 && s.chunk <= 1 << 27, "{} elements of a message: use 1 to {}", s.chunk,
+  require(s.chunk >= 1 && s.chunk <= 1 << 27, "{} elements per message: use 1 to {}", s.chunk,
           1 << 27);
   settings_ = s;
   delays_.seed = s.random_delays;
@@ -53,7 +53,7 @@ void Progress::synchronize() {
         } catch (const Error& e) {
           const auto what = oldest();
           on_stream_.clear();
-          fail("{} failed on the device, or something before it: {}", what, e.what());
+          fail("{} or an earlier operation failed on the device: {}", what, e.what());
         }
         return on_stream_.empty();
       },
@@ -115,7 +115,10 @@ void Progress::hang(const Wait& own, bool overdue) {
   const auto what = overdue ? fmt::format("{} is not finished after {} s ({})", own.what,
                                           settings_.hang_timeout, own.state)
                             : std::string("a rank has waited for longer than run.hang_timeout");
-  fail("{}{}A longer run.hang_timeout waits longer, run.debug compares the order", what, all);
+  fail(
+      "{}{}Raise run.hang_timeout to wait longer, or set run.debug = true to compare the order of "
+      "operations",
+      what, all);
 }
 
 void Progress::wait_until(const std::function<bool()>& done, const std::function<Wait()>& what) {
@@ -168,7 +171,7 @@ void Progress::wait(Operation& o) {
     span.emplace(fmt::format("wait for {}", name_of(doing)), microbatch, Direction::forward, unit);
   }
   std::optional<TaskScope> task;
-  if (!o.ended()) task.emplace(task_by_doing[static_cast<std::size_t>(o.label().doing)]);
+  if (!o.ended()) task.emplace(task_by_kind[static_cast<std::size_t>(o.label().doing)]);
   wait_until([&] { return o.ended(); }, [&]() -> Wait { return {o.name(), o.state()}; });
   if (!o.error().empty()) throw Error(o.error());
 }

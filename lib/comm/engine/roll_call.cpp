@@ -180,14 +180,13 @@ std::string RollCall::account(const Wait& own) const {
         silent[i], process.id, process.host);
   }
   if (silent.size() > most_lines)
-    text += fmt::format("\n  nor do {} more: all who do not are ranks {}",
+    text += fmt::format("\n  {} more ranks do not answer; all ranks without an answer: {}",
                         silent.size() - most_lines, ranges_of(silent));
   if (silent.empty())
-    text += waiting.size() > 1
-                ? "\n  all ranks answer, and wait for different operations: a message is lost, or "
-                  "one of them calls operations in another order"
-                : "\n  all ranks answer, and wait for the same operation: a message is lost, or "
-                  "this takes longer";
+    text += waiting.size() > 1 ? "\n  all ranks answer, but wait for different operations: a "
+                                 "message is lost, or one of them calls operations in another order"
+                               : "\n  all ranks answer, and wait for the same operation: a message "
+                                 "is lost, or the operation takes longer";
   return text;
 }
 

@@ -32,8 +32,8 @@ class PretendedHost final : public HostTransport {
   std::optional<int> arrived(int) override { return std::nullopt; }
   std::unique_ptr<HostTransport> split(int, int) override {
     fail(
-        "a pretended communicator cannot be split, the others' colors are not known: pretend each "
-        "one that would be split off");
+        "a pretended communicator cannot be split, because the colors of other ranks are not "
+        "known: pretend each resulting communicator instead");
   }
   std::unique_ptr<HostTransport> duplicate() override {
     return std::make_unique<PretendedHost>(rank_, size_);

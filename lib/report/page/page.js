@@ -39,7 +39,7 @@ const style = name => getComputedStyle(document.documentElement).getPropertyValu
 function statusOf(r) {
   if (r.status !== "running") return r.status + (r.reason && r.status !== "done" ? ": " + r.reason : "");
   const quiet = r.quiet === null ? "" : ", newest row " + seconds(r.quiet) + " ago";
-  return "still going on" + quiet;
+  return "running" + quiet;
 }
 function table(head, rows) {
   const cell = (tag, c) => {
@@ -63,10 +63,10 @@ function nameOf(i) {
   return same ? runs[i].path : runs[i].name;
 }
 function overview() {
-  document.getElementById("made").textContent = "made " + report.made + " by trireme " + report.version;
+  document.getElementById("made").textContent = "created " + report.made + " by trireme " + report.version;
   document.title = "Trireme: " + runs.map((_, i) => nameOf(i)).join(", ");
   document.getElementById("runs").append(...table(
-    ["run", "status", n("step"), n("tokens"), n("loss"), n("held-out"), n("best held-out"), n("tokens/s"), "last checkpoint"],
+    ["run", "status", n("step"), n("tokens"), n("loss"), n("validation loss"), n("best validation loss"), n("tokens/s"), "last checkpoint"],
     runs.map((r, i) => {
       const s = r.series, held = s.held_out.value, best = held.length ? Math.min(...held) : null;
       const t = last(r.timing), rate = t ? t.tokens_per_second : last(s.tokens_per_second.value);
@@ -146,15 +146,15 @@ function curve(what) {
   return {datasets, lines};
 }
 const curveKinds = [
-  {key: "loss", title: "loss", log: true}, {key: "held_out", title: "held-out loss", log: true},
+  {key: "loss", title: "loss", log: true}, {key: "held_out", title: "validation loss", log: true},
   {key: "grad_norm", title: "gradient norm"}, {key: "lr", title: "learning rate"},
   {key: "tokens_per_second", title: "tokens/s"},
-  {key: "margin", title: "margin of pairs"}, {key: "held_out_margin", title: "margin of held-out pairs"},
+  {key: "margin", title: "margin of pairs"}, {key: "held_out_margin", title: "margin of validation pairs"},
   {key: "accuracy", title: "share of pairs with a margin above 0"},
-  {key: "held_out_accuracy", title: "share of held-out pairs with a margin above 0"},
+  {key: "held_out_accuracy", title: "share of validation pairs with a margin above 0"},
   {key: "balance", title: "balance loss, 1 for even loads"}, {key: "router_z", title: "router z loss"},
-  {key: "least_load", title: "idlest expert's tokens / mean of its layer"},
-  {key: "most_load", title: "busiest expert's tokens / mean of its layer"}];
+  {key: "least_load", title: "tokens of the least loaded expert / mean of its layer"},
+  {key: "most_load", title: "tokens of the most loaded expert / mean of its layer"}];
 const axisText = () => axis === "step" ? "step" : "tokens";
 function tooltipLabel(item) {
   if (item.dataset.mark) return item.raw.text;
@@ -189,11 +189,11 @@ function drawCurves() {
         chart.options = options(what, now.lines);
       }});
   }
-  if (!where.children.length) where.append(element("p", {class: "note"}, "No step is in history.csv yet."));
+  if (!where.children.length) where.append(element("p", {class: "note"}, "history.csv contains no steps yet."));
   const thinned = runs.some(r => Object.values(r.series).some(s => s.thinned));
   const some = kind => runs.some(r => r.marks[kind].length);
   const keys = [some("checkpoints") && "◇ checkpoint", some("skipped") && "✕ skipped step", some("restarts") && "┆ restart",
-    thinned && "long series show the lowest and the highest value of each stretch"].filter(x => x);
+    thinned && "long curves show only the lowest and the highest value of each interval"].filter(x => x);
   document.getElementById("key").textContent = keys.join("  ·  ");
 }
 
@@ -222,8 +222,8 @@ function timeTables() {
   runs.forEach((r, i) => {
     const process = last(r.timing);
     if (!process) {
-      where.append(element("p", {class: "note"}, nameOf(i) + ": no process of it has come to its end" +
-        (r.status === "running" ? " yet" : "") + ", so there is no table of times."));
+      where.append(element("p", {class: "note"}, nameOf(i) + ": no process of this run has written its times" +
+        (r.status === "running" ? " yet." : ".")));
       return;
     }
     const of = t => process.ranks.map(k => k.seconds[t]), mean = a => a.reduce((x, y) => x + y, 0) / a.length;
@@ -239,9 +239,9 @@ function timeTables() {
     t.append(...table(["seconds", n("min"), n("mean"), n("max"), n("%")], rows));
     const flops = process.tokens_per_second * process.flops_per_token / process.ranks.length;
     c.append(element("div", {class: "wide"}, t), element("p", {class: "note"},
-      count(process.tokens_per_second) + " tokens/s, " + scaled(flops, 1000, [" ", " k", " M", " G", " T", " P"]) + "FLOP/s per rank while steps were made" +
+      count(process.tokens_per_second) + " tokens/s, " + scaled(flops, 1000, [" ", " k", " M", " G", " T", " P"]) + "FLOP/s per rank in steps" +
       (process.peak_flops_per_rank ? ", " + number(100 * flops / process.peak_flops_per_rank, 3) + "% of the machine's peak" : "") +
-      (r.timing.length > 1 ? "; the newest of " + r.timing.length + " processes of this run" : "") +
+      (r.timing.length > 1 ? "; the last of " + r.timing.length + " processes of this run" : "") +
       (process.ranks.length > most ? "; the first " + most + " of " + process.ranks.length + " ranks" : "")));
   });
 }
@@ -272,13 +272,13 @@ function memory() {
         colors: rows.map(([label]) => kinds[k] + (label.endsWith("planned") ? "88" : ""))})), bytes);
     const t = element("table");
     const cells = rows.map(([label, x]) => [label, n(bytes(x.peak_bytes)), n(bytes(reserved(x, process)))]);
-    t.append(...table(["", n("most in use at a time"), n("reserved")], cells.slice(0, 16)));
+    t.append(...table(["", n("peak of the total"), n("reserved")], cells.slice(0, 16)));
     c.append(element("div", {class: "wide"}, t), element("p", {class: "note"},
-      "Kinds reach their peaks at different times, so a bar is longer than what was in use at a time."));
+      "Kinds reach their peaks at different times, so a bar can be longer than the peak of the total."));
     if (process && process.ranks.some(k => Object.values(k.sent_bytes).some(x => x > 0)))
       traffic(where, r, i, process);
   });
-  if (!where.children.length) where.append(element("p", {class: "note"}, "Neither a table of a run's end nor a plan is there."));
+  if (!where.children.length) where.append(element("p", {class: "note"}, "No run has times from its end or a plan."));
 }
 function traffic(where, r, i, process) {
   const used = Object.keys(axes).filter(a => process.ranks.some(k => k.sent_bytes[a] > 0));
@@ -288,12 +288,12 @@ function traffic(where, r, i, process) {
   const t = element("table"), steps = Math.max(1, process.last_step - process.first_step);
   t.append(...table(["", ...used.map(n)], rowsOf(process).slice(0, 16).flatMap(k => {
     const p = planned(r.plan, k);
-    return [["rank " + k.rank + ", a step", ...used.map(a => n(bytes(k.sent_bytes[a] / steps)))],
-            ["planned, a step", ...used.map(a => n(bytes(p.sent_bytes_a_step[a])))]];
+    return [["rank " + k.rank + ", per step", ...used.map(a => n(bytes(k.sent_bytes[a] / steps)))],
+            ["planned, per step", ...used.map(a => n(bytes(p.sent_bytes_a_step[a])))]];
   })));
   c.append(element("div", {class: "wide"}, t), element("p", {class: "note"},
-    "What evaluations send is in the measured bytes and not in the plan's" +
-    (used.includes("expert") ? ", which are of evenly loaded experts." : ".")));
+    "The measured bytes include evaluations, the planned bytes do not." +
+    (used.includes("expert") ? " The plan assumes evenly loaded experts." : "")));
 }
 
 // ---- the schedule
@@ -321,7 +321,7 @@ function schedules() {
       const present = Object.keys(tasks).filter(t => r.trace.bars.some(b => b[1] === t));
       // What a rank waits for lies on what it waits in.
       present.sort((a, b) => waits.includes(b) - waits.includes(a));
-      const c = timeline(where, nameOf(i) + ": step " + r.trace.step + " as it was traced", ranks.map(k => "rank " + k),
+      const c = timeline(where, nameOf(i) + ": step " + r.trace.step + ", traced", ranks.map(k => "rank " + k),
         present.map(t => ({label: taskText(t), color: tasks[t], edges: t === "forward" || t === "backward",
           spans: r.trace.bars.filter(b => b[1] === t && ranks.includes(b[0]))
             .map(b => ({x: [b[3], b[4]], y: "rank " + b[0], m: b[2]}))})), x => number(x, 4) + " ms");
@@ -333,12 +333,12 @@ function schedules() {
         .map(([label, color, kinds]) => ({label, color, edges: true,
           spans: s.stages.flatMap((spans, k) => spans.filter(x => kinds.includes(x.what))
             .map(x => ({x: [x.begin, x.end], y: "stage " + k, m: x.microbatch})))})).filter(g => g.spans.length || g.label !== "weight gradients");
-      const c = timeline(where, nameOf(i) + ": as planned", s.stages.map((_, k) => "stage " + k), groups, x => count(x) + "FLOP");
+      const c = timeline(where, nameOf(i) + ": planned step", s.stages.map((_, k) => "stage " + k), groups, x => count(x) + "FLOP");
       c.append(element("p", {class: "note"}, "bubble " + number(100 * s.bubble, 3) +
-        "%; widths are FLOPs of products and attention. run.trace_steps shows a step as it was."));
+        "%; widths are FLOPs of matrix products and attention. To see the times of a real step, set run.trace_steps."));
     }
   });
-  if (!where.children.length) where.append(element("p", {class: "note"}, "Neither a trace nor a plan is there."));
+  if (!where.children.length) where.append(element("p", {class: "note"}, "No run has a trace or a plan."));
 }
 
 // ---- decks
@@ -350,7 +350,7 @@ function decks() {
       where.append(element("h3", {}, "from " + nameOf(0) + " to " + nameOf(i)), box);
       if (!r.differences.length) box.append("The decks are equal.");
       else {
-        t.append(...table(["what differs"], r.differences.map(d => [{kind: "long", text: d}])));
+        t.append(...table(["differences"], r.differences.map(d => [{kind: "long", text: d}])));
         box.append(t);
       }
     }

@@ -41,10 +41,14 @@ class Synchronize : public testing::Test {
   void gather(const transport::OpenDevice& open) {
     world.connect(open);
     const auto x = blank(10), y = blank(20);
-    world.all_gather(backend, Queue::compute, y.view(), x.view(), {Doing::gather, "blocks.3", 2})
+    world
+        .all_gather(backend, Queue::compute, y.view(), x.view(),
+                    {OperationKind::gather, "blocks.3", 2})
         .wait(Queue::compute);
   }
-  Tensor blank(std::int64_t n) { return Tensor::empty(backend, {n}, DType::f32, Kind::transient); }
+  Tensor blank(std::int64_t n) {
+    return Tensor::empty(backend, {n}, DType::f32, MemoryKind::transient);
+  }
 
   Slow backend;
   Communicator world = Communicator::pretend(0, 2);

@@ -28,7 +28,7 @@ class Nccl : public testing::Test {
   Tensor filled(float first) {
     std::vector<float> values(1000);
     std::iota(values.begin(), values.end(), first);
-    auto t = Tensor::empty(*backend, {1000}, DType::f32, Kind::transient, queue);
+    auto t = Tensor::empty(*backend, {1000}, DType::f32, MemoryKind::transient, queue);
     backend->upload(queue, t.view(), std::as_bytes(std::span(values)));
     return t;
   }

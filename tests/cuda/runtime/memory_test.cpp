@@ -17,7 +17,7 @@ constexpr auto page = RecordingRuntime::page;
 class CudaMemory : public testing::Test {
  protected:
   Block take(std::size_t bytes, Queue first = Queue::compute) {
-    return memory_.take(bytes, Kind::transient, first, Memory::device);
+    return memory_.take(bytes, MemoryKind::transient, first, Memory::device);
   }
 
   RecordingRuntime runtime_;
@@ -38,8 +38,8 @@ TEST_F(CudaMemory, PutsPagesBehindWhatTheArenaReserves) {
 
 TEST_F(CudaMemory, LeavesItsHeadroomToOthers) {
   DeviceMemory some(runtime_, queues_, 60 * page);
-  some.take(4 * page, Kind::transient, Queue::compute, Memory::device);
-  EXPECT_THROW(some.take(1, Kind::transient, Queue::compute, Memory::device), Error);
+  some.take(4 * page, MemoryKind::transient, Queue::compute, Memory::device);
+  EXPECT_THROW(some.take(1, MemoryKind::transient, Queue::compute, Memory::device), Error);
   EXPECT_THROW(DeviceMemory(runtime_, queues_, 64 * page), Error);
 }
 
@@ -80,11 +80,11 @@ TEST_F(CudaMemory, AccountsAsEveryArenaDoes) {
   std::vector<Block> blocks;
   for (std::size_t bytes : {1000U, 5000U, 300U, 7000U}) {
     blocks.push_back(take(bytes));
-    arena.take(bytes, Kind::transient, Memory::device);
+    arena.take(bytes, MemoryKind::transient, Memory::device);
   }
   memory_.give(blocks[1], {});
   arena.give(static_cast<std::size_t>(blocks[1].data - blocks[0].data), blocks[1].bytes,
-             Kind::transient, Memory::device, {});
+             MemoryKind::transient, Memory::device, {});
 
   EXPECT_EQ(memory_.account().live, arena.account().live);
   EXPECT_EQ(memory_.account().reserved, arena.account().reserved);
@@ -99,7 +99,7 @@ TEST_F(CudaMemory, SaysWhatTookItAllWhenItIsFull) {
 }
 
 TEST_F(CudaMemory, KnowsThePiecesOfItsPinnedMemory) {
-  const auto b = memory_.take(1000, Kind::staging, Queue::compute, Memory::pinned);
+  const auto b = memory_.take(1000, MemoryKind::staging, Queue::compute, Memory::pinned);
   ASSERT_EQ(runtime_.pinned.size(), 1U);
   const auto [begin, bytes] = runtime_.pinned[0];
   EXPECT_EQ(begin, b.data);
@@ -115,7 +115,7 @@ TEST(CudaMemoryEnd, GivesEverythingBack) {
   {
     Queues queues(runtime);
     DeviceMemory memory(runtime, queues);
-    memory.take(1000, Kind::staging, Queue::compute, Memory::pinned);
+    memory.take(1000, MemoryKind::staging, Queue::compute, Memory::pinned);
   }
   EXPECT_TRUE(runtime.released());
   EXPECT_THAT(runtime.pinned, IsEmpty());
@@ -126,19 +126,19 @@ TEST(CudaMemoryGuards, EachBlockHasAddressesOfItsOwn) {
   {
     Queues queues(runtime);
     DeviceMemory memory(runtime, queues, 0, Guards::on);
-    const auto a = memory.take(100, Kind::saved, Queue::gather, Memory::device),
-               b = memory.take(3 * page, Kind::saved, Queue::gather, Memory::device);
+    const auto a = memory.take(100, MemoryKind::saved, Queue::gather, Memory::device),
+               b = memory.take(3 * page, MemoryKind::saved, Queue::gather, Memory::device);
     EXPECT_THAT(runtime.backed,
                 ElementsAre(std::pair(a.data + 256 - page, page), std::pair(b.data, 3 * page)));
     queues.synchronize(Queue::gather);
     EXPECT_EQ(a.data[-1], known_byte);
     EXPECT_EQ(a.data[100], known_byte);
-    const auto pinned = memory.take(100, Kind::staging, Queue::compute, Memory::pinned);
+    const auto pinned = memory.take(100, MemoryKind::staging, Queue::compute, Memory::pinned);
     ASSERT_EQ(runtime.pinned.size(), 1U);
     EXPECT_EQ(memory.copied_whole(pinned.data), 256U);  // to the end of its pages
     memory.give(pinned, {});
     EXPECT_THAT(runtime.pinned, IsEmpty());
-    memory.take(100, Kind::staging, Queue::compute, Memory::pinned);
+    memory.take(100, MemoryKind::staging, Queue::compute, Memory::pinned);
     memory.give(a, {});
     EXPECT_EQ(memory.account().live_all, b.bytes + 256);
   }

@@ -92,7 +92,7 @@ TEST(SimulatedCudnn, ThatNeedsMoreWorkspaceGetsSmallerPieces) {
 TEST(SimulatedCudnn, ThatNeedsTooMuchForAnyPieceLeavesItToTheOwnKernel) {
   const auto known = attend(1), greedy = attend(1e9);
   expect_all_same(greedy, known);
-  EXPECT_EQ(count(greedy.said, "the kernel of our own computes it"), 1U) << greedy.said;
+  EXPECT_EQ(count(greedy.said, "Trireme's own kernel computes it"), 1U) << greedy.said;
 }
 
 }  // namespace

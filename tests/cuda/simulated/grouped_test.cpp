@@ -28,7 +28,7 @@ class SimulatedExperts : public testing::Test {
 
   template <class T>
   Tensor tensor(const Shape& s, const std::vector<T>& values) {
-    auto t = Tensor::empty(*backend, s, dtype_of<T>, Kind::transient);
+    auto t = Tensor::empty(*backend, s, dtype_of<T>, MemoryKind::transient);
     backend->upload(queue, t.view(), std::as_bytes(std::span(values)));
     return t;
   }
@@ -105,11 +105,11 @@ TEST_F(SimulatedExperts, AskForNothingThatAGpuDoesNotDo) {
   const auto offset = tensor({2}, Ids{0, 4}), token = tensor({4}, Ids{0, 1, 2, 3});
   const auto x = numbers({4, 8}, 1), w = numbers({8, 8}, 1);
   const auto counts = tensor({8, 8}, std::vector<std::int64_t>(64)), largest = numbers({1}, 0);
-  const kernel::GroupedMatmul by_row{.c_RN = x.view(),
-                                     .a_RK = x.view(),
-                                     .offset_E1 = offset.view(),
-                                     .b_KN = {w.view()},
-                                     .order = SumOrder::by_row};
+  const kernel::GroupedMatmul by_shape{.c_RN = x.view(),
+                                       .a_RK = x.view(),
+                                       .offset_E1 = offset.view(),
+                                       .b_KN = {w.view()},
+                                       .order = SumOrder::by_shape};
   const kernel::GroupedMatmulGrad counting{.c_MN = {counts.view()},
                                            .a_RM = x.view(),
                                            .b_RN = x.view(),
@@ -117,8 +117,9 @@ TEST_F(SimulatedExperts, AskForNothingThatAGpuDoesNotDo) {
                                            .token_R = token.view(),
                                            .leaf = 2,
                                            .largest = {largest.view()}};
-  EXPECT_THAT(message_of<Error>([&] { put(by_row); }), HasSubstr("grouped_matmul: a GPU"));
-  EXPECT_THAT(message_of<Error>([&] { put(counting); }), HasSubstr("does not count quanta"));
+  EXPECT_THAT(message_of<Error>([&] { put(by_shape); }), HasSubstr("grouped_matmul: GPUs"));
+  EXPECT_THAT(message_of<Error>([&] { put(counting); }),
+              HasSubstr("do not support run.exactness = \"invariant\""));
 }
 
 // Shared memory holds what a router chooses by.

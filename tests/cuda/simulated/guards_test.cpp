@@ -12,7 +12,7 @@ namespace {
 class CudaGuardsDeathTest : public testing::Test {
  protected:
   Block take(std::size_t floats, Memory memory = Memory::device) {
-    return backend->take(floats * sizeof(float), Kind::saved, Queue::compute, memory);
+    return backend->take(floats * sizeof(float), MemoryKind::saved, Queue::compute, memory);
   }
   void write(const Block& block, std::int64_t begin, std::int64_t n) {
     const View v{block.data + begin * 4, DType::f32, {n}};
@@ -41,7 +41,7 @@ TEST_F(CudaGuardsDeathTest, OneElementPastAnyOtherBlock) {
         write(block, 0, 251);
         give(block);
       },
-      "0 bytes behind the end of a block of 1000 bytes of saved");
+      "0 bytes after the end of a block of 1000 bytes of saved");
   give(block);
 }
 
@@ -72,7 +72,7 @@ TEST_F(CudaGuardsDeathTest, PinnedMemoryToo) {
         block.data[1001] = std::byte{0};
         give(block);
       },
-      "1 bytes behind the end of a block of 1000 bytes of saved");
+      "1 bytes after the end of a block of 1000 bytes of saved");
   give(block);
   give(source);
 }
@@ -82,8 +82,8 @@ TEST(CudaGuards, AreOffUnlessAskedFor) {
   std::array<Account, 2> accounts;
   for (const auto guards : {Guards::off, Guards::on}) {
     const auto backend = open_cuda({.guards = guards});
-    const auto a = backend->take(1000, Kind::saved, Queue::compute),
-               b = backend->take(1024, Kind::saved, Queue::compute);
+    const auto a = backend->take(1000, MemoryKind::saved, Queue::compute),
+               b = backend->take(1024, MemoryKind::saved, Queue::compute);
     if (guards == Guards::off)
       backend->put(Queue::compute, kernel::Fill{.dst = {a.data, DType::f32, {300}}, .value = 1});
     const auto last = backend->record(Queue::compute);

@@ -34,7 +34,7 @@ class SimulatedMessages : public testing::Test {
   cudaStream_t stream(Queue q) { return static_cast<cudaStream_t>(backend->native(q)); }
 
   std::unique_ptr<Backend> backend = open_cuda({});
-  Block block = backend->take(1024, Kind::transient, Queue::gather);
+  Block block = backend->take(1024, MemoryKind::transient, Queue::gather);
   ncclComm_t comm = nullptr;
 };
 
@@ -71,7 +71,7 @@ TEST(SimulatedDevices, NcclRefusesStreamsOfAnother) {
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   const auto backend = open_cuda({.device = 1});
-  const Block block = backend->take(1024, Kind::transient, Queue::gather);
+  const Block block = backend->take(1024, MemoryKind::transient, Queue::gather);
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);  // as if nobody had chosen
   ASSERT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
   auto* const stream = static_cast<cudaStream_t>(backend->native(Queue::gather));

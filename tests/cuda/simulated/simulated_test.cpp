@@ -135,7 +135,7 @@ TEST_F(Simulated, GridsAreWhatADeviceTakes) {
 class SimulatedBackend : public Simulated {
  protected:
   std::unique_ptr<Backend> backend = open_cuda({});
-  Block block = backend->take(1024, Kind::transient, Queue::compute);
+  Block block = backend->take(1024, MemoryKind::transient, Queue::compute);
   View values{block.data, DType::f32, {256}};
 
   void fill(Queue q, const View& v, double value) { backend->put(q, kernel::Fill{v, value}); }
@@ -177,9 +177,9 @@ TEST_F(SimulatedBackend, FreshMemoryHoldsNoNumbers) {
 // Pinned memory is registered in pieces as it grows, of which a copy may not touch two.
 TEST_F(SimulatedBackend, CopiesToPinnedMemoryOfSeveralPieces) {
   constexpr std::size_t bytes = std::size_t{20} << 20;
-  backend->take(1, Kind::staging, Queue::compute, Memory::pinned);
-  const auto to = backend->take(bytes, Kind::staging, Queue::compute, Memory::pinned);
-  const auto from = backend->take(bytes, Kind::transient, Queue::compute, Memory::device);
+  backend->take(1, MemoryKind::staging, Queue::compute, Memory::pinned);
+  const auto to = backend->take(bytes, MemoryKind::staging, Queue::compute, Memory::pinned);
+  const auto from = backend->take(bytes, MemoryKind::transient, Queue::compute, Memory::device);
   const View all(from.data, DType::i32, {static_cast<std::int64_t>(bytes / 4)});
   fill(Queue::compute, all, 7);
   const std::span<std::byte> where(to.data + 100, bytes - 100);
@@ -193,7 +193,7 @@ TEST_F(SimulatedBackend, CopiesToPinnedMemoryOfSeveralPieces) {
 }
 
 TEST_F(SimulatedBackend, NoMoreMemoryThanThereIs) {
-  EXPECT_THROW(backend->take(std::size_t{5} << 30, Kind::transient, Queue::compute), Error);
+  EXPECT_THROW(backend->take(std::size_t{5} << 30, MemoryKind::transient, Queue::compute), Error);
 }
 
 // cuBLASLt's rules.

@@ -14,7 +14,7 @@ template <class O>
 struct Example {
   std::string name;
   std::function<O(Operands&)> make;
-  bool on_host_alone = false;  // what no GPU does: counts of quanta, kept keys and values
+  bool on_host_alone = false;  // what no GPU does: counts of quanta
 };
 template <class O>
 using Examples = std::vector<Example<O>>;

@@ -186,8 +186,7 @@ inline Examples<kernel::CachedAttention> examples(Of<kernel::CachedAttention>) {
                                                {3, 62, 2, 1, 64},
                                                {2, 5, 3, 3, 8},
                                                {2, 200, 3, 3, 8, 100}})
-    list.push_back({"at " + std::to_string(at) + " D " + std::to_string(D),
-                    [=](Operands& o) {
+    list.push_back({"at " + std::to_string(at) + " D " + std::to_string(D), [=](Operands& o) {
                       const auto packed = o.values({T, 2 * H + 2 * G, D});
                       const auto caches = o.values({2 * G, window > 0 ? 128 : at + T + 2, D});
                       auto cache = [&](std::int64_t first) {
@@ -207,8 +206,7 @@ inline Examples<kernel::CachedAttention> examples(Of<kernel::CachedAttention>) {
                           .scale = 0.25,
                           .window = window,
                           .sink_H = at == 5 || window > 0 ? o.values({H}) : View{}};
-                    },
-                    true});
+                    }});
   return list;
 }
 

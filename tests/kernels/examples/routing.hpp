@@ -167,8 +167,7 @@ inline Examples<kernel::GroupedMatmul> examples(Of<kernel::GroupedMatmul>) {
   enum Layout { by_rows, by_columns, parts };
   const auto add = [&](const char* name, std::vector<std::int32_t> offset, Layout layout,
                        SumOrder order) {
-    list.push_back({name,
-                    [=](Operands& o) {
+    list.push_back({name, [=](Operands& o) {
                       const auto b = [&] {
                         if (layout == by_rows) return o.values({K, N});
                         if (layout == by_columns) return o.values({N, K}).transposed();
@@ -181,8 +180,7 @@ inline Examples<kernel::GroupedMatmul> examples(Of<kernel::GroupedMatmul>) {
                                               .order = order};
                       for (std::size_t e = 0; e + 1 < offset.size(); ++e) x.b_KN.push_back(b());
                       return x;
-                    },
-                    order == SumOrder::by_row});
+                    }});
   };
   for (const auto layout : {by_rows, by_columns, parts}) {
     const bool rows = layout == by_rows;

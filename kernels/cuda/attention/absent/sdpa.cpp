@@ -6,8 +6,8 @@ namespace trireme::cuda {
 namespace {
 
 constexpr const char* reason =
-    "this trireme was built without cuDNN's C++ frontend (make setup fetches it; "
-    "CUDNN_FRONTEND_DIR names one that is there)";
+    "this trireme was built without cuDNN's C++ frontend (`make setup` downloads it; "
+    "CUDNN_FRONTEND_DIR can name an existing copy)";
 
 }  // namespace
 

@@ -206,11 +206,11 @@ struct Sdpa::Plans {
   void warn(const SdpaKey& key, std::size_t least, std::size_t most, bool smaller) {
     if (std::exchange(warned, true)) return;
     log_warning(
-        "cuDNN {}: {} needs {} bytes of workspace, where plans count {}: {}. Attention is slower "
-        "with this version of cuDNN than with one that is known here",
+        "cuDNN {}: {} needs {} bytes of workspace, but the plan has {}: {}. Attention is slower "
+        "than with a cuDNN version that Trireme knows",
         cudnnGetVersion(), describe(key), least, most,
         smaller ? "smaller parts are computed one after the other"
-                : "the kernel of our own computes it");
+                : "Trireme's own kernel computes it");
   }
 
   struct Call {

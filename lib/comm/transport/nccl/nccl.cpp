@@ -118,8 +118,8 @@ void require_launch_order(int driver, int nccl) {
   constexpr int least_driver = 12030, least_nccl = 22600;
   require(driver >= least_driver && nccl >= least_nccl,
           "NCCL {}.{}.{} on a driver for CUDA {}.{} cannot keep several communicators in order, so "
-          "ranks could wait for each other for ever: use NCCL 2.26 or newer and a driver for CUDA "
-          "12.3 or newer, or set run.share_gpu = true, which sends messages through the host",
+          "ranks could deadlock: use NCCL 2.26 or newer and a driver for CUDA 12.3 or newer, or "
+          "set run.share_gpu = true, which sends messages through the host",
           nccl / 10000, nccl / 100 % 100, nccl % 100, driver / 1000, driver % 1000 / 10);
 }
 

@@ -1,4 +1,4 @@
-// A stretch of forward in chunks of tokens:
+// A sequence of forward in chunks of tokens:
 //   forward   y = f(x) chunk by chunk; x alone is kept
 //   backward  chunk by chunk, in the same order: f once more, recorded, then its adjoint
 #include <utility>
@@ -11,12 +11,12 @@ namespace trireme {
 
 static Run run_of(const Run& all, const TokenChunk& c) {
   Run run = all;
-  run.place = place_of(all.place, c);
+  run.pass = pass_of(all.pass, c);
   return run;
 }
 
 static std::vector<TokenChunk> chunks_of(const Run& run, const Tensor& x_BTC) {
-  return token_chunks(x_BTC.shape()[0], x_BTC.shape()[1], run.place.chunk_tokens);
+  return token_chunks(x_BTC.shape()[0], x_BTC.shape()[1], run.pass.chunk_tokens);
 }
 
 static std::vector<Value> leaves_of(Tape& tape, const std::vector<Tensor>& x, const TokenChunk& c,
@@ -37,7 +37,7 @@ static void put_rows(Backend& b, const Tensor& to_BTC, const TokenChunk& c, cons
   b.put(Queue::compute, kernel::Copy{.dst = rows_of(to_BTC, c).view(), .src = from.view()});
 }
 
-static Tensor room_for_all(Backend& b, const Shape& all, const Tensor& chunk, Kind kind) {
+static Tensor room_for_all(Backend& b, const Shape& all, const Tensor& chunk, MemoryKind kind) {
   return Tensor::empty(b, {all[0], all[1], chunk.shape()[2]}, chunk.dtype(), kind);
 }
 
@@ -48,12 +48,13 @@ static const Tensor* passed(const std::vector<Tensor>& x, const TokenChunk& c, c
   return nullptr;
 }
 
-std::vector<Value> Tape::apply(const Run& run, const Stretch& stretch, std::vector<Value> in) {
+std::vector<Value> Tape::apply(const Run& run, const TokenwiseOps& sequence,
+                               std::vector<Value> in) {
   const auto chunks = chunks_of(run, in[0].data);
-  if (chunks.size() == 1) return stretch.forward(*this, run, std::move(in));
+  if (chunks.size() == 1) return sequence.forward(*this, run, std::move(in));
   auto& b = run.backend;
-  const TraceScope span(stretch.name(), run.place.microbatch);
-  Step s{.stretch = &stretch, .in = slots_of(in)};
+  const TraceScope span(sequence.name(), run.pass.microbatch);
+  Step s{.sequence = &sequence, .in = slots_of(in)};
   std::vector<Tensor> x, y;
   std::vector<std::uint8_t> wanted, flows;
   for (auto& v : in) {
@@ -64,7 +65,7 @@ std::vector<Value> Tape::apply(const Run& run, const Stretch& stretch, std::vect
   bool record = false;
   for (const auto& c : chunks) {
     Tape tape(Record::off);
-    const auto out = stretch.forward(tape, run_of(run, c), leaves_of(tape, x, c, wanted));
+    const auto out = sequence.forward(tape, run_of(run, c), leaves_of(tape, x, c, wanted));
     for (std::size_t i = 0; i < out.size(); ++i) {
       const Tensor* const whole = passed(x, c, out[i].data);
       if (i == y.size()) {
@@ -72,7 +73,7 @@ std::vector<Value> Tape::apply(const Run& run, const Stretch& stretch, std::vect
         record = record || (record_ != Record::off && flows.back() != 0);
         y.push_back(whole ? *whole
                           : room_for_all(b, x[0].shape(), out[i].data,
-                                         record ? Kind::saved : Kind::transient));
+                                         record ? MemoryKind::saved : MemoryKind::transient));
       }
       if (!whole) put_rows(b, y[i], c, out[i].data);
     }
@@ -88,10 +89,10 @@ std::vector<Value> Tape::apply(const Run& run, const Stretch& stretch, std::vect
   return out;
 }
 
-Value Tape::finish(const Run& run, const Stretch& stretch, std::vector<Value> in) {
+Value Tape::finish(const Run& run, const TokenwiseOps& sequence, std::vector<Value> in) {
   if (record_ != Record::again || chunks_of(run, in[0].data).size() == 1)
-    return std::move(apply(run, stretch, std::move(in))[0]);
-  Step s{.stretch = &stretch, .in = slots_of(in)};
+    return std::move(apply(run, sequence, std::move(in))[0]);
+  Step s{.sequence = &sequence, .in = slots_of(in)};
   for (auto& v : in) s.saved.push_back(std::move(v.data));
   Value out = input({}, true);
   s.out = {out.slot};
@@ -110,13 +111,14 @@ std::vector<Tensor> Tape::each_chunk_back(const Run& run, const Step& s,
     Tape tape(Record::on);
     auto in = leaves_of(tape, x, c, wanted);
     const auto leaves = slots_of(in);
-    const auto roots = slots_of(s.stretch->forward(tape, here, std::move(in)));
+    const auto roots = slots_of(s.sequence->forward(tape, here, std::move(in)));
     std::vector<Tensor> seeds;
     for (const auto& g : grad_out) seeds.push_back(g ? rows_of(g, c) : Tensor{});
     const auto dx = go_back(tape, here, roots, std::move(seeds), leaves);
     for (std::size_t i = 0; i < dx.size(); ++i) {
       if (!wanted[i] || !dx[i]) continue;
-      if (!grad_in[i]) grad_in[i] = room_for_all(run.backend, x[i].shape(), dx[i], Kind::transient);
+      if (!grad_in[i])
+        grad_in[i] = room_for_all(run.backend, x[i].shape(), dx[i], MemoryKind::transient);
       put_rows(run.backend, grad_in[i], c, dx[i]);
     }
   }

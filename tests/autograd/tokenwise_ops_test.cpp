@@ -1,4 +1,4 @@
-// A stretch in chunks is the stretch, with memory of a chunk.
+// A sequence in chunks is the sequence, with memory of a chunk.
 #include <numeric>
 
 #include "lib/autograd/tape.hpp"
@@ -8,13 +8,13 @@ namespace trireme {
 namespace {
 
 // x -> x, 5 * (2 x) by two ops, the second of which learns.
-class Fives final : public Stretch {
+class Fives final : public TokenwiseOps {
  public:
   Fives(const Op& twice, const Op& learned) : twice_(twice), learned_(learned) {}
   std::string_view name() const override { return "fives"; }
   std::vector<Value> forward(Tape& tape, const trireme::Run& run,
                              std::vector<Value> x) const override {
-    positions.push_back(run.place.rows.t0);
+    positions.push_back(run.pass.rows.t0);
     Value y = tape.apply(run, twice_, x[0]);
     x.push_back(tape.apply(run, learned_, std::move(y)));
     return x;
@@ -56,15 +56,15 @@ TEST_F(StretchTest, ForwardAndItsAdjointAreThoseOfAllTokens) {
       const auto g = values(dy[0]), x = values(saved[0]);
       weight_gradient = std::inner_product(g.begin(), g.end(), x.begin(), weight_gradient);
     };
-    const Fives stretch(twice, learned);
-    run.place.chunk_tokens = at_once;
+    const Fives sequence(twice, learned);
+    run.pass.chunk_tokens = at_once;
     Tape tape;
     std::vector<Value> in;
     in.push_back(tape.input(counted(), true));
     const auto leaf = in[0].slot;
     const auto* memory = in[0].data.view().data;
 
-    auto out = tape.apply(run, stretch, std::move(in));
+    auto out = tape.apply(run, sequence, std::move(in));
 
     EXPECT_EQ(out[0].data.view().data, memory) << "what passes is not copied";
     EXPECT_EQ(values(out[1].data), values(scaled(counted(), 10)));
@@ -81,7 +81,7 @@ TEST_F(StretchTest, ForwardAndItsAdjointAreThoseOfAllTokens) {
 TEST_F(StretchTest, KeepsOfEachChunkWhatTheSecondHalfReads) {
   NoGradients gradients;
   run.gradients = &gradients;
-  run.place.chunk_tokens = 5;
+  run.pass.chunk_tokens = 5;
   const auto twice = shaped(2);
   auto learned = shaped(5, true);
   learned.parameters = {learning};
@@ -90,12 +90,12 @@ TEST_F(StretchTest, KeepsOfEachChunkWhatTheSecondHalfReads) {
     first.push_back(values(dy[0])[0]);
     first.push_back(values(saved[0])[0]);
   };
-  const Fives stretch(twice, learned);
+  const Fives sequence(twice, learned);
   Tape tape;
   std::vector<Value> in;
   in.push_back(tape.input(counted(), true));
   const auto leaf = in[0].slot;
-  const auto out = tape.apply(run, stretch, std::move(in));
+  const auto out = tape.apply(run, sequence, std::move(in));
 
   const Tensor dx = tape.input_gradients(run, out[1].slot, counted(), leaf);
 
@@ -108,36 +108,36 @@ TEST_F(StretchTest, KeepsOfEachChunkWhatTheSecondHalfReads) {
 // Forward, and in the same order forward once more.
 TEST_F(StretchTest, GoesThroughEachSamplesPositions) {
   const auto twice = shaped(2), other = shaped(5);
-  const Fives stretch(twice, other);
+  const Fives sequence(twice, other);
   const std::vector<std::int64_t> samples{0, 1};
-  run.place.rows = {ConstView(reinterpret_cast<const std::byte*>(samples.data()), DType::i64, {2}),
-                    100};
-  run.place.chunk_tokens = 2;
+  run.pass.rows = {ConstView(reinterpret_cast<const std::byte*>(samples.data()), DType::i64, {2}),
+                   100};
+  run.pass.chunk_tokens = 2;
   Tape tape;
   std::vector<Value> in;
   in.push_back(tape.input(counted(), true));
   const auto leaf = in[0].slot;
-  const auto out = tape.apply(run, stretch, std::move(in));
+  const auto out = tape.apply(run, sequence, std::move(in));
   std::move(tape).backward(run, out[1].slot, counted(), leaf);
 
   const std::vector<std::int64_t> once{100, 102, 104, 100, 102, 104};
   auto twice_all = once;
   twice_all.insert(twice_all.end(), once.begin(), once.end());
-  EXPECT_EQ(stretch.positions, twice_all);
+  EXPECT_EQ(sequence.positions, twice_all);
 }
 
 TEST_F(StretchTest, IsNotRecordedWhereNothingFlows) {
   const auto twice = shaped(2), other = shaped(5);
-  const Fives stretch(twice, other);
-  run.place.chunk_tokens = 2;
+  const Fives sequence(twice, other);
+  run.pass.chunk_tokens = 2;
   Tape tape;
   std::vector<Value> in;
   in.push_back(tape.input(counted(), false));
-  tape.apply(run, stretch, std::move(in));
+  tape.apply(run, sequence, std::move(in));
   EXPECT_TRUE(tape.empty());
 }
 
-class Twice final : public Stretch {
+class Twice final : public TokenwiseOps {
  public:
   explicit Twice(const Op& op) : op_(op) {}
   std::string_view name() const override { return "twice"; }
@@ -154,15 +154,15 @@ class Twice final : public Stretch {
 // Run for its backward alone, what forward ends with is not computed before the chunks are.
 TEST_F(StretchTest, TheEndOfAForwardThatIsRunAgainIsLeftToItsChunks) {
   const auto op = shaped(2);
-  const Twice stretch(op);
+  const Twice sequence(op);
   for (const std::int64_t at_once : {0, 5}) {
     op.forwards = 0;
-    run.place.chunk_tokens = at_once;
+    run.pass.chunk_tokens = at_once;
     Tape tape(Record::again);
     std::vector<Value> in;
     in.push_back(tape.input(counted(), true));
     const auto leaf = in[0].slot;
-    const Value out = tape.finish(run, stretch, std::move(in));
+    const Value out = tape.finish(run, sequence, std::move(in));
     EXPECT_EQ(op.forwards, at_once == 0 ? 1 : 0);
     EXPECT_EQ(values(std::move(tape).backward(run, out.slot, counted(), leaf)),
               values(scaled(counted(), 2)));
