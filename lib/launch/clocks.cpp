@@ -11,7 +11,8 @@
 namespace trireme::launch {
 
 std::int64_t clock_offset(std::span<const BarrierSeen> mine, std::span<const BarrierSeen> theirs) {
-  expect(!mine.empty() && mine.size() == theirs.size(), "both saw the same barriers");
+  expect(!mine.empty() && mine.size() == theirs.size(),
+         "both ranks must have seen the same barriers");
   std::int64_t low = INT64_MIN, high = INT64_MAX;
   for (std::size_t i = 0; i < mine.size(); ++i) {
     low = std::max(low, theirs[i].entered - mine[i].left);

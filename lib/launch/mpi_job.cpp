@@ -28,7 +28,7 @@ namespace trireme::launch {
 extern "C" {
 static void on_size_limit(int) {
   constexpr std::string_view text =
-      "error: MPI needs larger files than `ulimit -f` allows: raise that limit\n";
+      "error: MPI needs larger files than `ulimit -f` allows; raise this limit\n";
   (void)!::write(STDERR_FILENO, text.data(), text.size());
   ::_exit(1);
 }
@@ -42,7 +42,8 @@ MpiJob::MpiJob(double hang_timeout) {
   require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS,
           "MPI_Init_thread failed");
   std::signal(SIGXFSZ, before);
-  require(provided >= MPI_THREAD_SERIALIZED, "this MPI does not support MPI_THREAD_SERIALIZED");
+  require(provided >= MPI_THREAD_SERIALIZED,
+          "this MPI library does not support MPI_THREAD_SERIALIZED");
   world_ = Communicator(transport::mpi_world(), {.hang_timeout = hang_timeout});
   world_.take_roll();
 }
@@ -93,7 +94,8 @@ static void drain_messages(int ranks, int rank) {
 
 MpiJob::~MpiJob() {
   if (const auto names = world_.abandoned(); !names.empty()) {
-    log_error("rank {} ends with operations in flight: {}", world_.rank(), fmt::join(names, "; "));
+    log_error("rank {} ends while operations are in progress: {}", world_.rank(),
+              fmt::join(names, "; "));
     abort(1);
   }
   const int ranks = world_.size(), rank = world_.rank();

@@ -179,20 +179,22 @@ TEST(Workloads, OfProductsOfExperts) {
 TEST(MachineModel, RefusesByNameWhatItDoesNotKnow) {
   MachineModel m = test::plain_machine("host");
   m.products.clear();
-  EXPECT_THAT(
-      refusal(m, product(8, 8, 8)),
-      testing::AllOf(HasSubstr("plain.toml"), HasSubstr("[[product]] of f32 in layout nn")));
+  EXPECT_THAT(refusal(m, product(8, 8, 8)),
+              testing::AllOf(HasSubstr("plain.toml"),
+                             HasSubstr("[[product]] with dtype f32 and layout nn")));
 
   Workload attention;
   attention.name = "attention_grad";
   attention.head_dim = 64;
   m.measured = false;  // rates of another head dim do not do
-  EXPECT_THAT(refusal(m, attention), HasSubstr("[[attention]] of f32, backward, head_dim = 64"));
+  EXPECT_THAT(refusal(m, attention),
+              HasSubstr("[[attention]] with dtype f32, direction backward and head_dim 64"));
 
   Workload fill;
   fill.name = "fill";
   m.memory_bandwidth.reset();
-  EXPECT_THAT(refusal(m, fill), HasSubstr("memory.bandwidth, which the operation fill needs"));
+  EXPECT_THAT(refusal(m, fill),
+              HasSubstr("memory.bandwidth, which is needed for the operation fill"));
 }
 
 }  // namespace trireme
