@@ -35,7 +35,9 @@ struct ModelArguments {
   // arguments.
   std::string text() const;
 };
-void add_model_arguments(CLI::App& command, ModelArguments&);
+// Adds the arguments to the command. `more_keys` names the keys that the command accepts as
+// overrides besides those of the machine's sections.
+void add_model_arguments(CLI::App& command, ModelArguments&, const std::string& more_keys = "");
 
 // A trained model with its trainer.
 class LoadedModel {
