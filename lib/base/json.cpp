@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t deepest = 64;
 
-// Builds the value from the parser's events. The library's own builder with a callback searches all
-// members of an object again after each nested value.
+// A builder of a value from the parser's events. The library's own builder with a callback searches
+// all members of an object again after each nested value.
 class Builder {
  public:
   // If `only` is given, keeps only this member of the outermost object.

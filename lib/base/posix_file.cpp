@@ -263,8 +263,7 @@ void sync_directory(const fs::path& path) {
   if (descriptor < 0) fail_errno("open", directory, errno);
   const int code = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
-  // Some network file systems return an error because they cannot sync a directory. They do not
-  // need to.
+  // Some network file systems cannot sync a directory and return an error. They do not need it.
   if (code != 0 && code != EINVAL && code != ENOTSUP) fail_errno("sync", directory, code);
 }
 

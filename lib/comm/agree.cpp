@@ -24,8 +24,8 @@ bool any_works(const Communicator& world, bool here) {
   return any > 0;
 }
 
-// Takes part in rounds of any_works() on a separate thread, as a working rank, from construction
-// until end().
+// A thread that takes part in rounds of any_works() as a working rank, from construction until
+// end().
 class Beat {
  public:
   Beat(const Communicator& world, double seconds) : world_(world), seconds_(seconds) {

@@ -18,8 +18,8 @@ KeyRows key_rows(const Run& run, const AttentionCalls& calls, std::int64_t windo
 }
 
 // Returns the shift of fixed-point key gradients (AttentionGrad::shift). Gradients contain the
-// factor `scale`, which is 1 / tokens of the step. One count is about 2^-44 times this factor, and
-// sums of up to 2^19 times this factor fit.
+// factor `scale`, which is 1 / valid targets of the step. One count is about 2^-44 times this
+// factor, and sums of up to 2^19 times this factor fit.
 int shift_of(const Run& run) {
   return -std::ilogb(run.pass.scale) - 6;
 }

@@ -34,8 +34,7 @@ template <class T>
 static void upload_angles(Backend& b, const Tensor& table, std::span<const double> frequency_E,
                           double amplitude) {
   const auto positions = table.shape()[0], half = table.shape()[2];
-  const auto chunk =
-      std::max<std::int64_t>(1, (std::int64_t{1} << 20) / (2 * half));  // 4 MiB of f32
+  const auto chunk = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / (2 * half));  // 4 MiB
   std::vector<T> values;
   for (std::int64_t begin = 0; begin < positions; begin += chunk) {
     const auto n = std::min(chunk, positions - begin);

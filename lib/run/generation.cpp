@@ -30,8 +30,8 @@ struct Sequence {
 };
 using Active = std::vector<std::unique_ptr<Sequence>>;
 
-// Generates all sequences. Every rank knows every sequence, and therefore knows what all ranks do
-// next. A data rank computes only its own sequences.
+// A generator of all requested sequences. Every rank knows every sequence, and therefore knows what
+// all ranks do next. A data rank computes only its own sequences.
 class Generator {
  public:
   Generator(Trainer& t, std::span<const Request> requests, const GenerationSettings& s)

@@ -12,8 +12,8 @@ namespace trireme {
 
 namespace {
 
-// Lists ids by descending logit, and ids with equal logits in ascending order. A heap is faster
-// than sorting, because usually only the first few ids are needed.
+// Ids by descending logit, and ids with equal logits in ascending order. A heap is faster than
+// sorting, because usually only the first few ids are needed.
 class Ranking {
   // Returns the order of the heap, whose largest element is the next id.
   auto less() const {

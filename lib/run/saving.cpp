@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// Another process has taken the run directory. Nothing is saved then, whatever checkpoint.on_error
-// says.
+// Error: another process has taken the run directory. Nothing is saved then, whatever the value of
+// checkpoint.on_error.
 struct LostRun : SharedError {
   using SharedError::SharedError;
 };

@@ -27,7 +27,7 @@ static std::vector<double> widened(Elements f32) {
   return {narrow.begin(), narrow.end()};
 }
 
-// Loads a parameter that is stored in NF4 records, which must be written as a whole.
+// Loads a parameter that is stored in NF4 records. Each record must be written as a whole.
 static void load_records(Store& store, CheckpointReader& reader, const Wanted& w, bool widen) {
   constexpr std::int64_t most = nf4::weights << 8;
   const auto mine = store.own(w.param);

@@ -16,7 +16,7 @@ LossSum LossSum::counted(fixed::Int128 quanta, std::int64_t valid) {
 LossSum& LossSum::operator+=(const LossSum& x) {
   valid += x.valid;
   sum += x.sum;
-  // Adds fixed-point sums exactly and rounds the result once. If a sum is not finite, the result is
+  // Add fixed-point sums exactly and round the result once. If a sum is not finite, the result is
   // not finite either.
   if ((quanta || x.quanta) && std::isfinite(sum))
     *this = counted(quanta.value_or(0) + x.quanta.value_or(0), valid);

@@ -121,7 +121,7 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues
   whole.targets_BT.resize(static_cast<std::size_t>(padded), no_target);
   const auto mine = share(whole);
   const auto own = sequence_of(padded).every_position(axes_.at.seq);
-  const auto t = std::ranges::find(own, n - 1) - own.begin();  // this rank's row of the last token
+  const auto t = std::ranges::find(own, n - 1) - own.begin();  // this rank's row for the last token
   const bool here = has_head() && t < std::ssize(own);
   const Cached cached{.use = Cached::Use::fill, .rows = n, .kept_B = {&keep, 1}};
   ModelStage::Settings settings{.phase = Phase::evaluate};

@@ -25,8 +25,8 @@ static double block_products_of_token(const ModelSpec& spec) {
   return all;
 }
 
-// Returns twice the mean number of keys that a token attends to. Without a window, this is about
-// the context length, because causality hides half of the keys.
+// Returns twice the mean number of keys that a token attends to. Without a window, this equals the
+// context length, because causality hides half of the keys.
 static double keys_of_token(const ModelConfig& c, std::int64_t layer) {
   const AttentionShape s{.batch = 1,
                          .tokens = c.context,

@@ -90,7 +90,7 @@ void launch_in_order() {
   check_nccl(ncclGetVersion(&nccl), "ncclGetVersion", nullptr);
   require_launch_order(driver, nccl);
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
-  // Makes collectives allocate their memory now, before the backend takes the remaining memory.
+  // Make collectives allocate their memory now, before the backend takes the remaining memory.
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 
