@@ -22,7 +22,8 @@ std::string ranks_sharing(std::span<const std::string> identities) {
   return {};
 }
 
-// A launcher may give each rank one visible device, number 0, or show all of a node's to each rank.
+// Returns the device number of this rank. A launcher may show each rank one device, with number 0,
+// or show all devices of the node to each rank.
 int gpu_of_rank(bool wanted, bool share, const Communicator& world) {
   const int local = world.node().rank();
   int device = 0;

@@ -13,7 +13,7 @@
 
 namespace trireme::launch {
 
-// This process's affinity mask, one character for each processor.
+// Returns this process's affinity mask as text with one character per processor.
 static std::string affinity() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -64,7 +64,7 @@ int processors_of_rank(const Communicator& world) {
 }
 
 int threads_of_rank(std::int64_t wanted, const Communicator& world) {
-  // The collective comes before any return: ranks may take different ones.
+  // Call the collective before any return, because ranks may return at different places.
   const auto mine = affinity();
   const auto all = world.node().all_gather(mine);
   if (badly_bound(all))
