@@ -1,6 +1,6 @@
 // Backward pass of attention (Dao 2023, "FlashAttention-2"). The scores of each pair of a query
-// tile and a key tile are computed again. With lse from the forward pass and delta = rowsum(do *
-// o),
+// tile and a key tile are computed again. With lse from the forward pass and
+// delta = rowsum(do * o),
 //   p = exp(s - lse)   ds = scale p (do v' - delta)   dv += p' do   dk += ds' q   dq += ds k
 // There are two ways to process the pairs. They give the same bits, because each element of a
 // gradient is one chain of FMAs in the order of its tiles.
@@ -152,7 +152,8 @@ class Pass {
             [&](std::int64_t row) { return of.keys_of(row); });
   }
 
-  // If keys come in pieces, dq is stored in the call's state.
+  // Sets dq to zero before the first piece of keys. If keys come in pieces, dq is stored in the
+  // call's state.
   void begin_query(Queries& to, std::int64_t b, std::int64_t h, std::int64_t i) const {
     const auto unit = (b * t_.shape.heads + h) * t_.tiles + i;
     if (g_.piece != Piece::all)
@@ -281,7 +282,7 @@ void backward(const kernel::AttentionGrad& o, const Tiling& tiling) {
     Tiles t(Scratch(reinterpret_cast<std::byte*>(at)), tiling.E, cut.at_once);
     body(t, at + Tiles::floats(tiling.E, cut.at_once));
   };
-  // The tiles with most partners come first, so that the threads finish at about the same time.
+  // The tiles that form most pairs come first, so that the threads finish at about the same time.
   const auto key_turns = (tiling.key_tiles + cut.key_tiles_at_once - 1) / cut.key_tiles_at_once;
   share(cut.heads * key_turns, [&](std::int64_t unit, std::int64_t slot) {
     with_scratch(slot, [&](Tiles& t, float* sums) {

@@ -23,8 +23,8 @@ void say(const char* text) {
   if (write(STDERR_FILENO, text, n) < 0) _exit(1);
 }
 
-// Priority 101 is the first that programs may use. Constructors of static objects, which may use
-// vector instructions, run later.
+// Ends the process with a message if the CPU lacks a feature. Priority 101 is the first that
+// programs may use. Constructors of static objects, which may use vector instructions, run later.
 __attribute__((constructor(101))) void require_cpu() {
   __builtin_cpu_init();
   const char* missing = missing_cpu_feature();

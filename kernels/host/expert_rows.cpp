@@ -20,7 +20,7 @@ static void count_as_said(const kernel::CountChoices& o) {
   }
 }
 
-// Each thread counts its own rows of count_BE.
+// Counts choices. Each thread counts its own rows of count_BE.
 void run(const kernel::CountChoices& o, View) {
   const auto samples = o.count_BE.extent[0], E = o.count_BE.extent[1];
   const auto each = samples == 0 || o.counted_T ? 0 : o.choice_TK.count() / samples;
@@ -77,8 +77,8 @@ static void prefetch(const T* p) {
   for (std::int64_t i = 0; i < block_size; i += line) __builtin_prefetch(p + i);
 }
 
-// The rows of a token are scattered in memory, so the loop prefetches the rows of the next token.
-// Without prefetching, the operation takes at least twice the time.
+// Sums the rows of each token. These rows are scattered in memory, so the loop prefetches the rows
+// of the next token. Without prefetching, the operation takes at least twice the time.
 void run(const kernel::SumRows& o, View) {
   const auto width = o.y_TC.extent[1], K = o.row_TK.extent[1];
   by_type(o.y_TC.dtype, "sum_rows", [&]<class T>(T) {

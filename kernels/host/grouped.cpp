@@ -1,8 +1,8 @@
 // Matrix products with one matrix for each expert. The number of an expert's rows differs from call
-// to call. Its product is therefore divided into pieces that need few different primitives. Each
-// piece is computed on one thread, so the bits depend neither on the number of threads nor on which
-// of them was idle. The method for each piece was chosen by measurements (rows from 1 to 512, K and
-// N from 512 to 2048).
+// to call. The expert's product is therefore divided into pieces that need few different
+// primitives. Each piece is computed on one thread, so the bits depend neither on the number of
+// threads nor on which thread was idle. The method for each piece was chosen by measurements (rows
+// from 1 to 512, K and N from 512 to 2048).
 #include <cstring>
 #include <vector>
 

@@ -50,7 +50,7 @@ class Pieces {
   }
 
   std::vector<Piece> list;
-  std::int64_t bytes = tile_bytes;  // scratch of a piece, at most
+  std::int64_t bytes = tile_bytes;  // maximum scratch of a piece
 
  private:
   // Returns the fastest method for floating-point results, by measurements on Zen 5. Results that
@@ -107,8 +107,8 @@ View padded(std::byte* to, const ConstView& from, std::int64_t rows) {
   return all;
 }
 
-// If the result is added to c, the sum is computed in `memory` and then added here, because the
-// primitive takes twice the time to add to c.
+// Computes a piece with the primitive. If the result is added to c, the sum is computed in `memory`
+// and then added here, because the primitive takes twice the time to add to c.
 void by_primitive(const kernel::GroupedMatmulGrad& o, const Piece& p, const View& c,
                   std::int64_t begin, std::int64_t end, std::byte* memory) {
   std::byte* left = memory + block_side * block_side * sizeof(float);

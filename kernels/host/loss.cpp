@@ -54,7 +54,7 @@ double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logi
          (static_cast<double>(max) - static_cast<double>(at_target));
 }
 
-// Computes the same for logits z under a soft cap. The gradient is multiplied by 1 - (z / cap)^2. z
+// Returns the loss of logits z under a soft cap. The gradient is multiplied by 1 - (z / cap)^2. z
 // is computed wherever it is read.
 template <class T>
 double capped_row_loss(T* x, std::int64_t width, std::int64_t target, float scale, float cap,
@@ -89,7 +89,7 @@ float under(T value, float cap) {
   return v;
 }
 
-// Computes the loss with a teacher whose logits are y, with p = softmax(y / t) and q = softmax(z /
+// Returns the loss with a teacher whose logits are y, with p = softmax(y / t) and q = softmax(z /
 // t). `flatten` inlines all calls. Without it the function is too long for the compiler to inline
 // its lambdas, and the loops are not vectorized.
 template <Soft own, Soft others, class T>

@@ -1,7 +1,7 @@
 // c_MN = a_MK b_KN. The method depends only on the shape of the product, so the bits are the same
-// each time. It was chosen by measurements on transformers (M, N, K from 128 to 50304). oneDNN may
-// divide K of a small product among several threads. SumOrder::by_shape computes each block on one
-// thread instead.
+// each time. The methods were chosen by measurements on transformers (M, N, K from 128 to 50304).
+// oneDNN may divide K of a small product among several threads. SumOrder::by_shape computes each
+// block on one thread instead.
 #include <algorithm>
 #include <cstring>
 

@@ -14,7 +14,7 @@ namespace trireme::host {
 namespace {
 
 // Scores up to a factor that all scores of a token share. share(z, top) is the score of z, where
-// `top` is the largest top(z) of the token. This keeps the largest share from underflowing.
+// `top` is the largest top(z) of the token. The factor keeps the largest share from underflowing.
 // slope(z) is d log(score) / dz, without the common term of softmax.
 struct Softmax {
   static float top(float z) { return z; }
@@ -132,8 +132,8 @@ void route_token(const kernel::Route& o, std::int64_t t, float* key) {
   for (std::int64_t k = 0; k < K; ++k) weight[k] /= sum;
 }
 
-// Gradient of one token's logits. p are the scores divided by their sum, w the weights, and d log s
-// / dz = slope - [softmax] s. The terms are
+// Gradient of one token's logits. p are the scores divided by their sum, w the weights, and
+// d log s / dz = slope - [softmax] s. The terms are
 //   weights             dz_k = s_k slope_k dw_k; softmax: all also get - s_e sum_k s_k dw_k
 //   normalized weights  dz_k = w_k slope_k (dw_k - sum_j w_j dw_j)
 //   balance loss        dz_e = p_e slope_e (count_e - sum_i p_i count_i)

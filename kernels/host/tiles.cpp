@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::int64_t large = 768;  // side of a large tile
 
-// Returns the length of tiles: a multiple of `unit`, and at most `most` if `most` is one. The tiles
-// have about equal lengths, except that the last may be shorter. If there are several tiles, their
-// number is even, so that two threads share them evenly.
+// Returns the length of tiles. The length is a multiple of `unit`. It is at most `most` if `most`
+// is a multiple of `unit`, too. The tiles have about equal lengths, except that the last may be
+// shorter. If there are several tiles, their number is even, so that two threads share them evenly.
 std::int64_t tile(std::int64_t length, std::int64_t most, std::int64_t unit) {
   auto count = (length + most - 1) / most;
   if (count > 1) count += count % 2;
@@ -41,8 +41,8 @@ void each_alone(std::int64_t count, const One& one) {
 
 void multiply_in_tiles(const Product& p) {
   const auto M = p.c.extent[0], N = p.c.extent[1];
-  // oneDNN copies the operands of large tiles first, but not those of small tiles. The latter is
-  // slow if `a` is stored in columns.
+  // oneDNN copies the operands of large tiles first, but not those of small tiles. Without the
+  // copy, a product is slow if `a` is stored in columns.
   const bool copied = p.a.stride[1] != 1 && std::min(M, N) >= large && M * N >= 4 * large * large;
   const auto cols = tile(N, copied ? large : 384, 24);
   auto rows = tile(M, copied ? large : 192, 8);

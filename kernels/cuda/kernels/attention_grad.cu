@@ -45,8 +45,8 @@ void put_deltas(float* delta_BHT, const kernel::AttentionGrad& o, const Attentio
   });
 }
 
-// Three blocks must fit on a multiprocessor. Without this bound, the compiler takes so many
-// registers that only two fit.
+// Computes dq. Three blocks must fit on a multiprocessor. Without this bound, the compiler takes so
+// many registers that only two fit.
 template <Scores kind, class T, class S>
 __global__ void __launch_bounds__(attention_threads, 3)
     query_grad(AttentionGradients<T, S> a, AttentionInputs<T> in) {
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(attention_threads, 3)
           score_of<kind>(dot(keys + warp_of() * stride, queries + lane_of() * stride, D), s);
       const float dp = dot(values + warp_of() * stride, grads + lane_of() * stride, D);
       const bool sees = lanes.has(lane_of()) && in.start(b, t) <= j;
-      lanes.end = lanes.from + warp_sum(static_cast<int>(sees));  // later documents come later
+      lanes.end = lanes.from + warp_sum(static_cast<int>(sees));  // later documents follow
       const float p = sees ? math::exp(score - number_of(a.lse, b, t, h)) : 0.0F;
       const float delta = a.delta_BHT[(b * s.heads + h) * s.tokens + t];
       const float ds = sees ? s.scale * score_slope<kind>(score, s) * p * (dp - delta) : 0.0F;

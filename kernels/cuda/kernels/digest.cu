@@ -30,7 +30,7 @@ __device__ std::uint32_t word_of(const Blocks& a, std::int64_t word) {
   return w;
 }
 
-// Each thread computes one lane of every 32nd block.
+// Computes the sums of parts. Each thread computes one lane of every 32nd block.
 __global__ void __launch_bounds__(block_threads) digest_blocks(Sum* out_P, Arrays arrays) {
   const auto [i, begin, end] = arrays.of_block();
   const auto& a = arrays.array[i];

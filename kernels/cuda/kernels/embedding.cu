@@ -21,8 +21,9 @@ struct Lookup {
   }
 };
 
-// If an id begins at sorted place i, a warp of block (i / warps, columns) adds the id's rows. A
-// common id has thousands of rows, so several are loaded at a time. They are added one by one.
+// Adds the rows of ids. If an id begins at sorted place i, a warp of block (i / warps, columns)
+// adds its rows. A common id has thousands of rows, so several are loaded at a time. They are added
+// one by one.
 constexpr int warps = 4, ahead = 8;
 static_assert(warp % ahead == 0);
 

@@ -123,8 +123,8 @@ struct SwigluGrad {
   }
 };
 
-// Each warp processes one row. The gradient of a row's weight is a sum in f32, for which the quick
-// functions are too coarse.
+// Computes the gradients with weights. Each warp processes one row. The gradient of a row's weight
+// is a sum in f32, for which the quick functions are too coarse.
 template <int N, class Gate, class T>
 __global__ void __launch_bounds__(block_threads)
     weighted_swiglu_grad(T* dgate_up_T2F, float* dweight_T, const T* dy_TF, const T* gate_up_T2F,

@@ -1,7 +1,7 @@
 // Attention sinks, added to results that were computed without them. With lse of the keys alone:
 //   lse' = log(exp(lse) + exp(sink)),  o' = o exp(lse - lse')
-// The backward pass is dsink = - sum of exp(sink - lse') do.o'. It sums parts of the rows and adds
-// the parts in order.
+// The backward pass is dsink = - sum of exp(sink - lse') do.o'. Parts of the rows are summed first,
+// and then added in order.
 #include "kernels/cuda/kernels/attention_tile.cuh"
 #include "kernels/math/exp.hpp"
 #include "kernels/math/log.hpp"
