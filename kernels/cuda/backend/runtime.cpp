@@ -12,7 +12,8 @@
 namespace trireme::cuda {
 namespace {
 
-// The driver's calls are looked up, so that the program starts where there is no driver.
+// Returns a function of the CUDA driver. Functions are looked up at run time, so that the program
+// also starts on machines without a driver.
 template <class F>
 F* driver(const char* name) {
   void* p = nullptr;
@@ -114,7 +115,7 @@ class Device final : public Runtime {
     check_driver(driver<decltype(cuMemCreate)>("cuMemCreate")(&memory, bytes, &place, 0),
                  "taking device memory");
     const auto mapped = driver<decltype(cuMemMap)>("cuMemMap")(p, bytes, 0, memory, 0);
-    // The mapping keeps the memory; the handle is not needed again.
+    // The mapping keeps the memory allocated, so the handle is not needed any more.
     driver<decltype(cuMemRelease)>("cuMemRelease")(memory);
     check_driver(mapped, "mapping device memory");
     backed_.emplace(at, bytes);
@@ -130,7 +131,7 @@ class Device final : public Runtime {
         unmap(reinterpret_cast<CUdeviceptr>(it->first), it->second);
       driver<decltype(cuMemAddressFree)>("cuMemAddressFree")(reinterpret_cast<CUdeviceptr>(at),
                                                              reserved);
-    } catch (const Error&) {  // the process ends with its context
+    } catch (const Error&) {  // ignored, because the context ends with the process
     }
   }
   void pin(std::byte* at, std::size_t bytes) override {

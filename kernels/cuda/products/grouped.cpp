@@ -11,7 +11,7 @@
 namespace trireme::cuda {
 namespace {
 
-// offset_E1, when the stream has come to it.
+// Returns offset_E1. Blocks until the stream has computed it.
 std::vector<std::int32_t> read_offsets(cudaStream_t stream, const ConstView& offset_E1,
                                        const Products::Synchronize& synchronize) {
   expect(offset_E1.dtype == DType::i32 && offset_E1.dense(), "offsets of experts are dense i32");
@@ -23,7 +23,7 @@ std::vector<std::int32_t> read_offsets(cudaStream_t stream, const ConstView& off
   return offset;
 }
 
-// The first n of the rows from `begin` on, of which there may be less.
+// Returns n rows of v from row `begin` on. The view may extend beyond the last row.
 template <class V>
 V rows_from(const V& v, std::int64_t begin, std::int64_t n) {
   V rows = v.slice(0, begin, 0);
