@@ -1,7 +1,7 @@
 #pragma once
-// The subcommands of trireme. Each function adds its subcommand to the command line. The callback
-// of the subcommand on the command line sets `chosen`. main() then calls `chosen`, whose result is
-// the exit code.
+// The subcommands of trireme. Each function below adds one subcommand to the command-line parser.
+// If the user calls this subcommand, the parser sets `chosen` to a function that runs it. main()
+// then calls `chosen`, which returns the exit code.
 #include <CLI/CLI.hpp>
 #include <functional>
 
@@ -24,9 +24,9 @@ void add_report(CLI::App&, std::function<int()>& chosen);
 void add_version(CLI::App&, std::function<int()>& chosen);
 void add_manual(CLI::App&, std::function<int()>& chosen);
 
-// Ends a `train` command that only prints help or reports invalid arguments. `print` returns the
-// exit code. MPI is initialized first, so that all ranks of one launcher end together, even if
-// other ranks have valid arguments.
+// Ends a `train` command that only prints help or reports invalid arguments, and returns the exit
+// code that `print` returns. Initializes MPI before it calls `print`, so that all ranks of a
+// launcher end together, even if the arguments of some ranks are valid.
 int end_train(const std::function<int()>& print);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Replays steps of one side of a comparison on one rank, and compares the results with the recorded
-// results.
+// Replays steps of one side of a comparison on one rank, and compares the results with those that
+// the run recorded.
 #include <optional>
 
 #include "app/compare_side.hpp"
@@ -12,12 +12,13 @@ namespace trireme {
 struct Replayed {
   // Gradients, weights and optimizer state of the last replayed step.
   TensorValues values;
-  // True if results differ from the recorded results although they should be equal.
+  // True if results differ from the recorded results although the bits must be equal.
   bool faulty = false;
 };
 
-// Replays a run up to `step`, from its nearest checkpoint or from the beginning. Adds the outcome
-// to the report. Returns nullopt if the replay is impossible or needs more than `most` steps.
+// Replays a run up to `step`, from the nearest checkpoint of the run or from the beginning. Adds
+// the outcome to the report. Returns nullopt if the replay is impossible or needs more than `most`
+// steps.
 std::optional<Replayed> replay(const Side&, std::int64_t step, std::int64_t most,
                                const ModelPlaces&, Report&);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Decides whether two runs differ only by rounding. Steps are replayed with random changes of all
-// results, whose size is that of possible rounding errors (lib/compare/rounding.hpp).
+// Decides whether two runs differ only by rounding. Steps are replayed several times, and every
+// result is changed at random, by as much as rounding can change it (lib/compare/rounding.hpp).
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -12,17 +12,19 @@
 
 namespace trireme {
 
-// Values of one number that both runs recorded.
+// The values of one number, such as a loss, that runs A and B recorded.
 struct RecordedPair {
   std::string name;
   double a, b;
 };
 
-// Differences between two runs A and B, for which `explain` decides whether rounding is the cause.
+// Differences between two runs, A and B. explain() decides whether rounding is the cause of these
+// differences.
 struct RoundingQuestion {
   // Deck with which run A computed the steps.
   Deck deck;
-  // Path of a checkpoint that is equal in both runs. Empty means the beginning of the run.
+  // Path of a checkpoint from which the replays start, and which is equal in A and B. Empty if the
+  // replays start at the beginning of the run.
   std::string from;
   std::int64_t from_step = 0;
   // Step whose loss, gradient norm and gradients are judged. 0 if there is none.

@@ -35,24 +35,24 @@ struct Side {
 // directory nor a checkpoint, or if a required file is damaged.
 Side open_side(std::string label, const std::filesystem::path&);
 
-// Opens the checkpoint of this step. Returns nullopt if it does not exist or its files have the
-// wrong sizes.
+// Opens the checkpoint of `step`. Returns nullopt if there is no such checkpoint, or if its files
+// have the wrong sizes.
 std::optional<CheckpointReader> checkpoint_of(const Side&, std::int64_t step);
 // Returns the newest intact checkpoint before `step`. Returns nullopt if there is none.
 std::optional<CheckpointInfo> checkpoint_before(const Side&, std::int64_t step);
-// Returns the steps for which the runs or directories of both sides have checkpoints, in ascending
-// order.
+// Returns the steps for which both sides have checkpoints, in ascending order.
 std::vector<std::int64_t> common_checkpoints(const Side& a, const Side& b);
 
-// Returns the deck with which a step was computed: the deck of the first checkpoint at or after the
-// step or, if there is none, the deck of the side.
+// Returns the deck with which `step` was computed. This is the deck of the first checkpoint at or
+// after the step. If there is no such checkpoint, it is the deck of the side.
 Deck deck_of_step(const Side&, std::int64_t step);
 
-// Returns a line for each setting that differs between the two sides: first keys of the decks, then
-// the program's version, the token files and similar properties of the checkpoints.
+// Returns one line for each setting that differs between the two sides. The first lines are keys of
+// the decks. The other lines are the program's version, the token files and similar properties of
+// the checkpoints.
 std::vector<std::string> setting_differences(const Side& a, const Side& b);
-// Returns the lines of `differences` that change the training by more than rounding. The result
-// does not include grid, sharding, micro-batches and output settings.
+// Returns the lines of `differences` that name settings which change the training by more than
+// rounding. Leaves out the grid, sharding, micro-batches and output settings.
 std::vector<std::string> other_training(const std::vector<std::string>& differences);
 
 }  // namespace trireme

@@ -126,7 +126,9 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
       "evaluate",
       "Compute the validation loss of a checkpoint, or its accuracy on multiple-choice questions");
   auto a = std::make_shared<EvaluateArguments>();
-  add_model_arguments(*command, a->model);
+  add_model_arguments(*command, a->model,
+                      "data.packing, data.attention, data.long_documents, data.separator_masks, "
+                      "train.dpo_beta, train.dpo_scores");
   command
       ->add_option(
           "--data", a->data,

@@ -1,6 +1,6 @@
 #pragma once
-// Finds grids and settings that need less memory, for a run whose ranks need more memory than is
-// available.
+// Finds grids and settings that fit into the available memory, for a run whose ranks need more
+// memory.
 #include <string>
 #include <vector>
 
@@ -15,7 +15,7 @@ struct PlannedRun {
   // Number of ranks per node. 0 if unknown.
   std::int64_t ranks_of_node = 0;
 
-  // Returns the input of a plan for a resolved deck, with the deck's compute type.
+  // Returns the input of a plan for a resolved deck. The compute type is that of the deck.
   PlanInput input(const Deck& resolved, TransportKind) const;
   // Returns the deck resolved for these ranks, including its teacher.
   Deck resolved(Deck) const;
@@ -27,9 +27,10 @@ struct FittingGrid {
   std::size_t needed;  // bytes per rank
 };
 
-// Returns the grids for this number of ranks whose ranks need at most `limit` bytes. The grids
-// nearest to the `asked` grid are first. For each grid, ZeRO settings are tried from the `asked`
-// settings to those that need the least memory, and the first settings that fit are used.
+// Returns the grids for this number of ranks on which a rank needs at most `limit` bytes. The grids
+// most similar to the grid in `asked` come first. For each grid, the function tries ZeRO settings
+// in order of decreasing memory, beginning with the settings in `asked`, and uses the first
+// settings that fit.
 std::vector<FittingGrid> grids_that_fit(const PlannedRun&, const PlanInput& asked, const DryTarget&,
                                         std::size_t limit);
 

@@ -21,7 +21,7 @@ std::string ModelArguments::text() const {
                      fmt::join(overrides, " "), base, backend, threads);
 }
 
-void add_model_arguments(CLI::App& command, ModelArguments& a) {
+void add_model_arguments(CLI::App& command, ModelArguments& a, const std::string& more_keys) {
   command
       .add_option("checkpoint", a.checkpoint,
                   "Checkpoint, or run directory (uses its newest intact checkpoint)")
@@ -29,7 +29,8 @@ void add_model_arguments(CLI::App& command, ModelArguments& a) {
       ->transform(with_environment());
   command.add_option("overrides", a.overrides,
                      "Values that replace those in the checkpoint's deck, as section.key=value "
-                     "(sections: parallel, zero, precision, run)");
+                     "(sections: parallel, zero, precision, run" +
+                         (more_keys.empty() ? "" : "; keys: " + more_keys) + ")");
   command
       .add_option(
           "--base", a.base,

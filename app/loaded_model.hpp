@@ -1,5 +1,5 @@
 #pragma once
-// A trained model, read from a checkpoint for evaluation or generation, on any number of ranks.
+// Loads a trained model from a checkpoint, for evaluation or generation on any number of ranks.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -12,17 +12,18 @@
 
 namespace trireme {
 
-// How losses are summed: with the run's exactness (`of_run`), or separately for each sample,
-// independently of the run's exactness (`of_samples`).
+// How losses are summed. `of_run` sums them according to run.exactness. `of_samples` gives a
+// separate sum for each sample, independently of run.exactness.
 enum class LossesAre : std::uint8_t { of_run, of_samples };
 
-// Function that may change a checkpoint's deck before the deck is used. Throws Error if it rejects
-// the deck.
+// Function that may change the deck of a checkpoint before the model is loaded. Throws Error if it
+// rejects the deck.
 using DeckChange = std::function<void(Deck&)>;
 
-// Arguments that all commands for a trained model have.
+// The arguments that all commands for trained models have in common.
 struct ModelArguments {
-  // `checkpoint` is a checkpoint or a run directory, whose newest intact checkpoint is used.
+  // `checkpoint` is the path of a checkpoint or of a run directory. For a run directory, the newest
+  // intact checkpoint is used.
   std::string checkpoint, backend;
   // Path that replaces model.init_from of the checkpoint's deck.
   std::string base;
@@ -30,18 +31,21 @@ struct ModelArguments {
   std::vector<std::string> overrides;
   std::int64_t threads = 0;
 
-  // Returns the arguments as text, for a comparison between ranks.
+  // Returns the arguments as text. Ranks compare this text to check that they have the same
+  // arguments.
   std::string text() const;
 };
-void add_model_arguments(CLI::App& command, ModelArguments&);
+// Adds the arguments to the command. `more_keys` names the keys that the command accepts as
+// overrides besides those of the machine's sections.
+void add_model_arguments(CLI::App& command, ModelArguments&, const std::string& more_keys = "");
 
 // A trained model with its trainer.
 class LoadedModel {
  public:
-  // Loads a checkpoint. The deck is that of the checkpoint, except for the grid: all ranks are on
-  // the data axis unless overrides change [parallel]. If the newest checkpoint of a run directory
-  // is damaged, or is removed during reading, the newest intact checkpoint is loaded. Throws
-  // SharedError if loading fails. Collective.
+  // Loads a checkpoint. The deck is that of the checkpoint, except for the grid. All ranks are on
+  // the data axis, unless overrides change [parallel]. If the newest checkpoint of a run directory
+  // is damaged, or another process removes it during loading, loads the newest intact checkpoint.
+  // Throws SharedError if loading fails. Collective.
   static std::unique_ptr<LoadedModel> open(const Communicator& world, const ModelArguments&,
                                            LossesAre = LossesAre::of_run, const DeckChange& = {});
 
@@ -51,13 +55,14 @@ class LoadedModel {
   const Deck& deck() const { return deck_; }
   const CheckpointMeta& meta() const { return reader_->meta(); }
   Trainer& trainer() { return *machine_.trainer; }
-  // Returns the checkpoint's tokenizer. If the checkpoint has no tokenizer, returns one that writes
-  // ids as text. `checkpoint` is the name of the checkpoint in messages.
+  // Returns the tokenizer of the checkpoint. If the checkpoint has no tokenizer, returns a
+  // tokenizer that writes ids as decimal numbers. `checkpoint` is the name of the checkpoint in
+  // messages.
   std::unique_ptr<Tokenizer> tokenizer(const std::string& checkpoint) const;
-  // Returns the ids that end a text: those of the tokenizer and those of an imported
+  // Returns the ids of all end-of-text tokens: those of the tokenizer, and those of an imported
   // generation_config.json.
   std::vector<std::int32_t> ends(const Tokenizer&, const std::string& checkpoint) const;
-  // Returns true on the rank that prints output.
+  // Returns true on rank 0, which prints all output.
   bool speaks() const { return machine_.axes.world.rank() == 0; }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// The hardware and memory of a job. The functions choose a backend, check the available memory, and
-// open the backend with a trainer.
+// The hardware and memory of a job: chooses a backend, checks the available memory, and opens the
+// backend and the trainer.
 #include <memory>
 
 #include "app/run_support.hpp"
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// A backend on each rank, and the trainer that uses it.
+// The backend of a rank, and the trainer that uses this backend.
 struct Machine {
   BackendChoice choice;
   PlanInput input;
@@ -17,13 +17,14 @@ struct Machine {
   std::unique_ptr<Workspace> workspace;
   std::unique_ptr<Trainer> trainer;
 
-  // Opens the backend and the trainer, whose weights are uninitialized. If the job needs more
-  // memory than is available, throws SharedError before any memory is reserved. Collective.
+  // Opens the backend and creates the trainer, whose weights are not initialized. Throws
+  // SharedError if the job needs more memory than is available. In this case, no rank has reserved
+  // memory. Collective.
   void open(const Communicator& world);
 };
 
-// Chooses each rank's backend and device, and derives the plan's input from the deck. Reserves no
-// memory. Collective.
+// Chooses the backend and the device of each rank, and derives the input of the plan from the deck.
+// Reserves no memory. Collective.
 Machine choose_machine(const Communicator& world, const Deck&);
 
 }  // namespace trireme

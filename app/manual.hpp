@@ -1,13 +1,13 @@
 #pragma once
-// Generates manual pages from the description of the command line.
+// Generates manual pages from the options and descriptions of the command-line parser.
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
 
 namespace trireme {
 
-// Writes trireme.1 and one trireme-SUBCOMMAND.1 per subcommand into `folder`. Throws Error if that
-// fails.
+// Writes trireme.1, and one file trireme-SUBCOMMAND.1 for each subcommand, to `folder`. Throws
+// Error if a file cannot be written.
 void write_manual(const CLI::App&, const std::filesystem::path& folder);
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include "app/fitting_grids.hpp"
 #include "app/launch.hpp"
 #include "app/output.hpp"
+#include "app/planned_documents.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
@@ -140,9 +141,10 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto memory = limit ? static_cast<double>(*limit) : machine->memory_bytes;
-  const auto input =
+  auto input =
       plan_input_of(deck, deck.precision.compute,
                     machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
+  input.documents = planned_documents(deck);
   const auto found = search(input, target, *machine, a.run.ranks, memory);
   require(found.choices > 0,
           "no grid of {} ranks divides {} layers, {} heads, {} tokens{} and a batch of {}: use "
@@ -178,9 +180,10 @@ void plan(PlanArguments a) {
   // The run will be elsewhere, so this machine's memory is no limit.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
-  const auto input =
+  auto input =
       a.run.input(deck, machine && machine->backend == "cuda" ? TransportKind::device
                                                               : transport_of(deck, choice));
+  if (machine) input.documents = planned_documents(deck);
   const auto plan = make_plan(input, target);
   std::optional<Prediction> predicted;
   if (machine) predicted = predict_run(a, *machine, deck, input, target, plan);

@@ -1,6 +1,6 @@
 #pragma once
-// Prepares a run: opens its inputs, and then the machine with the model. Files of an earlier run
-// remain unchanged.
+// Prepares a run: opens the inputs, opens the machine, and loads the model. Does not change any
+// file of an earlier run.
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,13 +19,13 @@ struct Inputs {
   std::optional<Dataset> validation;
   // Checkpoint from which the run restarts. Absent for a new run.
   std::optional<CheckpointReader> from;
-  // Checkpoint of model.init_from. Null if no weights are read from it.
+  // Checkpoint in model.init_from. Null if the run does not read weights from model.init_from.
   std::unique_ptr<CheckpointReader> initial;
-  // Checkpoint of distill.teacher. Null if there is none.
+  // Checkpoint in distill.teacher. Null if the run has no teacher.
   std::unique_ptr<CheckpointReader> teacher;
-  // Scores of train.dpo_scores, without the losses of the files.
+  // Scores in the file of train.dpo_scores, without the losses for the token files.
   std::optional<ReferenceLosses> scores;
-  // Hash of the scores (scores_hash). Empty if there are none.
+  // Hash of the scores (scores_hash). Empty if the run has no scores.
   std::string identity_of_scores;
   CheckpointMeta meta;
   std::int64_t total_steps;
@@ -34,14 +34,14 @@ struct Inputs {
   bool finished() const { return from && meta.step >= total_steps; }
 };
 
-// Opens the inputs of a run. `from` is the checkpoint to restart from, or empty. The checkpoint's
-// parameters must be those of the deck's model. If an input is invalid on one rank or differs
-// between ranks, throws Error on all ranks. Collective.
+// Opens the inputs of a run. `from` is the path of the checkpoint to restart from, or empty. The
+// checkpoint must have the same parameters as the model in the deck. Throws SharedError if an input
+// is invalid on any rank, or differs between ranks. Collective.
 Inputs open_inputs(const Communicator& world, Deck, const std::string& from);
 
-// Opens the machine and loads the model and its state. If the run needs more memory than is
-// available, throws SharedError before any memory is reserved. `rounding` is
-// BackendChoice::rounding. Collective.
+// Opens the machine, and loads the model and its training state. `rounding` is the value of
+// BackendChoice::rounding. Throws SharedError if the run needs more memory than is available. In
+// this case, no rank has reserved memory. Collective.
 Machine open_machine(const Communicator& world, Inputs&, std::uint64_t rounding = 0);
 
 }  // namespace trireme

@@ -18,31 +18,33 @@ namespace trireme {
 // A prompt for generation.
 struct Prompt {
   std::string text;
-  // A conversation to be answered. If it is not empty, it replaces the text.
+  // Conversation that the model is to answer. If `messages` is not empty, `text` is ignored.
   Conversation messages{};
-  // Maximum number of tokens to generate. If absent, the number on the command line is used.
+  // Maximum number of tokens to generate. If absent, the number from the command line applies.
   std::optional<std::int64_t> tokens{};
   std::optional<std::uint64_t> seed{};
 };
 
-// Whether a file contains texts to be continued or conversations to be answered.
+// Whether a file contains texts that the model is to continue, or conversations that it is to
+// answer.
 enum class PromptsAre : std::uint8_t { texts, conversations };
-// Reads prompts from the text of a file. In a .jsonl file, each line is an object with "prompt"
-// and, optionally, "tokens" and "seed". In other files, each line that is not empty is a prompt.
-// For conversations, each object contains messages (lib/data/conversation.hpp), and each line of
-// other files is a user message. Throws Error, naming file, line and field, if a line is invalid.
+// Reads prompts from the `text` of a file. In a .jsonl file, each line is a JSON object. The object
+// contains "prompt" or, for conversations, messages (lib/data/conversation.hpp), and optionally
+// "tokens" and "seed". In other files, each line that is not empty is a prompt or, for
+// conversations, a user message. Throws Error, which names the file, line and field, if a line is
+// invalid.
 std::vector<Prompt> parse_prompts(const std::filesystem::path&, const std::string& text,
                                   PromptsAre);
 // Returns a conversation that consists of one user message.
 Prompt prompt_of_user(std::string text);
 
-// Returns the ids that a model continues. `chat` is the chat template for conversations, or null
-// for texts. Throws Error if the template cannot write the conversation. The caller adds the
-// location to the error.
+// Returns the token ids of a prompt. `chat` is the chat template for conversations, or null for
+// texts. Throws Error if the template cannot express the conversation. The caller adds the location
+// of the prompt to the error message.
 std::vector<std::int32_t> ids_of(const Prompt&, const Tokenizer&, const ChatTemplate* chat);
 
-// Writes one JSON line per prompt, in the order of the prompts. Each line is written as soon as all
-// earlier lines are complete.
+// Writes one line of JSON per prompt, in the order of the prompts. Writes a line as soon as the
+// texts of this prompt and of all earlier prompts are known.
 class ContinuationWriter {
  public:
   // Opens the output file. If `path` is empty, writes to stdout.
@@ -51,7 +53,7 @@ class ContinuationWriter {
   // text is written as the assistant's answer.
   void add(std::size_t index, const Prompt&, const std::string& text, std::int64_t tokens,
            std::string_view ended);
-  // Publishes the file after the last prompt.
+  // Completes the output file. Must be called after the last prompt.
   void finish();
 
  private:

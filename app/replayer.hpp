@@ -8,18 +8,17 @@
 
 namespace trireme {
 
-// Maximum number of steps that a replay computes unless the user allows more. Each step may take
-// seconds.
+// Default of the maximum number of steps that a replay computes. A step may take seconds.
 inline constexpr std::int64_t usual_replay_steps = 100;
 
 // A run that is being replayed.
 class Replayer {
  public:
   // Starts at a checkpoint, or at the beginning of the run if `checkpoint` is empty. `deck` is the
-  // deck with which the steps were computed. Its grid does not matter. If `rounding` is not 0, it
-  // is the seed for random changes of all results, whose size is that of possible rounding errors.
-  // The backend then runs in host memory. Throws Error if the deck's files are missing or have
-  // changed, or if there is not enough memory.
+  // deck with which the run computed the steps. The grid in the deck is ignored. If `rounding` is
+  // not 0, every result is changed at random, by as much as rounding can change it. `rounding` is
+  // then the seed of the random numbers, and the backend runs in host memory. Throws Error if a
+  // file of the deck is missing or has changed, or if there is not enough memory.
   Replayer(const Deck& deck, const std::string& checkpoint, std::uint64_t rounding = 0);
 
   // Returns the number of completed steps.

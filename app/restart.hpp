@@ -9,22 +9,25 @@
 
 namespace trireme {
 
-// Returns the checkpoint to restart from, or an empty string if there is none or `restart` is
-// empty. `restart` is a checkpoint, a run directory, or "latest", which means the newest intact
-// checkpoint in `checkpoints`. Newer but damaged checkpoints are skipped with a warning. The ranks
-// divide the files among them to check them. Throws SharedError in these cases: - The named
-// checkpoint, or every checkpoint, is damaged. - Ranks see different checkpoints. - The newest
-// checkpoint belongs to another run.
+// Returns the path of the checkpoint to restart from. Returns an empty string if `restart` is
+// empty, or if there is no checkpoint. `restart` is the path of a checkpoint or of a run directory,
+// or "latest". "latest" means the newest intact checkpoint in the folder `checkpoints`. Newer but
+// damaged checkpoints are skipped with a warning. To check the files of checkpoints, the ranks
+// divide them among each other. Collective.
 //
-// Collective.
+// Throws SharedError in these cases:
+// - The named checkpoint, or every checkpoint, is damaged.
+// - Ranks see different checkpoints.
+// - The newest checkpoint belongs to another run.
 std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
                                   const std::filesystem::path& checkpoints);
 
-// Whether the deck's model may compute different results than the checkpoint's model.
+// Whether the model in the deck may compute other results than the model in the checkpoint.
 enum class OtherModel : std::uint8_t { refused, allowed };
-// Compares the deck's model with the checkpoint's model, which has the same parameters. If they
-// compute different results, throws SharedError, naming the keys, or logs a warning if a different
-// model is allowed. Collective.
+// Compares the model in the deck with the model in the checkpoint, which has the same parameters.
+// If the two models compute different results, throws SharedError, which names the keys that
+// differ. If another model is allowed, logs a warning instead. Does nothing if the run does not
+// restart. Collective.
 void compare_models(const Communicator& world, const Inputs&, OtherModel);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// Ends a run: logs and records its resource use, its outcome and its errors.
+// Ends a run: logs and records the resource use, the outcome and the errors of the run.
 #include <filesystem>
 #include <string>
 
@@ -19,16 +19,16 @@ struct LockedRun {
 
 inline constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
 
-// Trains until the run ends and returns the exit code. Logs the run's resource use and outcome, and
-// writes them to timing.json and outcome.json. Throws SharedError, or throws ReportedError if only
-// this rank failed. Collective.
+// Trains until the run ends, and returns the exit code. Logs the resource use and the outcome of
+// the run, and writes them to timing.json and outcome.json. Throws SharedError if the run fails on
+// all ranks, and ReportedError if only this rank fails. Collective.
 int train_in(const LockedRun&, const Deck&, const Machine&, TrainLoop&, RunRecord&,
              const TrainArguments&);
 
-// Ends a command whose run has already completed and evaluated all steps, and returns the exit
-// code. If the run is in its own directory, writes outcome.json, which the last process may not
-// have written. A null `directory` means that the finished run is in another directory. Then there
-// is nothing to write.
+// Ends a `train` command whose run has already completed and evaluated all steps, and returns the
+// exit code. Writes outcome.json to `directory`, because the last process may have ended before it
+// wrote this file. If the finished run is in another directory, `directory` is null, and the
+// function writes nothing.
 int end_finished(const RunDirectory* directory, const Inputs&, const std::filesystem::path& run,
                  const JobStart&);
 

@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Throws Error if overwriting the run directory `run` would delete the deck or a file that the deck
-// reads.
+// Throws Error if `train --overwrite` in the run directory `run` would delete the deck or a file
+// that the deck reads.
 void require_inputs_survive_overwrite(const std::filesystem::path& deck_file, const Deck&,
                                       const std::filesystem::path& run);
 

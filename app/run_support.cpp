@@ -232,6 +232,7 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
   c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
   c.tf32 = d.precision.tf32;
   c.headroom = d.run.headroom_bytes();
+  c.hang_timeout = d.run.hang_timeout;
   return c;
 }
 

@@ -19,17 +19,19 @@ struct DeckArguments {
 };
 void add_deck_arguments(CLI::App& command, DeckArguments&);
 
-// Returns a validator that replaces ${NAME} by the environment variable NAME. Do not use it for
-// arguments that are text for a model.
+// Returns a validator that replaces ${NAME} in an argument by the value of the environment variable
+// NAME. Do not use this validator for arguments that are text for a model, such as prompts.
 CLI::Validator with_environment();
 
-// Adds the option --ranks or --ranks-per-node to a command that plans for other machines. If the
-// option is not given, the variable keeps its value. 0 means the ranks that run the command.
+// Add the option --ranks or --ranks-per-node to a command that plans for other machines. If the
+// user does not pass the option, the variable keeps its value. A value of 0 stands for the ranks
+// that run the command.
 void add_ranks(CLI::App& command, std::int64_t& ranks);
 void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node);
 
-// Returns the vocabulary size that the token files require. If the deck sets model.vocab, ignores
-// files that do not exist on this machine, because they may be on another machine.
+// Returns the vocabulary size that the token files of the deck require. If the deck sets
+// model.vocab, ignores files that do not exist, because they may exist only on the machine that
+// will train.
 std::int64_t planned_vocabulary(const Deck&);
 
 // For a deck with zero.shard = "node", logs how many ranks share a copy of the weights.
@@ -38,29 +40,31 @@ void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 // Logs a warning if a rank uses more threads than it has processors. `processors` is the number of
 // processors of one rank (launch::processors_of_rank).
 void warn_of_threads(const BackendChoice&, int processors);
-// Logs warnings about settings that are allowed but usually not intended, such as a batch larger
-// than an epoch, a warmup longer than the run, or no trained parameters. `steps` is the length of
-// the run. `samples_per_epoch` is 0 if unknown.
+// Logs warnings about settings that are valid but usually not intended. Examples are a batch larger
+// than an epoch, a warmup longer than the run, or a model without trained parameters. `steps` is
+// the number of steps of the run. `samples_per_epoch` is 0 if unknown.
 void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
 
 // Throws Error if the data are preference pairs and train.objective is not "dpo", or if the
 // objective is "dpo" and the data are not preference pairs.
 void require_objective(const Deck&, const Dataset&);
-// Reads the file of train.dpo_scores. If that fails, throws Error, naming the key.
+// Reads the file in train.dpo_scores. Throws Error, which names this key, if the file cannot be
+// read.
 ReferenceLosses scores_of(const Deck&);
-// Adds the reference losses of train.dpo_scores to a dataset of preference pairs. Returns other
-// datasets unchanged. Also returns the dataset unchanged if the deck specifies no scores. Throws
-// Error if the file is missing or lacks a document.
+// Adds the reference losses in train.dpo_scores to a dataset of preference pairs, and returns the
+// dataset. If the dataset contains no pairs, or if the deck has no train.dpo_scores, returns the
+// dataset unchanged. Throws Error if the scores file is missing, or lacks a document of the
+// dataset.
 Dataset with_scores(const Deck&, Dataset);
-// Logs how whole documents are packed into samples, and the fraction of targets that is lost
-// because documents are longer than a sample.
+// Logs how documents are packed into samples, and which fraction of the targets is lost because
+// documents are longer than a sample.
 void log_packing(const Dataset&);
-// Logs how many targets are in samples that do not contain the beginning of their document. Reads
-// the token files that have a target mask.
+// Logs how many targets are in samples that do not contain the beginning of the target's document.
+// Reads all token files that have a target mask.
 void log_cut_documents(const Dataset&);
 
-// Returns the backend and its settings. The device is not set (launch::gpu_of_rank), because plans
-// do not need it. Collective.
+// Returns the backend and its settings for this deck. Does not set the device
+// (launch::gpu_of_rank), because plans do not need it. Collective.
 BackendChoice backend_choice(const Deck&, const Communicator& world);
 // Returns the compute type `wanted` if this machine supports it. Otherwise logs a warning and
 // returns a supported type.
@@ -68,11 +72,13 @@ DType usable_compute(const BackendChoice&, DType wanted);
 // Returns a compute type that the machines of all ranks support. Collective.
 DType agreed_compute(const Communicator& world, const BackendChoice&, DType wanted);
 
-// Logs how much faster a GPU would multiply with a compute type that uses its tensor cores.
+// If the compute type does not use the tensor cores of a GPU, logs how much faster matrix products
+// would be with tensor cores.
 void warn_of_slow_products(const BackendChoice&, DType compute);
 
-// Returns `device` if each rank has its own GPU, otherwise `host`. The result does not depend on
-// whether the build contains NCCL. A build without NCCL rejects a run with several ranks on GPUs.
+// Returns the transport for messages between ranks: `device` if each rank has its own GPU,
+// otherwise `host`. The result does not depend on whether the build includes NCCL. A build without
+// NCCL rejects a run with several ranks on GPUs later.
 TransportKind transport_of(const Deck&, const BackendChoice&);
 
 }  // namespace trireme

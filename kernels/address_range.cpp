@@ -11,14 +11,15 @@
 
 namespace trireme {
 
-// A step of many huge pages: each is one call, and few pages straddle two steps.
+// Number of bytes that one call to mprotect makes accessible. A step covers many huge pages, so
+// calls are rare and few huge pages straddle two steps.
 static constexpr std::size_t step = std::size_t{32} << 20;
 
 AddressRange::AddressRange(std::size_t bytes) : bytes_(bytes) {
   void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(p != MAP_FAILED, "cannot reserve {} bytes of address space: {}; raise `ulimit -v`", bytes,
           std::strerror(errno));
-  madvise(p, bytes, MADV_HUGEPAGE);  // advice: a refusal costs speed alone
+  madvise(p, bytes, MADV_HUGEPAGE);  // a failure costs only speed
   begin_ = static_cast<std::byte*>(p);
 }
 

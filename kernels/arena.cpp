@@ -50,7 +50,8 @@ Arena::Taken Arena::take(std::size_t bytes, MemoryKind kind, Memory memory) {
     t.last = f.last;
     if (f.bytes > bytes) insert(r, t.offset + bytes, {f.bytes - bytes, f.last});
   } else {
-    // At the end; a free range that touches it is the beginning of the new block.
+    // No free range before the end fits. The block begins in the free range at the end, if there is
+    // one, and the arena grows by the rest.
     t.offset = r.end;
     Free tail{};
     if (!r.by_offset.empty()) {

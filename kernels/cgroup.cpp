@@ -19,7 +19,8 @@ static std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// "max" and what is not there are no limit.
+// Returns the limit that the file states. Returns SIZE_MAX if the file does not exist or states
+// "max".
 static std::size_t limit_in(const fs::path& file) {
   const auto text = text_of(file);
   std::size_t bytes = SIZE_MAX;
@@ -27,7 +28,8 @@ static std::size_t limit_in(const fs::path& file) {
   return bytes;
 }
 
-// Of the group and all above it. In a container the path may be another's: the root is what it has.
+// Returns the lowest limit of the group and all its ancestors. In a container, the group's path may
+// exist only on the host. The limit of the root directory then applies.
 static std::size_t least_limit(const fs::path& root, fs::path group, const char* file) {
   std::size_t least = limit_in(root / file);
   for (group = group.relative_path(); !group.empty(); group = group.parent_path())
@@ -38,7 +40,7 @@ static std::size_t least_limit(const fs::path& root, fs::path group, const char*
 std::size_t cgroup_limit(std::string_view own, const fs::path& mounted) {
   std::size_t least = SIZE_MAX;
   std::istringstream lines{std::string(own)};
-  for (std::string line; std::getline(lines, line);) {  // 0::/group, or 4:cpu,memory:/group
+  for (std::string line; std::getline(lines, line);) {  // 0::/group or 4:cpu,memory:/group
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const auto controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));

@@ -9,7 +9,7 @@
 namespace trireme {
 
 GuardedPlace guarded_place(std::size_t bytes, std::size_t page) {
-  constexpr std::size_t most_watched = 4096;  // before a block: pages of a device are large
+  constexpr std::size_t most_watched = 4096;  // limit before a block, as device pages are large
   const auto up = [](std::size_t n, std::size_t to) {
     return std::max<std::size_t>(1, (n + to - 1) / to) * to;
   };

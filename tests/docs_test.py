@@ -4,11 +4,13 @@
 A block of `toml` is the deck that the next ones call mine.toml, unless its first line is a comment with another name. `train`
 gets a tiny model and two more steps at each call, whatever the deck says; all else is the program as it is. Links to files have
 to lead somewhere, and so do the paths that pages name. What a tutorial shows as output has to be what its command prints, but for
-numbers, or, in a log line, what some source file can say.
+numbers, or, in a log line, what some source file can say. Commands that submit a job are not run, but have to name a job script,
+options of sbatch that the script names, a deck, options of `train` and deck keys that exist.
 """
 import functools
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -138,6 +140,37 @@ def unsaid_errors():
         parts = [part.strip() for part in text.split("...")]
         if not any(re.search(".*".join(map(re.escape, parts)), literal) for literal in literals):
             yield text
+
+
+@functools.cache
+def names_of_train():
+    """The options of `train`, and all deck keys as section.key."""
+    train = re.search(r"^## train$(.*?)^## ", (ROOT / "docs/reference/commands.md").read_text(), re.MULTILINE | re.DOTALL)[1]
+    sections = re.split(r"^## \[+(\w+)\]+$", (ROOT / "docs/deck.md").read_text(), flags=re.MULTILINE)
+    keys = {f"{section}.{key}" for section, rows in zip(sections[1::2], sections[2::2])
+            for key in re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)}
+    return set(re.findall(r"^\| `(--[\w-]+)", train, re.MULTILINE)) | keys
+
+
+def submissions(page):
+    """(line's number, script, its options of sbatch, its arguments) of each command that submits a job script."""
+    for begin, language, text in blocks(page):
+        for number, line in enumerate(text.splitlines(), begin):
+            if language == "sh" and ".sbatch " in line:
+                words = shlex.split(line, comments=True)
+                at = next(at for at, word in enumerate(words) if word.endswith(".sbatch"))
+                yield number, words[at], [word.split("=")[0] for word in words[:at] if word.startswith("--")], words[at + 1:]
+
+
+def unknown_in_submission(script, options, arguments):
+    if not (ROOT / script).is_file():
+        return [script]
+    known = set(re.findall(r"--[a-z-]+", (ROOT / script).read_text()))
+    unknown = [option for option in options if option not in known]
+    if "/" in arguments[0] and not (ROOT / arguments[0]).is_file():
+        unknown.append(arguments[0])
+    names = [word.split("=")[0] for word in arguments[1:] if re.match(r"--|\w+\.\w+=", word)]
+    return unknown + [name for name in names if name not in names_of_train()]
 
 
 def wrong_columns(folder):
@@ -276,10 +309,16 @@ def main():
         for page in PAGES:
             ran += perform(page, lambda line, what: mistakes.append(f"{page}:{line}: {what}"), scratch)
         mistakes += [f"{TABLES}: {what}" for what in wrong_columns(scratch.folder)]
+    submitted = 0
     for page in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md")))]:
         mistakes += [f"{page}: the link to {target} leads nowhere" for target in dead_links(page)]
         if page != "CHANGELOG.md":  # it tells of the past
             mistakes += [f"{page}: there is no {path}" for path in dead_paths(page)]
+        for number, *command in submissions(page):
+            submitted += 1
+            mistakes += [f"{page}:{number}: submits a job with {name}, which does not exist" for name in unknown_in_submission(*command)]
+    if submitted < 5:
+        mistakes.append(f"{submitted} commands that submit a job were found, which is too few")
     mistakes += [f"{ERRORS}: no source says '{text}'" for text in unsaid_errors()]
     for text in mistakes:
         print(f"docs: WRONG: {text}")

@@ -10,8 +10,9 @@
 namespace trireme {
 namespace {
 
-// Streams that share a hardware queue wait for each other, and one that waits for another rank must
-// not hold up the rest. The driver reads this when it starts; some clusters set it to 1.
+// Makes the driver create a hardware queue for each stream. Streams that share a hardware queue
+// wait for each other, and a stream that waits for another rank must not block the other streams.
+// The driver reads the variable when it starts. Some clusters set it to 1.
 void give_streams_queues_of_their_own() {
   constexpr const char* name = "CUDA_DEVICE_MAX_CONNECTIONS";
   constexpr int most = 32;
@@ -19,8 +20,8 @@ void give_streams_queues_of_their_own() {
   if (!given || std::atoi(given) < most) setenv(name, std::to_string(most).c_str(), 1);
 }
 
-// The driver alone says whether there is a device: CUDA's libraries take 250 MB and a tenth of a
-// second.
+// Returns true if the driver finds a device. The function uses only the driver, because loading
+// CUDA's libraries takes 250 MB and a tenth of a second.
 bool driver_has_device(std::string* why) {
   give_streams_queues_of_their_own();
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -30,6 +30,7 @@ struct CudaChoice {
   Guards guards = Guards::off;  // on: also turns on `debug`
   // Bytes of free device memory that the backend leaves to other libraries.
   std::size_t headroom = 0;
+  double hang_timeout = 0;  // seconds that the host may wait for the device; 0 means no limit
   Epilogues epilogues = Epilogues::measured;
 };
 

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* file_name = "libtrireme_cuda.so";
 
-// Of the program, and of the object that this code is in: a test has it from libtrireme.so.
+// Returns the folders in which the library may be: those around the program, and that of the object
+// that contains this code. In a test, this object is libtrireme.so.
 std::vector<fs::path> folders() {
   std::error_code none;
   const auto program = fs::read_symlink("/proc/self/exe", none).parent_path();
@@ -35,12 +36,13 @@ struct Opened {
   std::string why;
 };
 
-// A file that ends before its table of sections would end the process where it is mapped.
+// Returns true if the file ends before the end of its section table. Loading such a file would end
+// the process.
 bool cut_off(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   Elf64_Ehdr head{};
   if (!in.read(reinterpret_cast<char*>(&head), sizeof head))
-    return false;  // dlopen says what it is
+    return false;  // dlopen reports the error
   std::error_code none;
   const auto bytes = fs::file_size(file, none);
   return !none && std::memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
@@ -53,7 +55,8 @@ Opened open(const fs::path& file, std::string_view build) {
     o.why = fmt::format("{} is truncated: install it again", file.string());
     return o;
   }
-  // Its symbols stay its own; what it lacks it finds in the program.
+  // The library's symbols are not visible to other objects. The program provides the symbols that
+  // the library lacks.
   o.handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!o.handle) {
     o.why = fmt::format(

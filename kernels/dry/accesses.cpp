@@ -46,7 +46,8 @@ void Accesses::wait(Queue q, Event e) {
   if (seen.size() >= forget_next_[index(q)]) forget(q);
 }
 
-// Clocks with no access between them become one: every later access comes after both.
+// Erases each clock of the queue that sees the same recorded accesses as the clock before it. Later
+// accesses have higher tickets than both clocks, so they cannot distinguish them either.
 void Accesses::forget(Queue q) {
   std::array<std::vector<std::uint64_t>, queue_count> live;
   const auto note = [&](const Access& a) {
@@ -59,7 +60,7 @@ void Accesses::forget(Queue q) {
   for (auto& tickets : live) std::ranges::sort(tickets);
 
   auto& seen = seen_[index(q)];
-  std::array<std::ptrdiff_t, queue_count> last{};  // accesses of each queue that were seen
+  std::array<std::ptrdiff_t, queue_count> last{};  // how many accesses of each queue are seen
   std::erase_if(seen, [&](const Seen& s) {
     std::array<std::ptrdiff_t, queue_count> now{};
     for (std::size_t i = 0; i < queue_count; ++i)

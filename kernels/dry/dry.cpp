@@ -12,7 +12,8 @@ Dry::Dry(DryTarget target)
   properties_.name = "dry";
 }
 
-// Addresses that are never accessed: device memory from 4 KiB on, pinned memory in the upper half.
+// Returns the first address of a pretended memory. Device memory begins at 4 KiB and pinned memory
+// at 2^62. The addresses are never accessed.
 static std::uintptr_t base(Memory m) {
   return m == Memory::device ? 4096 : std::uintptr_t{1} << 62;
 }
@@ -28,7 +29,8 @@ void Dry::give(const Block& b, std::span<const Event> last) noexcept {
               last);
 }
 
-// Pinned memory is not real either: transfers to and from it are only recorded.
+// Returns true if p is an address of pretended pinned memory. Transfers to and from this memory are
+// recorded but move no data.
 static bool pinned(const std::byte* p) {
   return reinterpret_cast<std::uintptr_t>(p) >= base(Memory::pinned);
 }

@@ -11,7 +11,8 @@
 
 namespace trireme {
 
-// Two mappings of `bytes` of one anonymous file: {inaccessible, accessible}.
+// Maps an anonymous file of `bytes` bytes twice. Returns the inaccessible and the accessible
+// mapping, in this order.
 static std::pair<std::byte*, std::byte*> map_twice(std::size_t bytes) {
   const int file = memfd_create("trireme-fence", MFD_CLOEXEC);
   require(file >= 0, "cannot make the fence's memory file: {}", std::strerror(errno));

@@ -1,8 +1,8 @@
-// o = softmax(scale q k') v over keys not later than the query, tile by tile with a running maximum
-// and sum: no matrix of scores is ever whole. Dao 2023, "FlashAttention-2". A unit of work is a
-// few query tiles of one head, which share the copies of keys and values; nothing in the arithmetic
-// of a tile depends on the others or on the threads. Scores are in bits: times log2(e), so that
-// their exponentials are powers of 2.
+// o = softmax(scale q k') v over the keys that are not later than the query. Keys are processed
+// tile by tile with a running maximum and sum, so the matrix of scores is never stored as a whole
+// (Dao 2023, "FlashAttention-2"). A unit of work is a few query tiles of one head, which share
+// copies of keys and values. The arithmetic of a tile depends neither on the other tiles nor on the
+// threads. Scores are multiplied by log2(e), so that their exponentials are powers of 2.
 #include <limits>
 
 #include "kernels/host/attention_tile.hpp"
@@ -11,14 +11,15 @@
 namespace trireme::host {
 namespace {
 
-// Of one query tile: what stays while keys pass by.
+// State of one query tile while its keys are processed.
 struct Queries {
   void place(Scratch& s, std::int64_t E) {
     qT = s.floats(E * edge);
     keep(s.floats(kept_floats(E)), E);
   }
   static std::int64_t floats(std::int64_t E) { return E * edge + kept_floats(E); }
-  // o, max and sum: where the next piece of keys finds them.
+  // Places o, max and sum at `at`. If keys come in pieces, this is the call's state, where the next
+  // piece finds them.
   void keep(float* at, std::int64_t E) {
     o = at;
     max = o + edge * E;
@@ -47,13 +48,13 @@ struct Tiles {
   std::array<Queries, most_at_once> queries;
 };
 
-// s becomes 2^(s - max), 0 where hidden; updates max, sum and the factor by which earlier results
-// shrink.
+// Replaces s by 2^(s - max), or by 0 where the key is masked. Updates max and sum, and sets
+// `shrink`, the factor for earlier results.
 void softmax_tile(const Tiles& t, const Queries& q, const Pair& of) {
   for (std::int64_t column = 0; column < of.queries; column += lanes) {
     float* s = t.s + column;
     const Vec before = load(q.max + column);
-    std::array<Vec, 4> most{before, before, before, before};  // four chains hide the latency
+    std::array<Vec, 4> most{before, before, before, before};  // four chains to hide the latency
     of.for_keys(column, [&](std::int64_t key, VecInt seen) {
       auto& m = most[key % 4];
       m = larger(seen ? load(s + key * edge) : m, m);
@@ -72,7 +73,7 @@ void softmax_tile(const Tiles& t, const Queries& q, const Pair& of) {
   }
 }
 
-// Of a query that has seen no key: finite, as infinity less infinity is no number.
+// Maximum of a query that has seen no key. It is finite, because infinity minus infinity is NaN.
 constexpr float lowest = -std::numeric_limits<float>::max() / 2;
 
 template <class T>
@@ -80,7 +81,7 @@ class Pass {
  public:
   Pass(const kernel::Attention& a, const Tiling& tiling) : a_(a), t_(tiling) {}
 
-  // Query tiles [begin, end).
+  // Computes query tiles [begin, end) of one head.
   void query_tiles(Tiles& t, std::int64_t b, std::int64_t h, std::int64_t begin,
                    std::int64_t end) const {
     const auto& queries = t.queries;
@@ -158,7 +159,7 @@ void forward(const kernel::Attention& a, const Tiling& tiling) {
   const auto turns = (tiling.tiles + at_once - 1) / at_once;
   float* scratch = Scratch(a.workspace.data).floats(0);
   const Pass<T> pass(a, tiling);
-  // The long tiles first, so that the threads end together.
+  // The tiles with most keys come first, so that the threads finish at about the same time.
   share(heads * turns, [&](std::int64_t unit, std::int64_t slot) {
     const auto begin = (turns - 1 - unit / heads) * at_once, head = unit % heads;
     Tiles t(Scratch(reinterpret_cast<std::byte*>(scratch + slot * slot_floats)), tiling.E, at_once);

@@ -1,11 +1,14 @@
-// The adjoint of attention. Per tile pair the scores are computed again and, with lse kept by the
-// forward pass and delta = rowsum(do * o),
+// Backward pass of attention (Dao 2023, "FlashAttention-2"). The scores of each pair of a query
+// tile and a key tile are computed again. With lse from the forward pass and
+// delta = rowsum(do * o),
 //   p = exp(s - lse)   ds = scale p (do v' - delta)   dv += p' do   dk += ds' q   dq += ds k
-// Dao 2023, "FlashAttention-2". Two ways through the pairs that give the same bits, because each
-// element of a gradient is one chain of FMAs in the order of its tiles:
-//   whole  a unit is a key/value head: every pair once, sums for dk and dv in scratch, of all keys
-//   split  a unit is a few key tiles (dk, dv), then a few query tiles (dq): every pair twice;
-//          little scratch, for few heads on many threads and for very long sequences
+// There are two ways to process the pairs. They give the same bits, because each element of a
+// gradient is one chain of FMAs in the order of its tiles.
+//   whole  A unit of work is a key/value head. Each pair is processed once. Scratch holds the sums
+//          for dk and dv of all keys.
+//   split  A unit of work is a few key tiles (for dk and dv), and then a few query tiles (for dq).
+//          Each pair is processed twice. This way needs little scratch. It is for few heads on many
+//          threads, and for very long sequences.
 #include <cmath>
 
 #include "kernels/host/attention_tile.hpp"
@@ -15,9 +18,9 @@
 namespace trireme::host {
 namespace {
 
-constexpr std::int64_t most_whole_bytes = 32 << 20;  // of sums for a thread
+constexpr std::int64_t most_whole_bytes = 32 << 20;  // limit for the sums of one thread
 
-// Of one query tile: what stays while keys pass by.
+// State of one query tile while its keys are processed.
 struct Queries {
   void place(Scratch& s, std::int64_t E) {
     for (auto* part : {&q, &d_o, &qT, &d_oT, &dq}) *part = s.floats(edge * E);
@@ -47,7 +50,7 @@ struct Tiles {
   std::array<Queries, most_at_once> queries;
 };
 
-// Sums for dk and dv over `rows` keys of one head.
+// Sums for dk and dv of `rows` keys of one head.
 struct KeySums {
   KeySums(float* at, std::int64_t rows, std::int64_t E) : dk(at), dv(at + rows * E) {}
   KeySums(float* k, float* v) : dk(k), dv(v) {}
@@ -56,9 +59,9 @@ struct KeySums {
   float *dk, *dv;
 };
 
-enum class Want : std::uint8_t { all, keys, queries };  // dk and dv, dq
+enum class Want : std::uint8_t { all, keys, queries };  // keys: dk and dv; queries: dq
 
-// Of operands T, with dk and dv of type Sum.
+// One call with operands of type T, and dk and dv of type Sum.
 template <class T, class Sum>
 class Pass {
  public:
@@ -98,7 +101,7 @@ class Pass {
     load_tile(t.v, rows_of<T>(g_.v_BTGD, b, at, g), g_.v_BTGD.stride[1], n, D, t_.E);
   }
 
-  // p and ds of a query tile and the loaded key tile, both as [key][query].
+  // Computes p and ds of a query tile and the loaded key tile, both as [key][query].
   void scores(const Tiles& t, const Queries& q, const Pair& of) const {
     of.score(t.p, t.k, q.qT, t_);
     of.score(t.ds, t.v, q.d_oT, t_);
@@ -118,7 +121,7 @@ class Pass {
     }
   }
 
-  // The same of scores under a soft cap c, z: ds is times 1 - (z / c)^2.
+  // Computes p and ds from scores z under a soft cap c. ds is also multiplied by 1 - (z / c)^2.
   void capped_scores(const Tiles& t, const Queries& q, const Pair& of) const {
     const float part = 1 / (static_cast<float>(t_.shape.softcap) * log2_e);
     for (std::int64_t column = 0; column < of.queries; column += lanes) {
@@ -134,7 +137,7 @@ class Pass {
     }
   }
 
-  // To the sums of key tile j.
+  // Adds the terms of a pair to the sums of its key tile.
   void add_key(const Tiles& t, const Queries& q, const KeySums& tile, const Pair& of) const {
     const auto part = [&](std::int64_t key) { return of.queries_of(key); };
     const auto E = t_.E;
@@ -149,7 +152,8 @@ class Pass {
             [&](std::int64_t row) { return of.keys_of(row); });
   }
 
-  // dq is in the state where keys come in pieces.
+  // Sets dq to zero before the first piece of keys. If keys come in pieces, dq is stored in the
+  // call's state.
   void begin_query(Queries& to, std::int64_t b, std::int64_t h, std::int64_t i) const {
     const auto unit = (b * t_.shape.heads + h) * t_.tiles + i;
     if (g_.piece != Piece::all)
@@ -198,7 +202,8 @@ class Pass {
     }
   }
 
-  // Query tiles [begin, end) with key tiles [key_begin, key_end), whose sums these are.
+  // Processes query tiles [begin, end) with key tiles [key_begin, key_end). `sum` holds the sums of
+  // these key tiles.
   void tiles(Tiles& t, const KeySums& sum, Want want, std::int64_t b, std::int64_t h,
              std::int64_t begin, std::int64_t end, std::int64_t key_begin,
              std::int64_t key_end) const {
@@ -224,16 +229,17 @@ class Pass {
     for (auto i = begin; i < end; ++i) end_query(of(i), b, h, i);
   }
 
-  // dk and dv of key tiles [begin, end), by `at_once` query tiles; dq too where all is wanted.
+  // Computes dk and dv of key tiles [begin, end), with `at_once` query tiles at a time. Want::all
+  // also computes dq.
   void key_tiles(Tiles& t, float* sums, Want want, std::int64_t at_once, std::int64_t b,
                  std::int64_t g, std::int64_t begin, std::int64_t end) const {
     const KeySums sum(sums, (end - begin) * edge, t_.E);
     const auto at = begin * edge, keys = std::min(end * edge, t_.shape.keys()) - at;
     begin_keys(sum, b, g, at, keys);
-    const bool all = want == Want::all;  // dq of every query, whatever it sees
+    const bool all = want == Want::all;  // each query needs dq, even if it sees no key
     for (auto h = t_.first_head(g); h < t_.first_head(g + 1); ++h) {
       for (auto i = all ? 0 : t_.first_query_tile(begin); i < t_.tiles; i += at_once) {
-        if (!all && first_keys(b, i).tile() >= end) break;  // nor do those behind it see these
+        if (!all && first_keys(b, i).tile() >= end) break;  // later queries see none of the keys
         tiles(t, sum, want, b, h, i, std::min(i + at_once, t_.tiles), begin, end);
       }
     }
@@ -246,12 +252,12 @@ class Pass {
   const Tiling& t_;
 };
 
-// How the work is cut for this many threads, and what scratch that takes.
+// How the work is divided for the number of threads, and the scratch that this needs.
 struct Cut {
   explicit Cut(const Tiling& t) : heads(t.shape.batch * t.shape.kv_heads) {
     const auto sums = KeySums::floats(t.key_tiles * edge, t.E);
     const auto rounds = (heads + threads() - 1) / threads();
-    // Split does 7 products of tiles for whole's 5 and keeps all threads busy.
+    // `split` computes 7 products of tiles where `whole` computes 5, but keeps all threads busy.
     whole =
         t.key_tiles == 1 || (sums * static_cast<std::int64_t>(sizeof(float)) <= most_whole_bytes &&
                              7 * heads >= 5 * rounds * threads());
@@ -276,7 +282,7 @@ void backward(const kernel::AttentionGrad& o, const Tiling& tiling) {
     Tiles t(Scratch(reinterpret_cast<std::byte*>(at)), tiling.E, cut.at_once);
     body(t, at + Tiles::floats(tiling.E, cut.at_once));
   };
-  // The long tiles first, so that the threads end together.
+  // The tiles that form most pairs come first, so that the threads finish at about the same time.
   const auto key_turns = (tiling.key_tiles + cut.key_tiles_at_once - 1) / cut.key_tiles_at_once;
   share(cut.heads * key_turns, [&](std::int64_t unit, std::int64_t slot) {
     with_scratch(slot, [&](Tiles& t, float* sums) {

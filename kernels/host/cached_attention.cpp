@@ -1,6 +1,6 @@
-// One query at a time against all keys up to its own, 64 keys at a time with a running maximum and
-// sum, as attention.cpp does by tiles. What costs is to read keys and values once from memory; a
-// unit of work is a query head of a position.
+// Attention of each query to all keys up to its own. Keys are processed 64 at a time with a running
+// maximum and sum, like the tiles of attention.cpp. Most of the time is needed to read keys and
+// values once from memory. A unit of work is one query head at one position.
 #include <algorithm>
 #include <limits>
 
@@ -10,7 +10,8 @@
 namespace trireme::host {
 namespace {
 
-// Keys or values of `rows` positions as f32 rows of whole vectors: the cache itself, or a copy.
+// Keys or values of `rows` positions as f32 rows of whole vectors. The data is the cache itself, or
+// a copy.
 struct Rows64 {
   const float* data;
   std::int64_t stride;
@@ -28,7 +29,8 @@ Rows64 rows_at(const View& cache_PGD, std::int64_t g, std::int64_t first, std::i
   return {copy, E};
 }
 
-// s[j] = q . row j, for rows in whole vectors: those behind the last are the last again.
+// Computes s[j] = q . row j for whole vectors of rows. Elements after the last row repeat the last
+// row's score.
 void scores(float* s, const float* q, const Rows64& k, std::int64_t rows, std::int64_t E) {
   for (std::int64_t first = 0; first < rows; first += lanes) {
     std::array<Vec, lanes> sum{};
@@ -44,10 +46,10 @@ void scores(float* s, const float* q, const Rows64& k, std::int64_t rows, std::i
   }
 }
 
-// o = o * shrink + sum over rows of p[j] v[j].
+// Computes o = o * shrink + sum over rows of p[j] v[j].
 void add_values(float* o, float shrink, const float* p, const Rows64& v, std::int64_t rows,
                 std::int64_t E) {
-  constexpr std::int64_t wide = 4;  // chains of FMAs at a time
+  constexpr std::int64_t wide = 4;  // independent chains of FMAs
   for (std::int64_t e = 0; e < E; e += wide * lanes) {
     const auto n = std::min<std::int64_t>(wide, (E - e) / lanes);
     std::array<Vec, wide> sum{};
@@ -86,7 +88,8 @@ void query(const kernel::CachedAttention& a, std::int64_t t, std::int64_t h) {
   for (std::int64_t e = 0; e < E; ++e) q[e] *= static_cast<float>(a.scale) * log2_e;
   std::fill_n(o, E, 0.0F);
   float max = -std::numeric_limits<float>::infinity(), sum = 0;
-  // A tile of keys lies together in the cache, whose rows are whole tiles where they come again.
+  // The keys of a tile are adjacent in the cache. If positions wrap around, the number of rows in
+  // the cache is a multiple of the tile.
   for (auto first = seen; first < keys; first += edge - first % edge) {
     const auto n = std::min(edge - first % edge, keys - first), whole = rounded_up(n, lanes);
     const auto at = first % a.k_cache_PGD.extent[0];
@@ -121,7 +124,8 @@ void attend(const kernel::CachedAttention& a) {
   append<T>(a.k_cache_PGD, a.k_TGD, a.at);
   append<T>(a.v_cache_PGD, a.v_TGD, a.at);
   const auto H = a.q_THD.extent[1], units = a.q_THD.extent[0] * H;
-  // Heads in chunks that are worth a thread, by the sizes alone.
+  // A chunk has enough heads to be worth a thread. Its size depends only on the sizes of the
+  // operands.
   const auto row = a.positions() * a.q_THD.extent[2];
   for_chunks(units, std::max<std::int64_t>(1, grain / row),
              [&](std::int64_t begin, std::int64_t end) {

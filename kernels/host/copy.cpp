@@ -11,13 +11,14 @@
 namespace trireme::host {
 namespace {
 
-// A copy as nested loops, the outermost first: dims of one element are dropped, neighbours that
-// both sides can walk as one are merged, and dst's smallest stride is innermost.
+// A copy as nested loops, the outermost first. Dims with one element are dropped. Adjacent dims
+// that both views can traverse as one dim are merged. The dim with dst's smallest stride is
+// innermost.
 struct Nest {
   int dims = 0;
   std::array<std::int64_t, max_dims> extent{}, dst{}, src{};
 
-  std::int64_t outer() const {  // runs of the innermost loop
+  std::int64_t outer() const {  // number of runs of the innermost loop
     return std::accumulate(extent.begin(), extent.begin() + dims - 1, std::int64_t{1},
                            std::multiplies<>());
   }
@@ -48,7 +49,7 @@ Nest nest_of(const View& dst, const ConstView& src) {
   return n;
 }
 
-// row(dst offset, src offset) for the outer iterations [begin, end) in order.
+// Calls row(dst offset, src offset) for the outer iterations [begin, end) in order.
 template <class Row>
 void walk(const Nest& n, std::int64_t begin, std::int64_t end, const Row& row) {
   std::array<std::int64_t, max_dims> at{};
@@ -83,9 +84,9 @@ auto value(const T& x) {
   }
 }
 
-// What happens to one element.
+// Operations that a copy applies to each element.
 struct Move {
-  bool streams;  // around the caches
+  bool streams;  // bypasses the caches
 
   template <class T>
   void operator()(T& to, const T& from) const {
@@ -137,8 +138,8 @@ void run_row(D* to, std::int64_t to_step, const S* from, std::int64_t from_step,
   }
 }
 
-// dst's innermost dim strides through src while `across` is dense there: square tiles, so that the
-// lines of both stay in cache.
+// Copies in square tiles, so that the cache lines of both views stay in cache. This is for copies
+// whose innermost dim has a large stride in src, while the dim `across` is dense in src.
 template <class Op, class D, class S>
 void run_transposed(D* dst, const S* src, Nest n, std::size_t across, const Op& op) {
   constexpr std::int64_t tile = 32;
@@ -193,7 +194,7 @@ void by_value(DType t, const F& f) {
   by_type(t, "copy", f);
 }
 
-// Bytes as they are, whatever they mean.
+// Copies elements of sizeof(T) bytes without interpreting them.
 template <class T>
 void move(const View& dst, const ConstView& src, const Nest& n) {
   const auto bytes = static_cast<std::size_t>(dst.count()) * sizeof(T);
@@ -232,7 +233,7 @@ void run(const kernel::Copy& o, View) {
   });
 }
 
-// A copy from one element, read with strides of 0.
+// Fills by copying from one element, which is read with strides of 0.
 void run(const kernel::Fill& o, View scratch) {
   const auto& [dst, x] = o;
   std::array<std::byte, 8> one{};

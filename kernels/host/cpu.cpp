@@ -1,5 +1,5 @@
-// Compiled for any x86-64. No inline function of a library is called here: the linker may have kept
-// another file's copy of it, which is vector code.
+// This file is compiled for any x86-64 CPU. It must not call inline functions of libraries: the
+// linker may have kept the copy from another file, which contains vector instructions.
 #include "kernels/host/cpu.hpp"
 
 #include <unistd.h>
@@ -23,7 +23,8 @@ void say(const char* text) {
   if (write(STDERR_FILENO, text, n) < 0) _exit(1);
 }
 
-// Priority 101 is the first one open to programs: static objects with vector code come later.
+// Ends the process with a message if the CPU lacks a feature. Priority 101 is the first that
+// programs may use. Constructors of static objects, which may use vector instructions, run later.
 __attribute__((constructor(101))) void require_cpu() {
   __builtin_cpu_init();
   const char* missing = missing_cpu_feature();

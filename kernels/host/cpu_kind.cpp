@@ -18,7 +18,7 @@ using Registers = std::array<unsigned, 4>;  // eax, ebx, ecx, edx
 
 Registers ask(unsigned leaf) {
   Registers r{};
-  __get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]);  // leaves zeros where there is no such leaf
+  __get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]);  // r stays 0 if the CPU lacks this leaf
   return r;
 }
 
@@ -32,7 +32,7 @@ std::string text_of(const Registers& r, std::initializer_list<std::size_t> which
   return text;
 }
 
-// As the vendors count: the extended fields go on where the others end.
+// Returns family and model as the vendors number them, including the extended fields.
 std::string family_and_model() {
   const auto eax = ask(1)[0];
   unsigned family = eax >> 8 & 0xF, model = eax >> 4 & 0xF;

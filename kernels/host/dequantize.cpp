@@ -1,4 +1,4 @@
-// Weights of 4 bits, a byte, which is two of them, at a time.
+// Decoding of 4-bit weights, one byte (two weights) at a time.
 #include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/math/nf4.hpp"

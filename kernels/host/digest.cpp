@@ -10,14 +10,14 @@ namespace trireme::host {
 
 using namespace digest;
 
-using Word [[gnu::may_alias]] = std::uint32_t;  // of an array of any type
+using Word [[gnu::may_alias]] = std::uint32_t;  // a word of an array of any type
 
 [[gnu::noinline]] static std::uint64_t sum_of_blocks(const std::byte* bytes, std::int64_t first,
                                                      std::int64_t blocks) {
   std::array<std::uint64_t, lanes> sums{};
   const auto* w = reinterpret_cast<const Word*>(bytes);
   for (std::int64_t b = 0; b < blocks; ++b, w += words_a_block) {
-    constexpr int ahead = 2048 / sizeof(Word);  // as sums of squares do
+    constexpr int ahead = 2048 / sizeof(Word);  // the distance of reduce.cpp
     __builtin_prefetch(w + ahead);
     const auto [low, high] = keys_of(first + b);
 #pragma omp simd

@@ -7,7 +7,8 @@
 namespace trireme::host {
 namespace {
 
-// Numbers 4 first .. 4 (first + groups) of a sample; groups is a multiple of 16.
+// Writes random numbers 4 * first to 4 * (first + groups) - 1 of a sample. `groups` must be a
+// multiple of 16.
 void draw(std::uint32_t* random, std::uint64_t key, std::uint64_t sample, std::uint64_t first,
           std::int64_t groups) {
   for (std::int64_t begin = 0; begin < groups; begin += 16) {
@@ -23,14 +24,15 @@ void draw(std::uint32_t* random, std::uint64_t key, std::uint64_t sample, std::u
   }
 }
 
-// All of y; mask draws by the place of an element in its sample.
+// Computes y for p > 0. The mask of an element depends on the element's index in its sample.
 template <class T>
 void drop(const kernel::Dropout& o) {
   const auto& [y, x, skip, key, rows] = o;
   const math::Dropout mask(key.p);
-  const std::int64_t size = x.extent[1] * x.extent[2];  // of a sample's rows
+  const std::int64_t size = x.extent[1] * x.extent[2];  // elements of one sample
   const std::int64_t pieces = (size + grain - 1) / grain;
-  // A copy of the mask in each body: read through the closure, it kept the loop scalar.
+  // Each body copies the mask. When the loop read the mask through the closure, the compiler did
+  // not vectorize it.
   const auto with_skip = [=](T* to, const T* from, const T* add, const std::uint32_t* random) {
     const math::Dropout m = mask;
 #pragma omp simd
@@ -43,7 +45,8 @@ void drop(const kernel::Dropout& o) {
 #pragma omp simd
     for (int l = 0; l < block_size; ++l) put(to[l], m(static_cast<float>(from[l]), random[l]));
   };
-  // `n` elements of sample b from `begin` on, of which the first is the sample's `place`-th.
+  // Computes n elements of sample b, from index `begin` of x. `place` is the index of the first of
+  // these elements in the whole sample.
   const auto some = [&](std::int64_t b, std::int64_t begin, std::int64_t n, std::int64_t place) {
     std::array<std::uint32_t, grain + block_size> random;
     const auto at = b * size + begin, lane = place % 4, groups = (lane + n + 3) / 4;
@@ -74,7 +77,7 @@ void drop(const kernel::Dropout& o) {
   });
 }
 
-// p = 0: no numbers are needed.
+// Computes y for p = 0, which needs no random numbers.
 template <class T>
 void keep_all(const kernel::Dropout& o, const View& scratch) {
   const auto& [y, x, skip, key, rows] = o;

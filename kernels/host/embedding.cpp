@@ -1,4 +1,4 @@
-// Rows of a table by id, and their gradient. T rows, C width, V vocabulary.
+// Copies of table rows by id, and the gradient of the table. T rows, C width, V vocabulary.
 #include <cstring>
 
 #include "kernels/host/blocks.hpp"
@@ -21,7 +21,7 @@ void run(const kernel::Embedding& o, View) {
   });
 }
 
-// Each thread adds all rows of its own channels, in row order.
+// Adds rows of dy to the table. Each thread adds its own columns of all rows, in row order.
 void run(const kernel::EmbeddingGrad& o, View scratch) {
   const auto& [dtable_VC, how, dy_TC, ids_T, most] = o;
   if (how == Accumulate::overwrite) run(kernel::Fill{.dst = dtable_VC, .value = 0}, scratch);

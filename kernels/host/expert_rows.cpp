@@ -1,4 +1,4 @@
-// Rows of tokens in the order of experts. T tokens, E experts, K of them a token, R = T K rows.
+// Sorting of token rows by expert. T tokens, E experts, K choices per token, R = T K rows.
 #include <utility>
 
 #include "kernels/host/blocks.hpp"
@@ -6,7 +6,8 @@
 
 namespace trireme::host {
 
-// Into rows that are anywhere, so by one thread.
+// Counts choices if counted_T is present. A token may then count in any row, so one thread counts
+// all tokens.
 static void count_as_said(const kernel::CountChoices& o) {
   const auto tokens = o.choice_TK.extent[0], K = o.choice_TK.extent[1], E = o.count_BE.extent[1];
   const auto in_a_row = std::max<std::int64_t>(1, tokens / o.count_BE.extent[0]);
@@ -19,7 +20,7 @@ static void count_as_said(const kernel::CountChoices& o) {
   }
 }
 
-// Each thread counts its own samples.
+// Counts choices. Each thread counts its own rows of count_BE.
 void run(const kernel::CountChoices& o, View) {
   const auto samples = o.count_BE.extent[0], E = o.count_BE.extent[1];
   const auto each = samples == 0 || o.counted_T ? 0 : o.choice_TK.count() / samples;
@@ -32,7 +33,8 @@ void run(const kernel::CountChoices& o, View) {
   if (o.counted_T && samples > 0) count_as_said(o);
 }
 
-// Chunks of choices are counted, then each knows where its rows of every expert begin.
+// Counts the choices of each chunk first. The counts give the row of each chunk's first choice of
+// each expert, so the chunks can then be sorted in parallel.
 void run(const kernel::SortChoices& o, View scratch) {
   const auto R = o.choice_TK.count(), K = o.choice_TK.extent[1], E = o.offset_E1.extent[0] - 1;
   const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(std::int32_t)) / E;
@@ -68,19 +70,20 @@ void run(const kernel::SortChoices& o, View scratch) {
   });
 }
 
-// A block's lines of the cache.
+// Prefetches the cache lines of one block.
 template <class T>
 static void prefetch(const T* p) {
   constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T));
   for (std::int64_t i = 0; i < block_size; i += line) __builtin_prefetch(p + i);
 }
 
-// Rows lie anywhere: those of the next token are called for, without which this takes twice the
-// time and more.
+// Sums the rows of each token. These rows are scattered in memory, so the loop prefetches the rows
+// of the next token. Without prefetching, the operation takes at least twice the time.
 void run(const kernel::SumRows& o, View) {
   const auto width = o.y_TC.extent[1], K = o.row_TK.extent[1];
   by_type(o.y_TC.dtype, "sum_rows", [&]<class T>(T) {
-    // n columns of token t from c on: additions alone, which are the same in a block of any length.
+    // Sums n columns of token t, from column c on. The function only adds, so its bits do not
+    // depend on the length of the block.
     const auto sum_columns = [&](std::int64_t t, std::int64_t c, auto n) {
       std::array<float, block_size> sum{};
       const auto add = [&](const T* from) {

@@ -14,8 +14,8 @@ namespace {
 constexpr std::int64_t columns_a_panel = 32;  // rows of b' that a thread takes at a time
 constexpr std::int64_t rows_worth_widening = 8;
 
-// a b + c rounded once, always: left to the compiler, some chains are made of FMAs and others, in
-// another block, of products and sums.
+// Returns a b + c, always rounded once. Without the intrinsic, the compiler uses FMAs in some
+// blocks, and separate products and sums in others.
 template <class V>
 V fused(V a, V b, V c) {
   if constexpr (sizeof(V) == 64)
@@ -24,8 +24,8 @@ V fused(V a, V b, V c) {
     return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 }
 
-// The last elements of a row, zeros behind them: a loop of scalars would be compiled to other
-// roundings in one place than in another.
+// Loads the last n elements of a row, followed by zeros. A scalar loop could be compiled to
+// different roundings in different places.
 template <class T>
 Vec load_end(const T* p, std::int64_t n) {
   std::array<T, lanes> end{};
@@ -33,7 +33,7 @@ Vec load_end(const T* p, std::int64_t n) {
   return load(end.data());
 }
 
-// Where results go.
+// Destination of the results, with the bias and the kind of accumulation.
 template <class C>
 struct Result {
   explicit Result(const Product& p)
@@ -54,7 +54,7 @@ struct Result {
   bool add;
 };
 
-// Rows of a or b'.
+// Rows of a or of b'.
 template <class T>
 struct RowsOf {
   const T* data;
@@ -62,7 +62,8 @@ struct RowsOf {
   const T* operator[](std::int64_t i) const { return data + i * step; }
 };
 
-// M rows of a with N of b', whose first is c's column n.
+// Multiplies M rows of a, from row m on, by N rows of b'. The first row of b' belongs to column n
+// of c.
 template <int M, int N, class A, class B, class C>
 void block(const Result<C>& to, const RowsOf<A>& a, const RowsOf<B>& b, std::int64_t K,
            std::int64_t m, std::int64_t n) {
@@ -88,7 +89,7 @@ void block(const Result<C>& to, const RowsOf<A>& a, const RowsOf<B>& b, std::int
     for (int j = 0; j < N; ++j) to.put(m + i, n + j, all[static_cast<std::size_t>(i * N + j)]);
 }
 
-// M rows with columns [n, end).
+// Multiplies M rows of a by the rows of b' that belong to columns [n, end) of c.
 template <int M, class A, class B, class C>
 void columns(const Result<C>& to, const RowsOf<A>& a, RowsOf<B> b, std::int64_t K, std::int64_t m,
              std::int64_t n, std::int64_t end) {
@@ -107,7 +108,7 @@ void all_rows(const Result<C>& to, const RowsOf<A>& a, const RowsOf<B>& b, std::
   if (M - m == 1) return columns<1>(to, a, b, K, m, n, end);
 }
 
-// At the beginning of a line of the cache.
+// Returns scratch memory of the calling thread, aligned to a cache line.
 float* memory_of_thread(std::int64_t floats) {
   struct alignas(64) Line {
     std::array<float, 16> floats;
@@ -118,7 +119,7 @@ float* memory_of_thread(std::int64_t floats) {
   return memory.data()->floats.data();
 }
 
-// Columns [begin, end).
+// Computes columns [begin, end) of the product.
 template <class T, class C>
 void panel(const Product& p, std::int64_t begin, std::int64_t end) {
   const auto M = p.c.extent[0], K = p.a.extent[1];

@@ -1,4 +1,4 @@
-// Sums as counts of quanta.
+// Conversions between floating-point numbers and counts of quanta.
 #include <cmath>
 
 #include "kernels/host/kernels.hpp"

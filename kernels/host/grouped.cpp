@@ -1,7 +1,8 @@
-// Products with a matrix an expert. How many rows an expert has differs each time: its product is
-// cut into pieces for which few primitives are built, and each piece is computed on one thread, so
-// bits depend neither on the number of threads nor on who was free. What computes a piece was
-// chosen by measurements (rows from 1 to 512, K and N from 512 to 2048).
+// Matrix products with one matrix for each expert. The number of an expert's rows differs from call
+// to call. The expert's product is therefore divided into pieces that need few different
+// primitives. Each piece is computed on one thread, so the bits depend neither on the number of
+// threads nor on which thread was idle. The method for each piece was chosen by measurements (rows
+// from 1 to 512, K and N from 512 to 2048).
 #include <cstring>
 #include <vector>
 
@@ -19,11 +20,13 @@ struct Piece {
   std::size_t expert;
   Way way;
   std::int64_t row, rows, column, columns;
-  std::int64_t computed;  // rows, at least those: a primitive's, which is there for some numbers
+  std::int64_t computed;  // number of computed rows, at least `rows`, that suits a primitive
 };
 
-constexpr std::int64_t worth_two = 1 << 27, narrowest = 512;  // of a piece: products, columns
-constexpr std::int64_t most_bytes = 512 << 10;                // of scratch, for one
+// `worth_two` is the number of multiplications for which a second piece pays off. `narrowest` is
+// the minimum number of columns in a piece.
+constexpr std::int64_t worth_two = 1 << 27, narrowest = 512;
+constexpr std::int64_t most_bytes = 512 << 10;  // scratch of one piece
 
 class Pieces {
  public:
@@ -39,7 +42,7 @@ class Pieces {
     for (std::size_t e = 0; e < o.b_KN.size(); ++e) add(e, offset[e], offset[e + 1]);
   }
 
-  // Of scratch, for the piece that wants most.
+  // Returns the bytes of scratch that a piece needs at most.
   std::int64_t bytes() const {
     std::int64_t most = 64;
     for (const auto& p : list) {
@@ -72,8 +75,9 @@ class Pieces {
     }
   }
 
-  // Primitives are of 4, 8, 16 .. 64, 128, 192 and 256 rows. Up to 64 the number is rounded up:
-  // other rows stand behind or in front.
+  // Sets the number of rows. There are primitives for 4, 8, 16 .. 64, 128, 192 and 256 rows. Up to
+  // 64, the number of rows is rounded up, and the primitive also computes rows after or before the
+  // piece.
   void fit_rows(Piece& p) const {
     constexpr std::int64_t most = 256, step = 64;
     if (p.way == Way::tile) p.rows = std::min(p.rows, tile_rows);
@@ -117,7 +121,8 @@ void copy_rows(const View& to, const ConstView& from) {
                 static_cast<std::size_t>(to.extent[1]) * size);
 }
 
-// With more rows than are wanted, which go to `memory`.
+// Computes additional rows, as the primitive requires, in `memory`. Copies the piece's rows to the
+// result.
 void by_padded_primitive(const Product& p, const ConstView& all_RK, const Piece& piece,
                          std::byte* memory) {
   const auto first = std::min(piece.row, all_RK.extent[0] - piece.computed);

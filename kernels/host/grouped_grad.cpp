@@ -1,6 +1,7 @@
-// Gradients of weights with a matrix an expert: c[e] = a' b over the expert's rows, whose number
-// differs each time. c is cut into pieces, each computed on one thread. Few rows, and leaves, are
-// multiplied without oneDNN: an element's bits then depend on those rows alone.
+// Weight gradients with one matrix for each expert: c[e] = a' b over the expert's rows. The number
+// of these rows differs from call to call. c is divided into pieces, and each piece is computed on
+// one thread. Products of few rows, and of leaves, do not use oneDNN, so that the bits of an
+// element depend only on those rows.
 #include <cstring>
 #include <vector>
 
@@ -17,10 +18,11 @@ enum class Way : std::uint8_t { tile, sgemm, primitive };
 struct Piece {
   std::size_t expert;
   Way way;
-  std::int64_t row, rows, column, columns;  // of c
+  std::int64_t row, rows, column, columns;  // part of c
 };
 
-// A primitive's block and how many of the expert's rows it adds up at a time, zeros behind them.
+// A primitive computes a block of c with sides of at most `block_side`. It adds up to `block_depth`
+// rows of the expert at a time, padded with zeros to a multiple of `depth_step`.
 constexpr std::int64_t block_side = 256, block_depth = 256, depth_step = 32;
 constexpr std::int64_t block_bytes = 2 * block_depth * block_side * std::int64_t{sizeof(bf16)} +
                                      block_side * block_side * std::int64_t{sizeof(float)};
@@ -48,10 +50,11 @@ class Pieces {
   }
 
   std::vector<Piece> list;
-  std::int64_t bytes = tile_bytes;  // of scratch, for the piece that wants most
+  std::int64_t bytes = tile_bytes;  // maximum scratch of a piece
 
  private:
-  // By measurements on Zen 5.
+  // Returns the fastest method for floating-point results, by measurements on Zen 5. Results that
+  // count quanta always use tiles.
   static Way way_of(const kernel::GroupedMatmulGrad& o, const View& c, std::int64_t rows) {
     if (c.dtype == DType::i64) return Way::tile;
     if (o.a_RM.dtype == DType::f32) return rows > 64 ? Way::sgemm : Way::tile;
@@ -59,7 +62,8 @@ class Pieces {
   }
 };
 
-// Rows [begin, end) of a piece's columns of a, as columns, and of b.
+// Rows [begin, end) of a piece's operands: the piece's columns of a, transposed, and the piece's
+// columns of b.
 struct Operands {
   ConstView a, b;
   Operands(const kernel::GroupedMatmulGrad& o, const Piece& p, std::int64_t begin, std::int64_t end)
@@ -88,7 +92,8 @@ void count_leaves(const kernel::GroupedMatmulGrad& o, const Piece& p, const View
   largest.put(o.largest[p.expert]);
 }
 
-// to[r] = from[r] for the rows there are, zeros in the rest of `rows`.
+// Copies `from` to the beginning of a matrix of `rows` rows at `to`. Sets the remaining rows to
+// zero.
 View padded(std::byte* to, const ConstView& from, std::int64_t rows) {
   const View all(to, from.dtype, Shape{rows, from.extent[1]});
   const auto width = static_cast<std::size_t>(from.extent[1]) * sizeof(bf16);
@@ -102,7 +107,8 @@ View padded(std::byte* to, const ConstView& from, std::int64_t rows) {
   return all;
 }
 
-// A result that is added to is added here: the primitive takes twice the time for it.
+// Computes a piece with the primitive. If the result is added to c, the sum is computed in `memory`
+// and then added here, because the primitive takes twice the time to add to c.
 void by_primitive(const kernel::GroupedMatmulGrad& o, const Piece& p, const View& c,
                   std::int64_t begin, std::int64_t end, std::byte* memory) {
   std::byte* left = memory + block_side * block_side * sizeof(float);

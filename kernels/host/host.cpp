@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// Kokkos starts once a process and is finished when the process ends.
+// Starts Kokkos once in a process. Kokkos ends when the process ends.
 static void start_kokkos() {
   static Kokkos::ScopeGuard guard{};
 }
@@ -18,7 +18,8 @@ Host::Host(int threads, Poison poison, Guards guards)
   expect(threads >= 1, "a rank has a thread");
   omp_set_num_threads(threads);
   start_kokkos();
-  // A chunk for each thread, so that products, which run on the same ones, flush denormals too.
+  // Runs one chunk on each thread, so that all threads flush denormals. Matrix products run on the
+  // same threads.
   host::for_chunks(threads, 1, [](std::int64_t, std::int64_t) {});
 }
 

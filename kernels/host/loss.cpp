@@ -1,4 +1,4 @@
-// Cross entropy of softmax(logits), with the gradient written over the logits. T rows, V
+// Cross-entropy of softmax(logits). The gradient overwrites the logits if it is wanted. T rows, V
 // vocabulary.
 #include <limits>
 
@@ -13,9 +13,9 @@
 namespace trireme::host {
 namespace {
 
-// -log softmax(x)[target] = log(sum exp(x - max)) + (max - x[target]): the difference first, as an
-// offset that logits have in common may be larger than the log. A NaN among the logits does not
-// become the max, but makes the sum a NaN.
+// Returns -log softmax(x)[target] = log(sum exp(x - max)) + (max - x[target]). The difference is
+// computed first, because an offset that all logits share may be larger than the log. A NaN among
+// the logits does not become the maximum, but makes the sum NaN.
 template <class T>
 double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logits what) {
   Lanes<float> maxima(-std::numeric_limits<float>::infinity());
@@ -24,7 +24,8 @@ double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logi
             [&](auto i, auto l) { maxima[l] = larger(maxima[l], static_cast<float>(x[i])); });
   const float max = maxima.fold(larger), at_target = static_cast<float>(x[target]);
 
-  // f32 logits are overwritten with their exponentials at once; bf16 would round these.
+  // f32 logits are overwritten with their exponentials immediately. bf16 would round the
+  // exponentials.
   constexpr bool keep_exp = std::is_same_v<T, float>;
   Lanes<float> sums(0);
   if (keep_exp && what == Logits::become_gradient) {
@@ -53,8 +54,8 @@ double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logi
          (static_cast<double>(max) - static_cast<double>(at_target));
 }
 
-// The same of logits under a soft cap, z: the gradient is times 1 - (z / cap)^2. z is computed
-// where it is read.
+// Returns the loss of logits z under a soft cap. The gradient is multiplied by 1 - (z / cap)^2. z
+// is computed wherever it is read.
 template <class T>
 double capped_row_loss(T* x, std::int64_t width, std::int64_t target, float scale, float cap,
                        Logits what) {
@@ -88,8 +89,9 @@ float under(T value, float cap) {
   return v;
 }
 
-// With a teacher's logits y, and p = softmax(y / t), q = softmax(z / t). Flat, as it is too long
-// for the compiler to take its functions in by itself, which would leave loops scalar.
+// Returns the loss with a teacher whose logits are y, with p = softmax(y / t) and q = softmax(z /
+// t). `flatten` inlines all calls. Without it the function is too long for the compiler to inline
+// its lambdas, and the loops are not vectorized.
 template <Soft own, Soft others, class T>
 [[gnu::flatten]] double taught_row_loss(T* x, const T* theirs, std::int64_t width,
                                         std::int64_t target, float scale, float cap,

@@ -1,7 +1,7 @@
-// c_MN = a_MK b_KN. How a product is computed was chosen by measurements on transformers (M, N, K
-// from 128 to 50304) and depends on its shape alone, so its bits are the same each time. oneDNN may
-// give the K of a small product to several threads: SumOrder::by_shape leaves it one thread a
-// block.
+// c_MN = a_MK b_KN. The method depends only on the shape of the product, so the bits are the same
+// each time. The methods were chosen by measurements on transformers (M, N, K from 128 to 50304).
+// oneDNN may divide K of a small product among several threads. SumOrder::by_shape computes each
+// block on one thread instead.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +19,8 @@ std::int64_t half(std::int64_t n) {
   return (n / 2 + 63) / 64 * 64;
 }
 
-// By the primitive; where it wants more scratch than there is, by halves of the longer side.
+// Multiplies with the primitive. If the primitive needs more scratch than there is, the function
+// halves the longer side.
 void by_primitive(const Product& p, const View& scratch) {
   const auto rows = p.c.extent[0], cols = p.c.extent[1];
   const auto wanted = onednn::matmul_scratch(p);
@@ -38,8 +39,9 @@ void by_primitive(const Product& p, const View& scratch) {
   }
 }
 
-// x W' is best by the primitive, dy W by sgemm; of dy' x the primitive takes large tall results.
-// Both give a row the same bits whatever rows stand beside it, except sgemm where none does.
+// x W' is fastest with the primitive, and dy W with sgemm. dy' x is fastest with the primitive if
+// the result is large and tall. Both methods give a row the same bits, whatever other rows the
+// product has. The exception is sgemm with a single row.
 void multiply_f32(const Product& p, const View& scratch, SumOrder order) {
   if (!onednn::same_in_every_place()) return multiply_in_tiles(p);
   const auto M = p.c.extent[0], N = p.c.extent[1];
@@ -67,7 +69,7 @@ void widen(const View& dst, const ConstView& src) {
   });
 }
 
-// c = bf16(sum + bias), or c = bf16(c + sum + bias)
+// Computes c = bf16(sum + bias), or c = bf16(c + sum + bias).
 void narrow(const View& c, const ConstView& sum, Accumulate how, const ConstView& bias) {
   const auto cols = c.extent[1];
   const auto* added = reinterpret_cast<const bf16*>(bias.data);
@@ -95,14 +97,14 @@ struct Cut {
   std::int64_t size(std::int64_t begin) const { return std::min(block, length - begin); }
 };
 
-// Blocks of at most `edge` and of about one size.
+// Divides a length into blocks of about equal size, at most `edge`.
 Cut cut(std::int64_t length, std::int64_t edge) {
   const auto count = (length + edge - 1) / edge;
   return {length, std::min(edge, ((length + count - 1) / count + 63) / 64 * 64)};
 }
 
-// bf16 in blocks widened to f32, where that beats the processor's own bf16. Products of bf16 are
-// exact in f32, so only the order of the sum differs.
+// Multiplies bf16 in blocks that are converted to f32. This is used where it is faster than the
+// CPU's own bf16 products. Products of bf16 are exact in f32, so only the order of the sum differs.
 void multiply_widened(const Product& p, const View& scratch, SumOrder order) {
   const auto& [c, a, b, how, bias] = p;
   constexpr std::size_t for_primitive = 2 << 20;
@@ -123,7 +125,7 @@ void multiply_widened(const Product& p, const View& scratch, SumOrder order) {
 
   const auto ms = cut(c.extent[0], edge), ns = cut(c.extent[1], edge), ks = cut(a.extent[1], edge);
   View a_wide, b_wide;
-  std::array<std::int64_t, 2> a_at{-1, -1}, b_at{-1, -1};  // which blocks lie there
+  std::array<std::int64_t, 2> a_at{-1, -1}, b_at{-1, -1};  // blocks in a_wide and b_wide
   for (std::int64_t m = 0; m < ms.length; m += ms.block) {
     for (std::int64_t n = 0; n < ns.length; n += ns.block) {
       const auto c_block = c.slice(0, m, ms.size(m)).slice(1, n, ns.size(n));

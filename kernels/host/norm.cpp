@@ -1,5 +1,5 @@
-// Layer norm and RMS norm. T rows, C width. RMS norm is layer norm about 0 instead of the mean,
-// which is absent.
+// Layer norm and RMS norm. T rows, C width. RMS norm is layer norm with 0 in place of the mean, and
+// the view of the mean is absent.
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/rows.hpp"
 #include "kernels/math/rsqrt.hpp"
@@ -45,9 +45,10 @@ void normalise(const kernel::Norm& o) {
   });
 }
 
-// One row of the gradients, n = (x - mean) rstd the normalised row and g = dy w:
+// Computes one row of the gradients. With the normalised row n = (x - mean) rstd and g = dy w:
 //   dx = rstd (g - average(g) - n average(g n)), dw += dy n, db += dy
-// with dw and db the chunk's sums so far, null when nobody wants them. w may be null where dx is.
+// dw and db are the sums of the row's chunk so far, or null if they are not needed. w may be null
+// if dx is.
 template <class T>
 void gradient_row(T* dx, float* dw, float* db, const T* dy, const T* x, const T* w, float mean,
                   float rstd, bool centred, std::int64_t width) {
@@ -96,7 +97,7 @@ void gradients(const kernel::NormGrad& o, const View& scratch) {
     });
     return;
   }
-  float* parts = data<float>(scratch);  // of each chunk dw, then db
+  float* parts = data<float>(scratch);  // for each chunk dw, then db
   each_round(rows, 2 * width, scratch, [&](std::int64_t first, std::int64_t last, std::int64_t n) {
     for_chunks(last - first, rows_per_chunk, [&](std::int64_t begin, std::int64_t end) {
       float* dw = parts + begin / rows_per_chunk * 2 * width;

@@ -66,7 +66,7 @@ dnnl::matmul::primitive_desc choose(const memory::desc& a, const memory::desc& b
 #endif
 }
 
-// A primitive with the memory objects that carry its operands from call to call.
+// A primitive and the memory objects for its operands. Each call reuses the memory objects.
 class Primitive {
  public:
   explicit Primitive(const Product& p) {
@@ -95,7 +95,7 @@ class Primitive {
     const std::array<const std::byte*, 5> data{p.c.data, p.a.data, p.b.data, scratch.data,
                                                p.bias.data};
     for (std::size_t i = 0; i < operands_.size(); ++i) {
-      // oneDNN takes sources without const.
+      // oneDNN takes pointers to non-const data even for operands that it only reads.
       operands_[i].set_data_handle(const_cast<std::byte*>(data[i]));
     }
     check(dnnl_primitive_execute(primitive_.get(), stream().get(),
@@ -123,8 +123,9 @@ struct KeyHash {
   }
 };
 
-// Building a primitive takes far longer than a small product, so each is built once. The number of
-// threads is part of it, as a primitive is made for that many; each thread has its own.
+// Returns the primitive for a product. Each primitive is built once, because building it takes far
+// longer than a small product. The number of threads is part of the key, because a primitive is
+// built for that number. Each thread has its own cache.
 Primitive& find(const Product& p) {
   static thread_local std::unordered_map<Key, Primitive, KeyHash> cache;
   const View& c = p.c;
@@ -149,8 +150,9 @@ bool multiplies_bf16() {
   return has(dnnl_cpu_isa_avx512_core);
 }
 
-// Intel cores that have AMX run their plain bf16 dot product at half the rate of f32 (measured:
-// 220 against 420 GFLOP/s), and some machines switch AMX off; Zen and Cooper Lake run it at twice.
+// Returns true if products of bf16 are faster than products of f32. Intel cores with AMX run plain
+// bf16 dot products at half the rate of f32 (measured: 220 against 420 GFLOP/s), and some machines
+// disable AMX. Zen and Cooper Lake run bf16 dot products at twice the rate of f32.
 bool multiplies_bf16_fast() {
   if (has(dnnl_cpu_isa_avx512_core_amx)) return true;
   if (__builtin_cpu_is("intel") && !__builtin_cpu_is("cooperlake")) return false;
@@ -178,7 +180,7 @@ void matmul(const Product& p, const View& scratch) {
 
 void matmul_alone(const Product& p) {
   static thread_local std::vector<float> memory;
-  constexpr std::size_t line = 64;  // bytes: that many beyond, to begin at a line of the cache
+  constexpr std::size_t line = 64;  // bytes; as many are added to align the scratch
   const OneThread alone;
   auto& primitive = find(p);
   const auto floats = (primitive.scratch_bytes() + line) / sizeof(float) + 1;

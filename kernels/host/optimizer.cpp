@@ -1,4 +1,4 @@
-// Updates of flat shards, each weight read and written once.
+// Optimizer steps on flat shards. Each weight is read and written once.
 #include <utility>
 
 #include "kernels/host/blocks.hpp"
@@ -8,7 +8,7 @@
 
 namespace trireme::host {
 
-// The copy is the one array whose lines nothing reads before they are written.
+// Prefetches the copy for writing. The copy is the only array that is written without being read.
 template <class T>
 static void fetch_ahead(const T* block) {
   for (std::size_t i = 0; i < block_size; i += 64 / sizeof(T)) {
@@ -23,7 +23,7 @@ static float gradient(std::int64_t quanta) {
   return fixed::to_gradient(quanta);
 }
 
-// G: what gradients are stored as.
+// G is the type in which gradients are stored.
 template <class G, class Formula, std::size_t... k>
 static void step(const Formula& formula, const kernel::Update::Shard& s,
                  std::index_sequence<k...>) {

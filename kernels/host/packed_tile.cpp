@@ -6,7 +6,8 @@
 namespace trireme::host {
 namespace {
 
-// Rows of c, `ld` apart, are rounded up as `product` has it.
+// Computes c = a b, or c += a b. Rows of c are `ld` apart. product() may write more rows and
+// columns than a and b have, up to whole blocks and vectors.
 void multiply(float* c, std::int64_t ld, Accumulate how, const ConstView& a, const ConstView& b,
               float* memory) {
   const auto rows = a.extent[0], columns = b.extent[1], K = a.extent[1];

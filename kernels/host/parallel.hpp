@@ -66,7 +66,7 @@ void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
 #endif
 }
 
-// Value that stands for no limit on the number of slots.
+// Value that means no limit on the number of slots.
 inline constexpr std::int64_t any_slots = std::numeric_limits<std::int64_t>::max();
 // Returns the number of threads, at most `most`, that `share` uses for `units` units of work. Each
 // of these threads has a slot number below the result.

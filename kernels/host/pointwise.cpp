@@ -1,4 +1,5 @@
-// Activations and rotary positions. T rows, F hidden width, B samples, H heads, D head dim.
+// Activations and rotary position embeddings. T rows, F hidden width, B samples, H heads, D head
+// dim.
 #include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/math/activations.hpp"

@@ -5,7 +5,7 @@
 
 namespace trireme::host {
 
-// Each thread adds all rows of its own columns.
+// Each thread adds its own columns of all rows.
 static void add_quanta(const kernel::ColumnSum& o) {
   const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
   by_type(o.x_TC.dtype, "column_sum", [&]<class T>(T) {
@@ -60,8 +60,8 @@ static double sum_of_squares(const ConstView& x, const View& scratch) {
             squares[l] += v * v;
           });
         };
-        // Into the next page, where the processor's own prefetch ends; 8 KiB ahead halved the rate
-        // of an Intel Xeon.
+        // Prefetches into the next page, where the CPU's own prefetching ends. A distance of 8 KiB
+        // halved the rate of an Intel Xeon.
         constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T)), ahead = 32 * line;
         const T* p = from + first + begin;
         auto left = end - begin;
@@ -78,9 +78,9 @@ static double sum_of_squares(const ConstView& x, const View& scratch) {
   return total;
 }
 
-// Of up to 16 squares, each at most 2^122: their sum needs no cap.
+// Returns the sum of up to 16 squares. Each square is at most 2^122, so the sum needs no cap.
 static fixed::Int128 sum_of_few(const std::int64_t* x, std::int64_t n) {
-  fixed::Int128 even = 0, odd = 0;  // two chains of additions at a time
+  fixed::Int128 even = 0, odd = 0;  // two independent chains of additions
   std::int64_t i = 0;
   for (; i + 2 <= n; i += 2) {
     even += fixed::square_of(x[i]);

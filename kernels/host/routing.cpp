@@ -1,5 +1,5 @@
-// What a router chooses, and its losses. T tokens, E experts, K of them a token. A token's numbers
-// depend on its own logits alone.
+// Choices of experts by a router, and router losses. T tokens, E experts, K choices per token. The
+// numbers of a token do not depend on the logits of other tokens.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -13,9 +13,9 @@
 namespace trireme::host {
 namespace {
 
-// Scores up to a factor that a token's have in common, which keeps the largest from underflow:
-// share(z, top) with `top` the largest of top(z). slope(z): d log score / dz but for softmax's
-// common term.
+// Scores up to a factor that all scores of a token share. share(z, top) is the score of z, where
+// `top` is the largest top(z) of the token. The factor keeps the largest share from underflowing.
+// slope(z) is d log(score) / dz, without the common term of softmax.
 struct Softmax {
   static float top(float z) { return z; }
   static float share(float z, float top) { return math::exp(z - top); }
@@ -35,7 +35,8 @@ void with_scores(RouterScores kind, const F& f) {
   f(Sigmoid{});
 }
 
-// A NaN does not become the largest, but makes the sum a NaN.
+// The largest top(z) of a token and the sum of its shares. A NaN does not become the largest, but
+// makes the sum NaN.
 struct Shares {
   float top, sum;
 };
@@ -50,7 +51,7 @@ Shares shares_of(const float* z, std::int64_t E) {
   return {top, sums.sum()};
 }
 
-// The scores themselves.
+// Returns the score of z.
 template <class S>
 float score(float z, const Shares& all) {
   if constexpr (std::is_same_v<S, Softmax>)
@@ -59,7 +60,8 @@ float score(float z, const Shares& all) {
     return S::share(z, 0);
 }
 
-// The K best of E keys, the best first; of equal ones, and of NaNs, the first.
+// Finds the K largest of E keys, the largest first. Of equal keys, and of NaNs, the lower index
+// comes first.
 void choose(const float* key, std::int64_t E, std::int64_t K, std::int32_t* best) {
   const auto better = [](float a, float b) { return a > b || (std::isnan(b) && !std::isnan(a)); };
   for (std::int64_t e = 0; e < E; ++e) {
@@ -70,12 +72,12 @@ void choose(const float* key, std::int64_t E, std::int64_t K, std::int32_t* best
   }
 }
 
-// The token that token t is counted as; below 0: it is padding.
+// Returns the token as which token t is counted. A negative result marks padding.
 std::int64_t counted_as(const ConstView& counted_T, std::int64_t t) {
   return counted_T ? data<std::int32_t>(counted_T)[t] : t;
 }
 
-// The choices that are counted with those of a token, and E / their sum.
+// The counts of choices in the row of count_BE that a token belongs to, and E divided by their sum.
 struct Counted {
   const std::int64_t* count_E;
   double scale;
@@ -106,14 +108,15 @@ void route_token(const kernel::Route& o, std::int64_t t, float* key) {
   float* weight = data<float>(o.weight_TK) + t * K;
   auto* choice = data<std::int32_t>(o.choice_TK) + t * K;
   const Shares all = shares_of<S>(z, E);
-  // Scores rise with logits, which tell apart what scores are rounded to one number.
+  // Scores increase with logits. Logits also distinguish experts whose scores round to the same
+  // number.
   const bool by_logits = !bias && (std::is_same_v<S, Sigmoid> || !std::isnan(all.sum));
   if (bias) {
     const auto body = [all](float* to, const float* from, const float* add) {
 #pragma omp simd
       for (int l = 0; l < block_size; ++l) to[l] = score<S>(from[l], all) + add[l];
     };
-    for_blocks(E, body, key, z, bias);  // equal logits have equal scores, wherever they are
+    for_blocks(E, body, key, z, bias);  // equal logits have equal scores at any index
   } else if (!by_logits) {
     std::fill_n(key, E, all.sum);
   }
@@ -129,11 +132,12 @@ void route_token(const kernel::Route& o, std::int64_t t, float* key) {
   for (std::int64_t k = 0; k < K; ++k) weight[k] /= sum;
 }
 
-// With p the scores divided by their sum, w the weights and d log s / dz = slope - [softmax] s:
-//   of weights              dz_k = s_k slope_k dw_k, and of softmax all less s_e sum_k s_k dw_k
-//   of normalized weights   dz_k = w_k slope_k (dw_k - sum_j w_j dw_j)
-//   of balance              dz_e = p_e slope_e (count_e - sum_i p_i count_i)
-//   of z                    dz_e = 2 lse softmax_e
+// Gradient of one token's logits. p are the scores divided by their sum, w the weights, and
+// d log s / dz = slope - [softmax] s. The terms are
+//   weights             dz_k = s_k slope_k dw_k; softmax: all also get - s_e sum_k s_k dw_k
+//   normalized weights  dz_k = w_k slope_k (dw_k - sum_j w_j dw_j)
+//   balance loss        dz_e = p_e slope_e (count_e - sum_i p_i count_i)
+//   z-loss              dz_e = 2 lse softmax_e
 template <class S>
 class TokenGradient {
  public:
@@ -154,7 +158,7 @@ class TokenGradient {
   }
 
  private:
-  // f(expert, dweight) of each choice.
+  // Calls f(expert, dweight) for each choice.
   template <class F>
   void each_choice(const F& f) const {
     const float* dweight = data<float>(o_.dweight_TK) + t_ * K_;

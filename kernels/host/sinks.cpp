@@ -1,4 +1,5 @@
-// A head's sum over samples and tokens in their order, in double: a unit of work is a head.
+// Gradient of attention sinks. A head's terms are summed over samples and tokens in order, in
+// double. A unit of work is one head.
 #include <cmath>
 
 #include "kernels/host/attention_tile.hpp"

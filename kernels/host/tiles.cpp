@@ -7,10 +7,11 @@
 namespace trireme::host {
 namespace {
 
-constexpr std::int64_t large = 768;  // a tile's side
+constexpr std::int64_t large = 768;  // side of a large tile
 
-// The length of tiles: at most `most`, a multiple of `unit` but for the last, all about the same
-// and, where there are several, such that two threads share them evenly.
+// Returns the length of tiles. The length is a multiple of `unit`. It is at most `most` if `most`
+// is a multiple of `unit`, too. The tiles have about equal lengths, except that the last may be
+// shorter. If there are several tiles, their number is even, so that two threads share them evenly.
 std::int64_t tile(std::int64_t length, std::int64_t most, std::int64_t unit) {
   auto count = (length + most - 1) / most;
   if (count > 1) count += count % 2;
@@ -26,7 +27,7 @@ void add_rows(const View& c, const ConstView& bias) {
   }
 }
 
-// one(i) for each i below count, each on one thread.
+// Calls one(i) for each i below `count`. Each call runs on one thread.
 template <class One>
 void each_alone(std::int64_t count, const One& one) {
   if (count == 1) {
@@ -40,7 +41,8 @@ void each_alone(std::int64_t count, const One& one) {
 
 void multiply_in_tiles(const Product& p) {
   const auto M = p.c.extent[0], N = p.c.extent[1];
-  // oneDNN copies large tiles first, small ones not, which is slow where `a` stands in columns.
+  // oneDNN copies the operands of large tiles first, but not those of small tiles. Without the
+  // copy, a product is slow if `a` is stored in columns.
   const bool copied = p.a.stride[1] != 1 && std::min(M, N) >= large && M * N >= 4 * large * large;
   const auto cols = tile(N, copied ? large : 384, 24);
   auto rows = tile(M, copied ? large : 192, 8);
@@ -58,8 +60,9 @@ void multiply_in_tiles(const Product& p) {
 
 void multiply_in_blocks(const Product& p, Block kind) {
   const auto M = p.c.extent[0], N = p.c.extent[1];
-  // Enough for a tenth of a millisecond and more, as many as keep some threads busy; long ones
-  // where `a` stands in columns, which oneDNN copies for them alone.
+  // A block takes at least a tenth of a millisecond, and there are enough blocks for several
+  // threads. If `a` is stored in columns, blocks are long, because oneDNN copies `a` only for long
+  // blocks.
   constexpr std::int64_t worth_two = 1 << 21, worth_one = 1 << 26, most = 32, unit = 64;
   const auto size = M * N * p.a.extent[1], length = std::max(M, N);
   const auto many = p.a.stride[1] == 1 ? most : std::min(most, length / large / 2 * 2);

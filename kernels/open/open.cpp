@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-// The environment variable by which this job was given GPUs; null: none.
+// Returns the name of the environment variable that assigns GPUs to this job, or null if there is
+// none.
 static const char* gpus_given_by() {
   for (const char* name : {"SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"})
     if (const char* value = std::getenv(name); value && *value) return name;
@@ -26,7 +27,7 @@ std::string decide_backend(std::string_view name) {
         "this job was given GPUs ({} is set), but none can be used: {}. Set run.backend = \"host\" "
         "to train without them",
         variable, why);
-  // A device that is there and not used would be a surprise of days.
+  // Training on the CPU although the machine has a GPU could waste days before anyone notices.
   std::string no_driver;
   require(!built_with_cuda() || !cuda_driver_answers(&no_driver),
           "this machine has an NVIDIA device, but it cannot be used: {}. Set run.backend = "
@@ -41,7 +42,8 @@ static CudaChoice cuda_choice(const BackendChoice& c) {
           .tf32 = c.tf32,
           .debug = c.debug,
           .guards = c.guards,
-          .headroom = c.headroom};
+          .headroom = c.headroom,
+          .hang_timeout = c.hang_timeout};
 }
 
 static std::unique_ptr<Backend> open_named(const BackendChoice& c) {
@@ -64,7 +66,7 @@ std::unique_ptr<Backend> open_backend(const BackendChoice& c) {
 }
 
 DryTarget dry_target(const BackendChoice& c) {
-  if (decide_backend(c.name) == "cuda") {  // whether a device is here or not
+  if (decide_backend(c.name) == "cuda") {  // works without a device, too
     constexpr std::size_t unlimited = std::size_t{1} << 60;
     std::string why;
     const auto capacity = cuda_devices(&why) > c.device ? cuda_device_bytes(c.device) : unlimited;
@@ -74,7 +76,7 @@ DryTarget dry_target(const BackendChoice& c) {
               return cuda_attention_bytes(s, t, d, bits);
             }};
   }
-  // The closure keeps the backend alive, which answers for itself; it takes no memory.
+  // The closure owns the backend, which computes the sizes. The backend has allocated no memory.
   const std::shared_ptr<Backend> backend = open_backend(c);
   return {.properties = backend->properties(),
           .capacity = physical_memory(),

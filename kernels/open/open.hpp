@@ -24,6 +24,7 @@ struct BackendChoice {
   CudaBits bits = CudaBits::fast;
   bool tf32 = false;
   std::size_t headroom = 0;  // bytes of free device memory that are left to libraries
+  double hang_timeout = 0;   // seconds that the host may wait for the device; 0 means no limit
 };
 
 // Returns the name of the backend to open. "auto" becomes cuda if a device answers, else host.

@@ -1,13 +1,18 @@
-// o(t) = sum over s of p(t, s) v(s), p(t, s) = exp(scale q(t).k(s) - lse(t)),
-// lse(t) = log of the sum over s of exp(scale q(t).k(s)), for the s that t sees; query head h reads
-// k, v of h * G / H. A sink is one more s with a score of its own and no value. The state has for
-// each query and head the largest score, the sum of exponentials below it and that of the values
-// times these; backward, dq.
+// Attention in double. For a query t and the keys s that it attends to:
+//   lse(t) = log of the sum over s of exp(scale q(t).k(s))
+//   p(t, s) = exp(scale q(t).k(s) - lse(t))
+//   o(t) = sum over s of p(t, s) v(s)
+// Query head h reads key/value head h * G / H. A sink is an additional s with its own score and
+// without a value. For each query and head, the state of the forward pass holds the largest score,
+// the sum of the exponentials relative to it, and the sum of the values times these exponentials.
+// The state of the backward pass holds dq.
 //
-// With dp(t, s) = do(t).v(s) and delta(t) = do(t).o(t) = sum over s of p(t, s) dp(t, s):
-//   ds = scale p (dp - delta), of scores z under a soft cap c times 1 - (z / c)^2,
-//   dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),
+// Backward pass, with dp(t, s) = do(t).v(s)
+// and delta(t) = do(t).o(t) = sum over s of p(t, s) dp(t, s):
+//   ds = scale p (dp - delta)
+//   dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t)
 //   dv(s) = sum_t p do(t)
+// With a soft cap c, ds is also multiplied by 1 - (z / c)^2, where z is the capped score.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,7 +26,7 @@
 namespace trireme::ref {
 namespace {
 
-// Doubles of the lent workspace, dealt out front to back.
+// Allocator that divides the workspace into arrays of doubles, from front to back.
 class Scratch {
  public:
   explicit Scratch(const View& v)
@@ -38,7 +43,7 @@ class Scratch {
   std::size_t left_;
 };
 
-// Which of a call's keys its query t sees: [begin, end).
+// The range [begin, end) of a call's keys that one query attends to.
 struct Seen {
   std::int64_t begin, end;
 };
@@ -58,7 +63,7 @@ class Mask {
   Elements<const std::int32_t> start_;
 };
 
-// Numbers that are kept of a query and head between pieces.
+// Returns how many numbers the state holds for each query and head.
 std::int64_t kept(const AttentionShape& s, Direction d) {
   return s.head_dim + (d == Direction::forward ? 2 : 0);
 }

@@ -1,5 +1,5 @@
-// As attention.cpp, with the same sums in the same order: scores are computed again for want of
-// memory to keep them.
+// Attention with cached keys, with the same sums in the same order as attention.cpp. The scores are
+// computed again for each sum, because there is no memory to store them.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -5,7 +5,7 @@
 namespace trireme::ref {
 namespace {
 
-// body(dst, src) for each pair of elements; `d` is the dim to walk.
+// Calls body(dst, src) for each pair of elements. `d` is the first dim that this call traverses.
 template <class Dst, class Src, class Body>
 void walk(Dst* dst, const View& to, Src* src, const ConstView& from, int d, const Body& body) {
   if (d == to.dims) return body(*dst, *src);
@@ -24,7 +24,7 @@ void for_pairs(const View& dst, const ConstView& src, const Body& body) {
   walk(reinterpret_cast<Dst*>(dst.data), dst, reinterpret_cast<const Src*>(src.data), src, 0, body);
 }
 
-// Ids, sample numbers and equal types move bit for bit.
+// Copies elements between equal types bit for bit. Ids and sample numbers are copied this way.
 template <class T>
 void copy_same(const View& dst, const ConstView& src) {
   for_pairs<T, T>(dst, src, [](T& to, T from) { to = from; });

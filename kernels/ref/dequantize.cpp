@@ -1,4 +1,4 @@
-// Weights of 4 bits.
+// Decoding of 4-bit weights.
 #include <array>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 
 namespace trireme::ref {
 
-// As Dettmers et al. 2023 print them.
+// The NF4 codes as printed by Dettmers et al. 2023.
 static constexpr std::array codes{-1.0,
                                   -0.6961928009986877,
                                   -0.5250730514526367,

@@ -5,7 +5,7 @@
 
 namespace trireme::ref {
 
-// Word by word, with the formula's sums as they are written.
+// Returns the digest, computed word by word directly from the formula in lib/base/digest.hpp.
 static std::uint64_t digest_of(const ConstView& x, std::int64_t first) {
   const auto size = static_cast<std::int64_t>(bytes_of(x.dtype));
   const auto bytes = x.count() * size;

@@ -23,7 +23,7 @@ void embedding_as(const View& y_TC, const ConstView& ids_T, const ConstView& tab
   }
 }
 
-// All rows of an id are added in double when its first one is met.
+// Adds all rows of an id, in double, when the loop reaches the first of these rows.
 template <class T>
 void embedding_grad_as(const View& dtable_VC, const ConstView& dy_TC, const ConstView& ids_T) {
   const Elements<Wide<T>> dtable(dtable_VC);

@@ -1,4 +1,4 @@
-// Products with a matrix an expert: Matmul's, of the rows of each.
+// Grouped matrix products: one Matmul for the rows of each expert.
 #include "kernels/ref/elements.hpp"
 #include "kernels/ref/kernels.hpp"
 #include "kernels/ref/quanta.hpp"
@@ -6,7 +6,7 @@
 namespace trireme::ref {
 namespace {
 
-// f(expert, its first row, how many it has).
+// Calls f(expert, first row, number of rows) for each expert.
 template <class F>
 void each_group(const ConstView& offset_E1, std::size_t experts, const F& f) {
   expect(offset_E1.dtype == DType::i32 && offset_E1.dense() &&

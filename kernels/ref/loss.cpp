@@ -1,9 +1,10 @@
-// Over rows with a target, with m the largest logit and s = sum exp(logits - m):
-//   loss = log(s) + (m - logits[target]), gradient exp(logits - m) / s - [v = target].
-// log(s) + m would lose the log where logits have a large offset in common. Under a soft cap c the
-// logits are z = c tanh(logits / c), and the gradient is times 1 - (z / c)^2. With a teacher p and
-// q are softmax(y / t) and softmax(z / t), and
-//   loss = (1 - share) loss + share t^2 sum p log(p / q), gradient ... + share t (q - p).
+// For each row with a target, with the largest logit m and s = sum exp(logits - m):
+//   loss = log(s) + (m - logits[target]), gradient = exp(logits - m) / s - [v = target].
+// Computing log(s) + m first would lose digits of log(s) if all logits share a large offset. Under
+// a soft cap c the logits are z = c tanh(logits / c), and the gradient is multiplied by
+// 1 - (z / c)^2. With a teacher whose logits are y, p = softmax(y / t) and q = softmax(z / t):
+//   loss = (1 - share) loss + share t^2 sum p log(p / q),
+//   gradient = (1 - share) gradient + share t (q - p).
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -15,7 +16,7 @@
 namespace trireme::ref {
 namespace {
 
-// take(loss) of each row with a target.
+// Calls take(loss) for each row with a target.
 template <class T, class Take>
 void cross_entropy_as(const View& logits_TV, const ConstView& target_T, double scale, double cap,
                       Logits after, const Take& take) {
@@ -41,7 +42,7 @@ void cross_entropy_as(const View& logits_TV, const ConstView& target_T, double s
   }
 }
 
-// Minus log of sum exp f(v).
+// Returns minus the log of the sum over v of exp(f(v)).
 template <class F>
 double log_scale(std::int64_t V, const F& f) {
   double largest = f(0), total = 0;

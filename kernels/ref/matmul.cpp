@@ -1,5 +1,5 @@
-// c_MN = a_MK b_KN. Tiles are widened to double and padded with zeros, so that every element of c
-// goes through the same loop whatever stands beside it, and k runs in order.
+// c_MN = a_MK b_KN. Tiles are converted to double and padded with zeros. The same loop therefore
+// computes every element of c, at any position in the matrix, with k in ascending order.
 #include <algorithm>
 
 #include "kernels/ref/elements.hpp"
@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t edge = 64;
 using Tile = double[edge][edge];
 
-// tile = m[row:, column:], zeros beyond the matrix.
+// Copies a tile from a matrix: tile = m[row:, column:], with zeros beyond the matrix.
 template <class T>
 void widen(Tile& tile, const ConstView& m, std::int64_t row, std::int64_t column) {
   const Elements<const T> e(m);

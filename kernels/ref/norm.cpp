@@ -1,6 +1,6 @@
-// With n = (x - mean) rstd and g = dy w, for the layer norm
-//   dx = rstd (g - mean over c of g - n mean over c of (g n)),  dw = sum_t dy n,  db = sum_t dy
-// and for the RMS norm, which has no mean, the same without the means of x and g.
+// With n = (x - mean) rstd and g = dy w, the backward pass of the layer norm is
+//   dx = rstd (g - mean over c of g - n mean over c of (g n)),  dw = sum_t dy n,  db = sum_t dy.
+// The RMS norm uses the same formulas without the means of x and g.
 #include <cmath>
 
 #include "kernels/ref/elements.hpp"
@@ -44,7 +44,7 @@ void backward(Centre centre, const kernel::NormGrad& o) {
   const auto normed = [&](std::int64_t t, std::int64_t c) {
     return (x(t, c) - (mean ? mean(t) : 0.0)) * rstd(t);
   };
-  // Before dx, which may be written over dy.
+  // dw and db are computed first, because dx may overwrite dy.
   if (dw)
     sum_over_rows(
         rows, width, [&](auto t, auto c) { return dy(t, c) * normed(t, c); },

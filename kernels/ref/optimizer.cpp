@@ -1,4 +1,5 @@
-// All in double from what is stored, each result rounded once; `copy` is the rounded master weight.
+// Optimizer rules, computed in double from the stored numbers. Each result is rounded once. `copy`
+// is the rounded master weight.
 #include <array>
 #include <cmath>
 #include <tuple>
@@ -11,7 +12,8 @@
 namespace trireme::ref {
 namespace {
 
-// A rule's step on a shard: step(g, arrays...) is what lr multiplies beside the decay.
+// A rule with its coefficients for one shard. step(g, arrays...) updates the arrays and returns the
+// step, where w -= lr * (step + decay * w).
 template <class Rule>
 struct RuleStep;
 

@@ -1,6 +1,6 @@
-// GELU in its tanh form (Hendrycks, Gimpel 2016): x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715
-// x^3). SwiGLU and GeGLU (Shazeer 2020): silu(gate) up, silu(x) = x / (1 + exp(-x)), and
-// gelu(gate) up.
+// GELU in its tanh form (Hendrycks, Gimpel 2016) is x/2 (1 + tanh u) with u = sqrt(2/pi) (x +
+// 0.044715 x^3). SwiGLU is silu(gate) up with silu(x) = x / (1 + exp(-x)), and GeGLU is gelu(gate)
+// up (Shazeer 2020).
 #include <cmath>
 #include <numbers>
 
@@ -20,12 +20,13 @@ double gelu_of(double x) {
 double gelu_slope(double x) {
   const double tanh_u = std::tanh(gelu_factor * (x + gelu_cubic * x * x * x));
   const double du = gelu_factor * (1 + 3 * gelu_cubic * x * x);
-  // Where tanh is 1 or -1, x^3 du may be inf * 0.
+  // If tanh(u) is 1 or -1, `tail` is 0. x * du may then be infinite, and the product NaN.
   const double tail = 1 - tanh_u * tanh_u;
   return 0.5 * (1 + tanh_u) + (tail == 0 ? 0.0 : 0.5 * x * tail * du);
 }
 
-// f(the formula), whose functions are part of the loop that calls them.
+// Activations as types, so that the compiler can inline their functions into loops. with_formula()
+// calls f with the type of an activation.
 struct GeluFormula {
   static double value(double x) { return gelu_of(x); }
   static double slope(double x) { return gelu_slope(x); }
@@ -42,7 +43,7 @@ double logistic(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-// What a gate opens to, and its slope.
+// Returns the gate function at x. opened_slope() returns the derivative of the gate function.
 double opened(GateFunction f, double x) {
   return f == GateFunction::gelu ? gelu_of(x) : x * logistic(x);
 }
@@ -52,7 +53,7 @@ double opened_slope(GateFunction f, double x) {
   return open * (1 + x * (1 - open));
 }
 
-// y[i] = f(x[i]...) over dense views of one type and size.
+// Computes y[i] = f(x[i]...) over dense views of one type and size.
 template <class T, class F, class... In>
 void map(const View& y_N, const F& f, const In&... x_N) {
   expect(y_N.dense() && (x_N.dense() && ...), "a pointwise kernel takes dense views");

@@ -1,4 +1,5 @@
-// What a router chooses, its losses, and rows in the order of experts.
+// Routing in mixture-of-experts layers: choices of experts, router losses, and rows sorted by
+// expert.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -24,7 +25,8 @@ double largest_of(const Row& z) {
   return *std::ranges::max_element(z);
 }
 
-// Exponentials of z less its largest: none overflows.
+// Returns the log of the sum of exp(z). The largest z is subtracted first, so that no exponential
+// overflows.
 double log_sum_exp(const Row& z) {
   const double most = largest_of(z);
   double sum = 0;
@@ -48,7 +50,7 @@ double sum_of(const Row& x) {
   return std::accumulate(x.begin(), x.end(), 0.0);
 }
 
-// dz of scores s(z).
+// Returns the gradient with respect to z, given the scores s(z) and their gradient ds.
 Row back_through(RouterScores kind, const Row& s, const Row& ds) {
   Row dz(s.size());
   const double mean =
@@ -58,17 +60,18 @@ Row back_through(RouterScores kind, const Row& s, const Row& ds) {
   return dz;
 }
 
-// Is `a` a better choice than b? NaN is the worst.
+// Returns true if `a` is a better choice than b. NaN is worse than any number.
 bool better(double a, double b) {
   return a > b || (std::isnan(b) && !std::isnan(a));
 }
 
-// The token that token t is counted as; below 0: it is padding.
+// Returns the token as which token t is counted. A negative result marks padding.
 std::int64_t counted_as(const ConstView& counted_T, std::int64_t t) {
   return counted_T ? Elements<const std::int32_t>(counted_T).at(t) : t;
 }
 
-// The choices counted with those of a token that is no padding, and their sum.
+// The counts of choices in the row of count_BE that a token belongs to, and their sum. The token
+// must not be padding.
 struct Counted {
   Row count_E;
   double sum;
@@ -114,7 +117,8 @@ void route(const kernel::Route& o) {
   }
 }
 
-// Of the sum of the weights times their gradients, by the scores that they are made of.
+// Returns the gradient with respect to the scores s, given the gradient of the routing weights,
+// which are computed from s.
 Row through_weights(const kernel::RouteGrad& o, const Row& s, const Row& dweight,
                     const std::vector<std::size_t>& choice) {
   Row ds(s.size(), 0);
@@ -166,7 +170,7 @@ void route_grad(const kernel::RouteGrad& o) {
   }
 }
 
-// take(loss of a sample, loss of logits) of each token that is no padding.
+// Calls take(load-balancing loss, z-loss) for each token that is not padding.
 template <class T, class Take>
 void losses(const kernel::RouterLosses& o, const Take& take) {
   const Elements<const T> z(o.logits_TE);

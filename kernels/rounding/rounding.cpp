@@ -12,7 +12,7 @@ namespace trireme {
 
 namespace {
 
-// Half a unit in the last place of 1 in the type that results of this type are summed in.
+// Returns half a unit in the last place of 1 in the type in which results of type `t` are summed.
 double roundoff(DType t) {
   return t == DType::f64 ? 0x1p-53 : 0x1p-24;
 }
@@ -45,14 +45,14 @@ void store(std::byte* at, DType t, double x) {
   }
 }
 
-// The distance of x to its neighbours in its type, in normal range.
+// Returns the distance from x to the next number of its type, for x in the normal range.
 double unit_of(double x, DType t) {
   const int bits = t == DType::f64 ? 53 : t == DType::bf16 ? 8 : 24;
   return x == 0 ? 0 : std::ldexp(1.0, std::ilogb(x) + 1 - bits);
 }
 
-// f(first element, number of the row) for each row along the last dim; `row` is the index by all
-// other dims, flat.
+// Calls f(first element, row) for each row along the last dim. `row` is the flat index over all
+// other dims.
 template <class AnyView, class F>
 void each_row(const AnyView& v, F f) {
   std::int64_t rows = 1;
@@ -88,7 +88,7 @@ double norm_of(const std::byte* at, DType t, std::int64_t n, std::int64_t stride
   return std::sqrt(squares);
 }
 
-// Of each row of a matrix.
+// Returns the Euclidean norm of each row of a matrix.
 std::vector<double> row_norms(const ConstView& m) {
   std::vector<double> norms;
   each_row(m, [&](const std::byte* at, std::int64_t) {
@@ -97,12 +97,13 @@ std::vector<double> row_norms(const ConstView& m) {
   return norms;
 }
 
-// Perturbs elements of results, by random numbers of its own.
+// Source of random perturbations. Each element of a result is perturbed by its own random numbers.
 class Noise {
  public:
   explicit Noise(std::uint64_t key) : key_(key) {}
 
-  // deviation(row, column): of sums; what each element's own rounding does is added.
+  // Perturbs every element of v. deviation(row, column) is the standard deviation of the rounding
+  // error of the element's sum. The rounding of the element itself is added.
   template <class F>
   void perturb(const View& v, F deviation) {
     if (!v || !is_real(v.dtype)) return;
@@ -115,7 +116,8 @@ class Noise {
   void each_alone(const View& v) {
     perturb(v, [](std::int64_t, std::int64_t) { return 0.0; });
   }
-  // terms(row): how many were summed into each of its elements.
+  // Perturbs the elements of v, which are sums. terms(row) is the number of terms in each element
+  // of the row.
   template <class F>
   void sums(const View& v, F terms) {
     if (!v || !is_real(v.dtype)) return;
@@ -135,7 +137,7 @@ class Noise {
     const double x = load(at, t);
     if (x == 0 || !std::isfinite(x)) return;
     const auto bits = mix64(key_ + count_++ * 0x9e3779b97f4a7c15ULL);
-    // Uniform ones, in (-1/2, 1/2) and of variance 1.
+    // Two uniform random numbers: `before` lies in (-1/2, 1/2), and `spread` has variance 1.
     const auto half = [](std::uint64_t b) {
       return (static_cast<double>(b) + 0.5) * 0x1p-32 - 0.5;
     };
@@ -149,7 +151,8 @@ class Noise {
   std::uint64_t key_, count_ = 0;
 };
 
-// What is said of an operation below is said of those that are no plain element by element work.
+// Perturbs each element of the results independently. The overloads below handle the operations
+// that sum many terms, and those that are not perturbed.
 template <class O>
 void perturb(Noise& noise, const O& o) {
   auto copy = o;
@@ -165,12 +168,12 @@ void perturb(Noise& noise, const kernel::Copy& o) {
 void perturb(Noise&, const kernel::Fill&) {}
 void perturb(Noise&, const kernel::AddFixed&) {}
 void perturb(Noise&, const kernel::ReadFixed&) {}
-void perturb(Noise&, const kernel::Dequantize&) {}  // the same bits everywhere
+void perturb(Noise&, const kernel::Dequantize&) {}  // has the same bits on every backend
 void perturb(Noise&, const kernel::Embedding&) {}
 void perturb(Noise&, const kernel::Update&) {}
 void perturb(Noise&, const kernel::SumSquares&) {}
 
-// Of an element of c = a b.
+// Standard deviation of the rounding error of each element of c = a b.
 class ProductDeviation {
  public:
   ProductDeviation(DType c, const ConstView& a_MK, const ConstView& b_KN)
@@ -178,7 +181,7 @@ class ProductDeviation {
   double operator()(std::int64_t m, std::int64_t n) const {
     return u * a[static_cast<std::size_t>(m)] * b[static_cast<std::size_t>(n)];
   }
-  std::vector<double> a, b;  // lengths of rows and columns
+  std::vector<double> a, b;  // norms of the rows of a and of the columns of b
   double u;
 };
 
@@ -186,14 +189,14 @@ void perturb(Noise& noise, const kernel::Matmul& o) {
   if (!is_real(o.c_MN.dtype)) return;
   const ProductDeviation deviation(o.c_MN.dtype, o.a_MK, o.b_KN);
   noise.perturb(o.c_MN, deviation);
-  noise.perturb(o.epilogue.activated_MN, deviation);  // its slope is about 1 or less
+  noise.perturb(o.epilogue.activated_MN, deviation);  // the activation's slope is about 1 or less
   const double ones = std::sqrt(static_cast<double>(o.a_MK.extent[1]));
   noise.perturb(o.epilogue.row_sum_M, [&](std::int64_t, std::int64_t m) {
     return deviation.u * deviation.a[static_cast<std::size_t>(m)] * ones;
   });
 }
 
-// f(expert, its first row, how many it has) of those that have some.
+// Calls f(expert, first row, number of rows) for each expert that has rows.
 template <class F>
 void each_group(const ConstView& offset_E1, F f) {
   const auto* offset = reinterpret_cast<const std::int32_t*>(offset_E1.data);
@@ -224,7 +227,8 @@ void perturb(Noise& noise, const kernel::SwigluGrad& o) {
   noise.sums_of(o.dweight_T, last_extent(o.dy_TF));
 }
 
-// That add to a query, or to a key.
+// Returns the maximum number of keys, out of `all`, that a query attends to. The function also
+// returns the maximum number of queries that attend to a key.
 static std::int64_t at_most_a_window(const AttentionShape& s, std::int64_t all) {
   return s.window > 0 ? std::min(s.window, all) : all;
 }
@@ -261,7 +265,8 @@ void perturb(Noise& noise, const kernel::EmbeddingGrad& o) {
   noise.sums(o.dtable_VC, [&](std::int64_t row) { return rows[static_cast<std::size_t>(row)]; });
 }
 
-// Losses are sums in double of what was rounded to single.
+// Perturbs losses. The loss of each row has its own rounding error, and the sum over rows is in
+// f64.
 void perturb_losses(Noise& noise, const View& losses, const ConstView& logits) {
   if (losses.dtype != DType::f64) return;
   const auto* sums = reinterpret_cast<const double*>(losses.data);

@@ -46,7 +46,7 @@ Value Tape::apply(const Run& run, const Op& op, Value in) {
   return std::move(apply(run, op, std::move(one))[0]);
 }
 
-// Adds in place only where no other tensor shares the memory.
+// Adds g to `sum`. Adds in place if no other tensor shares the memory, otherwise into new memory.
 static void accumulate(Backend& b, Tensor& sum, Tensor&& g) {
   if (!sum) {
     sum = std::move(g);
@@ -61,7 +61,9 @@ static void accumulate(Backend& b, Tensor& sum, Tensor&& g) {
   b.put(Queue::compute, kernel::Copy{.dst = sum.view(), .src = g.view(), .how = Accumulate::add});
 }
 
-// Steps are given back one by one. adjoint(step, gradients of its outputs, wanted inputs).
+// Destroys each step after its adjoint, so that its saved tensors are freed early. `adjoint`
+// receives the step, the gradients of its outputs and a flag per input that says whether its
+// gradient is wanted.
 template <class Adjoint>
 std::vector<Tensor> Tape::walk(const Run& run, std::span<const std::int32_t> roots,
                                std::vector<Tensor> seeds, std::span<const std::int32_t> leaves,
@@ -94,7 +96,8 @@ std::vector<Tensor> Tape::walk(const Run& run, std::span<const std::int32_t> roo
   return of_leaves;
 }
 
-// A list in braces would copy, and an op overwrites a gradient that nobody else holds.
+// Returns a vector that contains only `seed`. A braced initializer list would copy the tensor, and
+// ops overwrite a gradient only if no other tensor shares it.
 static std::vector<Tensor> alone(Tensor seed) {
   std::vector<Tensor> one;
   one.push_back(std::move(seed));

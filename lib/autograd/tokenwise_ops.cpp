@@ -1,6 +1,6 @@
-// A sequence of forward in chunks of tokens:
-//   forward   y = f(x) chunk by chunk; x alone is kept
-//   backward  chunk by chunk, in the same order: f once more, recorded, then its adjoint
+// Runs a sequence of ops in chunks of tokens.
+//   forward pass   y = f(x) chunk by chunk; only x is saved
+//   backward pass  chunk by chunk, in the same order: recompute f on a tape, then its adjoint
 #include <utility>
 
 #include "kernels/trace.hpp"
@@ -41,7 +41,7 @@ static Tensor room_for_all(Backend& b, const Shape& all, const Tensor& chunk, Me
   return Tensor::empty(b, {all[0], all[1], chunk.shape()[2]}, chunk.dtype(), kind);
 }
 
-// The input whose rows they are.
+// Returns the input of which `rows` is a chunk. Returns null if `rows` is a new tensor.
 static const Tensor* passed(const std::vector<Tensor>& x, const TokenChunk& c, const Tensor& rows) {
   for (const auto& one : x)
     if (rows_of(one, c).view().data == rows.view().data) return &one;

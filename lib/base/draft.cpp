@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Of this process. Whoever ends it holds the mutex for ever: nothing is published any more.
+// The drafts of this process. A thread that ends the process keeps the mutex locked forever, so
+// that nothing is published any more.
 struct Drafts {
   std::mutex mutex;
   std::set<fs::path> paths;
@@ -39,12 +40,13 @@ Drafts& drafts() {
 
 constexpr std::size_t space_digits = 10;
 
-// Process numbers of two hosts, or of two containers, differ in meaning and in this.
+// Returns a name of the host and container. Process numbers are meaningful only within the same
+// host and container.
 std::string space_name() {
   return to_string(hash128(host_name() + " " + this_process_space())).substr(0, space_digits);
 }
 
-// Of ".NAME.partial.SPACE.PROCESS" what follows NAME's ".partial.".
+// The writer of a draft ".NAME.partial.SPACE.PROCESS".
 struct Writer {
   std::string_view space;
   int process;
@@ -53,7 +55,8 @@ std::optional<Writer> writer_in(std::string_view rest) {
   const auto dot = rest.find('.');
   const auto process = number_in<int>(rest.substr(dot == rest.npos ? 0 : dot + 1));
   if (!process || (dot != rest.npos && dot != space_digits)) return {};
-  return Writer{dot == rest.npos ? "" : rest.substr(0, dot), *process};  // none: an earlier version
+  // Earlier versions wrote no SPACE.
+  return Writer{dot == rest.npos ? "" : rest.substr(0, dot), *process};
 }
 
 void remove_left(const fs::path& folder, const std::string& begin, const std::string& space) {
@@ -63,7 +66,7 @@ void remove_left(const fs::path& folder, const std::string& begin, const std::st
     if (!name.starts_with(begin)) continue;
     const auto writer = writer_in(std::string_view(name).substr(begin.size()));
     if (!writer) continue;
-    // Without /proc nothing tells the processes of one container from those of another.
+    // Without /proc, processes of different containers cannot be distinguished.
     if (writer->space != space || this_process_space() == "-") {
       log_warning(
           "{} was made on another host, in another container or before a reboot: remove it if no "
@@ -83,7 +86,7 @@ void require_free(const fs::path& target) {
   require(!is_there(target), "{} exists: remove it first, or give another name", target.string());
 }
 
-// Over nothing that came meanwhile, where the file system can promise it.
+// Renames without replacing a file that appeared meanwhile, if the file system supports this.
 void rename_to_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
   const int code = errno;
@@ -93,7 +96,7 @@ void rename_to_new(const fs::path& from, const fs::path& to) {
   rename_path(from, to);
 }
 
-// Another thread may write in it still.
+// Removes a file or folder. Retries, because another thread may still be writing in it.
 void remove_written(const fs::path& path) {
   std::error_code e;
   for (int i = 0; i < 100 && fs::exists(fs::symlink_status(path, e)); ++i) fs::remove_all(path, e);
@@ -116,7 +119,7 @@ void remove_written(const fs::path& path) {
 Draft::Draft(const fs::path& target, ExistingFile existing, std::string_view kind)
     : existing_(existing) {
   std::error_code e;
-  // Without a final "/" or ".", which have no name to hide. ".." stays: behind a link it leads
+  // Drop a final "/" or ".", which has no name. Keep "..", because after a symbolic link it leads
   // elsewhere than its text says.
   target_ = fs::absolute(target, e);
   while (!e && target_ != target_.root_path() &&
@@ -127,7 +130,7 @@ Draft::Draft(const fs::path& target, ExistingFile existing, std::string_view kin
   if (existing_ == ExistingFile::stays) require_free(target_);
   const auto folder = target_.parent_path();
   make_directory(folder);
-  constexpr std::size_t most_of_name = 200;  // of the 255 bytes that a name may have
+  constexpr std::size_t most_of_name = 200;  // a name may have 255 bytes in total
   const auto begin =
       fmt::format(".{}{}.partial.", target_.filename().string().substr(0, most_of_name), kind);
   const auto space = space_name();
@@ -174,7 +177,7 @@ void remove_drafts_on_signals() {
       }
       end_by(number);
     }).detach();
-  } catch (const std::system_error&) {  // no more threads: the signals end it as they are
+  } catch (const std::system_error&) {  // without a thread, signals end the process at once
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   }
 }

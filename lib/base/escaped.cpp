@@ -6,18 +6,19 @@
 
 namespace trireme {
 
-// Is this character one that a terminal obeys or that changes how its neighbours stand?
+// Returns true if the character controls a terminal or changes the position of its neighbors.
 static bool is_control(std::string_view c) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(c[i]); };
   if (c.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7f;
   if (c.size() == 2) return byte(0) == 0xc2 && byte(1) < 0xa0;  // U+0080 to U+009F
   if (c.size() != 3 || byte(0) != 0xe2) return false;
-  // U+2028 to U+202E: ends of lines, directions; U+2066 to U+2069: directions.
+  // U+2028 to U+202E are line separators and direction marks. U+2066 to U+2069 are direction marks.
   return (byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) ||
          (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9);
 }
 
-// As \x1b, byte by byte; empty: the character at the start of `text` may stay.
+// Returns the character at the start of `text`, escaped byte by byte as in \x1b. Returns an empty
+// string if the character needs no escape.
 static std::string escape_at(std::string_view text, Utf8Sequence s) {
   std::string out;
   const auto c = text.substr(0, s.bytes);

@@ -9,8 +9,8 @@ namespace trireme {
 
 namespace {
 
-// Is the exponent of one of them all ones? Without a branch, in blocks of a length that is known:
-// the compiler makes vectors of it.
+// Returns true if any number has an exponent of all ones, which means infinity or NaN. The loop has
+// no branches and works in blocks of constant length, so that the compiler can vectorize it.
 template <class Bits>
 bool any_not_finite(const std::byte* at, std::size_t numbers, Bits exponent) {
   constexpr std::size_t block = 64;

@@ -14,7 +14,7 @@ std::array<double, limbs> to_limbs(Int128 x) {
 }
 
 Int128 of_limbs(std::span<const double, limbs> x) {
-  // Carried upwards, so that the highest one shows whether the sum fits.
+  // Carry upward, so that the highest limb shows whether the sum fits.
   std::array<std::int64_t, limbs> limb{};
   std::int64_t carry = 0;
   for (std::size_t i = limbs; i-- > 0;) {
@@ -35,7 +35,7 @@ double to_double(Int128 x, int bits) {
   const bool negative = x < 0;
   Unsigned size = negative ? -static_cast<Unsigned>(x) : static_cast<Unsigned>(x);
   int shift = 0;
-  // What is shifted out stays as a last bit that is not zero, so that halves round right.
+  // If a bit that is shifted out is not 0, the last bit becomes 1, so that ties round correctly.
   while (size >> 64) {
     size = (size >> 1) | (size & 1U);
     ++shift;

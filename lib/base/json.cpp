@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::size_t deepest = 64;
 
-// Builds the value from the parser's events. The library's own builder with a callback looks
-// through all members of an object again at the end of each of them.
+// A builder of a value from the parser's events. The library's own builder with a callback searches
+// all members of an object again after each nested value.
 class Builder {
  public:
-  // With `only`, of the members of the whole just that one.
+  // If `only` is given, keeps only this member of the outermost object.
   explicit Builder(std::optional<std::string_view> only = {}) : only_(only) {}
 
   Json&& value() { return std::move(value_); }
@@ -30,7 +30,7 @@ class Builder {
   bool number_unsigned(Json::number_unsigned_t x) { return put(x); }
   bool number_float(Json::number_float_t x, const std::string&) { return put(x); }
   bool string(std::string& x) { return put(std::move(x)); }
-  bool binary(Json::binary_t&) { return false; }  // of other formats
+  bool binary(Json::binary_t&) { return false; }  // occurs only in other formats
   bool start_object(std::size_t) { return start(Json::value_t::object); }
   bool start_array(std::size_t) { return start(Json::value_t::array); }
   bool end_object() { return end(); }
@@ -55,10 +55,10 @@ class Builder {
  private:
   struct Level {
     Json* value;
-    Json::object_t::value_type* member = nullptr;  // of an object, the last
+    Json::object_t::value_type* member = nullptr;  // the last member of an object
   };
 
-  // Where the next value belongs; null: it is left out.
+  // Stores the value. Returns its address, or null if the value is left out.
   Json* put(Json&& x) {
     if (left_out_) return nullptr;
     if (open_.empty()) return &(value_ = std::move(x));
@@ -82,7 +82,7 @@ class Builder {
     return true;
   }
 
-  // " in 'model.vocab'"
+  // Returns the current place as text, for example " in 'model.vocab'".
   std::string place() const {
     std::string names;
     for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
@@ -95,8 +95,8 @@ class Builder {
 
   std::optional<std::string_view> only_;
   Json value_;
-  std::vector<Level> open_;  // what is kept of what is open
-  std::size_t depth_ = 0;    // of all that is open
+  std::vector<Level> open_;  // the open values that are kept
+  std::size_t depth_ = 0;    // number of all open values
   bool left_out_ = false;
 };
 

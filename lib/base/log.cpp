@@ -36,15 +36,15 @@ bool on_terminal() {
   return *terminal && !quiet;
 }
 
-// The first sink is stderr, a second the file.
+// Returns the logger. Its first sink is stderr. The second sink, if any, is the log file.
 static spdlog::logger& logger() {
   static auto shared = [] {
     auto l = std::make_shared<spdlog::logger>(
         "trireme", std::make_shared<spdlog::sinks::stderr_color_sink_st>());
-    // The terminal's line may show a run's progress: erase it first.
+    // Erase the terminal's line first, because it may show the progress of a run.
     l->set_pattern(on_terminal() ? "\033[K%H:%M:%S %^%l%$ %v" : "%Y-%m-%d %H:%M:%S %l %v");
     l->flush_on(spdlog::level::info);
-    // Of the file; what it misses is on stderr.
+    // Called if the log file cannot be written. stderr still receives all lines.
     l->set_error_handler([](const std::string& why) {
       static bool said = false;
       if (!std::exchange(said, true))
@@ -55,14 +55,14 @@ static spdlog::logger& logger() {
   return *shared;
 }
 
-// Lines logged before there was a file; the first one gets them.
+// A line that was logged before there was a log file. The first log file receives these lines.
 struct EarlyLine {
   spdlog::log_clock::time_point time;
   spdlog::level::level_enum level;
   std::string text;
 };
 static std::vector<EarlyLine> early;
-// Of all that is static here: the thread that takes signals logs, too.
+// Protects all static variables here, because the signal thread also logs.
 static std::mutex one_at_a_time;
 static bool had_file = false;
 
@@ -77,7 +77,7 @@ void log_errors_to(std::filesystem::path file) {
   errors_file = std::move(file);
 }
 
-// In one call, so that lines of several ranks do not mix.
+// Appends the line in one write, so that lines of several ranks do not mix.
 static void add_error(std::string_view text) {
   const int file = ::open(errors_file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file < 0) return;
@@ -91,7 +91,7 @@ static void add_error(std::string_view text) {
   ::close(file);
 }
 
-// Its further lines begin with a blank, so that none can be taken for a message of its own.
+// Indents the lines after the first, so that none of them looks like a separate message.
 static std::string printable(std::string_view message) {
   auto text = without_controls(message);
   for (auto at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))

@@ -6,7 +6,7 @@
 namespace trireme {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the table: distances of prefixes of a of length i - 2, i - 1 and i.
+  // Three rows of the table: distances of prefixes of `a` with lengths i - 2, i - 1 and i.
   std::vector<std::size_t> older(b.size() + 1), old(b.size() + 1), now(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) now[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -25,7 +25,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view wrong, std::span<const std::string> candidates) {
-  // Names are short; a long text is no misspelling and would make the table large.
+  // Names are short. A long text is not a misspelled name and would make the table large.
   constexpr std::size_t longest = 64;
   if (wrong.size() > longest) return {};
   std::string best;

@@ -36,13 +36,14 @@ void fail_errno(const char* what, const fs::path& path, int code) {
   fail("cannot {} {}: {}{}", what, path.string(), std::strerror(code), advice(code));
 }
 
-// A write past the limit of file size becomes EFBIG, which callers report, instead of ending the
-// process.
+// Ignores SIGXFSZ. A write beyond the file size limit then fails with EFBIG, which callers report,
+// and does not end the process.
 static void report_size_limit() {
   [[maybe_unused]] static const auto before = std::signal(SIGXFSZ, SIG_IGN);
 }
 
-// A run may name thousands of token files, more than the soft limit of descriptors allows.
+// Raises the soft limit of open descriptors, and returns true if it was raised. A run may name more
+// token files than the soft limit allows.
 static bool more_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
@@ -52,7 +53,7 @@ static bool more_descriptors() {
 
 static int try_to_open(const fs::path& path, int flags) {
   if ((flags & O_ACCMODE) != O_RDONLY) report_size_limit();
-  if (path.native().find('\0') != std::string::npos) {  // the system would see another name
+  if (path.native().find('\0') != std::string::npos) {  // the system would open another name
     errno = EINVAL;
     return -1;
   }
@@ -76,7 +77,7 @@ PosixFile PosixFile::create(const fs::path& path) {
   return PosixFile(path, open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, "create"));
 }
 
-// Without waiting: opening a pipe would block until it has a writer.
+// Opens without waiting, because opening a pipe would block until the pipe has a writer.
 PosixFile PosixFile::open_existing(const fs::path& path, int flags, const char* what) {
   PosixFile file(path, open_descriptor(path, flags | O_NONBLOCK, what));
   require(S_ISREG(file.status().st_mode), "cannot {} {}: it is not a regular file", what,
@@ -154,7 +155,7 @@ void PosixFile::start_readahead(std::int64_t offset, std::int64_t bytes) const n
 }
 
 void PosixFile::start_writeback(std::int64_t offset, std::int64_t bytes) noexcept {
-  // Only a hint: a file system that refuses it loses nothing.
+  // This is only a hint. If the file system refuses it, nothing is lost.
   (void)::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE);
 }
 
@@ -258,11 +259,11 @@ void require_folder_of(const fs::path& path) {
 void sync_directory(const fs::path& path) {
   const fs::path directory = path.empty() ? fs::path(".") : path;
   const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0 && errno == EACCES) return;  // one that may be written and not listed
+  if (descriptor < 0 && errno == EACCES) return;  // the directory may be writable and not readable
   if (descriptor < 0) fail_errno("open", directory, errno);
   const int code = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
-  // Some network file systems cannot sync a directory and return an error; they do not need it.
+  // Some network file systems cannot sync a directory and return an error. They do not need it.
   if (code != 0 && code != EINVAL && code != ENOTSUP) fail_errno("sync", directory, code);
 }
 

@@ -16,7 +16,7 @@ Utf8Sequence first_sequence(std::string_view text) {
   const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   for (std::size_t i = 1; i < length; ++i) {
     unsigned low = 0x80, high = 0xbf;
-    if (i == 1) {  // no overlong forms, no surrogates, nothing above U+10FFFF
+    if (i == 1) {  // exclude overlong forms, surrogates and values above U+10FFFF
       if (first == 0xe0) low = 0xa0;
       if (first == 0xed) high = 0x9f;
       if (first == 0xf0) low = 0x90;

@@ -16,21 +16,22 @@ namespace trireme {
 
 namespace {
 
-// A round in which ranks tell each other whether one of them works still. A thread beside the main
-// one may call it while that makes no call.
+// Runs one round in which ranks tell each other whether any of them is still working. A second
+// thread may call this while the main thread makes no MPI calls.
 bool any_works(const Communicator& world, bool here) {
   double any = here;
   world.all_reduce_max({&any, 1});
   return any > 0;
 }
 
-// While it lives it takes part, from a thread of its own, in rounds that say "I work".
+// A thread that takes part in rounds of any_works() as a working rank, from construction until
+// end().
 class Beat {
  public:
   Beat(const Communicator& world, double seconds) : world_(world), seconds_(seconds) {
     thread_.start([this] { run(); });
   }
-  // Throws when the other ranks did not take part in a round.
+  // Ends this rank's part in the rounds. Throws if the other ranks did not take part in a round.
   void end() {
     {
       const std::lock_guard lock(mutex_);
@@ -59,7 +60,8 @@ class Beat {
   BackgroundWork thread_;
 };
 
-// Runs `work` and returns what it threw, when it is over on all ranks.
+// Runs `work`. With Pace::slow, also waits until the work is over on all ranks. Returns the
+// exception that `work` threw, or null.
 std::exception_ptr paced(const Communicator& world, const std::function<void()>& work, Pace pace) {
   const double limit = world.settings().hang_timeout;
   std::optional<Beat> beat;

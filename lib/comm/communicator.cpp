@@ -120,14 +120,14 @@ void Communicator::set_observer(engine::Observer* o) const {
   context_->progress->set_observer(o);
 }
 
-// The same dense elements in one dim.
+// Returns the elements of a dense view as a view with one dim.
 template <class V>
 static V flat(const V& v) {
   expect(v.dense(), "a communicator moves dense views");
   return v.reshaped({v.count()});
 }
 
-// Bytes that this rank sends.
+// Returns the number of bytes that this rank sends.
 static std::int64_t payload(const Call& c) {
   std::int64_t bytes = 0;
   for (const auto& m : c.messages.out)
@@ -147,13 +147,13 @@ Pending Communicator::begin(Backend& backend, Queue queue, Call c) const {
   return pending;
 }
 
-// Most elements of one message whose operands travel themselves: between devices all, which NCCL
-// divides between its channels.
+// Returns the maximum number of elements in a message without staging. Between devices, there is no
+// limit, because NCCL divides messages among its channels itself.
 std::int64_t Communicator::longest_message() const {
   return context_->device ? std::numeric_limits<std::int64_t>::max() : settings().chunk;
 }
 
-// Where the transport accesses the operands directly, it counts as an access of the queue.
+// Reports accesses of the queue to the operands, if the transport accesses the operands directly.
 void Communicator::touch(Backend& b, Queue queue, const ConstView& read,
                          const View& written) const {
   if (b.host_readable() || context_->device) b.touched(queue, read, written);
@@ -174,7 +174,7 @@ Pending Communicator::all_gather(Backend& b, Queue queue, View dst, ConstView sr
   engine::NativeCollective native;
   if (context_->device && !messages.out.empty()) {
     native = {.slice = src, .gathered = dst};
-    own = {};  // the transport puts it there
+    own = {};  // the transport copies this slice, too
   }
   return begin(b, queue,
                {.label = label,
@@ -202,7 +202,8 @@ Pending Communicator::reduce_scatter(Backend& b, Queue queue, View dst, ConstVie
   expect(own.data != dst.data || how == Accumulate::overwrite, "nothing is added to itself");
   auto messages = engine::scatter_messages(rank_, size_, dst, src, settings().chunk);
   if (!messages.out.empty() && wire == src.dtype) touch(b, queue, src, {});
-  // A rounded contribution must be rounded once, so the transport may not sum on the way.
+  // With bf16, each contribution must be rounded exactly once. The transport's own reduce-scatter
+  // could round partial sums, so it is used only for f32.
   if (context_->device && wire == DType::f32 && !messages.out.empty()) {
     touch(b, queue, {}, how == Accumulate::overwrite ? dst : View());
     return begin(b, queue,

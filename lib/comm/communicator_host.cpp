@@ -1,4 +1,5 @@
-// A communicator's calls for host memory, and the comparison of labels, which is made of them.
+// Communicator's blocking collectives on host memory, and the comparison of labels, which uses
+// them.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -59,7 +60,8 @@ void Communicator::all_reduce_max(std::span<double> x) const {
 PendingMaximum Communicator::start_max(double x) const {
   PendingMaximum m(x);
   if (!context_->host) return m;
-  // No labels are compared: that would wait for ranks that may wait for this one's messages.
+  // Labels are not compared, because the comparison would wait for ranks that may be waiting for
+  // messages from this rank.
   m.request_ = context_->host->all_reduce(Reduction::max, {m.value_.get(), 1});
   m.communicator_ = this;
   return m;

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t most_listed = 8;
 
-// The sum of |log2| of the axes' ratios: 1 x 2 x 1 is as far from 1 x 4 x 1 as from 2 x 2 x 1.
+// Returns the sum of |log2| of the axes' ratios. By this measure, 1 x 2 x 1 is as far from 1 x 4 x
+// 1 as from 2 x 2 x 1.
 double distance(const Grid& a, const Grid& b) {
   const auto apart = [](int x, int y) {
     return x == 0 || y == 0 ? 0 : std::abs(std::log2(x) - std::log2(y));

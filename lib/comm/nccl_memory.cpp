@@ -13,7 +13,8 @@ std::size_t nccl_memory(const Axes& a, int last_stage) {
       if (c->size() > 1) bytes += c->size() == 2 ? of_two : of_more;
     bytes += static_cast<std::size_t>(a.grid.expert - 1) * of_peer;
   }
-  // The others of seq, the stages next to this one for down and up, and of a tied table the other.
+  // Peers are the other sequence-parallel ranks, the neighboring stages (one peer per direction)
+  // and the other stage that uses a tied table.
   const int stage = a.at.pipe;
   const int next = (stage == 0 ? 0 : 1) + (stage == a.grid.pipe - 1 ? 0 : 1);
   const int tied = last_stage > 0 && (stage == 0 || stage == last_stage) ? 1 : 0;

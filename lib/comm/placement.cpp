@@ -21,7 +21,9 @@ NodeSpread node_spread_of(const Placement& p, std::span<const int> ranks) {
 Placement placement_of(const Communicator& world) {
   const auto node = world.node();
   const double size = node.size(), first = world.rank() - node.rank();
-  // The largest and the smallest of the job's nodes; of this node's ranks minus their places on it.
+  // Each pair yields a maximum and a negated minimum: of the number of ranks over all nodes, and of
+  // the world rank minus the node rank over this node. The latter is constant if the node's ranks
+  // are consecutive.
   std::array<double, 2> sizes{size, -size}, firsts{first, -first};
   world.all_reduce_max(sizes);
   node.all_reduce_max(firsts);

@@ -239,8 +239,8 @@ KeySection run_section() {
                   .as(duration)
                   .in(0, 1e6),
               row("hang_timeout", &R::hang_timeout,
-                  "Maximum time in seconds that a rank waits for other ranks. After this time the "
-                  "job ends with an error. 0 means no limit")
+                  "Maximum time in seconds that a rank waits for other ranks or for its GPU. After "
+                  "this time the job ends with an error. 0 means no limit")
                   .as(duration)
                   .in(0, 1e6),
               row("log_every", &R::log_every,

@@ -56,7 +56,7 @@ Regex pattern_in(const std::string& text, std::string_view key) {
   try {
     return Regex::of_whole_texts(text);
   } catch (const Error& e) {
-    fail("'{}': {}; give a list of names", key, e.what());
+    fail("'{}': {}. Write a list of names instead", key, e.what());
   }
 }
 
@@ -68,7 +68,7 @@ ModuleNames::ModuleNames(const Json& value, std::string_view key) {
     return;
   }
   require(value.is_array() && std::ranges::all_of(value, [](auto& v) { return v.is_string(); }),
-          "'{}' = {} is neither a text nor a list of texts", key, shown(value));
+          "'{}' = {} is neither a string nor a list of strings", key, shown(value));
   for (const auto& name : value) list_.push_back(name.get<std::string>());
 }
 
@@ -97,7 +97,7 @@ AdapterTargets::AdapterTargets(const Json& json) {
   for (const auto& layer : listed(said(json, "layers_to_transform")))
     layers_.push_back(integer(layer, "layers_to_transform"));
   for (const auto& name : listed(said(json, "layers_pattern"))) {
-    require(name.is_string(), "'layers_pattern' = {} is no text", shown(name));
+    require(name.is_string(), "'layers_pattern' = {} is not a string", shown(name));
     layer_patterns_.push_back(
         pattern_in(".*\\." + name.get<std::string>() + "\\.\\d+\\..*", "layers_pattern"));
   }
@@ -128,25 +128,28 @@ bool AdapterTargets::name(const std::string& module) const {
 
 AdapterConfig adapter_config_of(const Json& json) {
   const ConfigFields fields(json);
-  fields.refuse_if(fields.text("peft_type", "") != "LORA", "peft_type", "LORA can be imported");
-  fields.refuse_if(fields.text("bias", "none") != "none", "bias", "biases stay as they are here");
+  fields.refuse_if(fields.text("peft_type", "") != "LORA", "peft_type",
+                   "only \"LORA\" can be imported");
+  fields.refuse_if(fields.text("bias", "none") != "none", "bias", "only \"none\" is supported");
   for (const auto& [key, value] : json.items())
     require(std::ranges::find(read_or_idle, key) != std::end(read_or_idle) || says_nothing(value),
-            "'{}' = {} changes what adapters are, and is not known here", escaped(key),
-            shown(value));
+            "'{}' = {} is not supported, and ignoring it might change the adapter's results",
+            escaped(key), shown(value));
   // All other initializations change the weights of the base model when adapters are loaded.
   const auto begin = json.value("init_lora_weights", Json(true));
   fields.refuse_if(!begin.is_boolean() && begin != "gaussian" && !begin.is_null(),
-                   "init_lora_weights", "it changes the weights that adapters stand beside");
+                   "init_lora_weights",
+                   "an initialization that changes the base model's weights is not supported");
   AdapterConfig a;
   a.rank = fields.integer("r");
-  fields.refuse_if(a.rank > 65536, "r", "a rank is at most 65536 here");
+  fields.refuse_if(a.rank > 65536, "r", "the rank must be at most 65536");
   a.alpha = fields.real("lora_alpha");
   fields.refuse_if(!(a.alpha > 0 && a.alpha <= 1e9), "lora_alpha",
-                   "it is above 0 and at most 1e9 here");
+                   "it must be above 0 and at most 1e9");
   a.dropout = fields.real("lora_dropout", 0);
   const auto dropout = static_cast<float>(a.dropout);
-  fields.refuse_if(!(dropout >= 0 && dropout < 1), "lora_dropout", "it is from 0 to below 1");
+  fields.refuse_if(!(dropout >= 0 && dropout < 1), "lora_dropout",
+                   "it must be at least 0 and below 1");
   a.rank_stabilized = fields.flag("use_rslora", false);
   return a;
 }

@@ -11,7 +11,7 @@ static std::string module_of(const std::vector<HfTensor>& tensors, const ParamSp
   for (const auto& t : tensors)
     if (t.param == weight.name && t.begin == channel * weight.shape[1])
       return t.name.substr(0, t.name.rfind(".weight"));
-  fail("no module of transformers has the channels of {} from {} on", weight.name, channel);
+  fail("no transformers module begins at channel {} of {}", channel, weight.name);
 }
 
 static std::string product_at(const ModelConfig& c, const ParamSpec& weight, std::int64_t channel) {

@@ -37,8 +37,8 @@ void warn_of_words(const ChatTemplate& t, const Tokenizer& tokenizer) {
     if (tokenizer.spec().kind == TokenizerKind::huggingface &&
         ids != std::vector{tokenizer.id_of(token).value()})
       log_warning(
-          "the chat template writes the token {}, which is none of the tokenizer's added tokens: "
-          "transformers' apply_chat_template writes it as text, with other ids",
+          "the chat template contains the token {}, which is not an added token of the tokenizer. "
+          "apply_chat_template of transformers encodes it as plain text, with different ids",
           token);
   }
 }
@@ -62,8 +62,8 @@ void add_chat_template(TokenizerFiles& files, const TokenizerSpec& spec, std::st
   if (own && is_own(*own, t)) return;
   if (own)
     log_warning(
-        "{} was trained with another chat template than its tokenizer's, which the export has in "
-        "its place",
+        "{} was trained with a chat template that differs from its tokenizer's. The export "
+        "contains the template that was used in training",
         where);
   warn_of_words(full, *tokenizer);
   // In Jinja, bos_token and eos_token are the tokens that the files name.

@@ -87,7 +87,7 @@ double ConfigFields::real(const char* key, double otherwise) const {
 }
 double ConfigFields::positive(const char* key, double otherwise) const {
   const double x = real(key, otherwise);
-  refuse_if(find(key) && x <= 0, key, "it is a number above 0");
+  refuse_if(find(key) && x <= 0, key, "it must be a number above 0");
   return x;
 }
 bool ConfigFields::flag(const char* key, bool otherwise) const {
@@ -114,8 +114,8 @@ void ConfigFields::refuse_rest(std::string_view model_type) const {
     if (!value.is_null() && !used_.contains(key) && !is_without_effect(key))
       rest.push_back(fmt::format("'{}' = {}", name_of(key), shown(value)));
   require(rest.empty(),
-          "{}: what this does to a model of type \"{}\" is not known here, and without it the "
-          "numbers might be others; take out what the model was trained without",
+          "{}: import does not support this with the type \"{}\", and ignoring it might change the "
+          "model's results. Remove every field that the model was trained without",
           fmt::join(rest, ", "), model_type);
 }
 

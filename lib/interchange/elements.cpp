@@ -99,7 +99,7 @@ std::optional<std::size_t> write_as(std::span<const std::byte> from, ElementType
     case ElementType::f16:
       break;
   }
-  fail("f16 is not written: its range is too small for weights");
+  fail("weights cannot be written as f16, because its range is too small");
 }
 
 }  // namespace
@@ -138,7 +138,7 @@ void write_elements(DType as, std::span<const std::byte> from, ElementType type,
                     std::span<std::byte> to, std::string_view name) {
   const auto bad =
       as == DType::f64 ? write_as<double>(from, type, to) : write_as<float>(from, type, to);
-  require(!bad, "a weight of {} is no finite number as {}: nothing is written", name,
+  require(!bad, "{} contains a weight that is not finite as {}, so nothing was written", name,
           name_of(type));
 }
 

@@ -69,7 +69,7 @@ ExportSummary export_hdf5(StoredModel model, const std::filesystem::path& file,
   const auto stored = model.dtype();
   ExportSummary summary;
   summary.type = type.value_or(element_type(stored));
-  require(summary.type != ElementType::bf16, "HDF5 has no bf16: give --dtype f32, or leave it out");
+  require(summary.type != ElementType::bf16, "HDF5 has no bf16. Set --dtype f32, or omit --dtype");
   std::vector<WeightsDataset> datasets;
   for (const auto& p : model.spec().params) {
     datasets.push_back(

@@ -64,29 +64,29 @@ bool is_code_of_phi3(const ConfigFields& f, const Json& map) {
 
 void refuse_common(const ConfigFields& f) {
   f.refuse_if(f.find("quantization_config"), "quantization_config",
-              "quantized weights are not imported; take the model in bf16 or f32");
+              "quantized weights cannot be imported. Use the model in bf16 or f32");
   // Phi-3's own code is older than its class in transformers, and that code is not used.
   const auto* const own = f.find("auto_map");
   f.refuse_if(own && !is_code_of_phi3(f, *own), "auto_map",
-              "this model brings code of its own, which may compute something else");
+              "this model needs its own Python code, which may compute something different");
   f.refuse_if(f.flag("is_encoder_decoder", false), "is_encoder_decoder",
-              "models here are decoders alone");
+              "only decoder models can be imported");
   f.refuse_if(f.flag("add_cross_attention", false), "add_cross_attention",
-              "models here have no cross-attention");
+              "cross-attention is not supported");
   for (const auto* key : {"pruned_heads", "per_layer_config"}) {
     const auto* v = f.find(key);
-    f.refuse_if(v && !v->empty(), key, "blocks here are all alike");
+    f.refuse_if(v && !v->empty(), key, "blocks that differ from each other are not supported");
   }
 }
 
 ModelConfig gpt2(const ConfigFields& f) {
   const auto activation = f.text("activation_function", "gelu_new");
   f.refuse_if(activation != "gelu_new" && activation != "gelu_pytorch_tanh", "activation_function",
-              "GELU in its tanh form is what models here have (gelu_new)");
+              "only the tanh approximation of GELU (\"gelu_new\") is supported");
   f.refuse_if(!f.flag("scale_attn_weights", true), "scale_attn_weights",
-              "attention here is scaled by 1/sqrt(head dim)");
+              "only attention that is scaled by 1/sqrt(head dimension) is supported");
   f.refuse_if(f.flag("scale_attn_by_inverse_layer_idx", false), "scale_attn_by_inverse_layer_idx",
-              "attention here is scaled alike in all blocks");
+              "only attention with the same scale in all blocks is supported");
   ModelConfig c;
   c.layers = f.integer("n_layer");
   c.width = f.integer("n_embd");
@@ -99,7 +99,7 @@ ModelConfig gpt2(const ConfigFields& f) {
   return c;
 }
 
-// Returns DeepSeek's magnitude, which grows with the logarithm of the factor.
+// Returns the magnitude of YaRN by DeepSeek's formula, linear in the logarithm of the factor.
 double magnitude(double factor, double scale) {
   return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
 }
@@ -131,24 +131,25 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
   c.rope_theta = rope.real("rope_theta", f.real("rope_theta", family.rope_theta));
   for (const auto* fields : {&f, &rope})
     fields->refuse_if(fields->real("partial_rotary_factor", 1) != 1, "partial_rotary_factor",
-                      "rotary positions here turn all channels of a head");
+                      "only rotary positions that rotate all channels of a head are supported");
   const auto type = rope.text("rope_type", rope.text("type", "default").c_str());
   rope.refuse_if(family.model_type == "gemma3_text" && type != "default" && !rope.find("rope_type"),
-                 "type", "Gemma 3's class reads 'rope_type' alone");
+                 "type", "the Gemma 3 class of transformers reads only 'rope_type'");
   if (family.model_type == "phi3") {
     f.unused("original_max_position_embeddings");  // without longrope
     // Phi-3's class reads "su" and "yarn" as "longrope", too.
-    require(type == "default",
-            "'rope_type' = \"{}\" in a model of type \"phi3\" is \"longrope\", whose factors by "
-            "channel rotary positions here do not have; only Phi-3 without is imported",
-            escaped(type));
+    require(
+        type == "default",
+        "'rope_type' = \"{}\" in a model of type \"phi3\" means \"longrope\", which scales each "
+        "channel differently and is not supported. Only Phi-3 models without it can be imported",
+        escaped(type));
   }
   const auto scaling_of = [&] {
     if (type == "default") return RopeScaling::none;
     if (const auto known = value_named<RopeScaling>(type); known) return *known;
     fail(
-        "'rope_type' = \"{}\": rotary frequencies are scaled as \"linear\", \"llama3\" and "
-        "\"yarn\" only",
+        "'rope_type' = \"{}\" is not supported. The supported types are \"default\", \"linear\", "
+        "\"llama3\" and \"yarn\"",
         escaped(type));
   };
   c.rope_scaling = scaling_of();
@@ -163,7 +164,8 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
     rope.unused("original_max_position_embeddings");
   }
   for (const auto& [name, value] : rope.json().items())
-    require(!value.is_object(), "its rope parameters differ from layer to layer ('{}')",
+    require(!value.is_object(),
+            "its rotary parameters differ between layers ('{}'), which is not supported",
             escaped(name));
   rope.refuse_rest(type);
 }
@@ -173,7 +175,7 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
 std::int64_t experts_of(const ConfigFields& f, const char* usual) {
   const auto *local = f.find("num_local_experts"), *plain = f.find("num_experts");
   require(!local || !plain || *local == *plain,
-          "'num_local_experts' = {} and 'num_experts' = {} are two numbers of experts",
+          "'num_local_experts' = {} and 'num_experts' = {} are different numbers of experts",
           local ? shown(*local) : "", plain ? shown(*plain) : "");
   return f.integer(local ? "num_local_experts" : plain ? "num_experts" : usual);
 }
@@ -214,7 +216,7 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
   if (!gemma) {
     const auto activation = f.text("hidden_act", "silu");
     f.refuse_if(activation != "silu" && activation != "swish", "hidden_act",
-                "a gated MLP here has SiLU");
+                "only SiLU is supported for this type of model");
     c.activation = ActivationKind::swiglu;
   }
   c.positions = Positions::rotary;
@@ -236,15 +238,16 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
     c.qk_norm_over = QkNormOver::width;
   if (family.model_type == "olmo2") c.norm_place = NormPlace::after;
   if (family.model_type == "olmoe")
-    f.refuse_if(f.find("clip_qkv"), "clip_qkv", "queries, keys and values here are not clipped");
+    f.refuse_if(f.find("clip_qkv"), "clip_qkv",
+                "clipping of queries, keys and values is not supported");
   const bool mlp_bias = f.flag("mlp_bias", false);
   require(c.bias == mlp_bias && (!c.bias || family.model_type == "llama"),
-          "'attention_bias' = {} and 'mlp_bias' = {} in a model of type \"{}\": biases here are in "
-          "all projections of Llama (model.bias), in none, or in queries, keys and values alone "
-          "(model.qkv_bias)",
+          "'attention_bias' = {} and 'mlp_bias' = {} in a model of type \"{}\": the two values "
+          "must be equal, and they can be true only for type \"llama\"",
           c.bias, mlp_bias, family.model_type);
   for (const auto* key : {"rope_interleaved", "use_mrope"})
-    f.refuse_if(f.flag(key, false), key, "rotary positions here turn the halves of a head");
+    f.refuse_if(f.flag(key, false), key,
+                "only rotary positions that rotate the two halves of a head are supported");
   read_rope(f, family, c);
   read_window(f, family.windows, family.window, c);
   if (gemma) read_gemma(f, family.model_type, c);
@@ -255,8 +258,8 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
 const Family* family_of(std::string_view type) {
   const auto* const found = std::ranges::find(families, type, &Family::model_type);
   require(found != families.end() || type == "gpt2",
-          "'model_type' = \"{}\" is not among those that are imported: gpt2, llama, mistral, "
-          "phi3, olmo2, gemma2, gemma3_text, qwen2, qwen3, mixtral, olmoe, qwen2_moe, qwen3_moe",
+          "'model_type' = \"{}\" cannot be imported. The supported types are gpt2, llama, mistral, "
+          "phi3, olmo2, gemma2, gemma3_text, qwen2, qwen3, mixtral, olmoe, qwen2_moe and qwen3_moe",
           escaped(type));
   return found == families.end() ? nullptr : found;
 }
@@ -271,19 +274,18 @@ ModelConfig model_of(const ConfigFields& f, std::string_view where,
   f.refuse_rest(type);
   if (context) {
     require(c.positions == Positions::rotary || *context <= positions,
-            "--context {}: its table has {} positions", *context, positions);
+            "--context {} is more than the {} learned positions of the model", *context, positions);
     if (*context > positions)
-      log_warning("--context {} is more than the {} positions that {} speaks of", *context,
+      log_warning("--context {} is more than the {} positions that {} specifies", *context,
                   positions, where);
     c.context = *context;
   }
   if (family && family->windows == Windows::by_version && c.window > 0) {
-    require(
-        c.context <= c.window,
-        "'sliding_window' = {} is smaller than the context of {} tokens, and versions 4 and 5 of "
-        "transformers give that window to other layers: import it with --context {}, within "
-        "which there is no difference",
-        c.window, c.context, c.window);
+    require(c.context <= c.window,
+            "'sliding_window' = {} is smaller than the context of {} tokens, and versions 4 and 5 "
+            "of transformers apply the window to different layers. Import the model with --context "
+            "{}, so that the window has no effect",
+            c.window, c.context, c.window);
     positions = std::min(positions, std::exchange(c.window, 0));
   }
   if (c.context < positions) c.max_context = positions;

@@ -26,12 +26,12 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   try {
     std::map<std::string, std::string> index;
     for (const auto& [tensor, file] : JsonFields{json}.object("weight_map").items()) {
-      require(file.is_string(), "the file of {} is no text", escaped(tensor));
+      require(file.is_string(), "the file name of {} is not a string", escaped(tensor));
       index[tensor] = file.get<std::string>();
       require(is_plain_name(index[tensor]), "'{}' is not a plain file name",
               escaped(index[tensor]));
     }
-    require(!index.empty(), "it names no tensor");
+    require(!index.empty(), "it lists no tensors");
     return index;
   } catch (const Error& e) {
     fail("{} is damaged: {}", path.string(), e.what());
@@ -40,26 +40,27 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
 
 [[noreturn]] void refuse_folder(const fs::path& path) {
   std::error_code e;
-  require(fs::is_directory(path, e), "{} is no folder: give one with config.json and {}",
-          path.string(), one_file);
+  require(fs::is_directory(path, e),
+          "{} is not a folder. Pass a folder that contains config.json and {}", path.string(),
+          one_file);
   for (const auto& entry : fs::directory_iterator(path)) {
     const auto name = entry.path().filename().string();
     require(
         !name.starts_with("pytorch_model") || !name.ends_with(".bin"),
-        "{} holds its weights as {}, which can run any program when it is read. Load the model in "
-        "Python and save it again: AutoModelForCausalLM.from_pretrained(\"{}\")"
-        ".save_pretrained(\"NEW\"); then import NEW",
+        "{} stores its weights in {}, a format that can execute arbitrary code when it is read. "
+        "Convert the model in Python with "
+        "AutoModelForCausalLM.from_pretrained(\"{}\").save_pretrained(\"NEW\"), then import NEW",
         path.string(), name, path.string());
     require(!name.starts_with("adapter_model"),
-            "{} holds an adapter ({}) and no model: merge it into its model in Python "
-            "(merge_and_unload), save that and import it",
+            "{} contains an adapter ({}) but no model. Merge the adapter into its model in Python "
+            "(merge_and_unload), save the result and import it",
             path.string(), name);
   }
   require(!is_there(path / manifest_name) && !is_there(path / "checkpoints"),
-          "{} is Trireme's own: name it as model.init_from, or give it to generate and evaluate, "
-          "without an import",
+          "{} is already a Trireme checkpoint or run directory and needs no import. Set "
+          "model.init_from to it, or pass it to generate or evaluate",
           path.string());
-  fail("{} holds neither {} nor {}: give the folder of a model that save_pretrained wrote",
+  fail("{} contains neither {} nor {}. Pass the folder of a model that save_pretrained wrote",
        path.string(), one_file, index_file);
 }
 
@@ -75,7 +76,7 @@ void require_files(const fs::path& folder, const std::set<std::string>& names) {
   std::vector<std::string> missing;
   for (const auto& name : names)
     if (!is_there(folder / name)) missing.push_back(escaped(name));
-  require(missing.empty(), "{} is incomplete: {} names {}, not there: download the rest",
+  require(missing.empty(), "{} is incomplete: {} lists files that are missing ({}). Download them",
           folder.string(), index_file, some_of(missing));
 }
 
@@ -106,15 +107,15 @@ HfFolder::HfFolder(const fs::path& path) : path_(path) {
     const auto name = file.path().filename().string();
     for (const auto& t : file.tensors()) {
       const auto [it, fresh] = places_.emplace(t.name, Place{&file, &t});
-      require(fresh, "{} and {} of {} both hold {}", it->second.file->path().filename().string(),
-              name, path.string(), escaped(t.name));
+      require(fresh, "{} and {} in {} both contain the tensor {}",
+              it->second.file->path().filename().string(), name, path.string(), escaped(t.name));
     }
   }
   for (const auto& [tensor, file] : index) {
     const auto found = places_.find(tensor);
     require(found != places_.end() && found->second.file->path().filename() == file,
-            "{} is incomplete: by {} the file {} holds {}, and it does not", path.string(),
-            index_file, escaped(file), escaped(tensor));
+            "{} is incomplete: according to {}, the file {} contains {}, but it does not",
+            path.string(), index_file, escaped(file), escaped(tensor));
   }
 }
 
@@ -171,10 +172,10 @@ void HfWeights::take(const ModelSpec& spec, ProductTensors products) {
     problems += fmt::format("{}{} {} {}: {}", problems.empty() ? "" : "; ", names.size(),
                             names.size() == 1 ? "tensor" : "tensors", what, some_of(names));
   };
-  add("missing that config.json asks for", missing);
-  add("that this model has no place for", unknown);
-  add("of another shape or type", wrong);
-  require(problems.empty(), "{} does not hold the model of its config.json: {}",
+  add("missing from the files", missing);
+  add("unknown to this model", unknown);
+  add("with a wrong shape or type", wrong);
+  require(problems.empty(), "the weights in {} do not fit its config.json: {}",
           folder_.path().string(), problems);
   if (head_again) require_head_is_table();
 }
@@ -194,10 +195,11 @@ void HfWeights::require_head_is_table() const {
     same = std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n), b.begin());
     at += static_cast<std::int64_t>(n);
   }
-  require(same,
-          "{} holds an {} that differs from its table, while its config.json ties the two: set "
-          "'tie_word_embeddings' to what the model was trained with",
-          folder_.path().string(), hf_head);
+  require(
+      same,
+      "{} contains a tensor {} that differs from the embedding, but its config.json ties the two. "
+      "Set 'tie_word_embeddings' in config.json to the value that the model was trained with",
+      folder_.path().string(), hf_head);
 }
 
 DType HfWeights::master() const {
@@ -251,7 +253,7 @@ void HfWeights::read_rows(const Source& source, std::int64_t first, DType dtype,
   source.place.file->read(*source.place.tensor, first * static_cast<std::int64_t>(stored), stored_);
   read_elements(source.type, stored_, dtype, to);
   const auto wrong = first_not_finite(to, dtype);
-  require(!wrong, "{} of {} is no finite number as {} at element {}: no training goes on from it",
+  require(!wrong, "{} of {} is not finite as {} at element {}, so the model cannot be trained",
           escaped(source.place.tensor->name), source.place.file->path().string(), name_of(dtype),
           first + static_cast<std::int64_t>(wrong.value_or(0)));
 }

@@ -20,20 +20,20 @@ bool is_gemma(std::string_view model_type) {
 void read_gemma(const ConfigFields& f, std::string_view model_type, ModelConfig& c) {
   const bool second = model_type == "gemma2";
   f.refuse_if(f.text("hidden_activation", tanh_gelu) != tanh_gelu, "hidden_activation",
-              "GELU in its tanh form is what a gated MLP of Gemma's has here");
+              "only the tanh approximation of GELU (\"gelu_pytorch_tanh\") is supported");
   f.unused("hidden_act");
   // The larger models of Gemma 2 give the window twice.
   f.refuse_if(second && f.integer("sliding_window_size", c.window) != c.window && c.window > 0,
-              "sliding_window_size", "it is not what 'sliding_window' says");
+              "sliding_window_size", "it differs from 'sliding_window'");
   f.refuse_if(f.flag("use_bidirectional_attention", false), "use_bidirectional_attention",
-              "tokens here do not see later ones");
+              "only causal attention is supported");
   c.activation = ActivationKind::geglu;
   c.norm_place = NormPlace::both;
   c.scale_embedding = true;
   // Null means no cap. A cap of 0 is refused: transformers divides by it, but here 0 means no cap.
   const auto cap = [&](const char* key, double otherwise) {
     const double c = f.real(key, f.names(key) ? 0 : otherwise);
-    f.refuse_if(c == 0 && f.find(key), key, "no score is left under a cap of 0; null is no cap");
+    f.refuse_if(c == 0 && f.find(key), key, "a cap must not be 0. Write null for no cap");
     return c;
   };
   c.logit_softcap = cap("final_logit_softcapping", second ? 30 : 0);
@@ -41,7 +41,7 @@ void read_gemma(const ConfigFields& f, std::string_view model_type, ModelConfig&
     c.attention_softcap = cap("attn_logit_softcapping", 50);
   else
     f.refuse_if(f.find("attn_logit_softcapping"), "attn_logit_softcapping",
-                "Gemma 3's class does not use it");
+                "the Gemma 3 class of transformers does not use it");
   const auto scalar = f.integer("query_pre_attn_scalar", 256);
   const auto dim = c.head_dim > 0 ? c.head_dim : c.width / c.heads;
   c.attention_scale = scalar == dim ? 0 : scale_of(scalar);
@@ -53,19 +53,19 @@ const Json* full_rope_of_gemma3(const ConfigFields& f, ModelConfig& c) {
   c.window_rope_theta = f.positive("rope_local_base_freq", 10000);
   if (!all) return all;
   f.refuse_if(!all->contains("full_attention") && !all->contains("sliding_attention"),
-              "rope_parameters", "Gemma 3 has them by types of layers");
+              "rope_parameters", "Gemma 3 needs 'full_attention' or 'sliding_attention' in it");
   const auto* const scaling = f.find("rope_scaling");
   f.refuse_if(scaling && !scaling->empty(), "rope_scaling",
-              "'rope_parameters' say it by types of layers");
+              "'rope_parameters' already specifies the scaling for each type of layer");
   const ConfigFields by_type(*all, "rope_parameters");
   const auto* const full = by_type.find("full_attention");
   if (const auto* const sliding = by_type.find("sliding_attention")) {
     const ConfigFields of_window(*sliding, "rope_parameters.sliding_attention");
     c.window_rope_theta = of_window.positive("rope_theta", c.window_rope_theta);
     of_window.refuse_if(of_window.text("rope_type", "default") != "default", "rope_type",
-                        "frequencies of layers with a window are not scaled here");
+                        "scaled rotary positions in layers with a window are not supported");
     of_window.refuse_if(of_window.real("partial_rotary_factor", 1) != 1, "partial_rotary_factor",
-                        "rotary positions here turn all channels of a head");
+                        "only rotary positions that rotate all channels of a head are supported");
     of_window.refuse_rest("gemma3_text");
   }
   by_type.refuse_rest("gemma3_text");

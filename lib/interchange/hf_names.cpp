@@ -228,11 +228,12 @@ std::string with(const Numbers& numbers, std::string_view pattern) {
 void require_whole(const std::vector<HfTensor>& tensors, const ModelSpec& spec) {
   std::map<std::string_view, std::int64_t> covered;
   for (const auto& t : tensors) {
-    require(t.begin == covered[t.param], "{} does not lie behind the tensor before it", t.name);
+    require(t.begin == covered[t.param], "{} does not follow the previous tensor", t.name);
     covered[t.param] += t.shape.count();
   }
   for (const auto& p : spec.params)
-    require(covered[p.name] == p.shape.count(), "no architecture of Hugging Face has {}", p.name);
+    require(covered[p.name] == p.shape.count(), "no Hugging Face architecture has the parameter {}",
+            p.name);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::vector<std::int64_t> sliding_layers(const Json& types) {
   std::int64_t layer = 0;
   for (const auto& type : types) {
     require(type == "full_attention" || type == "sliding_attention",
-            "'layer_types' has {}, attention that models here do not have", shown(type));
+            "'layer_types' contains {}, a type of attention that is not supported", shown(type));
     if (type == "sliding_attention") sliding.push_back(layer);
     ++layer;
   }
@@ -61,9 +61,8 @@ void read_window(const ConfigFields& f, Windows windows, std::int64_t otherwise,
     return f.names("sliding_window") ? f.integer("sliding_window", 0) : otherwise;
   };
   if (windows == Windows::none || (flagged && !used)) {
-    require(listed.empty(), "'layer_types' has \"sliding_attention\", {}",
-            flagged ? "while 'use_sliding_window' is not true, so that there is no window"
-                    : "and models of this type have no window");
+    require(listed.empty(), "'layer_types' contains \"sliding_attention\", but {}",
+            flagged ? "'use_sliding_window' is not true" : "models of this type have no window");
     return;
   }
   if (windows == Windows::by_layer || patterned) {
@@ -77,7 +76,7 @@ void read_window(const ConfigFields& f, Windows windows, std::int64_t otherwise,
       return;
     }
     const auto types_given = types ? std::ssize(*types) : c.layers;
-    require(types_given == c.layers, "'layer_types' has {}, and 'num_hidden_layers' is {}",
+    require(types_given == c.layers, "'layer_types' lists {}, but 'num_hidden_layers' is {}",
             counted(types_given, "layer"), c.layers);
     if (std::ssize(c.window_layers) == c.layers) c.window_layers.clear();
   }

@@ -59,16 +59,14 @@ void require_possible(const ModelConfig& model, const fs::path& folder, const Hf
   try {  // checks the ranges of all values
     parse_deck(dump_deck(deck_of(model, DType::f32, folder)), "deck");
   } catch (const Error& problem) {
-    fail("{} describes a model that no deck can: {}", config, problem.what());
+    fail("{} describes a model that is not supported: {}", config, problem.what());
   }
   const auto parts = parts_in(files);
-  require(model.layers <= parts,
-          "{} speaks of {} layers, and its folder's files hold {} tensors in all", config,
-          model.layers, parts);
+  require(model.layers <= parts, "{} specifies {} layers, but the folder contains only {} tensors",
+          config, model.layers, parts);
   const auto mixtures = model.layers - static_cast<std::int64_t>(model.dense_layers.size());
   require(model.experts * mixtures <= parts,
-          "{} speaks of {} experts in each of {} layers, and its folder's files hold {} tensors in "
-          "all",
+          "{} specifies {} experts in each of {} layers, but the folder contains only {} tensors",
           config, model.experts, mixtures, parts);
 }
 
@@ -100,14 +98,14 @@ void warn_of_tokenizer(const TokenizerSpec& t, const fs::path& folder) {
     const auto tokenizer = make_tokenizer(t, folder.string());
     if (t.kind == TokenizerKind::sentencepiece && tokenizer->begin() && begins_there(folder))
       log_warning(
-          "{} has a tokenizer.model and no tokenizer.json: transformers puts a begin-of-text token "
-          "before each text, which is not done here; load and save its tokenizer in Python, which "
-          "writes a tokenizer.json, and import the folder again",
+          "{} has a tokenizer.model but no tokenizer.json: transformers puts a begin-of-text token "
+          "before each text, but Trireme does not. Load and save the tokenizer in Python to write "
+          "a tokenizer.json, then import the folder again",
           folder.string());
   } catch (const Error& e) {
     log_warning(
-        "{}; the model is imported with its tokenizer's files, but texts need another "
-        "tokenizer: give tokenize one with --tokenizer",
+        "{}. The model is imported, but to tokenize text for it, pass another tokenizer with "
+        "--tokenizer",
         e.what());
   }
 }

@@ -39,13 +39,13 @@ void require_same_modules(const AdapterTargets& targets, const std::set<std::str
                           const SafetensorsFile& file) {
   for (const auto& m : with_tensors)
     require(targets.name(m),
-            "{}: {} does not name {}, of which {} holds tensors: complete the one or "
-            "take the tensors out of the other",
+            "{}: {} does not name {}, but {} contains its tensors. Name the module in the "
+            "configuration, or remove its tensors from the file",
             config, targets.text(), m, file.path().string());
   for (const auto& m : modules)
     require(with_tensors.contains(m) || !targets.name(m),
-            "{}: {} names {}, of which {} holds no tensors: take it out of the one, or save the "
-            "adapters again",
+            "{}: {} names {}, but {} contains no tensors of it. Remove the module from the "
+            "configuration, or save the adapter again",
             config, targets.text(), m, file.path().string());
 }
 
@@ -65,8 +65,10 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets, Mode
       a.patterns.push_back(t.product);
   }
   require(!a.patterns.empty(),
-          "{} has no tensor of a product of this model; the first of its {} is {}",
-          file.path().string(), names.size(), names.empty() ? "" : escaped(*names.begin()));
+          "{} contains no adapter tensor of this model{}. Pass the model that the adapter was "
+          "trained on with --base",
+          file.path().string(),
+          names.empty() ? "" : fmt::format("; its first tensor is {}", escaped(*names.begin())));
   const auto embedding = hf_tensors(make_spec(without_adapters(model))).front().name;
   for (const std::string_view tensor : {std::string_view(embedding), hf_head})
     modules.emplace(tensor.substr(0, tensor.rfind(".weight")));
@@ -87,7 +89,7 @@ std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& fil
   std::vector<Source> all;
   for (const auto& t : adapter_tensors(spec)) {
     const auto found = left.find(t.name);
-    require(found != left.end(), "{} lacks {}", file.path().string(), t.name);
+    require(found != left.end(), "{} does not contain the tensor {}", file.path().string(), t.name);
     const auto& theirs = found->second;
     const auto type = element_type(theirs.type);
     require(type && theirs.shape == std::vector<std::int64_t>{t.rows, t.columns},
@@ -97,7 +99,8 @@ std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& fil
     left.erase(found);
   }
   require(left.empty(),
-          "{} has {}, which is beside no product of this model that can have adapters",
+          "{} contains the tensor {}, which belongs to no weight of this model that can have an "
+          "adapter",
           file.path().string(), left.empty() ? "" : escaped(left.begin()->first));
   return all;
 }
@@ -111,7 +114,7 @@ double largest_of(const Source& s, const SafetensorsFile& file, DType master) {
   file.read(s.theirs, 0, stored);
   read_elements(s.type, stored, master, numbers);
   if (const auto wrong = first_not_finite(numbers, master))
-    fail("{} of {} is no finite number as {} at element {}", s.theirs.name, file.path().string(),
+    fail("{} of {} is not finite as {} at element {}", s.theirs.name, file.path().string(),
          name_of(master), *wrong);
   std::vector<double> wide(size);
   read_elements(s.type, stored, DType::f64, std::as_writable_bytes(std::span(wide)));
@@ -129,10 +132,10 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
     const auto &a = sources[i], &b = sources[i + 1];
     const double inner = largest_of(a, file, master) * static_cast<double>(a.ours.columns),
                  outer = scale * largest_of(b, file, master) * static_cast<double>(a.ours.rows);
-    require(inner <= most && outer <= most && inner * outer <= most,
-            "{}: the adapter of {} has weights so large that what it adds, scaled by {}, is no "
-            "finite number as {}",
-            file.path().string(), a.ours.module, scale, name_of(master));
+    require(
+        inner <= most && outer <= most && inner * outer <= most,
+        "{}: the adapter of {} has weights so large that its output, scaled by {}, may overflow {}",
+        file.path().string(), a.ours.module, scale, name_of(master));
   }
 }
 
@@ -166,7 +169,8 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   const auto config_path = (folder / "adapter_config.json").string();
   const SafetensorsFile file(folder / "adapter_model.safetensors");
   auto deck = deck_of(base);
-  require(deck.model.adapter.rank == 0, "{} is a checkpoint of adapters itself",
+  require(deck.model.adapter.rank == 0,
+          "--base {} is itself an adapter checkpoint. Pass the checkpoint of a base model",
           base.directory().string());
   const auto json = parse_object(read_text(config_path), config_path);
   std::optional<AdapterTargets> targets;
@@ -203,7 +207,8 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   for (const auto& p : spec.params) {
     if (!is_saved(p)) continue;
     meta.updates[p.name] = 0;
-    require(is_of_adapter(p), "{} cannot be imported: it moves by loads", p.name);
+    require(is_of_adapter(p),
+            "adapters of this model cannot be imported, because load balancing changes {}", p.name);
     slices.push_back({p.name, std::string(weights_array), p.shape, 0, p.shape.count(), master});
   }
   Draft draft(checkpoint);

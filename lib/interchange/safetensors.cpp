@@ -31,8 +31,7 @@ constexpr std::array type_sizes = {
 
 std::int64_t size_of(std::string_view type) {
   const auto found = std::ranges::find(type_sizes, type, &TypeSize::name);
-  require(found != type_sizes.end(), "it has the type '{}', which this program does not know",
-          escaped(type));
+  require(found != type_sizes.end(), "its type '{}' is unknown", escaped(type));
   return found->bytes;
 }
 
@@ -58,7 +57,8 @@ SafeTensor tensor_from(const std::string& name, const Json& json, std::int64_t d
   const auto end = integer(offsets[1], "data_offsets", begin, data);
   t.begin = data_begin + begin;
   t.bytes = end - begin;
-  require(t.bytes == bytes, "its shape takes {} bytes, its place has {}", bytes, t.bytes);
+  require(t.bytes == bytes, "its shape takes {} bytes, but 'data_offsets' spans {}", bytes,
+          t.bytes);
   return t;
 }
 
@@ -88,7 +88,8 @@ std::uint64_t header_size(const PosixFile& file) {
   std::uint64_t n = 0;
   std::memcpy(&n, bytes.data(), sizeof(n));
   require(n <= static_cast<std::uint64_t>(most_header),
-          "{} is no safetensors file: its header would have {} bytes, more than 100 MB", path, n);
+          "{} is not a safetensors file: its header would have {} bytes, which is more than 100 MB",
+          path, n);
   require(n <= static_cast<std::uint64_t>(file.size() - length_bytes),
           "{} is damaged: it ends within its header of {} bytes", path, n);
   return n;
@@ -139,8 +140,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(Posi
 
 void SafetensorsFile::read(const SafeTensor& t, std::int64_t at, std::span<std::byte> out) const {
   const auto n = static_cast<std::int64_t>(out.size());
-  require(at >= 0 && n <= t.bytes && at <= t.bytes - n, "bytes [{}, {}) were asked of {} {}", at,
-          at + n, escaped(t.name), described(t));
+  require(at >= 0 && n <= t.bytes && at <= t.bytes - n, "bytes [{}, {}) were requested from {} {}",
+          at, at + n, escaped(t.name), described(t));
   file_.read_at(out, t.begin + at);
 }
 

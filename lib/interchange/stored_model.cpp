@@ -10,9 +10,10 @@ namespace trireme {
 
 static DType stored_type(const CheckpointReader& reader) {
   const auto& params = reader.params();
-  require(!params.empty(), "{} holds no parameters", reader.directory().string());
+  require(!params.empty(), "{} contains no parameters", reader.directory().string());
   for (const auto& p : params)
-    require(p.dtype == params[0].dtype, "{} holds {} in {} and {} in {}",
+    require(p.dtype == params[0].dtype,
+            "{} stores {} as {} but {} as {}; all parameters must have the same type",
             reader.directory().string(), params[0].name, name_of(params[0].dtype), p.name,
             name_of(p.dtype));
   return params[0].dtype;
@@ -36,7 +37,7 @@ StoredModel::StoredModel(CheckpointReader& reader, const ModelConfig& model, Che
       spec_(make_spec(without_adapters(model))),
       stored_(stored_type(weights_)),
       dtype_(base && stored_type(reader) == DType::f64 ? DType::f64 : stored_) {
-  expect((base != nullptr) == (model.adapter.rank > 0), "adapters stand beside a base");
+  expect((base != nullptr) == (model.adapter.rank > 0), "adapters need a base model");
   weights_.require_model(saved_params(spec_));
   if (!base) return;
   const auto adapted = make_spec(model);

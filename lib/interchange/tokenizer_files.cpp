@@ -42,9 +42,9 @@ TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where
   const auto status = processor.LoadFromSerializedProto(model);
   require(status.ok(), "{}: its SentencePiece model cannot be read: {}", where, status.ToString());
   log_warning(
-      "transformers reads a SentencePiece model as Llama's: one that is not BPE, or that "
-      "normalises "
-      "text or puts no space first, gives other ids there; compare some texts");
+      "transformers reads a SentencePiece model as a Llama tokenizer. If the model is not BPE, "
+      "normalizes text or adds no space at the start, transformers gives different ids; compare "
+      "the ids of some texts");
   Json config = {{"tokenizer_class", "LlamaTokenizer"},
                  {"add_bos_token", false},
                  {"add_eos_token", false},
@@ -88,7 +88,7 @@ class TokenIds {
 TokenizerFiles of_huggingface(const std::string& packed, std::string_view where) {
   TokenizerFiles files{unpack(packed, where), {}};
   const auto tokenizer = files.contents.find(whole);
-  require(tokenizer != files.contents.end(), "the tokenizer of {} lacks its {}", where, whole);
+  require(tokenizer != files.contents.end(), "the tokenizer in {} has no {}", where, whole);
   const TokenIds ids(tokenizer->second, where);
   files.ids.begin = ids.id_of(token_named(files.contents, "bos_token", where));
   if (const auto found = files.contents.find(generation); found != files.contents.end()) {

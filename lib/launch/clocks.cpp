@@ -11,7 +11,8 @@
 namespace trireme::launch {
 
 std::int64_t clock_offset(std::span<const BarrierSeen> mine, std::span<const BarrierSeen> theirs) {
-  expect(!mine.empty() && mine.size() == theirs.size(), "both saw the same barriers");
+  expect(!mine.empty() && mine.size() == theirs.size(),
+         "both ranks must have seen the same barriers");
   std::int64_t low = INT64_MIN, high = INT64_MAX;
   for (std::size_t i = 0; i < mine.size(); ++i) {
     low = std::max(low, theirs[i].entered - mine[i].left);
@@ -22,7 +23,8 @@ std::int64_t clock_offset(std::span<const BarrierSeen> mine, std::span<const Bar
 
 std::int64_t offset_to_root(const Communicator& world) {
   if (world.size() == 1) return 0;
-  std::vector<BarrierSeen> mine(8);  // a few, as any rank may be late at any of them
+  // Several barriers, because any rank may be late at one of them.
+  std::vector<BarrierSeen> mine(8);
   for (auto& seen : mine) {
     double nothing = 0;
     seen.entered = Trace::nanoseconds();

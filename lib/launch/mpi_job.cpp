@@ -24,17 +24,19 @@
 
 namespace trireme::launch {
 
-// MPI makes files of its own at its start, and ends the process silently where it cannot.
+// MPI creates files when it starts. If a file exceeds the size limit, the signal would end the
+// process without a message.
 extern "C" {
 static void on_size_limit(int) {
   constexpr std::string_view text =
-      "error: MPI needs larger files than `ulimit -f` allows: raise that limit\n";
+      "error: MPI needs larger files than `ulimit -f` allows; raise this limit\n";
   (void)!::write(STDERR_FILENO, text.data(), text.size());
   ::_exit(1);
 }
 }
 
-// Serialized: while the main thread works on something slow, another one tells the other ranks.
+// Requires MPI_THREAD_SERIALIZED, because a second thread informs the other ranks while the main
+// thread does slow work.
 MpiJob::MpiJob(double hang_timeout) {
   const Deadline limit("the start of MPI", launched_ranks() > 1 ? hang_timeout : 0);
   int provided = 0;
@@ -42,27 +44,29 @@ MpiJob::MpiJob(double hang_timeout) {
   require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS,
           "MPI_Init_thread failed");
   std::signal(SIGXFSZ, before);
-  require(provided >= MPI_THREAD_SERIALIZED, "this MPI does not support MPI_THREAD_SERIALIZED");
+  require(provided >= MPI_THREAD_SERIALIZED,
+          "this MPI library does not support MPI_THREAD_SERIALIZED");
   world_ = Communicator(transport::mpi_world(), {.hang_timeout = hang_timeout});
   world_.take_roll();
 }
 
-// Does UCX carry messages over TCP, as far as can be seen from here? Between nodes, where there is
-// no device for RDMA. Collective, though ranks may find different things.
+// Returns true if UCX may carry messages over TCP: if UCX_TLS contains tcp, or if there are several
+// nodes and no RDMA device. Ranks may get different results. Collective.
 static bool may_use_tcp(const Communicator& world) {
   const bool several_nodes = world.node().size() < world.size();
   const char* chosen = std::getenv("UCX_TLS");
   if (chosen && std::string_view(chosen).find("tcp") != std::string_view::npos) return true;
-  std::error_code e;  // where there is no such directory
+  std::error_code e;  // set if the directory does not exist
   const bool rdma = std::filesystem::directory_iterator("/sys/class/infiniband", e) !=
                     std::filesystem::directory_iterator();
   return several_nodes && !rdma;
 }
 
-// How long ranks look for what is on its way, and then call nothing, at the end over TCP.
+// Times at the end of a job over TCP: how long ranks poll for messages that are in transit, and how
+// long they then make no MPI calls.
 static constexpr std::chrono::milliseconds looking{50}, silent{500};
 
-// An empty message from each rank to each other one.
+// Sends an empty message from each rank to each other rank.
 static void greet_all(int ranks, int rank) {
   std::vector<MPI_Request> requests;
   requests.reserve(2 * static_cast<std::size_t>(ranks));
@@ -74,11 +78,12 @@ static void greet_all(int ranks, int rank) {
   MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
 }
 
-// Over TCP, UCX closes a connection that it has sent on only when the other rank answers, and a
-// rank whose own connections are closed does not answer in MPI_Finalize any more (openucx/ucx#8738,
-// #2254). So each rank sends to each, that none can close all without the others' answers; what is
-// on its way comes, and then no rank calls MPI until all are past it: a rank that answers has then
-// asked all others already.
+// Prevents a hang in MPI_Finalize over TCP. UCX closes a connection on which it has sent only after
+// the other rank answers, and a rank whose own connections are closed no longer answers in
+// MPI_Finalize (openucx/ucx#8738, #2254). Therefore each rank first sends to every other rank, so
+// that no rank can close all its connections without answers from the others. The ranks then
+// receive what is in transit. Afterwards, no rank calls MPI until all ranks have reached the pause.
+// A rank that answers in MPI_Finalize has then already asked all others.
 static void drain_messages(int ranks, int rank) {
   greet_all(ranks, rank);
   MPI_Barrier(MPI_COMM_WORLD);
@@ -93,13 +98,14 @@ static void drain_messages(int ranks, int rank) {
 
 MpiJob::~MpiJob() {
   if (const auto names = world_.abandoned(); !names.empty()) {
-    log_error("rank {} ends with operations in flight: {}", world_.rank(), fmt::join(names, "; "));
+    log_error("rank {} ends while operations are in progress: {}", world_.rank(),
+              fmt::join(names, "; "));
     abort(1);
   }
   const int ranks = world_.size(), rank = world_.rank();
   const bool alone = ranks == 1;
   const double timeout = alone ? 0 : world_.settings().hang_timeout;
-  // Waits for others have all of the timeout, whatever this rank pauses for.
+  // Add this rank's own pauses, so that waits for other ranks have the full timeout.
   const Deadline limit(
       "the end of MPI",
       timeout > 0 ? timeout + std::chrono::duration<double>(looking + silent).count() : 0);
@@ -119,7 +125,8 @@ void MpiJob::abort(int code) const {
   std::_Exit(code);
 }
 
-// Its text may go on for pages; what identifies it stands in the first line.
+// Returns the first line of the library's version text, which identifies the library. The text may
+// have several pages.
 std::string mpi_library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
@@ -127,14 +134,14 @@ std::string mpi_library() {
   std::string line(text, static_cast<std::size_t>(length));
   line.resize(std::min(line.find('\n'), line.size()));
   std::erase(line, '\0');
-  constexpr std::string_view label = " Version:";  // MPICH's
+  constexpr std::string_view label = " Version:";  // MPICH's label
   if (const auto at = line.find(label); at != std::string::npos) line.erase(at, label.size());
   std::replace(line.begin(), line.end(), '\t', ' ');
   return line;
 }
 
-// The launcher's own variables first: within a job mpiexec starts its helpers with srun, whose step
-// has a task a node.
+// Reads the launcher's own variables first. Within a job, mpiexec starts its helpers with srun, in
+// a Slurm step with one task per node.
 int launched_ranks() {
   for (const char* name : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* text = std::getenv(name);

@@ -13,7 +13,7 @@
 
 namespace trireme::launch {
 
-// This process's affinity mask, one character for each processor.
+// Returns this process's affinity mask as text with one character per processor.
 static std::string affinity() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -32,7 +32,7 @@ static std::optional<int> threads_given() {
     int n = 0;
     if (!text || std::from_chars(text, text + std::strlen(text), n).ec != std::errc() || n <= 0)
       continue;
-    require(n <= most_threads, "{} = {}: a rank computes with at most {} threads", name, n,
+    require(n <= most_threads, "{} = {} is too large: a rank can use at most {} threads", name, n,
             most_threads);
     return n;
   }
@@ -64,13 +64,14 @@ int processors_of_rank(const Communicator& world) {
 }
 
 int threads_of_rank(std::int64_t wanted, const Communicator& world) {
-  // The collective comes before any return: ranks may take different ones.
+  // Call the collective before any return, because ranks may return at different places.
   const auto mine = affinity();
   const auto all = world.node().all_gather(mine);
   if (badly_bound(all))
     log_warning(
-        "ranks of this node are bound to sets of processors that overlap partly: some will be "
-        "shared while others are idle; bind each rank to its own, or none");
+        "ranks of this node are bound to sets of processors that overlap partly, so some "
+        "processors are shared while others are idle. Bind each rank to its own processors, or do "
+        "not bind ranks");
   if (wanted > 0) return static_cast<int>(wanted);
   return threads_given().value_or(share_of_processors(mine, all));
 }

@@ -26,7 +26,7 @@ double scale_of(const AdapterConfig& a) {
 
 std::vector<AdaptedProduct> products_of(const ModelConfig& c, const std::string& weight,
                                         std::int64_t outputs) {
-  // GPT-2 and what is built alike has one matrix where others have several.
+  // GPT-2 and models built like it store these matrices as one. Other models store several.
   if (c.positions == Positions::rotary && weight.ends_with(".qkv")) {
     const auto q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
     return {{weight + ".q", 0, q}, {weight + ".k", q, kv}, {weight + ".v", q + kv, kv}};

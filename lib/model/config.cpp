@@ -121,7 +121,7 @@ ModelConfig olmoe(ModelConfig c) {
   return c;
 }
 
-// Blocks that have a window: all but each n-th.
+// Returns the blocks that use a window: all except every n-th block.
 std::vector<std::int64_t> all_but_each(std::int64_t n, std::int64_t layers) {
   std::vector<std::int64_t> some;
   for (std::int64_t l = 0; l < layers; ++l)
@@ -157,12 +157,12 @@ ModelConfig gemma_3(ModelConfig c) {
   return c;
 }
 
-// GPT-2: Radford et al. 2019; the vocabulary of 50257 is padded to a multiple of 64; ffn_width
-// follows from width. llama-7B and 70B: Touvron et al. 2023, "Llama 2"; 1B: the shape of Zhang et
-// al. 2024, "TinyLlama". The others from config.json of Llama-3.2-1B, Meta-Llama-3-8B,
-// Mistral-7B-v0.3, SmolLM2-135M, OLMo-2-0425-1B, gemma-2-2b, gemma-3-1b-pt, Qwen2-0.5B, Qwen3-0.6B,
-// Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B as their makers
-// published them on huggingface.co, the context being max_position_embeddings.
+// GPT-2: Radford et al. 2019. The vocabulary of 50257 is padded to a multiple of 64, and ffn_width
+// follows from width. llama-7B and 70B: Touvron et al. 2023, "Llama 2". llama-1B: the shape of
+// Zhang et al. 2024, "TinyLlama". The other presets follow config.json of Llama-3.2-1B,
+// Meta-Llama-3-8B, Mistral-7B-v0.3, SmolLM2-135M, OLMo-2-0425-1B, gemma-2-2b, gemma-3-1b-pt,
+// Qwen2-0.5B, Qwen3-0.6B, Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B
+// as their authors published them on huggingface.co. The context length is max_position_embeddings.
 const std::vector<ModelConfig>& presets() {
   static const std::vector<ModelConfig> all = {
       with_shape("gpt2-124M", 12, 768, 12, 0, 0, 50304, 1024),
@@ -239,7 +239,7 @@ ModelConfig canonical(ModelConfig c) {
   if (c.window == 0 || std::ssize(c.window_layers) == c.layers)
     c.window_layers = plain.window_layers;
   if (c.window == 0 || !rotary) c.window_rope_theta = plain.window_rope_theta;
-  if (c.head_dim > 0 &&  // Python's head_dim**-0.5 is another rounding
+  if (c.head_dim > 0 &&  // Python's head_dim**-0.5 rounds differently
       std::abs(c.attention_scale * std::sqrt(static_cast<double>(c.head_dim)) - 1) <= 4e-16)
     c.attention_scale = plain.attention_scale;
   c.preset = plain.preset;

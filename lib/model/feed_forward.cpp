@@ -32,7 +32,7 @@ class Gelu final : public FeedForward {
   ops::Mlp mlp_;
 };
 
-// With adapters, whose products are ops by themselves.
+// A GELU MLP with LoRA adapters. Its products are therefore separate ops.
 class AdaptedGelu final : public FeedForward {
  public:
   AdaptedGelu(const ModelSpec& s, const BlockParams& p)
@@ -49,7 +49,8 @@ class AdaptedGelu final : public FeedForward {
   ops::Activate gelu_{Activation::gelu};
 };
 
-// With a gate, times the sigmoid of a product of its own.
+// A gated MLP. If `gate` is set, the hidden values are multiplied by the sigmoid of another
+// product.
 class GatedMlp final : public FeedForward {
  public:
   GatedMlp(std::unique_ptr<Op> in, std::unique_ptr<Op> out, GateFunction f, ParamId gate = {})

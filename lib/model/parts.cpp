@@ -16,17 +16,18 @@ static ops::Heads heads_of(const ModelConfig& c) {
   return {c.heads, c.kv_heads, c.head_dim};
 }
 
-// That attention sees.
+// Returns the heads that attention receives. With `exact`, key-value heads are repeated, so there
+// are as many as query heads.
 static ops::Heads attended(const ModelConfig& c, bool exact) {
   return {c.heads, exact ? c.heads : c.kv_heads, c.head_dim};
 }
 
-// Site 0 is the embedding, then two a block.
+// Returns dropout site `n`. Site 0 is the embedding, followed by two sites per block.
 static ops::DropoutSite site(const ModelConfig& c, std::int64_t n) {
   return {n, c.dropout};
 }
 
-// sqrt(width) as a number of the compute type, as Gemma has it.
+// Returns sqrt(width), rounded to the compute type as in Gemma.
 static double embedding_scale(std::int64_t width, DType compute) {
   const double scale = std::sqrt(static_cast<double>(width));
   return compute == DType::bf16
@@ -52,7 +53,8 @@ Value EmbeddingPart::forward(Tape& tape, const Run& run, Value ids_BT) const {
   return tape.apply(run, dropout_, std::move(x));
 }
 
-// A list in braces would copy, and an op overwrites an input that nobody else holds.
+// Returns a vector of the values. A braced initializer list would copy them, and ops overwrite an
+// input only if no other tensor shares it.
 template <class... V>
 static std::vector<Value> moved(V... values) {
   std::vector<Value> all;
@@ -60,7 +62,7 @@ static std::vector<Value> moved(V... values) {
   return all;
 }
 
-// None where the model has no such weight.
+// Returns the norm, or an empty optional if the model has no such weight.
 static std::optional<ops::Norm> norm_where(const ModelConfig& c, ParamId weight, ParamId bias) {
   if (weight == ParamId{}) return {};
   return ops::Norm(norm_weights(c, weight, bias));
@@ -154,7 +156,8 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   if (shared) h = tape.apply(run, split_heads_, std::move(h));
   h = tape.apply(run, attention_, std::move(h));
   if (shared) h = tape.apply(run, join_heads_, std::move(h));
-  // Tokens of a mixture travel to their experts in rounds of their own, all of a microbatch's.
+  // With experts, the sequence must process all tokens of the micro-batch at once: the experts'
+  // rounds already divide the tokens.
   if (has_experts_) return std::move(output_.forward(tape, run, std::move(both))[0]);
   return tape.finish(run, output_, std::move(both));
 }

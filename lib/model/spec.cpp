@@ -7,7 +7,8 @@
 
 namespace trireme {
 
-// All of a block but a router's, which is small and decides.
+// Returns the matrices of a block that adapter.base applies to. The router and the shared expert's
+// gate are excluded: they are small, and the router decides which experts run.
 static std::vector<ParamId> products_of(const BlockParams& p) {
   std::vector<ParamId> all = p.expert_in;
   all.insert(all.end(), p.expert_out.begin(), p.expert_out.end());
@@ -49,8 +50,8 @@ class Builder {
   ParamId sinks(UnitId u, const std::string& name, std::int64_t heads) {
     return add({name + ".weight", {heads}, u, false, 0, 0});
   }
-  // An adapter of a weight, beside it; a begins as Hu et al. have it, b at 0. Nothing where no
-  // pattern names one of its products.
+  // Adds an adapter for a weight. The initial values follow Hu et al. 2021: `a` is random and `b`
+  // is 0. Adds nothing if no pattern matches one of the weight's products.
   void adapter(ParamId weight) {
     const auto& c = spec_.config;
     if (c.adapter.rank == 0 || weight == ParamId{}) return;
@@ -71,13 +72,15 @@ class Builder {
     }
     if (rows == 0) return;
     const auto inputs = of.shape[1], ranks = std::ssize(adapter.products) * adapter.rank;
-    // The variance of a uniform number up to 1 / sqrt(inputs), as peft draws it.
+    // The standard deviation of uniform numbers between -1 / sqrt(inputs) and 1 / sqrt(inputs),
+    // which peft draws.
     const double std = 1 / std::sqrt(3.0 * static_cast<double>(inputs));
     adapter.a = add({name + ".lora_a", {ranks, inputs}, of.unit, true, std, 0});
     adapter.b = add({name + ".lora_b", {rows, adapter.rank}, of.unit, true, 0, 0});
     spec_.adapters.push_back(std::move(adapter));
   }
-  // Error naming a pattern that matched nothing. All but adapters is frozen.
+  // Freezes all parameters except adapters. Throws Error, naming the pattern, if a pattern matched
+  // nothing.
   void finish_adapters() {
     const auto& c = spec_.config;
     if (c.adapter.rank == 0) return;
@@ -116,15 +119,15 @@ class Builder {
     return ParamId::at(spec_.params.size() - 1);
   }
   ModelSpec& spec_;
-  std::vector<bool> matched_;  // by pattern of adapters
-  std::int64_t next_site_;     // of dropout, behind those of blocks
+  std::vector<bool> matched_;  // by adapter pattern
+  std::int64_t next_site_;     // of dropout, after the sites of the blocks
 };
 
 }  // namespace
 
 constexpr double init_std = 0.02;  // Radford et al. 2019
 
-// An MLP has no biases where there are several.
+// Adds a router and experts, which have no biases.
 static void add_experts(Builder& b, const ModelConfig& c, const std::string& name,
                         double residual_std, BlockParams& p) {
   const auto in = [&](const std::string& of, std::int64_t hidden) {
@@ -150,7 +153,7 @@ static void add_experts(Builder& b, const ModelConfig& c, const std::string& nam
   }
 }
 
-// All but the one in front of attention.
+// Adds all norms of a block except the norm before attention.
 static void add_other_norms(Builder& b, const ModelConfig& c, const std::string& name,
                             BlockParams& p) {
   if (norms_after(c)) {
@@ -169,7 +172,7 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   const std::string name = "blocks." + std::to_string(layer);
   const auto packed = (c.heads + 2 * c.kv_heads) * c.head_dim;
   const auto hidden = is_gated(c.activation) ? 2 * c.ffn_width : c.ffn_width;
-  // The residual stream sums 2 layers branches.
+  // The residual stream is the sum of 2 * layers branches.
   const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(c.layers));
   BlockParams p;
   p.unit = b.unit(name);
@@ -253,7 +256,8 @@ std::int64_t ModelSpec::parameter_count() const {
   return n;
 }
 
-// Experts are of one shape, so the first ones stand for those that are chosen.
+// All experts have the same shape, so the first experts_per_token experts represent the chosen
+// ones.
 std::int64_t ModelSpec::active_parameter_count() const {
   std::int64_t n = 0;
   for (const auto& p : params)

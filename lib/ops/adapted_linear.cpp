@@ -14,12 +14,12 @@ Tensor AdaptedLinear::dropped(const Run& run, const Tensor& x) const {
   return drop(run, low_.dropout, x, {}, MemoryKind::transient);
 }
 
-// The columns of t or u that are of product i.
+// Returns the columns of t or u that belong to product i.
 static View of_product(const Tensor& t, std::int64_t rank, std::size_t i) {
   return as_rows(t).slice(1, static_cast<std::int64_t>(i) * rank, rank);
 }
 
-// [.., R] of all products.
+// Allocates t or u: one row per token, with the R columns of each product.
 static Tensor ranks_of(const Run& run, const Tensor& x, const LowRank& low, MemoryKind kind) {
   const auto rows = as_rows(x).extent[0], ranks = low.rank * std::ssize(low.products);
   return Tensor::empty(run.backend, {rows, ranks}, x.dtype(), kind);
@@ -56,8 +56,8 @@ std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> i
   return {y};
 }
 
-// Leaves u behind what forward saved, and in x's place what goes through a: the other half may be
-// called with another PassContext.
+// Appends u to Saved and replaces x by drop(x), both for weight_gradients(). weight_gradients() may
+// be called with another PassContext, so it cannot apply the dropout itself.
 std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                    Saved& saved,
                                                    std::span<const std::uint8_t> wanted) const {

@@ -17,8 +17,9 @@ KeyRows key_rows(const Run& run, const AttentionCalls& calls, std::int64_t windo
           calls.dim, window,       run.cached != nullptr};
 }
 
-// Of quanta of keys' gradients: such that one of the mean over the step's tokens is 2^-44 of its
-// size in their sum, and 2^19 of these fit.
+// Returns the shift of fixed-point key gradients (AttentionGrad::shift). Gradients contain the
+// factor `scale`, which is 1 / valid targets of the step. One count is about 2^-44 times this
+// factor, and sums of up to 2^19 times this factor fit.
 int shift_of(const Run& run) {
   return -std::ilogb(run.pass.scale) - 6;
 }
@@ -105,7 +106,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
     else
       b.put(Queue::compute, kernel::Copy{.dst = dst, .src = by_sample(sum_TBGD.view())});
   };
-  // One rank's one call writes them where they belong.
+  // If each key-value head has one call and no other rank adds terms, the kernel writes into dqkv.
   const bool direct = !counts && calls.layout.groups() == 1;
   KeyGradients sums(rows, counts ? DType::i64 : wide(qkv.dtype()), put);
   KeyStream stream(rows, calls.key_values(qkv));
@@ -143,7 +144,8 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
   return {dqkv};
 }
 
-// Leaves are tokens of one sample; other heads are other ranks'.
+// Adds the gradients of the sinks. A range of rows is a leaf, which lies within one sample, or all
+// rows. Sinks of heads that belong to other ranks get zero.
 void Attention::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   if (!wants_any(run, sinks_)) return;
   auto& b = run.backend;

@@ -9,7 +9,7 @@ namespace trireme::ops {
 
 namespace {
 
-// [2, G, P, D] as keys or values [P, G, D].
+// Returns the keys (which = 0) or values (1) of a cache [2, G, P, D] as [P, G, D].
 View cache_PGD(const Tensor& kept, std::int64_t which) {
   const auto& s = kept.shape();
   View v = kept.slice(which * s[1] * s[2] * s[3], {s[1], s[2], s[3]}).view();
@@ -18,7 +18,8 @@ View cache_PGD(const Tensor& kept, std::int64_t which) {
   return v;
 }
 
-// Extents and strides behind the last dim stay 0: views of one shape compare equal.
+// Returns the view without its first dim. The entries after the last dim must be 0, because views
+// of equal shape must compare equal.
 View without_first_dim(View v) {
   std::shift_left(v.extent.begin(), v.extent.end(), 1);
   std::shift_left(v.stride.begin(), v.stride.end(), 1);
@@ -31,7 +32,8 @@ View sample(const View& v_BTHD, std::int64_t b, std::int64_t rows) {
   return without_first_dim(v_BTHD.slice(0, b, 1).slice(1, 0, rows));
 }
 
-// Positions that have rows of their own: whole tiles of a window.
+// Returns the number of positions that have separate rows in the cache. With a window, rows are
+// reused, and their number is the window rounded up to whole key tiles.
 std::int64_t rows_kept(const Backend& b, std::int64_t positions, std::int64_t window) {
   const auto tile = std::max<std::int64_t>(1, b.properties().key_tile);
   return window > 0 ? std::min(positions, (window + tile - 1) / tile * tile) : positions;

@@ -1,7 +1,8 @@
-// The convention behind every adjoint here: the loss is the sum over ranks of the local losses.
-// Then the adjoint of a collective is its plain transpose, without a factor: all-gather and
-// reduce-scatter(sum), an exchange and its inverse, an exchange that copies and one that sums, send
-// and receive. Each is tested by <Ax, y> = <x, A'y> summed over ranks.
+// All adjoints here follow one convention: the loss is the sum of all ranks' local losses. The
+// adjoint of a collective is then its transpose, without a factor. These pairs are transposes of
+// each other: all-gather and reduce-scatter (sum), an exchange and its inverse, an exchange that
+// copies and an exchange that sums, send and receive. Tests check <Ax, y> = <x, A'y>, summed over
+// ranks.
 #include "lib/ops/collective.hpp"
 
 #include "lib/ops/sequence_layout.hpp"
@@ -10,8 +11,8 @@ namespace trireme::ops {
 
 namespace {
 
-// The heads that each rank owns, as ranges of the packed heads of a token; in that rank's tensor
-// they are contiguous.
+// The heads that each rank owns, as ranges of the packed heads of a token. The rank's tensor stores
+// these heads contiguously.
 class Ownership {
  public:
   Ownership(const Heads& h, int size, bool key_values) : dim(h.dim) {
@@ -29,7 +30,8 @@ class Ownership {
     for (const auto& r : ranges[static_cast<std::size_t>(d)]) n += r.count;
     return n;
   }
-  // f(heads of the packed tensor, where they begin in rank d's)
+  // Calls f for each range of heads that rank d owns. Arguments: the range in the packed tensor and
+  // the index of its first head in rank d's tensor.
   template <class F>
   void each(int d, const F& f) const {
     std::int64_t at = 0;
@@ -43,7 +45,8 @@ class Ownership {
   std::vector<std::vector<HeadRange>> ranges;  // by rank
 };
 
-// What is sent to or received from one other rank: a view of the tensor itself where it is dense.
+// Buffer for data that is sent to or received from one rank. If that part of the tensor is dense,
+// `view` refers to the tensor itself and `packed` is absent.
 struct PeerBuffer {
   Tensor packed;
   View view;
@@ -56,7 +59,7 @@ PeerBuffer peer_buffer(Backend& b, View direct, const Shape& shape) {
   return p;
 }
 
-// By rank of the group.
+// Exchanges the buffers, which are indexed by rank of the group.
 void exchange_buffers(const Run& run, const HeadRanks& group, std::span<const PeerBuffer> out,
                       std::span<const PeerBuffer> in, std::span<const Tensor> touched) {
   auto& b = run.backend;
@@ -78,7 +81,7 @@ void exchange_buffers(const Run& run, const HeadRanks& group, std::span<const Pe
   for (const auto& t : touched) t.used(e);
 }
 
-// [B, t, full, D] -> [B, T, owned, D]
+// Sends each rank the heads that it owns: [B, t, full, D] -> [B, T, owned, D].
 Tensor spread(const Run& run, const Tensor& x, const Ownership& own, MemoryKind kind) {
   auto& b = run.backend;
   const auto group = head_ranks(run);
@@ -113,7 +116,8 @@ Tensor spread(const Run& run, const Tensor& x, const Ownership& own, MemoryKind 
   return y;
 }
 
-// [B, T, owned, D] -> [B, t, full, D]; heads that several ranks own are summed in rank order.
+// Reverses spread(): [B, T, owned, D] -> [B, t, full, D]. Heads that several ranks own are summed
+// in rank order.
 Tensor collect(const Run& run, const Tensor& y, const Ownership& own, MemoryKind kind) {
   auto& b = run.backend;
   const auto group = head_ranks(run);

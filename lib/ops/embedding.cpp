@@ -20,7 +20,7 @@ std::vector<Tensor> Embedding::input_gradients(const Run&, std::vector<Tensor>&,
   return {Tensor{}};
 }
 
-// Each row of dy to the table's row that its id names.
+// Adds each row of dy to the table's gradient, at the row with the token's id.
 static void add_rows_of(const Run& run, ParamId table, const ConstView& dy_TC,
                         const ConstView& ids_T, std::int64_t leaves) {
   run.gradients->add_whole(
@@ -41,7 +41,7 @@ void Embedding::weight_gradients(const Run& run, std::vector<Tensor> grad_out, S
                 dy_TC.extent[0]);
 }
 
-// The rows of the table that these tokens use.
+// Returns the rows of the position table for this rank's tokens.
 template <class Byte>
 static BasicView<Byte> positions_of(const BasicView<Byte>& table, const Run& run,
                                     std::int64_t tokens) {
@@ -81,8 +81,9 @@ void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out
   const Tensor& dy = grad_out[0];
   const auto batch = dy.shape()[0], tokens = dy.shape()[1], width = dy.shape()[2];
   if (!wants_any(run, params_)) return;
-  // A position's gradient adds over samples, on one rank of seq; over all tokens, where documents
-  // have positions of their own.
+  // Leaves limit the number of terms in one element's sum. Without documents, each position occurs
+  // once per sample, on one sequence-parallel rank. With documents, all tokens may have the same
+  // position.
   const auto leaves = run.pass.start_BT ? batch * tokens : run.seq.rank() == 0 ? batch : 0;
   if (const auto& position_BT = run.pass.position_BT) {
     add_rows_of(run, params_[0], as_rows(dy), position_BT.reshaped({batch * tokens}), leaves);

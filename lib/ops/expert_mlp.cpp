@@ -6,7 +6,7 @@ namespace trireme::ops {
 
 namespace {
 
-// Weights [out, in], and what a row is multiplied with forward.
+// as_is() returns weights [out, in] unchanged. turned() transposes them for the forward pass.
 ConstView as_is(const ConstView& w) {
   return w;
 }
@@ -14,7 +14,6 @@ ConstView turned(const ConstView& w) {
   return w.transposed();
 }
 
-// The first n rows.
 View first_rows(const Tensor& t, std::int64_t n) {
   return t.view().slice(0, 0, n);
 }

@@ -7,7 +7,7 @@ namespace trireme::ops {
 
 namespace {
 
-// Rows of one expert, rank and leaf in an owner's order.
+// Rows of one expert, source rank and leaf. An owner receives pieces in this order.
 struct Piece {
   std::int64_t expert;
   int rank;
@@ -31,7 +31,7 @@ std::int64_t rows_of(const Pieces& pieces) {
   return rows;
 }
 
-// Pieces in order, cut into parts of at most so many rows.
+// Divides pieces in order into parts of at most `most` rows. Splits pieces only if `may_divide`.
 std::vector<Pieces> cut(const Pieces& all, std::int64_t most, bool may_divide) {
   std::vector<Pieces> parts(1);
   std::int64_t left = most;
@@ -62,7 +62,7 @@ std::vector<std::int32_t> offsets_of(const Pieces& pieces, const OwnedExperts& o
   return offset;
 }
 
-// What a rank receives in one of its chunks.
+// Fills in the rows that the owner receives in this chunk.
 void take_in(ExpertChunk& chunk, const Pieces& pieces, const OwnedExperts& owned, RowLists lists) {
   for (const auto& p : pieces) chunk.receive[static_cast<std::size_t>(p.rank)] += p.rows;
   chunk.offset = offsets_of(pieces, owned);
@@ -91,7 +91,7 @@ std::int64_t all_rows(const ExpertCounts& c) {
   return std::reduce(c.rows.begin(), c.rows.end(), std::int64_t{0});
 }
 
-// As rows_of_round, of `all` rows.
+// Same as the public rows_of_round(), with the total number of rows as an argument.
 std::int64_t rows_of_round(const ExpertCounts& c, std::int64_t all, const OwnedExperts& owned,
                            std::int64_t wanted) {
   if (wanted == 0) {
@@ -112,7 +112,8 @@ std::vector<ExpertRound> make_expert_rounds(const ExpertCounts& c, int me, std::
   const auto blank = round_without_rows(c, me, chunks);
   std::vector<ExpertRound> rounds;
   const auto all = all_rows(c);
-  std::int64_t begin = 0;  // of this rank's rows for an owner
+  // Index of this rank's next row. Rows are sorted by owner.
+  std::int64_t begin = 0;
   for (int to = 0; to < c.ranks; ++to) {
     const auto owned = owned_experts(c.experts, to, c.ranks);
     const auto of_rounds =

@@ -8,7 +8,7 @@ namespace trireme::ops {
 
 namespace {
 
-// Saved behind Kept.
+// Indices of further tensors in Saved, after those of Kept.
 enum Here : std::uint8_t { gate_up = end_kept, activated };
 
 }  // namespace
@@ -44,7 +44,7 @@ std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> in, Sav
   return {sum_rows(run, y_RC, in[in_row], shape, skip_of(in), kind)};
 }
 
-// Leaves the gradient of what swiglu reads in its place.
+// Replaces gate_up in Saved by its gradient, which weight_gradients() reads.
 std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                              Saved& saved,
                                              std::span<const std::uint8_t> wanted) const {

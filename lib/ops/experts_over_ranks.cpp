@@ -9,8 +9,9 @@ namespace trireme::ops {
 
 namespace {
 
-// Saved behind Kept: of the first round what is computed; where weight gradients come later, then
-// OfRound of each round.
+// Indices of further tensors in Saved, after those of Kept. The tensors from `first_x` on are
+// results of the first round. If weight gradients are computed later, the tensors of OfRound follow
+// for each round.
 enum OverRanks : std::uint8_t {
   kept_choice = end_kept,
   kept_counts,
@@ -48,7 +49,7 @@ ExpertMlp ExpertsOverRanks::mlp(const Run& run) const {
           width_};
 }
 
-// Rows of a chunk among a round's; absent where there are none.
+// Returns the rows of a chunk within a round's tensor, or an absent tensor if the chunk has none.
 static Tensor part(const Tensor& of_round_NM, const TokenDispatch::Chunk& chunk) {
   const auto width = of_round_NM.shape()[1];
   return chunk.count > 0 ? of_round_NM.slice(chunk.first * width, {chunk.count, width}) : Tensor{};
@@ -63,8 +64,8 @@ static ExpertRows rows_of_chunk(const Tensor& x_NC, const Tensor& weight_N1,
   return {x_NC, weight_N1, chunk.offset_E1, {}, chunk.count, chunk.first_expert};
 }
 
-// The first round last, so that what it keeps is not there beside what others use: the account is
-// that of one round.
+// Computes the first round last. The results that the first round saves then do not coexist with
+// the temporary results of other rounds, so peak memory is that of one round.
 std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor> in,
                                               Saved* saved) const {
   const ExpertMlp mlp = this->mlp(run);

@@ -19,14 +19,16 @@ Tensor Head::logits(const Run& run, ConstView x_RC) const {
   return logits_of(run, x_RC, run.weights[params_[0]]);
 }
 
-// Whole chunks at a time, where there are some.
+// Returns the number of rows whose logits are computed at a time. With exact sums, it is a multiple
+// of the exact chunk.
 static std::int64_t rows_at_once(const Run& run) {
   const auto most = run.backend.head_rows(), chunk = run.pass.exact_chunk;
   return chunk == 0 ? most : std::max(chunk, most / chunk * chunk);
 }
 
-// Loss and gradient of a chunk's rows, by the sums that they are added to; the first call of all
-// overwrites where there is one.
+// Adds the losses of a chunk of rows to the loss sums that the rows belong to, and computes the
+// gradients of the logits. If PassContext::losses is empty, there is one sum and `whole` is
+// executed as given.
 static void add_losses(const Run& run, kernel::CrossEntropy whole, const Tensor& loss, Rows chunk) {
   auto& b = run.backend;
   if (run.pass.losses.empty()) return b.put(Queue::compute, whole);

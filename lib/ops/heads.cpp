@@ -14,7 +14,7 @@ std::vector<HeadGroup> head_groups(const Heads& h, const HeadShare& s) {
   for (std::int64_t q = 0; q < s.query.count; ++q)
     even = even && local_kv(q) == q * s.kv.count / s.query.count;
   if (even) return {{{0, s.query.count}, {0, s.kv.count}}};
-  std::vector<HeadGroup> groups;  // one for each key/value head
+  std::vector<HeadGroup> groups;  // one per key-value head
   for (std::int64_t q = 0; q < s.query.count; ++q) {
     if (groups.empty() || groups.back().kv.begin != local_kv(q))
       groups.push_back({{q, 0}, {local_kv(q), 1}});

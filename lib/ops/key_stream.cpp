@@ -21,7 +21,7 @@ View by_sample(View v) {
   return v;
 }
 
-// Those of a chunk's rows that `s` names.
+// Returns the rows of the positions `s` in a chunk that begins at position `first`.
 static View rows_of(const Tensor& chunk_TBGD, std::int64_t first, const Span& s) {
   return s.count() > 0 ? chunk_TBGD.view().slice(0, s.begin - first, s.count()) : View{};
 }
@@ -34,7 +34,8 @@ KeyStream::Arriving KeyStream::exchange(int c) {
   const auto whole = layout.chunk(c);
   const int me = rows_.group();
   const auto mine = layout.block(me, c);
-  std::int64_t row = 0;  // of the group's, where the block begins
+  // First row of the block among the rows of this rank's group.
+  std::int64_t row = 0;
   for (int before = 0; before < c; ++before) row += layout.block(me, before).count();
   const Tensor chunk =
       Tensor::empty(b, rows_.shape(whole.count()), own_.dtype, MemoryKind::transient);
@@ -111,7 +112,8 @@ void KeyGradients::exchange(int c, Tensor sum_TBGD) {
   before_ = std::move(leaving);
 }
 
-// Groups in order, whichever of them this rank is in.
+// Sums over groups in ascending order on every rank, so the order does not depend on the rank's own
+// group.
 void KeyGradients::finish() {
   if (!before_) return;
   auto done = std::exchange(before_, std::nullopt);

@@ -27,7 +27,7 @@ std::vector<Tensor> Mlp::forward(const Run& run, std::vector<Tensor> in, Saved* 
   return {y};
 }
 
-// dz, the gradient of the pre-activation.
+// Returns dz, the gradient of the pre-activation z.
 Tensor Mlp::hidden_gradient(const Run& run, const Tensor& dy, const Tensor& z) const {
   Tensor dz = Tensor::empty(run.backend, z.shape(), z.dtype(), MemoryKind::transient);
   out_.multiply_grad(run, dz, dy, {.activation = activation_, .activated_at_MN = as_rows(z)});
@@ -40,7 +40,7 @@ Tensor Mlp::input_gradient(const Run& run, const Tensor& dz, const Shape& x) con
   return dx;
 }
 
-// Leaves dz in z's place.
+// Replaces z in Saved by dz, which weight_gradients() reads.
 std::vector<Tensor> Mlp::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                          Saved& saved, std::span<const std::uint8_t> wanted) const {
   if (!wanted[0] && !wants_any(run, in_.params())) return {Tensor{}};
@@ -54,7 +54,7 @@ void Mlp::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved s
   in_.add_gradients(run, saved[1], saved[0]);
 }
 
-// The second layer's weight gradients first, so that h is freed before dz is made.
+// Computes the second layer's weight gradients first, so that h is freed before dz is allocated.
 std::vector<Tensor> Mlp::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
                                   std::span<const std::uint8_t> wanted) const {
   const Tensor x = std::move(saved[0]);

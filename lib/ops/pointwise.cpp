@@ -62,7 +62,7 @@ std::vector<Tensor> Activate::forward(const Run& run, std::vector<Tensor> in, Sa
   return {y};
 }
 
-// In dy's memory where nobody else holds it.
+// Writes dx into dy's memory if no other tensor shares it.
 std::vector<Tensor> Activate::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                               Saved& saved, std::span<const std::uint8_t>) const {
   const Tensor& x = saved[0];

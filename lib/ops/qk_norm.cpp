@@ -6,7 +6,8 @@
 
 namespace trireme::ops {
 
-// Norms work on dense rows, and heads lie apart in their tokens.
+// Copies heads into dense rows, because norm kernels require dense rows and a view of heads has
+// gaps between tokens.
 static Tensor dense(const Run& run, const View& x_BTHD, MemoryKind kind) {
   const auto& n = x_BTHD.extent;
   Tensor rows = Tensor::empty(run.backend, {n[0], n[1], n[2], n[3]}, x_BTHD.dtype, kind);
@@ -44,7 +45,7 @@ std::vector<Tensor> QkNorm::forward(const Run& run, std::vector<Tensor> in, Save
 Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, const Saved& saved, bool wanted,
                              Half half) const {
   const auto tokens = dqkv.shape()[0] * dqkv.shape()[1];
-  std::array rows = {heads_.query, heads_.kv};  // of a token
+  std::array rows = {heads_.query, heads_.kv};  // rows of the norm per token
   if (over_ == QkNormOver::width) rows = {1, 1};
   const auto p = unpack(dqkv, heads_);
   const std::array d = {dense(run, p.q_BTHD, MemoryKind::transient),
@@ -80,7 +81,7 @@ std::vector<Tensor> QkNorm::input_gradients(const Run& run, std::vector<Tensor>&
                                             Saved& saved,
                                             std::span<const std::uint8_t> wanted) const {
   if (!wanted[0]) return {Tensor{}};
-  // The weights' half reads what comes in here.
+  // If weight_gradients() reads this gradient, share it, so that it is not overwritten.
   Tensor dqkv = wants_any(run, params_) ? grad_out[0] : std::move(grad_out[0]);
   return {differentiate(run, std::move(dqkv), saved, true, Half::input)};
 }

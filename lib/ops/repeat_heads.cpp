@@ -2,7 +2,8 @@
 
 namespace trireme::ops {
 
-// f(heads of qkv, the same ones of `all`, is it the first copy?), a run of heads at a time.
+// Calls f(heads in qkv, the corresponding heads in `all`, mode) for each pair. The mode is
+// `overwrite` for the first copy of a head and `add` for further copies.
 void RepeatHeads::each_pair(const Tensor& qkv, const Tensor& all,
                             const std::function<void(View, View, Accumulate)>& f) const {
   const auto& [query, kv, dim] = heads_;

@@ -6,8 +6,9 @@
 
 namespace trireme::ops {
 
-// Of its frequency what a pair keeps that turns so often in the original context: 1 or, at the
-// other end, 1 / factor.
+// Returns the factor of a frequency in llama3 scaling: 1 for pairs that rotate often in the
+// original context, 1 / factor for pairs that rotate rarely, and values between for others. `turns`
+// is the number of rotations.
 static double kept(const RotaryFrequencies& r, double turns) {
   const auto span = r.high_freq_factor - r.low_freq_factor;
   const double smooth = std::clamp((turns - r.low_freq_factor) / span, 0.0, 1.0);
@@ -16,10 +17,11 @@ static double kept(const RotaryFrequencies& r, double turns) {
 
 namespace {
 
-// The pairs of E between which yarn goes over from keeping frequencies to dividing them.
+// Range of pairs (index E) over which YaRN changes from unscaled frequencies to frequencies divided
+// by `factor`.
 struct Ramp {
   double begin, end;
-  // Of its frequency what pair e keeps undivided.
+  // Returns the weight of the unscaled frequency of pair e.
   double kept(double e) const { return 1 - std::clamp((e - begin) / (end - begin), 0.0, 1.0); }
 };
 
@@ -33,7 +35,7 @@ Ramp ramp_of(const RotaryFrequencies& r, std::int64_t pairs) {
   if (r.truncate) ramp = {std::floor(ramp.begin), std::ceil(ramp.end)};
   ramp.begin = std::max(ramp.begin, 0.0);
   ramp.end = std::min(ramp.end, static_cast<double>(2 * pairs - 1));
-  if (ramp.begin == ramp.end) ramp.end += 0.001;  // transformers' too
+  if (ramp.begin == ramp.end) ramp.end += 0.001;  // as in transformers
   return ramp;
 }
 

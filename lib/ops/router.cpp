@@ -6,7 +6,7 @@
 
 namespace trireme::ops {
 
-// z_TE = x_TC w_EC', in the wide type.
+// Returns the logits z_TE = x_TC w_EC' in the wide type.
 static Tensor logits_of(const Run& run, const Tensor& x, ParamId weight, MemoryKind kind) {
   const ConstView x_TC = as_rows(x), w_EC = run.weights[weight];
   Tensor z = Tensor::empty(run.backend, {x_TC.extent[0], w_EC.extent[0]}, wide(x.dtype()), kind);
@@ -37,14 +37,16 @@ static void add_gradient(const Run& run, const Tensor& dz, const Tensor& x,
 Router::Router(ParamId weight, ParamId bias, const Config& config, std::int64_t layer)
     : params_{weight}, bias_(bias), config_(config), layer_(layer) {}
 
-// Of the tokens of a rank of seq; absent where all count, each in its sample.
+// Returns the document indices of a sequence-parallel rank's tokens. The view is absent if load is
+// balanced within samples and every token counts.
 static ConstView counted_of(const Run& run, std::int64_t rank) {
   const auto& all = run.pass.counted_RBT;
   if (!all) return {};
   return all.slice(0, rank, 1).reshaped({all.extent[1] * all.extent[2]});
 }
 
-// Ranks whose choices are counted together: those of seq, where samples are balanced.
+// Returns the number of ranks whose choices are counted together. With a balancing loss, these are
+// all sequence-parallel ranks, because samples are divided among them.
 static int ranks_counted(const Run& run) {
   return run.pass.balance_scale == 0 ? 1 : run.seq.size();
 }
@@ -98,7 +100,8 @@ void Router::add_totals(const Run& run, const Tensor& logits_TE, const Tensor& c
                                                        .largest = totals.largest});
 }
 
-// Leaves of gradients, which are not divided where they are counted.
+// Returns the number of leaves whose choices are counted separately. With exact sums, rounds of
+// experts must not split a leaf (ExpertCounts).
 static std::int64_t leaves_of(const Run& run, std::int64_t tokens) {
   const auto leaf = run.pass.exact_chunk;
   return leaf > 0 && run.pass.phase == Phase::train ? tokens / leaf : 1;
@@ -142,7 +145,7 @@ std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Save
   return {weight_TK, order.offset_E1, order.token_R, order.choice_R, order.row_TK, order.count_LE};
 }
 
-// Leaves dz in the logits' place.
+// Replaces the logits in Saved by their gradient dz, which weight_gradients() reads.
 std::vector<Tensor> Router::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                             Saved& saved,
                                             std::span<const std::uint8_t> wanted) const {
@@ -170,7 +173,7 @@ void Router::weight_gradients(const Run& run, std::vector<Tensor>, Saved saved) 
   add_gradient(run, saved[1], saved[0], params_);
 }
 
-// A router's choice of one out of one.
+// Computes the gate as a router with a single expert.
 std::vector<Tensor> SigmoidGate::forward(const Run& run, std::vector<Tensor> in,
                                          Saved* saved) const {
   const Tensor x = std::move(in[0]);

@@ -14,7 +14,8 @@ int ranks_with_heads(int ranks, std::int64_t heads) {
   return most;
 }
 
-// Chunks begin at multiples of `key_tile`, so a query's bits do not depend on them.
+// Chunks begin at multiples of `key_tile`, so that attention results have the same bits for any
+// division into chunks.
 SequenceLayout::SequenceLayout(std::int64_t tokens, int ranks, std::int64_t heads,
                                std::int64_t leaf, std::int64_t key_tile)
     : head_ranks_(ranks_with_heads(ranks, heads)),
@@ -24,8 +25,9 @@ SequenceLayout::SequenceLayout(std::int64_t tokens, int ranks, std::int64_t head
   expect(tokens % ranks == 0 && tokens / ranks % leaf == 0,
          "ranks share a sample's tokens, in whole leaves");
   if (groups_ > 1) {
-    const auto rows = tokens / groups_;  // of a group
-    // Rows of a block such that a chunk begins and ends where it must.
+    const auto rows = tokens / groups_;  // rows per group
+    // Blocks have a multiple of `step` rows. They then consist of whole leaves, and chunks of whole
+    // key tiles.
     const auto step = leaf * (key_tile / std::gcd(key_tile, groups_ * leaf));
     const auto steps = rows / step, chunks = std::min<std::int64_t>(2 * groups_, steps);
     for (std::int64_t c = 1; c < chunks; ++c)
@@ -45,7 +47,8 @@ Span SequenceLayout::block(int group, int c) const {
 std::vector<Span> SequenceLayout::positions(int rank) const {
   const auto rows = tokens() / ranks(), first = head_rank_of(rank) * rows;
   std::vector<Span> all;
-  std::int64_t row = 0;  // of the group
+  // First row of the block among the rows of the group.
+  std::int64_t row = 0;
   for (int c = 0; c < chunks(); ++c) {
     const auto b = block(group_of(rank), c);
     const Span own{std::clamp(first - row, std::int64_t{0}, b.count()),

@@ -7,7 +7,6 @@
 
 namespace trireme::ops {
 
-// Rows [begin, begin + n) of a matrix.
 static View rows_at(const Tensor& t, std::int64_t begin, std::int64_t n) {
   return t.view().slice(0, begin, n);
 }
@@ -27,7 +26,8 @@ Tensor gather_counts(const Run& run, const Tensor& count_LE) {
   return all;
 }
 
-// Every rank's rows shared evenly: of n rows, expert e has floor(n (e + 1) / E) - floor(n e / E).
+// Sets the counts for an even load: of n rows, expert e receives floor(n (e + 1) / E) - floor(n e /
+// E).
 static void choose_evenly(ExpertCounts& c, std::int64_t rows) {
   c.rows.clear();
   for (std::int64_t leaf = 0; leaf < c.leaves; ++leaf) {
@@ -63,7 +63,7 @@ RoundPlan rounds_of(const Run& run, const Tensor& counts, std::int64_t rows, std
   const auto chunks = chunks_of_round(run.backend.host_readable());
   r.all = make_expert_rounds(r.counts, ranks.rank(), wanted, chunks, lists);
   r.most = rows_of_round(r.counts, owned_experts(experts, ranks.rank(), ranks.size()), wanted);
-  // A plan takes what a second round would.
+  // A plan allocates the memory of a second round, because the routers' choices may require one.
   if (plan && memory == RoundMemory::one_by_one) {
     r.all.push_back(
         make_expert_rounds(without_rows(r.counts), ranks.rank(), wanted, chunks, lists)[0]);
@@ -108,7 +108,7 @@ TokenDispatch::TokenDispatch(const Run& run, const ExpertRound& round, std::int6
   const Tensor offsets = upload_ids(b, offset, std::ssize(offset));
   for (std::int64_t i = 0; i < std::ssize(round.chunks); ++i) {
     const auto& o = round.chunks[static_cast<std::size_t>(i)].offset;
-    // The last offset of 0 is where the first expert with rows begins.
+    // upper_bound - 1 is the last offset equal to 0: the first expert that has rows begins there.
     const auto first = std::max<std::int64_t>(std::ranges::upper_bound(o, 0) - o.begin() - 1, 0),
                last = std::ranges::lower_bound(o, o.back()) - o.begin();
     first_expert_.push_back(o.back() > 0 ? first : 0);
@@ -118,7 +118,7 @@ TokenDispatch::TokenDispatch(const Run& run, const ExpertRound& round, std::int6
   offset_ = offsets.slice(std::ssize(round.chunks) * ends, {ends});
 }
 
-// Rows `give[r]` of `from` go to rank r, which takes them as its rows take[this rank] of `to`.
+// Sends rows give[r] of `from` to each rank r. Receives rows from rank r into rows take[r] of `to`.
 Pending TokenDispatch::exchange(const Tensor& to, const std::vector<RowRange>& take,
                                 const Tensor& from, const std::vector<RowRange>& give) const {
   if (round_.pretended) return {};
@@ -141,7 +141,7 @@ Pending TokenDispatch::exchange(const Tensor& to, const std::vector<RowRange>& t
   return pending;
 }
 
-// Rows [ids] of `from`, to the first of `into`.
+// Copies rows `ids` of `from` to the first rows of `into`.
 static void reorder(Backend& b, const Tensor& into, const Tensor& from, const Tensor& ids) {
   const auto n = ids.shape().count();
   b.put(Queue::compute,

@@ -7,7 +7,7 @@ namespace trireme {
 
 namespace {
 
-// The sends and receives of one direction.
+// Sends and receives in one direction.
 class Link {
  public:
   Link(Backend& b, const Communicator& c, Queue q) : backend_(b), comm_(c), queue_(q) {}
@@ -37,10 +37,10 @@ class Link {
   Backend& backend_;
   const Communicator& comm_;
   Queue queue_;
-  Pending activation_, gradient_;  // leaving; they hold their tensors, also when a stage fails
+  Pending activation_, gradient_;  // sends in flight, which keep their tensors if a stage throws
 };
 
-// Tensors between one instruction and the next of the same microbatch, by chunk.
+// Tensors that the next instruction on the same micro-batch and chunk will read.
 class Held {
  public:
   void put(int m, int chunk, Tensor t) { tensors_[{m, chunk}] = std::move(t); }
@@ -63,12 +63,12 @@ void execute(const Program& program, const Pipeline& pipeline, Stage& stage, Bac
   const int me = pipe.down.rank();
   Link down(backend, pipe.down, Queue::to_next), up(backend, pipe.up, Queue::to_previous);
   Held activation, gradient;
-  // What a chunk made is sent, or the next chunk of this stage reads it.
+  // Stores a chunk's result for the instruction that sends it, or for this stage's next chunk.
   const auto hand_on = [&](Held& held, Do message, int m, int c, Tensor t) {
     const Peer to = peer_of(pipeline, me, {message, m, c});
     held.put(m, to.stage == me ? to.chunk : c, std::move(t));
   };
-  int begun = 0;  // microbatches
+  int begun = 0;  // number of microbatches begun
   for (const auto& i : program) {
     const auto& [what, m, c] = i;
     if (m >= begun) stage.begin(m), begun = m + 1;

@@ -9,16 +9,18 @@
 namespace trireme {
 namespace {
 
-// One fixed formula, so that equal stages cost the same to the last bit.
+// Returns the cost of a stage or chunk. A single formula ensures that equal stages have exactly
+// equal costs.
 double cost_of(std::int64_t blocks, bool first, bool last, const PartCosts& c) {
   return static_cast<double>(blocks) * c.block + ((first ? c.embedding : 0) + (last ? c.head : 0));
 }
 
 }  // namespace
 
-// Giving each next block to the stage that costs least so far is exact for blocks that are alike:
-// in the end every stage costs at least the largest minus its last block, so that this block would
-// make any other stage as large. A stage with one block a chunk only has what it needs.
+// Gives each next block to the stage with the lowest cost so far. The result is optimal for equal
+// blocks. In the end, every stage costs at least as much as the largest stage without its last
+// block, so moving that block would make another stage at least as large. A stage with only one
+// block per chunk cannot be reduced, because each chunk needs a block.
 std::vector<std::int64_t> partition(std::int64_t layers, const Pipeline& p,
                                     const PartCosts& costs) {
   expect(costs.block > 0 && costs.embedding >= 0 && costs.head >= 0, "costs are not negative");
@@ -34,7 +36,7 @@ std::vector<std::int64_t> partition(std::int64_t layers, const Pipeline& p,
     std::vector<double> of_stages(static_cast<std::size_t>(p.stages), 0);
     for (int v = 0; v < all; ++v)
       of_stages[static_cast<std::size_t>(p.stage_of(v))] += of_chunks[static_cast<std::size_t>(v)];
-    int next = 0;  // the latest of equals
+    int next = 0;  // the last of several equal candidates
     for (int v = 1; v < all; ++v) {
       const auto so_far = [&](int of) {
         return std::pair(of_stages[static_cast<std::size_t>(p.stage_of(of))],

@@ -11,7 +11,7 @@ namespace trireme {
 
 using enum Do;
 
-// Through the stages from the last to the first.
+// Returns true if the chunk runs through the stages from the last to the first.
 static bool runs_back(const Pipeline& p, int chunk) {
   return traits_of(p.schedule).path == Path::fold && chunk % 2 == 1;
 }
@@ -35,7 +35,8 @@ Peer peer_of(const Pipeline& p, int stage, const Instruction& message) {
           activation != runs_back(p, p.chunk_of(std::min(here, there)))};
 }
 
-// The message before what reads one, or behind what makes one, of another stage.
+// Returns the receive that must precede an instruction, or the send that must follow it. Returns
+// nothing if the instruction needs no message to or from another stage.
 static std::optional<Instruction> message(const Pipeline& p, int stage, const Instruction& i,
                                           Do of_forward, Do of_backward) {
   if (i.what == weight_gradients) return std::nullopt;
@@ -54,9 +55,10 @@ Program with_messages(const Pipeline& p, int stage, int first_trainable,
     const bool wanted = i.what == forward || p.virtual_stage(s, i.chunk) > first_trainable;
     return wanted ? message(p, s, i, send_activation, send_gradient) : std::nullopt;
   };
-  // What comes here, in the order of its sender; by direction, down last.
+  // Messages that arrive at this stage, in the order in which the neighbor sends them. Index 1
+  // holds the messages that come down the pipeline, index 0 those that come up.
   struct Arriving {
-    Program all, early;  // early: received, and not yet read
+    Program all, early;  // early: received before needed
     std::size_t next = 0;
   };
   std::array<Arriving, 2> arriving;

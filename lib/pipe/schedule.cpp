@@ -12,7 +12,8 @@
 namespace trireme {
 namespace {
 
-// What one stage computes, under construction: no backward where nothing trains.
+// The computations of one stage, under construction. Backward passes are omitted if nothing is
+// trained in them.
 class StageWork {
  public:
   StageWork(const Pipeline& p, int stage, int first_trainable)
@@ -34,11 +35,11 @@ class StageWork {
   Program program_;
 };
 
-// Each schedule: what a stage computes, from all that it may depend on.
+// The schedules. Each function returns the computations of one stage.
 
 // One forward, one backward (PipeDream-flush: Narayanan et al. 2021, "Efficient Large-Scale
-// Language Model Training on GPU Clusters Using Megatron-LM", section 2.2): a stage starts stages -
-// stage - 1 microbatches ahead, then alternates, so that it holds at most min(stages - stage,
+// Language Model Training on GPU Clusters Using Megatron-LM", section 2.2). A stage starts stages -
+// stage - 1 micro-batches ahead and then alternates. It therefore holds at most min(stages - stage,
 // microbatches) inputs.
 Program one_f_one_b(const Pipeline& p, int microbatches, int stage, int first) {
   StageWork w(p, stage, first);
@@ -50,11 +51,12 @@ Program one_f_one_b(const Pipeline& p, int microbatches, int stage, int first) {
   return w.take();
 }
 
-// ZB-H1 (Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 2.2): 1F1B with backward in
-// halves. Weight gradients are `stage` microbatches late (counted from the first that trains): they
-// fill the time in which later stages would wait for inputs, and gradients reach earlier ones
-// sooner. It holds as many inputs as 1F1B, and for as many microbatches as they are late what
-// weight gradients read. The first stage that trains sends no gradient, so its backward is whole.
+// ZB-H1 (Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 2.2): 1F1B with the backward
+// pass in two halves. Weight gradients are computed `stage` micro-batches late, counted from the
+// first stage that is trained. They fill the time in which later stages would wait for inputs, and
+// gradients reach earlier stages sooner. The schedule holds as many inputs as 1F1B. For each
+// micro-batch whose weight gradients are late, it also holds the tensors that they need. The first
+// stage that is trained sends no gradient, so its backward pass is not divided.
 Program zero_bubble(const Pipeline& p, int microbatches, int stage, int first) {
   if (stage <= first) return one_f_one_b(p, microbatches, stage, first);
   StageWork w(p, stage, first);
@@ -69,15 +71,16 @@ Program zero_bubble(const Pipeline& p, int microbatches, int stage, int first) {
   return w.take();
 }
 
-// Interleaved 1F1B (Narayanan et al. 2021, section 2.2): microbatches go through all chunks in
-// groups as large as the pipeline; a stage starts 2 * (stages - stage - 1) + (chunks - 1) * stages
-// forwards of a chunk ahead, then alternates.
+// Interleaved 1F1B (Narayanan et al. 2021, section 2.2). Micro-batches pass through all chunks in
+// groups as large as the pipeline. A stage starts 2 * (stages - stage - 1) + (chunks - 1) * stages
+// forward passes of a chunk ahead and then alternates.
 Program interleaved(const Pipeline& p, int microbatches, int stage, int first) {
   expect(microbatches % p.stages == 0, "microbatches are a multiple of the stages");
   StageWork w(p, stage, first);
   const int all = microbatches * p.chunks, group = p.virtual_stages();
   const int ahead = std::min(2 * (p.stages - stage - 1) + (p.chunks - 1) * p.stages, all);
-  // Of the i-th forward or backward of a chunk.
+  // Micro-batch and chunk of the i-th forward pass. Backward passes use the chunks in reverse
+  // order.
   const auto microbatch = [&](int i) { return i / group * p.stages + i % p.stages; };
   const auto chunk = [&](int i) { return i % group / p.stages; };
   for (int i = 0; i < all + ahead; ++i) {
@@ -88,15 +91,17 @@ Program interleaved(const Pipeline& p, int microbatches, int stage, int first) {
 }
 
 // ZB-V (Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 6; Qi, Wan, Huang and Lin 2024,
-// "Pipeline Parallelism with Controllable Memory"): two chunks a stage, folded like a V, so that
-// the first stage has the last layers too and each half of a microbatch's way ends where the next
-// begins. Where forward, input and weight gradients take the same time, no stage idles between its
-// first work and its last, and each holds the inputs of 2 * stages chunks: as much as the first
-// stage of 1F1B. A step of fewer than 2 * stages - 1 microbatches leaves out what is of others.
+// "Pipeline Parallelism with Controllable Memory"). Each stage has two chunks, which are folded
+// like a V. The first stage therefore also has the last layers, and each half of a micro-batch's
+// path ends on the stage where the next half begins. If forward pass, input gradients and weight
+// gradients take the same time, no stage idles between its first and its last work. Each stage
+// holds the inputs of 2 * stages chunks, as much as the first stage of 1F1B. A step with fewer than
+// 2 * stages - 1 micro-batches uses the schedule of that many and omits the missing micro-batches.
 Program zbv(const Pipeline& p, int microbatches, int stage, int first) {
   StageWork w(p, stage, first);
   const int all = std::max(microbatches, 2 * p.stages - 1);
-  std::array<int, 2> f{}, i{}, g{};  // forwards, input and weight gradients so far, by chunk
+  // Number of forward passes, input gradients and weight gradients so far, by chunk.
+  std::array<int, 2> f{}, i{}, g{};
   const auto forward = [&](int c) {
     if (const int m = f[c]++; m < microbatches) w.forward(m, c);
   };
@@ -108,7 +113,7 @@ Program zbv(const Pipeline& p, int microbatches, int stage, int first) {
     if (const int m = i[c]++; m < microbatches) w.input_gradients(m, c);
     if (p.weights == WeightGradients::at_once) weights(c);
   };
-  if (first >= p.stages) {  // nothing trains on the way down: 1F1B on the way back
+  if (first >= p.stages) {  // nothing in chunk 0 is trained: 1F1B in chunk 1
     const int ahead = std::min(2 * (p.stages - stage) - 1, microbatches);
     for (int n = 0; n < ahead; ++n) forward(0);
     for (int n = 0; n < microbatches + stage; ++n) {
@@ -118,7 +123,7 @@ Program zbv(const Pipeline& p, int microbatches, int stage, int first) {
     }
     return w.take();
   }
-  // Down alone, both ways, and the first gradients.
+  // First chunk 0 alone, then both chunks, then the first gradients.
   for (int n = 0; n < 2 * (p.stages - stage) - 1; ++n) forward(0);
   for (int n = 0; n < stage; ++n) forward(1), forward(0);
   for (int n = 0; n < p.stages - stage; ++n) forward(1), inputs(1), weights(1);
@@ -127,7 +132,7 @@ Program zbv(const Pipeline& p, int microbatches, int stage, int first) {
     inputs(0), weights(0);
     forward(1), inputs(1), weights(1);
   }
-  // What others wait for first.
+  // Compute first the gradients that other stages wait for.
   for (int n = 0; n < stage; ++n) inputs(0), inputs(1);
   for (int n = 0; n < p.stages - stage; ++n) inputs(0), weights(0);
   for (const int c : {1, 0})

@@ -14,7 +14,7 @@ namespace {
 
 using enum Do;
 
-// The clocks of all stages, advanced program by program.
+// Simulated clocks of all stages while the stages execute their programs.
 class Clocks {
  public:
   Clocks(const Pipeline& pipe, std::span<const Program> programs, std::span<const StageCost> costs)
@@ -41,11 +41,11 @@ class Clocks {
 
  private:
   struct Stage {
-    std::size_t next = 0;  // place in its program
+    std::size_t next = 0;  // index of the next instruction
     double now = 0;
     std::vector<Span> spans;
   };
-  using Times = std::vector<double>;  // by microbatch
+  using Times = std::vector<double>;  // by micro-batch
 
   bool advance(std::size_t s) {
     Stage& stage = stages_[s];
@@ -146,7 +146,7 @@ std::string timeline_text(const Timeline& t, int columns) {
       chunks |= what.chunk > 0;
     }
   }
-  // Two columns for the shortest span: a digit and its direction.
+  // The shortest span has two columns: a digit and its direction.
   const auto column = [&](double time) {
     return shortest > 0 ? static_cast<std::size_t>(std::llround(time * 2 / shortest)) : 0;
   };

@@ -9,6 +9,7 @@
 
 #include "kernels/dry/dry.hpp"
 #include "lib/pipe/timeline.hpp"
+#include "lib/plan/document_lengths.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
@@ -34,6 +35,8 @@ struct PlanInput {
   std::size_t headroom = 0;
   // Number of consecutive ranks on each node. 0 if unknown.
   int ranks_of_node = 0;
+  // Documents in the training samples, for predicted times. Memory does not depend on them.
+  DocumentLengths documents{};
 };
 
 // Returns the bytes of memory that a rank reserves. This is memory on its device or, for a backend

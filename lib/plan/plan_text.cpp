@@ -85,25 +85,27 @@ static std::string ranks_text(const Plan& p, const PlanInput& in,
   add_sizes(table, p, "  live peak", memory_text,
             [](const RankPlan& r) { return r.account.peak_all; });
   add_sizes(table, p, "  reserved", memory_text, [](const RankPlan& r) { return r.reserved; });
-  add_sizes(table, p, machine.host_readable ? "  pinned of it" : "  host, pinned", memory_text,
+  add_sizes(table, p, machine.host_readable ? "  incl. pinned" : "  host, pinned", memory_text,
             [](const RankPlan& r) { return r.account.pinned_reserved; });
   if (!machine.host_readable) {
     add_sizes(table, p, "  NCCL, estimated", memory_text,
               [](const RankPlan& r) { return r.outside.nccl; });
-    add_sizes(table, p, "  left free", memory_text,
+    add_sizes(table, p, "  headroom", memory_text,
               [](const RankPlan& r) { return r.outside.headroom; });
   }
-  table.row("a checkpoint", {});
+  table.row("checkpoint", {});
   add_sizes(table, p, "  writes", traffic_text,
             [](const RankPlan& r) { return r.checkpoint_bytes; });
   plain(fmt::format("  s at {:.0f} MB/s", save_rate * 1e-6),
         [](const RankPlan& r) { return fmt::format("{:.1f}", r.checkpoint_bytes / save_rate); });
   if (grid.ranks() > 1) {
-    table.row("sends a step", {});
+    table.row("sent per step", {});
     add_traffic(table, p, &RankPlan::step_traffic);
     plain("  messages", [](const RankPlan& r) { return r.step_messages; });
     if (in.ranks_of_node > 0 && in.ranks_of_node < grid.ranks()) {
-      table.row(fmt::format("to other nodes, of {} each", counted(in.ranks_of_node, "rank")), {});
+      table.row(fmt::format("sent per step to other nodes ({} per node)",
+                            counted(in.ranks_of_node, "rank")),
+                {});
       add_traffic(table, p, &RankPlan::to_other_nodes);
     }
   }
@@ -115,9 +117,9 @@ static std::string freeze_text(const Plan& p) {
   constexpr std::size_t most_named = 8;
   const auto n = std::min(most_named, p.freeze_borders.size());
   return fmt::format(
-      "what is trained changes in steps {}{} (counted from 0): memory is the most of all these "
-      "states, work, "
-      "traffic and schedule are those of step {}, in which most is trained\n",
+      "the trained parameters change at {} {}{} (counted from 0): memory is the maximum over the "
+      "run; work, traffic and schedule are those of step {}, which trains the most parameters\n",
+      p.freeze_borders.size() == 1 ? "step" : "steps",
       fmt::join(std::span(p.freeze_borders).first(n), ", "),
       n < p.freeze_borders.size() ? fmt::format(" and {} more", p.freeze_borders.size() - n) : "",
       p.busiest_step);
@@ -128,19 +130,19 @@ static std::string loads_text(const PlanInput& in) {
   const auto schedule = in.setup.schedule;
   const bool keeps_rounds = in.grid.expert > 1 && (schedule == ScheduleKind::zero_bubble ||
                                                    schedule == ScheduleKind::zbv);
-  return fmt::format(
-      "work{} and times are those of evenly loaded experts{}\n",
-      in.grid.expert > 1 ? ", what is sent to experts" : "",
-      keeps_rounds ? fmt::format(", and so is memory with parallel.schedule = \"{}\": uneven loads "
-                                 "may take more",
-                                 name_of(schedule))
-                   : "");
+  return fmt::format("work{} and times assume evenly loaded experts{}\n",
+                     in.grid.expert > 1 ? ", traffic to experts" : "",
+                     keeps_rounds ? fmt::format("; with parallel.schedule = \"{}\", memory also "
+                                                "assumes them, and uneven loads may take more",
+                                                name_of(schedule))
+                                  : "");
 }
 
 static std::string schedule_text(const Plan& p, const Grid& grid) {
   if (grid.pipe == 1) return "";
   return fmt::format(
-      "a step's schedule; widths are FLOPs of products and attention:\n{}bubble {:.1f}%\n",
+      "schedule of a step; widths show the FLOPs of matrix products and attention:\n{}bubble "
+      "{:.1f}%\n",
       timeline_text(p.timeline), 100 * bubble(p.timeline));
 }
 
@@ -176,7 +178,7 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
   for (const auto& r : p.ranks) flops += r.step_flops;
   std::string text = fmt::format(
       "{}, {} layers, {} wide, compute {}\n"
-      "{} of {} a step in {}, {:.2f} TFLOP on the ranks below\n"
+      "{} of {} per step in {}, {:.2f} TFLOP on the ranks below\n"
       "{} on {}\n",
       parameters_text(make_spec(model), in.setup.freeze, 0), model.layers, model.width,
       name_of(in.setup.compute), counted(in.train.batch, "sample"), counted(model.context, "token"),

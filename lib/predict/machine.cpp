@@ -48,8 +48,8 @@ double product_seconds(const MachineModel& machine, const Workload& a) {
     rates = std::ranges::find_if(
         machine.products, [&](const ProductRates& r) { return r.dtype == a.dtype && !r.layout; });
   require(rates != machine.products.end(),
-          "{} has no [[product]] of {} in layout {}, which this step has: measure one with "
-          "`trireme calibrate`, or give its rate",
+          "{} has no [[product]] with dtype {} and layout {}, which this step needs. Measure it "
+          "with `trireme calibrate`, or add it to the file",
           machine.file, name_of(a.dtype), name_of(a.layout));
   const double computing = a.flops / product_rate(*rates, a.m);
   return machine.memory_bandwidth ? std::max(computing, a.bytes / *machine.memory_bandwidth)
@@ -64,8 +64,8 @@ double attention_seconds(const MachineModel& machine, const Workload& a) {
         (!nearest || std::abs(r.head_dim - a.head_dim) < std::abs(nearest->head_dim - a.head_dim)))
       nearest = &r;
   require(nearest != nullptr && (machine.measured || nearest->head_dim == a.head_dim),
-          "{} has no [[attention]] of {}, {}, head_dim = {}, which this step has: measure one with "
-          "`trireme calibrate`, or give its rate",
+          "{} has no [[attention]] with dtype {}, direction {} and head_dim {}, which this step "
+          "needs. Measure it with `trireme calibrate`, or add it to the file",
           machine.file, name_of(a.dtype), name_of(d), a.head_dim);
   return a.flops / interpolate(nearest->tokens, nearest->flops, static_cast<double>(a.tokens),
                                Extrapolation::constant);
@@ -84,7 +84,8 @@ double interpolate(const std::vector<double>& x, const std::vector<double>& y, d
 double required(const MachineModel& m, const std::optional<double>& value, std::string_view field,
                 std::string_view why) {
   require(value.has_value(),
-          "{} does not say {}, which {} needs: measure it with `trireme calibrate`, or give it",
+          "{} has no {}, which is needed for {}. Measure it with `trireme calibrate`, or add it to "
+          "the file",
           m.file, field, why);
   return *value;
 }

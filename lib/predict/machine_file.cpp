@@ -20,7 +20,7 @@ class Reader final : public TableReader {
 
   MachineModel finish() {
     if (!places_.contains("machine"))
-      report(nullptr, "there is no section [machine]: it says of what the numbers are");
+      report(nullptr, "there is no section [machine], which describes the machine");
     throw_problems();
     fill(machine_);
     check();
@@ -41,7 +41,7 @@ class Reader final : public TableReader {
                    std::size_t wanted, std::size_t got) {
     if (wanted != got)
       report(places_[section][row],
-             fmt::format("{}.{} has {} numbers where {} belong", section, key, got, wanted));
+             fmt::format("{}.{} must have {} numbers, but has {}", section, key, wanted, got));
   }
 
   // Reports entries that have the same of(entry).
@@ -68,14 +68,14 @@ class Reader final : public TableReader {
                   operations[i].seconds.size());
     once(
         "product", products, [](const auto& p) { return std::tuple(p.dtype, p.layout); },
-        "there is a [[product]] of this dtype and layout already");
+        "there is already a [[product]] with this dtype and layout");
     once(
         "attention", attention,
         [](const auto& a) { return std::tuple(a.dtype, a.direction, a.head_dim); },
-        "there is an [[attention]] of this dtype, direction and head_dim already");
+        "there is already an [[attention]] with this dtype, direction and head_dim");
     once(
         "operation", operations, [](const auto& o) { return std::tuple(o.name, o.dtype); },
-        "there is an [[operation]] of this name and dtype already");
+        "there is already an [[operation]] with this name and dtype");
   }
 
   MachineModel machine_;
@@ -120,7 +120,7 @@ MachineModel parse_machine(std::string_view text, const std::string& source_name
 MachineModel load_machine(const std::filesystem::path& path) {
   std::error_code unknown;
   require(std::filesystem::is_regular_file(path, unknown),
-          "there is no machine file {}: `trireme calibrate` writes one of this machine",
+          "the machine file {} does not exist. `trireme calibrate` writes one for this machine",
           path.string());
   return parse_machine(read_text(path), path.string());
 }

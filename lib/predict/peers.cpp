@@ -40,8 +40,8 @@ static std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Re
   for (const auto& [key, out] : sends) {
     const auto& [from, to, comm, microbatch] = key;
     const auto& in = receives[key];
-    require(in.size() == out.size(), "a prediction's stages send {} and receive {} messages",
-            out.size(), in.size());
+    require(in.size() == out.size(),
+            "the prediction failed: stages send {} messages but receive {}", out.size(), in.size());
     for (std::size_t i = 0; i < out.size(); ++i) {
       other[from][static_cast<std::size_t>(out[i])] = in[i];
       other[to][static_cast<std::size_t>(in[i])] = out[i];

@@ -39,8 +39,9 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
                    const Simulated& s, double checkpoint_bytes) {
   Prediction p;
   p.step = s.seconds;
-  const auto tokens = static_cast<double>(in.train.batch * in.setup.model.context);
-  p.tokens_a_second = tokens / p.step;
+  const auto positions = static_cast<double>(in.train.batch * in.setup.model.context);
+  p.tokens_a_second = in.documents.filled * positions / p.step;
+  p.targets_a_second = in.documents.targets * positions / p.step;
   const auto spec = make_spec(in.setup.model);
   if (const auto peak = peak_of(m, in.setup.compute, run.tf32))
     p.utilisation = flops_of_token(spec) * p.tokens_a_second / (*peak * in.grid.ranks());
@@ -75,30 +76,36 @@ static std::string duration_text(double seconds) {
 }
 
 std::string prediction_text(const Prediction& p, const MachineModel& m) {
-  std::string text = fmt::format("predicted on {}{}\n", m.name,
-                                 m.measured ? "" : " (not measured by us: " + m.source + ")");
+  std::string text =
+      fmt::format("predicted on {}{}\n", m.name,
+                  m.measured ? "" : " (not measured by `trireme calibrate`: " + m.source + ")");
   const auto row = [&](std::string_view what, const std::string& value) {
     text += fmt::format("  {:<20} {}\n", what, value);
   };
-  row("a step", duration_text(p.step));
+  row("step", duration_text(p.step));
   if (p.slower_attention)
-    row("", "more: attention within documents or under a soft cap is slower than its rate here");
+    row("",
+        "too low: attention within documents or with a soft cap is slower than the rate in the "
+        "file");
   row("tokens/s", fmt::format("{:.0f}", p.tokens_a_second));
-  row("FLOP utilisation",
-      p.utilisation > 0 ? fmt::format("{:.1f}%", 100 * p.utilisation) : "no peak known");
+  if (p.targets_a_second < p.tokens_a_second)
+    row("trained tokens/s", fmt::format("{:.0f}", p.targets_a_second));
+  row("FLOP utilization", p.utilisation > 0 ? fmt::format("{:.1f}%", 100 * p.utilisation)
+                                            : "unknown: the machine file has no peak rate");
   row("bubble", fmt::format("{:.1f}%", 100 * p.bubble_share()));
   for (int a = 0; a < axis_count; ++a)
     if (const double x = p.lost.exposed[static_cast<std::size_t>(a)]; x > 0)
       row(fmt::format("exposed, {}", name_of(static_cast<Axis>(a))),
           fmt::format("{} ({:.1f}%)", duration_text(x), 100 * x / p.step));
   if (p.lost.starved > 0)
-    row("waits for the host",
+    row("waiting for host",
         fmt::format("{} ({:.1f}%)", duration_text(p.lost.starved), 100 * p.lost.starved / p.step));
   if (p.run > 0)
-    row("the whole run",
+    row("whole run",
         m.disk_write
             ? fmt::format("{}, with {}", duration_text(p.run), counted(p.checkpoints, "checkpoint"))
-            : fmt::format("{}, without checkpoints: no disk.write is known", duration_text(p.run)));
+            : fmt::format("{}, without checkpoints: the machine file has no disk.write",
+                          duration_text(p.run)));
   return text;
 }
 
@@ -112,6 +119,7 @@ nlohmann::ordered_json prediction_json(const Prediction& p, const MachineModel& 
                               {"step_seconds", p.step},
                               {"slower_attention", p.slower_attention},
                               {"tokens_per_second", p.tokens_a_second},
+                              {"targets_per_second", p.targets_a_second},
                               {"bubble", p.bubble_share()},
                               {"exposed_seconds", exposed},
                               {"seconds_waiting_for_host", p.lost.starved},

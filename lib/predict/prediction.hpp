@@ -20,8 +20,8 @@ struct RunInput {
 
 // The predicted time of a run.
 struct Prediction {
-  double step = 0;  // seconds of a step
-  double tokens_a_second = 0;
+  double step = 0;                                   // seconds of a step
+  double tokens_a_second = 0, targets_a_second = 0;  // without padding
   // Fraction of the peak rate that the model's FLOPs reach. 0 if no peak rate is known.
   double utilisation = 0;
   Lost lost;

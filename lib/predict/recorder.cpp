@@ -36,6 +36,7 @@ Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement, i
       placement_(placement),
       grid_(in.grid),
       kinds_(in),
+      documents_(in.documents),
       shard_(shard_ranks(in.setup.zero, in.grid)),
       immediate_(target.properties.host_readable) {
   out_.rank = rank;
@@ -79,8 +80,8 @@ void Recorder::put_workload(Queue q, const Workload& a) {
 void Recorder::put(Queue q, const kernel::Operation& o) {
   Dry::put(q, o);
   if (!writing()) return;
-  for (const auto& a : workloads_of(o, immediate_ ? EpilogueTime::apart : EpilogueTime::fused))
-    put_workload(q, a);
+  const auto epilogues = immediate_ ? EpilogueTime::apart : EpilogueTime::fused;
+  for (const auto& a : workloads_of(o, epilogues, documents_)) put_workload(q, a);
 }
 
 Event Recorder::record(Queue q) {

@@ -49,6 +49,7 @@ class Recorder final : public Dry, public engine::Observer {
   Placement placement_;
   Grid grid_;
   RankKinds kinds_;
+  DocumentLengths documents_;
   int shard_;       // ranks that share one copy of the state
   bool immediate_;  // operations complete when they are issued, so events carry no information
   bool on_ = false, within_call_ = false;

@@ -60,7 +60,7 @@ double agreement_seconds(const MachineModel& m, const Recording& r) {
   const auto rounds = std::bit_width(static_cast<unsigned>(nodes - 1));  // log2, rounded up
   const double near = m.agreement.value_or(0);
   if (rounds == 0) return near;
-  return near + rounds * required(m, m.far.latency, "far.latency", "agreement");
+  return near + rounds * required(m, m.far.latency, "far.latency", "agreement between ranks");
 }
 
 Lost lost_in(const Simulated& s) {

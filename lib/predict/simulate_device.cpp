@@ -81,7 +81,8 @@ class DeviceSimulation {
     }
     Simulated all;
     for (auto& r : ranks_) {
-      require(r.done(), "a prediction's ranks wait for each other: stage {}, action {}",
+      require(r.done(),
+              "the prediction failed: simulated ranks wait for each other (stage {}, action {})",
               r.recording->at.pipe, r.next);
       charge_agreements(r);
       r.times.end = r.host;

@@ -44,7 +44,8 @@ class HostSimulation {
 
   Simulated run() {
     for (auto first = earliest(); first < ranks_.size(); first = earliest()) {
-      require(wakes(first) < never, "a prediction's ranks wait for each other: stage {}, action {}",
+      require(wakes(first) < never,
+              "the prediction failed: simulated ranks wait for each other (stage {}, action {})",
               ranks_[first].recording->at.pipe, ranks_[first].next);
       step(first);
     }

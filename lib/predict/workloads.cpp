@@ -73,6 +73,7 @@ std::int64_t rows_of_expert(std::int64_t rows, std::int64_t experts) {
 
 struct Describe {
   EpilogueTime epilogues;
+  const DocumentLengths& documents;
   std::vector<Workload> out = {};
 
   template <class O>
@@ -127,7 +128,9 @@ struct Describe {
   void attention(const O& o, const AttentionShape& s) {
     Workload a = plain(o);
     a.dtype = o.q_BTHD.dtype;
-    a.tokens = std::llround(2 * pairs_seen(s) / static_cast<double>(s.tokens));
+    const double share = o.start_BT ? documents.share_of_pairs(s.window) : 1;
+    a.flops *= share;
+    a.tokens = std::llround(share * 2 * pairs_seen(s) / static_cast<double>(s.tokens));
     a.head_dim = s.head_dim;
     a.heads = s.batch * s.heads;
     out.push_back(a);
@@ -138,8 +141,9 @@ struct Describe {
 
 }  // namespace
 
-std::vector<Workload> workloads_of(const kernel::Operation& operation, EpilogueTime epilogues) {
-  Describe d{epilogues};
+std::vector<Workload> workloads_of(const kernel::Operation& operation, EpilogueTime epilogues,
+                                   const DocumentLengths& documents) {
+  Describe d{epilogues, documents};
   std::visit([&](const auto& o) { d(o); }, operation);
   return std::move(d.out);
 }

@@ -41,7 +41,7 @@ static Batch padded(Batch batch, std::int64_t samples) {
   return batch;
 }
 
-// `use` of this rank's share of each group of microbatches; false when it was interrupted.
+// Calls `use` with this rank's share of each group of micro-batches. Returns false if interrupted.
 static bool each_group(Trainer& trainer, const Dataset& data, std::int64_t samples,
                        std::int64_t microbatch, const std::function<bool()>& interrupted,
                        const std::function<void(std::span<const Batch>)>& use) {
@@ -104,7 +104,7 @@ std::vector<double> losses_of_documents(Trainer& trainer, const Dataset& data,
   std::vector<double> all(data.documents(0).size(), 0);
   each_group(trainer, data, 0, microbatch, {}, [&](std::span<const Batch> mine) {
     const auto losses = trainer.losses_of_documents(mine);
-    if (axes.at.seq > 0) return;  // which has the same sums
+    if (axes.at.seq > 0) return;  // all sequence-parallel ranks have the same sums
     auto next = losses.begin();
     for (const auto& batch : mine)
       for (std::size_t b = 0; b < batch.sample_B.size(); ++b) {

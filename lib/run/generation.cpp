@@ -25,11 +25,13 @@ namespace {
 struct Sequence {
   std::size_t request;
   std::vector<std::int32_t> ids;
-  KeyValues kept{};  // of the data rank that has it; empty elsewhere, and past the context
+  // Cached keys and values. Empty on other data ranks, and if the sequence exceeds the context.
+  KeyValues kept{};
 };
 using Active = std::vector<std::unique_ptr<Sequence>>;
 
-// Every rank knows every sequence and so what all ranks do next; a data rank computes its own.
+// A generator of all requested sequences. Every rank knows every sequence, and therefore knows what
+// all ranks do next. A data rank computes only its own sequences.
 class Generator {
  public:
   Generator(Trainer& t, std::span<const Request> requests, const GenerationSettings& s)
@@ -50,10 +52,11 @@ class Generator {
   }
 
  private:
-  using Drawn = std::vector<std::vector<Sequence*>>;  // by data rank: those that get a token
+  using Drawn = std::vector<std::vector<Sequence*>>;  // by data rank: sequences that get a token
   std::size_t me() const { return static_cast<std::size_t>(trainer_.axes().at.data); }
 
-  // New sequences where there is room, one at a time on each data rank.
+  // Starts new sequences while there is room, one at a time on each data rank. Returns true if any
+  // sequence was started.
   bool admit() {
     bool any = false;
     while (next_ < requests_.size()) {
@@ -71,7 +74,8 @@ class Generator {
     return any;
   }
 
-  // Those that nothing is kept of: past the context, or without a cache.
+  // Computes the next tokens of sequences without a cache: all sequences if caches are off,
+  // otherwise those that exceed the context.
   void read_again() {
     std::vector<std::vector<Sequence*>> again(active_.size());
     std::size_t rounds = 0;
@@ -93,8 +97,8 @@ class Generator {
            s.ids.size() > requests_[s.request].ids.size();
   }
 
-  // The last `context` tokens of at most one sequence a data rank; a rank without one reads a token
-  // along, as others may need its share of the weights.
+  // Reads the last `context` tokens of at most one sequence per data rank. A rank without a
+  // sequence reads one token, because others may need its share of the weights.
   void whole_pass(const Drawn& read) {
     std::vector<std::vector<double>> logits;
     const std::int32_t nothing = 0;
@@ -138,10 +142,10 @@ class Generator {
     draw(rows, logits);
   }
 
-  // One rank of each data index has its sequences' logits and samples; the sum over ranks takes its
-  // tokens, or its failure, to all.
+  // Samples the next tokens and sends them to all ranks. For each data index, one rank has the
+  // logits and samples. The sum over ranks carries its tokens, or its failure, to all ranks.
   void draw(const Drawn& all, std::span<std::vector<double>> logits) {
-    std::vector<double> drawn{0};  // failed; then tokens by data rank
+    std::vector<double> drawn{0};  // failure flag, then tokens by data rank
     std::string why;
     for (std::size_t d = 0; d < all.size(); ++d)
       for (std::size_t i = 0; i < all[d].size(); ++i) {
@@ -196,7 +200,7 @@ class Generator {
   std::int64_t context_;
   bool caches_;
   std::vector<Active> active_;  // by data rank
-  std::size_t next_ = 0;        // request
+  std::size_t next_ = 0;        // next request
   std::vector<Continued> results_;
 };
 

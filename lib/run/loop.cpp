@@ -109,7 +109,8 @@ TrainLoop::Decision TrainLoop::decide() {
   return {stop, d[2] > 0, d[4] > 0, d[5] > 0, d[6] > 0};
 }
 
-// Rank 0 looks once a second, as a file system may be slow to answer. What is found is removed.
+// Returns what a user requested by creating a file in the run directory. Only rank 0 looks, at most
+// once a second, because a file system may be slow. The file is removed.
 RunRequest TrainLoop::asked_by_file() {
   const auto now = Clock::now();
   if (trainer_.axes().world.rank() != 0 || now - looked_at_ < std::chrono::seconds(1))
@@ -181,14 +182,15 @@ bool TrainLoop::evaluation_is_due(std::int64_t step) const {
   return validation_ && trireme::evaluation_is_due(settings_.evaluate, step, total_steps_);
 }
 
-// As long as those so far on average; twice that where it is computed twice.
+// Returns the expected duration of the next step: the mean so far, or twice the mean if the step is
+// computed twice.
 double TrainLoop::next_step_seconds() const {
   return (is_multiple(meta_.step + 1, settings_.run.replay_every) ? 2 : 1) * times_.step();
 }
 
 bool TrainLoop::near_time_limit() const {
   if (settings_.run.time_limit <= 0) return false;
-  // The time to the next chance to stop, estimated from this run and taken one and a half times.
+  // Estimate the time to the next opportunity to stop from this run, and multiply it by 1.5.
   double next = next_step_seconds() + saving_.estimate();
   if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1)) next += times_.evaluation;
   if (tokenizer_ && (sample_is_due(settings_.evaluate, meta_.step, total_steps_) ||
@@ -271,15 +273,16 @@ bool TrainLoop::one_step() {
   line_.tokens += result.tokens;
   if (result.outcome != StepOutcome::no_targets) times_.add_step(seconds, result.tokens);
   report(result, lr, seconds, trainer_.axes().traffic().all() - sent_before);
-  // Reported first, as what follows may end the run for a reason of its own; the checkpoint of a
-  // step that was skipped says so.
+  // Report before the calls that may end the run for another reason. Count a skipped step before
+  // judge_fault() saves a checkpoint, so that the checkpoint lists the step.
   if (!result.fault.empty()) log_warning("step {} was {}", meta_.step, result.fault);
   count_skipped(result);
   judge_fault(result.fault);
   return true;
 }
 
-// The step itself is good, as two of three computations agree.
+// Saves a checkpoint and ends the run after a fault. The step itself is correct, because two of
+// three computations agreed.
 void TrainLoop::judge_fault(const std::string& fault) {
   if (fault.empty() || settings_.run.on_fault == OnFault::proceed) return;
   saving_.save_at_once(meta_, last_step());
@@ -290,7 +293,7 @@ void TrainLoop::judge_fault(const std::string& fault) {
 }
 
 void TrainLoop::count_skipped(const StepResult& result) {
-  // Counted in the checkpoint, so that a run that is requeued again and again still stops.
+  // The checkpoint stores this count, so that a run that is requeued repeatedly still stops.
   auto& in_row = meta_.extra.skipped_in_row;
   if (result.outcome == StepOutcome::updated) {
     in_row = 0;

@@ -1,4 +1,4 @@
-// What the training loop reports: rows of tables, log lines, evaluations and generated samples.
+// Reports of the training loop: table rows, log lines, evaluations and generated samples.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -57,10 +57,11 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
     if (digests) record_.add(DigestRow{std::move(*digests), meta_.step});
     if (!r.routing.layers.empty()) record_.add(routing_row(meta_.step, meta_.tokens, r.routing));
   } catch (const Error&) {
-    row_error_ = std::current_exception();  // for all ranks, when they decide
+    row_error_ = std::current_exception();  // thrown later on all ranks
   }
   if (is_multiple(meta_.step, settings_.run.log_every)) {
-    // Over all steps since the line before, with what saving took, without evaluations.
+    // The rate covers all steps since the previous line. It includes saving and excludes
+    // evaluations.
     const auto preference_text = row.preference ? text_of(*row.preference) + ", " : std::string();
     log_detail("step {}/{}: loss {:.4f}, {}grad norm {:.3f}, lr {:.3g}, {:.0f} tokens/s",
                meta_.step, total_steps_, row.loss, preference_text, row.grad_norm, lr,
@@ -109,8 +110,9 @@ bool TrainLoop::evaluate_now() {
         meta_.step);
     return true;
   }
-  // A run goes on, as its steps are judged by themselves; that of the last step is its result. It
-  // has no row then, so that the next start evaluates again and does not take the run for done.
+  // The run continues, because each step is judged separately. However, the validation loss of the
+  // last step is the result of the run. If it is not finite, no row is written, so that the next
+  // start evaluates again and does not consider the run complete.
   if (const auto wrong = not_finite(*result); !wrong.empty()) {
     if (meta_.step == total_steps_)
       throw SharedError(fmt::format("step {}, the last: {}", meta_.step, wrong));

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What an ending without a context is placed behind.
+// Returns the ids that precede an ending if there is no context.
 static std::vector<std::int32_t> ids_of_no_context(const Tokenizer& tokenizer) {
   if (const auto begin = tokenizer.begin()) return {*begin};
   auto ids = prompt_ids(tokenizer, "");
@@ -18,7 +18,7 @@ static std::vector<std::int32_t> ids_of_no_context(const Tokenizer& tokenizer) {
   return ids;
 }
 
-// A text that has `prefix` written out does not get it twice.
+// Returns the prefix followed by `ids`, or only `ids` if they already begin with the prefix.
 static std::vector<std::int32_t> behind(std::vector<std::int32_t> prefix,
                                         const std::vector<std::int32_t>& ids) {
   if (ids.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), ids.begin()))
@@ -29,7 +29,7 @@ static std::vector<std::int32_t> behind(std::vector<std::int32_t> prefix,
 
 EncodedEnding encode_ending(const Tokenizer& tokenizer, std::string_view context,
                             std::string_view ending) {
-  const auto kept = context.find_last_not_of(" \t\n\v\f\r") + 1;  // 0: none
+  const auto kept = context.find_last_not_of(" \t\n\v\f\r") + 1;  // 0 if no context remains
   std::string text(context.substr(kept));
   if (!ending.starts_with(' ')) text += ' ';
   text += ending;
@@ -42,7 +42,7 @@ EncodedEnding encode_ending(const Tokenizer& tokenizer, std::string_view context
   return e;
 }
 
-// As a sample of `tokens` positions, of which the ending's are targets.
+// Returns the sequence as a sample of `tokens` positions. Only tokens of the ending are targets.
 static Batch sample_of(const EncodedEnding& e, std::int64_t tokens) {
   const auto n = static_cast<std::size_t>(tokens);
   Batch b{std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, no_target), {0}, 0};
@@ -59,7 +59,8 @@ std::vector<std::vector<Score>> score(Trainer& trainer,
                                       std::span<const std::vector<EncodedEnding>> questions) {
   const auto& axes = trainer.axes();
   const auto context = trainer.model().spec().config.context;
-  std::vector<std::size_t> begins;  // of each question's endings among all
+  // Index of each question's first ending among all endings.
+  std::vector<std::size_t> begins;
   std::size_t all = 0;
   for (const auto& q : questions) {
     for (const auto& e : q) {
@@ -80,7 +81,7 @@ std::vector<std::vector<Score>> score(Trainer& trainer,
     if (q < questions.size()) {
       std::size_t longest = 0;
       for (const auto& e : questions[q]) longest = std::max(longest, e.ids.size() - 1);
-      // Few shapes, that the ranks of seq share evenly.
+      // Few different shapes, which the sequence-parallel ranks can divide evenly.
       const std::int64_t step = 64 * axes.grid.seq;
       const auto tokens =
           std::min(context, (static_cast<std::int64_t>(longest) + step - 1) / step * step);

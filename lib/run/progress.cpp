@@ -18,7 +18,7 @@ std::string clock_text(double seconds) {
   return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-// A terminal may go away, and the run goes on without.
+// Ignores errors, because the run must continue if the terminal disappears.
 static void put(const std::string& text) {
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
@@ -36,7 +36,7 @@ std::string progress_text(const ProgressLine& p, int columns) {
   return fmt::format("[{}{}] {}", std::string(full, '#'), std::string(wide - full, '-'), numbers);
 }
 
-// Of the terminal; a launcher's cannot be asked.
+// Returns the width of the terminal, or 80 if it is unknown, for example under a launcher.
 static int columns() {
   winsize size{};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
@@ -44,7 +44,7 @@ static int columns() {
 
 Progress::Progress() : terminal_(on_terminal()) {}
 
-// Leaves the cursor at the start of the line, so that whatever is printed next overwrites it.
+// Leaves the cursor at the start of the line, so that the next output overwrites the line.
 void Progress::show(const ProgressLine& p) const {
   if (terminal_) put(fmt::format("\033[K{}\r", progress_text(p, columns() - 1)));
 }

@@ -27,7 +27,7 @@ void ReadAhead::start(std::int64_t first) {
   try {
     work_.start([this, first] { batches_ = read_(first); });
     ahead_ = first;
-  } catch (const Error&) {  // no thread is to be had: the step reads for itself
+  } catch (const Error&) {  // without a thread, the step itself reads the batches
   }
 }
 

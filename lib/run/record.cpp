@@ -40,7 +40,7 @@ static std::optional<TableStart> digest_start(Origin origin, const CheckpointMet
   return TableStart{.is_row = is_digest_row, .step = meta.step};
 }
 
-// A step without targets, which is skipped, has no row.
+// Describes where the routing table starts. A step that was skipped for lack of targets has no row.
 static std::optional<TableStart> routing_start(Origin origin, const CheckpointMeta& meta) {
   if (origin == Origin::fresh) return {};
   TableStart start{.is_row = is_routing_row, .step = meta.step, .optional = meta.skipped};
@@ -48,7 +48,8 @@ static std::optional<TableStart> routing_start(Origin origin, const CheckpointMe
   return start;
 }
 
-// A table that goes on and has no columns of preferences gets them first.
+// Opens a table. If preference columns are needed, adds them first to an existing table that lacks
+// them.
 RunRecord::Table RunRecord::open_with_preferences(const std::filesystem::path& path,
                                                   const TableColumns& columns, Preferences wanted,
                                                   std::optional<TableStart> start) {
@@ -57,7 +58,8 @@ RunRecord::Table RunRecord::open_with_preferences(const std::filesystem::path& p
     if (has_preferences(text, columns) || has_preferences(start->carried, columns))
       wanted = Preferences::some;
     if (wanted == Preferences::some) {
-      const bool has_head = text.starts_with(std::string(columns.plain) + "\n");  // else damaged
+      // A damaged table lacks the header.
+      const bool has_head = text.starts_with(std::string(columns.plain) + "\n");
       if (has_head && !has_preferences(text, columns))
         replace_atomically(path, with_preferences(text, columns));
       start->carried = with_preferences(start->carried, columns);
@@ -98,7 +100,7 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences p
   if (evaluations == Evaluations::some)
     files_->evaluation = open_with_preferences(directory.evaluation(), evaluation_columns,
                                                preferences, evaluation_start(origin, meta));
-  // A table of earlier steps ends with the step restored, also when no more rows come.
+  // The table of earlier steps must end at the restored step, even if no more rows are added.
   if (digests == Digests::some || (origin == Origin::this_run && is_there(directory.digests())))
     files_->digests.emplace(
         open_table(directory.digests(), digest_columns, digest_start(origin, meta)));
@@ -127,7 +129,9 @@ void RunRecord::require_lock() const {
   if (files_) files_->directory.require_lock();
 }
 
-// Where somebody removed a table, no row of it is lost; but another process puts its own there.
+// Returns the table. If somebody removed or replaced the file, writes it again, so that no row is
+// lost. If another process has taken the run directory, throws Error, because the file is that
+// process's table.
 CsvFile& RunRecord::restored(CsvFile& table) const {
   if (table.in_place()) return table;
   require_lock();

@@ -19,7 +19,7 @@ std::optional<std::string> sample_text(Trainer& trainer, const Tokenizer& tokeni
   if (request.ids.empty()) return std::nullopt;
   bool left_off = false;
   GenerationSettings settings{.vocab = tokenizer.vocab()};
-  // Asked on every rank after each token.
+  // Called on every rank after each token.
   settings.stops = [&](std::size_t, std::span<const std::int32_t>) {
     double stop = interrupted && interrupted();
     trainer.axes().world.all_reduce_max({&stop, 1});

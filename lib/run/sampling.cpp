@@ -12,9 +12,10 @@ namespace trireme {
 
 namespace {
 
-// Ids from the most likely on, ties by id, as far as they are asked for: few are, of many.
+// Ids by descending logit, and ids with equal logits in ascending order. A heap is faster than
+// sorting, because usually only the first few ids are needed.
 class Ranking {
-  // Later in the order, for a heap.
+  // Returns the order of the heap, whose largest element is the next id.
   auto less() const {
     return [this](std::int32_t a, std::int32_t b) {
       const double x = logits_[static_cast<std::size_t>(a)],
@@ -46,7 +47,7 @@ std::int32_t sample_token(std::span<const double> logits, const Sampling& s,
                           std::int64_t position) {
   require(std::ranges::all_of(logits, [](double z) { return std::isfinite(z); }),
           "the model's logits are not finite: its weights have diverged");
-  const auto likeliest = std::ranges::max_element(logits);  // the first of equal ones
+  const auto likeliest = std::ranges::max_element(logits);  // the lowest id among equals
   if (s.temperature == 0) return static_cast<std::int32_t>(likeliest - logits.begin());
   const double best = *likeliest;
   const auto weight = [&](std::int32_t id) {

@@ -15,7 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// Another process has the run directory: whatever checkpoint.on_error says, nothing is saved there.
+// Error: another process has taken the run directory. Nothing is saved then, whatever the value of
+// checkpoint.on_error.
 struct LostRun : SharedError {
   using SharedError::SharedError;
 };
@@ -37,7 +38,8 @@ Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
   size_ = saver_.size();
 }
 
-// An older checkpoint goes when the next one is published.
+// Warns if free space is short. Old checkpoints are removed only after the next one is published,
+// so one additional checkpoint must fit.
 void Saving::warn_of_space() const {
   const double kept = static_cast<double>(std::max<std::int64_t>(1, config_.keep_last) + 1);
   std::error_code unknown;
@@ -56,7 +58,7 @@ bool Saving::is_due(std::int64_t step) const {
 }
 
 double Saving::estimate() const {
-  // Before the end one that is in progress is finished, too.
+  // A checkpoint in progress is completed first.
   if (seconds_ > 0) return saver_.busy() ? 2 * seconds_ : seconds_;
   return size_.largest / save_rate;
 }
@@ -83,14 +85,14 @@ void Saving::complete(const std::filesystem::path& path) {
   seconds_ = saver_.seconds();
   log_info("step {}: checkpoint {} saved in {:.2f} s, training paused for {:.2f} s", now_.step,
            last_checkpoint_, std::max(seconds_, now_.waited), now_.waited);
-  // Removing old checkpoints may take its time.
+  // Removing old checkpoints may be slow.
   at_root(world_, Pace::slow, [&] {
     record_.saved({"running", now_.step, "", last_checkpoint_}, config_);
   });
 }
 
-// Whoever lost the run directory does not train on without checkpoints. A lock that cannot be seen
-// is a failure like any other of a disk.
+// Throws LostRun if another process has taken the run directory, because training must not continue
+// without checkpoints. If the lock cannot be read, throws SharedError, as for any disk failure.
 void Saving::require_lock() const {
   std::string lost;
   at_root(world_, Pace::slow, [&] {
@@ -107,7 +109,7 @@ void Saving::require_lock() const {
 void Saving::begin(CheckpointMeta& meta) {
   trainer_.check_memory();
   now_ = {meta.step, Clock::now(), 0};
-  tried_ = now_.begin;  // after a failure the next try is when the next one is due
+  tried_ = now_.begin;  // after a failure, wait until the next checkpoint is due
   at_root(world_, Pace::slow, [&] { record_.put_into(meta); });
 }
 

@@ -17,7 +17,8 @@ double learning_rate(const ScheduleConfig& s, double peak, std::int64_t step,
                 : at_end          ? std::max<std::int64_t>(1, total_steps / 10)
                                   : after_warmup;
   if (at_end) length = std::min(length, after_warmup);
-  // Of a decay at the end all steps are below the peak, which the step before them has.
+  // If the decay is at the end, all its steps are below the peak. The step before the decay is at
+  // the peak.
   const auto begin = at_end ? total_steps - length - 1 : s.warmup_steps;
   if (at_end) ++length;
   const double done =

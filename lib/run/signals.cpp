@@ -15,30 +15,33 @@ namespace trireme {
 
 static std::atomic<bool> stop_asked = false, checkpoint_asked = false;
 static std::atomic<std::int64_t> stop_time = 0, interrupt_time = 0;  // nanoseconds
-// What to wake, which signal requested the stop first, and checkpoint requests not announced yet.
+// Descriptor that wakes the listener, signal that first requested a stop, and number of checkpoint
+// requests that are not announced yet.
 static std::atomic<int> wake = -1, stop_number = 0, checkpoints_new = 0;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
-              std::atomic<std::int64_t>::is_always_lock_free);  // a handler may write them
+              std::atomic<std::int64_t>::is_always_lock_free);  // signal handlers write them
 
-// Launchers and terminals may deliver one request several times; this much later it is another.
+// Launchers and terminals may deliver one request several times. An interrupt this many nanoseconds
+// after the first one is another request.
 constexpr std::int64_t apart = 2'000'000'000;
 
 static std::int64_t now() {
   timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);  // may be called in a handler
+  clock_gettime(CLOCK_MONOTONIC, &t);  // allowed in signal handlers
   return t.tv_sec * 1'000'000'000 + t.tv_nsec;
 }
 static constexpr std::array watched{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 static std::array<struct sigaction, watched.size()> previous;
 static sigset_t previous_mask;
 
-// nohup has it ignored, and means it.
+// Returns true if the signal must stay ignored. nohup ignores SIGHUP.
 static bool left_alone(int number) {
   struct sigaction now = {};
   return number == SIGHUP && sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-// Blocked, it stays pending where a write found no reader; the write itself fails with EPIPE.
+// Returns true if a write found no reader. SIGPIPE is blocked and therefore stays pending, while
+// the write fails with EPIPE.
 static bool output_is_closed() {
   sigset_t pending;
   sigemptyset(&pending);
@@ -81,7 +84,7 @@ static void on_signal(int number) {
 }
 }
 
-// A thread that takes the signals and announces them.
+// Runs on the listener thread, which receives and announces the signals.
 void SignalWatch::listen(const std::stop_token& over, const sigset_t& signals) {
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   const std::stop_callback end(over, wake_listener);
@@ -145,7 +148,7 @@ SignalWatch::~SignalWatch() {
   listener_ = {};
   wake = -1;
   ::close(woken_);
-  if (stop()) return;  // the process ends: what is asked once more is nothing new
+  if (stop()) return;  // the process ends, and further signals must not interrupt it
   pthread_sigmask(SIG_SETMASK, &previous_mask, nullptr);
   for (std::size_t i = 0; i < watched.size(); ++i) sigaction(watched[i], &previous[i], nullptr);
 }

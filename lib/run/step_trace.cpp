@@ -54,7 +54,8 @@ void StepTrace::close() {
                 config_.steps[0], config_.steps[1]);
 }
 
-// A track is free again when the span on it has ended.
+// Returns the track of a span. A track is free after the span on it has ended. All spans of the
+// compute queue are on one track.
 static int free_track(std::vector<std::int64_t>& ends, const TraceSpan& span) {
   const auto it = std::ranges::find_if(ends, [&](auto end) { return end <= span.begin; });
   if (it == ends.end() || span.queue == Queue::compute) {
@@ -86,7 +87,7 @@ std::string chrome_events(int rank, const std::string& process, std::span<const 
   constexpr int tracks_a_queue = 1000;
   std::vector<const TraceSpan*> order;
   for (const auto& s : spans) order.push_back(&s);
-  // Outer spans before the spans inside them.
+  // Put outer spans before the spans inside them.
   std::ranges::stable_sort(order, [](const TraceSpan* a, const TraceSpan* b) {
     return a->begin != b->begin ? a->begin < b->begin : a->end > b->end;
   });
@@ -112,7 +113,7 @@ void StepTrace::write() {
   first_ = 0;
   config_.steps.clear();
   const auto spans = std::exchange(spans_, {});
-  double before = -9e18;  // the earliest span's begin, negative
+  double before = -9e18;  // negated begin of the earliest span
   for (const auto& s : spans) before = std::max(before, -static_cast<double>(s.begin));
   world.all_reduce_max({&before, 1});
   const auto& at = axes_.at;

@@ -19,7 +19,8 @@ std::size_t stable_bytes(std::string_view text, std::span<const std::string> sto
   const bool cut = whole.size() < text.size();
   for (const auto& stop : stops)
     for (auto n = std::min(stop.size() - 1, whole.size()); n > 0; --n) {
-      // Behind it stands the unfinished character, which is none of one byte.
+      // If an unfinished character follows, the stop text can only continue with a byte of a
+      // multi-byte character.
       const bool goes_on = !cut || static_cast<unsigned char>(stop[n]) >= 0x80;
       if (goes_on && whole.ends_with(std::string_view(stop).substr(0, n))) {
         size = std::min(size, whole.size() - n);

@@ -52,7 +52,8 @@ int number_of(const JsonFields& f, const char* key, int low) {
   return static_cast<int>(f.integer(key, low, most_ranks));
 }
 
-// What is missing among tasks, kinds of memory and axes was not measured, or there was none.
+// Reads an optional member. A task, memory kind or axis is missing if it was not measured or did
+// not exist.
 template <class T>
 T optional_member(const Json& object, const std::string& name,
                   T (*read)(const Json&, const char*)) {

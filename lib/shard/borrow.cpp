@@ -4,7 +4,8 @@
 
 namespace trireme {
 
-// The gather that this borrow reads: an earlier one where there is one that it may share.
+// Returns the index of the gather that this borrow reads. Adds a gather if no earlier one can be
+// shared.
 static std::size_t gather_for(std::vector<GatherStep>& steps, UnitId unit, int microbatch,
                               bool once) {
   const auto from = once || steps.empty() ? steps.begin() : steps.end() - 1;

@@ -6,7 +6,7 @@ namespace trireme {
 
 namespace {
 
-// Arrays whose digests are asked for, and where they belong in the table.
+// The arrays whose digests are requested, and the place of each digest in the table.
 class Request {
  public:
   Request(const Store& store, std::vector<std::string> arrays) : table_{std::move(arrays), {}} {
@@ -41,7 +41,9 @@ class Request {
 
 enum class Of : std::uint8_t { reported, all };
 
-// f(segment, which of its elements, where they begin in the parameter, parameter)
+// Calls f for each part of a parameter in this rank's shards. Arguments: the index of the segment,
+// the range of its elements, the index of the first of these elements in the parameter, and the
+// parameter.
 template <class F>
 void for_each_slice(const Store& store, Of which, const F& f) {
   const auto& segments = store.layout().segments;
@@ -83,7 +85,7 @@ static DigestTable digests_of_shards(Store& store, Of which, bool copies) {
   Request request(store, names);
   for_each_slice(store, which, [&](auto i, Range r, auto first, ParamId p) {
     const auto [master, copy, arrays] = store.shards().views(i, r);
-    // What learns from nothing has its weights in the copies.
+    // Parameters that are never trained have no master weights. Their weights are in the copies.
     if (master) request.add(0, p, master, first);
     for (std::size_t k = 0; k < arrays.size(); ++k) request.add(1 + k, p, arrays[k], first);
     if (copies && copy)

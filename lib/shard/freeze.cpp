@@ -33,7 +33,7 @@ std::vector<FreezeState> FreezeSchedule::at(std::int64_t step) const {
   std::vector<FreezeState> all(spans_.size());
   for (std::size_t i = 0; i < spans_.size(); ++i)
     for (const auto& [begin, end, moments] : spans_[i])
-      if (begin <= step && step <= end)  // at its end it thaws
+      if (begin <= step && step <= end)  // in step `end`, it is trained again
         all[i] = {step == end, moments == ThawMoments::keep};
   return all;
 }

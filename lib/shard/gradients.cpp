@@ -81,7 +81,8 @@ Pending GradientSums::reduce(std::size_t i, Use use, GradientBuffer& whole, int 
   return leaving;
 }
 
-// Zeros where nothing was added, and between the slots: what is sent is always a number.
+// Fills slots to which nothing was added, and gaps between slots, with zeros. All numbers that are
+// sent are then defined.
 void GradientSums::clear_unwritten(const Segment& segment, const GradientBuffer& g) const {
   std::int64_t end = 0;
   const auto clear = [&](std::int64_t to) {
@@ -97,7 +98,7 @@ void GradientSums::clear_unwritten(const Segment& segment, const GradientBuffer&
   clear(segment.elements);
 }
 
-// The uses made on this stage: shards that nothing was added to are zero.
+// Completes the gradients of the uses on this stage. Shards to which nothing was added become zero.
 void GradientSums::complete_own_uses() const {
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
@@ -128,9 +129,10 @@ void GradientSums::receive_tied(const Tensor& flat, const Segment& segment) cons
   flat.used(received.wait(Queue::compute));
 }
 
-// Both uses of a tied table, in the order of Use, where both are made here or by the stage that
-// makes the first. The other stage gets what comes of it all, so that the copies stay equal
-// whatever order a device's transport sums in.
+// Adds the gradients of the two uses of a tied table, in the order of Use. If the uses are on two
+// stages, the stage with the first use adds them. share_tied_sums() then sends the sum to the other
+// stage, so that both copies of the table stay equal even if device transports sum in different
+// orders.
 void GradientSums::add_tied_uses() const {
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
@@ -173,7 +175,8 @@ void GradientSums::complete(std::size_t i, ReplicaSums& replicas) {
   replicas.begin(sharers.replicas, sum(i), segment.name, whole ? Queue::compute : Queue::scatter);
 }
 
-// What was not complete before the end of backward.
+// Sums the remaining segments over replicas: those that complete() did not sum during the backward
+// pass.
 void GradientSums::sum_replicas() {
   auto replicas = replica_sums();
   for (std::size_t i = 0; i < sums_.size(); ++i) {
@@ -186,7 +189,7 @@ void GradientSums::sum_replicas() {
 }
 
 GradientNorms GradientSums::norms() const {
-  std::vector<std::size_t> params;  // that this rank reports, a view of each
+  std::vector<std::size_t> params;  // one entry per view in own_parts
   std::vector<ConstView> own_parts;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
@@ -208,7 +211,7 @@ GradientNorms GradientSums::norms() const {
     backend_.put(Queue::compute, kernel::SumSquares{.out_N = of_views.view(), .x = own_parts});
   }
   sharding_.stage.gather.synchronize();
-  const TaskScope task(Task::device);  // what was put before is waited for here
+  const TaskScope task(Task::device);  // the download also waits for earlier work on the device
   std::vector<double> sums(params.size() * each);
   if (of_views)
     backend_.download(Queue::compute, std::as_writable_bytes(std::span(sums)), of_views.view());

@@ -15,7 +15,7 @@ static double polynomial(const std::array<double, N>& c, double x) {
   return y;
 }
 
-// PPND16: central, intermediate and far region.
+// Algorithm PPND16 of AS 241, with its coefficients for the central, intermediate and far regions.
 static double inverse_normal(double p) {
   static constexpr std::array a{3.3871328727963666080e0,  1.3314166789178437745e+2,
                                 1.9715909503065514427e+3, 1.3731693765509461125e+4,
@@ -65,7 +65,8 @@ static double inverse_normal(double p) {
 }
 
 double normal(std::uint64_t key, std::int64_t element) {
-  // One counter makes two numbers. 52 bits and half a step more: never 0, never 1.
+  // One counter yields two numbers. Half a step is added to the 52 bits, so that the uniform number
+  // is neither 0 nor 1.
   const auto r = philox4x32(key, static_cast<std::uint64_t>(element / 2), 0);
   const std::uint32_t high = element % 2 ? r[2] : r[0], low = element % 2 ? r[3] : r[1];
   const std::uint64_t bits = (static_cast<std::uint64_t>(high) << 32 | low) >> 12;

@@ -46,7 +46,7 @@ namespace {
 
 using Codes = std::array<std::uint8_t, nf4::block>;
 
-// Half way between two codes; a weight is of the higher one above that.
+// Midpoints between consecutive codes. A weight above a midpoint gets the higher code.
 constexpr auto bounds = [] {
   std::array<float, 15> all{};
   for (std::size_t i = 0; i < all.size(); ++i)
@@ -54,22 +54,23 @@ constexpr auto bounds = [] {
   return all;
 }();
 
-// How many bounds x is above.
+// Returns the code of x, which is the number of midpoints below x.
 std::uint8_t code_of(float x) {
   std::size_t n = 0;
   for (const std::size_t half : {8, 4, 2, 1}) n += x > bounds[n + half - 1] ? half : 0;
   return static_cast<std::uint8_t>(n);
 }
 
-// Codes of x / scale, and behind them of 0.
+// Sets the codes of x / scale. The rest of the block gets the code of 0.
 void encode(std::span<const float> x, float scale, Codes& codes) {
   codes.fill(code_of(0));
   if (scale == 0) return;
   for (std::size_t i = 0; i < x.size(); ++i) codes[i] = code_of(x[i] / scale);
 }
 
-// A block's scale as a byte in units of its record's largest, the nearest by its logarithm; below
-// the smallest that a byte can mean, that one.
+// A block's scale, stored as a byte relative to the record's largest magnitude. The byte with the
+// nearest logarithm is chosen. Scales below the smallest one that a byte can represent are replaced
+// by the smallest one.
 struct Scale {
   Scale(float largest, float unit) {
     if (largest == 0) return;
@@ -79,10 +80,12 @@ struct Scale {
   }
   static constexpr std::uint8_t smallest = math::nf4_nothing - 1;
   std::uint8_t q = math::nf4_nothing;
-  float of_codes = 0;  // what codes are of; the block's own largest is nearer than the byte's
+  // Divisor for the codes. The block's largest magnitude is more accurate than the scale in the
+  // byte.
+  float of_codes = 0;
 };
 
-// Returns the place of a weight that is not finite; -1: there is none.
+// Writes one record. Returns the index of the first weight that is not finite, or -1 if all are.
 std::int64_t put_record(std::span<const float> weights, std::byte* record) {
   std::array<float, nf4::blocks> largest{};
   for (std::size_t i = 0; i < weights.size(); ++i) {

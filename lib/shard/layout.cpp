@@ -27,7 +27,8 @@ std::vector<UnitId> all_units(const ModelSpec& spec) {
   return units;
 }
 
-// By ParamId: does the pattern name it?
+// Returns flags by ParamId: 1 if the pattern matches the parameter's name. Throws Error, naming
+// `key`, if it matches none.
 static std::vector<std::uint8_t> named(const ModelSpec& spec, const std::string& pattern,
                                        std::string_view key) {
   std::vector<std::uint8_t> hit;
@@ -48,12 +49,12 @@ static std::vector<std::uint8_t> decays(const ModelSpec& spec, const LayoutInput
   return d;
 }
 
-// Does another rank hold it, or other experts of its block?
+// Returns true if the parameter belongs to experts that are distributed over ranks.
 static bool over_ranks(const ModelSpec& spec, std::size_t p, const LayoutInput& in) {
   return spec.params[p].expert >= 0 && in.expert_ranks > 1;
 }
 
-// Indices of the parameters that this rank holds, by UnitId.
+// Returns the indices of the parameters that this rank holds, by UnitId.
 static std::vector<std::vector<std::size_t>> held(const ModelSpec& spec, const LayoutInput& in) {
   std::vector<std::vector<std::size_t>> of_unit(spec.units.size());
   const auto mine = owned_experts(spec.config.experts, in.expert_rank, in.expert_ranks);
@@ -65,11 +66,12 @@ static std::vector<std::vector<std::size_t>> held(const ModelSpec& spec, const L
   return of_unit;
 }
 
-// Parameters of a unit with equal signatures are a segment.
+// Properties that decide a parameter's segment. Parameters of a unit with equal signatures form one
+// segment.
 struct Signature {
-  std::vector<std::uint8_t> frozen_by;  // by pattern
+  std::vector<std::uint8_t> frozen_by;  // by freeze pattern
   LearnsFrom learns_from = LearnsFrom::gradients;
-  bool wide = false, of_experts = false;  // of a share of them
+  bool wide = false, of_experts = false;  // of_experts: see over_ranks()
   BaseType kept = BaseType::compute;
   bool operator==(const Signature&) const = default;
 };

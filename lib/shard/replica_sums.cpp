@@ -38,7 +38,7 @@ void ReplicaSums::gather_oldest() {
 }
 
 void ReplicaSums::finish_oldest() {
-  gathering_.front().pending.wait(Queue::scatter);  // compute goes on meanwhile
+  gathering_.front().pending.wait(Queue::scatter);  // does not block the compute queue
   gathering_.pop_front();
 }
 

@@ -28,7 +28,8 @@ ConstView BorrowedWeights::operator[](ParamId p) const {
 
 BorrowedGradients::Destination BorrowedGradients::destination(std::span<const ParamId> params) {
   std::vector<View> dst;
-  std::optional<std::uint8_t> before;  // were they written? One answer serves the fill
+  // Whether the gradients were written before. All parameters of one call must agree.
+  std::optional<std::uint8_t> before;
   for (const ParamId p : params) {
     if (!store_.trainable()[p.index()]) {
       dst.emplace_back();
@@ -56,7 +57,7 @@ void BorrowedGradients::add(std::span<const ParamId> params, std::int64_t rows, 
   fill({0, rows}, dst, how);
 }
 
-// Each leaf by itself, then into the counts.
+// Computes the gradient of each leaf separately, and then adds it to the fixed-point sums.
 void BorrowedGradients::add_leaves(std::span<const ParamId> params, std::int64_t rows,
                                    const Fill& fill) {
   auto& sums = store_.gradients();
@@ -100,7 +101,7 @@ Session::Session(Store& s, Purpose purpose, BorrowPlan plan)
       replicas_(s.gradients().replica_sums()) {
   s.begin(purpose);
   for (const auto& g : plan_.gradients) borrows_left_[{g.unit, g.use}] = g.borrows;
-  // What compute wrote into the shards comes before what is sent of them.
+  // All-gathers may send shards only after the compute queue has written them.
   if (sharding_.stage.whole() && sharding_.experts.whole()) return;
   s.backend().wait(Queue::gather, s.backend().record(Queue::compute));
 }
@@ -115,7 +116,7 @@ void Session::start_next() {
   g->unit = step.unit;
   g->uses = step.uses;
   auto& b = store_.backend();
-  if (step.uses == 0) {  // all were left out before it began
+  if (step.uses == 0) {  // all uses were skipped before the gather started
     gathered_.push_back(nullptr);
     return;
   }
@@ -209,7 +210,7 @@ BorrowedGradients Session::gradients(std::span<const Borrow> units, int microbat
   return borrowed;
 }
 
-// In the order of the units, which is that of all ranks of a stage.
+// Completes the unit's segments. Units complete in the same order on all ranks of a stage.
 void Session::complete(UnitId unit) {
   for (const auto i : layout_.of_unit[unit.index()])
     if (store_.trainability().trains(layout_.segments[i]))
@@ -237,7 +238,7 @@ void Session::scatter(BorrowedGradients borrowed) {
           store_.gradients().reduce(h.segment, h.use, *h.buffer, borrowed.microbatch_));
       kept_.erase({h.segment, h.use});
     }
-    if (out.pending.empty()) {  // added where it stays
+    if (out.pending.empty()) {  // the gradients were added in place
       if (left == 0) complete(borrow.unit);
       continue;
     }

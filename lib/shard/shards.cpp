@@ -101,7 +101,7 @@ static void convert(std::span<const std::byte> from, std::span<std::byte> to) {
   for (std::size_t i = 0; i < to.size() / sizeof(To); ++i) {
     From x{};
     std::memcpy(&x, from.data() + i * sizeof x, sizeof x);
-    // bf16 by way of f32.
+    // Convert bf16 through f32.
     using Middle = std::conditional_t<std::is_same_v<To, double>, double, float>;
     Middle middle{};
     if constexpr (std::is_same_v<From, bf16>)
@@ -113,7 +113,7 @@ static void convert(std::span<const std::byte> from, std::span<std::byte> to) {
   }
 }
 
-// On the host, so that no memory of a device is taken which a plan does not have.
+// Converts on the host, so that no device memory is used that a plan would not include.
 static void convert(std::span<const std::byte> from, DType type, std::span<std::byte> to,
                     DType wanted) {
   const auto with = [&]<class From>(From) {
@@ -188,7 +188,7 @@ void Shards::refresh() {
       backend_.put(Queue::compute, kernel::Copy{.dst = s.copy.view(), .src = s.master.view()});
 }
 
-// What is kept in another type than the master's, in whole records.
+// Initializes weights whose storage type differs from the master type, in whole records.
 template <class Master>
 void Shards::initialize_pieces(ParamId p, std::uint64_t seed, int threads) {
   constexpr std::int64_t most = nf4::weights << 6;

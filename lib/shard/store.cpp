@@ -87,11 +87,11 @@ void Store::begin(Purpose purpose) {
   pending_ = true;
 }
 
-// Neighbours in a segment whose weights take the same step.
+// Consecutive elements of a segment whose update uses the same weight decay and update count.
 struct UpdateSlice {
   Range range;
   bool decays;
-  std::int64_t count;  // of updates, this one included
+  std::int64_t count;  // number of updates, including this one
 };
 
 static std::vector<UpdateSlice> update_slices(const Segment& segment, const Shards& shards) {

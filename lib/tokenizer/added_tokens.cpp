@@ -52,7 +52,7 @@ std::vector<AddedToken> added_tokens_in(const nlohmann::json& list) {
     token.rstrip = flag_in(one, "rstrip");
     token.special = flag_in(one, "special");
     token.normalized = flag_in(one, "normalized", !token.special);
-    require(!token.text.empty(), "the added token {} is empty", token.id);
+    require(!token.text.empty(), "the added token with the id {} is empty", token.id);
     tokens.push_back(std::move(token));
   }
   return tokens;

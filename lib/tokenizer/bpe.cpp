@@ -28,11 +28,12 @@ void refuse_unsupported(const nlohmann::json& model) {
   const auto& type = member(model, "type");
   // Files from before 2019 have no type.
   const bool bpe = type.is_null() ? model.contains("merges") : type == "BPE";
-  require(bpe, "the model {} is not supported: BPE is",
+  require(bpe, "the model {} is not supported; only BPE is",
           type.is_string() ? type.get<std::string>() : "without a type");
   const auto& dropout = member(model, "dropout");
   require(dropout.is_null() || dropout == 0.0,
-          "a model with dropout {} gives other ids each time: set it to null", dropout.dump());
+          "a model with dropout {} gives different ids each time. Set 'dropout' to null",
+          dropout.dump());
   for (const auto* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const auto& value = member(model, key);
     require(value.is_null() || value == "", "a model with {} {} is not supported", key,
@@ -65,7 +66,7 @@ Bpe::Bpe(const nlohmann::json& model, bool byte_level)
   }
   if (byte_level) {
     require(all_bytes_ || !byte_fallback_,
-            "byte_fallback of a byte-level vocabulary that lacks bytes is not supported");
+            "byte_fallback is not supported with a byte-level vocabulary that lacks bytes");
     for (std::int32_t id = 0; ignore_merges_ && id < vocabulary_.size(); ++id) {
       const auto* token = vocabulary_.token(id);
       const auto bytes = token == nullptr ? std::nullopt : bytes_of_token(*token);
@@ -102,7 +103,9 @@ void Bpe::read_merges(const nlohmann::json& merges) {
     }
     const auto a = vocabulary_.id_of(left), b = vocabulary_.id_of(right),
                both = vocabulary_.id_of(left + right);
-    require(a && b && both, "the merge of \"{}\" and \"{}\" is not in the vocabulary", left, right);
+    require(a && b && both,
+            "the merge of \"{}\" and \"{}\" has a token that is not in the vocabulary", left,
+            right);
     merges_.add(*a, *b, {rank++, *both});
   }
 }

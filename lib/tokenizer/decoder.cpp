@@ -49,7 +49,8 @@ void Decoder::add(const nlohmann::json& step) {
     const auto& scheme = member(step, "prepend_scheme");
     const bool prepends =
         scheme.is_null() ? flag_in(step, "add_prefix_space", true) : scheme != "never";
-    require(!text_in(step, "replacement").empty(), "Metaspace takes nothing for a space");
+    require(!text_in(step, "replacement").empty(),
+            "the decoder Metaspace has an empty replacement for spaces");
     steps_.emplace_back(Metaspace{text_in(step, "replacement"), prepends});
   } else if (type == "Replace") {
     steps_.emplace_back(Replace{pattern_in(step.at("pattern")), text_in(step, "content")});
@@ -61,8 +62,8 @@ void Decoder::add(const nlohmann::json& step) {
         Strip{content, step.at("start").get<std::size_t>(), step.at("stop").get<std::size_t>()});
   } else {
     fail(
-        "the decoder {} is not supported: ByteLevel, ByteFallback, Fuse, Metaspace, Replace, "
-        "Strip and Sequence are",
+        "the decoder {} is not supported. The supported decoders are ByteLevel, ByteFallback, "
+        "Fuse, Metaspace, Replace, Strip and Sequence",
         type);
   }
 }

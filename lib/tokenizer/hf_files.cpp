@@ -12,7 +12,7 @@ std::string pack(const HfFiles& files, std::string_view where) {
   try {
     return Json(files).dump();
   } catch (const Json::exception& e) {
-    fail("{}: a tokenizer's file is no UTF-8 text ({}): copy it again", where,
+    fail("{}: a tokenizer file is not UTF-8 text ({}). Copy the file again", where,
          without_tag(e.what()));
   }
 }
@@ -22,13 +22,13 @@ HfFiles unpack(std::string_view packed, std::string_view where) {
   try {
     files = parse_json(packed).get<HfFiles>();
   } catch (const std::exception& e) {
-    fail("{} holds a damaged tokenizer ({}): tokenize again or copy it again", where,
+    fail("{} contains a damaged tokenizer ({}). Tokenize again, or copy the file again", where,
          without_tag(e.what()));
   }
   // The names become paths when the files are written.
   for (const auto& [name, text] : files)
     require(!name.empty() && name.find('/') == std::string::npos && name[0] != '.',
-            "{} holds a damaged tokenizer: it names a file '{}'", where, name);
+            "{} contains a damaged tokenizer: '{}' is not a plain file name", where, name);
   return files;
 }
 

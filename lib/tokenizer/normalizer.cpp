@@ -42,7 +42,10 @@ void Normalizer::add(const nlohmann::json& step) {
   } else if (type == "Replace") {
     steps_.emplace_back(Replace{pattern_in(step.at("pattern")), text_in(step, "content")});
   } else {
-    fail("the normalizer {} is not supported: NFC, Prepend, Replace and Sequence are", type);
+    fail(
+        "the normalizer {} is not supported. The supported normalizers are NFC, Prepend, Replace "
+        "and Sequence",
+        type);
   }
 }
 

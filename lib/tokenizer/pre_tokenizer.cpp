@@ -21,7 +21,7 @@ Delimiter delimiter_named(const std::string& name) {
       {"Contiguous", Delimiter::contiguous}};
   for (const auto& [known, delimiter] : names)
     if (known == name) return delimiter;
-  fail("the behavior {} of a Split is not supported", name);
+  fail("the behavior {} of the pre-tokenizer Split is not supported", name);
 }
 
 std::string_view of(const Words& words, TextSpan span) {
@@ -85,7 +85,7 @@ PreTokenizer::PreTokenizer(const nlohmann::json& pre_tokenizer, const Normalizer
 
 void PreTokenizer::add(const nlohmann::json& step, const Normalizer& normalizer) {
   const auto type = type_of(step);
-  require(!byte_level_, "a pre-tokenizer {} behind ByteLevel is not supported", type);
+  require(!byte_level_, "the pre-tokenizer {} is not supported after ByteLevel", type);
   if (type == "Sequence") {
     for (const auto& inner : step.at("pretokenizers")) add(inner, normalizer);
   } else if (type == "ByteLevel") {
@@ -106,7 +106,8 @@ void PreTokenizer::add(const nlohmann::json& step, const Normalizer& normalizer)
     const auto prepend = name == "always"  ? Metaspace::Prepend::always
                          : name == "first" ? Metaspace::Prepend::first
                                            : Metaspace::Prepend::never;
-    require(!text_in(step, "replacement").empty(), "Metaspace puts nothing in place of a space");
+    require(!text_in(step, "replacement").empty(),
+            "the pre-tokenizer Metaspace has an empty replacement for spaces");
     of_space_ = of_space_ == " " ? text_in(step, "replacement") : of_space_;
     steps_.emplace_back(
         Metaspace{text_in(step, "replacement"), prepend, flag_in(step, "split", true)});
@@ -114,8 +115,8 @@ void PreTokenizer::add(const nlohmann::json& step, const Normalizer& normalizer)
     steps_.emplace_back(Digits{flag_in(step, "individual_digits")});
   } else {
     fail(
-        "the pre-tokenizer {} is not supported: ByteLevel, Split, Metaspace, Digits and Sequence "
-        "are",
+        "the pre-tokenizer {} is not supported. The supported pre-tokenizers are ByteLevel, Split, "
+        "Metaspace, Digits and Sequence",
         type);
   }
 }

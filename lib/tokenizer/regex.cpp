@@ -47,7 +47,7 @@ std::string translated(const std::string& pattern) {
     }
     if (depth > 0) {
       require(c != '[' && !(c == '&' && next == '&'),
-              "the pattern {} has a class in a class, which is not supported", pattern);
+              "the pattern {} has a nested character class, which is not supported", pattern);
       if (c == ']') --depth;
     } else if (c == '[') {
       ++depth;
@@ -61,7 +61,7 @@ std::string translated(const std::string& pattern) {
       continue;
     } else {
       require(!(c == '}' && next == '+'),
-              "the pattern {} has a + behind braces, which is not supported", pattern);
+              "the pattern {} has a + after braces, which is not supported", pattern);
       require(c != '^' && c != '$', "the pattern {} has an anchor {}, which is not supported",
               pattern, c);
       require(!(c == '(' && next == '?' && i + 2 < pattern.size() &&
@@ -112,7 +112,7 @@ struct Regex::Code {
     PCRE2_SIZE at = 0;
     code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(for_pcre.data()), for_pcre.size(), options,
                          &error, &at, nullptr);
-    require(code != nullptr, "the pattern {} is wrong: {}", given, message_of_code(error));
+    require(code != nullptr, "the pattern {} is invalid: {}", given, message_of_code(error));
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it, matching is slower
   }
   Code(const Code&) = delete;
@@ -124,7 +124,7 @@ Regex::Regex(const std::string& pattern)
     : code_(std::make_unique<Code>(
           pattern, translated(pattern),
           PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C)) {
-  require(well_formed_bytes(pattern) == pattern.size(), "a pattern is no UTF-8");
+  require(well_formed_bytes(pattern) == pattern.size(), "a pattern is not UTF-8");
 }
 Regex::Regex(std::unique_ptr<Code> code) : code_(std::move(code)) {}
 Regex Regex::literal(std::string_view text) {
@@ -132,7 +132,7 @@ Regex Regex::literal(std::string_view text) {
                                       PCRE2_UTF | PCRE2_LITERAL | PCRE2_NO_UTF_CHECK));
 }
 Regex Regex::of_whole_texts(const std::string& pattern) {
-  require(well_formed_bytes(pattern) == pattern.size(), "a pattern is no UTF-8");
+  require(well_formed_bytes(pattern) == pattern.size(), "a pattern is not UTF-8");
   return Regex(std::make_unique<Code>(pattern, pattern,
                                       PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK |
                                           PCRE2_NEVER_BACKSLASH_C | PCRE2_ANCHORED |

@@ -21,8 +21,8 @@ std::vector<AddedToken> checked_added(const nlohmann::json& all, const Bpe& bpe)
   for (const auto& token : tokens) {
     const auto known = bpe.vocabulary().id_of(token.text);
     require(token.id == known.value_or(next),
-            "the added token \"{}\" has the id {}, and tokenizers gives it {}", token.text,
-            token.id, known.value_or(next));
+            "the added token \"{}\" has the id {}, but the tokenizers library gives it {}",
+            token.text, token.id, known.value_or(next));
     if (token.id >= next) next = token.id + 1;
   }
   return tokens;
@@ -38,7 +38,7 @@ struct TextPipeline::Parsed {
 TextPipeline::TextPipeline(std::string_view tokenizer_json) try
     : TextPipeline(Parsed{parse_json(tokenizer_json)}) {
 } catch (const nlohmann::json::exception& e) {
-  fail("it is not as a tokenizer.json is ({})", without_tag(e.what()));
+  fail("it is not a valid tokenizer.json ({})", without_tag(e.what()));
 }
 
 TextPipeline::TextPipeline(const Parsed& file)
@@ -90,13 +90,13 @@ void TextPipeline::read_prefix(const nlohmann::json& post) {
     prefix_.push_back(id_in(post.at("cls").at(1), "cls of the post-processor"));
   } else {
     require(type == "ByteLevel",
-            "the post-processor {} is not supported: TemplateProcessing, "
-            "BertProcessing, RobertaProcessing, ByteLevel and Sequence are",
+            "the post-processor {} is not supported. The supported post-processors are "
+            "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel and Sequence",
             type);
   }
   for (const auto id : prefix_)
-    require(id >= 0 && id < vocab_, "the post-processor's id {} is not in the vocabulary of {}", id,
-            vocab_);
+    require(id >= 0 && id < vocab_,
+            "the post-processor's id {} is not in the vocabulary of {} tokens", id, vocab_);
 }
 
 std::optional<std::int32_t> TextPipeline::id_of(std::string_view token) const {
@@ -160,7 +160,7 @@ std::vector<std::size_t> TextPipeline::encode_marked(std::string_view text,
       encode_text(run, plain_finders_, at == 0 ? Place::start : Place::behind_token, scratch, ids);
       if (i == marked.size()) break;
       const auto id = id_of(text.substr(marked[i].begin, marked[i].end - marked[i].begin));
-      expect(id.has_value(), "what is marked is a token");
+      expect(id.has_value(), "marked text is a token");
       places.push_back(ids.size());
       ids.push_back(*id);
       at = marked[i].end;

@@ -73,7 +73,7 @@ std::string composed(std::string_view text) {
                               static_cast<utf8proc_ssize_t>(text.size()), &out,
                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
-  require(n >= 0, "{} bytes of text cannot be normalised: {}", text.size(), utf8proc_errmsg(n));
+  require(n >= 0, "{} bytes of text cannot be normalized: {}", text.size(), utf8proc_errmsg(n));
   return {reinterpret_cast<const char*>(out), static_cast<std::size_t>(n)};
 }
 

@@ -5,7 +5,7 @@
 namespace trireme {
 
 PartRange stage_parts(std::span<const std::int64_t> blocks, std::size_t stage) {
-  std::size_t begin = 1;  // behind the embedding
+  std::size_t begin = 1;  // after the embedding
   for (std::size_t s = 0; s < stage; ++s) begin += static_cast<std::size_t>(blocks[s]);
   const auto end = begin + static_cast<std::size_t>(blocks[stage]);
   return {stage == 0 ? 0 : begin, stage + 1 == blocks.size() ? end + 2 : end};
@@ -32,7 +32,7 @@ std::vector<UnitId> units_of(const Model& model, std::span<const PartRange> rang
   return units;
 }
 
-// By UnitId: is anything of it trained?
+// Returns flags by UnitId: 1 if any parameter of the unit is trained.
 static std::vector<std::uint8_t> trained_units(const ModelSpec& spec,
                                                std::span<const std::uint8_t> trainable) {
   std::vector<std::uint8_t> trained(spec.units.size(), 0);

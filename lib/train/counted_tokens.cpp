@@ -15,7 +15,7 @@ static bool is_padding(const Batch& b, std::size_t sample, std::int64_t position
 std::vector<std::int32_t> counted_tokens(const Batch& share, const ops::SequenceLayout& layout,
                                          int rank) {
   const auto samples = share.sample_B.size(), all = static_cast<std::size_t>(layout.tokens());
-  // By sample, and where in it a document begins.
+  // This rank's first row of each document, by sample and by the document's first position.
   std::vector<std::int32_t> first(samples * all, -1);
   const auto of_document = [&](std::size_t b, std::int32_t t) -> std::int32_t* {
     if (is_padding(share, b, t)) return nullptr;

@@ -5,7 +5,8 @@
 
 namespace trireme {
 
-// As halves, whose sums over up to 2^21 ranks are exact in double, and how many ranks have one.
+// Sums digests over ranks. Each digest is sent as two 32-bit halves, whose sums over up to 2^21
+// ranks are exact in double, and a flag that says whether the rank has a digest.
 DigestTable sum_over_ranks(const Communicator& ranks, DigestTable table) {
   std::vector<double> sums;
   for (const auto& of_array : table.of)

@@ -21,7 +21,7 @@ PreferenceSums PreferenceSums::mean() const {
   return all;
 }
 
-// log(1 + exp(-x)), which is -log sigmoid(x).
+// Returns log(1 + exp(-x)), which equals -log sigmoid(x).
 static double softplus_of_minus(double x) {
   return x > 0 ? std::log1p(std::exp(-x)) : -x + std::log1p(std::exp(x));
 }
@@ -43,7 +43,8 @@ double weight_of(double margin, double beta) {
   return beta * (margin > 0 ? e : 1.0) / (1 + e);
 }
 
-// By position of a sample, the number of its document there; `end`: what follows is padding.
+// The documents of a sample: the document's index by position, the position at which padding begins
+// (`end`), and the number of documents.
 namespace {
 struct Documents {
   std::vector<std::int64_t> of_position;
@@ -74,7 +75,7 @@ std::int64_t documents_in(const Batch& share) {
 std::vector<LossRows> rows_of_documents(const Batch& share, const ops::SequenceLayout& layout,
                                         int rank) {
   std::vector<LossRows> all;
-  std::int64_t row = 0, before = 0;  // documents of the samples before
+  std::int64_t row = 0, before = 0;  // before: documents in earlier samples
   const auto own = layout.every_position(rank);
   for (std::size_t b = 0; b < share.sample_B.size(); ++b) {
     const auto documents = documents_of(share, b);

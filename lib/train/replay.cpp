@@ -52,7 +52,8 @@ static std::string rank_text(const Communicator& world) {
   return fmt::format("rank {} ({})", world.rank(), host_name());
 }
 
-// The texts of the first ranks that have one, and how many more do.
+// Returns the texts of the first ranks that have one, and the number of further ranks that have
+// one.
 static std::string gathered(const Communicator& world, const std::string& mine) {
   constexpr int most = 8;
   std::string all;
@@ -65,7 +66,8 @@ static std::string gathered(const Communicator& world, const std::string& mine) 
 
 std::string first_difference(const Communicator& world, const Model& model, const Computation& a,
                              const Computation& b) {
-  // Microbatches do not meet before their gradients are added: of each the first counts.
+  // Micro-batches do not affect each other before their gradients are added. The earliest
+  // difference within any micro-batch is therefore the first one.
   const auto parts = model.parts().size(), each = 2 * parts;
   constexpr auto none = std::numeric_limits<double>::infinity();
   double first = none;

@@ -43,8 +43,9 @@ SliceSource elements_of(const Store& store, const RankSlices& all) {
   };
 }
 
-// Whole shards, padding included, so that ranks with equal shards take equal copies: what padding
-// leaves of a shard differs, and a plan shows one of them.
+// Returns the number of elements to copy. Copies include the padding of shards, so that ranks with
+// equal shards have copies of equal size. Without padding, sizes would differ between ranks, and a
+// plan shows only one size.
 static std::int64_t elements_to_copy(const Store& store) {
   const auto& params = store.spec().params;
   std::int64_t elements = 0;
@@ -60,7 +61,7 @@ static std::int64_t elements_to_copy(const Store& store) {
 void Snapshot::reserve(const Store& store) {
   const auto elements = elements_to_copy(store);
   if (elements == 0 || (copy_ && copy_.shape().count() >= elements)) return;
-  copy_ = {};  // before there are two
+  copy_ = {};  // free the old copy first
   copy_ = Tensor::empty(store.backend(), {elements}, store.master(), MemoryKind::snapshot,
                         Queue::compute, Memory::pinned);
 }

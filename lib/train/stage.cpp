@@ -13,7 +13,8 @@ namespace trireme {
 
 namespace {
 
-// Weight gradients are wanted, and a later call adds them.
+// Gradients for the first half of a divided backward pass. It marks weight gradients as wanted, and
+// refuses additions, because a later call adds the gradients.
 class LaterGradients final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t, const Fill&) override { refuse(); }
@@ -121,7 +122,7 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
           settings_.cached, totals, settings_.experts, &sequence_};
 }
 
-// Forward of one part; what its backward needs is kept.
+// Runs the forward pass of one part. Stores what the backward pass of the part needs.
 Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& batch, Tensor x) {
   const Part& p = c.part(i);
   const TraceScope span(p.name(), m, Direction::forward, first_unit(p));
@@ -131,7 +132,7 @@ Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& ba
   const auto run = run_of(batch, m, weights, c.early(i) ? &gradients : nullptr, settings_.totals);
   const bool replay = needed && recompute_ == Recompute::block && p.recomputable();
   Kept k{.input = {}, .offloaded = {}, .tape = Tape(needed && !replay ? Record::on : Record::off)};
-  const Tensor untouched = replay ? x : Tensor();  // held twice, it is not written to
+  const Tensor untouched = replay ? x : Tensor();  // a shared tensor is not overwritten
   if (replay && settings_.offload)
     k.offloaded = OffloadedTensor(backend_, x);
   else
@@ -147,7 +148,8 @@ Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& ba
   return std::move(out.data);
 }
 
-// A device lags behind what is queued for it: by at most a microbatch where that can be dropped.
+// If the step can be dropped, waits until the device lags behind the host by at most one
+// micro-batch.
 void ModelStage::begin(int m) {
   if (!settings_.drop || dropped()) return;
   const Event queued = backend_.record(Queue::compute);
@@ -221,7 +223,7 @@ Tensor ModelStage::run_backward(const Instruction& what, Tensor dy) {
     const auto run = run_of(batch, m, weights, c.late(i) ? now : nullptr);
     if (k.offloaded) {
       k.offloaded.bring_up(backend_);
-      if (!batch.parts.empty()) batch.parts.back().offloaded.bring_up(backend_);  // the next one's
+      if (!batch.parts.empty()) batch.parts.back().offloaded.bring_up(backend_);  // prefetch
       k.input = k.offloaded.take(backend_);
     }
     if (k.input) {
@@ -242,7 +244,7 @@ Tensor ModelStage::run_backward(const Instruction& what, Tensor dy) {
   return dy;
 }
 
-// In the order of the first half, so that gradients leave in it.
+// Processes parts in the order of the first half, so that gradients are sent in that order.
 void ModelStage::weight_gradients(int m, int chunk) {
   const TraceScope span(weight_span, m);
   const TaskScope task(Task::backward);
@@ -252,7 +254,7 @@ void ModelStage::weight_gradients(int m, int chunk) {
     return;
   }
   const auto it = kept_.find({m, chunk});
-  if (it == kept_.end()) return;  // nothing in it trains in backward
+  if (it == kept_.end()) return;  // no weight gradients in this chunk
   auto batch = std::move(it->second);
   kept_.erase(it);
   std::ranges::reverse(batch.later);
@@ -269,7 +271,8 @@ void ModelStage::weight_gradients(int m, int chunk) {
   }
 }
 
-// A copy of the weights, as they are given back behind each microbatch.
+// Keeps the head's input of each micro-batch and one copy of the head's weights. Borrowed weights
+// are returned after each micro-batch, so they must be copied.
 void ModelStage::keep_head_input(const Chunk& c, int m, Tensor x_BTC) {
   const auto weights = session_.gather(c.part(c.size() - 1).units());
   results_[static_cast<std::size_t>(m)] = std::move(x_BTC);

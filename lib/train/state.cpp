@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// An array of a parameter.
+// An array of a parameter that is to be loaded.
 struct Wanted {
   ParamId param;
   std::string array;
@@ -20,14 +20,14 @@ struct Wanted {
 
 using Elements = std::span<const std::byte>;
 
-// Exact.
+// Converts f32 to f64, which is exact.
 static std::vector<double> widened(Elements f32) {
   std::vector<float> narrow(f32.size() / sizeof(float));
   std::memcpy(narrow.data(), f32.data(), f32.size());
   return {narrow.begin(), narrow.end()};
 }
 
-// What is kept in records is written in whole ones.
+// Loads a parameter that is stored in NF4 records. Each record must be written as a whole.
 static void load_records(Store& store, CheckpointReader& reader, const Wanted& w, bool widen) {
   constexpr std::int64_t most = nf4::weights << 8;
   const auto mine = store.own(w.param);
@@ -45,7 +45,8 @@ static void load_records(Store& store, CheckpointReader& reader, const Wanted& w
   }
 }
 
-// Each as far as it is here. While one is read the disk fetches the next one's first bytes.
+// Loads the elements that this rank holds. While one array is read, the disk prefetches the first
+// bytes of the next array.
 static void load(Store& store, CheckpointReader& reader, std::span<const Wanted> all,
                  bool widen = false) {
   const auto name = [&](const Wanted& w) { return store.spec().params[w.param.index()].name; };
@@ -69,8 +70,9 @@ static void load(Store& store, CheckpointReader& reader, std::span<const Wanted>
   }
 }
 
-// The count of one parameter, and room for its optimizer's arrays, which are then wanted. One that
-// was frozen when the checkpoint was made may have no arrays there.
+// Restores the update count of one parameter, allocates its optimizer arrays and appends them to
+// `wanted`. If the parameter was frozen when the checkpoint was saved, the checkpoint may have no
+// arrays for it.
 static void resume(Store& store, const CheckpointReader& reader, ParamId p,
                    std::vector<Wanted>& wanted) {
   const auto& name = store.spec().params[p.index()].name;
@@ -100,7 +102,7 @@ void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
   reader.require_model(saved_params(spec));
 }
 
-// Of all its parameters.
+// Returns the type of the parameters in the checkpoint.
 static DType saved_type(const CheckpointReader& reader) {
   require(!reader.params().empty(), "{} contains no parameters", reader.directory().string());
   return reader.params().front().dtype;

@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// Updates of the whole model: the first place of each stage reports its parameters, and the first
-// that has them those of experts.
+// Returns the update counts of all parameters of the model. The first place of each stage reports
+// the stage's parameters. Parameters of experts are reported by the first place that holds them.
 static std::map<std::string, std::int64_t> updates_of(const Store& store, const Axes& axes) {
   const auto& params = store.spec().params;
   std::vector<double> counts(params.size(), 0);
@@ -57,7 +57,7 @@ void StateSaver::abandon() {
   try {
     require_lock_();
     abandon_save(checkpoints_, meta_.step);
-  } catch (const Error&) {  // another process's of that name is not ours to remove
+  } catch (const Error&) {  // another process's files of this name must stay
   }
 }
 

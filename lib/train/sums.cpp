@@ -16,7 +16,8 @@ LossSum LossSum::counted(fixed::Int128 quanta, std::int64_t valid) {
 LossSum& LossSum::operator+=(const LossSum& x) {
   valid += x.valid;
   sum += x.sum;
-  // The sum of counts, rounded once; what is not finite stays so.
+  // Add fixed-point sums exactly and round the result once. If a sum is not finite, the result is
+  // not finite either.
   if ((quanta || x.quanta) && std::isfinite(sum))
     *this = counted(quanta.value_or(0) + x.quanta.value_or(0), valid);
   return *this;
@@ -42,7 +43,7 @@ static void append(std::vector<double>& to, fixed::Int128 x) {
 static std::span<const double, fixed::limbs> limbs_at(std::span<const double> all, std::size_t i) {
   return all.subspan(i * fixed::limbs).first<fixed::limbs>();
 }
-// Why the count of losses cannot be true; empty: it is.
+// Returns a message if the fixed-point loss sum may have overflowed, otherwise an empty string.
 static std::string overflow_of_losses(double largest) {
   if (largest < fixed::loss_limit || !std::isfinite(largest)) return {};
   return fmt::format(
@@ -57,7 +58,7 @@ static std::optional<std::size_t> first_not_finite(std::span<const double> x) {
   return static_cast<std::size_t>(bad - x.begin());
 }
 
-// One sum over all ranks: a square a parameter, then the loss.
+// Sums over all ranks in one all-reduce: the squares of each parameter, and then the loss.
 StepSums add_in_order(const Communicator& world, GradientNorms norms, const Losses& losses) {
   auto& sums = norms.squares;
   sums.push_back(losses.sum);
@@ -70,8 +71,9 @@ StepSums add_in_order(const Communicator& world, GradientNorms norms, const Loss
   return s;
 }
 
-// The same with limbs of counts, which have no order, and how many leaves there were; then the
-// largest terms, which say whether the counts can be true.
+// Does the same with fixed-point numbers, whose sum does not depend on the order. One all-reduce
+// sums their limbs and the numbers of leaves. A second one finds the largest terms, which show
+// whether a sum may have overflowed.
 StepSums add_counts(const Communicator& world, const ModelSpec& spec, GradientNorms norms,
                     const Losses& losses) {
   const auto params = spec.params.size();

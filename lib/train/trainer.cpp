@@ -103,8 +103,8 @@ Layout Trainer::layout() const {
   return make_layout(model_.spec(), in);
 }
 
-// The deck's rules first; then whatever differs from what is applied is found, or, in manual mode,
-// refused when the program opens the store.
+// Applies the deck's freeze rules for the step. With zero.detect_freeze, also applies other changes
+// of trainability. In manual mode, those changes are refused when the program opens the store.
 void Trainer::follow_freeze_rules(std::int64_t step) {
   const auto begin = std::chrono::steady_clock::now();
   bool apply = setup_.zero.detect_freeze;
@@ -122,7 +122,8 @@ void Trainer::follow_freeze_rules(std::int64_t step) {
   detection_seconds_ += seconds_since(begin);
 }
 
-// They may come back, as zeros, before the next update.
+// Forgets the digests of dropped arrays, because the arrays may be created again, as zeros, before
+// the next update.
 void Trainer::forget_dropped_arrays() {
   if (!memory_) return;
   for (std::size_t k = 0; k < memory_->arrays.size(); ++k) {
@@ -150,14 +151,14 @@ Trainer::StepCounts Trainer::count(std::span<const Batch> microbatches) const {
         static_cast<double>(count_tokens(batch, sequence_of(own * axes_.grid.seq), axes_.at.seq));
   }
   axes_.world.all_reduce(sums);
-  // Each stage has all tokens.
+  // Each stage counts all tokens.
   return {static_cast<std::int64_t>(sums[0]), static_cast<std::int64_t>(sums[1]) / axes_.grid.pipe};
 }
 
 std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
                                                 std::span<const Batch> microbatches,
                                                 ModelStage::Settings settings) {
-  // In evaluation nothing trains, so nothing is kept.
+  // Evaluation trains nothing, so nothing is saved for a backward pass.
   const bool train = purpose == Purpose::train;
   const std::vector<std::uint8_t> nothing(model_.spec().params.size(), 0);
   const auto trainable = train ? store_.trainable() : std::span<const std::uint8_t>(nothing);

@@ -1,4 +1,4 @@
-// What a Trainer runs forward alone: evaluation and logits.
+// Trainer's forward passes that have no backward pass: evaluation and logits.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// A share without targets, where a rank has fewer microbatches than others.
+// Returns a share without targets, for a rank that has fewer micro-batches than others.
 static Batch padding(std::int64_t samples, std::int64_t tokens, std::int64_t starts = 0) {
   const auto n = static_cast<std::size_t>(samples * tokens);
   return {std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, no_target),
@@ -16,7 +16,8 @@ static Batch padding(std::int64_t samples, std::int64_t tokens, std::int64_t sta
 }
 
 std::vector<Batch> Trainer::padded(std::span<const Batch> mine) const {
-  // Agreed before the first gather: how many microbatches, of what shape, and whether of padding.
+  // Before the first all-gather, all ranks agree on the number of micro-batches, their shape, and
+  // whether samples may have padding.
   std::array<double, 4> most{static_cast<double>(mine.size()), 0, 0, 0};
   if (!mine.empty()) {
     most[1] = static_cast<double>(mine[0].sample_B.size());
@@ -83,7 +84,7 @@ std::vector<Tensor> Trainer::head_inputs(std::span<const Batch> microbatches) {
   return run_forward(microbatches, settings);
 }
 
-// Rows of logits, on the host, where a soft cap is put over them.
+// Downloads rows of logits to the host, and applies the soft cap if there is one.
 static std::vector<std::vector<double>> download_rows(const Communicator& world, Backend& b,
                                                       const Tensor& z, double cap) {
   const Tensor wide_z = Tensor::empty(b, z.shape(), wide(z.dtype()), MemoryKind::transient);
@@ -111,7 +112,8 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues
   const auto& config = model_.spec().config;
   const auto n = static_cast<std::int64_t>(ids.size());
   require(n >= 1 && n <= config.context, "logits need 1 to {} tokens, got {}", config.context, n);
-  // Lengths in steps of 64: tokens behind the last change nothing, and few shapes are built.
+  // Lengths are rounded up to a multiple of 64 tokens per rank, so that few different shapes are
+  // allocated. Tokens after the last one do not change the result.
   const std::int64_t step = 64 * axes_.grid.seq;
   const auto padded = std::min(config.context, (n + step - 1) / step * step);
   Batch whole{{ids.begin(), ids.end()}, {}, {0}, 0};
@@ -119,7 +121,7 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues
   whole.targets_BT.resize(static_cast<std::size_t>(padded), no_target);
   const auto mine = share(whole);
   const auto own = sequence_of(padded).every_position(axes_.at.seq);
-  const auto t = std::ranges::find(own, n - 1) - own.begin();  // this rank's row of the last token
+  const auto t = std::ranges::find(own, n - 1) - own.begin();  // this rank's row for the last token
   const bool here = has_head() && t < std::ssize(own);
   const Cached cached{.use = Cached::Use::fill, .rows = n, .kept_B = {&keep, 1}};
   ModelStage::Settings settings{.phase = Phase::evaluate};

@@ -1,5 +1,6 @@
-// Preferences of a model against a fixed one: of adapters against the model that they stand beside,
-// where two forward passes give the log-probabilities of both, or against what batches bring.
+// Preference training and evaluation, which compare the model with a fixed reference model. The
+// reference is the base model of the adapters, which needs another forward pass, or is given as
+// scores in the batches.
 #include <algorithm>
 
 #include "lib/ops/head.hpp"
@@ -19,7 +20,7 @@ std::vector<double> Trainer::losses_of_documents(std::span<const Batch> microbat
     documents += documents_in(batch);
   }
   settings.losses = rows;
-  settings.loss_sums = tokens;  // no sample has more documents, so memory does not depend on them
+  settings.loss_sums = tokens;  // limits documents; memory does not depend on their number
   settings.forward_name = measured_span;
   const auto made = run_forward(microbatches, settings);
   axes_.world.synchronize();
@@ -28,7 +29,7 @@ std::vector<double> Trainer::losses_of_documents(std::span<const Batch> microbat
     const auto all = ops::Head::download_sums(backend_, made[m]);
     sums.insert(sums.end(), all.begin(), all.begin() + documents_in(microbatches[m]));
   }
-  sums.resize(static_cast<std::size_t>(documents), 0);  // of a stage without the head
+  sums.resize(static_cast<std::size_t>(documents), 0);  // stages without the head have no sums
   axes_.seq.all_reduce(sums);
   return sums;
 }
@@ -61,7 +62,7 @@ Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
   require(setup_.exact_chunk == 0,
           "run.exactness = \"invariant\" does not support losses of single documents: set "
           "run.exactness = \"repeatable\" or \"fast\"");
-  // With the same dropout, so that what differs is what adapters add.
+  // Both passes use the same dropout, so that only the adapters make a difference.
   auto without = settings;
   without.adapters = false;
   const auto policy = losses_of_documents(microbatches, settings),
@@ -81,12 +82,12 @@ Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
   for (std::size_t i = 0; auto* field : p.sums.fields()) *field = all[i++];
 
   const auto tokens = std::ssize(microbatches[0].start_BT) / std::ssize(microbatches[0].sample_B);
-  std::size_t first = 0;  // document of a microbatch
+  std::size_t first = 0;  // first document of the micro-batch
   for (const auto& batch : microbatches) {
     auto rows = rows_of_documents(batch, sequence_of(tokens), axes_.at.seq);
     const auto documents = documents_in(batch);
     for (auto& r : rows) {
-      if (documents == 0) continue;  // padding
+      if (documents == 0) continue;  // padding only
       const auto d = first + static_cast<std::size_t>(r.sum);
       const double weight = weight_of(margins[d / 2], setup_.dpo_beta) / p.sums.pairs;
       r.scale = d % 2 == 0 ? weight : -weight;

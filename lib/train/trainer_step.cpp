@@ -1,4 +1,4 @@
-// One optimizer step of a trainer: forward and backward passes, their sums, the update.
+// One optimizer step of a trainer: forward and backward passes, their sums, and the update.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -22,8 +22,8 @@ static std::vector<int> reversed(std::vector<int> all) {
   return all;
 }
 
-// In step(), the answers before micro-batch 1 decide at micro-batch 1 + most_ahead() at the
-// earliest.
+// In step(), the ranks' answers before micro-batch 1 can take effect at micro-batch 1 +
+// most_ahead() at the earliest.
 bool Trainer::can_drop(std::int64_t microbatches) const {
   const bool passes_first = teacher_ || setup_.objective == Objective::dpo;
   return passes_first || microbatches > 1 + most_ahead(pipe_);
@@ -49,11 +49,11 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   }
   const double scale = 1.0 / static_cast<double>(result.valid);
   const int count = static_cast<int>(microbatches.size());
-  // The ranks' answers before microbatch m count as many later as a stage may be ahead of another:
-  // by then all have answered, so that none waits for another.
+  // The ranks' answers before micro-batch m take effect most_ahead() micro-batches later. By then,
+  // all ranks have answered, so that no rank waits for another.
   std::vector<PendingMaximum> answers;
-  // With a teacher or pairs a pass forward comes first, and another one where nothing says what the
-  // reference makes of pairs; forward and backward are three of them.
+  // With a teacher or pairs, a forward pass comes first. Pairs need another one if the reference
+  // scores are not given. A forward and a backward pass count as three forward passes.
   const bool pairs = setup_.objective == Objective::dpo;
   const int passes = teacher_                               ? 1
                      : !pairs                               ? 0
@@ -105,7 +105,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     result.outcome = StepOutcome::dropped;
     return result;
   }
-  // A second time may be too long for a signal.
+  // After a signal, there may be no time for a second computation.
   if (activations &&
       !(should_abandon && axes_.world.start_max(should_abandon(count, 2 * count)).wait() > 0)) {
     auto replayed = replay(*computed, *activations, microbatches, counts, settings);
@@ -115,7 +115,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   const auto& sums = computed->sums;
   result.routing = std::move(computed->routing);
   has_gradients_ = true;
-  check_memory();  // before sums are judged that a changed weight may have spoiled
+  check_memory();  // before the sums are judged, because a corrupted weight may have spoiled them
   if (!sums.overflow.empty()) {
     store_.discard_gradients();
     throw CountOverflow(sums.overflow);
@@ -154,7 +154,7 @@ std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microba
                   ? add_counts(axes_.world, model_.spec(), std::move(norms), loss)
                   : add_in_order(axes_.world, std::move(norms), loss);
   auto routed = routing.read(axes_.world, counts.tokens);
-  if (setup_.router_z == 0) routed.z = 0;  // made beside the other, and not trained for
+  if (setup_.router_z == 0) routed.z = 0;  // computed with the balancing loss, but not trained
   return Computed{std::move(sums), std::move(routed)};
 }
 

@@ -7,13 +7,14 @@
 
 namespace trireme {
 
-// Forward, its input's gradient, and its own unless it stands beside adapters.
+// Returns the operations per weight and token: 2 for the forward pass, 2 for the input gradient
+// and, unless the weight is a base weight of adapters, 2 for the weight gradient.
 static double flops_of_weight(const ParamSpec& p) {
   return p.learns_from == LearnsFrom::nothing ? 4 : 6;
 }
 
-// Of the weights of blocks' products that a token is multiplied with: norms and biases have one
-// dim.
+// Returns the operations per token in the matrix products of all blocks. Norms and biases have one
+// dim and are excluded.
 static double block_products_of_token(const ModelSpec& spec) {
   std::vector<std::uint8_t> of_block(spec.units.size());
   for (const auto& b : spec.blocks) of_block[b.unit.index()] = 1;
@@ -24,7 +25,8 @@ static double block_products_of_token(const ModelSpec& spec) {
   return all;
 }
 
-// Keys that a token sees and as many that causality hides from it: the context, less with a window.
+// Returns twice the mean number of keys that a token attends to. Without a window, this equals the
+// context length, because causality hides half of the keys.
 static double keys_of_token(const ModelConfig& c, std::int64_t layer) {
   const AttentionShape s{.batch = 1,
                          .tokens = c.context,
@@ -36,8 +38,8 @@ static double keys_of_token(const ModelConfig& c, std::int64_t layer) {
   return 2 * pairs_seen(s) / static_cast<double>(c.context);
 }
 
-// As of flops_of_token. Blocks with experts and without, with a window and without, count as alike,
-// by their mean.
+// Returns the costs of parts in the unit of flops_of_token(). Blocks with experts or windows cost
+// the same as other blocks: the mean of all blocks.
 static PartCosts part_costs(const ModelSpec& spec) {
   const auto& c = spec.config;
   const double products = block_products_of_token(spec) / static_cast<double>(c.layers);
@@ -46,7 +48,7 @@ static PartCosts part_costs(const ModelSpec& spec) {
   keys /= static_cast<double>(c.layers);
   PartCosts costs;
   costs.block = products + 6.0 * static_cast<double>(c.heads * c.head_dim) * keys;
-  costs.embedding = static_cast<double>(c.width);  // a row copied, another added to
+  costs.embedding = static_cast<double>(c.width);  // one row copied, one row added
   costs.head =
       flops_of_weight(spec.params[spec.head.index()]) * static_cast<double>(c.vocab * c.width);
   return costs;
@@ -57,8 +59,8 @@ double flops_of_token(const ModelSpec& spec) {
   return costs.head + costs.block * static_cast<double>(spec.config.layers);
 }
 
-// What recompute, or chunks of tokens, would have kept until weight gradients come is more than
-// they save.
+// With recomputation or chunks of tokens, late weight gradients would keep more memory than these
+// features save.
 Pipeline pipeline_of(const TrainerSetup& s, int stages) {
   const bool recompute = s.model.recompute == Recompute::block || s.chunk_tokens > 0;
   return {s.schedule, stages, s.chunks,

@@ -1,6 +1,7 @@
 // Speed on a GPU, measured for tests/bench/gpu.py:
 //   bench_gpu device            which one there is, or why there is none
 //   bench_gpu step [options]    training steps on random tokens
+//   bench_gpu decode [options]  tokens with cached keys and values
 //   bench_gpu rates [options]   the ceilings that steps are compared with
 #include "tests/bench/gpu.hpp"
 
@@ -93,6 +94,7 @@ static int run(int argc, char** argv) {
   };
   add("device", "which device there is", print_device);
   add("step", "training steps", print_step);
+  add("decode", "tokens with cached keys and values", print_decode);
   add("rates", "ceilings", print_rates);
   try {
     app.parse(argc, argv);

@@ -31,6 +31,9 @@ ModelConfig model_of(const GpuJob&);
 
 // Training: milliseconds of a step, memory, and what each operation takes.
 void print_step(const GpuJob&);
+// Generation: milliseconds of a token of all sequences. `batch` counts the sequences, and `context`
+// is the number of tokens at the end.
+void print_decode(const GpuJob&);
 // What the machine can do at most: products of the model's shapes on random data, and copies.
 void print_rates(const GpuJob&);
 

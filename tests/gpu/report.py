@@ -20,7 +20,7 @@ from pathlib import Path
 
 import checks
 from machine import Failed, Machine, Skipped
-from report_parts import DEVICE_PARTS, RATES, features, parity, rate
+from report_parts import DECODES, DEVICE_PARTS, RATES, features, generation, measured, parity
 
 
 def arguments():
@@ -42,10 +42,12 @@ def parts_of(machine, tiny):
     parts = {
         "contract": lambda: checks.said(machine.gtest(checks.contract(machine), 100, 8)),
         "features": lambda: features(machine),
+        "generation": lambda: generation(machine),
         **{name: lambda ranks=ranks: parity(machine, ranks) for name, ranks in DEVICE_PARTS.items()},
     }
-    for name, model in RATES.items():
-        parts[f"rate of {name}"] = lambda model=model: rate(machine, model, tiny)
+    for kind, command, models in (("rate", "step", RATES), ("decode", "decode", DECODES)):
+        for name, model in models.items():
+            parts[f"{kind} of {name}"] = lambda command=command, model=model: measured(machine, command, model, tiny)
     return parts
 
 
@@ -100,7 +102,7 @@ def perform(name, function, record, machine):
 def print_tables(parts):
     print("\n| check | result | s |\n|---|---|---|")
     for name, part in parts.items():
-        if not name.startswith("rate of "):
+        if not name.startswith(("rate of ", "decode of ")):
             result = part["result"]
             text = result if isinstance(result, str) else "; ".join(map(str, result))
             print(f"| {name} | {part['ending']}: {' '.join(text.split())[:300]} | {part['seconds']} |")
@@ -115,6 +117,15 @@ def print_tables(parts):
         most = sorted(r.get("classes", []), key=lambda k: -k["ms"])[:4]
         print(f"| {name[8:]} | {r['step_ms']:.1f} | {r['tokens_per_s']:,.0f} | {'' if r['documents'] else format(r['tflops'], '.0f')} | {r['reserved_GiB']:.1f} | "
               + ", ".join(f"{k['name']} {k['ms']:.1f}" for k in most) + " |")
+    print("\n| model | prefill, ms | ms per token | tokens/s | GB/s read |\n|---|---|---|---|---|")
+    for name, part in parts.items():
+        if not name.startswith("decode of "):
+            continue
+        r = part["result"]
+        if part["ending"] != "ok":
+            print(f"| {name[10:]} | {part['ending']}: {' '.join(str(r).split())[:200]} | | | |")
+            continue
+        print(f"| {name[10:]} | {r['prefill_ms']:.1f} | {r['token_ms']:.2f} | {1e3 * r['sequences'] / r['token_ms']:,.0f} | {r['GB_per_s']:,.0f} |")
 
 
 def main():

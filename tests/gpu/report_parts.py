@@ -30,6 +30,12 @@ RATES = {
     "OLMoE 1B-7B, 6 of 16 layers": "--model olmoe-1B-7B --layers 6 --batch 8 --steps 5",
     "Qwen3 30B-A3B, 3 of 48 layers": "--model qwen3-30B-A3B --layers 3 --context 4096 --batch 8 --steps 5",
 }
+# Options of the command `bench_gpu decode`. --context is the number of tokens at the end.
+DECODES = {
+    "124M, 1 sequence": "--model gpt2-124M --context 1024 --batch 1",
+    "Llama 3 8B, 1 sequence": "--model llama-3-8B --context 4096 --batch 1",
+    "Llama 3 8B, 8 sequences": "--model llama-3-8B --context 4096 --batch 8",
+}
 TINY = "--layers 2 --width 64 --heads 2 --vocab 256 --context 32 --batch 4 --microbatch 2 --steps 2"
 
 # Number of ranks for each run of tests/parallel. All ranks share the device.
@@ -79,10 +85,38 @@ def features(machine):
     return [f"{name} {off}" for name, off in results.items()]
 
 
-def rate(machine, options, tiny):
+def generation(machine):
+    """Compares greedy texts of several prompts with host, and with texts that are generated alone or without a key-value cache."""
+    prompts = machine.work / "prompts.jsonl"
+    lines = [json.dumps({"prompt": text}) + "\n" for text in ("#include ", "template <class T>\n", "return ")]
+    prompts.write_text("".join(lines))
+    models = {"grouped heads and windows": [*LLAMA, "model.window=24"], "experts": FEATURES["experts"]}
+    for name, overrides in models.items():
+        run = machine.train(f"generation, {name}", *F32, "train.steps=5", *overrides, backend="host")
+
+        def texts(backend, file, *more):
+            out = machine.work / "texts.jsonl"
+            machine.run([machine.trireme, "generate", str(run), "precision.compute=f32", f"run.backend={backend}", "--prompts", str(file), "--tokens", "40", "--temperature", "0",
+                         "--output", str(out), "--overwrite", *more], 60)
+            return [json.loads(line)["text"] for line in out.read_text().splitlines()]
+
+        want = texts("host", prompts)
+        if (got := texts(machine.backend, prompts)) != want:
+            raise Failed(f"{name}: the texts of {machine.backend} differ from those of host: {got} and {want}")
+        if (slow := texts(machine.backend, prompts, "--no-cache")) != want:
+            raise Failed(f"{name}: without a key-value cache, {machine.backend} generates other texts: {slow} and {want}")
+        one = machine.work / "one.jsonl"
+        one.write_text(lines[1])
+        if texts(machine.backend, one) != want[1:2]:
+            raise Failed(f"{name}: a text depends on the other texts of its batch")
+    return [f"{name}: {len(lines)} texts of 40 tokens" for name in models]
+
+
+def measured(machine, command, options, tiny):
+    """Returns the measurements that a command of bench_gpu prints."""
     places = [machine.build / "tests/bench_gpu", machine.build / "bench_gpu"]
     program = next((str(p) for p in places if p.is_file()), None)
     if not program:
         raise Failed(f"bench_gpu is not in {machine.build}: build the target bench_gpu")
-    command = [program, "step", "--backend", machine.backend, *options.split(), *(TINY.split() if tiny else [])]
+    command = [program, command, "--backend", machine.backend, *options.split(), *(TINY.split() if tiny else [])]
     return json.loads(machine.run(command, 100).strip().splitlines()[-1])

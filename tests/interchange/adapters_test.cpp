@@ -114,18 +114,18 @@ TEST_F(Adapters, ModulesThatOneFileAloneNamesAreRefused) {
   write(all);
   expect_refused(targets(R"(["q_proj"])"),
                  {"peft/adapter_config.json: 'target_modules' = [\"q_proj\"] does not name "
-                  "model.layers.0.mlp.down_proj, of which ",
-                  "adapter_model.safetensors holds tensors"});
+                  "model.layers.0.mlp.down_proj, but ",
+                  "adapter_model.safetensors contains its tensors"});
   expect_refused(targets(R"("q_proj")"), {"does not name"});
   expect_refused(R"({"target_modules": "all-linear", "exclude_modules": ".*up_proj"})",
                  {"'exclude_modules' = \".*up_proj\" does not name model.layers.0.mlp.up_proj"});
   write({"self_attn.q_proj"});
   expect_refused(targets(R"(["q_proj", "v_proj"])"),
                  {"peft/adapter_config.json: 'target_modules' = [\"q_proj\",\"v_proj\"] names "
-                  "model.layers.0.self_attn.v_proj, of which ",
-                  "holds no tensors"});
-  expect_refused(targets(R"(["q_proj", "lm_head"])"), {"names lm_head, of which "});
-  expect_refused(targets(R"(["q_proj", "embed_tokens"])"), {"names model.embed_tokens, of which "});
+                  "model.layers.0.self_attn.v_proj, but ",
+                  "contains no tensors of it"});
+  expect_refused(targets(R"(["q_proj", "lm_head"])"), {"names lm_head, but "});
+  expect_refused(targets(R"(["q_proj", "embed_tokens"])"), {"names model.embed_tokens, but "});
   expect_refused(R"({"target_modules": ["q_proj"], "layers_to_transform": [0]})",
                  {"'layers_to_transform' = [0] does not name model.layers.1.self_attn.q_proj"});
   write({"self_attn.q_proj"}, {0});
@@ -161,7 +161,7 @@ TEST_F(Adapters, EveryMessageNamesTheFileAndTheKey) {
       {R"({"target_modules": null})", "'target_modules' is missing"},
       {R"({"target_modules": 3})", "'target_modules' = 3"},
       {R"({"target_modules": ["q_proj", 3]})", "'target_modules' = [\"q_proj\",3]"},
-      {R"({"target_modules": "(q_proj"})", "'target_modules': the pattern (q_proj is wrong"},
+      {R"({"target_modules": "(q_proj"})", "'target_modules': the pattern (q_proj is invalid"},
       {R"({"exclude_modules": 3})", "'exclude_modules' = 3"},
       {R"({"layers_to_transform": ["x"]})", "'layers_to_transform' is not an integer"},
       {R"({"layers_pattern": 4})", "'layers_pattern' = 4"},
@@ -179,9 +179,9 @@ TEST_F(Adapters, WeightsThatOverflowAreRefused) {
   const auto inf = std::numeric_limits<float>::infinity();
   const std::string q = targets(R"(["q_proj"])");
   write({"self_attn.q_proj"}, {0, 1}, inf);
-  expect_refused(q, {"layers.0.self_attn.q_proj.lora_A.weight of ", "no finite number as f32"});
+  expect_refused(q, {"layers.0.self_attn.q_proj.lora_A.weight of ", "is not finite as f32"});
   write({"self_attn.q_proj"}, {0, 1}, 0.5F, NAN);
-  expect_refused(q, {"layers.0.self_attn.q_proj.lora_B.weight of ", "no finite number as f32"});
+  expect_refused(q, {"layers.0.self_attn.q_proj.lora_B.weight of ", "is not finite as f32"});
   const std::string large = "the adapter of model.layers.0.self_attn.q_proj has weights so large";
   for (const auto& [a, b] :
        {std::pair{3e38F, 0.0F}, {0.5F, 3e38F}, {1e30F, 1e20F}, {-1.5e37F, 1e-10F}}) {

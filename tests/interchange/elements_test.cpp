@@ -54,7 +54,7 @@ TEST(Elements, NothingIsWrittenThatIsNotFinite) {
   for (const double x : {largest + half, -1e39, std::numeric_limits<double>::quiet_NaN(),
                          std::numeric_limits<double>::infinity()})
     EXPECT_EQ(message_of<Error>([&] { as_bf16(x); }),
-              "a weight of w is no finite number as bf16: nothing is written");
+              "w contains a weight that is not finite as bf16, so nothing was written");
 }
 
 }  // namespace trireme

@@ -25,7 +25,7 @@ TEST(HfConfigRefused, AModelThatNoArchitectureDescribesByItsSetting) {
   refused(
       gpt2, [](auto& c) { c.qk_norm = true; }, "model.qk_norm");
   refused(
-      gpt2, [](auto& c) { c.kv_heads = 1; }, "model.kv_heads = 1, and GPT2LMHeadModel");
+      gpt2, [](auto& c) { c.kv_heads = 1; }, "model.kv_heads = 1, but GPT2LMHeadModel");
   refused(
       gpt2, [](auto& c) { c.head_dim = 4; }, "model.head_dim = 4");
   refused(
@@ -43,10 +43,10 @@ TEST(HfConfigRefused, AModelThatNoArchitectureDescribesByItsSetting) {
       "model.qk_norm_over = \"width\"");
   refused(
       llama, [](auto& c) { c.attention_sinks = true; },
-      "model.attention_sinks = true, and each that is exported needs false");
+      "model.attention_sinks = true, but every architecture that can be exported requires false");
   refused(
       llama, [](auto& c) { c.norm_place = NormPlace::both; },
-      "model.activation = \"swiglu\", and each with model.norm_place = \"both\"");
+      "model.activation = \"swiglu\", but every architecture with model.norm_place = \"both\"");
   refused(
       llama, [](auto& c) { c.activation = ActivationKind::geglu; }, "model.activation = \"geglu\"");
   refused(
@@ -87,10 +87,10 @@ TEST(HfConfigRefused, AModelThatNoArchitectureDescribesByItsSetting) {
       "model.rope_scaling = \"linear\"");
   refused(
       gpt2, [](auto& c) { c.norm_place = NormPlace::after; },
-      "model.norm_place = \"after\", and GPT2LMHeadModel");
+      "model.norm_place = \"after\", but GPT2LMHeadModel");
   const auto olmo2 = small_olmo2();
   refused(
-      olmo2, [](auto& c) { c.qk_norm = false; }, "model.qk_norm = false, and Olmo2ForCausalLM");
+      olmo2, [](auto& c) { c.qk_norm = false; }, "model.qk_norm = false, but Olmo2ForCausalLM");
   refused(
       olmo2, [](auto& c) { c.qk_norm_over = QkNormOver::head; }, "model.qk_norm_over = \"head\"");
   refused(
@@ -109,11 +109,11 @@ TEST(HfConfigRefused, AModelThatNoArchitectureDescribesByItsSetting) {
         c.positions = Positions::learned;
         c.norm = NormKind::layer;
       },
-      "model.positions = \"learned\", and each with experts needs \"rotary\". Train with that, or "
-      "export with --format hdf5");
+      "model.positions = \"learned\", but every architecture with experts requires "
+      "\"rotary\". Change this and train again, or export with --format hdf5");
   refused(
       mixtral, [](auto& c) { c.norm_place = NormPlace::after; },
-      "model.norm_place = \"after\", and each with experts");
+      "model.norm_place = \"after\", but every architecture with experts");
   refused(
       mixtral, [](auto& c) { c.norm_topk = false; }, "model.norm_topk = false");
   refused(
@@ -148,7 +148,7 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"model_type": "qwen3", "attention_bias": true})", "'attention_bias' = true"},
       {R"({"rope_scaling": {"rope_type": "yarn"}})", "'rope_scaling.factor'"},
       {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2, "attention_factor": 0}})",
-       "'rope_scaling.attention_factor' = 0: it is a number above 0"},
+       "'rope_scaling.attention_factor' = 0: it must be a number above 0"},
       {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2, "attention_factor": -1.5}})",
        "'rope_scaling.attention_factor' = -1.5"},
       {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2, "beta_slow": 0}})",
@@ -169,7 +169,8 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
           {"rope_type": "linear", "factor": 2}}})",
        "'rope_parameters.sliding_attention.rope_type' = \"linear\""},
       {R"({"model_type": "gemma3_text", "rope_scaling": {"type": "linear", "factor": 8}})",
-       "'rope_scaling.type' = \"linear\": Gemma 3's class reads 'rope_type' alone"},
+       "'rope_scaling.type' = \"linear\": the Gemma 3 class of transformers reads only "
+       "'rope_type'"},
       {R"({"model_type": "gemma3_text", "rope_parameters": {"rope_theta": 5}})",
        "'rope_parameters' = "},
       {R"({"model_type": "gemma2", "attn_logit_softcapping": 0.0})",
@@ -180,7 +181,7 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
        "'sliding_window_size' = 6"},
       {R"({"model_type": "phi3", "auto_map": {"AutoConfig": "other.Config"}})", "'auto_map'"},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "su", "short_factor": [1, 1, 1]}})",
-       "'rope_type' = \"su\" in a model of type \"phi3\" is \"longrope\""},
+       "'rope_type' = \"su\" in a model of type \"phi3\" means \"longrope\""},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "yarn", "factor": 2.0}})",
        "\"longrope\""},
       {R"({"rope_scaling": {"rope_type": "llama3", "factor": 2.0}})",
@@ -196,7 +197,8 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"rope_scaling": "linear"})", "'rope_scaling' is not an object: \"linear\""},
       {R"({"rope_interleaved": true})", "'rope_interleaved' = true"},
       {R"({"logit_scale": 0.5, "qk\u001bnorm": true})",
-       "'logit_scale' = 0.5, 'qk\\x1bnorm' = true: what this does to a model of type \"llama\""},
+       "'logit_scale' = 0.5, 'qk\\x1bnorm' = true: import does not support this with the type "
+       "\"llama\""},
       {R"({"n_embd": 24})", "'n_embd' = 24"},
       {R"({"pruned_heads": {"1": [0]}})", "'pruned_heads'"},
       {R"({"num_hidden_layers": 2.0})", "'num_hidden_layers' is not an integer: 2.0"},
@@ -220,7 +222,8 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"num_experts": null})", "'num_experts' is missing"},
       {R"({"model_type": "mixtral", "num_experts": null, "norm_topk_prob": null})",
        "'num_local_experts' is missing"},
-      {R"({"num_local_experts": 5})", "'num_local_experts' = 5 and 'num_experts' = 6 are two"},
+      {R"({"num_local_experts": 5})",
+       "'num_local_experts' = 5 and 'num_experts' = 6 are different"},
       {R"({"norm_topk_prob": 1})", "'norm_topk_prob' is neither true nor false"},
       {R"({"moe_intermediate_size": null})", "'moe_intermediate_size' is missing"},
       {R"({"shared_expert_intermediate_size": null})",
@@ -233,7 +236,7 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"model_type": "qwen3_moe"})", "'shared_expert_intermediate_size' = 14"},
       {R"({"model_type": "mixtral"})", "'norm_topk_prob' = true"},
       {R"({"model_type": "olmoe", "clip_qkv": 8.0})", "'clip_qkv' = 8"},
-      {R"({"model_type": "deepseek_v3"})", "\"deepseek_v3\" is not among those"},
+      {R"({"model_type": "deepseek_v3"})", "\"deepseek_v3\" cannot be imported"},
       {R"({"model_type": "llama"})", "'num_experts' = 6"},
   };
   const std::pair<const char*, const char*> gpt2[] = {

@@ -220,7 +220,7 @@ TEST(HfNames, ARouterOfSigmoidsHasNoName) {
   model.router = RouterScores::sigmoid;
   EXPECT_NE(message_of<Error>([&] {
               hf_tensors(make_spec(model));
-            }).find("no architecture of Hugging Face has blocks.0.router.bias"),
+            }).find("no Hugging Face architecture has the parameter blocks.0.router.bias"),
             std::string::npos);
 }
 

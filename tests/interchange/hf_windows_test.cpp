@@ -89,12 +89,12 @@ TEST(HfWindows, WhatCannotBeReadIsRefusedByName) {
       {R"({"sliding_window": 8})", "'sliding_window' = 8"},
       {R"({"layer_types": ["full_attention", "linear_attention"]})", "linear_attention"},
       {R"({"layer_types": ["full_attention", "sliding_attention"]})",
-       "'layer_types' has \"sliding_attention\", and models of this type have no window"},
+       "'layer_types' contains \"sliding_attention\", but models of this type have no window"},
       {R"({"model_type": "qwen3", "sliding_window": 8,
            "layer_types": ["full_attention", "sliding_attention"]})",
-       "\"sliding_attention\", while 'use_sliding_window' is not true"},
+       "\"sliding_attention\", but 'use_sliding_window' is not true"},
       {R"({"model_type": "qwen3", "use_sliding_window": true, "layer_types": ["sliding_attention"]})",
-       "'layer_types' has 1 layer, and 'num_hidden_layers' is 2"},
+       "'layer_types' lists 1 layer, but 'num_hidden_layers' is 2"},
       {R"({"model_type": "qwen3", "use_sliding_window": true, "sliding_window": -3,
            "max_window_layers": 0})",
        "'sliding_window'"},
@@ -115,14 +115,14 @@ TEST(HfWindows, WhatNoArchitectureHasIsRefusedByItsSetting) {
   const auto gpt2 = small_gpt2(), llama = small_llama(), mixtral = small_mixtral(),
              olmoe = small_olmoe(), qwen2 = small_qwen2_moe(), qwen3 = small_qwen3_moe();
   refused(
-      gpt2, [](auto& c) { c.window = 5; }, "model.window = 5, and GPT2LMHeadModel");
+      gpt2, [](auto& c) { c.window = 5; }, "model.window = 5, but GPT2LMHeadModel");
   refused(
       llama, [](auto& c) { c.window = 5, c.bias = true; }, "model.bias = true");
   const auto some = [](auto& c) {
     c.window = 5;
     c.window_layers = {1};
   };
-  refused(llama, some, "model.window_layers = [1], and MistralForCausalLM");
+  refused(llama, some, "model.window_layers = [1], but MistralForCausalLM");
   for (const auto& mixture : {mixtral, qwen3}) refused(mixture, some, "model.window_layers = [1]");
   for (const auto& mixture : {olmoe, qwen2}) refused(mixture, some, "model.window = 5");
 }

@@ -77,17 +77,18 @@ TEST(MachineFile, NothingIsGivenTwice) {
   };
   const std::string nt = "layout = \"nt\"\n";
   EXPECT_THAT(refusal(good + product("") + product("")),
-              HasSubstr("m.toml:12:1: there is a [[product]] of this dtype and layout already"));
+              HasSubstr("m.toml:12:1: there is already a [[product]] with this dtype and layout"));
   EXPECT_EQ(parse_machine(good + product("") + product(nt), "m.toml").products.size(), 2U);
   const std::string copy =
       "[[operation]]\nname = \"copy\"\ndtype = \"f32\"\nbytes = [1]\nseconds = [1]\n";
-  EXPECT_THAT(refusal(good + copy + copy), HasSubstr("this name and dtype already"));
+  EXPECT_THAT(refusal(good + copy + copy),
+              HasSubstr("there is already an [[operation]] with this name and dtype"));
 }
 
 TEST(MachineFile, ListsFitEachOther) {
   const std::string operation = good + "[[operation]]\nname = \"copy\"\ndtype = \"f32\"\n";
   EXPECT_THAT(refusal(operation + "bytes = [1, 2]\nseconds = [1]\n"),
-              HasSubstr("operation.seconds has 1 numbers where 2 belong"));
+              HasSubstr("operation.seconds must have 2 numbers, but has 1"));
   EXPECT_THAT(
       refusal(operation + "bytes = [2, 1]\nseconds = [1, 1]\n"),
       AllOf(HasSubstr("m.toml:9:13"), HasSubstr("must be in ascending order, but 1 follows 2")));
@@ -97,7 +98,7 @@ TEST(MachineFile, ListsFitEachOther) {
             HasSubstr("\"bf16\", \"f32\" or \"f64\"")));
   EXPECT_THAT(
       refusal(good + "[[product]]\ndtype = \"f32\"\nm = [1]\nn = [1]\nk = [1, 2]\nflops = [1]\n"),
-      HasSubstr("product.flops has 1 numbers where 2 belong"));
+      HasSubstr("product.flops must have 2 numbers, but has 1"));
 }
 
 TEST(MachineFile, ReadsBackWhatItWrites) {

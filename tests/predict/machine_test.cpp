@@ -118,6 +118,29 @@ TEST(Workloads, OfAttentionInAWindow) {
   EXPECT_EQ(workload(5000).flops, workload(0).flops);
 }
 
+// In two documents, half as many keys are seen, up to a key more or less for each query.
+TEST(Workloads, OfAttentionWithinDocuments) {
+  Ref ref;
+  const auto floats = [&](const Shape& s) {
+    return Tensor::empty(ref, s, DType::f32, MemoryKind::transient);
+  };
+  const auto q = floats({1, 4096, 1, 8}), o = floats({1, 4096, 1, 8}), lse = floats({1, 1, 4096});
+  const auto start = Tensor::empty(ref, {1, 4096}, DType::i32, MemoryKind::transient);
+  kernel::Attention a{.o_BTHD = o.view(),
+                      .lse_BHT = lse.view(),
+                      .q_BTHD = q.view(),
+                      .k_BTGD = q.view(),
+                      .v_BTGD = q.view(),
+                      .shape = {1, 4096, 1, 1, 8, 1}};
+  const DocumentLengths two{.context = 4096, .lengths = {2048, 2048}};
+  const auto causal = workloads_of(a, EpilogueTime::fused, two).at(0);
+  a.start_BT = start.view();
+  const auto within = workloads_of(a, EpilogueTime::fused, two).at(0);
+  EXPECT_EQ(causal.tokens, 4096);
+  EXPECT_NEAR(within.flops / causal.flops, 0.5, 1.0 / 4096);
+  EXPECT_NEAR(static_cast<double>(within.tokens), 2048, 1);
+}
+
 // Two experts with six rows, of which one may have all: 3 x 5, sums over 4, twice.
 TEST(Workloads, OfProductsOfExperts) {
   Ref ref;
@@ -156,20 +179,22 @@ TEST(Workloads, OfProductsOfExperts) {
 TEST(MachineModel, RefusesByNameWhatItDoesNotKnow) {
   MachineModel m = test::plain_machine("host");
   m.products.clear();
-  EXPECT_THAT(
-      refusal(m, product(8, 8, 8)),
-      testing::AllOf(HasSubstr("plain.toml"), HasSubstr("[[product]] of f32 in layout nn")));
+  EXPECT_THAT(refusal(m, product(8, 8, 8)),
+              testing::AllOf(HasSubstr("plain.toml"),
+                             HasSubstr("[[product]] with dtype f32 and layout nn")));
 
   Workload attention;
   attention.name = "attention_grad";
   attention.head_dim = 64;
   m.measured = false;  // rates of another head dim do not do
-  EXPECT_THAT(refusal(m, attention), HasSubstr("[[attention]] of f32, backward, head_dim = 64"));
+  EXPECT_THAT(refusal(m, attention),
+              HasSubstr("[[attention]] with dtype f32, direction backward and head_dim 64"));
 
   Workload fill;
   fill.name = "fill";
   m.memory_bandwidth.reset();
-  EXPECT_THAT(refusal(m, fill), HasSubstr("memory.bandwidth, which the operation fill needs"));
+  EXPECT_THAT(refusal(m, fill),
+              HasSubstr("memory.bandwidth, which is needed for the operation fill"));
 }
 
 }  // namespace trireme

@@ -116,7 +116,7 @@ TEST(SearchText, SaysWhatSavesAndWhatCosts) {
   r.alternatives = {other};
   const auto text = search_text(r, {});
   EXPECT_THAT(text, HasSubstr("\n  model.recompute=block saves "));
-  EXPECT_THAT(text, HasSubstr(" and costs 50.0% of the step\n"));
+  EXPECT_THAT(text, HasSubstr(" and costs 50.0% of the step time\n"));
 }
 
 }  // namespace trireme

@@ -50,7 +50,7 @@ def thawing(at):
     most = plan["reserved_bytes"]
     at(f"plan thawing.toml --device-memory {most}")
     at(f"plan thawing.toml --device-memory {most - 1}", codes=(1,), says=(
-        "more than --device-memory", "M parameters, 0.00M of them trained at first, ", "what is trained changes in steps 6, 9 .counted from 0.: "))
+        "more than --device-memory", "M parameters, 0.00M of them trained at first, ", "the trained parameters change at steps 6, 9 .counted from 0.: "))
 
 
 @story(CASES, fast=True, each=("run.replay_every=2 run.digest_every=1", "data.attention=document"))

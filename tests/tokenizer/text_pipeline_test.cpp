@@ -216,7 +216,7 @@ TEST(TextPipeline, WhatIsNotSupportedIsRefusedByName) {
                                                      {"lstrip", false},
                                                      {"rstrip", false},
                                                      {"single_word", false}}})),
-              HasSubstr("tokenizers gives it"));
+              HasSubstr("the tokenizers library gives it"));
   // An id is a number that is taken as it stands: it does not wrap, and has no fraction.
   for (const Json& id : {Json(4294967296 + 256), Json(256.9), Json(256.0), Json(-1), Json(1 << 24),
                          Json("7"), Json(18446744073709551615U)}) {

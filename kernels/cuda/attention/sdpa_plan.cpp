@@ -11,15 +11,17 @@ constexpr std::int64_t rounded(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-// What an engine of cuDNN 9.19 asks for at most in one call. Backward keeps rowsum(do o); dq, and a
-// second time rounded up (Ampere's engine alone), in f32; dk and dv of every query head where
-// several share a key/value head; and in place of dq, to be deterministic, all of ds in bf16.
+// Returns the maximum workspace, in bytes, that an engine of cuDNN 9.19 needs in one call. The
+// backward pass stores rowsum(do o). It stores dq in f32, and the engine for Ampere stores dq a
+// second time, rounded up. If several query heads share a key/value head, it also stores dk and dv
+// of every query head. The deterministic backward pass stores all of ds in bf16 instead of dq.
 std::size_t call_bytes(const AttentionShape& s, Direction direction, Determinism determinism) {
   std::int64_t bytes = sdpa_alignment + 256;
   if (direction == Direction::backward) {
     const auto heads = s.batch * s.heads, rows = heads * s.tokens;
     bytes += 4 * rows;
-    // Of few queries in f32, on processors of 100, which have no wider heads.
+    // With few queries, the engines for architecture 100 store dk and dv in f32. They do not
+    // support wider heads.
     const std::int64_t shared = s.tokens < 2 * s.head_dim && s.head_dim <= 128 ? 8 : 4;
     if (s.heads != s.kv_heads) bytes += shared * heads * s.keys() * s.head_dim;
     if (determinism == Determinism::on)
@@ -89,7 +91,8 @@ std::vector<SdpaPart> sdpa_parts(const AttentionShape& s, Direction direction,
   const auto fits = [&](std::int64_t samples, std::int64_t kv_heads) {
     return call_bytes(shape_of(s, {0, samples, 0, kv_heads}), direction, determinism) <= limit;
   };
-  // Fewest parts of nearly one size: two sizes, so two plans, at most.
+  // The parts are as few as possible and of about equal size. They have at most two sizes, which
+  // need two plans.
   std::int64_t batches = 1, groups = 1;
   while (batches < s.batch && !fits((s.batch + batches - 1) / batches, s.kv_heads)) ++batches;
   if (batches == s.batch)
@@ -160,7 +163,7 @@ SdpaOperands operands_of(const SdpaOperands& whole, const AttentionShape& s, con
 
 SdpaKey key_of(const AttentionShape& s, Direction direction, Determinism determinism,
                const SdpaOperands& operands) {
-  // Forward gives equal bits either way.
+  // The forward pass gives equal bits with either setting.
   SdpaKey key{direction,
               direction == Direction::forward ? Determinism::on : determinism,
               {s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim, s.keys()},
@@ -172,7 +175,8 @@ SdpaKey key_of(const AttentionShape& s, Direction direction, Determinism determi
     const auto& v = operands[i];
     const auto heads = on_keys(i) ? s.kv_heads : s.heads;
     const auto tokens = on_keys(i) ? s.keys() : s.tokens;
-    // Strides of a dense tensor stand in for those of a dim of one element.
+    // The stride of a dim with one element may have any value, so it is replaced by that of a dense
+    // tensor.
     const std::array<std::int64_t, 3> dense =
         is_lse(i) ? std::array{heads * s.tokens, std::int64_t{1}, s.tokens}
                   : std::array{tokens * heads * s.head_dim, heads * s.head_dim, s.head_dim};

@@ -8,8 +8,8 @@ namespace trireme {
 AttentionBytes cuda_attention_bytes(const AttentionShape& s, DType t, Direction d, CudaBits bits) {
   const auto rows = static_cast<std::size_t>(s.batch * s.heads * s.tokens);
   const auto own = d == Direction::forward ? 0 : rows * sizeof(float);
-  // On a device for which cuDNN has less than for Hopper, and in a build without cuDNN's frontend,
-  // it is the own kernel that runs.
+  // On devices for which cuDNN supports less than for Hopper, and in builds without cuDNN's
+  // frontend, this project's own kernel runs. The size therefore suffices for either kernel.
   return {cuda::sdpa_supports(s, t, d) && !s.documents
               ? std::max(own, cuda::piece_bytes(s, d) +
                                   cuda::sdpa_workspace(s, d, cuda::determinism_of(bits)))

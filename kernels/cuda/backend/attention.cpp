@@ -1,7 +1,9 @@
-// Attention: through cuDNN where it takes the call, else by kernels of our own. Of a piece of the
-// keys cuDNN computes attention to these alone. Two pieces' results are joined by
+// Attention. cuDNN computes the calls that it supports, and this project's own kernels compute all
+// others. If keys come in pieces, cuDNN computes attention to each piece alone. The results of two
+// pieces are joined by
 //   lse' = log(exp(lse) + exp(lse2)),  o' = exp(lse - lse') o + exp(lse2 - lse') o2
-// (Milakov, Gimelshein 2018); gradients add up, as they are made with o and lse of all keys.
+// (Milakov, Gimelshein 2018). Gradients of pieces are added, because each is computed from o and
+// lse of all keys.
 #include <utility>
 
 #include "kernels/cuda/attention/key_pieces.hpp"
@@ -10,7 +12,7 @@
 namespace trireme::cuda {
 namespace {
 
-// The lent bytes behind the first ones.
+// Returns the workspace after its first `used` bytes.
 View rest(const View& workspace, std::size_t used) {
   require(workspace.span_bytes() >= used, "attention: the workspace has {} bytes and needs {}",
           workspace.span_bytes(), used);
@@ -18,7 +20,7 @@ View rest(const View& workspace, std::size_t used) {
   return {workspace.data + used, DType::f32, {left}};
 }
 
-// Sums of dq between pieces, which lie by head: [B, T, H, D].
+// Returns the sums of dq between pieces as a [B, T, H, D] view. They are stored by head.
 View sums_of(const kernel::AttentionGrad& o) {
   const auto& s = o.shape;
   View v(o.state.data, DType::f32, {s.batch, s.heads, s.tokens, s.head_dim});
@@ -27,7 +29,8 @@ View sums_of(const kernel::AttentionGrad& o) {
   return v;
 }
 
-// False, and nothing of the call was done: cuDNN does not take it.
+// Computes one piece through cuDNN. Returns false and does nothing if cuDNN does not support the
+// call.
 bool attend_piece(const kernel::Attention& o, const Resources& r) {
   const PieceResults piece(o.workspace.data, o.shape, Direction::forward);
   auto call = o;
@@ -64,7 +67,7 @@ bool attend_piece(const kernel::AttentionGrad& o, const Resources& r) {
   return true;
 }
 
-// Do cuDNN's results go where they belong?
+// Returns true if cuDNN can write its results directly to the operation's views.
 bool is_direct(const kernel::Attention& o) {
   return o.piece == Piece::all && o.lse_BHT.dense();
 }

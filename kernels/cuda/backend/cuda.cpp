@@ -9,7 +9,8 @@ namespace {
 
 using namespace cuda;
 
-// A fault of memory is reported with the operation that it belongs to.
+// Enables debugging if guards are on, so that a memory fault is reported with the operation that
+// caused it.
 CudaChoice debugging(CudaChoice c) {
   c.debug = c.debug || c.guards == Guards::on;
   return c;
@@ -19,15 +20,16 @@ CudaChoice debugging(CudaChoice c) {
 
 Cuda::Cuda(const CudaChoice& c)
     : choice_(debugging(c)),
-      runtime_(open_runtime(c.device)),
+      runtime_(open_runtime(c.device, c.hang_timeout)),
       timing_(*runtime_),
       queues_(*runtime_),
       memory_(*runtime_, queues_, c.headroom, c.guards),
       ring_(*runtime_),
-      products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
+      products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues,
+                [this](void* stream) { runtime_->synchronize(stream); }),
       sdpa_(determinism_of(c.bits), architecture(c.device)) {}
 
-// No work may be running when its memory is released.
+// Waits for all work, because memory that running work uses must not be released.
 Cuda::~Cuda() {
   for (int q = 0; q < queue_count; ++q) try {
       queues_.synchronize(static_cast<Queue>(q));
@@ -76,7 +78,7 @@ void Cuda::put_one(Queue q, const O& o) {
   });
 }
 
-// The epilogue, where it is not done in the product, follows it.
+// Puts a product. If the epilogue is not fused with the product, it follows as separate operations.
 void Cuda::put_product(Queue q, const kernel::Matmul& o) {
   const auto behind = [&](const kernel::Matmul& product) {
     const auto& c = product.c_MN;
@@ -125,7 +127,7 @@ void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   }
 }
 
-// f(bytes before, bytes): pieces that the driver copies at once.
+// Calls f(offset, bytes) for the pieces of pinned memory that the driver can copy in one call.
 template <class F>
 static void in_pieces(const DeviceMemory& memory, const std::byte* pinned, std::size_t bytes,
                       const F& f) {

@@ -27,7 +27,7 @@ int devices(std::string* why) {
   int n = 0;
   const cudaError_t e = cudaGetDeviceCount(&n);
   if (e == cudaSuccess && n > 0) return n;
-  cudaGetLastError();  // a later launch must not report this one
+  cudaGetLastError();  // clears the error, so that no later launch reports it
   *why = e == cudaSuccess ? std::string("the CUDA runtime found no device")
                           : fmt::format("{} ({})", cudaGetErrorString(e), cudaGetErrorName(e));
   return 0;

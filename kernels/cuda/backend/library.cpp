@@ -1,4 +1,4 @@
-// The entry of libtrireme_cuda.so.
+// The entry point of libtrireme_cuda.so.
 #include "kernels/cuda/library.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ Cuda& opened(Backend& b) {
   return *cuda;
 }
 
-// Not by lib/base/version.hpp, which answers for the program.
+// Returns the build of this library. lib/base/version.hpp would return that of the program.
 const std::string& build() {
   static const auto text =
       fmt::format("{}, commit {}, {}", TRIREME_VERSION, commit_text, TRIREME_COMPILER);

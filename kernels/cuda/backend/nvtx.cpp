@@ -7,7 +7,8 @@
 namespace trireme::cuda {
 namespace {
 
-// The profiler's handle: null where there is none, which is decided when NVTX is called first.
+// Returns the profiler's handle, or null if there is no profiler. The first call to NVTX decides
+// this.
 nvtxDomainHandle_t domain() {
   static auto* const here = nvtxDomainCreateA("trireme");
   return here;
@@ -27,7 +28,7 @@ void pop() {
 }
 
 constexpr TraceDisplay display{push, pop};
-int users = 0;  // backends that are open
+int users = 0;  // number of open backends
 
 }  // namespace
 

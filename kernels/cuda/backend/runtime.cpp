@@ -6,12 +6,14 @@
 #include <map>
 
 #include "kernels/cuda/check.hpp"
+#include "kernels/cuda/runtime/waiting.hpp"
 #include "lib/base/error.hpp"
 
 namespace trireme::cuda {
 namespace {
 
-// The driver's calls are looked up, so that the program starts where there is no driver.
+// Returns a function of the CUDA driver. Functions are looked up at run time, so that the program
+// also starts on machines without a driver.
 template <class F>
 F* driver(const char* name) {
   void* p = nullptr;
@@ -38,7 +40,7 @@ cudaEvent_t event_of(Runtime::Mark m) {
 
 class Device final : public Runtime {
  public:
-  explicit Device(int device) : device_(device) {
+  Device(int device, double hang_timeout) : device_(device), hang_timeout_(hang_timeout) {
     check(cudaSetDevice(device), "cudaSetDevice");
     check(cudaFree(nullptr), "making a CUDA context");
   }
@@ -54,7 +56,9 @@ class Device final : public Runtime {
   }
   void destroy_stream(Stream s) noexcept override { cudaStreamDestroy(stream_of(s)); }
   void synchronize(Stream s) override {
-    check(cudaStreamSynchronize(stream_of(s)), "waiting for the device");
+    wait_for_device(
+        hang_timeout_, [&] { return is_ready(cudaStreamQuery(stream_of(s))); },
+        [&] { check(cudaStreamSynchronize(stream_of(s)), "waiting for the device"); });
   }
   Mark create_mark() override {
     cudaEvent_t e = nullptr;
@@ -68,14 +72,11 @@ class Device final : public Runtime {
   void wait(Stream s, Mark m) override {
     check(cudaStreamWaitEvent(stream_of(s), event_of(m), 0), "cudaStreamWaitEvent");
   }
-  bool passed(Mark m) override {
-    const auto code = cudaEventQuery(event_of(m));
-    if (code == cudaErrorNotReady) return false;
-    check(code, "work on the device");
-    return true;
-  }
+  bool passed(Mark m) override { return is_ready(cudaEventQuery(event_of(m))); }
   void synchronize_mark(Mark m) override {
-    check(cudaEventSynchronize(event_of(m)), "waiting for the device");
+    wait_for_device(
+        hang_timeout_, [&] { return passed(m); },
+        [&] { check(cudaEventSynchronize(event_of(m)), "waiting for the device"); });
   }
   Mark create_timed_mark() override {
     cudaEvent_t e = nullptr;
@@ -114,7 +115,7 @@ class Device final : public Runtime {
     check_driver(driver<decltype(cuMemCreate)>("cuMemCreate")(&memory, bytes, &place, 0),
                  "taking device memory");
     const auto mapped = driver<decltype(cuMemMap)>("cuMemMap")(p, bytes, 0, memory, 0);
-    // The mapping keeps the memory; the handle is not needed again.
+    // The mapping keeps the memory allocated, so the handle is not needed any more.
     driver<decltype(cuMemRelease)>("cuMemRelease")(memory);
     check_driver(mapped, "mapping device memory");
     backed_.emplace(at, bytes);
@@ -130,7 +131,7 @@ class Device final : public Runtime {
         unmap(reinterpret_cast<CUdeviceptr>(it->first), it->second);
       driver<decltype(cuMemAddressFree)>("cuMemAddressFree")(reinterpret_cast<CUdeviceptr>(at),
                                                              reserved);
-    } catch (const Error&) {  // the process ends with its context
+    } catch (const Error&) {  // ignored, because the context ends with the process
     }
   }
   void pin(std::byte* at, std::size_t bytes) override {
@@ -152,6 +153,11 @@ class Device final : public Runtime {
   }
 
  private:
+  static bool is_ready(cudaError_t code) {
+    if (code == cudaErrorNotReady) return false;
+    check(code, "work on the device");
+    return true;
+  }
   CUmemAllocationProp here() const {
     CUmemAllocationProp p{};
     p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -160,13 +166,14 @@ class Device final : public Runtime {
   }
 
   int device_;
+  double hang_timeout_;
   std::map<std::byte*, std::size_t> backed_;
 };
 
 }  // namespace
 
-std::unique_ptr<Runtime> open_runtime(int device) {
-  return std::make_unique<Device>(device);
+std::unique_ptr<Runtime> open_runtime(int device, double hang_timeout) {
+  return std::make_unique<Device>(device, hang_timeout);
 }
 
 }  // namespace trireme::cuda

@@ -1,5 +1,5 @@
-// Attention of one query row a warp, keys and values in tiles, softmax as it goes (Milakov,
-// Gimelshein 2018; Dao et al. 2022). Never stores a row of probabilities.
+// Attention with one query row for each warp. Keys and values are loaded in tiles, with a running
+// softmax (Milakov, Gimelshein 2018; Dao et al. 2022). A row of probabilities is never stored.
 #include "kernels/cuda/attention_state.hpp"
 #include "kernels/cuda/kernels/attention_tile.cuh"
 #include "kernels/math/exp.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr float lowest = -3.402823466e38F;
 
-// What a query's keys so far give: sum / total, and the log of total e^most.
+// Results from the keys that a query has seen so far: o = sum / total, and lse = log(total e^most).
 struct KnownRow {
   float most, total, sum[lane_dims];
 };
@@ -20,7 +20,7 @@ __device__ float* kept_of(const AttentionResults<T>& to, const AttentionDims& s,
   return to.state + (blockIdx.y * s.tokens + t) * kept_floats(Direction::forward, s.head_dim);
 }
 
-// To the results with the last piece, else to the state.
+// Writes a row to the results with the last piece, and to the state otherwise.
 template <class T>
 __device__ void put_row(const AttentionResults<T>& to, const AttentionDims& s, std::int64_t t,
                         const KnownRow& row) {
@@ -32,7 +32,7 @@ __device__ void put_row(const AttentionResults<T>& to, const AttentionDims& s, s
     return;
   }
   float* const kept = kept_of(to, s, t);
-  __syncwarp();  // all have read what was known before
+  __syncwarp();  // all lanes have read the previous state
   store_row(kept, row.sum, 1.0F, D);
   if (lane_of() == 0) kept[D] = row.most;
   if (lane_of() == 0) kept[D + 1] = row.total;
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
   const auto seen = t <= last ? keys_of(a, b, t) : Range{0, 0};
   const auto end = keys_of(a, b, last).end;
   for (auto begin = first_tile(a, b, first); begin < end; begin += warp) {
-    __syncthreads();  // all have read the last tile
+    __syncthreads();  // all warps have read the previous tile
     load_tile(keys, a.k, b, g, begin, warp, s.keys, D);
     load_tile(values, a.v, b, g, begin, warp, s.keys, D);
     __syncthreads();
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
   if (t <= last) put_row(to, s, t, row);
 }
 
-// o and lse of a piece alone, of which each query sees a key.
+// Joins o and lse of a single piece with the state. Each query must attend to a key of the piece.
 template <class T>
 __global__ void __launch_bounds__(attention_threads)
     joined_rows(AttentionResults<T> to, Heads<const T> o, RowNumbers<const float> lse_BHT,

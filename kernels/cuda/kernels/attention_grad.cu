@@ -1,7 +1,8 @@
-// Attention's gradient without atomics: one kernel for dq, a query row a warp, and one for dk and
-// dv, a key row a warp that meets all queries of all heads that read it, in order. With
-// p(t, s) = exp(scale q(t).k(s) - lse(t)) and delta(t) = do(t).o(t):
-//   ds = scale p (do(t).v(s) - delta(t)), under a soft cap c of scores z times 1 - (z / c)^2,
+// Backward pass of attention without atomics. One kernel computes dq; each warp has one query row.
+// The other kernel computes dk and dv; each warp has one key row and loops over all queries of all
+// heads that read the key, in order. With p(t, s) = exp(scale q(t).k(s) - lse(t)) and delta(t) =
+// do(t).o(t):
+//   ds = scale p (do(t).v(s) - delta(t)), with a soft cap c of scores z also times 1 - (z / c)^2,
 //   dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),
 //   dv(s) = sum_t p do(t)
 #include "kernels/cuda/kernels/attention_tile.cuh"
@@ -10,8 +11,8 @@
 namespace trireme::cuda {
 namespace {
 
-// One row for each `lanes` lanes, a power of two, in packs of N elements. Rows are numbered as they
-// lie in memory: heads of a token, then tokens.
+// Computes delta. Each row is processed by `lanes` lanes, a power of two, in packs of N elements.
+// Rows are numbered in memory order: the heads of a token, then tokens.
 template <int N, class T>
 __global__ void __launch_bounds__(attention_threads, 2)
     delta_rows(float* delta_BHT, Heads<const T> d_o, Heads<const T> o, AttentionDims s, int lanes) {
@@ -44,7 +45,8 @@ void put_deltas(float* delta_BHT, const kernel::AttentionGrad& o, const Attentio
   });
 }
 
-// Three blocks on a processor: the compiler otherwise takes registers for two.
+// Computes dq. Three blocks must fit on a multiprocessor. Without this bound, the compiler takes so
+// many registers that only two fit.
 template <Scores kind, class T, class S>
 __global__ void __launch_bounds__(attention_threads, 3)
     query_grad(AttentionGradients<T, S> a, AttentionInputs<T> in) {
@@ -65,7 +67,7 @@ __global__ void __launch_bounds__(attention_threads, 3)
   const auto seen = t <= last ? keys_of(in, b, t) : Range{0, 0};
   const auto end = keys_of(in, b, last).end;
   for (auto begin = first_tile(in, b, first); begin < end; begin += warp) {
-    __syncthreads();  // all have read the last tile
+    __syncthreads();  // all warps have read the previous tile
     load_tile(keys, in.k, b, g, begin, warp, s.keys, D);
     load_tile(values, in.v, b, g, begin, warp, s.keys, D);
     __syncthreads();
@@ -96,7 +98,7 @@ __global__ void __launch_bounds__(attention_threads, 3)
   const auto first = static_cast<std::int64_t>(blockIdx.x) * attention_warps;
   const auto g = blockIdx.y % s.kv_heads, b = blockIdx.y / s.kv_heads;
   const auto last = min(first + attention_warps, s.keys) - 1;
-  const auto j = first + warp_of(), own = j - s.ahead;  // the query at its place
+  const auto j = first + warp_of(), own = j - s.ahead;  // the query at the key's position
   load_tile(keys, in.k, b, g, first, attention_warps, s.keys, D);
   load_tile(values, in.v, b, g, first, attention_warps, s.keys, D);
   float dk_sum[lane_dims]{}, dv_sum[lane_dims]{};
@@ -110,7 +112,7 @@ __global__ void __launch_bounds__(attention_threads, 3)
   for (std::int64_t h = 0; h < s.heads; ++h) {
     if (h * s.kv_heads / s.heads != g) continue;
     for (auto begin = start; begin < end && in.start(b, begin) <= last; begin += warp) {
-      __syncthreads();  // all have read the last tile
+      __syncthreads();  // all warps have read the previous tile
       load_tile(queries, in.q, b, h, begin, warp, s.tokens, D);
       load_tile(grads, a.d_o, b, h, begin, warp, s.tokens, D);
       __syncthreads();
@@ -120,7 +122,7 @@ __global__ void __launch_bounds__(attention_threads, 3)
           score_of<kind>(dot(keys + warp_of() * stride, queries + lane_of() * stride, D), s);
       const float dp = dot(values + warp_of() * stride, grads + lane_of() * stride, D);
       const bool sees = lanes.has(lane_of()) && in.start(b, t) <= j;
-      lanes.end = lanes.from + warp_sum(static_cast<int>(sees));  // later documents are behind
+      lanes.end = lanes.from + warp_sum(static_cast<int>(sees));  // later documents follow
       const float p = sees ? math::exp(score - number_of(a.lse, b, t, h)) : 0.0F;
       const float delta = a.delta_BHT[(b * s.heads + h) * s.tokens + t];
       const float ds = sees ? s.scale * score_slope<kind>(score, s) * p * (dp - delta) : 0.0F;

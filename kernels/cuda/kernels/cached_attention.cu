@@ -10,7 +10,7 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr std::int64_t part_keys = 256;  // positions of a part; a multiple of a tile's
+constexpr std::int64_t part_keys = 256;  // positions of a part; a multiple of the tile's 32
 constexpr float lowest = -3.402823466e38F;
 
 template <class T>
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(attention_threads) cached_parts(CachedInputs<T
       query[d] = has_head ? widen(a.q.data[t * a.q.token + h * a.q.head + d]) : 0.0F;
     float most = lowest, total = 0, sum[lane_dims]{};
     for (auto begin = seen.begin / warp * warp; begin < seen.end; begin += warp) {
-      __syncthreads();  // all have read the last tile
+      __syncthreads();  // all warps have read the previous tile
       load_positions(keys, a.k_cache, a.k, a, g, begin, seen);
       load_positions(values, a.v_cache, a.v, a, g, begin, seen);
       __syncthreads();
@@ -204,7 +204,7 @@ void attend_some(const kernel::CachedAttention& o, const OnStream& on) {
 
 }  // namespace
 
-// As many queries at a time as the lent memory has room for.
+// Processes as many queries at a time as the lent memory can hold.
 void run(const kernel::CachedAttention& o, const OnStream& on) {
   const auto T = o.q_THD.extent[0];
   if (o.o_THD.count() == 0) return;

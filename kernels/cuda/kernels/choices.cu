@@ -1,4 +1,4 @@
-// Choices of experts: how many of each, rows in the order of experts, and their sums.
+// Choices of experts: counting them, sorting rows by expert, and summing rows.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/views.hpp"
@@ -6,7 +6,7 @@
 namespace trireme::cuda {
 namespace {
 
-// Sums of integers have no order, so any may come first.
+// Counts choices with atomics. Sums of integers do not depend on the order.
 struct Count {
   std::int64_t* count_BE;
   const std::int32_t *choice_TK, *counted_T;  // the second may be null
@@ -21,7 +21,8 @@ struct Count {
   }
 };
 
-// Row r of the order, or its end: experts from the row before it up to its own begin there.
+// Processes sorted row r, or the end of the rows. Row r is the first row of all experts after the
+// previous row's expert, up to the expert of row r.
 struct Place {
   std::int32_t *offset_E1, *token_R, *row_TK;
   const std::int32_t *choice_R, *expert_R;

@@ -1,5 +1,6 @@
-// Copies with any strides on both sides, casts and sums; and fills. Neighbouring dims that both
-// sides step through as one are one; where the last dim is dense on both sides it moves in packs.
+// Copies with any strides on both sides, with casts and sums, and fills. Adjacent dims that both
+// views can traverse as one dim are merged. If the last dim is dense in both views, elements are
+// copied in packs.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/views.hpp"
@@ -13,7 +14,8 @@ struct CopyShape {
   std::int64_t extent[most], to[most], from[most];  // strides in elements
 };
 
-// Of both sides, without dims of one element and with those merged that both step through as one.
+// Returns the shape of both views without dims of one element. Adjacent dims that both views can
+// traverse as one dim are merged.
 CopyShape collapsed(const ConstView& dst, const ConstView& src) {
   CopyShape c{};
   for (std::size_t d = 0; d < static_cast<std::size_t>(dst.dims); ++d) {
@@ -30,7 +32,7 @@ CopyShape collapsed(const ConstView& dst, const ConstView& src) {
   return c;
 }
 
-// Do packs of n elements neither cross a row's end nor begin anywhere but at a multiple of n?
+// Returns true if packs of n elements never cross the end of a row and all begin at multiples of n.
 bool in_packs(const CopyShape& s, int n) {
   const int last = s.dims - 1;
   if (s.to[last] != 1 || s.from[last] != 1 || s.extent[last] % n != 0) return false;
@@ -56,7 +58,7 @@ __device__ Offsets offsets_of(const CopyShape& s, std::int64_t i) {
   return o;
 }
 
-// The type that two elements are added in: the wider of theirs.
+// Returns x in the type for sums. Two elements are added in the wider of their types.
 __device__ inline double wide_of(double x) {
   return x;
 }
@@ -140,7 +142,8 @@ struct FillPacks {
   }
 };
 
-// Of the narrower type 16 bytes; so both sides' packs are whole accesses.
+// Number of elements in a pack: 16 bytes of the narrower type, so that the packs of both types are
+// whole accesses.
 template <class To, class From>
 inline constexpr int packed = pack_of<To> > pack_of<From> ? pack_of<To> : pack_of<From>;
 
@@ -168,7 +171,7 @@ void fill(Stream stream, const View& v, T value) {
   launch_each(stream, "fill", n, FillEach<T>{dst, value, shape});
 }
 
-// f(T{}) for every type of numbers that are cast.
+// Calls f(T{}) for every type that a copy can cast.
 template <class F>
 void with_number(DType t, const F& f) {
   if (t == DType::f64) return f(double{});
@@ -186,7 +189,8 @@ void run(const kernel::Copy& o, const OnStream& on) {
   if (type == DType::i64 && o.src.dtype == type)
     return copy<std::int64_t, std::int64_t>(on.stream, o.dst, o.src, add);
   if (type == DType::i32 && o.src.dtype == type) {
-    if (add) throw Error("copy does not add i32");  // 4 bytes are 4 bytes
+    // i32 is copied as 4-byte elements without a cast.
+    if (add) throw Error("copy does not add i32");
     return copy<float, float>(on.stream, o.dst, o.src, add);
   }
   with_number(type, [&]<class To>(To) {

@@ -1,4 +1,4 @@
-// Weights of 4 bits, a word, which is eight of them, a thread at a time.
+// Decoding of 4-bit weights. A thread decodes one word (eight weights) at a time.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/views.hpp"
@@ -8,7 +8,7 @@
 namespace trireme::cuda {
 namespace {
 
-// Records in rows of words.
+// Records as rows of words.
 struct Rows {
   const std::int32_t *code_SW, *scale_SW;
   const float* unit_S1;

@@ -1,4 +1,5 @@
-// Digests of many arrays at a time: sums over parts of a fixed size, then of each array its parts.
+// Digests of many arrays together. The first kernel sums parts of a fixed size, and the second
+// adds the parts of each array.
 #include "kernels/cuda/kernels/parts.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
 #include "kernels/cuda/kernels/views.hpp"
@@ -10,10 +11,10 @@ namespace {
 using namespace digest;
 using Sum = unsigned long long;
 
-constexpr std::int64_t part_size = 1 << 10;  // blocks of a digest
+constexpr std::int64_t part_size = 1 << 10;  // in digest blocks
 constexpr int most = 64;
 
-// `bytes` on 4 bytes, from the array's block `first` on.
+// Blocks of one array, from the array's digest block `first` on. `data` is aligned to 4 bytes.
 struct Blocks {
   const std::byte* data;
   std::int64_t bytes, first, count;
@@ -29,7 +30,7 @@ __device__ std::uint32_t word_of(const Blocks& a, std::int64_t word) {
   return w;
 }
 
-// A thread has one lane of every 32nd block.
+// Computes the sums of parts. Each thread computes one lane of every 32nd block.
 __global__ void __launch_bounds__(block_threads) digest_blocks(Sum* out_P, Arrays arrays) {
   const auto [i, begin, end] = arrays.of_block();
   const auto& a = arrays.array[i];

@@ -1,5 +1,5 @@
-// Embedding and its gradient. The gradient sorts rows by id, stably, and one warp adds the rows of
-// an id in row order: no atomics, so the same bits every time.
+// Embedding and its gradient. The gradient sorts rows by id with a stable sort, and one warp adds
+// the rows of an id in row order. It uses no atomics, so the bits are the same every time.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
@@ -21,9 +21,9 @@ struct Lookup {
   }
 };
 
-// Sorted place i is where an id begins: a warp of block (i / warps, columns) adds its rows. A
-// common id has thousands of them, so several are on their way at a time; they are added one by
-// one.
+// Adds the rows of ids. If an id begins at sorted place i, a warp of block (i / warps, columns)
+// adds its rows. A common id has thousands of rows, so several are loaded at a time. They are added
+// one by one.
 constexpr int warps = 4, ahead = 8;
 static_assert(warp % ahead == 0);
 
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(warp* warps)
       for (int a = 0; a < ahead; ++a)
         dy[a] =
             inside && k + a < found ? Pack<T, N>::load(dy_TC + from[a] * width + c) : Pack<T, N>{};
-      if (!inside) continue;  // a branch: otherwise the compiler puts each load after the last sum
+      if (!inside) continue;  // without this branch, each load would wait for the previous sum
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
         const auto more = dy[a].floats();

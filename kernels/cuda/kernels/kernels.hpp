@@ -81,7 +81,8 @@ const std::int32_t* sort_rows(Stream, const char* name, std::byte* memory, std::
 // pointer may be null.
 void add_partials(Stream, float* a_C, float* b_C, Accumulate, const float* partial_2PC,
                   std::int64_t parts, std::int64_t width);
-// Computes the sum of x in index order. Stores the sum in `out`, or adds it to `out`.
+// Computes the sum of x in an order that depends only on n. Stores the sum in `out`, or adds it to
+// `out`.
 void sum_in_order(Stream, double* out, Accumulate, const double* x, std::int64_t n);
 
 }  // namespace trireme::cuda

@@ -1,6 +1,6 @@
-// Cross entropy of rows of logits and its gradient in place: a block a row, which reads the row for
-// its maximum and sum at once (Milakov, Gimelshein 2018) and again, much of it from the cache, for
-// the gradient.
+// Cross-entropy of rows of logits, and its gradient in place. Each thread block processes one row.
+// It reads the row once for both the maximum and the sum (Milakov, Gimelshein 2018), and again for
+// the gradient, much of it from the cache.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/quick.cuh"
@@ -13,10 +13,11 @@
 namespace trireme::cuda {
 namespace {
 
-// Two blocks a processor: the rows of 264 at once, 27 MB of GPT-2's vocabulary, stay in the cache.
+// Two blocks run on a multiprocessor. The 264 rows that are processed at a time (27 MB for GPT-2's
+// vocabulary) then stay in the cache.
 constexpr int threads = 1024;
 
-// Logits under a soft cap, or as they are.
+// Whether the logits have a soft cap.
 enum class Soft : std::uint8_t { plain, capped };
 
 template <Soft kind, int N, class T>
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(threads)
       for (auto v = first; v < vocab; v += step) store<N>(z + v, Floats<N>{});
     return;
   }
-  // A NaN is carried by the sum: the maximum leaves it out.
+  // The maximum ignores NaNs, but the sum propagates them.
   float most = -3.402823466e38F, sum = 0;
   for (auto v = first; v < vocab; v += step) {
     const auto x = of(load<N>(z + v));
@@ -62,9 +63,10 @@ __global__ void __launch_bounds__(threads)
                   (static_cast<double>(largest) - static_cast<double>(at_target));
   }
   if (!become_gradient) return;
-  __syncthreads();  // the target's logit was read
+  __syncthreads();  // the target's logit has been read
   const float factor = scale / total;
-  // Backwards: rows that are worked on at once fill the cache, and their ends are still there.
+  // The loop runs backwards: the rows that are processed at a time fill the cache, and their ends
+  // are still in it.
   const auto packs = (vocab - first + step - 1) / step;
   for (auto v = first + (packs - 1) * step; v >= first; v -= step) {
     auto x = of(load<N>(z + v));
@@ -92,8 +94,8 @@ struct Taught {
   float cap, teacher_cap, temperature, share;
 };
 
-// With a teacher's logits y, and p = softmax(y / t), q = softmax(z / t). Exact arithmetic in any
-// type: what is left of p log(p / q) may be small.
+// Computes the loss with a teacher whose logits are y, with p = softmax(y / t) and q = softmax(z /
+// t). Arithmetic is exact in any type, because the terms p log(p / q) may almost cancel.
 template <class T>
 __global__ void __launch_bounds__(threads)
     taught_rows(double* loss_T, T* logits_TV, const T* teacher_TV, const std::int32_t* target_T,
@@ -141,7 +143,7 @@ __global__ void __launch_bounds__(threads)
     loss_T[row] = (1 - share) * from_target + share * hot * hot * divergence;
   }
   if (!become_gradient) return;
-  __syncthreads();  // z(target) was read
+  __syncthreads();  // z(target) has been read
   for (std::int64_t v = threadIdx.x; v < vocab; v += threads) {
     const float here = z(v), slope = taught.cap > 0 ? math::capped_slope(here, taught.cap) : 1.0F;
     const float q = math::exp((here - most_z) * colder) / sums[1],

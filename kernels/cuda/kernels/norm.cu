@@ -1,14 +1,14 @@
 // Layer norm and RMS norm. With n = (x - mean) rstd and g = dy w:
 //   dx = rstd (g - mean over c of g - n mean over c of (g n)),  dw = sum_t dy n,  db = sum_t dy
-// and for the RMS norm without the means of x and g.
+// The RMS norm uses the same formulas without the means of x and g.
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/norm_team.cuh"
 
 namespace trireme::cuda {
 namespace {
 
-// dx and onto may be null; dx = onto + ... What dx alone is made of is multiplied all the same, w
-// of any values where it is absent.
+// Operands of the gradient. dx and onto may be null; dx = onto + the formula. If dx is null, the
+// kernel computes the terms of dx anyway, from arbitrary values of w if w is absent.
 template <class T>
 struct NormGradRows {
   T* dx;
@@ -21,16 +21,17 @@ struct NormGradRows {
 template <class Team, int N, class T>
 __global__ void __launch_bounds__(Team::block, Team::blocks) norm_rows(NormRows<T> a) {
   const auto r = first_row<Team>();
-  if (r >= a.rows) return;  // a whole team
+  if (r >= a.rows) return;  // true for whole teams
   const Places<Team, N> place(a.width);
   Pack<T, N> held[Places<Team, N>::packs];
   place.load(held, a.x + r * a.width);
   normalise<Team, N>(a, r, place, held);
 }
 
-// Blocks of the gradient: each takes every blocks-th group of rows and leaves one row of partial
-// sums. Two for each of Hopper's 132 processors; four where there is work enough, which wait less
-// for the last of them on other numbers of processors.
+// Number of thread blocks of the gradient. Each block processes every blocks-th group of rows and
+// writes one row of partial sums. There are two blocks for each of Hopper's 132 multiprocessors, or
+// four if there is enough work. With four blocks, GPUs with other numbers of multiprocessors wait
+// less for the last block.
 constexpr std::int64_t few_parts = 264, most_parts = 528, many_groups = 4096;
 template <class Team>
 std::int64_t parts_of(std::int64_t rows) {
@@ -38,8 +39,8 @@ std::int64_t parts_of(std::int64_t rows) {
   return groups >= many_groups ? most_parts : std::min(few_parts, groups);
 }
 
-// f(Team{}) with the team for the gradient at this width. A float of a row costs a thread two
-// registers for its sums, and in each row at once one and a half, or three in f32.
+// Calls f(Team{}) with the gradient's team for this width. For each float of a row, a thread needs
+// two registers for sums. For each row at once it needs one and a half more, or three in f32.
 template <class T, class F>
 void with_grad_team(std::int64_t width, const F& f) {
   constexpr bool narrow = sizeof(T) == 2;
@@ -51,7 +52,8 @@ void with_grad_team(std::int64_t width, const F& f) {
   f(Team<512, 512, 16, 1>{});
 }
 
-// The packs of a row that a thread has; `onto` waits where elements are loaded one by one.
+// The packs of a row that a thread holds. If elements are loaded one by one, `onto` is loaded
+// later.
 template <class Team, int N, class T>
 struct HeldRow {
   static constexpr int packs = Places<Team, N>::packs;
@@ -87,7 +89,8 @@ __device__ void store_gradient(const NormGradRows<T>& a, std::int64_t r,
     }
 }
 
-// The sums of a block's teams, one team after the other, in memory that these share.
+// Adds the sums of a block's teams, one team after the other, in shared memory. The last team
+// writes the result to `out`.
 template <class Team, int N>
 __device__ void store_sums(float* out, const Places<Team, N>& place,
                            Floats<N> (&sum)[Places<Team, N>::packs]) {
@@ -109,7 +112,7 @@ __device__ void store_sums(float* out, const Places<Team, N>& place,
   }
 }
 
-// partials [2, parts, width]: of dw, then of db; null when neither is wanted.
+// `partials` is [2, parts, width], dw first and then db. It is null if neither is needed.
 template <class Team, int N, class T>
 __global__ void __launch_bounds__(Team::block, Team::blocks)
     norm_rows_grad(NormGradRows<T> a, float* partials) {
@@ -130,7 +133,7 @@ __global__ void __launch_bounds__(Team::block, Team::blocks)
       if constexpr (!HeldRow<Team, N, T>::waits)
         place.load(row[j].onto, a.onto + r * a.width, here && a.onto != nullptr);
     }
-    float sums[2 * at_once] = {};  // of g and of g n; all 0 in a row that is not there
+    float sums[2 * at_once] = {};  // of g and of g n; 0 for rows beyond the last
 #pragma unroll
     for (int j = 0; j < at_once; ++j)
 #pragma unroll

@@ -1,5 +1,5 @@
-// Optimizer steps over flat shards: master weights, moments and the compute type's copy in one
-// pass, all shards in a launch or two.
+// Optimizer steps on flat shards. One pass updates master weights, moments and the copy in the
+// compute type. One or two launches process all shards.
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +15,7 @@ constexpr int step = 4;  // 16 bytes of f32
 constexpr std::int64_t part_size = 1 << 12;
 constexpr int most = 32;
 
-// What a launch passes to its kernel for each shard; copy may be null.
+// Arguments of a launch for each shard. `copy` may be null.
 template <class T, class F>
 struct KernelArg {
   float* master;
@@ -38,7 +38,7 @@ __device__ void update(const KernelArg<T, F>& s, std::int64_t at, std::index_seq
   if (s.copy != nullptr) store<N>(s.copy + at, w);
 }
 
-// Whole packs, then the rest.
+// Updates whole packs first, and then the remaining elements.
 template <class T, class F, std::size_t... k>
 __global__ void __launch_bounds__(block_threads)
     update_parts(Parts<KernelArg<T, F>, most, part_size> parts) {
@@ -61,7 +61,7 @@ void update_all(Stream stream, const std::vector<KernelArg<T, F>>& shards,
   });
 }
 
-// f(T{}) for the type of the copies; where there is none, no kernel looks at it.
+// Calls f(T{}) with the type of the copies. If there are no copies, no kernel uses the type.
 template <class F>
 void with_type_of_copies(const kernel::Update& o, const F& f) {
   const auto with_copy =

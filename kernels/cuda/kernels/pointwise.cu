@@ -1,4 +1,5 @@
-// Activations and SwiGLU with the host's functors (kernels/math), 16 bytes at a time.
+// Activations and SwiGLU with the formulas that the host backend uses (kernels/math), 16 bytes at a
+// time.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/quick.cuh"
@@ -21,7 +22,7 @@ struct Slope {
   }
 };
 
-// y[i] = f(x[i]) or f(x[i], z[i]) for a pack; the last one may be cut short.
+// Computes y[i] = f(x[i]) or f(x[i], z[i]) for one pack. The last pack may be incomplete.
 template <int N, class F, class T>
 struct Map1 {
   std::int64_t n;
@@ -122,8 +123,8 @@ struct SwigluGrad {
   }
 };
 
-// A warp a row. The gradient of a row's weight is a sum in f32, for which the quick functions are
-// too coarse.
+// Computes the gradients with weights. Each warp processes one row. The gradient of a row's weight
+// is a sum in f32, for which the quick functions are too coarse.
 template <int N, class Gate, class T>
 __global__ void __launch_bounds__(block_threads)
     weighted_swiglu_grad(T* dgate_up_T2F, float* dweight_T, const T* dy_TF, const T* gate_up_T2F,

@@ -33,7 +33,7 @@ struct RowProduct {
   Matrix<const T> a_MK, b_KN;
   const T* bias_N;  // or null
   std::int64_t M, N, K;
-  bool add;  // to what c holds
+  bool add;  // add to c instead of overwriting c
 };
 
 // Terms [k, k + 8) of a row or column. Terms from K on are 0.
@@ -101,7 +101,7 @@ struct ExpertMatrices {
   int count;
 };
 
-// One row of c along y. Rows of experts of other launches are left alone.
+// Computes one row of c for each block along y. Skips rows whose expert belongs to another launch.
 template <bool whole, class T, class C>
 __global__ void __launch_bounds__(block_threads)
     expert_rows(RowProduct<T, C> p, ExpertMatrices<T> experts) {
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(block_threads)
   multiply<1, whole>(p, Matrix<const T>{experts.data[begin], p.b_KN.row, p.b_KN.column}, r);
 }
 
-// Whether each run of terms is one aligned access: consecutive and in packs of 16 bytes.
+// Returns true if each run of terms is one aligned access: consecutive and in packs of 16 bytes.
 bool in_runs(const ConstView& a_MK, const ConstView& b_KN) {
   const auto whole = [](const ConstView& v, std::size_t along, std::size_t across) {
     const auto pack = static_cast<std::int64_t>(16 / bytes_of(v.dtype));
@@ -151,8 +151,9 @@ void with_types(DType in, DType out, const F& f) {
   });
 }
 
-// Calls f with the number of rows of a pass and with `whole`: the smallest of 1, 2, 4 and 8 rows
-// that suffices, or the largest that needs no more registers than there are.
+// Calls f with the number of rows of a pass and with `whole`. The number is the smallest of 1, 2, 4
+// and 8 that suffices. It is at most 4 without `whole`, because 8 rows would need too many
+// registers.
 template <class F>
 void with_rows(std::int64_t rows, bool whole, const F& f) {
   const auto either = [&](auto n) {

@@ -1,4 +1,5 @@
-// Column sums in two steps: partial sums over parts of a fixed size, then the parts in order.
+// Column sums in two steps. The first adds the rows of parts of a fixed size. The second adds the
+// partial sums in order.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
@@ -9,15 +10,15 @@ namespace {
 
 constexpr std::int64_t part_rows = 256;
 
-// Where the sums go: z of the grid counts the arrays of x_ZTC, of which there are one or two.
+// Destinations of the sums. The grid's z counts the arrays of x_ZTC, of which there are one or two.
 struct Columns {
   float *first, *second;  // either may be null
   bool add;
 };
 
-// A block adds up one part's rows of warp * N columns; its warps, the strips, take them in turns.
-// Parts may be more than a grid takes along y: x counts the columns of the first part, of the
-// second, ...
+// Adds the rows of one part, for warp * N columns in each block. The block's warps, called strips,
+// take the rows in turn. There may be more parts than a grid allows along y, so x counts the
+// columns of the first part, then those of the second part and so on.
 template <int strips, int N, class T>
 __global__ void __launch_bounds__(warp* strips)
     column_parts(Columns to, const T* x_ZTC, std::int64_t rows, std::int64_t width,
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(warp* strips)
   store<N>(out, sum);
 }
 
-// parts of `part` rows each; more than one part overwrites.
+// Launches column_parts for parts of `part` rows each. With several parts, `how` must be overwrite.
 template <class T>
 void launch_parts(Stream stream, const char* name, float* out_PC, Accumulate how, const T* x_TC,
                   std::int64_t rows, std::int64_t width, std::int64_t part) {
@@ -78,7 +79,8 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace
 
-// Few numbers, most in the cache: narrow columns and many strips, so that many are asked for.
+// The numbers are few and most are in the cache. Narrow columns and many strips keep many loads in
+// flight.
 void add_partials(Stream stream, float* a_C, float* b_C, Accumulate how, const float* partial_2PC,
                   std::int64_t parts, std::int64_t width) {
   constexpr int strips = 16;

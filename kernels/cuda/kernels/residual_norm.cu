@@ -10,7 +10,7 @@ template <class Team, int N, class T>
 __global__ void __launch_bounds__(Team::block, Team::blocks)
     residual_norm_rows(NormRows<T> a, T* sums, const T* x, const T* skip, Mask mask) {
   const auto r = first_row<Team>();
-  if (r >= a.rows) return;  // a whole team
+  if (r >= a.rows) return;  // true for whole teams
   const Places<Team, N> place(a.width);
   Pack<T, N> held[Places<Team, N>::packs], more[Places<Team, N>::packs];
   place.load(held, x + r * a.width);
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(Team::block, Team::blocks)
       held[i] = Pack<T, N>::of(v);
       held[i].store(sum + i * place.apart);
     }
-  normalise<Team, N>(a, r, place, held);  // of what was stored
+  normalise<Team, N>(a, r, place, held);  // of the rounded sum, as it is stored
 }
 
 }  // namespace

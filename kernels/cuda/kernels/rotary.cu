@@ -1,4 +1,4 @@
-// Rotary positions in place: a thread turns a pack of one head's pairs.
+// Rotary position embedding in place. Each thread rotates a pack of one head's pairs.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/views.hpp"
@@ -14,7 +14,7 @@ struct Rotary {
   float sign;
   std::int64_t tokens, heads, half;
   const std::int32_t* position_BT;  // may be null
-  std::int64_t of_sample;           // its stride
+  std::int64_t of_sample;           // stride of position_BT
 
   __device__ void operator()(std::int64_t i) const {
     const auto packs = half / N;

@@ -1,5 +1,5 @@
-// What a router chooses, its gradient and its losses: a warp a token, whose lanes take the experts
-// in turns.
+// Choices of experts by a router, the gradient of its logits, and its losses. Each warp processes
+// one token, and the lanes of the warp take the experts in turn.
 #include <limits>
 
 #include "kernels/cuda/kernels/elements.cuh"
@@ -23,7 +23,7 @@ struct Tokens {
     return static_cast<std::int64_t>(blockIdx.x) * tokens_a_block + threadIdx.x / warp;
   }
   __device__ const float* logits(std::int64_t t) const { return logits_TE + t * experts; }
-  // The token that token t is counted as; below 0: it is padding.
+  // Returns the token as which token t is counted. A negative result marks padding.
   __device__ std::int64_t counted_as(std::int64_t t) const {
     return counted_T == nullptr ? t : counted_T[t];
   }
@@ -37,8 +37,8 @@ __device__ inline int lane_of() {
   return static_cast<int>(threadIdx.x) % warp;
 }
 
-// exp(z - most) / total; the same in every lane. A NaN is carried by the total: the maximum leaves
-// it out.
+// The function exp(z - most) / total, the same in every lane. The maximum ignores NaNs, but the
+// total propagates them.
 struct Softmax {
   float most = 0, total = 1;
 
@@ -57,7 +57,8 @@ struct Softmax {
   }
 };
 
-// The sigmoid of z, and what it lacks of 1: neither is a difference.
+// The sigmoid of z, and 1 minus the sigmoid. Neither is computed as a difference, which would lose
+// digits.
 struct Sigmoid {
   float value, rest;
 
@@ -67,8 +68,9 @@ struct Sigmoid {
   }
 };
 
-// Scores up to a factor that those of a token have in common: so the largest does not underflow
-// where they are divided by their sum. `top`: the largest top_of.
+// Scores up to a factor that all scores of a token share. share(z, top) is the score of z, where
+// `top` is the largest top_of() of the token. The largest share therefore does not underflow when
+// shares are divided by their sum.
 template <RouterScores kind>
 __device__ float top_of(float z) {
   return kind == RouterScores::softmax ? z : fminf(z, 0);
@@ -78,7 +80,7 @@ __device__ float share(float z, float top) {
   const float e = math::exp(top_of<kind>(z) - top);
   return kind == RouterScores::softmax ? e : e / (1 + math::exp(-fabsf(z)));
 }
-// Of n logits, z(i); the same in every lane.
+// Returns the largest top_of() of n logits z(i). Every lane receives the result.
 template <RouterScores kind, class Z>
 __device__ float top_of_all(std::int64_t n, const Z& z) {
   float top = -3.402823466e38F;
@@ -86,24 +88,25 @@ __device__ float top_of_all(std::int64_t n, const Z& z) {
   return warp_max(top);
 }
 
-// Choices that are counted together, a row for `in_a_row` tokens.
+// Counts of choices. Each row of count_BE counts `in_a_row` tokens.
 struct Counts {
   const std::int64_t* count_BE;  // may be null
-  std::uint32_t in_a_row;        // 32 bits are divided without a call
+  std::uint32_t in_a_row;        // a 32-bit division needs no function call
 
   Counts(const ConstView& count_BE, std::int64_t tokens)
       : count_BE(at<std::int64_t>(count_BE)),
         in_a_row(static_cast<std::uint32_t>(count_BE ? tokens / count_BE.extent[0] : tokens)) {
     check_count(tokens, std::numeric_limits<std::int32_t>::max(), "tokens of a router");
   }
-  // With those of a token that is counted as `as`.
+  // Returns the row of counts that includes a token that is counted as `as`, or null without
+  // counts.
   __device__ const std::int64_t* of(std::int64_t as, std::int64_t experts) const {
     if (count_BE == nullptr) return nullptr;
     return count_BE + static_cast<std::uint32_t>(as) / in_a_row * experts;
   }
 };
 
-// Sums over experts: of shares times counts, of shares, of counts.
+// Sums over experts: shares times counts, shares, and counts.
 template <RouterScores kind>
 struct Balance {
   float top, all[3] = {0, 0, 0};
@@ -120,14 +123,15 @@ struct Balance {
   }
 };
 
-// An expert and what it is chosen by.
+// An expert, and the key by which it is chosen.
 struct Candidate {
   float key;
   std::int32_t expert;
 };
 constexpr std::int32_t nobody = -1;
 
-// Is `a` chosen before b? NaN is the worst, of equal ones the lower index is the better.
+// Returns true if `a` is chosen before b. NaN is the worst key. Of equal keys, the lower index is
+// better.
 __device__ inline bool better(Candidate a, Candidate b) {
   if (b.expert == nobody || a.expert == nobody) return a.expert != nobody;
   const bool a_lacks = a.key != a.key, b_lacks = b.key != b.key;
@@ -153,7 +157,8 @@ struct Choosing {
   bool normalize;
 };
 
-// Without a bias the logits, which are in the same order and have more digits, stand for scores.
+// Chooses the experts of each token. Without a bias, the keys are logits instead of scores. Logits
+// have the same order and more digits.
 template <RouterScores kind>
 __global__ void __launch_bounds__(threads) choose(Tokens tokens, Choosing to) {
   const auto t = tokens.of_warp();
@@ -173,7 +178,7 @@ __global__ void __launch_bounds__(threads) choose(Tokens tokens, Choosing to) {
   const auto score = [&](std::int64_t e) {
     return together ? softmax(z[e]) : Sigmoid::of(z[e]).value;
   };
-  // A lane reads back its own.
+  // Each lane reads only keys that it has written.
   float* const keys = block_memory() + threadIdx.x / warp * tokens.experts;
   for (std::int64_t e = lane_of(); e < tokens.experts; e += warp) {
     const bool by_logit = to.bias_E == nullptr && softmax.is_number();
@@ -203,7 +208,7 @@ __global__ void __launch_bounds__(threads) choose(Tokens tokens, Choosing to) {
   for (std::int64_t k = lane_of(); k < to.choices; k += warp) weight[k] /= sum;
 }
 
-// What gives a token's logits a gradient.
+// Operands of the gradient of logits.
 template <class T>
 struct Slopes {
   T* dlogits_TE;
@@ -215,14 +220,15 @@ struct Slopes {
   float balance_scale, z_scale;
 };
 
-// With scores s, p = s / sum of all, w the weights, slope = d log s / dz but for softmax's common
-// term (1, and of the sigmoid 1 - s):
-//   of weights              dz_k = s_k slope_k dw_k, and of softmax all less s_e sum_k s_k dw_k
-//   of normalised weights   dz_k = w_k slope_k (dw_k - sum_j w_j dw_j)
-//   of balance              dz_e = p_e slope_e (count_e - sum_i p_i count_i)
-//   of z                    dz_e = 2 lse softmax_e
+// Computes the gradient of a token's logits. With scores s, p = s / sum of all, w the weights and
+// slope = d log s / dz without softmax's common term (1 for softmax, 1 - s for the sigmoid), the
+// terms are
+//   weights             dz_k = s_k slope_k dw_k; softmax: all also get - s_e sum_k s_k dw_k
+//   normalized weights  dz_k = w_k slope_k (dw_k - sum_j w_j dw_j)
+//   balance loss        dz_e = p_e slope_e (count_e - sum_i p_i count_i)
+//   z-loss              dz_e = 2 lse softmax_e
 template <RouterScores kind, class T>
-__global__ void __launch_bounds__(threads, 1)  // else some registers are spilled
+__global__ void __launch_bounds__(threads, 1)  // otherwise some registers are spilled
     route_grad_rows(Tokens tokens, Slopes<T> from) {
   const auto t = tokens.of_warp();
   if (t >= tokens.count) return;
@@ -240,7 +246,7 @@ __global__ void __launch_bounds__(threads, 1)  // else some registers are spille
 
   const auto* const choice = from.choice_TK + t * choices;
   const auto* const dweight = from.dweight_TK == nullptr ? nullptr : from.dweight_TK + t * choices;
-  float chosen[2] = {0, 0};  // sums of s dw and of s, or of shares
+  float chosen[2] = {0, 0};  // sums of s dw and of s; s are shares if `normalize` is set
   float top_chosen = 0;
   if (dweight != nullptr) {
     if (from.normalize)
@@ -307,7 +313,7 @@ __global__ void __launch_bounds__(threads)
   loss_2T[tokens.count + t] = lse * lse;
 }
 
-// f(std::integral_constant<RouterScores, kind>)
+// Calls f(std::integral_constant<RouterScores, kind>).
 template <class F>
 void with_scores(RouterScores kind, const F& f) {
   if (kind == RouterScores::softmax)

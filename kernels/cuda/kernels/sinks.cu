@@ -1,6 +1,7 @@
-// Attention's sinks, behind whatever computed it without them: with lse of the keys alone,
+// Attention sinks, added to results that were computed without them. With lse of the keys alone:
 //   lse' = log(exp(lse) + exp(sink)),  o' = o exp(lse - lse')
-// and backward dsink = - sum of exp(sink - lse') do.o', in parts of rows that are added in order.
+// The backward pass is dsink = - sum of exp(sink - lse') do.o'. Parts of the rows are summed first,
+// and then added in order.
 #include "kernels/cuda/kernels/attention_tile.cuh"
 #include "kernels/math/exp.hpp"
 #include "kernels/math/log.hpp"
@@ -20,13 +21,13 @@ __global__ void __launch_bounds__(attention_threads)
   const float share = math::exp(lse - both);
   T* const row = row_of(o, b, t, h);
   for (int d = lane_of(); d < s.head_dim; d += warp) row[d] = rounded<T>(widen(row[d]) * share);
-  __syncwarp();  // all have read lse
+  __syncwarp();  // all lanes have read lse
   if (lane_of() == 0) *at = both;
 }
 
 constexpr std::int64_t part_rows = 512;
 
-// Rows of all samples, in parts; a head along y.
+// Sums parts of the rows of all samples. The grid's y counts heads.
 template <class T>
 __global__ void __launch_bounds__(attention_threads)
     sink_parts(float* part_PH, Heads<const T> d_o, Heads<const T> o,

@@ -1,4 +1,5 @@
-// Rows in the order of an id of theirs, those of one id in their own: the same order every time.
+// Stable sort of rows by id. Rows with equal ids stay in row order, so the result is always the
+// same.
 #include <cub/device/device_radix_sort.cuh>
 #include <limits>
 
@@ -13,11 +14,11 @@ struct Numbered {
   __device__ void operator()(std::int64_t i) const { rows_T[i] = static_cast<std::int32_t>(i); }
 };
 
-// Scratch: rows, ids sorted, and what the sort itself needs.
+// Sizes of the scratch: row numbers, sorted ids, and the memory of the sort itself.
 struct Sorting {
   std::size_t column, sort;
 
-  // A sort takes, and rows are numbered with, 32 bits.
+  // The sort supports only 32-bit sizes, and rows have 32-bit numbers.
   explicit Sorting(std::int64_t rows)
       : column((static_cast<std::size_t>(rows) * sizeof(std::int32_t) + 255) / 256 * 256) {
     check_count(rows, std::numeric_limits<std::int32_t>::max(), "rows to be sorted");

@@ -1,5 +1,5 @@
-// Sums of squares of many arrays at a time, most of them small: partial sums over parts of a fixed
-// size, then of each array its parts in order.
+// Sums of squares of many arrays together, most of them small. The first kernel sums parts of
+// a fixed size, and the second adds the parts of each array in order.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/parts.cuh"
 #include "kernels/cuda/kernels/sums.cuh"

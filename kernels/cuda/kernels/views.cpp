@@ -24,7 +24,7 @@ void check_width(std::int64_t width) {
   require(width <= widest, "norms on a GPU support a width of at most {}, not {}", widest, width);
 }
 
-// What four tokens keep of them fits in the shared memory of a block: 224 KiB.
+// Throws Error if the router's keys for four tokens exceed 224 KiB, the shared memory of a block.
 void check_experts(std::int64_t experts) {
   constexpr std::int64_t most = 14336;
   require(experts <= most, "a router on a GPU chooses among at most {} experts, not {}", most,

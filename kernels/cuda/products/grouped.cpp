@@ -11,18 +11,19 @@
 namespace trireme::cuda {
 namespace {
 
-// offset_E1, when the stream has come to it.
-std::vector<std::int32_t> read_offsets(cudaStream_t stream, const ConstView& offset_E1) {
+// Returns offset_E1. Blocks until the stream has computed it.
+std::vector<std::int32_t> read_offsets(cudaStream_t stream, const ConstView& offset_E1,
+                                       const Products::Synchronize& synchronize) {
   expect(offset_E1.dtype == DType::i32 && offset_E1.dense(), "offsets of experts are dense i32");
   std::vector<std::int32_t> offset(static_cast<std::size_t>(offset_E1.count()));
   check(cudaMemcpyAsync(offset.data(), offset_E1.data, offset_E1.span_bytes(),
                         cudaMemcpyDeviceToHost, stream),
         "a copy of the offsets of experts");
-  check(cudaStreamSynchronize(stream), "waiting for the offsets of experts");
+  synchronize(stream);
   return offset;
 }
 
-// The first n of the rows from `begin` on, of which there may be less.
+// Returns n rows of v from row `begin` on. The view may extend beyond the last row.
 template <class V>
 V rows_from(const V& v, std::int64_t begin, std::int64_t n) {
   V rows = v.slice(0, begin, 0);
@@ -59,7 +60,7 @@ void GroupedProducts::run(void* stream, const kernel::GroupedMatmul& o, View wor
   expect(workspace && workspace.span_bytes() >= cuda_workspace_bytes,
          "products have their workspace");
   auto* const on = static_cast<cudaStream_t>(stream);
-  const auto offset = read_offsets(on, o.offset_E1);
+  const auto offset = read_offsets(on, o.offset_E1, synchronize_);
   expect(offset.size() == o.b_KN.size() + 1, "experts have an offset each, and an end");
   for (std::size_t e = 0; e < o.b_KN.size(); ++e) {
     const std::int64_t begin = offset[e], rows = offset[e + 1] - begin;
@@ -77,7 +78,7 @@ void GroupedProducts::run(void* stream, const kernel::GroupedMatmulGrad& o, View
   expect(workspace && workspace.span_bytes() >= cuda_workspace_bytes,
          "products have their workspace");
   auto* const on = static_cast<cudaStream_t>(stream);
-  const auto offset = read_offsets(on, o.offset_E1);
+  const auto offset = read_offsets(on, o.offset_E1, synchronize_);
   expect(offset.size() == o.c_MN.size() + 1, "experts have an offset each, and an end");
   for (std::size_t e = 0; e < o.c_MN.size(); ++e) {
     const View& c = o.c_MN[e];

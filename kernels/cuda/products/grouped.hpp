@@ -17,7 +17,8 @@ namespace trireme::cuda {
 // Matrix products of experts, with a cache of the algorithms that were looked up.
 class GroupedProducts {
  public:
-  explicit GroupedProducts(Planner& planner) : planner_(planner) {}
+  GroupedProducts(Planner& planner, const Products::Synchronize& synchronize)
+      : planner_(planner), synchronize_(synchronize) {}
 
   // Puts the products of all experts on the stream. Blocks until the stream has computed the row
   // offsets. `workspace` must have cuda_workspace_bytes bytes.
@@ -31,6 +32,7 @@ class GroupedProducts {
   void multiply(cudaStream_t, View workspace, std::int64_t rows, const OfRows&);
 
   Planner& planner_;
+  const Products::Synchronize& synchronize_;
   std::map<Key, std::vector<cublasLtMatmulAlgo_t>> algorithms_;
 };
 

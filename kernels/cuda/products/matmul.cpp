@@ -19,7 +19,7 @@
 namespace trireme::cuda {
 namespace {
 
-// A pair of events with times.
+// A pair of CUDA events that measures a time.
 struct Stopwatch {
   std::array<cudaEvent_t, 2> mark{};
   Stopwatch() {
@@ -38,23 +38,24 @@ struct Products::Impl {
   CudaBits bits;
   Tf32 tf32;
   Epilogues epilogues;
+  Synchronize synchronize;
   Planner planner{tf32};
-  GroupedProducts grouped{planner};
+  GroupedProducts grouped{planner, synchronize};
   std::int64_t fused = 0;
-  using Plans = std::map<Key, std::optional<Plan>>;  // none: cuBLASLt has no algorithm
+  using Plans = std::map<Key, std::optional<Plan>>;  // nullopt: cuBLASLt has no algorithm
   using Entry = Plans::value_type;
   Plans plans;
   std::map<Key, bool> fuses;
 
   const Entry& plan(const Call&, Fused);
-  // With the plan of this product, or of one that differs in its addresses alone.
+  // Multiplies with the plan of this product, or of a product that differs only in its addresses.
   void multiply(const Entry&, const Call&);
   bool faster(const Call&, const Call& trial, Fused, const Separate&);
   bool decide(const Call&, Fused, const Separate&);
 };
 
-// The time of f, the least of two measurements after one to warm up. What is short is done several
-// times in each: a first kernel waits for the host.
+// Returns the time of f in milliseconds: the smaller of two measurements after a warm-up. If f is
+// short, each measurement calls it several times, because the first kernel waits for the host.
 template <class F>
 static double milliseconds(cudaStream_t stream, const F& f) {
   constexpr float short_ms = 0.2F;
@@ -75,13 +76,14 @@ static double milliseconds(cudaStream_t stream, const F& f) {
   return static_cast<double>(best);
 }
 
-// What was found for the same product when it overwrites its result: a step's first microbatch.
+// Returns what was found for the same product if it overwrites its result, as in a step's first
+// micro-batch. Returns null if nothing was found.
 template <class Found>
 static const Found* overwriting(const std::map<Key, Found>& all, Key k) {
   k.add = false;
   const auto it = std::ranges::find_if(all, [&](const auto& one) {
     auto other = one.first;
-    other.vector_alignment = k.vector_alignment;  // sums to be added are made elsewhere
+    other.vector_alignment = k.vector_alignment;  // added sums are made in the workspace
     return other == k;
   });
   return it == all.end() ? nullptr : &it->second;
@@ -120,7 +122,7 @@ void Products::Impl::multiply(const Entry& entry, const Call& call) {
   const auto pointers = pointers_of(call, key.fused);
   point(key, *p, pointers);
   planner.run(*p, p->algorithm, pointers, call);
-  if (key.fused == Fused::sums && call.adds())  // which cuBLASLt does not do
+  if (key.fused == Fused::sums && call.adds())  // cuBLASLt cannot add to sums
     add_partials(call.stream, at<float>(call.epilogue.row_sum_M), nullptr, Accumulate::add,
                  reinterpret_cast<const float*>(sums_of(call)), 1, call.c_MN.extent[0]);
 }
@@ -152,8 +154,8 @@ bool Products::Impl::decide(const Call& call, Fused fused, const Separate& separ
   return fuses.emplace(k, better).first->second;
 }
 
-Products::Products(CudaBits bits, Tf32 tf32, Epilogues epilogues)
-    : impl_(std::make_unique<Impl>(bits, tf32, epilogues)) {}
+Products::Products(CudaBits bits, Tf32 tf32, Epilogues epilogues, Synchronize synchronize)
+    : impl_(std::make_unique<Impl>(bits, tf32, epilogues, std::move(synchronize))) {}
 
 Products::~Products() = default;
 
@@ -161,7 +163,7 @@ std::int64_t Products::fused() const {
   return impl_->fused;
 }
 
-// Are c's rows dense? Otherwise its transpose's are.
+// Returns true if the rows of c are dense. Otherwise its columns are dense.
 static bool by_rows(const View& c) {
   return c.stride[1] == 1 || c.extent[1] == 1;
 }

@@ -17,7 +17,9 @@ enum class Tf32 : std::uint8_t { off, on };  // on: f32 products may round their
 // Matrix products on one device. The object caches the method for each shape.
 class Products {
  public:
-  Products(CudaBits, Tf32, Epilogues);
+  // Function that blocks until a stream is done.
+  using Synchronize = std::function<void(void* stream)>;
+  Products(CudaBits, Tf32, Epilogues, Synchronize);
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;

@@ -33,7 +33,7 @@ std::vector<cublasLtMatmulAlgo_t> Planner::algorithms(const Key& k, const Plan& 
   set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, k.right_alignment);
   set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, k.out_alignment);
   set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, k.out_alignment);
-  // Partial products (split K) are added in f32, not in the result's type.
+  // Partial products (split K) must be added in f32, not in the result's type.
   if (k.result == DType::bf16)
     set(wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));

@@ -12,7 +12,8 @@ Fused wanted(const Epilogue& e) {
                                      : Fused::nothing;
 }
 
-// With GELU in the product its result is GELU, and c goes out beside it.
+// Returns the result of the product. If GELU is fused, this is the activation, and c is an
+// auxiliary output.
 static View out_of(const Call& p, Fused f) {
   return f == Fused::gelu ? p.epilogue.activated_MN : p.c_MN;
 }
@@ -71,7 +72,7 @@ cublasLtEpilogue_t epilogue_of(const Key& k) {
 
 bool may_fuse(const Call& p, Fused fused) {
   if (fused == Fused::nothing) return false;
-  if (fused == Fused::sums)  // they come in c's type, where a bias would be
+  if (fused == Fused::sums)  // the sums have c's type and replace the bias
     return p.epilogue.row_sum_M.dtype == p.c_MN.dtype && !p.epilogue.bias_N &&
            static_cast<std::size_t>(p.c_MN.extent[0]) * sizeof(float) <= sums_bytes;
   if (p.c_MN.dtype != DType::bf16) return false;  // cuBLASLt's GELU may be coarser than f32

@@ -41,7 +41,7 @@ std::size_t GuardedDevice::give(const Block& b, Runtime::Stream stream) noexcept
     const auto before = read(m, m.place.watched_from, m.place.begin, stream);
     const auto behind = read(m, m.place.end, m.place.pages, stream);
     if (const auto what = guard_damage(before, behind, m.bytes, b.kind)) end_for_damage(*what);
-  } catch (const Error&) {  // the device failed, which is reported where its work is waited for
+  } catch (const Error&) {  // a wait for the device's work reports the failure
   }
   release(m);
   blocks_.erase(it);

@@ -7,7 +7,7 @@
 
 namespace trireme::cuda {
 
-// Pinned memory is registered in ranges of this size, each with a call into the driver.
+// Pinned memory is registered in ranges of this size. Each registration is a call to the driver.
 static constexpr std::size_t pinned_page = std::size_t{8} << 20;
 
 static std::size_t up(std::size_t n, std::size_t to) {
@@ -18,7 +18,7 @@ static std::size_t down(std::size_t n, std::size_t to) {
   return n / to * to;
 }
 
-// Of what is free now.
+// Returns how much of the memory that is free now may be used.
 static std::size_t usable_bytes(Runtime& runtime, std::size_t headroom) {
   const auto free = runtime.device_bytes();
   require(free > headroom,
@@ -60,7 +60,8 @@ void DeviceMemory::grow(Memory m, std::size_t end) {
   r.backed += bytes;
 }
 
-// The host may touch pinned memory at once: nothing used it before.
+// Takes a guarded block. The host may access pinned memory immediately, because nothing used it
+// before.
 std::byte* DeviceMemory::take_guarded(std::size_t bytes, std::size_t offset, Queue first,
                                       Memory memory) {
   if (memory == Memory::device) return guarded_.take(bytes, offset, queues_.stream(first));
@@ -74,7 +75,7 @@ std::byte* DeviceMemory::take_guarded(std::size_t bytes, std::size_t offset, Que
 std::size_t DeviceMemory::give_guarded(const Block& b, std::span<const Event> last) noexcept {
   for (const Event& e : last) try {
       queues_.synchronize(e.queue);
-    } catch (const Error&) {  // the device failed, which is reported where its work is waited for
+    } catch (const Error&) {  // a wait for the device's work reports the failure
     }
   if (b.memory == Memory::device) return guarded_.give(b, queues_.stream(Queue::compute));
   auto* const pages = guarded_pinned_.pages_of(b.data).data();

@@ -5,7 +5,7 @@
 namespace trireme::cuda {
 
 Queues::Queues(Runtime& runtime) : runtime_(runtime) {
-  // Other ranks wait for what is sent; nobody else waits for compute.
+  // Other ranks wait for data that is sent, so all queues except compute are urgent.
   for (int q = 0; q < queue_count; ++q)
     line(static_cast<Queue>(q)).stream =
         runtime_.create_stream(static_cast<Queue>(q) == Queue::compute ? Runtime::Urgency::usual
@@ -42,7 +42,8 @@ Event Queues::record(Queue q) {
   return {q, l.last};
 }
 
-// The first mark at or behind the ticket: all of a queue's work before it is done by then.
+// Makes q wait for the first mark at or after the ticket. All earlier work of the event's queue is
+// done by then.
 void Queues::wait(Queue q, Event e) {
   auto& waiting = line(q).waited[static_cast<std::size_t>(e.queue)];
   if (e.queue == q || e.ticket <= waiting) return;

@@ -56,7 +56,9 @@ class Runtime {
   virtual void set_bytes(std::byte* at, unsigned char value, std::size_t bytes, Stream) = 0;
 };
 
-// Opens the runtime for a device and makes that device current in the calling thread.
-std::unique_ptr<Runtime> open_runtime(int device);
+// Opens the runtime for a device and makes that device current in the calling thread. If a wait for
+// the device takes longer than `hang_timeout` seconds, the process ends (waiting.hpp). 0 means no
+// limit.
+std::unique_ptr<Runtime> open_runtime(int device, double hang_timeout);
 
 }  // namespace trireme::cuda

@@ -29,8 +29,9 @@ void UploadRing::retire_oldest() {
   in_flight_.pop_front();
 }
 
-// Copies in flight lie in the order of the ring, the oldest behind `next_`: only it can be in the
-// way, once those between `next_` and the end of the ring are done.
+// Returns space for `bytes` bytes. Copies in flight are in ring order, and the oldest is the first
+// one after `next_`. Once the copies between `next_` and the end of the ring are done, only the
+// oldest copy can overlap the new space.
 std::byte* UploadRing::room(std::size_t bytes) {
   if (next_ + bytes > size) {
     while (!in_flight_.empty() && in_flight_.front().begin >= next_) retire_oldest();

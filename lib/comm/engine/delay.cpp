@@ -9,7 +9,7 @@ bool Delay::over() {
   const auto now = std::chrono::steady_clock::now();
   if (!until_) {
     const auto r = hash64(source_.seed, static_cast<std::uint64_t>(rank_), ++source_.draws);
-    // Most messages are quick, some are much later than others.
+    // Delay a quarter of the messages, so that some arrive much later than others.
     until_ = now + std::chrono::microseconds(r % 4 == 0 ? (r >> 8) % 400 : 0);
   }
   if (now < *until_) return false;

@@ -5,7 +5,7 @@
 namespace trireme::engine {
 namespace {
 
-// Elements [begin, begin + n) of a dense view.
+// Returns elements [begin, begin + n) of a dense view.
 template <class V>
 V elements(const V& v, std::int64_t begin, std::int64_t n) {
   return V(v.data + begin * static_cast<std::int64_t>(bytes_of(v.dtype)), v.dtype, {n});
@@ -17,13 +17,13 @@ V equal_slice(const V& v, int rank, int size) {
   return elements(v, rank * n, n);
 }
 
-// body(begin, count) for each chunk of n elements.
+// Calls body(begin, count) for each chunk of n elements.
 template <class Body>
 void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
   for (std::int64_t begin = 0; begin < n; begin += chunk) body(begin, std::min(chunk, n - begin));
 }
 
-// A message for each chunk.
+// Adds one message for each chunk of the view.
 template <class Message, class V>
 void add_chunks(std::vector<Message>& messages, int peer, const V& v, std::int64_t chunk) {
   for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
@@ -31,7 +31,8 @@ void add_chunks(std::vector<Message>& messages, int peer, const V& v, std::int64
   });
 }
 
-// Room for one with each of the others of `size` ranks, for each chunk of n elements.
+// Reserves memory for the messages to and from the other ranks: one per rank and chunk of n
+// elements.
 void reserve_for_others(Messages& m, int size, std::int64_t n, std::int64_t chunk) {
   const auto all = static_cast<std::size_t>(n == 0 ? 0 : ((n - 1) / chunk + 1) * (size - 1));
   m.out.reserve(all);

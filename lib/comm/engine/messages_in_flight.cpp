@@ -9,8 +9,10 @@ static int rank_of(const Route& r) {
   return r.transport ? r.transport->rank() : 0;
 }
 
-// Between GPUs a group of messages moves together, so it must hold a message whenever the other
-// side's does: all of them, or, where one direction is staged alone, as many in both.
+// Returns the maximum number of messages in flight. Between GPUs, the messages of a group are
+// transferred together, so both sides must post the same messages in one group. Without staging, a
+// group has all messages. If either direction is staged, both directions post as many messages as
+// there are staging buffers.
 static std::size_t most_in_flight(const Route& r, const Staging& s, std::size_t messages) {
   if (s.message || (r.device && r.staged)) return Staging::buffers;
   return r.device ? std::max<std::size_t>(messages, 1) : 4;
@@ -27,7 +29,7 @@ MessagesInFlight::MessagesInFlight(const Route& route, Staging staging, std::siz
 
 bool MessagesInFlight::post() {
   bool moved = false;
-  // A group is complete, so its messages cannot be held back one by one.
+  // Messages between GPUs are not delayed one by one, because a group must be complete.
   const auto may = [this] { return route_.device || before_post_.over(); };
   while (posted_ < messages_ && posted_ - completed_ < most_in_flight_ && may()) {
     requests_[posted_ % most_in_flight_] = post_one(posted_);

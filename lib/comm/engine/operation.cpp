@@ -9,7 +9,8 @@
 namespace trireme::engine {
 namespace {
 
-// MPI promises tags up to 32767. Messages of one tag arrive in order, so numbers may come again.
+// MPI guarantees tags only up to 32767. Tags may be reused, because messages with the same tag
+// arrive in order.
 constexpr int collective_tags = 1 << 14, pair_tags = (1 << 14) - 1;
 
 int pair_tag(const Label& label) {
@@ -27,7 +28,8 @@ Sequence* sequence_of(Context& context, const Call& c) {
   return &context.sequences[{c.pattern, c.peer, tag}];
 }
 
-// Buffers that hold the longest message; none where the operands themselves can travel.
+// Allocates staging buffers for the longest message. Returns no buffers if messages can use the
+// operands directly.
 template <class Message>
 Staging staging_of(const Route& r, const std::vector<Message>& messages, DType wire,
                    bool computes) {
@@ -44,11 +46,11 @@ Staging staging_of(const Route& r, const std::vector<Message>& messages, DType w
 }
 
 Staging staging_out(const Route& r, const Call& c) {
-  return staging_of(r, c.messages.out, c.wire, c.wire != c.type);  // casts
+  return staging_of(r, c.messages.out, c.wire, c.wire != c.type);  // staged for casts
 }
 
 Staging staging_in(const Route& r, const Call& c) {
-  return staging_of(r, c.messages.in, c.wire, c.arriving == Accumulate::add);  // sums
+  return staging_of(r, c.messages.in, c.wire, c.arriving == Accumulate::add);  // staged for sums
 }
 
 Route route_of(const Context& context, Backend& b, Queue queue, const Call& c, int tag) {
@@ -77,23 +79,26 @@ Operation::Operation(std::shared_ptr<Context> context, Backend& backend, Queue q
       receives_{route_, staging_in(route_, c), std::move(c.messages.in), c.arriving},
       native_{route_, c.native},
       start_(backend.record(queue)) {
-  // Last: one that found no memory for its staging was never called, and the next may begin.
+  // Count the call last. If the allocation of staging buffers throws, the operation was never
+  // called, and later operations must not wait for it.
   if (sequence_) ++sequence_->called;
   if (Trace::on()) issued_ = Trace::now();
 }
 
 bool Operation::begin() {
-  // Between two devices the order of calls is the order on the stream, and nothing is added.
+  // Sends and receives between devices run in the order of the calls on the stream, and they add
+  // nothing. They need not wait for earlier operations.
   const bool in_order = route_.device && pattern_ != Pattern::collective;
   if (sequence_ && sequence_->complete != number_ && !in_order) return false;
   if (!route_.device && !backend_.done(start_)) return false;
-  // In sequence, as what arrives: an earlier operation may still add to the same memory.
+  // Copy only after earlier operations have completed, because they may still add to this memory.
   if (own_dst_)
     backend_.put(queue_, kernel::Copy{.dst = own_dst_, .src = own_src_, .how = own_how_});
   return true;
 }
 
-// Between GPUs in groups, which hold the same messages on both sides: one after the other.
+// Between GPUs, posts messages in groups. A group is posted only after the previous group has
+// completed, so that both sides post the same messages in it.
 bool Operation::post() {
   if (!route_.device) return static_cast<int>(sends_.post()) | static_cast<int>(receives_.post());
   if (native_.post()) return true;
@@ -106,7 +111,7 @@ bool Operation::post() {
     ~Group() {
       if (open) try {
           device.end_group();
-        } catch (const Error&) {  // the first one is propagating
+        } catch (const Error&) {  // an earlier error is already propagating
         }
     }
   } group(*route_.device, route_.stream());
@@ -145,7 +150,8 @@ void Operation::trace() const {
               label_.microbatch, *issued_, Trace::now()});
 }
 
-// Not what the queue was asked for since: a unit is not waited for together with the next one.
+// Uses the event recorded on completion and not one recorded now. Later operations on the queue,
+// such as the next unit's all-gather, then do not delay those who wait for this one.
 Event Operation::release() {
   const Event last = complete_ ? done_ : backend_.record(queue_);
   sends_.release(last);

@@ -14,14 +14,14 @@ namespace trireme::engine {
 
 using Clock = std::chrono::steady_clock;
 
-// MPI may still write to the memory of a failed operation, so it is never given back.
+// Keeps a failed operation until the process ends, because MPI may still write to its memory.
 static void never_destroy(std::unique_ptr<Operation> failed) {
   static auto& all = *new std::vector<std::unique_ptr<Operation>>;
   all.push_back(std::move(failed));
 }
 
 void Progress::configure(const Settings& s) {
-  // A message's bytes are an int; 8 bytes an element at most.
+  // MPI counts the bytes of a message in an int, and an element has at most 8 bytes.
   require(s.chunk >= 1 && s.chunk <= 1 << 27, "{} elements per message: use 1 to {}", s.chunk,
           1 << 27);
   settings_ = s;
@@ -70,9 +70,9 @@ bool Progress::poll() {
   return moved;
 }
 
-// Yields the core. sched_yield does so only within a scheduling group, and Linux may give each rank
-// its own; so a rank that has waited for longer than a small message takes sleeps. With more ranks
-// than cores, the one it waits for may need this core.
+// Yields the core. sched_yield() yields only within a scheduling group, and Linux may put each rank
+// into a separate group. Therefore a rank that has waited longer than a small message takes sleeps
+// instead. If there are more ranks than cores, the rank that it waits for may need this core.
 static void yield(std::chrono::duration<double> idle) {
   using namespace std::chrono_literals;
   if (idle < 500us)
@@ -85,7 +85,8 @@ static double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Ranks begin to wait, and so give up, at different times; all wait this much longer for answers.
+// Returns how many seconds to wait for answers after the limit. Ranks begin to wait at different
+// times, and therefore reach the limit at different times.
 static double patience(double limit) {
   return std::clamp(limit / 4, 0.5, 10.0);
 }
@@ -133,7 +134,7 @@ void Progress::wait_until(const std::function<bool()>& done, const std::function
       if (roll_call) roll_call->withdraw();
     }
   } alarm;
-  bool came = false;  // `done` may be asked no more
+  bool came = false;  // `done` must not be called again after it returned true
   const std::function<bool()> is_done = [&] { return came = came || done(); };
   while (!is_done()) {
     if (poll()) {
@@ -150,7 +151,7 @@ void Progress::wait_until(const std::function<bool()>& done, const std::function
       const bool alarmed = roll_call_->poll(what, overdue);
       if (root && (alarmed || overdue)) {
         ask(what, is_done);
-        // What was waited for may have come since.
+        // The awaited event may have occurred meanwhile.
         if (!is_done() && (overdue || roll_call_->anyone_overdue())) hang(what(), overdue);
         continue;
       }

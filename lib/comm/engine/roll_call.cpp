@@ -45,7 +45,7 @@ RollCall::RollCall(std::unique_ptr<transport::HostTransport> host) : host_(std::
   answers_.resize(ranks);
 }
 
-// What a silent rank has not taken yet, MPI may still read.
+// Does not free messages that a silent rank has not received, because MPI may still read them.
 RollCall::~RollCall() {
   try {
     while (const auto from = host_->arrived(tag)) receive(*from);
@@ -73,7 +73,7 @@ void RollCall::send(int to, Meaning meaning, const Wait& wait, bool overdue) {
 RollCall::Message RollCall::receive(int from) {
   Message m;
   const auto r = host_->receive(from, tag, std::as_writable_bytes(std::span(&m, 1)));
-  while (!host_->test(r)) std::this_thread::yield();  // it has arrived
+  while (!host_->test(r)) std::this_thread::yield();  // the message has arrived
   return m;
 }
 
@@ -94,7 +94,7 @@ bool RollCall::poll(const std::function<Wait()>& own, bool overdue) {
         send(0, Meaning::answer, own(), overdue);
         break;
       case Meaning::answer:
-        if (m.question == question_) note(r, m);  // else to an earlier one
+        if (m.question == question_) note(r, m);  // other answers are to an earlier question
         break;
       case Meaning::alarm:
         alarmed_[r] = 1;
@@ -116,7 +116,7 @@ void RollCall::alarm(const Wait& own) {
 void RollCall::withdraw() noexcept {
   try {
     send(0, Meaning::withdrawal);
-  } catch (const Error&) {  // of a broken job, which ends anyway
+  } catch (const Error&) {  // the job is broken and ends anyway
   }
 }
 
@@ -135,7 +135,7 @@ bool RollCall::anyone_overdue() const {
   return std::ranges::count(overdue_, 1) > 0;
 }
 
-// "0-2, 5"
+// Returns the ranks as text, for example "0-2, 5".
 static std::string ranges_of(const std::vector<std::size_t>& ranks) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size();) {

@@ -61,7 +61,7 @@ class MpiTransport final : public HostTransport {
   }
   Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                      std::span<const int> bytes) override {
-    count(all.size());  // the last offset is an int, too
+    count(all.size());  // checks that the last offset fits into an int
     return post("MPI_Iallgatherv", all_ranks, no_size, [&](Slot& s) {
       s.counts.assign(bytes.begin(), bytes.end());
       s.offsets.assign(1, 0);
@@ -117,8 +117,8 @@ class MpiTransport final : public HostTransport {
     MPI_Request request = MPI_REQUEST_NULL;
     const char* call = nullptr;
     int peer = all_ranks;
-    int expected = no_size;            // bytes of the message that is received
-    std::vector<int> counts, offsets;  // MPI reads them until the end
+    int expected = no_size;            // bytes of the message to receive
+    std::vector<int> counts, offsets;  // MPI reads them until the request completes
   };
 
   static int count(std::size_t n) {
@@ -155,7 +155,8 @@ class MpiTransport final : public HostTransport {
 }  // namespace
 
 std::unique_ptr<HostTransport> mpi_world() {
-  // Errors outside any communicator go to the handler of one of these two.
+  // MPI reports errors outside any communicator to the error handler of MPI_COMM_WORLD or
+  // MPI_COMM_SELF.
   for (const auto everywhere : {MPI_COMM_WORLD, MPI_COMM_SELF})
     check(MPI_Comm_set_errhandler(everywhere, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   MPI_Comm comm = MPI_COMM_NULL;

@@ -1,4 +1,4 @@
-// Attention through cuDNN in a build without its C++ frontend: nothing is supported.
+// Stub of attention through cuDNN, for builds without cuDNN's C++ frontend. It supports nothing.
 #include "kernels/cuda/attention/sdpa.hpp"
 #include "lib/base/error.hpp"
 

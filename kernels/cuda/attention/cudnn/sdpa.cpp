@@ -1,4 +1,5 @@
-// The one file that sees cuDNN's C++ frontend: it takes a gigabyte and half a minute to compile.
+// The only file that includes cuDNN's C++ frontend, which takes a gigabyte and half a minute to
+// compile.
 #include "kernels/cuda/attention/sdpa.hpp"
 
 #include <cuda_runtime_api.h>
@@ -63,10 +64,10 @@ class Handle {
   cudnnHandle_t handle_ = nullptr;
 };
 
-// Graph keeps to itself what its engines would need before one of them is built.
+// A graph that exposes the engines before one of them is built. The base class hides them.
 struct Engines : Graph {
   fe::EngineConfigList list() { return plans.get_barred_engine_configs(); }
-  // The frontend's own share, which the engines' numbers leave out.
+  // Returns the frontend's own workspace, which the engines' numbers do not include.
   std::int64_t own_bytes() const { return get_autotune_workspace_size(); }
 };
 
@@ -76,7 +77,8 @@ std::int64_t uid(std::size_t operand) {
   return static_cast<std::int64_t>(operand) + 1;
 }
 
-// cuDNN's order of dims is B, heads, T, D, whatever lies in memory.
+// Sets an operand's id, dims and strides. cuDNN's order of dims is B, heads, T, D, whatever the
+// order in memory.
 template <class Attributes>
 Attributes& describe_operand(Attributes& t, const SdpaKey& key, std::size_t operand) {
   const auto [B, T, H, G, D, S] = key.extents;
@@ -100,8 +102,8 @@ void mask(Attributes& how, const SdpaKey& key) {
   if (key.window > 0) how.set_diagonal_band_left_bound(key.window);
 }
 
-// `sm` e.g. 90; 0: that of the device at hand. Each operation takes over what the graph knows when
-// it is added, so this comes first.
+// Builds the graph of a call. `sm` is the architecture, e.g. 90, or 0 for that of the current
+// device. An operation copies the graph's properties when it is added, so they are set first.
 std::unique_ptr<Engines> graph_of(const SdpaKey& key, int sm) {
   auto graph = std::make_unique<Engines>();
   if (sm != 0) graph->set_sm_version(sm);
@@ -153,11 +155,11 @@ std::vector<SdpaEngine> engines_of(Engines& graph) {
 }
 
 struct Built {
-  std::unique_ptr<Engines> graph;  // null: every engine needs more than `most` bytes of workspace
-  std::size_t least = 0;           // bytes that one of them needs
+  std::unique_ptr<Engines> graph;  // null if all engines need more than `most` bytes
+  std::size_t least = 0;           // bytes of workspace: the plan's, or the smallest engine's
 };
 
-// The best engine that needs no more than `most`.
+// Builds the best engine that needs at most `most` bytes of workspace.
 Built build(const SdpaKey& key, cudnnHandle_t handle, std::size_t most) {
   auto graph = graph_of(key, 0);
   check(graph->validate(), key, "validation");
@@ -171,7 +173,7 @@ Built build(const SdpaKey& key, cudnnHandle_t handle, std::size_t most) {
   check(graph->build_plans(handle), key, "building the plan");
   std::int64_t bytes = 0;
   check(graph->get_workspace_size(bytes), key, "asking for the workspace");
-  // A plan may need more than its engine said.
+  // A plan may need more than its engine stated.
   if (static_cast<std::size_t>(bytes) > most) return {nullptr, static_cast<std::size_t>(bytes)};
   return {std::move(graph), static_cast<std::size_t>(bytes)};
 }
@@ -191,9 +193,9 @@ std::string sdpa_library() {
 struct Sdpa::Plans {
   Determinism determinism;
   int sm;
-  std::size_t limit;  // of a part's workspace
+  std::size_t limit;  // for the workspace of a part, in bytes
   std::unique_ptr<Handle> handle;
-  std::map<std::pair<SdpaKey, std::size_t>, Built> all;  // by what it may need
+  std::map<std::pair<SdpaKey, std::size_t>, Built> all;  // by key and workspace limit
   bool warned = false;
 
   const Built& of(const SdpaKey& key, std::size_t most) {
@@ -225,7 +227,7 @@ struct Sdpa::Plans {
     std::size_t most;  // bytes of workspace
   };
 
-  // The calls that compute a part; false: it cannot be made small enough.
+  // Adds the calls that compute a part. Returns false if the part cannot be made small enough.
   bool add_calls(const Operation& o, const SdpaPart& part, std::vector<Call>& calls) {
     const auto operands = operands_of(o.operands, o.shape, part);
     const auto key = key_of(shape_of(o.shape, part), o.direction, determinism, operands);

@@ -1,4 +1,4 @@
-// NCCL in libtrireme_cuda.so.
+// The NCCL transport, which is part of libtrireme_cuda.so.
 #include <nccl.h>
 
 #include <cstdlib>
@@ -10,7 +10,8 @@
 namespace trireme::transport {
 namespace {
 
-// ncclGetLastError says more than the code: which peer, which interface.
+// Throws Error if the call failed. ncclGetLastError() adds details to the error code, such as the
+// peer or the interface.
 void check_nccl(ncclResult_t code, const char* call, ncclComm_t comm) {
   if (code == ncclSuccess) return;
   const char* more = ncclGetLastError(comm);
@@ -23,7 +24,7 @@ class NcclTransport final : public DeviceTransport {
   NcclTransport(int rank, int size, const ncclUniqueId& id) : rank_(rank), size_(size) {
     check_nccl(ncclCommInitRank(&comm_, size, id, rank), "ncclCommInitRank", nullptr);
   }
-  // Abort also frees what is still running: nothing at the end of an orderly run.
+  // ncclCommAbort() also aborts running operations. None are left at the end of an orderly run.
   ~NcclTransport() override { ncclCommAbort(comm_); }
 
   int rank() const override { return rank_; }
@@ -35,7 +36,7 @@ class NcclTransport final : public DeviceTransport {
   }
   void end_group() override { check_nccl(ncclGroupEnd(), "ncclGroupEnd", comm_); }
 
-  // NCCL has no tags: messages between two ranks match in the order in which they are posted.
+  // NCCL has no tags. Messages between two ranks match in the order in which they are posted.
   Request send(int to, int, std::span<const std::byte> bytes) override {
     check_nccl(ncclSend(bytes.data(), bytes.size(), ncclUint8, to, comm_, stream_), "ncclSend",
                comm_);
@@ -46,7 +47,7 @@ class NcclTransport final : public DeviceTransport {
                comm_);
     return {};
   }
-  // Later work on the stream sees the result.
+  // Returns true at once, because later work on the stream sees the result.
   bool test(Request) override { return true; }
 
   Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
@@ -81,7 +82,7 @@ std::string library_text() {
   return fmt::format("NCCL {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 
-// It is to launch the work of all communicators of a device in the order of the calls.
+// Configures NCCL to launch the work of all communicators on a device in the order of the calls.
 void launch_in_order() {
   int driver = 0, nccl = 0;
   const auto code = cudaDriverGetVersion(&driver);
@@ -89,7 +90,7 @@ void launch_in_order() {
   check_nccl(ncclGetVersion(&nccl), "ncclGetVersion", nullptr);
   require_launch_order(driver, nccl);
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
-  // Collectives take their memory now, before the backend takes what is left.
+  // Make collectives allocate their memory now, before the backend takes the remaining memory.
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 
