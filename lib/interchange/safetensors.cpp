@@ -166,8 +166,8 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
 }
 
 std::int64_t SafetensorsWriter::header_bound(const SafeTensor& t) {
-  // A name may need escapes, and each number has at most 20 digits.
-  return static_cast<std::int64_t>(2 * t.name.size() + 21 * (t.shape.size() + 2)) + 80;
+  // An escaped character takes at most 6 bytes, and each number has at most 20 digits.
+  return static_cast<std::int64_t>(6 * t.name.size() + 21 * (t.shape.size() + 2)) + 80;
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
