@@ -61,7 +61,7 @@ class Held {
 void execute(const Program& program, const Pipeline& pipeline, Stage& stage, Backend& backend,
              const Pipe& pipe) {
   const int me = pipe.down.rank();
-  Link down(backend, pipe.down, Queue::to_next), up(backend, pipe.up, Queue::to_previous);
+  Link down(backend, pipe.down, Queue::down), up(backend, pipe.up, Queue::up);
   Held activation, gradient;
   // Stores a chunk's result for the instruction that sends it, or for this stage's next chunk.
   const auto hand_on = [&](Held& held, Do message, int m, int c, Tensor t) {

@@ -52,7 +52,7 @@ struct DeviceRank : SimulatedKind {
 
 Axis axis_of(Queue q) {
   if (q == Queue::exchange) return Axis::seq;
-  return q == Queue::to_next || q == Queue::to_previous ? Axis::pipe : Axis::shard;
+  return q == Queue::down || q == Queue::up ? Axis::pipe : Axis::shard;
 }
 
 class DeviceSimulation {

@@ -42,7 +42,7 @@ ModelStage::ModelStage(const Model& model, std::span<const Chunk> chunks, Sessio
       sequence_(sequence),
       batches_(microbatches),
       recompute_(recompute),
-      settings_(std::move(when)),
+      settings_(std::move(settings)),
       dropped_from_(static_cast<int>(microbatches.size())),
       results_(chunks.back().last() ? microbatches.size() + (settings_.head_inputs ? 1 : 0) : 0) {}
 

@@ -93,7 +93,7 @@ TEST(Jobs, ShareSettingsAndProgressWithWhatIsSplitOff) {
   EXPECT_EQ(Communicator::pretend(0, 2, split.settings()).settings().chunk, 7);
   {
     const auto x = tensor(host, {1, 2});
-    const auto dropped = split.send(host, Queue::to_next, x.view(), 0, {OperationKind::send});
+    const auto dropped = split.send(host, Queue::down, x.view(), 0, {OperationKind::send});
   }
   EXPECT_EQ(job.abandoned(), std::vector<std::string>{"send"});
   EXPECT_TRUE(other.abandoned().empty());
@@ -193,9 +193,9 @@ TEST_P(OnDry, AResultThatIsReadTooEarlyIsARace) {
 
 TEST_P(OnDry, AnInputThatIsChangedTooEarlyIsARace) {
   const auto x = blank(10);
-  order(Queue::to_next, Queue::compute);
+  order(Queue::down, Queue::compute);
 
-  auto p = world.send(dry, Queue::to_next, x.view(), 2, {OperationKind::send});
+  auto p = world.send(dry, Queue::down, x.view(), 2, {OperationKind::send});
   dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
   EXPECT_GT(dry.race_count(), 0);

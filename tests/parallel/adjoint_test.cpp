@@ -254,7 +254,7 @@ TEST_F(Adjoint, SendAndReceive) {
   const auto out = tensor({odd}, x), back = tensor({odd}, y);
   const auto ax = tensor({odd}, x), aty = tensor({odd}, y);
   std::vector<Pending> pending;
-  const auto down = after_compute(Queue::to_next), up = after_compute(Queue::to_previous);
+  const auto down = after_compute(Queue::down), up = after_compute(Queue::up);
   constexpr Label sending{OperationKind::send, {}, 0}, receiving{OperationKind::receive, {}, 0};
 
   if (below) pending.push_back(world().send(*backend_, down, out.view(), rank() + 1, sending));

@@ -84,13 +84,13 @@ TEST_P(InFlight, MessagesOfOneMicrobatchStayApart) {
   std::vector<Pending> pending;
   for (std::uint64_t i = 0; i < 3; ++i) {
     sent.push_back(tensor(2000, rank(), i));
-    pending.push_back(world().send(backend(), after_compute(Queue::to_next), sent.back().view(),
+    pending.push_back(world().send(backend(), after_compute(Queue::down), sent.back().view(),
                                    next, {OperationKind::tie}));
   }
   for (std::uint64_t i = 0; i < 3; ++i) {
     const auto x = blank(2000);
     world()
-        .receive(backend(), after_compute(Queue::to_previous), x.view(), previous,
+        .receive(backend(), after_compute(Queue::up), x.view(), previous,
                  {OperationKind::tie})
         .wait(Queue::compute);
     EXPECT_EQ(values(x), numbers(2000, previous, type(), i));
@@ -200,17 +200,17 @@ TEST_P(InFlight, AFailureNamesTheOperationAndThoseBehindIt) {
   world().configure({});
   const auto x = tensor(200, rank());
   if (rank() == 0) {
-    part.send(backend(), after_compute(Queue::to_next), x.slice(0, {100}).view(), 1,
+    part.send(backend(), after_compute(Queue::down), x.slice(0, {100}).view(), 1,
               {OperationKind::send, {}, 100})
         .wait(Queue::compute);
   } else if (rank() == 1) {
     {
-      auto less = part.receive(backend(), after_compute(Queue::to_next), x.view(), 0,
+      auto less = part.receive(backend(), after_compute(Queue::down), x.view(), 0,
                                {OperationKind::receive, {}, 100});
       const auto message = message_of<Error>([&] { less.wait(Queue::compute); });
       EXPECT_NE(message.find("receive, microbatch 100: "), std::string::npos) << message;
       EXPECT_NE(message.find("bytes came from rank 0"), std::string::npos) << message;
-      auto more = part.receive(backend(), after_compute(Queue::to_next), x.slice(0, {100}).view(),
+      auto more = part.receive(backend(), after_compute(Queue::down), x.slice(0, {100}).view(),
                                0, {OperationKind::receive, {}, 200});
       const auto second = message_of<Error>([&] { more.wait(Queue::compute); });
       EXPECT_NE(
@@ -259,10 +259,10 @@ TEST(MpiErrors, NameCallPeerAndOperation) {
   const auto ref = open_backend({"ref", 1, true});
   const auto x = Tensor::empty(*ref, {200}, DType::f64, MemoryKind::transient);
   if (part.rank() == 0) {
-    part.send(*ref, Queue::to_next, x.view(), 1, {OperationKind::send}).wait(Queue::compute);
+    part.send(*ref, Queue::down, x.view(), 1, {OperationKind::send}).wait(Queue::compute);
   } else if (part.rank() == 1) {
     {
-      auto p = part.receive(*ref, Queue::to_next, x.slice(0, {10}).view(), 0,
+      auto p = part.receive(*ref, Queue::down, x.slice(0, {10}).view(), 0,
                             {OperationKind::receive, "tie"});
       const auto message = message_of<Error>([&] { p.wait(Queue::compute); });
       EXPECT_EQ(message.find("receive of tie: MPI_Irecv with rank 0 failed: "), 0U) << message;

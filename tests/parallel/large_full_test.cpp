@@ -45,12 +45,12 @@ TEST_P(Large, SendAndReceive) {
   if (me_ == 0) {
     fill(x, 1);
     fill(last, 7);
-    world().send(host_, Queue::to_next, x.view(), 1, {OperationKind::send}).wait(Queue::compute);
+    world().send(host_, Queue::down, x.view(), 1, {OperationKind::send}).wait(Queue::compute);
     EXPECT_GE(world().bytes_sent(), 4 * n);
   } else {
     fill(x, 0);
     world()
-        .receive(host_, Queue::to_next, x.view(), 0, {OperationKind::receive})
+        .receive(host_, Queue::down, x.view(), 0, {OperationKind::receive})
         .wait(Queue::compute);
     expect_values(x, 1, 7);
   }

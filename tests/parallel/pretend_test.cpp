@@ -56,16 +56,16 @@ void everything(Backend& b, const Communicator& c, DType type) {
       if (t) exchange.keep(std::move(t));
     exchange.wait(Queue::compute);
     if (size > 1) {
-      auto to = blank(n), from = blank(n, Queue::to_previous);
+      auto to = blank(n), from = blank(n, Queue::up);
       b.put(Queue::compute, kernel::Fill{.dst = to.view(), .value = 3});
       Pending send, receive;
       // Between devices a send ends when it is received, so in a ring some receive first.
       for (const bool sends : {me % 2 == 0, me % 2 != 0})
         if (sends)
-          send = c.send(b, after_compute(Queue::to_next), to.view(), (me + 1) % size,
+          send = c.send(b, after_compute(Queue::down), to.view(), (me + 1) % size,
                         {OperationKind::send, {}, m});
         else
-          receive = c.receive(b, after_compute(Queue::to_previous), from.view(),
+          receive = c.receive(b, after_compute(Queue::up), from.view(),
                               (me + size - 1) % size, {OperationKind::receive, {}, m});
       from.used(receive.wait(Queue::compute));
       send.keep(std::move(to));

@@ -89,11 +89,11 @@ TEST(SimulateHost, MessagesOfANodeTakeTheProcessorsTime) {
 TEST(SimulateHost, AStageWaitsForTheOneBeforeIt) {
   const Writer first = Writer(0)
                            .compute(2)
-                           .call(Pattern::send, Comm::down, Queue::to_next, 1e9, 1)
+                           .call(Pattern::send, Comm::down, Queue::down, 1e9, 1)
                            .finish(0)
                            .agree();
   const Writer second = Writer(1)
-                            .call(Pattern::receive, Comm::down, Queue::to_next, 1e9, 0)
+                            .call(Pattern::receive, Comm::down, Queue::down, 1e9, 0)
                             .finish(0)
                             .compute(1)
                             .agree();
@@ -151,21 +151,21 @@ TEST(SimulateDevice, QueuesShareLinks) {
 TEST(SimulateDevice, SendsMeetReceivesOnTheirQueues) {
   const Writer first = Writer(0)
                            .compute(1)
-                           .order(Queue::to_next, Queue::compute)
-                           .call(Pattern::send, Comm::down, Queue::to_next, 1e9, 1)
+                           .order(Queue::down, Queue::compute)
+                           .call(Pattern::send, Comm::down, Queue::down, 1e9, 1)
                            .compute(1)
-                           .order(Queue::to_next, Queue::compute)
-                           .call(Pattern::send, Comm::down, Queue::to_next, 1e9, 1)
-                           .call(Pattern::receive, Comm::up, Queue::to_previous, 1e9, 1)
-                           .order(Queue::compute, Queue::to_previous)
+                           .order(Queue::down, Queue::compute)
+                           .call(Pattern::send, Comm::down, Queue::down, 1e9, 1)
+                           .call(Pattern::receive, Comm::up, Queue::up, 1e9, 1)
+                           .order(Queue::compute, Queue::up)
                            .compute(1);
   const Writer second = Writer(1)
-                            .call(Pattern::receive, Comm::down, Queue::to_next, 1e9, 0)
-                            .order(Queue::compute, Queue::to_next)
+                            .call(Pattern::receive, Comm::down, Queue::down, 1e9, 0)
+                            .order(Queue::compute, Queue::down)
                             .compute(2)
-                            .order(Queue::to_previous, Queue::compute)
-                            .call(Pattern::send, Comm::up, Queue::to_previous, 1e9, 0)
-                            .call(Pattern::receive, Comm::down, Queue::to_next, 1e9, 0);
+                            .order(Queue::up, Queue::compute)
+                            .call(Pattern::send, Comm::up, Queue::up, 1e9, 0)
+                            .call(Pattern::receive, Comm::down, Queue::down, 1e9, 0);
   const std::vector<Recording> both{first.r, second.r};
   const auto s = simulate(test::plain_machine("cuda"), both);
 

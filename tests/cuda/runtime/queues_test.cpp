@@ -53,19 +53,19 @@ TEST_F(CudaQueues, EachQueueWaitsForItself) {
   asked();
 
   queues_.wait(Queue::gather, e);
-  queues_.wait(Queue::to_next, e);
+  queues_.wait(Queue::down, e);
 
   EXPECT_THAT(asked(), ElementsAre("wait 1 for 0", "wait 4 for 0"));
 }
 
 TEST_F(CudaQueues, AreDoneWhenTheStreamCameThere) {
-  const auto e = queues_.record(Queue::to_previous);
+  const auto e = queues_.record(Queue::up);
   EXPECT_FALSE(queues_.done(e));
 
-  runtime_.finish(queues_.stream(Queue::to_previous));
+  runtime_.finish(queues_.stream(Queue::up));
 
   EXPECT_TRUE(queues_.done(e));
-  EXPECT_TRUE(queues_.done({Queue::to_next, 0}));
+  EXPECT_TRUE(queues_.done({Queue::down, 0}));
 }
 
 TEST_F(CudaQueues, UseAMarkAgainWhenItPassed) {
