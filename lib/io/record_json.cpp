@@ -71,8 +71,8 @@ std::string text_of(const Json& lines) {
 
 std::int64_t count_in(const std::string& text, const char* what) {
   const auto n = number_in<std::int64_t>(text);
-  require(n && 0 <= *n && *n <= most_counted, "'{}' in 'extra' is not a count: \"{}\"", what,
-          escaped(text));
+  require(n && 0 <= *n && *n <= most_counted,
+          "'{}' in 'extra' must be a whole number from 0 on, but is \"{}\"", what, escaped(text));
   return *n;
 }
 

@@ -22,7 +22,8 @@ std::vector<std::int64_t> attribute_of(hid_t object, const char* name, const fs:
   Hdf5Handle attribute(H5Aopen(object, name, H5P_DEFAULT), H5Aclose, "H5Aopen", path);
   Hdf5Handle space(H5Aget_space(attribute), H5Sclose, "H5Aget_space", path);
   const auto n = hdf5_ok(H5Sget_simple_extent_npoints(space), "H5Sget_simple_extent_npoints", path);
-  require(n <= max_dims, "the attribute '{}' has {} values", name, n);
+  require(n <= max_dims, "the attribute '{}' has {} values, more than a tensor has dimensions",
+          name, n);
   std::vector<std::int64_t> values(static_cast<std::size_t>(n));
   if (n > 0) hdf5_ok(H5Aread(attribute, H5T_NATIVE_INT64, values.data()), "H5Aread", path);
   return values;
@@ -159,7 +160,9 @@ void require_same(const ShardRecord& own, const FileRecord& file, const Manifest
                                   : fmt::format("the checkpoint of step {}", mine.step),
           given.step, manifest_name);
   require(own.tokenizer == tokenizer_of(manifest),
-          "it was saved with another tokenizer than {} lists", manifest_name);
+          "its tokenizer differs from the tokenizer in {}, so the files belong to different "
+          "checkpoints",
+          manifest_name);
 }
 
 }  // namespace

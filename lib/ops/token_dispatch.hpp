@@ -42,7 +42,7 @@ RoundPlan rounds_of(const Run&, const Tensor& counts, std::int64_t rows, std::in
 // One round: sends rows to their experts and returns the results.
 class TokenDispatch {
  public:
-  // A chunk of a round, on the rank that owns the experts.
+  // One chunk of the rows of a round, as the rank that owns their experts sees it.
   struct Chunk {
     std::int64_t first, count;  // range of the round's rows, which are sorted by expert
     // Index at which the rows of each expert begin in this chunk, and then the end, for experts
@@ -87,8 +87,9 @@ class TokenDispatch {
   std::int64_t rows() const { return round_.rows(); }
   std::int64_t most_of_chunk() const { return rows_of_chunk(most_, std::ssize(round_.chunks)); }
   const Tensor& offset_E1() const { return offset_; }
-  // Returns a number for each row that identifies the row's leaf (the chunk of tokens in
-  // ExpertCounts): the leaf's index times PassContext::exact_chunk.
+  // Returns, for each row, the leaf that contains the row's token. A leaf is a chunk of tokens
+  // whose gradients are summed as one term (see ExpertCounts). Each element is the leaf's index
+  // multiplied by PassContext::exact_chunk.
   const Tensor& token_N() const { return token_; }
 
  private:

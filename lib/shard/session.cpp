@@ -41,7 +41,8 @@ BorrowedGradients::Destination BorrowedGradients::destination(std::span<const Pa
         held_, [&](const Held& h) { return h.segment == where.segment && h.use == use; });
     auto& written = held->buffer->written[where.number];
     require(!before || *before == written,
-            "{} is added to an existing gradient, but the preceding parameter is not",
+            "the gradient of {} is added to an existing sum and that of the preceding parameter is "
+            "not, or the reverse. An operation must treat all of its parameters in the same way",
             store_.spec().params[p.index()].name);
     before = written;
     written = 1;

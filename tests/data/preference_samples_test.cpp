@@ -168,7 +168,7 @@ TEST_F(PairSamples, BringTheScoresOfTheirDocuments) {
     return message_of<Error>(
         [&] { training_data(packed(output_), T, 256, 1).with_reference(scores); });
   };
-  EXPECT_THAT(refusal(23), HasSubstr("The scores were made for samples of 22 tokens"));
+  EXPECT_THAT(refusal(23), HasSubstr("the scores were made for samples of 22 tokens"));
   EXPECT_EQ(refusal(21), "");
   lines[lines.find("\"c\"") + 1] = 'd';
   tokenize(options(lines));

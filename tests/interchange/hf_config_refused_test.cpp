@@ -194,7 +194,7 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"rope_scaling": {"rope_type": "default", "factor": 4.0}})", "'rope_scaling.factor' = 4"},
       {R"({"rope_parameters": {"rope_theta": 5, "mrope_section": [1, 1]}})",
        "'rope_parameters.mrope_section' = [1,1]"},
-      {R"({"rope_scaling": "linear"})", "'rope_scaling' is not an object: \"linear\""},
+      {R"({"rope_scaling": "linear"})", "'rope_scaling' must be a JSON object, but is \"linear\""},
       {R"({"rope_interleaved": true})", "'rope_interleaved' = true"},
       {R"({"logit_scale": 0.5, "qk\u001bnorm": true})",
        "'logit_scale' = 0.5, 'qk\\x1bnorm' = true: import does not support this with the type "
@@ -224,7 +224,7 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
        "'num_local_experts' is missing"},
       {R"({"num_local_experts": 5})",
        "'num_local_experts' = 5 and 'num_experts' = 6 are different"},
-      {R"({"norm_topk_prob": 1})", "'norm_topk_prob' is neither true nor false"},
+      {R"({"norm_topk_prob": 1})", "'norm_topk_prob' must be true or false, but is 1"},
       {R"({"moe_intermediate_size": null})", "'moe_intermediate_size' is missing"},
       {R"({"shared_expert_intermediate_size": null})",
        "'shared_expert_intermediate_size' is missing"},

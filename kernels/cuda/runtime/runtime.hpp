@@ -52,7 +52,7 @@ class Runtime {
                               Stream) = 0;
   // Puts a copy to the host on the stream. If the host memory is pinned, returns immediately.
   virtual void copy_to_host(std::byte* to, const std::byte* device, std::size_t bytes, Stream) = 0;
-  // Puts a fill on the stream, which sets each byte to `value`.
+  // Puts an operation on the stream that sets each of the `bytes` bytes at `at` to `value`.
   virtual void set_bytes(std::byte* at, unsigned char value, std::size_t bytes, Stream) = 0;
 };
 
