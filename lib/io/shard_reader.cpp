@@ -116,7 +116,8 @@ std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
   const auto rank = attribute_of(hdf5, "rank", path);
   require(rank.size() == 1 && 0 <= rank[0] && rank[0] <= most_ranks &&
               file.name == shard_name(static_cast<int>(rank[0])),
-          "it is the shard of rank {}", rank.empty() ? -1 : rank[0]);
+          "its name belongs to another rank: the file is the shard of rank {}",
+          rank.empty() ? -1 : rank[0]);
   file.rank = static_cast<int>(rank[0]);
   std::vector<std::byte> buffer(static_cast<std::size_t>(max_chunk_bytes));
   for (const auto& slice : record.slices) check_elements(hdf5, slice, buffer, path);
@@ -146,16 +147,17 @@ Hash128 tokenizer_of(const Manifest& manifest) {
 void require_same(const ShardRecord& own, const FileRecord& file, const Manifest& manifest) {
   require(file.name == shard_name(file.rank), "{} lists it as the shard of rank {}", manifest_name,
           file.rank);
-  require(own.slices.size() == file.slices.size(), "it has {} slices, but {} lists {}",
-          own.slices.size(), manifest_name, file.slices.size());
+  require(own.slices.size() == file.slices.size(),
+          "it contains {} slices of parameters, but {} lists {}", own.slices.size(), manifest_name,
+          file.slices.size());
   for (std::size_t i = 0; i < own.slices.size(); ++i) {
     if (own.slices[i] == file.slices[i]) continue;
     const auto here = slice_text(own.slices[i]), there = slice_text(file.slices[i]);
-    fail("its slice {} is {}, but {} lists {}", i, here, manifest_name,
-         here == there ? "this slice with other chunks" : there);
+    fail("its slice {} (a part of a parameter) is {}, but {} lists {}", i, here, manifest_name,
+         here == there ? "the same slice with other hashes or positions" : there);
   }
   const auto mine = comparable(own.meta, file.rank), given = comparable(manifest.meta, file.rank);
-  require(mine == given, "it belongs to {}, not to that of step {} in {}",
+  require(mine == given, "it belongs to {}, not to the checkpoint of step {} in {}",
           mine.step == given.step ? "another checkpoint"
                                   : fmt::format("the checkpoint of step {}", mine.step),
           given.step, manifest_name);
@@ -178,7 +180,7 @@ std::string contradiction_in(const fs::path& path, const Manifest& manifest, con
     if (own && check != Check::hashes) return {};
     require(attribute_of(hdf5, "rank", path) == std::vector<std::int64_t>{file.rank} &&
                 attribute_of(hdf5, "step", path) == std::vector{manifest.meta.step},
-            "it has another rank or step than {} lists", manifest_name);
+            "its rank or step differs from the rank and step in {}", manifest_name);
     for (const auto& slice : file.slices) checked_dataset(hdf5, slice, manifest_name, path);
   } catch (const Error& e) {
     return e.what();

@@ -189,13 +189,13 @@ TEST_F(PairSamples, ThatAreNoneAreFound) {
     return message_of<Error>([&] { training_data(packed(output_), 16, 256, 1); });
   };
   file_of({1, 0, 2, 0, 3, 0});
-  EXPECT_THAT(found(), HasSubstr("the last document is not one of a pair"));
+  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
   file_of({1, 0, 2, 0, 3, 0, 4});
-  EXPECT_THAT(found(), HasSubstr("the last document is not one of a pair"));
+  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
   file_of({1, 0, 2, 0, 3});
-  EXPECT_THAT(found(), HasSubstr("the last document is not one of a pair"));
+  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
   file_of({1, 0, 0, 2, 0});
-  EXPECT_THAT(found(), HasSubstr("at token 2, which is one of a pair, is empty"));
+  EXPECT_THAT(found(), HasSubstr("at token 2 belongs to a pair, but is empty"));
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST(Checkpoint, AMissingRankIsNotPublished) {
         write_shard(partial, rank, sample_meta(5), sample_slices(rank, 3), SampleSource(5)));
   }
   const auto message = message_of([&] { publish(folder.path(), sample_meta(5), records); });
-  EXPECT_TRUE(contains(message, "missing or given twice")) << message;
+  EXPECT_TRUE(contains(message, "missing or occur twice")) << message;
   EXPECT_TRUE(list_checkpoints(folder.path()).empty());
 }
 
