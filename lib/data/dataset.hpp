@@ -35,8 +35,8 @@ class Dataset {
     std::int64_t T = 0;
     // Size of the model's vocabulary.
     std::int64_t vocab = 0;
-    // Relative share of each range among the samples. If there are no shares, each window occurs
-    // once per epoch.
+    // Relative share of each range (TokenRange) among the samples. If there are no shares, each
+    // window occurs once per epoch.
     std::vector<double> shares;
     SampleOrder order = SampleOrder::random;
     std::uint64_t seed = 0;
@@ -83,7 +83,8 @@ class Dataset {
   // The dataset must contain pairs. Throws Error, naming the file, if `ReferenceLosses` lacks the
   // file or one of its documents.
   Dataset with_reference(const ReferenceLosses&) const;
-  // Returns the reference losses of a sample's documents, in order. Empty without reference losses.
+  // Returns the reference losses of a sample's documents, in order. Empty if there are no reference
+  // losses.
   std::span<const double> reference(std::int64_t sample) const;
   // Returns the range of a sample's documents in the list documents(range) of the sample's file.
   // Samples must consist of whole documents.
@@ -122,7 +123,7 @@ class Dataset {
   Settings settings_;
   // Packings, one per range. Empty if samples are windows.
   Packings packings_;
-  // Losses per range, in the order of documents(range). Empty without reference losses.
+  // Losses per range, in the order of documents(range). Empty if there are no reference losses.
   std::vector<std::shared_ptr<const std::vector<double>>> reference_;
   WindowSequence sequence_;
 };

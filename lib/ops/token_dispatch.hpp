@@ -32,7 +32,8 @@ struct RoundPlan {
 // Whether a round's memory is freed before the next round, or kept for weight gradients that are
 // computed later.
 enum class RoundMemory : std::uint8_t { one_by_one, kept };
-// Returns the counts of all ranks as [ranks, leaves, E]. Collective over Run::expert_group.
+// Returns how many rows each rank has for each leaf (chunk of tokens, see ExpertCounts) and expert,
+// as [ranks, leaves, E]. Collective over Run::expert_group.
 Tensor gather_counts(const Run&, const Tensor& count_LE);
 // Returns the rounds in which rows are sent to experts. `rows` is the number of this rank's rows,
 // and `experts` is E, the total number of experts.
