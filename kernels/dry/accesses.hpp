@@ -17,7 +17,7 @@
 
 namespace trireme {
 
-// MemoryKind of an access to memory.
+// Kind of a memory access.
 enum class Touch : std::uint8_t { read, write };
 
 // Records accesses and finds pairs of accesses that are not ordered (races).

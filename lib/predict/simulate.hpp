@@ -23,7 +23,7 @@ struct Period {
   double length() const { return end - begin; }
 };
 
-// Period in which a kind of rank waits for other ranks.
+// Period in which the ranks of one kind wait for other ranks.
 struct LostPeriod {
   Axis axis{};
   engine::OperationKind doing{};
