@@ -125,7 +125,7 @@ KeySection train_section() {
               .in_f32(),
           row("balance_weight", &T::balance_weight,
               "For balance = \"sample\": weight of the load-balancing loss. Before weighting, the "
-              "loss is 1 if all experts have the same load")
+              "loss of a layer is 1 if all its experts have the same load")
               .in(0, 1e3)
               .in_f32(),
           row("router_z", &T::router_z,
