@@ -223,7 +223,7 @@ TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
       {R"({"model_type": "mixtral", "num_experts": null, "norm_topk_prob": null})",
        "'num_local_experts' is missing"},
       {R"({"num_local_experts": 5})",
-       "'num_local_experts' = 5 and 'num_experts' = 6 are different"},
+       "'num_local_experts' = 5 and 'num_experts' = 6 must be equal"},
       {R"({"norm_topk_prob": 1})", "'norm_topk_prob' must be true or false, but is 1"},
       {R"({"moe_intermediate_size": null})", "'moe_intermediate_size' is missing"},
       {R"({"shared_expert_intermediate_size": null})",

@@ -66,10 +66,13 @@ TEST(Checkpoint, RequestsThatDoNotFitAreErrors) {
     return message_of([&] { reader.read(name, c, begin, n, out); });
   };
   EXPECT_EQ(read("block.0.bias", "weights", 0, 77), "");
-  EXPECT_TRUE(contains(read("block.9.bias", "weights", 0, 77), "no weights/block.9.bias"));
-  EXPECT_TRUE(contains(read("block.0.bias", "moment1", 0, 77), "no moment1/block.0.bias"));
+  EXPECT_TRUE(
+      contains(read("block.9.bias", "weights", 0, 77), "does not contain weights/block.9.bias"));
+  EXPECT_TRUE(
+      contains(read("block.0.bias", "moment1", 0, 77), "does not contain moment1/block.0.bias"));
   EXPECT_TRUE(contains(read("block.0.bias", "weights", 1, 77), "[1, 78)"));
-  EXPECT_TRUE(contains(read("block.0.bias", "weights", 0, 76), "bytes were given"));
+  EXPECT_TRUE(
+      contains(read("block.0.bias", "weights", 0, 76), "has the wrong size for 76 elements"));
   EXPECT_TRUE(contains(read("block.0.bias", "weights", -1, 77), "[-1, 76)"));
 }
 
