@@ -49,8 +49,8 @@ KeySection parallel_section() {
                   "then one backward pass. interleaved: 1f1b with several model chunks per stage, "
                   "which has less idle time but more messages. zero-bubble: 1f1b with weight "
                   "gradients computed later (ZB-H1), which has less idle time but needs more "
-                  "memory. zbv: zero-bubble with two chunks per stage in a V shape (ZB-V). With "
-                  "zbv, idle time is least if stages have equal work, there are twice as many "
+                  "memory. zbv: zero-bubble with two chunks per stage in a V shape (ZB-V), which "
+                  "has the least idle time if stages have equal work. zbv sends twice as many "
                   "messages, and every stage needs as much memory as the first stage of 1f1b"),
               row("chunks", &P::chunks,
                   "Number of model chunks on each pipeline stage. With schedule = \"interleaved\", "
@@ -238,9 +238,9 @@ KeySection run_section() {
               row("signal_grace", &R::signal_grace,
                   "Maximum time in seconds from a stop signal to the end of the checkpoint that it "
                   "triggers. If the current step would take longer, the run drops the step between "
-                  "two micro-batches. Only steps with at least pipe + 2 micro-batches (zbv: 2 * "
-                  "pipe + 1) can be dropped. All other steps are completed. With objective = "
-                  "\"dpo\" or \"distill\", every step can be dropped")
+                  "two micro-batches. With objective = \"tokens\", a step can be dropped only if "
+                  "it has at least pipe + 2 micro-batches (zbv: 2 * pipe + 1). With other "
+                  "objectives, every step can be dropped")
                   .as(duration)
                   .in(0, 1e6),
               row("hang_timeout", &R::hang_timeout,
