@@ -137,15 +137,15 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
   command
       ->add_option(
           "--samples", a->samples,
-          "Maximum number of samples, spread evenly over each file; with --multiple-choice, "
-          "number of questions from the start (default: all)")
+          "Maximum number of samples, which are spread evenly over each file (default: all). With "
+          "--multiple-choice: maximum number of questions, from the start of the file")
       ->check(CLI::NonNegativeNumber);
-  auto* questions =
-      command
-          ->add_option("--multiple-choice", a->questions,
-                       "Questions in HellaSwag format: JSON lines with ctx, endings, label")
-          ->excludes("--data")
-          ->transform(with_environment());
+  auto* questions = command
+                        ->add_option("--multiple-choice", a->questions,
+                                     "File with questions in HellaSwag format: JSON lines with the "
+                                     "fields ctx, endings and label")
+                        ->excludes("--data")
+                        ->transform(with_environment());
   auto* output = command
                      ->add_option("--output", a->output,
                                   "Write the scores of each question to this file, as JSON lines")

@@ -110,9 +110,9 @@ void add_export(CLI::App& app, std::function<int()>& chosen) {
       ->transform(with_environment());
   command
       ->add_option("--format", a->format,
-                   "Output format: safetensors (directory for Hugging Face transformers), hdf5 "
-                   "(one file) or peft (directory with only the LoRA adapter, which the other "
-                   "formats merge into the weights)")
+                   "Output format. safetensors: directory for Hugging Face transformers. hdf5: one "
+                   "file. peft: directory with only the LoRA adapter, which the other formats "
+                   "merge into the weights")
       ->check(CLI::IsMember({"safetensors", "hdf5", adapters_format}))
       ->capture_default_str();
   command->add_option("--dtype", a->type, "Data type of the weights (default: the checkpoint's)")

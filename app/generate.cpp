@@ -224,8 +224,9 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("generate", "Generate text with a trained model");
   auto a = std::make_shared<GenerateArguments>();
   add_model_arguments(*command, a->model);
-  auto* prompt = command->add_option(
-      "--prompt", a->prompt, "Text to continue; token ids if the checkpoint has no tokenizer");
+  auto* prompt =
+      command->add_option("--prompt", a->prompt,
+                          "Text to continue. If the checkpoint has no tokenizer, give token ids");
   command->add_option("--prompt-file", a->prompt_file, "Read the prompt from this file")
       ->excludes(prompt)
       ->transform(with_environment());
@@ -258,8 +259,8 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
       ->capture_default_str();
   command
       ->add_option("--stop", a->stop,
-                   "Stop when this text is generated and leave it out; may be given several "
-                   "times")
+                   "Stop when this text is generated, and leave the text out. The option may be "
+                   "given several times")
       ->allow_extra_args(false)
       ->check([](const std::string& t) { return t.empty() ? "the text must not be empty" : ""; });
   command->add_flag("--ignore-eos", a->ignore_eos, "Continue past end-of-text tokens");
@@ -271,11 +272,11 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
   auto& s = a->sampling;
   command
       ->add_option("--temperature", s.temperature,
-                   "Sampling temperature; 0 always picks the most likely token")
+                   "Sampling temperature. 0 always picks the most likely token")
       ->check(CLI::Range(0.0, 1e6))
       ->check(a_number())
       ->capture_default_str();
-  command->add_option("--top-k", s.top_k, "Sample from the k most likely tokens only; 0 means all")
+  command->add_option("--top-k", s.top_k, "Sample from the k most likely tokens only. 0 means all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
@@ -287,7 +288,7 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
       ->capture_default_str();
   command
       ->add_option("--seed", s.seed,
-                   "Random seed; with --prompts, prompt i (counted from 0) uses seed + i")
+                   "Random seed. With --prompts, prompt i (counted from 0) uses seed + i")
       ->check(a_seed())
       ->capture_default_str();
   command->callback([&chosen, a] {

@@ -36,15 +36,17 @@ Question question_of(const FileLine& line) {
           row_form);
   q.context = context.get<std::string>();
   for (const auto& e : endings) {
-    require(e.is_string(), "{}: the ending {} is not a string", where, e.dump());
+    require(e.is_string(), "{}: the ending {} is not a string. Put each ending in quotation marks",
+            where, e.dump());
     q.endings.push_back(e.get<std::string>());
   }
   // HellaSwag's files store the label as a string.
   const auto text = label.is_string() ? label.get<std::string>() : label.dump();
   const auto index = Json::parse(text, nullptr, false);
   require(index.is_number_integer() && index >= 0 && index < endings.size(),
-          "{}: the label {} is not the index of one of the {} endings, counted from 0", where,
-          label.dump(), endings.size());
+          "{}: the label {} does not select one of the {} endings. The label must be the index of "
+          "the right ending, counted from 0",
+          where, label.dump(), endings.size());
   q.label = index.get<std::int64_t>();
   return q;
 }

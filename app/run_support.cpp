@@ -46,8 +46,8 @@ void add_ranks(CLI::App& command, std::int64_t& ranks) {
 void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node) {
   command
       .add_option("--ranks-per-node", ranks_of_node,
-                  "Number of ranks on each node, numbered consecutively; needed for zero.shard "
-                  "= \"node\" and for plan to report traffic between nodes")
+                  "Number of ranks on each node, numbered consecutively. Needed for zero.shard = "
+                  "\"node\", and for plan to report traffic between nodes")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
 }
 

@@ -132,35 +132,33 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
                       "directory, a SentencePiece .model file, or a tiktoken vocabulary file");
   command->add_option("--tiktoken", a->tiktoken,
                       "Encoding of the tiktoken vocabulary file: gpt2, cl100k or llama3");
-  auto* from =
-      command
-          ->add_option(
-              "--from", o.format,
-              "Input format: auto (JSON lines for .jsonl and .ndjson files, text for other "
-              "files), text (each file is one document), jsonl, or token ids as raw-u16, "
-              "raw-u32, nanogpt, npy, llmc or megatron")
-          ->transform(CLI::CheckedTransformer(formats))
-          ->option_text("FORMAT");
+  auto* from = command
+                   ->add_option("--from", o.format,
+                                "Input format. auto: JSON lines for .jsonl and .ndjson files, text "
+                                "for other files. text: each file is one document. jsonl: JSON "
+                                "lines. raw-u16, raw-u32, nanogpt, npy, llmc, megatron: token ids")
+                   ->transform(CLI::CheckedTransformer(formats))
+                   ->option_text("FORMAT");
   auto* field =
       command
           ->add_option("--field", o.field, "JSON lines: name of the field that contains the text")
           ->capture_default_str();
   auto* prompt = command->add_option("--prompt", o.prompt,
                                      "JSON lines: name of the field that contains the prompt");
-  auto* completion = command->add_option(
-      "--completion", o.completion,
-      "JSON lines: name of the field that contains the completion; only completions and separators "
-      "are trained on");
+  auto* completion =
+      command->add_option("--completion", o.completion,
+                          "JSON lines: name of the field that contains the completion. Only "
+                          "completions and separators are trained on");
   prompt->needs(completion)->excludes(field);
   completion->needs(prompt)->excludes(field);
   auto* chat = command->add_flag(
       "--chat", a->chat,
-      "JSON lines: each line is a conversation; only the assistant's messages are trained on");
+      "JSON lines: each line is a conversation. Only the assistant's messages are trained on");
   chat->excludes(field)->excludes(prompt);
-  auto* preference = command->add_flag("--preference", o.preference,
-                                       "JSON lines: each line has a prompt, a chosen and a "
-                                       "rejected answer, as texts or, with --chat, "
-                                       "as lists of messages; for train.objective = \"dpo\"");
+  auto* preference = command->add_flag(
+      "--preference", o.preference,
+      "JSON lines: each line has a prompt, a chosen answer and a rejected answer, for "
+      "train.objective = \"dpo\". Each of them is a text or, with --chat, a list of messages");
   preference->excludes(field)->excludes(prompt);
   add_template_option(*command, a->chat_template)->needs(chat);
   command
@@ -175,10 +173,9 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       ->trigger_on_parse()
       ->option_text("NAME|FILE");
   command
-      ->add_option(
-          "--separator", a->separator,
-          "Token to append to each document: auto (the tokenizer's end-of-text token; 0 for "
-          "bytes; none for imported ids), none, an id, or the text of a token")
+      ->add_option("--separator", a->separator,
+                   "Token to append to each document: auto, none, an id, or the text of a token. "
+                   "auto: the tokenizer's end-of-text token, 0 for bytes, none for imported ids")
       ->capture_default_str();
   command->add_option(
       "--vocab", o.vocab,

@@ -30,7 +30,8 @@ static void print_differences(const Inputs& in) {
   if (constexpr double small = 0.05; std::abs(now - then) > small * std::max(then, now))
     log_warning(
         "the learning rate jumps: in step {}, it is {:.4g} with this deck and {:.4g} with the "
-        "checkpoint's deck (optimizer.lr, [schedule] and the length of the run determine it)",
+        "checkpoint's deck. To avoid the jump, use optimizer.lr, [schedule] and the length of the "
+        "run from the checkpoint's deck",
         in.meta.step + 1, now, then);
 }
 

@@ -41,7 +41,8 @@ class Arena {
     Tickets last;  // events that the first queue to use the block must wait for
   };
 
-  // The parameters limit the bytes that may be reserved in each Memory.
+  // The parameters are the maximum numbers of bytes that the arena may reserve: in device memory
+  // and in pinned host memory.
   Arena(std::size_t device_capacity, std::size_t pinned_capacity);
 
   // Allocates a range of at least `bytes` bytes and counts it in the memory account. Throws Error,

@@ -64,8 +64,9 @@ class Trace {
 };
 
 // Records a span on the compute queue from its construction to its destruction. A scope without a
-// unit inherits the unit of the enclosing scope. A scope with an empty name records nothing. A
-// profiler shows a scope as "linear grad, blocks.1, microbatch 2".
+// unit (a part of the model, such as "blocks.1") inherits the unit of the enclosing scope. A scope
+// with an empty name records nothing. A profiler shows a scope as "linear grad, blocks.1,
+// microbatch 2".
 class TraceScope {
  public:
   explicit TraceScope(std::string_view name, int microbatch = -1,

@@ -43,8 +43,8 @@ class Gradients {
   using Fill = std::function<void(Rows, std::span<const View> dst, Accumulate)>;
   // Adds the gradients of some parameters. Calls `fill` for ranges that together contain each of
   // the `rows` rows exactly once. If an op's kernel also computes the input gradient, the op
-  // computes the input gradient in `fill`, too. With exact sums (lib/base/fixed.hpp), each range is
-  // one leaf of PassContext::exact_chunk rows.
+  // computes the input gradient in `fill`, too. With exact sums (lib/base/fixed.hpp), each range
+  // has PassContext::exact_chunk rows. Its gradient is then one term of the sum, called a leaf.
   virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
   // Function that computes the gradient sums over all rows. With exact sums, the views in `dst` are
   // i64. `largest` then has one view per parameter, which receives the largest magnitude of a term.

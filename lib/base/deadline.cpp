@@ -11,8 +11,7 @@
 
 namespace trireme {
 
-static void watch(const std::stop_token& over, const std::string& what, double seconds,
-                  const std::string& advice) {
+static void watch(const std::stop_token& over, const std::string& what, double seconds) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
@@ -21,14 +20,18 @@ static void watch(const std::stop_token& over, const std::string& what, double s
   std::condition_variable_any().wait_for(lock, over, std::chrono::duration<double>(seconds),
                                          [] { return false; });
   if (over.stop_requested()) return;
-  log_error("{} is not finished after {} s: {}", what, seconds, advice);
+  log_error(
+      "{} is not finished after {} s: another rank has died, is stuck or was never started. If "
+      "that rank is only slow, raise run.hang_timeout",
+      what, seconds);
   std::_Exit(1);
 }
 
-Deadline::Deadline(std::string what, double seconds, std::string advice) {
+Deadline::Deadline(std::string what, double seconds) {
   if (seconds <= 0) return;
-  thread_ = std::jthread([what = std::move(what), seconds, advice = std::move(advice)](
-                             const std::stop_token& over) { watch(over, what, seconds, advice); });
+  thread_ = std::jthread([what = std::move(what), seconds](const std::stop_token& over) {
+    watch(over, what, seconds);
+  });
 }
 
 }  // namespace trireme

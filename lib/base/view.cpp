@@ -5,7 +5,7 @@
 namespace trireme {
 
 void Shape::refuse(std::size_t dims) {
-  fail("a shape has at most {} dims, got {}", max_dims, dims);
+  fail("a shape can have at most {} dimensions, but has {}", max_dims, dims);
 }
 
 std::string to_string(const Shape& s) {

@@ -53,7 +53,8 @@ Axes::Traffic Axes::traffic() const {
 }
 
 Axes make_axes(const Communicator& world, const Grid& grid, int shard) {
-  require(grid.ranks() == world.size(), "the grid {} has {} ranks, but the job has {}",
+  require(grid.ranks() == world.size(),
+          "the grid {} has {} ranks, but the job has {}. Start as many ranks as the grid has",
           describe(grid), grid.ranks(), world.size());
   return split_axes(world, grid, shard,
                     [&](const Group& g) { return world.split(g.color, g.key); });

@@ -27,8 +27,8 @@ enum class Comm : std::uint8_t {
 };
 inline constexpr int comm_count = 12;
 
-// Map from names to the communicators of one rank. The map is computed without communication, so it
-// is also available for pretended communicators.
+// The names and the members of one rank's communicators. They are computed without communication,
+// so plans can use them with pretended communicators, which send nothing.
 class Comms {
  public:
   // `shard` must be the argument that was passed to make_axes().

@@ -39,13 +39,14 @@ struct Group {
 };
 
 // Returns the group of ranks that share one copy of a stage's parameters: `shard` consecutive ranks
-// of the stage. `shard` must divide places().
+// of the stage. `shard` must divide places(), the number of ranks in a stage.
 Group shard_group(const Grid&, int shard, int rank);
 // Returns the group of ranks that hold the same slice of different copies (replicas). Neighbors in
 // this group are `shard` ranks apart in the stage.
 Group replica_group(const Grid&, int shard, int rank);
 // Returns the group of ranks that together hold all experts and send tokens to each other. The key
-// is the index that owned_experts() takes. Grid::expert must divide places().
+// is the index that owned_experts() takes. Grid::expert must divide places(), the number of ranks
+// in a stage.
 Group expert_group(const Grid&, int rank);
 // The range [first, end) of experts that a rank holds.
 struct OwnedExperts {

@@ -14,8 +14,8 @@ struct Placement {
   int node(int rank) const { return (rank + before) / ranks_of_node; }
 };
 
-// Number of nodes that a group of ranks occupies, and the smallest number of the group's ranks on
-// any of these nodes.
+// Distribution of a group of ranks over nodes: `nodes` is the number of nodes with ranks of the
+// group, and `fewest` is the smallest number of these ranks on one of the nodes.
 struct NodeSpread {
   int nodes = 1, fewest = 1;
   bool operator==(const NodeSpread&) const = default;

@@ -61,7 +61,9 @@ static void each_common(const DigestTable& row, const DigestTable& other, F f) {
     const auto j = std::ranges::find(other.arrays, row.arrays[i]) - other.arrays.begin();
     if (j == std::ssize(other.arrays)) continue;
     const auto &x = row.of[i], &y = other.of[static_cast<std::size_t>(j)];
-    require(x.size() == y.size(), "digests of {} parameters cannot be compared with those of {}",
+    require(x.size() == y.size(),
+            "A has digests of {} parameters, but B has digests of {}. The models differ, so their "
+            "digests cannot be compared",
             x.size(), y.size());
     f(row.arrays[i], x, y);
   }
@@ -91,7 +93,8 @@ std::vector<DigestRow> read_digests(const std::filesystem::path& path) {
   if (!is_there(path)) return {};
   const auto text = read_text(path);
   if (text.empty()) return {};
-  require(text.starts_with(std::string(digest_columns) + "\n"), "{} does not have the columns {}",
+  require(text.starts_with(std::string(digest_columns) + "\n"),
+          "{} is damaged or from another version of Trireme: its first line is not {}",
           path.string(), digest_columns);
   std::map<std::int64_t, DigestRow> rows;
   const auto lines = whole_lines(text);

@@ -54,7 +54,8 @@ static double unit_of(T x) {
 
 template <class T>
 void Tally::add(std::int64_t begin, std::span<const T> a, std::span<const T> b) {
-  require(a.size() == b.size(), "{} elements were compared with {}", a.size(), b.size());
+  require(a.size() == b.size(), "cannot compare two arrays of different sizes ({} and {} elements)",
+          a.size(), b.size());
   elements += std::ssize(a);
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto x = static_cast<double>(a[i]);

@@ -90,7 +90,7 @@ std::vector<std::string> tools_in(const Json& object, Texts& texts) {
   const auto& list = list_in(object, "tools", "the conversation");
   std::vector<std::string> tools;
   for (const auto& one : list) {
-    require(one.is_object(), "element {} of \"tools\" is not an object", tools.size() + 1);
+    require(one.is_object(), "element {} of \"tools\" is not a JSON object", tools.size() + 1);
     tools.push_back(texts.at({"tools", std::to_string(tools.size())}));
   }
   return tools;
@@ -119,7 +119,7 @@ std::string role_of(const std::string& from) {
 
 // Returns the message at `place` in the text. Error messages call it message `number`.
 Message message_of(const Json& message, const JsonPlace& place, std::size_t number, Texts& texts) {
-  require(message.is_object(), "message {} is not an object", number);
+  require(message.is_object(), "message {} is not a JSON object", number);
   const bool shared = message.contains("from") && !message.contains("role");
   auto calls = calls_in(message, place, number, texts);
   auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
@@ -234,7 +234,7 @@ std::size_t last_answer(const Conversation& c, const char* name) {
 }  // namespace
 
 ConversationPair conversation_pair_of(const Json& object, std::string_view text) {
-  require(object.is_object(), "this JSON is not an object: each line must be one");
+  require(object.is_object(), "this line is JSON, but not a JSON object: each line must be one");
   Texts texts(text);
   const auto prompt = prompt_in(object, texts);
   ConversationPair pair{answer_in(object, "chosen", texts), answer_in(object, "rejected", texts)};
@@ -254,7 +254,7 @@ ConversationPair conversation_pair_of(const Json& object, std::string_view text)
 }
 
 Conversation conversation_of(const Json& object, std::string_view text) {
-  require(object.is_object(), "this JSON is not an object: each line must be one");
+  require(object.is_object(), "this line is JSON, but not a JSON object: each line must be one");
   const bool shared = !object.contains("messages") && object.contains("conversations");
   const auto* const list = shared ? "conversations" : "messages";
   const auto found = object.find(list);

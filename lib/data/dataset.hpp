@@ -35,8 +35,8 @@ class Dataset {
     std::int64_t T = 0;
     // Size of the model's vocabulary.
     std::int64_t vocab = 0;
-    // Relative share of each range among the samples. If there are no shares, each window occurs
-    // once per epoch.
+    // Relative share of each range (TokenRange) among the samples. If there are no shares, each
+    // window occurs once per epoch.
     std::vector<double> shares;
     SampleOrder order = SampleOrder::random;
     std::uint64_t seed = 0;
@@ -83,10 +83,11 @@ class Dataset {
   // The dataset must contain pairs. Throws Error, naming the file, if `ReferenceLosses` lacks the
   // file or one of its documents.
   Dataset with_reference(const ReferenceLosses&) const;
-  // Returns the reference losses of a sample's documents, in order. Empty without reference losses.
+  // Returns the reference losses of a sample's documents, in order. Empty if there are no reference
+  // losses.
   std::span<const double> reference(std::int64_t sample) const;
-  // Returns the indices of a sample's documents, as a range in documents() of its file. Samples
-  // must consist of whole documents.
+  // Returns the range of a sample's documents in the list documents(range) of the sample's file.
+  // Samples must consist of whole documents.
   DocumentPacking::Numbers documents_of(std::int64_t sample) const;
   // Returns a fixed selection of at most `samples` samples that represents one epoch. 0 selects
   // all. The order must be sequential.
@@ -122,7 +123,7 @@ class Dataset {
   Settings settings_;
   // Packings, one per range. Empty if samples are windows.
   Packings packings_;
-  // Losses per range, in the order of documents(range). Empty without reference losses.
+  // Losses per range, in the order of documents(range). Empty if there are no reference losses.
   std::vector<std::shared_ptr<const std::vector<double>>> reference_;
   WindowSequence sequence_;
 };
@@ -150,14 +151,17 @@ struct Batch {
   std::vector<std::int64_t> sample_B;  // global sample numbers
   // Number of targets that are not no_target.
   std::int64_t valid = 0;
-  // Start of each token's document (see find_documents). Contains whole samples even if the batch
-  // is a rank's share. Empty if attention is not limited to documents.
+  // Start of each token's document (see find_documents). Covers all tokens of a sample, even if
+  // this batch has only one rank's part of each sample. Empty if attention is not limited to
+  // documents.
   std::vector<std::int32_t> start_BT{};
-  // Number of tokens at the start of each sample that are not padding. Contains whole samples even
-  // if the batch is a rank's share. Empty if there is no padding.
+  // Number of tokens in each sample that are not padding. The padding is at the end. Counts all
+  // tokens of a sample, even if this batch has only one rank's part of each sample. Empty if there
+  // is no padding.
   std::vector<std::int64_t> tokens_B{};
-  // Reference losses of the documents of all samples, concatenated (see Dataset::reference).
-  // Contains whole samples even if the batch is a rank's share. Empty without reference losses.
+  // Reference losses of the documents of all samples, concatenated (see Dataset::reference). Covers
+  // all documents of a sample, even if this batch has only one rank's part of each sample. Empty if
+  // there are no reference losses.
   std::vector<double> reference_D{};
 };
 

@@ -68,7 +68,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
     try {
       return TextPipeline(*text);
     } catch (const Error& e) {
-      fail("{}: {} cannot be used: {}", where, tokenizer_files[0], e.what());
+      fail("{}: cannot read the tokenizer file {}: {}", where, tokenizer_files[0], e.what());
     }
   }
 

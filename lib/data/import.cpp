@@ -142,8 +142,9 @@ class Importer {
       const auto offset = number<std::int64_t>(offsets, offsets_at + 8 * s);
       require(length >= 0 && offset >= 0 && offset % type.bytes == 0 && offset <= ids.size() &&
                   length <= (ids.size() - offset) / type.bytes,
-              "{} is damaged: sequence {} ({} ids from byte {}) is not inside {}", index.name(), s,
-              length, offset, ids.name());
+              "{} is damaged: sequence {} ({} ids from byte {}) extends beyond {}. Copy both files "
+              "again",
+              index.name(), s, length, offset, ids.name());
       add_ids(ids, type, offset, length, offset / type.bytes);
       bool ends_document = false;
       for (; border < borders && number<std::int64_t>(ends, borders_at + 8 * border) == s + 1;

@@ -99,8 +99,8 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
 static void require_no_json_array(std::string_view beginning, const std::string& name) {
   const auto first = beginning.find_first_not_of(spaces);
   require(first == std::string_view::npos || beginning[first] != '[',
-          "{0} is a JSON array, not one object per line: convert it to JSON lines with jq -c '.[]' "
-          "{0}, and give these with --from jsonl",
+          "{0} is a JSON array, but must have one object per line. Convert the file with jq -c "
+          "'.[]' {0} > lines.jsonl, and pass lines.jsonl with --from jsonl",
           name);
 }
 

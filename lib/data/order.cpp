@@ -51,7 +51,8 @@ std::uint64_t Permutation::scramble(std::uint64_t x) const {
 
 std::int64_t Permutation::operator()(std::int64_t i) const {
   auto x = static_cast<std::uint64_t>(i);
-  require(x < size_, "there is no element {} of {}", i, size_);  // the loop below would not end
+  require(x < size_, "element {} does not exist: a permutation of {} elements is numbered from 0",
+          i, size_);  // the loop below would not end
   if (std::cmp_less_equal(size_, few)) return places_[x];
   do x = scramble(x);
   while (x >= size_);

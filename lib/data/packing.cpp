@@ -67,8 +67,10 @@ std::vector<std::pair<PackedDocument, PackedDocument>> pairs_of(const TokenFile&
   const auto name = file.path().string();
   each_separator(file, 0, [&](std::int64_t separator) {
     const PackedDocument d{from, separator - from};
-    require(d.count > 0, "{}: the document at token {}, which is one of a pair, is empty", name,
-            from);
+    require(
+        d.count > 0,
+        "{} is damaged: the document at token {} belongs to a pair, but is empty. Tokenize again",
+        name, from);
     from = separator + 1;
     if (!chosen) {
       chosen = d;
@@ -79,10 +81,10 @@ std::vector<std::pair<PackedDocument, PackedDocument>> pairs_of(const TokenFile&
     return true;
   });
   const bool whole = !chosen || chosen->begin >= end;
-  require(
-      whole && (chosen || from == file.count()),
-      "{}: its header says that documents are pairs, but the last document is not one of a pair",
-      name);
+  require(whole && (chosen || from == file.count()),
+          "{} is damaged: its header says that its documents are pairs, but the last document is "
+          "not part of a pair. Tokenize again",
+          name);
   return all;
 }
 

@@ -18,7 +18,7 @@ TrainingDocument answer_document(const Tokenizer& tokenizer, const std::string& 
 }
 
 PairDocuments pair_of_texts(const Tokenizer& tokenizer, const Json& object) {
-  require(object.is_object(), "this JSON is not an object: each line must be one");
+  require(object.is_object(), "this line is JSON, but not a JSON object: each line must be one");
   const auto field = [&](const char* name) -> const std::string& {
     const auto found = object.find(name);
     require(found != object.end(),

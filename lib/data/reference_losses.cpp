@@ -37,9 +37,9 @@ std::vector<double> losses_for(const ReferenceLosses& all, const TokenFile& file
     const auto at = std::ranges::lower_bound(begins, d.begin) - begins.begin();
     const auto i = static_cast<std::size_t>(at);
     require(i < begins.size() && begins[i] == d.begin && found->inputs_D[i] == d.count,
-            "{} has no score for the document that begins at token {} of {} and has {} tokens. The "
-            "scores were made for samples of {} tokens: run `trireme score` with this deck to make "
-            "another file",
+            "{} has no score for the document that begins at token {} of {} and has {} tokens (the "
+            "scores were made for samples of {} tokens). Run `trireme score` with this deck to "
+            "make another file",
             all.source, d.begin, name, d.count, all.context);
     losses.push_back(found->loss_D[i]);
   }

@@ -8,7 +8,7 @@
 namespace trireme {
 
 // Returns true if equal ids represent equal texts in both tokenizers. One tokenizer may have more
-// ids than the other. MemoryKind `none` (imported ids) is compatible with every tokenizer. Throws
+// ids than the other. The kind `none` (imported ids) is compatible with every tokenizer. Throws
 // Error, naming `where_a` or `where_b`, if a tokenizer is damaged.
 bool compatible(const TokenizerSpec& a, std::string_view where_a, const TokenizerSpec& b,
                 std::string_view where_b);

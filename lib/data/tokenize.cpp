@@ -137,7 +137,8 @@ class Encoder {
   // written twice.
   TrainingDocument text_of(const Json& object) const {
     const auto field = [&](const std::string& name) -> const std::string& {
-      require(object.is_object(), "this JSON is not an object: each line must be one");
+      require(object.is_object(),
+              "this line is JSON, but not a JSON object: each line must be one");
       const auto found = object.find(name);
       require(found != object.end(),
               "there is no field \"{}\": name the field that contains the text with --field", name);

@@ -30,7 +30,7 @@ class BytesTokenizer final : public Tokenizer {
   std::string decode(std::span<const std::int32_t> ids) const override {
     std::string text(ids.size(), '\0');
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      require(ids[i] >= 0 && ids[i] < 256, "id {} is not a byte: the vocabulary of bytes is 256",
+      require(ids[i] >= 0 && ids[i] < 256, "id {} is not a byte: the ids of bytes are 0 to 255",
               ids[i]);
       text[i] = static_cast<char>(ids[i]);
     }

@@ -44,8 +44,8 @@ std::string code(const std::string& text) {
 
 std::string meaning_cell(const Key& key) {
   std::string text = cell(key.meaning);
-  if (!key.automatic.empty()) text += "; `\"auto\"`: " + cell(key.automatic);
-  if (!key.word.empty()) text += fmt::format("; `{}`: {}", to_toml(key.word), cell(key.of_word));
+  if (!key.automatic.empty()) text += ". `\"auto\"`: " + cell(key.automatic);
+  if (!key.word.empty()) text += fmt::format(". `{}`: {}", to_toml(key.word), cell(key.of_word));
   return text;
 }
 

@@ -13,7 +13,8 @@ struct RemovedKey {
   std::string_view path;  // "section.key"
   // The default value that decks of earlier versions contain.
   std::variant<bool, std::int64_t> unset;
-  // Rest of a sentence that begins with the key's path.
+  // Reason for the removal and what to do, as the rest of a sentence that begins with the key's
+  // path.
   std::string_view says;
 };
 

@@ -24,9 +24,9 @@ KeySection model_section() {
       .meaning = "The transformer model.",
       .keys = {
           row("preset", &M::preset,
-              "Model shape that the other keys of this section start from: a named model, or "
-              "\"from:DIR\" for the shape of the model in a checkpoint or run directory. \"\" "
-              "starts from the smallest GPT-2")
+              "Model shape that sets the defaults of the other keys in this section. The value is "
+              "the name of a model, or \"from:DIR\" for the model in the checkpoint or run "
+              "directory DIR. \"\" means the smallest GPT-2")
               .of(presets())
               .or_path_behind(std::string(checkpoint_preset)),
           row("layers", &M::layers, "Number of transformer blocks").in(1, 10000),
@@ -55,9 +55,10 @@ KeySection model_section() {
               .in(1, int32_most)
               .in_units("tokens"),
           row("max_context", &M::max_context,
-              "Maximum context length of the model in tokens, if training samples are shorter. "
-              "Sets the number of rows of a learned position table and the value in exported "
-              "models. Must be at least model.context")
+              "Maximum context length of the model in tokens. Set this key if training samples are "
+              "shorter than the maximum. The value determines the number of rows of a learned "
+              "position table, and the context length of exported models. Must be at least "
+              "model.context")
               .in(1, int32_most)
               .in_units("tokens")
               .automatically(
@@ -73,8 +74,8 @@ KeySection model_section() {
               .in_f32(),
           row("bias", &M::bias, "Whether projections and layer norms have biases"),
           row("qkv_bias", &M::qkv_bias,
-              "Whether the query, key and value projection has a bias (Qwen2). With bias = true it "
-              "always has one"),
+              "Whether the query, key and value projections have biases (Qwen2). If bias = true, "
+              "they always have biases"),
           row("qk_norm", &M::qk_norm,
               "Whether to apply RMS norm to queries and keys, before rotary positions"),
           row("qk_norm_over", &M::qk_norm_over,
@@ -82,9 +83,8 @@ KeySection model_section() {
               "weights for all heads (Qwen3). width: those of all heads, with a weight for each "
               "channel (OLMoE)"),
           row("window", &M::window,
-              "Length of the attention window: each token attends to this many of the latest "
-              "tokens, itself included (sliding window: Beltagy et al. 2020; Mistral). 0 disables "
-              "the window")
+              "Length of the sliding attention window (Beltagy et al. 2020; Mistral). Each token "
+              "attends to itself and to the preceding window - 1 tokens. 0 disables the window")
               .in(0, int32_most)
               .in_units("tokens"),
           row("window_layers", &M::window_layers,
@@ -92,7 +92,7 @@ KeySection model_section() {
               "to the whole context. [] means that all blocks use the window")
               .in(0, 9999),
           row("attention_scale", &M::attention_scale,
-              "Factor that attention scores (products of queries and keys) are multiplied by")
+              "Factor by which attention scores (products of queries and keys) are multiplied")
               .above(0, 1e6)
               .automatically("1/sqrt(head_dim)"),
           row("attention_softcap", &M::attention_softcap,
@@ -132,8 +132,8 @@ KeySection model_section() {
               "(Qwen2-MoE)"),
           row("router", &M::router,
               "How router logits become expert scores. softmax: normalized over all experts. "
-              "sigmoid: each expert on its own, with a bias that affects which experts are chosen "
-              "but not their weights (DeepSeek-V3)"),
+              "sigmoid: computed for each expert separately. A bias then affects which experts are "
+              "chosen, but not their weights (DeepSeek-V3)"),
           row("norm_topk", &M::norm_topk,
               "Whether to normalize the weights of each token's chosen experts so that they sum to "
               "1"),
@@ -156,17 +156,18 @@ KeySection model_section() {
               "not at all. linear: all frequencies are divided by rope_factor (Chen et al. 2023). "
               "llama3, yarn: only low frequencies are divided (Llama 3.1; YaRN: Peng et al. 2023)"),
           row("rope_factor", &M::rope_factor,
-              "Number that rope_scaling divides rotary frequencies by, usually the new context "
-              "length divided by the original one")
+              "Number by which rope_scaling divides rotary frequencies. It is usually the new "
+              "context length divided by the original context length")
               .in(1, 1e6),
           row("rope_low_freq_factor", &M::rope_low_freq_factor,
-              "For rope_scaling = \"llama3\": channel pairs that make at most this many full "
-              "rotations in the original context have their frequency divided by the full "
-              "rope_factor")
+              "For rope_scaling = \"llama3\": upper limit of low frequencies, as the number of "
+              "full rotations in the original context. Frequencies up to this limit are divided by "
+              "the full rope_factor")
               .above(0, 1e6),
           row("rope_high_freq_factor", &M::rope_high_freq_factor,
-              "For rope_scaling = \"llama3\": channel pairs that make at least this many full "
-              "rotations in the original context keep their frequency")
+              "For rope_scaling = \"llama3\": lower limit of high frequencies, as the number of "
+              "full rotations in the original context. Frequencies from this limit on do not "
+              "change")
               .above(0, 1e6),
           row("rope_original_context", &M::rope_original_context,
               "Context length in tokens that the model was trained on before rope_scaling = "
@@ -174,20 +175,20 @@ KeySection model_section() {
               .in(1, int32_most)
               .in_units("tokens"),
           row("rope_beta_fast", &M::rope_beta_fast,
-              "For rope_scaling = \"yarn\": channel pairs that make at least this many full "
-              "rotations in the original context keep their frequency")
+              "For rope_scaling = \"yarn\": lower limit of high frequencies, as the number of full "
+              "rotations in the original context. Frequencies from this limit on do not change")
               .above(0, 1e6),
           row("rope_beta_slow", &M::rope_beta_slow,
-              "For rope_scaling = \"yarn\": channel pairs that make at most this many full "
-              "rotations in the original context have their frequency divided by the full "
-              "rope_factor")
+              "For rope_scaling = \"yarn\": upper limit of low frequencies, as the number of full "
+              "rotations in the original context. Frequencies up to this limit are divided by the "
+              "full rope_factor")
               .above(0, 1e6),
           row("rope_truncate", &M::rope_truncate,
               "For rope_scaling = \"yarn\": whether the limits that rope_beta_fast and "
               "rope_beta_slow set are rounded outward to whole channel pairs"),
           row("rope_attention_factor", &M::rope_attention_factor,
-              "For rope_scaling = \"yarn\": factor that the cosines and sines of the rotation are "
-              "multiplied by")
+              "For rope_scaling = \"yarn\": factor by which the cosines and sines of the rotation "
+              "are multiplied")
               .above(0, 1e6)
               .automatically("0.1 ln(rope_factor) + 1"),
           row("scale_embedding", &M::scale_embedding,
@@ -205,17 +206,17 @@ KeySection model_section() {
               "nothing. block: each block, from its stored input"),
           row("offload", &M::offload,
               "Tensors that are kept in host memory until the backward pass, to save GPU memory. "
-              "none: no tensors. inputs: the block inputs that recompute = \"block\" stores. No "
-              "effect on CPU backends"),
+              "none: no tensors. inputs: the block inputs that recompute = \"block\" stores. This "
+              "key has no effect on CPU backends"),
           row("chunk_tokens", &M::chunk_tokens,
-              "Number of tokens that each block processes at a time, except in attention and "
-              "experts. The backward pass recomputes each chunk, so that long samples need less "
-              "memory. 0 processes a whole micro-batch at once")
+              "Number of tokens per chunk. A block processes one chunk at a time, except in "
+              "attention and experts. The backward pass recomputes each chunk, so that long "
+              "samples need less memory. 0 means a single chunk for the whole micro-batch")
               .in(0, int32_most)
               .in_units("tokens")
-              .automatically_where_absent(
-                  "0 if a rank has at most 8192 tokens of a sample, else 4096. With run.exactness "
-                  "= \"invariant\", rounded up to a multiple of run.exact_chunk"),
+              .automatically_where_absent("0 if a rank has at most 8192 tokens of a sample, "
+                                          "otherwise 4096. With run.exactness = \"invariant\", "
+                                          "4096 is rounded up to a multiple of run.exact_chunk"),
           row("init_from", &M::init_from,
               "Checkpoint whose weights the run starts with at step 0 (fine-tuning). \"\" starts "
               "with random weights")
@@ -254,10 +255,10 @@ KeySection adapter_section() {
               "Dettmers et al. 2023). Weights are converted for each use. Embeddings, norms, "
               "biases, routers and the head are not affected"),
           row("patterns", &A::patterns,
-              "Names of the matrix products in blocks that get an adapter, with wildcards * and ?. "
-              "Names are blocks.N. followed by qkv.q, qkv.k, qkv.v, projection, ffn_in.gate, "
-              "ffn_in.up or ffn_out. Models with learned positions have one product qkv, and "
-              "models with gelu one product ffn_in. Routers and experts have no adapters"),
+              "Names of the matrix products that get an adapter, with wildcards * and ?. A name is "
+              "blocks.N. followed by qkv.q, qkv.k, qkv.v, projection, ffn_in.gate, ffn_in.up or "
+              "ffn_out. Models with learned positions have a single product qkv. Models with gelu "
+              "have a single product ffn_in. Routers and experts have no adapters"),
       }};
 }
 

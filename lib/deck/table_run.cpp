@@ -8,54 +8,56 @@ using enum ValueKind;
 KeySection parallel_section() {
   using P = ParallelConfig;
   const auto row = rows_of(&Deck::parallel);
-  return {
-      .name = "parallel",
-      .meaning =
-          "The grid of ranks: pipe * data * seq ranks in total, numbered along seq first, then "
-          "data, then pipe.",
-      .keys = {
-          row("pipe", &P::pipe, "Number of pipeline stages (pipeline parallelism)")
-              .in(1, 10000)
-              .in_units("ranks"),
-          row("data", &P::data, "Number of data-parallel ranks")
-              .in(1, 1 << 20)
-              .in_units("ranks")
-              .automatically("number of ranks / (pipe * seq)"),
-          row("expert", &P::expert,
-              "Number of ranks that together hold all experts of a pipeline stage and send each "
-              "other tokens for these experts (expert parallelism). Must divide parallel.data * "
-              "parallel.seq. 1 disables it: each rank computes the experts for its own tokens")
-              .in(1, 65536)
-              .in_units("ranks"),
-          row("expert_tokens", &P::expert_tokens,
-              "Maximum number of tokens that a rank receives for its experts in one round of "
-              "expert parallelism. A token counts once for each expert that it chose. Smaller "
-              "values need less memory, but more rounds")
-              .in(1, row_most)
-              .automatically("1.25 times the number under an even load"),
-          row("seq", &P::seq,
-              "Number of ranks that each sample is split across (sequence parallelism). Must "
-              "divide model.context. Up to model.heads ranks split attention heads (Ulysses); with "
-              "more ranks, groups of them also split positions (ring attention)")
-              .in(1, 65536)
-              .in_units("ranks"),
-          row("stage_layers", &P::stage_layers,
-              "Number of transformer blocks in each pipeline stage, in model order. If chunks is "
-              "above 1, the number in each chunk")
-              .in(1, 10000)
-              .automatically("balanced by cost"),
-          row("schedule", &P::schedule,
-              "Order of forward and backward passes in the pipeline. 1f1b: one forward, one "
-              "backward. interleaved: 1f1b with several model chunks per stage; less idle time, "
-              "more messages. zero-bubble: weight gradients are computed later (ZB-H1); less idle "
-              "time, more memory. zbv: zero-bubble with two chunks per stage in a V shape (ZB-V); "
-              "least idle time if stages have equal work, but twice the messages, and every stage "
-              "needs as much memory as the first stage of 1f1b"),
-          row("chunks", &P::chunks,
-              "Number of model chunks on each pipeline stage. Must be at least 2 with schedule = "
-              "\"interleaved\", 2 with \"zbv\" and 1 with other schedules")
-              .in(1, 64),
-      }};
+  return {.name = "parallel",
+          .meaning =
+              "The grid of ranks: pipe * data * seq ranks in total, numbered along seq first, then "
+              "data, then pipe.",
+          .keys = {
+              row("pipe", &P::pipe, "Number of pipeline stages (pipeline parallelism)")
+                  .in(1, 10000)
+                  .in_units("ranks"),
+              row("data", &P::data, "Number of data-parallel ranks")
+                  .in(1, 1 << 20)
+                  .in_units("ranks")
+                  .automatically("number of ranks / (pipe * seq)"),
+              row("expert", &P::expert,
+                  "Number of ranks that divide the experts of a pipeline stage among themselves "
+                  "(expert parallelism). These ranks send each other the tokens for their experts. "
+                  "Must divide parallel.data * parallel.seq. 1 disables expert parallelism: each "
+                  "rank computes all experts for its own tokens")
+                  .in(1, 65536)
+                  .in_units("ranks"),
+              row("expert_tokens", &P::expert_tokens,
+                  "Maximum number of tokens that a rank receives for its experts in one round of "
+                  "expert parallelism. A token counts once for each expert that it chose. Smaller "
+                  "values need less memory, but more rounds")
+                  .in(1, row_most)
+                  .automatically("1.25 times the number under an even load"),
+              row("seq", &P::seq,
+                  "Number of ranks that each sample is split across (sequence parallelism). Must "
+                  "divide model.context. Up to model.heads ranks divide attention heads (Ulysses). "
+                  "If there are more ranks, groups of ranks also divide positions (ring attention)")
+                  .in(1, 65536)
+                  .in_units("ranks"),
+              row("stage_layers", &P::stage_layers,
+                  "Number of transformer blocks in each pipeline stage, in model order. If chunks "
+                  "is above 1, give the number in each chunk instead")
+                  .in(1, 10000)
+                  .automatically("balanced by cost"),
+              row("schedule", &P::schedule,
+                  "Order of forward and backward passes in the pipeline. 1f1b: one forward pass, "
+                  "then one backward pass. interleaved: 1f1b with several model chunks per stage, "
+                  "which has less idle time but more messages. zero-bubble: 1f1b with weight "
+                  "gradients computed later (ZB-H1), which has less idle time but needs more "
+                  "memory. zbv: zero-bubble with two chunks per stage in a V shape (ZB-V), which "
+                  "has the least idle time if stages have equal work. zbv sends twice as many "
+                  "messages, and every stage needs as much memory as the first stage of 1f1b"),
+              row("chunks", &P::chunks,
+                  "Number of model chunks on each pipeline stage. With schedule = \"interleaved\", "
+                  "at least 2 is required. With \"zbv\", the number must be 2. With other "
+                  "schedules, it must be 1")
+                  .in(1, 64),
+          }};
 }
 
 KeySection zero_section() {
@@ -88,13 +90,13 @@ KeySection zero_section() {
                        "the ranks of a pipeline stage on one node, so that no copy is split across "
                        "nodes"),
           row("gather", &Z::gather,
-              "With stage = 3: how often weights are all-gathered. microbatch: for each "
-              "micro-batch. step: once per step, which communicates less but needs more memory"),
+              "How often weights are all-gathered if stage = 3. microbatch: for each micro-batch. "
+              "step: once per step, which communicates less but needs more memory"),
           row("reduce", &Z::reduce,
-              "With stage = 3: how often gradients are reduced. microbatch: for each micro-batch. "
+              "How often gradients are reduced if stage = 3. microbatch: for each micro-batch. "
               "step: once per step, which communicates less but needs more memory"),
           row("prefetch", &Z::prefetch,
-              "Maximum number of all-gathers in flight before their weights are needed. Larger "
+              "Maximum number of weight all-gathers that run ahead of the computation. Larger "
               "values hide more communication, but need more memory")
               .in(0, 64),
           row("scatters", &Z::scatters,
@@ -103,7 +105,7 @@ KeySection zero_section() {
               .in(1, 64),
           row("detect_freeze", &Z::detect_freeze,
               "Whether to check at the start of each step if the set of trained parameters has "
-              "changed. Changes by [[freeze]] rules apply in any case"),
+              "changed. Changes by [[freeze]] rules apply even without this check"),
       }};
 }
 
@@ -128,8 +130,9 @@ KeySection freeze_section() {
               .in(0, step_most),
           row("moments", &F::moments,
               "Optimizer state of the parameters when they are trained again. fresh: zero. keep: "
-              "as before the freeze. If rules overlap or directly follow each other, the first one "
-              "decides; if several begin at the same step, the last of these in the deck decides"),
+              "as before the freeze. If several rules freeze a parameter without a gap between "
+              "them, the rule with the smallest from_step sets this. If several of them have this "
+              "from_step, the last one in the deck sets this"),
       });
 }
 
@@ -145,10 +148,10 @@ KeySection evaluate_section() {
                   .in(0, step_most)
                   .in_units("steps"),
               row("batches", &E::batches,
-                  "Length of each evaluation, in batches of train.batch samples. Samples are "
-                  "spread evenly over each validation file. The share of each file is proportional "
-                  "to its size or, if data.validation is a fraction, given by data.weights. 0 "
-                  "evaluates all validation data")
+                  "Number of batches in each evaluation. A batch has train.batch samples. Samples "
+                  "are spread evenly over each validation file. The share of each file is "
+                  "proportional to its size. If data.validation is a fraction, data.weights gives "
+                  "the shares instead. 0 evaluates all validation data")
                   .in(0, int32_most),
               row("sample_prompt", &E::sample_prompt,
                   "Prompt that the model continues from time to time during training, to show its "
@@ -158,8 +161,8 @@ KeySection evaluate_section() {
                   .in(1, 100000)
                   .in_units("tokens"),
               row("sample_every", &E::sample_every,
-                  "Steps between sample texts. 0 means every_steps. A sample text is always "
-                  "generated after the last step")
+                  "Steps between sample texts. 0 uses the value of every_steps. A sample text is "
+                  "always generated after the last step")
                   .in(0, step_most)
                   .in_units("steps"),
               row("sample_temperature", &E::sample_temperature,
@@ -207,22 +210,24 @@ KeySection run_section() {
           .meaning = "Backend, reproducibility, time limits, logging and debugging.",
           .keys = {
               row("backend", &R::backend,
-                  "Compute backend. auto: cuda if a GPU is available, else host; fails if the "
-                  "job has a GPU that cannot be used. host: CPU. ref: slow reference "
-                  "implementation on the CPU, which also supports f64. fenced: CPU "
-                  "backend that imitates the memory and queues of a GPU, for tests")
+                  "Compute backend. auto: cuda if a GPU is available, otherwise host. If the job "
+                  "has a GPU that cannot be used, auto fails. host: CPU. ref: slow reference "
+                  "implementation on the CPU, which also supports f64. fenced: CPU backend that "
+                  "imitates the memory and queues of a GPU, for tests")
                   .of({"auto", "host", "ref", "fenced", "cuda"}),
               row("threads", &R::threads, "Number of CPU threads per rank")
                   .in(1, 4096)
-                  .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK or the number of cores "
-                                 "available to the rank"),
+                  .automatically(
+                      "OMP_NUM_THREADS or, if this variable is not set, SLURM_CPUS_PER_TASK. If "
+                      "neither is set, the number of cores available to the rank"),
               row("exactness", &R::exactness,
-                  "Which runs give bit-identical results. fast: not guaranteed. repeatable: runs "
-                  "on the same grid, number of threads and kind of machine. invariant: runs on any "
-                  "grid (CPU backends only)"),
+                  "Which runs are guaranteed to give bit-identical results. fast: none. "
+                  "repeatable: runs with the same grid, number of threads and kind of machine. "
+                  "invariant: runs with any grid, on CPU backends only"),
               row("exact_chunk", &R::exact_chunk,
                   "For exactness = \"invariant\": number of tokens whose gradients are summed as "
-                  "one unit. Must divide model.context / parallel.seq. Limited to model.context")
+                  "one unit. Must divide model.context / parallel.seq. If the value is above "
+                  "model.context, model.context is used")
                   .in(1, 256)
                   .in_units("tokens"),
               row("time_limit", &R::time_limit,
@@ -232,10 +237,10 @@ KeySection run_section() {
                   .in(0, 1e9),
               row("signal_grace", &R::signal_grace,
                   "Maximum time in seconds from a stop signal to the end of the checkpoint that it "
-                  "triggers. If the current step would take longer, it is dropped between two "
-                  "micro-batches. A step with fewer micro-batches than pipeline stages + 2 (in "
-                  "zbv: 2 x stages + 1) is always completed, unless train.objective is dpo or "
-                  "distill. With one micro-batch and other objectives, the grace has no effect")
+                  "triggers. If the current step would take longer, the run drops the step between "
+                  "two micro-batches. With objective = \"tokens\", a step can be dropped only if "
+                  "it has at least pipe + 2 micro-batches (zbv: 2 * pipe + 1). With other "
+                  "objectives, every step can be dropped")
                   .as(duration)
                   .in(0, 1e6),
               row("hang_timeout", &R::hang_timeout,
@@ -259,7 +264,7 @@ KeySection run_section() {
                   "in the run directory"),
               row("peak_tflops", &R::peak_tflops,
                   "Peak TFLOP/s of a rank's hardware, used to compute model FLOPs utilization "
-                  "(mfu). 0 uses the peak in run.machine, if that is given")
+                  "(mfu). If 0, the peak in the file run.machine is used, if there is one")
                   .in(0, 1e6),
               row("machine", &R::machine,
                   "Machine file with the peak FLOP/s used to compute model FLOPs utilization "
@@ -271,9 +276,9 @@ KeySection run_section() {
                   .in(0, step_most)
                   .in_units("steps"),
               row("replay_every", &R::replay_every,
-                  "Steps between steps that are computed twice, to detect hardware faults. If set, "
-                  "weights and optimizer moments in memory are also verified at every step. 0 "
-                  "disables both")
+                  "Interval in steps at which a step is computed twice, to detect hardware faults. "
+                  "If this key is set, weights and optimizer moments in memory are also verified "
+                  "in every step. 0 disables both checks")
                   .in(0, step_most)
                   .in_units("steps"),
               row("on_fault", &R::on_fault,
@@ -290,8 +295,9 @@ KeySection run_section() {
                   "Whether several ranks may use the same GPU. Messages between GPUs then pass "
                   "through host memory"),
               row("device_headroom", &R::device_headroom,
-                  "GPU memory in GiB that is left free for libraries after all ranks have "
-                  "connected, for example for code loaded later and NCCL buffers")
+                  "GPU memory in GiB that Trireme does not use, so that libraries can use it. "
+                  "Libraries need memory for NCCL buffers and for code that is loaded later. "
+                  "Trireme measures the free memory after all ranks have connected")
                   .in(0, 1024)
                   .in_units("GiB"),
           }};

@@ -28,13 +28,14 @@ KeySection data_section() {
               .like("[\"corpus.tokens\"]")
               .needed(),
           row("weights", &D::weights,
-              "Relative share of the training samples taken from each file, one number per file, "
-              "such as [3, 1]")
+              "Relative share of each file in the training samples. Give one number per file. For "
+              "example, [3, 1] takes three of four samples from the first file")
               .above(0, 1e9)
               .automatically("in proportion to file sizes"),
-          KeyRow("validation", fraction_or_paths, validation,
-                 "Validation data: a list of token files, or the fraction at the end of each "
-                 "training file that is held out. [] means no validation data")
+          KeyRow(
+              "validation", fraction_or_paths, validation,
+              "Validation data: a list of token files, or a fraction. A fraction reserves this "
+              "part at the end of each training file for validation. [] means no validation data")
               .below(0, 1)
               .like("0.01"),
           row("order", &D::order,
@@ -46,17 +47,18 @@ KeySection data_section() {
               "model.context tokens, which may cut documents. documents: as many whole documents "
               "as fit, then padding. A separator token ends each document"),
           row("long_documents", &D::long_documents,
-              "With packing = \"documents\": what happens to documents that are longer than a "
-              "sample. cut: the end is removed, in conversations back to the end of an answer. "
-              "split: the end becomes another document. drop: the document is left out. refuse: "
-              "the run fails. Pairs for objective = \"dpo\" are left out instead of cut"),
+              "What happens to documents that are longer than a sample if packing = \"documents\". "
+              "cut: the end is removed. split: the end becomes another document. drop: the "
+              "document is left out. refuse: the run fails. Conversations are cut or split after "
+              "an answer, if possible. With objective = \"dpo\", cut leaves out pairs that are too "
+              "long"),
           row("attention", &D::attention,
               "Earlier tokens that each token attends to. causal: all in the same sample. "
-              "document: only those in the same document, where positions start at 0. A separator "
-              "token ends each document"),
+              "document: only those in the same document. Positions start at 0 in each document. A "
+              "separator token ends each document"),
           row("separator_masks", &D::separator_masks,
-              "Whether to leave the first token of each document, which follows a separator token, "
-              "out of the loss"),
+              "Whether to exclude the first token of each document from the loss. The first token "
+              "is the one after a separator token"),
       }};
 }
 
@@ -77,8 +79,10 @@ KeySection train_section() {
               "microbatch must divide train.batch. Smaller values need less memory")
               .in(1, row_most)
               .in_units("samples")
-              .automatically("batch / data. With pipe > 1, the largest value that leaves at least "
-                             "2 * pipe micro-batches per step, or else 1"),
+              .automatically(
+                  "if pipe = 1, batch / data. If pipe > 1, the largest value with which a step has "
+                  "at least 2 * pipe micro-batches, or 1 if no value satisfies this. With schedule "
+                  "= \"interleaved\", the number of micro-batches is also a multiple of pipe"),
           row("steps", &T::steps,
               "Number of training steps. Give either train.steps or train.tokens")
               .in(1, step_most)
@@ -111,21 +115,22 @@ KeySection train_section() {
               .as(ValueKind::path),
           row("balance", &T::balance,
               "Load balancing of experts. none: off. bias: router biases change after each step to "
-              "even out loads (requires model.router = \"sigmoid\"). sample: a load-balancing loss "
-              "for each sample or, with data.attention = \"document\", for each document"),
+              "even out the load, which requires model.router = \"sigmoid\". sample: a "
+              "load-balancing loss is added for each sample, or for each document if "
+              "data.attention = \"document\""),
           row("balance_rate", &T::balance_rate,
               "For balance = \"bias\": amount by which the bias of each expert changes after each "
               "step")
               .in(0, 1)
               .in_f32(),
           row("balance_weight", &T::balance_weight,
-              "For balance = \"sample\": weight of the load-balancing loss. The loss is 1 if the "
-              "load is even")
+              "For balance = \"sample\": weight of the load-balancing loss. Before weighting, the "
+              "loss of a layer is 1 if all its experts have the same load")
               .in(0, 1e3)
               .in_f32(),
           row("router_z", &T::router_z,
               "Weight of the router z-loss, the mean square of the log-sum-exp of router logits "
-              "(ST-MoE). 0 disables it")
+              "(ST-MoE). 0 disables this loss")
               .in(0, 1e3)
               .in_f32(),
           row("max_skipped", &T::max_skipped,
@@ -180,27 +185,27 @@ KeySection optimizer_section() {
           row("name", &O::name, "Optimizer: AdamW, SGD or Lion"),
           row("lr", &O::lr, "Peak learning rate").in(0, 1e3).in_f32(),
           KeyRow("betas", reals, betas,
-                 "adamw: decay rates of the first and second moments. lion: decay rates of the "
+                 "Decay rates of moments. adamw: of the first and second moments. lion: of the "
                  "momentum in the update and of the stored momentum ([0.9, 0.99] in Lion's paper). "
-                 "Not used by sgd")
+                 "sgd: not used")
               .below(0, 1)
               .elements(2)
               .in_f32(),
           row("eps", &O::eps,
-              "adamw: small number added to the square root of the second moment, for numerical "
+              "Small number that adamw adds to the square root of the second moment, for numerical "
               "stability")
               .inside(0, 1)
               .in_f32(),
           row("momentum", &O::momentum,
-              "sgd: decay rate of the momentum. 0 means plain SGD, which has no optimizer state")
+              "Decay rate of the momentum in sgd. 0 means plain SGD, which has no optimizer state")
               .below(0, 1)
               .in_f32(),
           row("nesterov", &O::nesterov,
-              "sgd: whether to use Nesterov momentum (Sutskever et al. 2013). Requires "
+              "Whether sgd uses Nesterov momentum (Sutskever et al. 2013). Requires "
               "optimizer.momentum above 0"),
           row("weight_decay", &O::weight_decay,
-              "Decoupled weight decay, multiplied by the learning rate. Never applied to norms and "
-              "biases")
+              "Decoupled weight decay. It is multiplied by the learning rate, and never applied to "
+              "norms and biases")
               .in(0, 1e3)
               .in_f32(),
           row("no_decay", &O::no_decay,
@@ -231,15 +236,17 @@ KeySection schedule_section() {
               .in_units("steps"),
           row("min_lr", &S::min_lr,
               "Learning rate at the end of the decay. If the decay lasts until the end of the run, "
-              "the last step is still slightly above min_lr")
+              "the learning rate of the last step is still slightly above min_lr")
               .in(0, 1e3)
               .in_f32(),
           row("decay_steps", &S::decay_steps,
-              "Number of steps in which the learning rate decays, after the warmup or, with shape "
-              "= \"wsd\", at the end of the run")
+              "Number of steps in which the learning rate decays. With shape = \"wsd\", these are "
+              "the last steps of the run. With other shapes, these are the first steps after the "
+              "warmup")
               .in(1, step_most)
               .in_units("steps")
-              .automatically("all steps after the warmup, or the last tenth of the run for wsd"),
+              .automatically(
+                  "for wsd, the last tenth of the run, otherwise all steps after the warmup"),
       }};
 }
 

@@ -55,7 +55,7 @@ bool is_without_effect(std::string_view key) {
 
 ConfigFields::ConfigFields(const Json& json, std::string within)
     : json_(json), within_(std::move(within)) {
-  require(json.is_object(), "'{}' is not an object: {}", within_, shown(json));
+  require(json.is_object(), "'{}' must be a JSON object, but is {}", within_, shown(json));
   if (!within_.empty()) within_ += '.';
 }
 
@@ -92,13 +92,14 @@ double ConfigFields::positive(const char* key, double otherwise) const {
 }
 bool ConfigFields::flag(const char* key, bool otherwise) const {
   const auto* v = find(key);
-  require(!v || v->is_boolean(), "'{}' is neither true nor false: {}", name_of(key),
+  require(!v || v->is_boolean(), "'{}' must be true or false, but is {}", name_of(key),
           v ? shown(*v) : "");
   return v ? v->get<bool>() : otherwise;
 }
 std::string ConfigFields::text(const char* key, const char* otherwise) const {
   const auto* v = find(key);
-  require(!v || v->is_string(), "'{}' is not a string: {}", name_of(key), v ? shown(*v) : "");
+  require(!v || v->is_string(), "'{}' must be a string, but is {}", name_of(key),
+          v ? shown(*v) : "");
   return v ? v->get<std::string>() : otherwise;
 }
 

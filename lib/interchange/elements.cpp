@@ -53,7 +53,7 @@ std::optional<std::size_t> convert(std::span<const std::byte> from, std::span<st
   std::optional<std::size_t> bad;
   const auto n = from.size() / sizeof(From);
   require(from.size() == n * sizeof(From) && to.size() == n * sizeof(To),
-          "{} bytes were given for {} elements", to.size(), n);
+          "a buffer of {} bytes has the wrong size for {} elements", to.size(), n);
   for (std::size_t i = 0; i < n; ++i) {
     From x;
     std::memcpy(&x, from.data() + i * sizeof(From), sizeof(From));

@@ -29,8 +29,8 @@ struct TextIds {
 ModelConfig model_of_config(const Json&, std::string_view where,
                             std::optional<std::int64_t> context = {});
 
-// Returns whether the folder's query, key, value, gate and up projections are separate tensors or
-// packed tensors.
+// Returns how a folder with this config.json stores the query, key and value projections, and the
+// gate and up projections: each in a tensor of its own, or packed into one tensor.
 ProductTensors products_of_config(const Json&);
 
 // Returns the architecture of transformers that computes this model, for example

@@ -175,7 +175,7 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
 std::int64_t experts_of(const ConfigFields& f, const char* usual) {
   const auto *local = f.find("num_local_experts"), *plain = f.find("num_experts");
   require(!local || !plain || *local == *plain,
-          "'num_local_experts' = {} and 'num_experts' = {} are different numbers of experts",
+          "'num_local_experts' = {} and 'num_experts' = {} must be equal",
           local ? shown(*local) : "", plain ? shown(*plain) : "");
   return f.integer(local ? "num_local_experts" : plain ? "num_experts" : usual);
 }
@@ -274,10 +274,11 @@ ModelConfig model_of(const ConfigFields& f, std::string_view where,
   f.refuse_rest(type);
   if (context) {
     require(c.positions == Positions::rotary || *context <= positions,
-            "--context {} is more than the {} learned positions of the model", *context, positions);
+            "--context {} is more than the {} learned positions of the model: lower --context",
+            *context, positions);
     if (*context > positions)
-      log_warning("--context {} is more than the {} positions that {} specifies", *context,
-                  positions, where);
+      log_warning("--context {} is more than the {} positions that {} specifies: lower --context",
+                  *context, positions, where);
     c.context = *context;
   }
   if (family && family->windows == Windows::by_version && c.window > 0) {

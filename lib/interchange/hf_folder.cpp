@@ -114,7 +114,8 @@ HfFolder::HfFolder(const fs::path& path) : path_(path) {
   for (const auto& [tensor, file] : index) {
     const auto found = places_.find(tensor);
     require(found != places_.end() && found->second.file->path().filename() == file,
-            "{} is incomplete: according to {}, the file {} contains {}, but it does not",
+            "{} is incomplete: {} says that the file {} contains the tensor {}, but it does not. "
+            "Download the folder again",
             path.string(), index_file, escaped(file), escaped(tensor));
   }
 }

@@ -24,8 +24,8 @@ namespace trireme {
 enum class Order : std::uint8_t { same, transposed };
 // Whether the experts of a layer are in separate tensors or in a single tensor.
 enum class ExpertTensors : std::uint8_t { apart, together };
-// Whether queries, keys and values, and likewise gate and up, are in separate tensors or packed
-// into a single tensor.
+// Whether the query, key and value projections have separate tensors or are packed into a single
+// tensor. The same applies to the gate and up projections.
 enum class ProductTensors : std::uint8_t { apart, packed };
 
 // A tensor of a Hugging Face model, and the corresponding part of a Trireme parameter.

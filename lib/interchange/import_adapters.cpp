@@ -93,8 +93,9 @@ std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& fil
     const auto& theirs = found->second;
     const auto type = element_type(theirs.type);
     require(type && theirs.shape == std::vector<std::int64_t>{t.rows, t.columns},
-            "{}: {} is {}, expected [{}, {}]", file.path().string(), t.name, described(theirs),
-            t.rows, t.columns);
+            "{}: the tensor {} is {}, but must have the shape [{}, {}]. Pass the model that the "
+            "adapter was trained on with --base",
+            file.path().string(), t.name, described(theirs), t.rows, t.columns);
     all.push_back({t, theirs, *type});
     left.erase(found);
   }

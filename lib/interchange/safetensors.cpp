@@ -140,8 +140,9 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(Posi
 
 void SafetensorsFile::read(const SafeTensor& t, std::int64_t at, std::span<std::byte> out) const {
   const auto n = static_cast<std::int64_t>(out.size());
-  require(at >= 0 && n <= t.bytes && at <= t.bytes - n, "bytes [{}, {}) were requested from {} {}",
-          at, at + n, escaped(t.name), described(t));
+  require(at >= 0 && n <= t.bytes && at <= t.bytes - n,
+          "bytes [{}, {}) are not within the tensor {} {}", at, at + n, escaped(t.name),
+          described(t));
   file_.read_at(out, t.begin + at);
 }
 
@@ -173,7 +174,7 @@ std::int64_t SafetensorsWriter::header_bound(const SafeTensor& t) {
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
   constexpr std::int64_t writeback_bytes = std::int64_t{32} << 20;
   const auto n = static_cast<std::int64_t>(bytes.size());
-  require(n <= end_ - at_, "{} was given more elements than its tensors have",
+  require(n <= end_ - at_, "{}: more elements were written than its tensors have",
           file_.path().string());
   file_.write_at(bytes, at_);
   at_ += n;

@@ -34,7 +34,7 @@ struct RunExtra {
   std::string evaluation, history;
   // First step in history.csv. 0 if unknown.
   std::int64_t history_begins = 0;
-  // MemoryKind of machine (kernels/open), as in outcome.json.
+  // Kind of machine (kernels/open), as in outcome.json.
   std::string machine;
   // Algorithm that shuffles a small number of samples. Empty means the network of Permutation
   // (lib/data/order.hpp).

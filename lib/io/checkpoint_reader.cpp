@@ -113,8 +113,8 @@ void CheckpointReader::require_model(
 const std::vector<CheckpointReader::Place>& CheckpointReader::places_of(
     const std::string& name, std::string_view array) const {
   const auto found = places_.find({name, std::string(array)});
-  require(found != places_.end(), "{} has no {}/{} (it holds {} parameters)", directory_.string(),
-          array, name, params_.size());
+  require(found != places_.end(), "{} does not contain {}/{} (it contains {} parameters)",
+          directory_.string(), array, name, params_.size());
   return found->second;
 }
 
@@ -139,8 +139,8 @@ void CheckpointReader::read(const std::string& name, std::string_view array, std
   const auto& any = manifest_.files[places[0].file].slices[places[0].slice].slice;
   const auto bytes = static_cast<std::int64_t>(bytes_of(any.dtype));
   require(static_cast<std::int64_t>(out.size()) == count * bytes,
-          "{} bytes were given for {} elements of {} in {}", out.size(), count, name,
-          name_of(any.dtype));
+          "a buffer of {} bytes has the wrong size for {} elements of {} in {}", out.size(), count,
+          name, name_of(any.dtype));
   read(name, array, begin, count, [&](std::int64_t first, std::span<const std::byte> elements) {
     std::memcpy(out.data() + (first - begin) * bytes, elements.data(), elements.size());
   });
@@ -151,7 +151,7 @@ void CheckpointReader::read(const std::string& name, std::string_view array, std
   const auto& places = places_of(name, array);
   const auto& any = manifest_.files[places[0].file].slices[places[0].slice].slice;
   require(begin >= 0 && count >= 0 && begin <= any.shape.count() - count,
-          "elements [{}, {}) were requested of {} {}", begin, begin + count, name,
+          "elements [{}, {}) are not within the parameter {} {}", begin, begin + count, name,
           to_string(any.shape));
   for (const auto& place : places) {
     const auto& s = manifest_.files[place.file].slices[place.slice].slice;

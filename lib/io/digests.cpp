@@ -38,7 +38,8 @@ DigestRow parse_digest_row(std::string_view text) {
     for (const auto name : split(fields[1], ' ')) row.arrays.emplace_back(name);
   const auto a_parameter = row.arrays.size() * digits;
   require(a_parameter > 0 && all.size() % a_parameter == 0,
-          "{} characters of digests are not a multiple of 16 digits for each of {} arrays",
+          "a row has {} characters of digests, but must have a multiple of 16 for each of its {} "
+          "arrays",
           all.size(), row.arrays.size());
   const auto params = all.size() / a_parameter;
   for (std::size_t i = 0; i < row.arrays.size() * params; ++i) {

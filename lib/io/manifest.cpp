@@ -46,16 +46,17 @@ void check_consistent(const std::vector<FileRecord>& files) {
     const auto& s = *slices[i];
     const bool new_name = i == 0 || slices[i - 1]->name != s.name;
     const bool begins = new_name || slices[i - 1]->array != s.array;
-    require(!new_name || s.array == weights_array, "it has {} but no weights of {}", s.array,
+    require(!new_name || s.array == weights_array, "it contains {}, but no weights, of {}", s.array,
             escaped(s.name));
     require(new_name || (slices[i - 1]->shape == s.shape && slices[i - 1]->dtype == s.dtype),
-            "it gives two shapes or dtypes for {}", escaped(s.name));
-    require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or given twice",
+            "it contains two shapes or types for {}", escaped(s.name));
+    require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or occur twice",
             s.array, escaped(s.name));
     covered = s.begin + s.count;
     const bool ends =
         i + 1 == slices.size() || slices[i + 1]->name != s.name || slices[i + 1]->array != s.array;
-    require(!ends || covered == s.shape.count(), "{}/{} ends at element {} of {}", s.array,
+    require(!ends || covered == s.shape.count(),
+            "the slices of {}/{} end at element {}, but the parameter has {} elements", s.array,
             escaped(s.name), covered, s.shape.count());
   }
 }

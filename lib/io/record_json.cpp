@@ -63,7 +63,7 @@ Json lines_of(const std::string& text) {
 std::string text_of(const Json& lines) {
   std::vector<std::string_view> texts;
   for (const auto& l : lines) {
-    require(l.is_string(), "'deck' is not an array of lines");
+    require(l.is_string(), "'deck' must be an array of strings, one for each line");
     texts.push_back(l.get_ref<const std::string&>());
   }
   return fmt::format("{}", fmt::join(texts, "\n"));
@@ -71,8 +71,8 @@ std::string text_of(const Json& lines) {
 
 std::int64_t count_in(const std::string& text, const char* what) {
   const auto n = number_in<std::int64_t>(text);
-  require(n && 0 <= *n && *n <= most_counted, "'{}' in 'extra' is not a count: \"{}\"", what,
-          escaped(text));
+  require(n && 0 <= *n && *n <= most_counted,
+          "'{}' in 'extra' must be a whole number from 0 on, but is \"{}\"", what, escaped(text));
   return *n;
 }
 
@@ -137,7 +137,8 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
               (r.slice.count + r.chunk_elements - 1) / r.chunk_elements,
           "'chunks' of {} does not cover the whole slice", escaped(r.slice.name));
   for (const auto& c : chunks) {
-    require(c.is_array() && c.size() == 2, "an entry of 'chunks' is not [at, hash]");
+    require(c.is_array() && c.size() == 2,
+            "each entry of 'chunks' must be a position and a hash, [at, hash]");
     r.chunks.push_back({integer(c[0], "at", 0), hash_of(c[1], "chunk hash")});
     const auto i = static_cast<std::int64_t>(r.chunks.size()) - 1;
     const auto n = std::min(r.chunk_elements, r.slice.count - i * r.chunk_elements) * bytes;

@@ -76,7 +76,8 @@ std::vector<RoutingRow> read_routing(const std::filesystem::path& path) {
   if (!is_there(path)) return {};
   const auto text = read_text(path);
   require(text.empty() || text.starts_with(std::string(routing_columns) + "\n"),
-          "{} does not have the columns {}", path.string(), routing_columns);
+          "{} is damaged or from another version of Trireme: its first line is not {}",
+          path.string(), routing_columns);
   const auto table =
       put_in_order(text, routing_columns,
                    {.is_row = is_routing_row, .step = std::numeric_limits<std::int64_t>::max()});

@@ -48,7 +48,7 @@ struct Outcome {
   std::string exit_reason;
   // Path of the last good checkpoint. Empty if there is none.
   std::string last_good_checkpoint;
-  // MemoryKind of machine. Results in exact modes depend on it. Empty if unknown.
+  // Kind of machine. Results in exact modes depend on it. Empty if unknown.
   std::string machine{};
   // The newest job start that began to train.
   JobStart start{};

@@ -34,8 +34,8 @@ static std::optional<std::string> checked_text(const fs::path& path, std::string
   auto text = read_text(path);
   if (text.empty()) return {};
   require(text.starts_with(std::string(header) + "\n") || is_damaged(text, header),
-          "{} has other columns than this version of Trireme writes -- move it away, or choose "
-          "another --run-dir",
+          "{} does not have the columns that this version of Trireme writes -- move the file "
+          "elsewhere, or choose another --run-dir",
           path.string());
   return text;
 }

@@ -31,8 +31,8 @@ struct NotFinite : Error {
 FileRecord write_shard(const std::filesystem::path& directory, int rank, const CheckpointMeta&,
                        std::span<const ParamSlice>, const SliceSource&);
 
-// Returns the file hash that FileRecord describes, computed from the known hashes of the file's
-// chunks.
+// Returns the hash of a shard file (see FileRecord). The function computes it from the hashes of
+// the chunks in the slice records, without reading the chunks.
 Hash128 hash_around_chunks(const PosixFile&, std::span<const SliceRecord>);
 
 // Checks the record's file and returns one line for each problem. Returns an empty list if the file

@@ -22,7 +22,8 @@ std::vector<std::int64_t> attribute_of(hid_t object, const char* name, const fs:
   Hdf5Handle attribute(H5Aopen(object, name, H5P_DEFAULT), H5Aclose, "H5Aopen", path);
   Hdf5Handle space(H5Aget_space(attribute), H5Sclose, "H5Aget_space", path);
   const auto n = hdf5_ok(H5Sget_simple_extent_npoints(space), "H5Sget_simple_extent_npoints", path);
-  require(n <= max_dims, "the attribute '{}' has {} values", name, n);
+  require(n <= max_dims, "the attribute '{}' has {} values, more than a tensor has dimensions",
+          name, n);
   std::vector<std::int64_t> values(static_cast<std::size_t>(n));
   if (n > 0) hdf5_ok(H5Aread(attribute, H5T_NATIVE_INT64, values.data()), "H5Aread", path);
   return values;
@@ -116,7 +117,8 @@ std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
   const auto rank = attribute_of(hdf5, "rank", path);
   require(rank.size() == 1 && 0 <= rank[0] && rank[0] <= most_ranks &&
               file.name == shard_name(static_cast<int>(rank[0])),
-          "it is the shard of rank {}", rank.empty() ? -1 : rank[0]);
+          "its name belongs to another rank: the file is the shard of rank {}",
+          rank.empty() ? -1 : rank[0]);
   file.rank = static_cast<int>(rank[0]);
   std::vector<std::byte> buffer(static_cast<std::size_t>(max_chunk_bytes));
   for (const auto& slice : record.slices) check_elements(hdf5, slice, buffer, path);
@@ -147,21 +149,24 @@ Hash128 tokenizer_of(const Manifest& manifest) {
 void require_same(const ShardRecord& own, const FileRecord& file, const Manifest& manifest) {
   require(file.name == shard_name(file.rank), "{} lists it as the shard of rank {}", manifest_name,
           file.rank);
-  require(own.slices.size() == file.slices.size(), "it has {} slices, but {} lists {}",
-          own.slices.size(), manifest_name, file.slices.size());
+  require(own.slices.size() == file.slices.size(),
+          "it contains {} slices of parameters, but {} lists {}", own.slices.size(), manifest_name,
+          file.slices.size());
   for (std::size_t i = 0; i < own.slices.size(); ++i) {
     if (own.slices[i] == file.slices[i]) continue;
     const auto here = slice_text(own.slices[i]), there = slice_text(file.slices[i]);
-    fail("its slice {} is {}, but {} lists {}", i, here, manifest_name,
-         here == there ? "this slice with other chunks" : there);
+    fail("its slice {} (a part of a parameter) is {}, but {} lists {}", i, here, manifest_name,
+         here == there ? "the same slice with other hashes or positions" : there);
   }
   const auto mine = comparable(own.meta, file.rank), given = comparable(manifest.meta, file.rank);
-  require(mine == given, "it belongs to {}, not to that of step {} in {}",
+  require(mine == given, "it belongs to {}, not to the checkpoint of step {} in {}",
           mine.step == given.step ? "another checkpoint"
                                   : fmt::format("the checkpoint of step {}", mine.step),
           given.step, manifest_name);
   require(own.tokenizer == tokenizer_of(manifest),
-          "it was saved with another tokenizer than {} lists", manifest_name);
+          "its tokenizer differs from the tokenizer in {}, so the files belong to different "
+          "checkpoints",
+          manifest_name);
 }
 
 }  // namespace
@@ -177,7 +182,7 @@ std::string contradiction_in(const fs::path& path, const Manifest& manifest, con
     if (own && check != Check::hashes) return {};
     require(attribute_of(hdf5, "rank", path) == std::vector<std::int64_t>{file.rank} &&
                 attribute_of(hdf5, "step", path) == std::vector{manifest.meta.step},
-            "it has another rank or step than {} lists", manifest_name);
+            "its rank or step differs from the rank and step in {}", manifest_name);
     for (const auto& slice : file.slices) checked_dataset(hdf5, slice, manifest_name, path);
   } catch (const Error& e) {
     return e.what();

@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// Returns an op that computes y = x w' + bias, plus the weight's adapter if it has one. A `bias` of
-// -1 means no bias.
+// Returns an op that computes y = x w' + bias, plus the weight's adapter if it has one. If there is
+// no bias, `bias` is -1.
 std::unique_ptr<Op> make_product(const ModelSpec&, ParamId weight, ParamId bias = {});
 
 }  // namespace trireme

@@ -41,7 +41,7 @@ inline bool is_saved(const ParamSpec& p) {
 // Returns true if the parameter belongs to a LoRA adapter.
 bool is_of_adapter(const ParamSpec&);
 
-// Parameters of one transformer block. The value -1 means that the block has no such parameter.
+// Parameters of one transformer block. The id of a parameter that the block does not have is -1.
 struct BlockParams {
   UnitId unit;
   ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, q_norm, k_norm, sinks;

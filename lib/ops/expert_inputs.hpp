@@ -20,7 +20,8 @@ enum In : std::uint8_t {
   in_count,
   in_skip
 };
-// Indices of the tensors at the beginning of Saved.
+// Indices, in Saved, of the tensors that both ops save for the backward pass. Other tensors follow
+// them.
 enum Kept : std::uint8_t { kept_x, kept_offset, kept_token, kept_row, kept_weight, end_kept };
 
 // Returns the skip connection as rows, or an absent view if the op has no skip connection.

@@ -11,7 +11,7 @@ namespace trireme::ops {
 // A linear layer.
 class Linear final : public Op {
  public:
-  // A `bias` of value -1 means no bias. `outputs` is N.
+  // If the layer has no bias, `bias` is -1. `outputs` is N, the number of output channels.
   Linear(ParamId weight, ParamId bias, std::int64_t outputs);
 
   std::string_view name() const override { return "linear"; }

@@ -14,7 +14,7 @@ namespace trireme::ops {
 // The parameters of a norm, and the computations that Norm and ResidualNorm share.
 class NormWeights {
  public:
-  // A `bias` of value -1 means no bias. An RMS norm has no bias.
+  // If the norm has no bias, `bias` is -1. An RMS norm never has a bias.
   NormWeights(NormKind, ParamId weight, ParamId bias, double eps);
 
   NormKind kind() const { return kind_; }

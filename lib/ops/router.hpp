@@ -43,8 +43,8 @@ class Router final : public Op {
     RouterScores scores;
     bool normalize;
   };
-  // A `bias` of value -1 means no bias. `layer` is the row of RoutingTotals::load_LE to which this
-  // router adds.
+  // If the router has no bias, `bias` is -1. `layer` is the row of RoutingTotals::load_LE to which
+  // this router adds.
   Router(ParamId weight, ParamId bias, const Config&, std::int64_t layer);
 
   std::string_view name() const override { return "router"; }

@@ -27,10 +27,10 @@ class SequenceLayout {
  public:
   // Creates the layout of `tokens` positions for one rank, or for ranks that divide only the heads.
   explicit SequenceLayout(std::int64_t tokens) : SequenceLayout(tokens, 1, 1, 1, 1) {}
-  // `ranks` must divide `tokens`. `heads` is the number of query heads. Blocks begin and end at
-  // multiples of `leaf` rows of their rank, so that exact sums do not split a leaf. `leaf` must
-  // divide tokens / ranks. Chunks begin at multiples of `key_tile`, which is
-  // BackendProperties::key_tile.
+  // `ranks` must divide `tokens`. `heads` is the number of query heads. `leaf` is the number of
+  // tokens whose gradients exact sums add as one term. Blocks begin and end at multiples of `leaf`
+  // rows of their rank. `leaf` must divide tokens / ranks. Chunks begin at multiples of `key_tile`,
+  // which is BackendProperties::key_tile.
   SequenceLayout(std::int64_t tokens, int ranks, std::int64_t heads, std::int64_t leaf,
                  std::int64_t key_tile);
 

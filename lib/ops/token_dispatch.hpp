@@ -32,7 +32,8 @@ struct RoundPlan {
 // Whether a round's memory is freed before the next round, or kept for weight gradients that are
 // computed later.
 enum class RoundMemory : std::uint8_t { one_by_one, kept };
-// Returns the counts of all ranks as [ranks, leaves, E]. Collective over Run::expert_group.
+// Returns how many rows each rank has for each leaf (chunk of tokens, see ExpertCounts) and expert,
+// as [ranks, leaves, E]. Collective over Run::expert_group.
 Tensor gather_counts(const Run&, const Tensor& count_LE);
 // Returns the rounds in which rows are sent to experts. `rows` is the number of this rank's rows,
 // and `experts` is E, the total number of experts.
@@ -42,7 +43,7 @@ RoundPlan rounds_of(const Run&, const Tensor& counts, std::int64_t rows, std::in
 // One round: sends rows to their experts and returns the results.
 class TokenDispatch {
  public:
-  // A chunk of a round, on the rank that owns the experts.
+  // One chunk of the rows of a round, as the rank that owns their experts sees it.
   struct Chunk {
     std::int64_t first, count;  // range of the round's rows, which are sorted by expert
     // Index at which the rows of each expert begin in this chunk, and then the end, for experts
@@ -87,8 +88,9 @@ class TokenDispatch {
   std::int64_t rows() const { return round_.rows(); }
   std::int64_t most_of_chunk() const { return rows_of_chunk(most_, std::ssize(round_.chunks)); }
   const Tensor& offset_E1() const { return offset_; }
-  // Returns a number for each row that identifies the row's leaf (the chunk of tokens in
-  // ExpertCounts): the leaf's index times PassContext::exact_chunk.
+  // Returns, for each row, the leaf that contains the row's token. A leaf is a chunk of tokens
+  // whose gradients are summed as one term (see ExpertCounts). Each element is the leaf's index
+  // multiplied by PassContext::exact_chunk.
   const Tensor& token_N() const { return token_; }
 
  private:

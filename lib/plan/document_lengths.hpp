@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// A selection of samples.
+// Lengths of the documents in a selection of samples.
 struct DocumentLengths {
   std::int64_t context = 0;  // tokens of a sample
   // Number of tokens of each document or part of a document in these samples. A position of padding

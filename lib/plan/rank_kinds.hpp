@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// The kinds of ranks in a plan's grid.
+// The division of the ranks of a grid into kinds. A plan examines one rank of each kind.
 class RankKinds {
  public:
   explicit RankKinds(const PlanInput&);

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Periods in which a link is busy.
+// The times at which a link between ranks is busy with transfers.
 class Link {
  public:
   // Adds a transfer that starts at time `from` and would take `seconds` on an idle link. Returns

@@ -41,7 +41,9 @@ static std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Re
     const auto& [from, to, comm, microbatch] = key;
     const auto& in = receives[key];
     require(in.size() == out.size(),
-            "the prediction failed: stages send {} messages but receive {}", out.size(), in.size());
+            "the prediction failed: stages send {} messages, but receive {}. This is an error in "
+            "Trireme: please report it",
+            out.size(), in.size());
     for (std::size_t i = 0; i < out.size(); ++i) {
       other[from][static_cast<std::size_t>(out[i])] = in[i];
       other[to][static_cast<std::size_t>(in[i])] = out[i];

@@ -1,6 +1,7 @@
 #pragma once
-// Lower bounds on time and memory of a choice, computed from recordings of models with one and two
-// blocks of a type. Each recording is made once and reused for all choices to which it applies.
+// Lower bounds on time and memory of a choice (a grid with its settings), computed from recordings
+// of models with one and two blocks of a type. Each recording is made once and reused for all
+// choices to which it applies.
 #include <array>
 #include <initializer_list>
 #include <map>

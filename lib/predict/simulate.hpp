@@ -23,7 +23,7 @@ struct Period {
   double length() const { return end - begin; }
 };
 
-// Period in which a kind of rank waits for other ranks.
+// Period in which the ranks of one kind wait for other ranks.
 struct LostPeriod {
   Axis axis{};
   engine::OperationKind doing{};
@@ -33,8 +33,8 @@ struct LostPeriod {
 
 // The simulated times of one kind of rank, which is a set of ranks whose steps are alike.
 struct KindTimes {
-  // Periods indexed by action. For an action on a queue, the period in which the queue executes it.
-  // For an action of the host, the period that the host spends on it.
+  // The period in which each action of the recorded step runs, indexed by action. A queue executes
+  // an action of a queue, and the host executes an action of the host.
   std::vector<Period> actions;
   std::vector<Period> transfers;  // from the call until the host or queue sees it complete
   std::vector<LostPeriod> waits;

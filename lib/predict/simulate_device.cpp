@@ -82,7 +82,8 @@ class DeviceSimulation {
     Simulated all;
     for (auto& r : ranks_) {
       require(r.done(),
-              "the prediction failed: simulated ranks wait for each other (stage {}, action {})",
+              "the prediction failed: in the simulated step, ranks wait for each other forever "
+              "(stage {}, action {}). This is an error in Trireme: please report it",
               r.recording->at.pipe, r.next);
       charge_agreements(r);
       r.times.end = r.host;

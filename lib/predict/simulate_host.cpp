@@ -45,7 +45,8 @@ class HostSimulation {
   Simulated run() {
     for (auto first = earliest(); first < ranks_.size(); first = earliest()) {
       require(wakes(first) < never,
-              "the prediction failed: simulated ranks wait for each other (stage {}, action {})",
+              "the prediction failed: in the simulated step, ranks wait for each other forever "
+              "(stage {}, action {}). This is an error in Trireme: please report it",
               ranks_[first].recording->at.pipe, ranks_[first].next);
       step(first);
     }

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// A choice and its simulated step.
+// A choice (a grid with its settings) and its simulated step.
 struct Trial {
   RunChoice choice;
   double seconds = 0;  // of a step

@@ -42,7 +42,8 @@ struct GradientUse {
 
 struct BorrowPlan {
   std::vector<GatherStep> gathers = {};  // in the order of their first uses
-  // For each borrow of a unit's weights, in order, the index of its gather in `gathers`.
+  // For each borrow of a unit's weights, in order, the index in `gathers` of the gather that the
+  // borrow uses.
   std::vector<std::size_t> reads = {};
   std::vector<GradientUse> gradients = {};
   // If true, each gradient is reduced once, after its last borrow. If false, it is reduced after

@@ -13,7 +13,8 @@
 
 namespace trireme {
 
-// Gradient of a whole segment, to which micro-batches add.
+// Gradient of a whole segment (the parameters of a unit that freeze together). The micro-batches of
+// a step add to it.
 struct GradientBuffer {
   Tensor flat;
   std::vector<std::uint8_t> written;  // indexed by slot; 1 if something was added

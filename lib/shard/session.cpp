@@ -7,8 +7,8 @@ namespace trireme {
 static std::size_t index_of_unit(const ModelSpec& spec, std::span<const Borrow> units, ParamId p) {
   const auto it = std::ranges::find(units, spec.params[p.index()].unit, &Borrow::unit);
   if (it == units.end())
-    fail("parameter {} was not borrowed here: its unit is {}", spec.params[p.index()].name,
-         spec.units[spec.params[p.index()].unit.index()]);
+    fail("parameter {} was not borrowed for this computation: it belongs to the unit {}",
+         spec.params[p.index()].name, spec.units[spec.params[p.index()].unit.index()]);
   return static_cast<std::size_t>(it - units.begin());
 }
 
@@ -41,7 +41,8 @@ BorrowedGradients::Destination BorrowedGradients::destination(std::span<const Pa
         held_, [&](const Held& h) { return h.segment == where.segment && h.use == use; });
     auto& written = held->buffer->written[where.number];
     require(!before || *before == written,
-            "{} is added to an existing gradient, but the preceding parameter is not",
+            "the gradient of {} is added to an existing sum and that of the preceding parameter is "
+            "not, or the reverse. An operation must treat all of its parameters in the same way",
             store_.spec().params[p.index()].name);
     before = written;
     written = 1;
@@ -136,12 +137,12 @@ void Session::start_next() {
 }
 
 std::shared_ptr<Gathered> Session::take(UnitId unit) {
-  require(next_read_ < plan_.reads.size(), "{} is borrowed after the end of the plan",
+  require(next_read_ < plan_.reads.size(), "the program borrows {} after the last step of its plan",
           name_of(unit));
   const auto at = plan_.reads[next_read_++];
   const auto& step = plan_.gathers[at];
-  require(step.unit == unit, "{} is borrowed where the plan has {}", name_of(unit),
-          name_of(step.unit));
+  require(step.unit == unit, "the program borrows {}, but its plan has {} at this point",
+          name_of(unit), name_of(step.unit));
   while (gathered_.size() <= at) start_next();
   auto g = gathered_[at];
   taken_ = std::max(taken_, at + 1);
@@ -251,7 +252,7 @@ void Session::close() {
   while (!leaving_.empty()) land();
   replicas_.finish();
   if (next_read_ < plan_.reads.size())
-    fail("the program ended without a borrow of {}, which is next in its plan",
+    fail("the program ended before it borrowed {}, which is next in its plan",
          name_of(plan_.gathers[plan_.reads[next_read_]].unit));
   for (const auto& [use, borrows] : borrows_left_)
     require(borrows == 0, "the program ended, but {} planned gradients of {} were not sent",

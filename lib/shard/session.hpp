@@ -20,7 +20,8 @@
 
 namespace trireme {
 
-// Gathered weights of a unit on this rank. All borrows that read these weights share them.
+// Weights of a unit (a set of parameters that are all-gathered together) on this rank after the
+// all-gather. All borrows that read these weights share them.
 struct Gathered {
   UnitId unit;
   int uses = 0;  // borrows to come

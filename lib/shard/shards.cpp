@@ -68,7 +68,8 @@ View Shards::view_of(ParamId p, std::string_view array, std::int64_t first, std:
     const auto k = static_cast<std::size_t>(std::ranges::find(names_, array) - names_.begin());
     require(k < names_.size(), "the optimizer has no array {}; its arrays: {}", array,
             fmt::join(names_, ", "));
-    require(k < shard.arrays.size(), "{} has no {} here: it is frozen", name, array);
+    require(k < shard.arrays.size(), "{} has no {} on this rank, because the parameter is frozen",
+            name, array);
     flat = &shard.arrays[k];
   }
   const auto begin =

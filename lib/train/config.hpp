@@ -47,7 +47,8 @@ struct TrainConfig {
   std::string dpo_scores{};
   Balance balance = Balance::none;
   double balance_rate = 0.001;  // for Balance::bias, change of a bias per step (DeepSeek-V3)
-  // For Balance::sample, weight of the balancing loss, which is 1 if loads are even.
+  // Weight of the load-balancing loss of Balance::sample. Before weighting, the loss of a layer is
+  // 1 if all its experts have the same load.
   double balance_weight = 0.01;
   double router_z = 0;           // weight of the mean squared log-sum-exp of router logits
   std::int64_t max_skipped = 5;  // skipped steps in a row after which the run stops

@@ -14,7 +14,7 @@ UpdateRule update_rule(const OptimizerConfig& o) {
     case OptimizerKind::lion:
       return rule::Lion{.beta1 = o.beta1, .beta2 = o.beta2};
   }
-  fail("optimizer.name has the value {}, which is not that of an optimizer",
+  fail("optimizer.name has the value {}, but no optimizer has this number",
        static_cast<int>(o.name));
 }
 

@@ -78,7 +78,8 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
   const auto& name = store.spec().params[p.index()].name;
   const auto& counts = reader.meta().updates;
   const auto found = counts.find(name);
-  require(found != counts.end(), "{} counts the updates of {} parameters, but not those of {}",
+  require(found != counts.end(),
+          "{} contains the update counts of {} parameters, but not the update count of {}",
           (reader.directory() / manifest_name).string(), counts.size(), name);
   const auto count = found->second;
   store.set_count(p, count);

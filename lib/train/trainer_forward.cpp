@@ -111,7 +111,8 @@ static std::vector<std::vector<double>> download_rows(const Communicator& world,
 std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues* keep) {
   const auto& config = model_.spec().config;
   const auto n = static_cast<std::int64_t>(ids.size());
-  require(n >= 1 && n <= config.context, "logits need 1 to {} tokens, got {}", config.context, n);
+  require(n >= 1 && n <= config.context,
+          "logits can be computed for 1 to {} tokens, but {} were passed", config.context, n);
   // Lengths are rounded up to a multiple of 64 tokens per rank, so that few different shapes are
   // allocated. Tokens after the last one do not change the result.
   const std::int64_t step = 64 * axes_.grid.seq;

@@ -46,8 +46,8 @@ static std::vector<double> reference_of(std::span<const Batch> microbatches) {
   std::vector<double> all;
   for (const auto& batch : microbatches) {
     require(std::ssize(batch.reference_D) == documents_in(batch),
-            "a batch of {} documents has {} reference scores", documents_in(batch),
-            batch.reference_D.size());
+            "a batch of {} documents has {} reference scores, but each document needs one score",
+            documents_in(batch), batch.reference_D.size());
     all.insert(all.end(), batch.reference_D.begin(), batch.reference_D.end());
   }
   return all;

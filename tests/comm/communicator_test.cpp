@@ -121,7 +121,7 @@ TEST(Pretended, HostOperationsChangeNothing) {
 
 TEST(Pretended, MistakesAreNamed) {
   EXPECT_EQ(message_of<Error>([] { Communicator::pretend(3, 3); }),
-            "there is no rank 3 of 3 ranks");
+            "rank 3 does not exist: the ranks of a job with 3 ranks are numbered from 0");
   EXPECT_NE(message_of<Error>([] { Communicator::pretend(0, 2).split(0, 0); }).find("pretend each"),
             std::string::npos);
   EXPECT_NE(message_of<Error>([] { Communicator().configure({.chunk = 0}); }).find("use 1 to"),

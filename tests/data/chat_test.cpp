@@ -227,7 +227,7 @@ TEST(Conversations, AreReadFromBothForms) {
                        {"from": "gpt", "value": "b"}, {"from": "system", "value": "c"}]})"),
               ElementsAre(Message{"user", "a"}, Message{"assistant", "b"}, Message{"system", "c"}));
   const auto refusal = [&](const char* text) { return message_of<Error>([&] { read(text); }); };
-  EXPECT_THAT(refusal("[]"), HasSubstr("not an object"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(refusal(R"({"text": "a"})"), HasSubstr("no list \"messages\""));
   EXPECT_THAT(refusal(R"({"messages": [{"role": "user"}]})"),
               HasSubstr("message 1 has no text in \"content\""));

@@ -168,7 +168,7 @@ TEST_F(PairSamples, BringTheScoresOfTheirDocuments) {
     return message_of<Error>(
         [&] { training_data(packed(output_), T, 256, 1).with_reference(scores); });
   };
-  EXPECT_THAT(refusal(23), HasSubstr("The scores were made for samples of 22 tokens"));
+  EXPECT_THAT(refusal(23), HasSubstr("the scores were made for samples of 22 tokens"));
   EXPECT_EQ(refusal(21), "");
   lines[lines.find("\"c\"") + 1] = 'd';
   tokenize(options(lines));
@@ -189,13 +189,13 @@ TEST_F(PairSamples, ThatAreNoneAreFound) {
     return message_of<Error>([&] { training_data(packed(output_), 16, 256, 1); });
   };
   file_of({1, 0, 2, 0, 3, 0});
-  EXPECT_THAT(found(), HasSubstr("the last document is not one of a pair"));
+  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
   file_of({1, 0, 2, 0, 3, 0, 4});
-  EXPECT_THAT(found(), HasSubstr("the last document is not one of a pair"));
+  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
   file_of({1, 0, 2, 0, 3});
-  EXPECT_THAT(found(), HasSubstr("the last document is not one of a pair"));
+  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
   file_of({1, 0, 0, 2, 0});
-  EXPECT_THAT(found(), HasSubstr("at token 2, which is one of a pair, is empty"));
+  EXPECT_THAT(found(), HasSubstr("at token 2 belongs to a pair, but is empty"));
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST_F(Tokenize, BadLinesAreNamed) {
   EXPECT_THAT(refused("{\"body\": \"x\"}\n"),
               AllOf(HasSubstr("a.jsonl:1:"), HasSubstr("\"text\""), HasSubstr("--field")));
   EXPECT_THAT(refused("{\"text\": 3}\n"), HasSubstr("not a string"));
-  EXPECT_THAT(refused("3\n"), HasSubstr("not an object"));
+  EXPECT_THAT(refused("3\n"), HasSubstr("not a JSON object"));
   EXPECT_THAT(refused(" \n [{\"text\": \"x\"},\n{\"text\": \"y\"}]\n"),
               AllOf(HasSubstr("JSON array"), HasSubstr("jq -c '.[]' ")));
   EXPECT_THAT(refused("{\"text\": \"\xff\"}\n"), HasSubstr("a.jsonl:1:"));

@@ -140,7 +140,7 @@ TEST_F(Adapters, EveryMessageNamesTheFileAndTheKey) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"peft_type": "IA3"})", "'peft_type' = \"IA3\""},
       {R"({"peft_type": null})", "'peft_type' = null"},
-      {R"({"peft_type": 3})", "'peft_type' is not a string"},
+      {R"({"peft_type": 3})", "'peft_type' must be a string, but is 3"},
       {R"({"bias": "all"})", "'bias' = \"all\""},
       {R"({"use_dora": true})", "'use_dora' = true"},
       {R"({"rank_pattern": {"q_proj": 4}})", "'rank_pattern' = "},
@@ -157,7 +157,7 @@ TEST_F(Adapters, EveryMessageNamesTheFileAndTheKey) {
       {R"({"lora_dropout": 1.0})", "'lora_dropout' = 1.0"},
       {R"({"lora_dropout": 0.99999999999})", "'lora_dropout' = 0.9"},
       {R"({"lora_dropout": "x"})", "'lora_dropout'"},
-      {R"({"use_rslora": 1})", "'use_rslora' is neither true nor false"},
+      {R"({"use_rslora": 1})", "'use_rslora' must be true or false, but is 1"},
       {R"({"target_modules": null})", "'target_modules' is missing"},
       {R"({"target_modules": 3})", "'target_modules' = 3"},
       {R"({"target_modules": ["q_proj", 3]})", "'target_modules' = [\"q_proj\",3]"},

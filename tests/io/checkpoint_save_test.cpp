@@ -66,10 +66,13 @@ TEST(Checkpoint, RequestsThatDoNotFitAreErrors) {
     return message_of([&] { reader.read(name, c, begin, n, out); });
   };
   EXPECT_EQ(read("block.0.bias", "weights", 0, 77), "");
-  EXPECT_TRUE(contains(read("block.9.bias", "weights", 0, 77), "no weights/block.9.bias"));
-  EXPECT_TRUE(contains(read("block.0.bias", "moment1", 0, 77), "no moment1/block.0.bias"));
+  EXPECT_TRUE(
+      contains(read("block.9.bias", "weights", 0, 77), "does not contain weights/block.9.bias"));
+  EXPECT_TRUE(
+      contains(read("block.0.bias", "moment1", 0, 77), "does not contain moment1/block.0.bias"));
   EXPECT_TRUE(contains(read("block.0.bias", "weights", 1, 77), "[1, 78)"));
-  EXPECT_TRUE(contains(read("block.0.bias", "weights", 0, 76), "bytes were given"));
+  EXPECT_TRUE(
+      contains(read("block.0.bias", "weights", 0, 76), "has the wrong size for 76 elements"));
   EXPECT_TRUE(contains(read("block.0.bias", "weights", -1, 77), "[-1, 76)"));
 }
 
@@ -115,7 +118,7 @@ TEST(Checkpoint, AMissingRankIsNotPublished) {
         write_shard(partial, rank, sample_meta(5), sample_slices(rank, 3), SampleSource(5)));
   }
   const auto message = message_of([&] { publish(folder.path(), sample_meta(5), records); });
-  EXPECT_TRUE(contains(message, "missing or given twice")) << message;
+  EXPECT_TRUE(contains(message, "missing or occur twice")) << message;
   EXPECT_TRUE(list_checkpoints(folder.path()).empty());
 }
 

@@ -185,7 +185,7 @@ TEST(Damage, AManifestThatContradictsItsShardsIsRefused) {
       {"another seed", "it belongs to another checkpoint",
        [](json& c) { c["checkpoint"]["seed"] = 1; }},
       {"another step",
-       "it belongs to the checkpoint of step 20, not to that of step 21 in manifest.json",
+       "it belongs to the checkpoint of step 20, not to the checkpoint of step 21 in manifest.json",
        [](json& c) { c["checkpoint"]["step"] = 21; }},
       {"another rank", "lists it as the shard of rank 7",
        [](json& c) { c["files"][0]["rank"] = 7; }},

@@ -107,8 +107,8 @@ TEST(Manifest, CountsOfTheLoopAreCounts) {
   EXPECT_EQ(parse_manifest(sealed(good), "here").meta.extra.skipped_in_row, 12);
   for (const char* text : {"-1", "1.5", "x", "1 ", "99999999999999999999", "9007199254740993"}) {
     skipped = text;
-    EXPECT_TRUE(
-        contains(message_of([&] { parse_manifest(sealed(good), "here"); }), "is not a count"))
+    EXPECT_TRUE(contains(message_of([&] { parse_manifest(sealed(good), "here"); }),
+                         "must be a whole number"))
         << text;
   }
 }

@@ -119,13 +119,13 @@ INSTANTIATE_TEST_SUITE_P(
                   fs::remove(c / "manifest.json");
                   fs::remove(c / "rank-00001.h5");
                 },
-                "missing or given twice"},
+                "missing or occur twice"},
         Refusal{"the_last_shard_missing",
                 [](auto& c, auto&) {
                   fs::remove(c / "manifest.json");
                   fs::remove(c / "rank-00002.h5");
                 },
-                "ends at element"},
+                "end at element"},
         Refusal{"a_shard_of_another_step",
                 [](auto& c, auto& older) {
                   fs::remove(c / "manifest.json");

@@ -209,7 +209,7 @@ TEST_P(InFlight, AFailureNamesTheOperationAndThoseBehindIt) {
                                {OperationKind::receive, {}, 100});
       const auto message = message_of<Error>([&] { less.wait(Queue::compute); });
       EXPECT_NE(message.find("receive, microbatch 100: "), std::string::npos) << message;
-      EXPECT_NE(message.find("bytes came from rank 0"), std::string::npos) << message;
+      EXPECT_NE(message.find("bytes arrived from rank 0"), std::string::npos) << message;
       auto more = part.receive(backend(), after_compute(Queue::down), x.slice(0, {100}).view(),
                                0, {OperationKind::receive, {}, 200});
       const auto second = message_of<Error>([&] { more.wait(Queue::compute); });

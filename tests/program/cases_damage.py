@@ -206,7 +206,7 @@ CASES = [
       for (name, way), steps, says in ((TABLE_WAYS[0], "9 10 11 12", (lacks("1 to 8"),)), (TABLE_WAYS[1], "9 10 11 12", (lacks("1 to 8"),)),
                                        (TABLE_WAYS[3], "1 2 9 10 11 12", (lacks("3 to 8"),)),
                                        *((TABLE_WAYS[i], "2 3 4 5 6 7 8 9 10 11 12", (r"routing\.csv: left out 1 line that cannot be read", lacks("1"))) for i in (4, 7, 10)))),
-    *(refused(f"{file} with other columns", f"sed -i 1s/step/row/ run/{file}", "--restart latest", (file, "has other columns than"), config=config, untouched="run")
+    *(refused(f"{file} with other columns", f"sed -i 1s/step/row/ run/{file}", "--restart latest", (file, "does not have the columns"), config=config, untouched="run")
       for file, config in (("history.csv", "one"), ("evaluation.csv", "one"), ("routing.csv", "mixture"))),
     table("of zeros", "timing.json", "head -c 1000 /dev/zero > $f"),
     *(table(name, "outcome.json", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], TABLE_WAYS[2], TABLE_WAYS[11], ("rubbish", "echo rubbish > $f"))),

@@ -1,6 +1,7 @@
 #include "kernels/cuda/backend/cuda.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "kernels/cuda/backend/device.hpp"
 
@@ -29,8 +30,11 @@ Cuda::Cuda(const CudaChoice& c)
                 [this](void* stream) { runtime_->synchronize(stream); }),
       sdpa_(determinism_of(c.bits), architecture(c.device)) {}
 
-// Waits for all work, because memory that running work uses must not be released.
+// Waits for all work, because memory that running work uses must not be released. After an error,
+// work may be waiting for another rank that has ended, so the wait is short.
 Cuda::~Cuda() {
+  constexpr double seconds_after_error = 10;
+  if (std::uncaught_exceptions() > 0) runtime_->limit_waits(seconds_after_error);
   for (int q = 0; q < queue_count; ++q) try {
       queues_.synchronize(static_cast<Queue>(q));
     } catch (const Error&) {  // it was reported when it first occurred
@@ -111,6 +115,8 @@ void Cuda::upload(Queue q, View dst, std::span<const std::byte> bytes) {
 
 void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   expect(src.dense() && src.span_bytes() == bytes.size(), "download empties a dense view");
+  // A copy to pageable memory blocks until the queue reaches it, without a time limit.
+  queues_.synchronize(q);
   for (std::size_t at = 0; at < bytes.size();) {
     const auto rest = bytes.subspan(at);
     const auto n = std::min(rest.size(), memory_.copied_whole(rest.data()));

@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <map>
 
 #include "kernels/cuda/check.hpp"
@@ -54,18 +55,23 @@ class Device final : public Runtime {
           "cudaStreamCreate");
     return s;
   }
-  void destroy_stream(Stream s) noexcept override { cudaStreamDestroy(stream_of(s)); }
+  void destroy_stream(Stream s) noexcept override {
+    if (!stuck_) cudaStreamDestroy(stream_of(s));
+  }
   void synchronize(Stream s) override {
-    wait_for_device(
-        hang_timeout_, [&] { return is_ready(cudaStreamQuery(stream_of(s))); },
-        [&] { check(cudaStreamSynchronize(stream_of(s)), "waiting for the device"); });
+    wait([&] { return is_ready(cudaStreamQuery(stream_of(s))); });
+  }
+  void limit_waits(double seconds) override {
+    hang_timeout_ = hang_timeout_ > 0 ? std::min(hang_timeout_, seconds) : seconds;
   }
   Mark create_mark() override {
     cudaEvent_t e = nullptr;
     check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreate");
     return e;
   }
-  void destroy_mark(Mark m) noexcept override { cudaEventDestroy(event_of(m)); }
+  void destroy_mark(Mark m) noexcept override {
+    if (!stuck_) cudaEventDestroy(event_of(m));
+  }
   void record(Mark m, Stream s) override {
     check(cudaEventRecord(event_of(m), stream_of(s)), "cudaEventRecord");
   }
@@ -74,9 +80,7 @@ class Device final : public Runtime {
   }
   bool passed(Mark m) override { return is_ready(cudaEventQuery(event_of(m))); }
   void synchronize_mark(Mark m) override {
-    wait_for_device(
-        hang_timeout_, [&] { return passed(m); },
-        [&] { check(cudaEventSynchronize(event_of(m)), "waiting for the device"); });
+    wait([&] { return passed(m); });
   }
   Mark create_timed_mark() override {
     cudaEvent_t e = nullptr;
@@ -124,6 +128,7 @@ class Device final : public Runtime {
                  "opening device memory");
   }
   void release(std::byte* at, std::size_t reserved, std::size_t backed) noexcept override {
+    if (stuck_) return;
     try {
       const auto unmap = driver<decltype(cuMemUnmap)>("cuMemUnmap");
       for (auto it = backed_.lower_bound(at); it != backed_.end() && it->first < at + backed;
@@ -137,7 +142,9 @@ class Device final : public Runtime {
   void pin(std::byte* at, std::size_t bytes) override {
     check(cudaHostRegister(at, bytes, cudaHostRegisterDefault), "pinning host memory");
   }
-  void unpin(std::byte* at) noexcept override { cudaHostUnregister(at); }
+  void unpin(std::byte* at) noexcept override {
+    if (!stuck_) cudaHostUnregister(at);
+  }
 
   void copy_to_device(std::byte* to, const std::byte* pinned, std::size_t bytes,
                       Stream s) override {
@@ -158,6 +165,15 @@ class Device final : public Runtime {
     check(code, "work on the device");
     return true;
   }
+  template <class Done>
+  void wait(const Done& is_done) {
+    stuck_ = stuck_ || !wait_for_device(hang_timeout_, is_done);
+    require(!stuck_,
+            "work on the GPU is not finished after {} s: the GPU or its driver is stuck, which the "
+            "kernel log of the node may explain (dmesg). If the GPU is only slow, raise "
+            "run.hang_timeout",
+            hang_timeout_);
+  }
   CUmemAllocationProp here() const {
     CUmemAllocationProp p{};
     p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -167,6 +183,7 @@ class Device final : public Runtime {
 
   int device_;
   double hang_timeout_;
+  bool stuck_ = false;
   std::map<std::byte*, std::size_t> backed_;
 };
 

@@ -16,6 +16,7 @@ std::vector<std::int32_t> read_offsets(cudaStream_t stream, const ConstView& off
                                        const Products::Synchronize& synchronize) {
   expect(offset_E1.dtype == DType::i32 && offset_E1.dense(), "offsets of experts are dense i32");
   std::vector<std::int32_t> offset(static_cast<std::size_t>(offset_E1.count()));
+  synchronize(stream);  // the copy itself would wait without a time limit
   check(cudaMemcpyAsync(offset.data(), offset_E1.data, offset_E1.span_bytes(),
                         cudaMemcpyDeviceToHost, stream),
         "a copy of the offsets of experts");

@@ -20,7 +20,12 @@ class Runtime {
   enum class Urgency : std::uint8_t { usual, urgent };
   virtual Stream create_stream(Urgency = Urgency::usual) = 0;
   virtual void destroy_stream(Stream) noexcept = 0;
+  // Blocks until the stream is done. synchronize() and synchronize_mark() throw Error if this takes
+  // longer than the time limit. Afterwards the device counts as stuck: its memory, streams and
+  // marks stay as they are until the process ends.
   virtual void synchronize(Stream) = 0;
+  // Lowers the time limit for further waits to `seconds`, or sets it if there was none.
+  virtual void limit_waits(double seconds) = 0;
   virtual Mark create_mark() = 0;
   virtual void destroy_mark(Mark) noexcept = 0;
   virtual void record(Mark, Stream) = 0;
@@ -52,13 +57,12 @@ class Runtime {
                               Stream) = 0;
   // Puts a copy to the host on the stream. If the host memory is pinned, returns immediately.
   virtual void copy_to_host(std::byte* to, const std::byte* device, std::size_t bytes, Stream) = 0;
-  // Puts a fill on the stream, which sets each byte to `value`.
+  // Puts an operation on the stream that sets each of the `bytes` bytes at `at` to `value`.
   virtual void set_bytes(std::byte* at, unsigned char value, std::size_t bytes, Stream) = 0;
 };
 
-// Opens the runtime for a device and makes that device current in the calling thread. If a wait for
-// the device takes longer than `hang_timeout` seconds, the process ends (waiting.hpp). 0 means no
-// limit.
+// Opens the runtime for a device and makes that device current in the calling thread.
+// `hang_timeout` is the time limit for waits in seconds. 0 means no limit.
 std::unique_ptr<Runtime> open_runtime(int device, double hang_timeout);
 
 }  // namespace trireme::cuda

@@ -1,28 +1,30 @@
 #pragma once
-// Waiting for a GPU with a time limit. A driver call that waits cannot be interrupted.
+// Waiting for a GPU with a time limit. A driver call that waits cannot be interrupted, so the host
+// polls instead.
 #include <sched.h>
 
 #include <chrono>
-
-#include "lib/base/deadline.hpp"
+#include <thread>
 
 namespace trireme::cuda {
 
-// Blocks until work on the GPU is done. `is_done` asks the driver. `block` returns when the work is
-// done. If the work takes longer than `seconds`, logs an error and ends the process with exit code
-// 1. If `seconds` is 0, there is no limit.
-template <class Done, class Block>
-void wait_for_device(double seconds, const Done& is_done, const Block& block) {
+// Polls until `is_done` returns true. Returns false if this takes longer than `seconds`. If
+// `seconds` is 0, there is no limit.
+template <class Done>
+bool wait_for_device(double seconds, const Done& is_done) {
   using Clock = std::chrono::steady_clock;
-  // Most waits are too short for the thread of a Deadline to pay.
-  for (const auto begin = Clock::now(); Clock::now() - begin < std::chrono::milliseconds(1);) {
-    if (is_done()) return;
-    sched_yield();
+  using namespace std::chrono_literals;
+  const auto begin = Clock::now();
+  while (!is_done()) {
+    const std::chrono::duration<double> waited = Clock::now() - begin;
+    if (seconds > 0 && waited.count() > seconds) return false;
+    // Short waits are frequent, and sleeping takes longer than they do.
+    if (waited < 1ms)
+      sched_yield();
+    else
+      std::this_thread::sleep_for(50us);
   }
-  const Deadline limit("work on the GPU", seconds,
-                       "the GPU or its driver is stuck, which the kernel log of the node may "
-                       "explain (dmesg). If the GPU is only slow, raise run.hang_timeout");
-  block();
+  return true;
 }
 
 }  // namespace trireme::cuda

@@ -22,8 +22,8 @@ static void never_destroy(std::unique_ptr<Operation> failed) {
 
 void Progress::configure(const Settings& s) {
   // MPI counts the bytes of a message in an int, and an element has at most 8 bytes.
-  require(s.chunk >= 1 && s.chunk <= 1 << 27, "{} elements per message: use 1 to {}", s.chunk,
-          1 << 27);
+  require(s.chunk >= 1 && s.chunk <= 1 << 27,
+          "{} elements per message are out of range: use 1 to {}", s.chunk, 1 << 27);
   settings_ = s;
   delays_.seed = s.random_delays;
 }

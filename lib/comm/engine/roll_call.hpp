@@ -60,8 +60,9 @@ class RollCall {
   bool everyone_answered() const;
   // Returns true if any rank that answered has waited too long. Called on rank 0 only.
   bool anyone_overdue() const;
-  // Returns a report with one line for each operation that ranks wait for and for each silent rank.
-  // Called on rank 0 only.
+  // Returns a report about waiting ranks. It has one line for each operation that ranks wait for,
+  // and one line for each rank that has not answered. `own` is the wait of rank 0. Called on rank 0
+  // only.
   std::string account(const Wait& own) const;
 
  private:

@@ -88,8 +88,10 @@ class MpiTransport final : public HostTransport {
     if (s.expected != no_size) {
       int arrived = 0;
       check(MPI_Get_count(&status, MPI_BYTE, &arrived), "MPI_Get_count");
-      require(arrived == s.expected, "{} bytes came from rank {} where {} were expected", arrived,
-              s.peer, s.expected);
+      require(arrived == s.expected,
+              "a message of {} bytes arrived from rank {}, but {} bytes were expected. To compare "
+              "the operations of the ranks, set run.debug = true",
+              arrived, s.peer, s.expected);
     }
     free_.push_back(static_cast<std::uint32_t>(r));
     return true;

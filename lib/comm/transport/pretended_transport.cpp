@@ -10,7 +10,9 @@ namespace {
 class PretendedHost final : public HostTransport {
  public:
   PretendedHost(int rank, int size) : rank_(rank), size_(size) {
-    require(rank >= 0 && rank < size, "there is no rank {} of {} ranks", rank, size);
+    require(rank >= 0 && rank < size,
+            "rank {} does not exist: the ranks of a job with {} ranks are numbered from 0", rank,
+            size);
   }
 
   int rank() const override { return rank_; }

@@ -54,6 +54,7 @@ class RecordingRuntime final : public Runtime {
     std::erase_if(lines_, [&](const auto& l) { return l.get() == s; });
   }
   void synchronize(Stream s) override { finish(s); }
+  void limit_waits(double) override {}
   Mark create_mark() override {
     auto p = std::make_unique<Point>(Point{.number = made_++});
     auto* const mark = p.get();
