@@ -5,10 +5,8 @@
 
 namespace trireme {
 
-// Reads the documents of the first samples that the deck trains on, at most 512. Returns nothing
-// known if attention is not kept within documents. If token files do not exist, logs that each
-// sample is planned as one document. Throws Error if a file cannot be read. The deck must be
-// resolved.
+// Reads the first samples of each training file: about 4 million tokens in all. If the files do not
+// exist or cannot be read, logs the reason and returns no documents. The deck must be resolved.
 DocumentLengths planned_documents(const Deck&);
 
 }  // namespace trireme

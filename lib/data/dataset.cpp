@@ -251,11 +251,12 @@ void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
 }
 
 Dataset training_data(const DataConfig& config, std::int64_t T, std::int64_t vocab,
-                      std::uint64_t seed) {
+                      std::uint64_t seed, std::int64_t most) {
   std::vector<TokenRange> ranges;
   for (const auto& path : config.path) {
     TokenFile file(path);
-    const std::int64_t end = training_tokens(file, config.validation_fraction);
+    const std::int64_t all = training_tokens(file, config.validation_fraction);
+    const std::int64_t end = most > 0 ? std::min(all, most) : all;
     ranges.push_back({std::move(file), 0, end});
   }
   return Dataset(std::move(ranges), {.T = T,

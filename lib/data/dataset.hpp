@@ -133,8 +133,10 @@ class Dataset {
 void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
                     std::span<std::int32_t> start_T);
 
-// Opens the training data of the deck section [data], without the validation data.
-Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed);
+// Opens the training data of the deck section [data], without the validation data. If `most` is
+// positive, only the first `most` tokens of each file are used.
+Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed,
+                      std::int64_t most = 0);
 // Opens the validation data, in sequential order. Returns nullopt if the deck has no validation
 // data. No token is in both the training and validation data. If the validation data are parts of
 // the training files, subsets have the shares of data.weights.

@@ -1,7 +1,6 @@
 #include "lib/plan/document_lengths.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace trireme {
 
@@ -13,12 +12,13 @@ static double causal_pairs(std::int64_t n, std::int64_t window) {
 }
 
 double DocumentLengths::share_of_pairs(std::int64_t window) const {
-  const auto tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  if (tokens == 0) return 1;
-  double pairs = 0;
-  for (const auto n : lengths) pairs += causal_pairs(n, window);
-  return pairs * static_cast<double>(context) /
-         (static_cast<double>(tokens) * causal_pairs(context, window));
+  if (lengths.empty()) return 1;
+  double pairs = 0, tokens = 0;
+  for (const auto& [n, documents] : lengths) {
+    pairs += static_cast<double>(documents) * causal_pairs(n, window);
+    tokens += static_cast<double>(documents * n);
+  }
+  return pairs * static_cast<double>(context) / (tokens * causal_pairs(context, window));
 }
 
 }  // namespace trireme

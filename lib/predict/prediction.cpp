@@ -88,7 +88,7 @@ std::string prediction_text(const Prediction& p, const MachineModel& m) {
         "too low: attention within documents or with a soft cap is slower than the rate in the "
         "file");
   row("tokens/s", fmt::format("{:.0f}", p.tokens_a_second));
-  if (p.targets_a_second < p.tokens_a_second)
+  if (p.targets_a_second > 0 && p.targets_a_second < p.tokens_a_second)
     row("trained tokens/s", fmt::format("{:.0f}", p.targets_a_second));
   row("FLOP utilization", p.utilisation > 0 ? fmt::format("{:.1f}%", 100 * p.utilisation)
                                             : "unknown: the machine file has no peak rate");
@@ -119,12 +119,13 @@ nlohmann::ordered_json prediction_json(const Prediction& p, const MachineModel& 
                               {"step_seconds", p.step},
                               {"slower_attention", p.slower_attention},
                               {"tokens_per_second", p.tokens_a_second},
-                              {"targets_per_second", p.targets_a_second},
                               {"bubble", p.bubble_share()},
                               {"exposed_seconds", exposed},
                               {"seconds_waiting_for_host", p.lost.starved},
                               {"run_seconds", p.run},
                               {"checkpoints", p.checkpoints}};
+  json["targets_per_second"] =
+      p.targets_a_second > 0 ? nlohmann::ordered_json(p.targets_a_second) : nullptr;
   json["flop_utilisation"] = p.utilisation > 0 ? nlohmann::ordered_json(p.utilisation) : nullptr;
   json["checkpoint_seconds"] = m.disk_write ? nlohmann::ordered_json(p.checkpoint) : nullptr;
   return json;

@@ -20,8 +20,9 @@ struct RunInput {
 
 // The predicted time of a run.
 struct Prediction {
-  double step = 0;                                   // seconds of a step
-  double tokens_a_second = 0, targets_a_second = 0;  // without padding
+  double step = 0;              // seconds of a step
+  double tokens_a_second = 0;   // without padding
+  double targets_a_second = 0;  // 0 if unknown
   // Fraction of the peak rate that the model's FLOPs reach. 0 if no peak rate is known.
   double utilisation = 0;
   Lost lost;

@@ -36,6 +36,7 @@ void print_decode(const GpuJob& job) {
   trainer.store().initialize(1, job.backend.threads);
   std::vector<KeyValues> kept(static_cast<std::size_t>(job.batch), {.positions = c.context});
   std::vector<double> prefills, times;
+  trainer.logits(random_batch(1, prompt, c.vocab, 0).ids_BT);  // chooses how products are computed
   for (std::size_t i = 0; i < kept.size(); ++i) {
     const auto ids = random_batch(1, prompt, c.vocab, i + 1).ids_BT;
     const double begin = seconds();

@@ -66,6 +66,8 @@ TEST_P(CachedContract, PositionsOneByOneAreThoseAtOnce) {
                                   {1, 66, 5, 2, 24, 0.2},
                                   {1, 200, 2, 2, 24, 0.2, 7},
                                   {1, 300, 4, 2, 32, 0.2, 100},
+                                  {1, 560, 9, 1, 24, 0.2},
+                                  {1, 12, 2, 1, 200, 0.07},
                                   {1, 70, 4, 2, 20, 0.25, 0, 0, 0, 0, false, 1.5},
                                   {1, 300, 4, 2, 32, 0.2, 100, 0, 0, 0, false, 3}}) {
     const auto whole = oracle([s](Lab& lab) {
@@ -88,7 +90,7 @@ TEST_P(CachedContract, PositionsOneByOneAreThoseAtOnce) {
     compare(fmt::format("T {} heads {}/{} D {}", s.tokens, s.heads, s.kv_heads, s.head_dim),
             [s, expected = whole[0].values](Lab& lab) {
               const Sample x(lab, s);
-              const auto first = s.window > 0 ? 1 : s.tokens / 2;
+              const auto first = s.window > 0 ? 1 : std::max(s.tokens / 2, s.tokens - 40);
               x.put(0, first);
               for (auto t = first; t < s.tokens; ++t) x.put(t, 1);
               const double row = lab.longest_row(x.qkv), most = s.scale * row * row;
@@ -103,6 +105,24 @@ TEST_P(CachedContract, PositionsOneByOneAreThoseAtOnce) {
                 ASSERT_NEAR(got[i], expected[i], tolerance(lab.compute, got[i], slack)) << i;
             });
   }
+}
+
+// The bits of a position do not depend on the positions that the same call computes.
+TEST_P(CachedContract, CallsOfSeveralPositions) {
+  for (const AttentionShape& s :
+       {AttentionShape{1, 24, 3, 1, 16, 0.25}, {1, 270, 2, 1, 8, 0.25}, {1, 90, 4, 2, 16, 0.25, 7}})
+    run([s](Lab& lab) {
+      const Sample one(lab, s), some(lab, s);
+      const auto before = std::max<std::int64_t>(0, s.tokens - 90);
+      for (const auto* x : {&one, &some})
+        if (before > 0) x->put(0, before);
+      for (auto t = before; t < s.tokens; ++t) one.put(t, 1);
+      for (auto t = before, n = t; t < s.tokens; t += n) {
+        n = std::min<std::int64_t>(1 + t % 4, s.tokens - t);
+        some.put(t, n);
+      }
+      EXPECT_EQ(lab.bytes(some.o), lab.bytes(one.o));
+    });
 }
 
 // A row has the same bits whatever rows stand beside it.

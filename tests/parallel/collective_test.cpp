@@ -207,13 +207,13 @@ TEST_P(Collective, SendsPostAndReturn) {
 
   for (int m = 0; m < 6; ++m) {
     sent.push_back(tensor(odd_count + m, rank(), static_cast<std::uint64_t>(m)));
-    pending.push_back(comm().send(backend(), after_compute(Queue::down), sent.back().view(),
-                                  next, {OperationKind::send, {}, m}));
+    pending.push_back(comm().send(backend(), after_compute(Queue::down), sent.back().view(), next,
+                                  {OperationKind::send, {}, m}));
   }
   for (const int m : {3, 0, 1, 5, 2, 4}) {
     received.push_back(blank(odd_count + m));
-    auto p = comm().receive(backend(), after_compute(Queue::up), received.back().view(),
-                            previous, {OperationKind::receive, {}, m});
+    auto p = comm().receive(backend(), after_compute(Queue::up), received.back().view(), previous,
+                            {OperationKind::receive, {}, m});
     received.back().used(p.wait(Queue::compute));
     EXPECT_EQ(values(received.back()),
               numbers(odd_count + m, previous, type(), static_cast<std::uint64_t>(m)));

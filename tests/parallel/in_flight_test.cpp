@@ -84,14 +84,13 @@ TEST_P(InFlight, MessagesOfOneMicrobatchStayApart) {
   std::vector<Pending> pending;
   for (std::uint64_t i = 0; i < 3; ++i) {
     sent.push_back(tensor(2000, rank(), i));
-    pending.push_back(world().send(backend(), after_compute(Queue::down), sent.back().view(),
-                                   next, {OperationKind::tie}));
+    pending.push_back(world().send(backend(), after_compute(Queue::down), sent.back().view(), next,
+                                   {OperationKind::tie}));
   }
   for (std::uint64_t i = 0; i < 3; ++i) {
     const auto x = blank(2000);
     world()
-        .receive(backend(), after_compute(Queue::up), x.view(), previous,
-                 {OperationKind::tie})
+        .receive(backend(), after_compute(Queue::up), x.view(), previous, {OperationKind::tie})
         .wait(Queue::compute);
     EXPECT_EQ(values(x), numbers(2000, previous, type(), i));
   }
@@ -210,8 +209,8 @@ TEST_P(InFlight, AFailureNamesTheOperationAndThoseBehindIt) {
       const auto message = message_of<Error>([&] { less.wait(Queue::compute); });
       EXPECT_NE(message.find("receive, microbatch 100: "), std::string::npos) << message;
       EXPECT_NE(message.find("bytes arrived from rank 0"), std::string::npos) << message;
-      auto more = part.receive(backend(), after_compute(Queue::down), x.slice(0, {100}).view(),
-                               0, {OperationKind::receive, {}, 200});
+      auto more = part.receive(backend(), after_compute(Queue::down), x.slice(0, {100}).view(), 0,
+                               {OperationKind::receive, {}, 200});
       const auto second = message_of<Error>([&] { more.wait(Queue::compute); });
       EXPECT_NE(
           second.find("200: not possible after an earlier failure (receive, microbatch 100: "),

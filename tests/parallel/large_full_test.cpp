@@ -49,9 +49,7 @@ TEST_P(Large, SendAndReceive) {
     EXPECT_GE(world().bytes_sent(), 4 * n);
   } else {
     fill(x, 0);
-    world()
-        .receive(host_, Queue::down, x.view(), 0, {OperationKind::receive})
-        .wait(Queue::compute);
+    world().receive(host_, Queue::down, x.view(), 0, {OperationKind::receive}).wait(Queue::compute);
     expect_values(x, 1, 7);
   }
 }

@@ -65,8 +65,8 @@ void everything(Backend& b, const Communicator& c, DType type) {
           send = c.send(b, after_compute(Queue::down), to.view(), (me + 1) % size,
                         {OperationKind::send, {}, m});
         else
-          receive = c.receive(b, after_compute(Queue::up), from.view(),
-                              (me + size - 1) % size, {OperationKind::receive, {}, m});
+          receive = c.receive(b, after_compute(Queue::up), from.view(), (me + size - 1) % size,
+                              {OperationKind::receive, {}, m});
       from.used(receive.wait(Queue::compute));
       send.keep(std::move(to));
       leaving.push_back(std::move(send));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace trireme {
 namespace {
 
@@ -20,7 +22,8 @@ double counted_pairs(const Lengths& lengths, std::int64_t window) {
 TEST(DocumentLengths, ShareOfPairs) {
   for (const auto& lengths : {Lengths{12, 12}, Lengths{5, 7, 1, 1, 1, 9}, Lengths(24, 1)})
     for (const std::int64_t window : {0, 1, 4, 9, 12, 100}) {
-      const DocumentLengths documents{.context = 12, .lengths = lengths};
+      DocumentLengths documents{.context = 12, .lengths = {}};
+      for (const auto n : lengths) ++documents.lengths[n];
       EXPECT_DOUBLE_EQ(documents.share_of_pairs(window),
                        counted_pairs(lengths, window) / counted_pairs({12, 12}, window));
     }

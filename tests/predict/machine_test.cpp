@@ -132,7 +132,7 @@ TEST(Workloads, OfAttentionWithinDocuments) {
                       .k_BTGD = q.view(),
                       .v_BTGD = q.view(),
                       .shape = {1, 4096, 1, 1, 8, 1}};
-  const DocumentLengths two{.context = 4096, .lengths = {2048, 2048}};
+  const DocumentLengths two{.context = 4096, .lengths = {{2048, 2}}};
   const auto causal = workloads_of(a, EpilogueTime::fused, two).at(0);
   a.start_BT = start.view();
   const auto within = workloads_of(a, EpilogueTime::fused, two).at(0);

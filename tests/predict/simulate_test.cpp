@@ -87,11 +87,8 @@ TEST(SimulateHost, MessagesOfANodeTakeTheProcessorsTime) {
 }
 
 TEST(SimulateHost, AStageWaitsForTheOneBeforeIt) {
-  const Writer first = Writer(0)
-                           .compute(2)
-                           .call(Pattern::send, Comm::down, Queue::down, 1e9, 1)
-                           .finish(0)
-                           .agree();
+  const Writer first =
+      Writer(0).compute(2).call(Pattern::send, Comm::down, Queue::down, 1e9, 1).finish(0).agree();
   const Writer second = Writer(1)
                             .call(Pattern::receive, Comm::down, Queue::down, 1e9, 0)
                             .finish(0)

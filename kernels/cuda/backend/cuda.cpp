@@ -115,22 +115,24 @@ void Cuda::upload(Queue q, View dst, std::span<const std::byte> bytes) {
 
 void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   expect(src.dense() && src.span_bytes() == bytes.size(), "download empties a dense view");
-  // A copy to pageable memory blocks until the queue reaches it, without a time limit.
-  queues_.synchronize(q);
+  const auto wait = [&] {
+    try {
+      queues_.synchronize(q);
+    } catch (const Error& e) {
+      fail(
+          "an operation on the GPU failed before a download on queue {}: {}. Set run.debug = true "
+          "to learn which operation",
+          trireme::name_of(q), e.what());
+    }
+  };
+  wait();  // a copy to pageable memory would block until the queue reaches it, without a time limit
   for (std::size_t at = 0; at < bytes.size();) {
     const auto rest = bytes.subspan(at);
     const auto n = std::min(rest.size(), memory_.copied_whole(rest.data()));
     runtime_->copy_to_host(rest.data(), src.data + at, n, queues_.stream(q));
     at += n;
   }
-  try {
-    queues_.synchronize(q);
-  } catch (const Error& e) {
-    fail(
-        "an operation on the GPU failed before a download on queue {}: {}. Set run.debug = true to "
-        "learn which operation",
-        trireme::name_of(q), e.what());
-  }
+  wait();
 }
 
 // Calls f(offset, bytes) for the pieces of pinned memory that the driver can copy in one call.

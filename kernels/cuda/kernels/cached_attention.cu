@@ -208,11 +208,11 @@ void attend_some(const kernel::CachedAttention& o, const OnStream& on) {
 void run(const kernel::CachedAttention& o, const OnStream& on) {
   const auto T = o.q_THD.extent[0];
   if (o.o_THD.count() == 0) return;
-  check_cached(o);
   const auto parts = (o.at + T + part_keys - 1) / part_keys;
   const auto query_bytes = o.q_THD.extent[1] * parts * (o.q_THD.extent[2] + 2) *
                            static_cast<std::int64_t>(sizeof(float));
-  const auto lent_bytes = static_cast<std::int64_t>(on.scratch ? on.scratch.span_bytes() : 0);
+  check_cached(o, on.scratch, query_bytes);
+  const auto lent_bytes = static_cast<std::int64_t>(on.scratch.span_bytes());
   const auto some = std::clamp<std::int64_t>(
       std::min(lent_bytes / query_bytes, most_along_y / o.k_TGD.extent[1]), 1, T);
   for (std::int64_t t = 0; t < T; t += some) attend_some(queries(o, t, std::min(some, T - t)), on);

@@ -31,7 +31,7 @@ void check_experts(std::int64_t experts) {
           experts);
 }
 
-void check_cached(const kernel::CachedAttention& o) {
+void check_cached(const kernel::CachedAttention& o, const View& lent, std::int64_t query_bytes) {
   const auto T = o.q_THD.extent[0], G = o.k_TGD.extent[1], D = o.q_THD.extent[2];
   for (const ConstView& v : {ConstView(o.o_THD), o.q_THD, o.k_TGD, o.v_TGD,
                              ConstView(o.k_cache_PGD), ConstView(o.v_cache_PGD)})
@@ -45,6 +45,11 @@ void check_cached(const kernel::CachedAttention& o) {
               o.k_cache_PGD.extent[0] == o.v_cache_PGD.extent[0],
           "cached_attention: positions {} to {} of {} key/value heads do not fit in {} rows", o.at,
           o.at + T - 1, G, o.k_cache_PGD.extent[0]);
+  const auto bytes = static_cast<std::int64_t>(lent ? lent.span_bytes() : 0);
+  require(query_bytes <= bytes,
+          "cached_attention: {} positions and {} heads need {} bytes of workspace, but {} are "
+          "lent. Divide the heads with parallel.seq, or generate with --no-cache",
+          o.at + T, o.q_THD.extent[1], query_bytes, bytes);
 }
 
 bool rows_in_packs(std::initializer_list<ConstView> views) {

@@ -53,8 +53,9 @@ struct AttentionDims {
 // Converts a shape. Throws Error if the head dim or the number of samples x heads is too large.
 AttentionDims dims_of(const AttentionShape&);
 
-// Throws Error if the operands of an attention with cached keys do not fit together.
-void check_cached(const kernel::CachedAttention&);
+// Throws Error if the operands of an attention with cached keys do not fit together, or if one
+// query needs more than the lent workspace. `query_bytes` is the workspace of one query.
+void check_cached(const kernel::CachedAttention&, const View& lent, std::int64_t query_bytes);
 
 // Returns true if every row of these [B, T, heads, D] views is aligned to 16 bytes and is a
 // multiple of 16 bytes long. Absent views are ignored.

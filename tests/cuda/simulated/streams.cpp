@@ -184,6 +184,14 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return finish(stream);
 }
 
+// The program polls, so its calls are when the device works.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (chance().of(0.5)) return finish(stream);
+  go_on();
+  if (fault()) return cudaErrorLaunchFailure;
+  return of(stream).tasks.empty() ? cudaSuccess : cudaErrorNotReady;
+}
+
 cudaError_t cudaEventCreate(cudaEvent_t* out) {
   *out = reinterpret_cast<cudaEvent_t>(new Event{current_device(), true, {}});
   return cudaSuccess;
