@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-constexpr std::int64_t most_tokens = std::int64_t{1} << 22, most_samples = 512;
+constexpr std::int64_t most_read = std::int64_t{1} << 22, most_samples_read = 512;
 
 // Returns the training data of the deck, limited to `samples` samples and twice their tokens.
 static Dataset first_samples(const Deck& deck, std::int64_t samples) {
@@ -22,7 +22,7 @@ static Dataset first_samples(const Deck& deck, std::int64_t samples) {
 
 static DocumentLengths read_documents(const Deck& deck) {
   const auto T = deck.model.context;
-  const auto wanted = std::clamp(most_tokens / T, std::int64_t{1}, most_samples);
+  const auto wanted = std::clamp(most_read / T, std::int64_t{1}, most_samples_read);
   const auto data = first_samples(deck, wanted);
   const auto samples = std::min(wanted, data.samples_per_epoch());
   const bool within = deck.data.attention == AttentionSpan::document;

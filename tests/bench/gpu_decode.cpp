@@ -34,7 +34,8 @@ void print_decode(const GpuJob& job) {
   const Workspace workspace(*backend);
   Trainer trainer(*backend, {}, setup);
   trainer.store().initialize(1, job.backend.threads);
-  std::vector<KeyValues> kept(static_cast<std::size_t>(job.batch), {.positions = c.context});
+  std::vector<KeyValues> kept(static_cast<std::size_t>(job.batch),
+                              {.positions = c.context, .of_block = {}});
   std::vector<double> prefills, times;
   trainer.logits(random_batch(1, prompt, c.vocab, 0).ids_BT);  // chooses how products are computed
   for (std::size_t i = 0; i < kept.size(); ++i) {

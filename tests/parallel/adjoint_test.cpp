@@ -229,7 +229,7 @@ TEST_F(Adjoint, TokensTravelToTheirExperts) {
       const auto there = tensor(ax.shape(), y);
       const auto compute = [&](const ops::TokenDispatch::Chunk& chunk, const auto&) {
         const Shape some{chunk.count, width};
-        return ops::TokenDispatch::Made{
+        return ops::TokenDispatch::ChunkResults{
             {{chunk.count > 0 ? there.slice(chunk.first * width, some) : Tensor{}, back}}};
       };
       travel.through({{from, ax}}, compute).wait();

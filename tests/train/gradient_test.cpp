@@ -95,7 +95,7 @@ TEST_P(ModelGradient, MatchesCentralDifferences) {
                                      setup.router_z * result.routing.z);
   };
 
-  ASSERT_EQ(trainer.step(4, 1, batches).verdict, StepOutcome::updated);
+  ASSERT_EQ(trainer.step(4, 1, batches).outcome, StepOutcome::updated);
   const auto after = test::read_all<double>(store);
 
   for (std::size_t i = 0; i < before.size(); ++i) {

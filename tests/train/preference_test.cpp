@@ -370,7 +370,7 @@ TEST(Preferences, AStepIsDroppedBehindThePasses) {
         asked.emplace_back(done, of);
         return gives_up;
       });
-      EXPECT_EQ(result.verdict, gives_up ? StepOutcome::dropped : StepOutcome::updated);
+      EXPECT_EQ(result.outcome, gives_up ? StepOutcome::dropped : StepOutcome::updated);
       const int passes = reference == Reference::given ? 2 : 4;
       std::vector<std::pair<int, int>> want{{passes, passes + 6}};
       if (!gives_up) want.emplace_back(passes + 3, passes + 6);

@@ -208,8 +208,8 @@ TEST_P(ReplayTest, ThawingAfterSkippedStepsIsNoFault) {
     b.valid = 0;
   }
   freezing.step(0, 1e-2, batches(0));
-  EXPECT_EQ(freezing.step(1, 1e-2, masked).verdict, StepOutcome::no_targets);
-  EXPECT_EQ(freezing.step(2, 1e-2, batches(2)).verdict, StepOutcome::updated);
+  EXPECT_EQ(freezing.step(1, 1e-2, masked).outcome, StepOutcome::no_targets);
+  EXPECT_EQ(freezing.step(2, 1e-2, batches(2)).outcome, StepOutcome::updated);
 }
 
 TEST_P(ReplayTest, DigestsHaveNoGradientsOfAStepWithoutTargets) {

@@ -24,7 +24,7 @@ static std::vector<std::vector<T>> train(Backend& b, const ModelConfig& c, const
   Trainer trainer(b, {}, test::setup_of(c, o, t));
   trainer.store().initialize(3, 2);
   for (int s = 0; s < steps; ++s)
-    EXPECT_EQ(trainer.step(s, 1e-2, std::vector{random_batch(c, 4, 4 * s)}).verdict,
+    EXPECT_EQ(trainer.step(s, 1e-2, std::vector{random_batch(c, 4, 4 * s)}).outcome,
               StepOutcome::updated);
   return test::read_all<T>(trainer.store());
 }
@@ -146,7 +146,7 @@ TEST(Step, WithoutTargetsIsSkipped) {
 
   const auto result = trainer.step(0, 1e-2, std::vector{batch});
 
-  EXPECT_EQ(result.verdict, StepOutcome::no_targets);
+  EXPECT_EQ(result.outcome, StepOutcome::no_targets);
   EXPECT_EQ(test::read_all<float>(trainer.store()), before);
   EXPECT_EQ(trainer.store().count({0}), 0);
 }
@@ -167,7 +167,7 @@ TEST(Step, ThatIsNotFiniteIsSkippedAndNamesTheFirstParameter) {
 
   const auto result = trainer.step(0, 1e-2, std::vector{random_batch(c, 2)});
 
-  EXPECT_EQ(result.verdict, StepOutcome::not_finite);
+  EXPECT_EQ(result.outcome, StepOutcome::not_finite);
   EXPECT_EQ(result.culprit, "the gradient of embedding.weight");
   EXPECT_EQ(test::read<float>(store, p), w);
   EXPECT_EQ(store.count(p), 0);
@@ -197,7 +197,7 @@ TEST(Step, WhoseGradientAloneIsNotFiniteIsSkipped) {
   const auto result = trainer.step(0, 1e-2, std::vector{random_batch(c, 2)});
 
   EXPECT_TRUE(std::isfinite(result.loss));
-  EXPECT_EQ(result.verdict, StepOutcome::not_finite);
+  EXPECT_EQ(result.outcome, StepOutcome::not_finite);
   EXPECT_EQ(result.culprit, "the gradient of blocks.0.qkv.weight");
   EXPECT_EQ(test::read_all<float>(store), before);
 }
