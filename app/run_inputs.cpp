@@ -52,8 +52,8 @@ void require_inputs_survive_overwrite(const fs::path& deck_file, const Deck& dec
     const auto place = place_of(path);
     for (const auto& own : removed)
       require(place != whole && !is_within(place, own),
-              "--overwrite would remove {}, which this run reads as {}. Use another --run-dir, or "
-              "copy it elsewhere first; nothing was removed",
+              "--overwrite would remove {}, which this run reads as {}. Nothing was removed: use "
+              "another --run-dir, or copy it elsewhere first",
               path.string(), what);
   };
   require_kept("the deck", deck_file);

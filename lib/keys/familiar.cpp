@@ -43,8 +43,9 @@ constexpr std::string_view no_capacity =
     "has no counterpart: an expert processes all tokens that chose it, and no token is dropped";
 constexpr std::string_view balance_loss =
     "is train.balance_weight here, with train.balance = \"sample\". Equal values have different "
-    "effects, because each layer here adds its mean loss over samples. The page experts.md in docs "
-    "explains how to convert values";
+    "effects, because each layer here adds its mean loss over samples. The documentation of "
+    "mixtures of "
+    "experts explains how to convert values";
 constexpr std::string_view balance_bias =
     "is train.balance_rate here, with train.balance = \"bias\"";
 constexpr std::string_view by_scores = "is train.dpo_scores here: `trireme score` writes that file";

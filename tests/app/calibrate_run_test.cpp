@@ -81,7 +81,7 @@ TEST_F(CalibrateRun, TakesOperationsOfSuchRanksAlone) {
   m = before_;
   std::erase_if(m.products, [](const ProductRates& r) { return r.dtype == DType::f32; });
   write("half.toml", m);
-  expect_refused(calibrate + "--operations-from half.toml", "of f32");
+  expect_refused(calibrate + "--operations-from half.toml", "for f32");
 }
 
 // MPICH can pretend that one machine is several nodes: of two ranks and of one.
@@ -93,9 +93,8 @@ TEST_F(CalibrateRun, NeedsAsManyRanksOnEachNode) {
 
 TEST_F(CalibrateRun, EndsOnAllRanksWhereOneCannotWrite) {
   std::filesystem::create_directories(folder / "trireme-calibrate-1/in the way");
-  expect_refused(
-      "$MPIEXEC -n 2 " + calibrate + known,
-      "trireme-calibrate-1 exists: remove it first, or give another name: a machine file");
+  expect_refused("$MPIEXEC -n 2 " + calibrate + known,
+                 "trireme-calibrate-1 exists: remove it first, or give another name: every rank");
 }
 
 TEST_F(CalibrateRun, NeedsTheSameArgumentsOnAllRanks) {

@@ -181,7 +181,7 @@ TEST_P(InFlight, OperationsOutOfStepAreFound) {
       message_of<Error>([&] { gather(rank() == ranks() - 1 ? "blocks.1" : "blocks.0"); });
 
   EXPECT_NE(message.find("gather of blocks.0, microbatch 4"), std::string::npos) << message;
-  EXPECT_NE(message.find(fmt::format("rank {} operation", ranks() - 1)), std::string::npos)
+  EXPECT_NE(message.find(fmt::format("rank {} calls operation", ranks() - 1)), std::string::npos)
       << message;
   EXPECT_NE(message.find("gather of blocks.1, microbatch 4"), std::string::npos) << message;
   double x = 1;
@@ -212,9 +212,9 @@ TEST_P(InFlight, AFailureNamesTheOperationAndThoseBehindIt) {
       auto more = part.receive(backend(), after_compute(Queue::down), x.slice(0, {100}).view(), 0,
                                {OperationKind::receive, {}, 200});
       const auto second = message_of<Error>([&] { more.wait(Queue::compute); });
-      EXPECT_NE(
-          second.find("200: not possible after an earlier failure (receive, microbatch 100: "),
-          std::string::npos)
+      EXPECT_NE(second.find("200: this communication is not possible after an earlier failure "
+                            "(receive, microbatch 100: "),
+                std::string::npos)
           << second;
     }
     EXPECT_EQ(world().abandoned().size(), 2U);

@@ -174,7 +174,7 @@ def distilled(at):
     # It is needed for training alone.
     (at / "teacher").rename(at / "moved")
     assert "loss " in at("evaluate one --data text.tokens --samples 4").out
-    at(f"train deck.toml {words} --restart latest --run-dir one train.steps=14", codes=(1,), says=("distill.teacher: .*teacher does not exist",))
+    at(f"train deck.toml {words} --restart latest --run-dir one train.steps=14", codes=(1,), says=("distill.teacher: there is no .*teacher",))
     at(f"train deck.toml {words} distill.teacher=moved --restart latest --run-dir one train.steps=14")
     at(f"check deck.toml {taught} distill.teacher=moved model.layers=4 parallel.pipe=2 parallel.schedule=zbv parallel.chunks=2 --ranks 2",
        codes=REFUSED, says=("has 2 blocks",))
