@@ -31,7 +31,7 @@ const Mistake mistakes[] = {
      "sample_prompt, sample_tokens, sample_every, sample_temperature"},
     {"UnknownSection", "[optimiser]\nlr = 1\n",
      "d.toml:5:1: there is no section [optimiser]; did you mean [optimizer]?"},
-    {"SectionTwice", "[[model]]\nlayers = 1\n", "d.toml:5:1: section model is written [model]"},
+    {"SectionTwice", "[[model]]\nlayers = 1\n", "d.toml:5:1: section model must be written [model]"},
     {"Duplicate", "[model]\nlayers = 3\n  layers = 4\n",
      "d.toml:7:3: 'layers' is given a second time; keep one of the two"},
     {"SectionAgain", "[run]\n[train]\n",
