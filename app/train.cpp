@@ -52,10 +52,11 @@ double peak_flops(const Deck& d) {
   return peak.value_or(0);
 }
 
-LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesystem::path& run,
+LoopSettings loop_settings(const Deck& d, double time_limit, double peak,
+                           const std::filesystem::path& run,
                            std::chrono::steady_clock::time_point started) {
-  LoopSettings s{d.train, d.optimizer,   d.schedule, d.evaluate, d.checkpoint,
-                 d.run,   peak_flops(d), run,        started};
+  LoopSettings s{d.train, d.optimizer, d.schedule, d.evaluate, d.checkpoint,
+                 d.run,   peak,        run,        started};
   s.run.time_limit = time_limit;
   return s;
 }
@@ -215,6 +216,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const bool missing = evaluation_missing(world, in, same_run);
   if (in.finished() && !missing) return end_finished(same_run, in, start.run, start.job);
   const auto tokenizer = tokenizer_of_samples(world, in);
+  double peak = 0;
+  together(world, [&] { peak = peak_flops(in.deck); });
   stop_if_asked(world, signals.stop());
 
   // 3. Open the machine.
@@ -229,7 +232,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   log_processes(world);
   TrainLoop loop({*machine.trainer, in.training, in.validation ? &*in.validation : nullptr, record,
                   signals, tokenizer.get()},
-                 loop_settings(in.deck, time_limit, start.run, started),
+                 loop_settings(in.deck, time_limit, peak, start.run, started),
                  {std::move(in.meta), start.from, missing});
   in.from.reset();
   return train_in(locked, in.deck, machine, loop, record, a);

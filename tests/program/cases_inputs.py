@@ -131,7 +131,7 @@ OPTIONS = [  # (command line, what is said)
     ("plan", "deck"), ("plan deck.toml --ranks 0", "ranks"), ("plan deck.toml --ranks -1", "ranks"), ("plan deck.toml --ranks x", "ranks"),
     ("plan deck.toml --ranks 3", "3|batch"), ("plan deck.toml --device-memory lots", "device-memory"), ("plan deck.toml --device-memory -1G", "device-memory"),
     ("deck model.layer", "model.layers"), ("check", "deck"), ("tokenize", "output|input"), ("tokenize none.txt --output x.tokens", "none.txt"),
-    ("tokenize text.txt", "--output"), ("tokenize --show-template chatm", "did you mean chatml"), ("tokenize text.txt --output /proc/x", "/proc/x"), ("tokenize text.txt --output .", "."),
+    ("tokenize text.txt", "--output"), ("tokenize --show-template chatm", "did you mean chatml"), ("tokenize text.txt --output /proc/x", "/proc/[.]x"), ("tokenize text.txt --output .", "."),
     ("tokenize text.txt --output text.txt", "text.txt"), ("tokenize text.txt --output x.tokens --tokenizer none.model", "none.model"),
     ("tokenize text.txt --output x.tokens --tokenizer text.txt", "text.txt"), ("tokenize text.txt --output x.tokens --field text", "text.txt"),
     ("tokenize text.txt --output x.tokens --from llmc", "text.txt"), ("tokenize text.txt --output x.tokens --from other", "from"),
@@ -163,7 +163,7 @@ ON_A_RUN = [
     ("generate run --prompt-file . --tokens 2", "cannot read \\."), ("generate run --prompts many.jsonl", "many.jsonl:1.*tokens"),
     ("evaluate run --data text.tokens --samples -3", "samples"), ("evaluate unheld", "--data"),
     # A model of one form where another is asked for.
-    ("import run new", "Trireme's own(.|\n)*model.init_from"), ("import run/checkpoints/step-00000012 new", "Trireme's own"), ("export hf new", "trireme import hf NEW"),
+    ("import run new", "already a Trireme checkpoint(.|\n)*model.init_from"), ("import run/checkpoints/step-00000012 new", "already a Trireme checkpoint"), ("export hf new", "trireme import hf NEW"),
     ("tokenize chat.jsonl --chat --output x.tokens", "--tokenizer"), ("evaluate run --multiple-choice choice.jsonl", r'choice.jsonl:1(.|\n)*at least two(.|\n)*"endings": \['),
     ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the input file"),
     ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the input file"), ("report run -o text.txt", "text.txt(.|\n)*is not a report page"),
@@ -193,7 +193,7 @@ LOOPS = ["train loop", "train deck.toml --run-dir loop", "train deck.toml --run-
          "tokenize chat.jsonl --chat --template loop --output x.tokens", "tokenize loop/a --output x.tokens", "tokenize text.txt --output loop/x", "evaluate loop", "evaluate run --data loop",
          "evaluate run --multiple-choice loop", "evaluate run --multiple-choice sound.jsonl --output loop", "generate loop --prompt a", "generate run --prompt-file loop", "generate run --prompts loop",
          "generate run --prompts asked.jsonl --output loop", "generate run --chat --template loop --prompt a", "inspect loop", "inspect loop --repair", "inspect loop --verify", "compare loop run", "compare run loop",
-         "export loop out", "export run loop", "export run loop/x", "export run out --base loop", "import loop new", "import hf loop", "import hf loop/new", "report loop", "report run -o loop",
+         "export loop out", "export run loop", "export run loop/x", "import loop new", "import hf loop", "import hf loop/new", "report loop", "report run -o loop",
          "score deck.toml data.packing=documents data.attention=document train.objective=dpo train.dpo_scores=loop model.init_from=run", "score deck.toml data.packing=documents data.attention=document train.objective=dpo train.dpo_scores=s model.init_from=loop"]
 FULL = ["plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "tokenize --show-template chatml", "version", "inspect run", "evaluate run", "generate run --prompt a --tokens 5",
         "tokenize text.txt --output text.tokens --overwrite"]

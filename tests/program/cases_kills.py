@@ -156,7 +156,7 @@ CASES = [
           Run("--restart latest", faults="write */run/history.csv 6 then:SIGKILL", codes=KILLED),
           Run("--restart latest", before="rm -f run/checkpoints/step-00000008/master.h5", says=("restarting from",))]),
     Case("a stop, then a kill of it, on other grids",
-         [Run("--restart latest", config="f64-pipe2", faults="write */run/history.csv 3 SIGTERM; write */run/history.csv 1+ sleep:40", codes=(75, 0)),
+         [Run("--restart latest --or-start", config="f64-pipe2", faults="write */run/history.csv 3 SIGTERM; write */run/history.csv 1+ sleep:40", codes=(75, 0)),
           Run("--restart latest", config="f64-seq2", faults="write */run/history.csv 2 SIGKILL", codes=FAIL)], config="f64", finish="close"),
     # Again and again.
     Case("killed at each of five restarts",

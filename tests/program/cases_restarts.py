@@ -154,6 +154,8 @@ CASES = [
           ("another's trace", "", "trace/mine.json", "mkdir -p run/trace; echo '{}' > run/trace/mine.json"),
           ("weights that it begins with", "model.init_from=run", "model.init_from", ""),
           ("weights behind a link", "model.init_from=elsewhere/step-00000012", "model.init_from", "mv run/checkpoints elsewhere; ln -s ../elsewhere run/checkpoints"))),
+    Case("--overwrite with a machine file that does not exist", [Run("--overwrite run.machine=none.toml", codes=FAIL, says=("none.toml",))], start="done",
+         untouched="run", finish="", fast=True),
     Case("--overwrite by its own deck", [Run(command="exec $TRIREME train run/effective.toml --run-dir run --overwrite", codes=FAILED, says=("effective.toml, which this run reads as the deck",))],
          start="done", untouched="run", finish="", fast=True),
     Case("--overwrite behind a link to the checkpoints", [Run("--overwrite", says=("done: 12 steps",), then="[ -L run/checkpoints ] && [ -e elsewhere/step-00000012 ]")],

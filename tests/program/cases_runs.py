@@ -247,7 +247,7 @@ def fewer_digests(at):
 @story(CASES)
 def without_bf16(at):
     """without bf16 it computes in f32 and says so once"""
-    says = ("computing in f32",)
+    says = ("cannot multiply bf16: computing in f32",)
     at(f"{OLDER} exec $TRIREME train deck.toml --run-dir wide", silent=says)
     at(f"{OLDER} exec $TRIREME train deck.toml precision.compute=bf16 --run-dir narrow", once=says)
     at.same("narrow", "wide")
