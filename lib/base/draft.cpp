@@ -166,7 +166,8 @@ void remove_drafts_on_signals() {
   sigemptyset(&signals);
   for (const int number : std::array{SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction now = {};
-    if (sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
+    // nohup ignores SIGHUP. UCX handles it, and would only print its state.
+    if (sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
       sigaddset(&signals, number);
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);

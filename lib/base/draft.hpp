@@ -41,7 +41,7 @@ class Draft {
 };
 
 // Installs handling of SIGINT, SIGTERM and SIGHUP: they remove all drafts of this process and then
-// end it. Signals that are ignored or already have a handler are not affected. Call the function
+// end it. Signals that are ignored are not affected. Call the function
 // before other threads start: they inherit the blocked signals, which a separate thread receives.
 void remove_drafts_on_signals();
 
