@@ -1,7 +1,6 @@
 #include "app/planned_documents.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "lib/base/error.hpp"

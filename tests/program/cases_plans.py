@@ -192,6 +192,16 @@ def times(at):
     assert abs(took["flop_utilisation"] / (flops * took["tokens_per_second"] / 2e9) - 1) < 1e-9
     short, long = (at.plan(f"deck.toml --machine machine.toml checkpoint.every_steps=0 train.steps={n}")["predicted"] for n in (100, 1100))
     assert abs((long["run_seconds"] - short["run_seconds"]) / (1000 * short["step_seconds"]) - 1) < 1e-9
+    # Short documents have fewer pairs of queries and keys than long ones. The texts have no padding, and every token is a target.
+    at.write("short.jsonl", '{"text": "ab"}\n' * 400)
+    at("tokenize short.jsonl --output short.tokens")
+    causal, long, short = (at.plan(f"deck.toml --machine machine.toml data.validation=[] {more}")["predicted"]
+                           for more in ("", "data.attention=document", "data.attention=document data.path=short.tokens"))
+    assert short["step_seconds"] < long["step_seconds"]
+    assert causal["targets_per_second"] == causal["tokens_per_second"]
+    unknown = "deck.toml --machine machine.toml data.path=none.tokens data.validation=[] model.vocab=300"
+    assert at.plan(unknown)["predicted"]["targets_per_second"] is None
+    at(f"plan {unknown}", says=("times are predicted for samples of one document",))
     # Of two ranks of a stage that hold the same, one speaks for its gradients: the other's host goes on to the agreement while
     # its device computes, and no device loses more than the step.
     took = at.plan("deck.toml model.width=48 model.heads=3 run.backend=auto parallel.pipe=2 parallel.seq=2 zero.stage=0 --ranks 4 --machine gpu.toml")["predicted"]

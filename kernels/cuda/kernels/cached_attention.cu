@@ -2,8 +2,6 @@
 // one key-value head, for one query and one part of the positions, so that each key and value is
 // read once. A second kernel joins the parts in order. Parts begin at fixed positions. The bits of
 // a result therefore depend only on its head and position.
-#include <limits>
-
 #include "kernels/cuda/kernels/attention_tile.cuh"
 #include "kernels/math/exp.hpp"
 
