@@ -82,6 +82,8 @@ struct BackendProperties {
   // True if the backend supports run.exactness = "invariant", which needs i64 sums of quanta
   // (lib/base/fixed.hpp) and SumOrder::by_shape.
   bool invariant = true;
+  // True if the backend supports products in fp8 (kernels/fp8_products.hpp).
+  bool fp8 = true;
   // Tile size of attention over pieces of keys. If each piece begins at a multiple of this number
   // of keys, the results have the same bits as attention over all keys at once.
   std::int64_t key_tile = 64;

@@ -16,6 +16,7 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/fp8_products.hpp"
 #include "kernels/operation.hpp"
 #include "kernels/routing.hpp"
 #include "kernels/update_rule.hpp"
@@ -453,7 +454,8 @@ using Operation =
                  SinkGrad, CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
                  ActivateGrad, Scale, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
                  ColumnSum, Update, SumSquares, Digest, Route, RouteGrad, RouterLosses,
-                 CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad>;
+                 CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad, RoundToFp8,
+                 Fp8Matmul>;
 
 std::string_view name_of(const Operation&);
 // Throws Error if a required operand is absent.

@@ -124,6 +124,9 @@ struct GroupedMatmul {
   ConstView a_RK, offset_E1;
   std::vector<ConstView> b_KN;
   SumOrder order = SumOrder::any;
+  // The numbers in offset_E1, if the host knows them. If the list is empty, a backend may wait
+  // until offset_E1 is computed.
+  std::vector<std::int32_t> known_offset{};
   static void operands(auto& o, auto&& f) {
     write(f, o.c_RN);
     read(f, o.a_RK, o.offset_E1);
@@ -148,6 +151,7 @@ struct GroupedMatmulGrad {
   ConstView a_RM, b_RN, offset_E1, token_R{};
   std::int64_t leaf = 0;
   std::vector<View> largest{};
+  std::vector<std::int32_t> known_offset{};  // as in GroupedMatmul
   static void operands(auto& o, auto&& f) {
     for (auto& c : o.c_MN) may_result(f, o.how, c);
     read(f, o.a_RM, o.b_RN, o.offset_E1);

@@ -44,6 +44,9 @@ void run(const kernel::SumRows&, View scratch);            // expert_rows.cpp
 void run(const kernel::GroupedMatmul&, View scratch);      // grouped.cpp
 void run(const kernel::GroupedMatmulGrad&, View scratch);  // grouped_grad.cpp
 
+void run(const kernel::RoundToFp8&, View scratch);  // fp8.cpp
+void run(const kernel::Fp8Matmul&, View scratch);   // fp8.cpp
+
 // Returns true if oneDNN can multiply bf16 on this processor.
 bool bf16_products();
 

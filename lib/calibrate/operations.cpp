@@ -115,6 +115,12 @@ void add_rows(Table& table, DType t) {
                             .sink_H = m.take(t, {H})};
   });
   table.add(row_sizes, [=](O m, Rows r) {
+    constexpr auto scales = fp8::Scales::rows;
+    return kernel::RoundToFp8{.y = {m.take(DType::i32, fp8::code_shape(r.T, r.C)),
+                                    m.take(DType::f32, fp8::scale_shape(scales, r.T, r.C)), scales},
+                              .x_RK = m.take(t, {r.T, r.C})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
     return kernel::ColumnSum{.out_C = m.take(s, {r.C}), .x_TC = m.take(t, {r.T, r.C})};
   });
   table.add(row_sizes, [=](O m, Rows r) {

@@ -24,6 +24,22 @@ double rate(Backend& b, const Stopwatch& watch, DType t, MatmulLayout layout, st
   return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / seconds;
 }
 
+// Returns the rate of a product in fp8.
+double rate_in_fp8(Backend& b, const Stopwatch& watch, std::int64_t m, std::int64_t n,
+                   std::int64_t k) {
+  const auto seconds = seconds_of_calls(b, watch, [&](SampleOperands& memory) {
+    const auto matrix = [&](std::int64_t rows, fp8::Scales scales) {
+      return fp8::Matrix<ConstView>{
+          memory.numbers(fp8::code_shape(rows, k), 64),
+          memory.take(DType::f32, fp8::scale_shape(scales, rows, k)), scales};
+    };
+    return kernel::Fp8Matmul{.c_MN = memory.take(DType::bf16, {m, n}),
+                             .a_MK = matrix(m, fp8::Scales::rows),
+                             .b_NK = matrix(n, fp8::Scales::tiles)};
+  });
+  return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / seconds;
+}
+
 }  // namespace
 
 std::vector<double> rates_by_size(const std::vector<double>& sizes, const ProductRate& rate) {
@@ -63,6 +79,17 @@ std::vector<ProductRates> product_rates(Backend& b, const Stopwatch& watch, DTyp
     all.push_back(
         {.dtype = t, .layout = layout, .m = sizes, .n = sizes, .k = sizes, .flops = flops});
   }
+  // On a CPU, products in fp8 are slower than others, and are not worth the time to measure them.
+  if (t == DType::bf16 && !b.host_readable() && b.properties().fp8)
+    all.push_back({.dtype = t,
+                   .layout = MatmulLayout::fp8,
+                   .m = sizes,
+                   .n = sizes,
+                   .k = sizes,
+                   .flops = rates_by_size(
+                       sizes, [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+                         return rate_in_fp8(b, watch, m, n, k);
+                       })});
   return all;
 }
 

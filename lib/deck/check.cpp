@@ -28,6 +28,9 @@ GridLimits limits_of(const Deck& deck) {
 
 namespace {
 
+// Multiple of tokens that products in fp8 need on a GPU.
+constexpr std::int64_t fp8_tokens = 16;
+
 std::vector<double> reals_of(const KeyValue& value) {
   if (const auto* all = std::get_if<std::vector<double>>(&value)) return *all;
   return {std::get<double>(value)};
@@ -100,6 +103,15 @@ class Checker : DeckRules {
          "precision.reduce = \"{}\" cannot be combined with precision.compute = \"{}\"; set "
          "precision.reduce = \"auto\"",
          name_of(p.reduce), name_of(p.compute));
+    if (p.products != ProductType::fp8) return;
+    rule(p.compute == DType::bf16, {"precision.products", "precision.compute"},
+         "precision.products = \"fp8\" needs precision.compute = \"bf16\", not \"{}\"",
+         name_of(p.compute));
+    const auto tokens = deck_.model.context / deck_.parallel.seq;
+    rule(tokens % fp8_tokens == 0, {"precision.products", "model.context", "parallel.seq"},
+         "precision.products = \"fp8\" needs a multiple of {} tokens of a sample on each rank "
+         "(model.context / parallel.seq), not {}",
+         fp8_tokens, tokens);
   }
 
   // Rejects numbers that f32 rounds to a value outside of their range, or to zero. The host treats
@@ -235,6 +247,7 @@ class Checker : DeckRules {
       if (!hit) problems_.push_back({{std::move(key)}, std::move(text)});
     };
     for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, "optimizer.no_decay");
+    for (const auto& pattern : deck_.precision.fp8_except) check(pattern, "precision.fp8_except");
     for (std::size_t row = 0; row < deck_.freeze.size(); ++row)
       check(deck_.freeze[row].pattern,
             row == 0 ? "freeze.pattern" : fmt::format("freeze.pattern#{}", row));

@@ -100,6 +100,8 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   s.chunks = static_cast<int>(d.parallel.chunks);
   s.compute = compute;
   s.reduce = d.precision.reduce;
+  s.products = d.precision.products;
+  s.fp8_except = d.precision.fp8_except;
   s.attention = d.data.attention;
   s.expert_tokens = d.parallel.expert_tokens;
   s.objective = d.train.objective;

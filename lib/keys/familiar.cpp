@@ -225,6 +225,8 @@ constexpr std::array names = {
     FamiliarName{"fp16", "precision.compute",
                  "has no counterpart: precision.compute = \"bf16\" has the range of f32 and needs "
                  "no loss scaling"},
+    FamiliarName{"fp8", "precision.products", "is precision.products = \"fp8\" here"},
+    FamiliarName{"fp8_format", "precision.products", "is precision.products = \"fp8\" here"},
     FamiliarName{"mixed_precision_reduce", "precision.reduce", ""},
     FamiliarName{"reduce_dtype", "precision.reduce", ""},
     FamiliarName{"allow_tf32", "precision.tf32", ""},

@@ -15,15 +15,11 @@ namespace trireme {
 
 namespace {
 
-ops::Linear linear(const ModelSpec& s, ParamId weight, ParamId bias) {
-  return {weight, bias, s.params[weight.index()].shape[0]};
-}
-
 class Gelu final : public FeedForward {
  public:
   Gelu(const ModelSpec& s, const BlockParams& p)
-      : mlp_(linear(s, p.ffn_in, p.ffn_in_bias), Activation::gelu,
-             linear(s, p.ffn_out, p.ffn_out_bias)) {}
+      : mlp_(make_linear(s, p.ffn_in, p.ffn_in_bias), Activation::gelu,
+             make_linear(s, p.ffn_out, p.ffn_out_bias)) {}
   Value forward(Tape& tape, const Run& run, Value h) const override {
     return tape.apply(run, mlp_, std::move(h));
   }

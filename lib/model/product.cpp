@@ -6,8 +6,13 @@
 
 namespace trireme {
 
+ops::Linear make_linear(const ModelSpec& s, ParamId weight, ParamId bias) {
+  const auto& p = s.params[weight.index()];
+  return {weight, bias, p.shape[0], p.products};
+}
+
 std::unique_ptr<Op> make_product(const ModelSpec& s, ParamId weight, ParamId bias) {
-  ops::Linear linear(weight, bias, s.params[weight.index()].shape[0]);
+  auto linear = make_linear(s, weight, bias);
   const auto* adapter = s.adapter_of(weight);
   if (!adapter) return std::make_unique<ops::Linear>(std::move(linear));
   const auto& config = s.config.adapter;

@@ -1,6 +1,8 @@
 #include "lib/model/spec.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "lib/base/error.hpp"
 #include "lib/base/pattern.hpp"
@@ -230,6 +232,23 @@ ModelSpec make_spec(const ModelConfig& c) {
     s.head = b.weight(s.head_unit, "head", {c.vocab, c.width}, init_std);
   }
   b.finish_adapters();
+  return s;
+}
+
+bool supports_fp8(const ModelSpec& s, ParamId weight) {
+  return std::ranges::any_of(s.blocks, [&](const BlockParams& p) {
+    const ParamId linear[] = {p.qkv, p.projection, p.ffn_in, p.ffn_out, p.shared_in, p.shared_out};
+    return std::ranges::find(linear, weight) != std::end(linear);
+  });
+}
+
+ModelSpec with_fp8(ModelSpec s, std::span<const std::string> except) {
+  for (std::size_t i = 0; i < s.params.size(); ++i) {
+    auto& p = s.params[i];
+    const bool excluded = std::ranges::any_of(
+        except, [&](const std::string& pattern) { return matches(pattern, p.name); });
+    if (!excluded && supports_fp8(s, ParamId::at(i))) p.products = ProductType::fp8;
+  }
   return s;
 }
 

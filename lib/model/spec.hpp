@@ -1,6 +1,7 @@
 #pragma once
 // ModelSpec: the parameters of a transformer, and the units in which the parameters are
 // all-gathered. A ModelSpec contains no weights, so plans can use it for models of any size.
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "lib/base/ids.hpp"
 #include "lib/base/view.hpp"
 #include "lib/model/config.hpp"
+#include "lib/ops/product_type.hpp"
 
 namespace trireme {
 
@@ -30,6 +32,7 @@ struct ParamSpec {
   bool wide = false;                  // true if computations use its wide type
   std::int64_t expert = -1;           // index of the expert it belongs to, or -1
   BaseType kept = BaseType::compute;  // storage type, which may be smaller for frozen weights
+  ProductType products = ProductType::compute;  // type of the weight's products
 };
 
 // Returns true if checkpoints of the model contain the parameter. Checkpoints of adapters do not
@@ -93,5 +96,12 @@ std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec&);
 // Returns the parameters of a model. Throws Error if the config is not completed, vocab is 0,
 // experts are configured illegally, or an adapter pattern matches no product.
 ModelSpec make_spec(const ModelConfig&);
+
+// Returns true if the parameter is the weight of a linear layer of a block, whose products may be
+// computed in fp8. Weights of routers, experts, gates and adapters are not.
+bool supports_fp8(const ModelSpec&, ParamId weight);
+// Selects fp8 for the products of all weights that support it, except those whose name matches any
+// of the patterns (with * and ?).
+ModelSpec with_fp8(ModelSpec, std::span<const std::string> except);
 
 }  // namespace trireme

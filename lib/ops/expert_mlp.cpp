@@ -25,7 +25,8 @@ void multiply(const Run& run, const Tensor& c_NM, const Tensor& a_NK,
                           .a_RK = first_rows(a_NK, rows.count),
                           .offset_E1 = rows.offset_E1.view(),
                           .b_KN = {},
-                          .order = sum_order_of_rows(run)};
+                          .order = sum_order_of_rows(run),
+                          .known_offset = rows.known_offset};
   const auto first = static_cast<std::size_t>(rows.first_expert),
              experts = static_cast<std::size_t>(rows.offset_E1.shape()[0] - 1);
   for (const ParamId p : params.subspan(first, experts)) o.b_KN.push_back(view_of(run.weights[p]));
@@ -89,7 +90,8 @@ void ExpertMlp::add_gradients(const Run& run, std::span<const ParamId> params, c
                                     .how = how,
                                     .a_RM = first_rows(dy_NM, rows.count),
                                     .b_RN = first_rows(x_NK, rows.count),
-                                    .offset_E1 = rows.offset_E1.view()};
+                                    .offset_E1 = rows.offset_E1.view(),
+                                    .known_offset = rows.known_offset};
         if (run.pass.exact_chunk > 0) {
           o.token_R = first_rows(rows.token_N, rows.count);
           o.leaf = run.pass.exact_chunk;

@@ -1,5 +1,6 @@
 #include "lib/ops/experts.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "lib/ops/expert_inputs.hpp"
@@ -9,7 +10,30 @@ namespace trireme::ops {
 namespace {
 
 // Indices of further tensors in Saved, after those of Kept.
-enum Here : std::uint8_t { gate_up = end_kept, activated };
+enum Here : std::uint8_t { gate_up = end_kept, activated, offset_on_host };
+
+// Copies offset_E1 to pinned memory, so that neither the products of this pass nor those of the
+// backward pass wait for it. The host waits here, once. Returns an absent tensor if kernels run on
+// the host.
+Tensor copy_to_host(const Run& run, const Tensor& offset_E1, MemoryKind kind) {
+  auto& b = run.backend;
+  if (b.host_readable()) return {};
+  const Tensor pinned =
+      Tensor::empty(b, offset_E1.shape(), DType::i32, kind, Queue::compute, Memory::pinned);
+  std::vector<std::int32_t> offset(static_cast<std::size_t>(offset_E1.shape().count()));
+  const auto bytes = std::as_writable_bytes(std::span(offset));
+  // After the download, no earlier work uses the pinned memory.
+  b.download(Queue::compute, bytes, offset_E1.view());
+  if (b.keeps_values()) std::memcpy(pinned.view().data, bytes.data(), bytes.size());
+  return pinned;
+}
+
+// Returns the numbers that copy_to_host() copied, or an empty list if there are none.
+std::vector<std::int32_t> known_offset(const Run& run, const Tensor& pinned) {
+  if (!pinned || !run.backend.keeps_values()) return {};
+  const auto* const first = reinterpret_cast<const std::int32_t*>(pinned.view().data);
+  return {first, first + pinned.shape().count()};
+}
 
 }  // namespace
 
@@ -27,16 +51,19 @@ std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> in, Sav
   const ExpertMlp experts = mlp();
   const auto kind = kind_of(saved);
   const auto shape = in[in_x].shape();
+  const Tensor on_host = copy_to_host(run, in[in_offset], kind);
   ExpertRows rows{take_rows(run, as_rows(in[in_x]), in[in_token].view(), MemoryKind::transient),
                   take_rows(run, as_column(in[in_weight]), in[in_choice].view(), kind),
                   in[in_offset],
                   {},
-                  in[in_token].shape()[0]};
+                  in[in_token].shape()[0],
+                  0,
+                  known_offset(run, on_host)};
   auto made = experts.room_for_hidden(run, rows.count, kind);
   experts.hidden(run, rows, made);
   if (saved)
     *saved = {in[in_x],       in[in_offset], in[in_token], in[in_row],
-              rows.weight_N1, made.gate_up,  made.h};
+              rows.weight_N1, made.gate_up,  made.h,       on_host};
   made.gate_up = rows.x_NC = {};
   const Tensor y_RC = room_for_rows(run, as_rows(in[in_x]), rows.count, MemoryKind::transient);
   experts.output(run, rows, made.h, y_RC);
@@ -51,7 +78,8 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
   const Tensor& dy = grad_out[0];
   const ExpertMlp experts = mlp();
   const ExpertRows rows{
-      saved[kept_x], saved[kept_weight], saved[kept_offset], {}, saved[kept_token].shape()[0]};
+      saved[kept_x], saved[kept_weight], saved[kept_offset], {},
+      saved[kept_token].shape()[0], 0, known_offset(run, saved[offset_on_host])};
   if (!wanted[in_x] && !wanted[in_weight] && !wants_any(run, experts.in()))
     return experts_input_gradients(run, saved, dy, {}, {}, wanted);
   const Tensor dy_RC = take_rows(run, as_rows(dy), saved[kept_token].view(), MemoryKind::transient);
@@ -70,8 +98,9 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
 void Experts::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   const ExpertMlp experts = mlp();
   const auto leaves = leaves_of(run, saved[kept_x], 1);
-  const ExpertRows rows{
-      {}, {}, saved[kept_offset], saved[kept_token], saved[kept_token].shape()[0]};
+  const ExpertRows rows{{}, {}, saved[kept_offset], saved[kept_token],
+                        saved[kept_token].shape()[0], 0,
+                        known_offset(run, saved[offset_on_host])};
   const auto taken = [&](const Tensor& t) {
     return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);
   };

@@ -61,7 +61,8 @@ static ExpertMlp::Hidden part(const ExpertMlp::Hidden& made, const TokenDispatch
 
 static ExpertRows rows_of_chunk(const Tensor& x_NC, const Tensor& weight_N1,
                                 const TokenDispatch::Chunk& chunk) {
-  return {x_NC, weight_N1, chunk.offset_E1, {}, chunk.count, chunk.first_expert};
+  return {x_NC,        weight_N1,          chunk.offset_E1,   {},
+          chunk.count, chunk.first_expert, chunk.known_offset};
 }
 
 // Computes the first round last. The results that the first round saves then do not coexist with
@@ -166,7 +167,9 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
     auto returning = dispatch.through({{dy_RC, dy_NC}}, compute);
     made.gate_up = {};
     if (add_now) {
-      const ExpertRows rows{{}, {}, dispatch.offset_E1(), dispatch.token_N(), dispatch.rows()};
+      const ExpertRows rows{
+          {}, {}, dispatch.offset_E1(),   dispatch.token_N(), dispatch.rows(),
+          0,  dispatch.known_offset()};
       mlp.add_gradients(run, mlp.out(), dy_NC, made.h, rows, leaves, i);
       mlp.add_gradients(run, mlp.in(), dz_NF, x_NC, rows, leaves, i);
     } else {
@@ -202,7 +205,8 @@ void ExpertsOverRanks::weight_gradients(const Run& run, std::vector<Tensor>, Sav
     const auto of = [&](OfRound what) -> const Tensor& {
       return saved[end_first + i * end_round + what];
     };
-    const ExpertRows rows{of(round_x), {}, of(round_offset), of(round_token), rounds.all[i].rows()};
+    const ExpertRows rows{of(round_x), {}, of(round_offset),      of(round_token),
+                          rounds.all[i].rows(), 0, rounds.all[i].offset};
     mlp.add_gradients(run, mlp.out(), of(round_dy), of(round_h), rows, leaves, i);
     mlp.add_gradients(run, mlp.in(), of(round_dz), of(round_x), rows, leaves, i);
   }

@@ -1,12 +1,18 @@
 #include "lib/ops/linear.hpp"
 
+#include "lib/ops/fp8.hpp"
+#include "lib/ops/key_values.hpp"
 #include "lib/ops/support.hpp"
 
 namespace trireme::ops {
 
-Linear::Linear(ParamId weight, ParamId bias, std::int64_t outputs)
-    : params_{weight}, outputs_(outputs) {
+Linear::Linear(ParamId weight, ParamId bias, std::int64_t outputs, ProductType type)
+    : params_{weight}, outputs_(outputs), type_(type) {
   if (bias != ParamId{}) params_.push_back(bias);
+}
+
+bool Linear::in_fp8(const Run& run) const {
+  return type_ == ProductType::fp8 && !extends(run);
 }
 
 Shape Linear::output_shape(const Shape& s) const {
@@ -15,18 +21,22 @@ Shape Linear::output_shape(const Shape& s) const {
 
 void Linear::multiply(const Run& run, const Tensor& y, const Tensor& x, Epilogue epilogue) const {
   if (params_.size() > 1) epilogue.bias_N = run.weights[params_[1]];
+  const ConstView w_NC = run.weights[params_[0]];
+  if (in_fp8(run)) return multiply_in_fp8(run, as_rows(y), as_rows(x), w_NC, epilogue);
   multiply_rows(run, {.c_MN = as_rows(y),
                       .a_MK = as_rows(x),
-                      .b_KN = run.weights[params_[0]].transposed(),
+                      .b_KN = w_NC.transposed(),
                       .epilogue = epilogue});
 }
 
 void Linear::multiply_grad(const Run& run, const Tensor& dx, const Tensor& dy,
                            const Epilogue& epilogue) const {
-  multiply_rows(run, {.c_MN = as_rows(dx),
-                      .a_MK = as_rows(dy),
-                      .b_KN = run.weights[params_[0]],
-                      .epilogue = epilogue});
+  const ConstView w_NC = run.weights[params_[0]];
+  if (in_fp8(run))
+    return multiply_in_fp8(run, as_rows(dx), as_rows(dy), w_NC.transposed(), epilogue);
+  multiply_rows(
+      run,
+      {.c_MN = as_rows(dx), .a_MK = as_rows(dy), .b_KN = w_NC, .epilogue = epilogue});
 }
 
 void Linear::add_gradients(const Run& run, const Tensor& dy, const Tensor& x) const {
@@ -36,7 +46,8 @@ void Linear::add_gradients(const Run& run, const Tensor& dy, const Tensor& x) co
       params_, dy_TN.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
         const auto dy_RN = rows_of(dy_TN, r);
         const View db = dst.size() > 1 ? dst[1] : View{};
-        if (dst[0]) {
+        if (dst[0] && in_fp8(run)) multiply_grad_in_fp8(run, dst[0], how, dy_RN, rows_of(x_TC, r));
+        if (dst[0] && !in_fp8(run)) {
           run.backend.put(Queue::compute, kernel::Matmul{.c_MN = dst[0],
                                                          .a_MK = dy_RN.transposed(),
                                                          .b_KN = rows_of(x_TC, r),

@@ -2,9 +2,12 @@
 // Linear: a matrix product with an optional bias.
 //   y_TN = x_TC w_NC' + b_N
 //   dx = dy w;  dw = sum over tokens dy' x;  db = sum over tokens dy
+// With ProductType::fp8, the operands of the three products are rounded to fp8 (lib/ops/fp8.hpp).
+// Generation with cached keys always computes in the compute type.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
+#include "lib/ops/product_type.hpp"
 
 namespace trireme::ops {
 
@@ -12,7 +15,7 @@ namespace trireme::ops {
 class Linear final : public Op {
  public:
   // If the layer has no bias, `bias` is -1. `outputs` is N, the number of output channels.
-  Linear(ParamId weight, ParamId bias, std::int64_t outputs);
+  Linear(ParamId weight, ParamId bias, std::int64_t outputs, ProductType = ProductType::compute);
 
   std::string_view name() const override { return "linear"; }
   std::span<const ParamId> params() const override { return params_; }
@@ -31,8 +34,11 @@ class Linear final : public Op {
   void add_gradients(const Run&, const Tensor& dy_TN, const Tensor& x_TC) const;
 
  private:
+  bool in_fp8(const Run&) const;
+
   std::vector<ParamId> params_;  // weight, then bias if present
   std::int64_t outputs_;
+  ProductType type_;
 };
 
 }  // namespace trireme::ops

@@ -112,8 +112,10 @@ TokenDispatch::TokenDispatch(const Run& run, const ExpertRound& round, std::int6
     const auto first = std::max<std::int64_t>(std::ranges::upper_bound(o, 0) - o.begin() - 1, 0),
                last = std::ranges::lower_bound(o, o.back()) - o.begin();
     first_expert_.push_back(o.back() > 0 ? first : 0);
-    chunk_offset_.push_back(
-        offsets.slice(i * ends + first_expert_.back(), {o.back() > 0 ? last - first + 1 : ends}));
+    const auto n = o.back() > 0 ? last - first + 1 : ends;
+    chunk_offset_.push_back(offsets.slice(i * ends + first_expert_.back(), {n}));
+    const auto known = o.begin() + first_expert_.back();
+    known_offset_.emplace_back(known, known + n);
   }
   offset_ = offsets.slice(std::ssize(round.chunks) * ends, {ends});
 }
@@ -197,7 +199,8 @@ TokenDispatch::Returning TokenDispatch::through(
     for (std::size_t k = 0; k < there.size(); ++k)
       arrived.push_back(arrive(i, std::move(moving[k]), there[k].into_NC));
     const auto made =
-        compute({first_[i], first_[i + 1] - first_[i], first_expert_[i], chunk_offset_[i]},
+        compute({first_[i], first_[i + 1] - first_[i], first_expert_[i], chunk_offset_[i],
+                 known_offset_[i]},
                 std::move(arrived));
     last.wait();
     for (const auto& back : made)

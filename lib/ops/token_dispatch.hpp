@@ -50,6 +50,7 @@ class TokenDispatch {
     // from `first_expert` on. Experts without rows at the beginning or end of the list are omitted.
     std::int64_t first_expert;
     const Tensor& offset_E1;
+    const std::vector<std::int32_t>& known_offset;  // the numbers in offset_E1
   };
   // Rows to send. `rows_RC` contains all rows of this rank, sorted by expert. They arrive in the
   // first rows() rows of `into_NC`. If `into_NC` is absent, they arrive in memory for one chunk.
@@ -88,6 +89,8 @@ class TokenDispatch {
   std::int64_t rows() const { return round_.rows(); }
   std::int64_t most_of_chunk() const { return rows_of_chunk(most_, std::ssize(round_.chunks)); }
   const Tensor& offset_E1() const { return offset_; }
+  // Returns the numbers in offset_E1().
+  const std::vector<std::int32_t>& known_offset() const { return round_.offset; }
   // Returns, for each row, the leaf that contains the row's token. A leaf is a chunk of tokens
   // whose gradients are summed as one term (see ExpertCounts). Each element is the leaf's index
   // multiplied by PassContext::exact_chunk.
@@ -112,6 +115,7 @@ class TokenDispatch {
   Tensor place_, back_, token_, offset_;
   std::vector<std::int64_t> first_expert_;  // by chunk
   std::vector<Tensor> chunk_offset_;
+  std::vector<std::vector<std::int32_t>> known_offset_;  // by chunk
 };
 
 }  // namespace ops

@@ -40,10 +40,16 @@ double product_rate(const ProductRates& r, const std::array<std::int64_t, 3>& mn
 }
 
 double product_seconds(const MachineModel& machine, const Workload& a) {
-  // Uses the rates of the layout, or else those of any layout.
-  auto rates = std::ranges::find_if(machine.products, [&](const ProductRates& r) {
-    return r.dtype == a.dtype && r.layout == a.layout;
-  });
+  // Uses the rates of the layout, or else those of any layout. Rates in fp8 may be unknown, and are
+  // at least those of the compute type.
+  const auto rates_of = [&](MatmulLayout layout) {
+    return std::ranges::find_if(machine.products, [&](const ProductRates& r) {
+      return r.dtype == a.dtype && r.layout == layout;
+    });
+  };
+  auto rates = rates_of(a.layout);
+  if (rates == machine.products.end() && a.layout == MatmulLayout::fp8)
+    rates = rates_of(MatmulLayout::nt);
   if (rates == machine.products.end())
     rates = std::ranges::find_if(
         machine.products, [&](const ProductRates& r) { return r.dtype == a.dtype && !r.layout; });

@@ -116,8 +116,9 @@ KeySection product_section() {
       "Rates of matrix products C = A B, where C has M x N elements and K is the inner dimension.",
       {row("dtype", &P::dtype, "Type of the operands: bf16, f32 or f64", types).needed(),
        row("layout", &P::layout,
-           "Layout of the product: nt (x W'), nn (dy W) or tn (dy' x). If absent, the rates apply "
-           "to all layouts"),
+           "Layout of the product: nt (x W'), nn (dy W), tn (dy' x), or fp8 for all products in "
+           "fp8. If absent, the rates apply to all layouts. If there are no rates for fp8, those "
+           "for nt are used"),
        number(row("m", &P::m, "Values of M, in ascending order")).in_order().needed(),
        number(row("n", &P::n, "Values of N, in ascending order")).in_order().needed(),
        number(row("k", &P::k, "Values of K, in ascending order")).in_order().needed(),

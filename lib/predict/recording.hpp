@@ -22,10 +22,10 @@
 namespace trireme {
 
 // Memory layout of a matrix product's operands. nt: x W' (forward pass). nn: dy W (gradient of the
-// input). tn: dy' x (gradient of the weight).
-enum class MatmulLayout : std::uint8_t { nt, nn, tn };
+// input). tn: dy' x (gradient of the weight). fp8: the layout of all products in fp8.
+enum class MatmulLayout : std::uint8_t { nt, nn, tn, fp8 };
 template <>
-inline constexpr auto value_names<MatmulLayout> = named<MatmulLayout>("nt", "nn", "tn");
+inline constexpr auto value_names<MatmulLayout> = named<MatmulLayout>("nt", "nn", "tn", "fp8");
 
 // An operation with everything that its execution time depends on.
 struct Workload {

@@ -124,6 +124,13 @@ struct Describe {
     p.layout = MatmulLayout::tn;
     out.push_back(p);
   }
+  void operator()(const kernel::Fp8Matmul& o) {
+    Workload p = plain(o);
+    p.dtype = DType::bf16;
+    p.m = {o.c_MN.extent[0], o.c_MN.extent[1], o.a_MK.columns()};
+    p.layout = MatmulLayout::fp8;
+    out.push_back(p);
+  }
   template <class O>
   void attention(const O& o, const AttentionShape& s) {
     Workload a = plain(o);
@@ -159,7 +166,7 @@ std::vector<std::string> names_in(const std::variant<O...>*) {
 
 bool is_product(std::string_view name) {
   return name == kernel::Matmul::name || name == kernel::GroupedMatmul::name ||
-         name == kernel::GroupedMatmulGrad::name;
+         name == kernel::GroupedMatmulGrad::name || name == kernel::Fp8Matmul::name;
 }
 
 std::vector<std::string> workload_names() {

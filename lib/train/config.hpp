@@ -6,6 +6,7 @@
 
 #include "lib/base/dtype.hpp"
 #include "lib/base/value_names.hpp"
+#include "lib/ops/product_type.hpp"
 
 namespace trireme {
 
@@ -86,6 +87,9 @@ struct PrecisionConfig {
   DType compute = DType::f32;  // type of activations and gathered weights: f32, bf16 or f64
   DType reduce = DType::f32;   // type in which gradients are sent
   bool tf32 = false;           // use tensor cores for f32 products
+  ProductType products = ProductType::compute;  // type of the operands of linear layers
+  // Name patterns (with * and ?) of weights whose products are not in fp8.
+  std::vector<std::string> fp8_except;
 
   bool operator==(const PrecisionConfig&) const = default;
 };

@@ -66,6 +66,9 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
   require(chunk == 0 || s.chunk_tokens % chunk == 0,
           "model.chunk_tokens = {} must be a multiple of run.exact_chunk = {}", s.chunk_tokens,
           chunk);
+  require(s.products != ProductType::fp8 || b.properties().fp8,
+          "precision.products = \"fp8\" needs a GPU with compute capability 9.0 (Hopper), or "
+          "run.backend = \"host\" or \"ref\". Set precision.products = \"compute\"");
   require(!s.teacher || (s.exact_chunk == 0 && grid.expert == 1),
           "a teacher cannot be used with run.exactness = \"invariant\" or parallel.expert > 1");
   require(!s.teacher || s.teacher->model.vocab == s.model.vocab,
@@ -75,11 +78,16 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
   return s;
 }
 
+static ModelSpec spec_of(const TrainerSetup& s) {
+  auto spec = make_spec(s.model);
+  return s.products == ProductType::fp8 ? with_fp8(std::move(spec), s.fp8_except) : spec;
+}
+
 Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
     : backend_(backend),
       axes_(std::move(axes)),
       setup_(checked(std::move(setup), axes_, backend)),
-      model_(backend, make_spec(setup_.model), setup_.compute, setup_.exact_chunk > 0),
+      model_(backend, spec_of(setup_), setup_.compute, setup_.exact_chunk > 0),
       pipe_(pipeline_of(setup_, axes_.grid.pipe)),
       stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, pipe_)),
       chunks_(chunk_parts(stage_blocks_, pipe_, axes_.at.pipe)),

@@ -104,6 +104,8 @@ struct TrainerSetup {
   // fixed-point sums (lib/base/fixed.hpp). 0 for other values of run.exactness.
   std::int64_t exact_chunk = 0;
   std::int64_t chunk_tokens = 0;  // as in PassContext; already decided
+  ProductType products = ProductType::compute;  // of linear layers
+  std::vector<std::string> fp8_except{};        // as in PrecisionConfig
   // Attention span. AttentionSpan::document means that batches contain the starts of documents.
   AttentionSpan attention = AttentionSpan::causal;
   std::int64_t expert_tokens = 0;  // ExpertGroup::rows_of_round

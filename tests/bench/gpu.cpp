@@ -55,12 +55,13 @@ static int run(int argc, char** argv) {
   job.backend.name = "cuda";
   job.backend.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   job.shape.layers = job.shape.width = job.shape.heads = job.shape.context = 0;
-  std::string dtype = "bf16", exactness = "fast", base = "compute";
+  std::string dtype = "bf16", products = "compute", exactness = "fast", base = "compute";
   CLI::App app("Speed of a training on a GPU.", "bench_gpu");
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* what, void (*measure)(const GpuJob&)) {
     auto* const sub = app.add_subcommand(name, what);
-    sub->callback([&job, &dtype, &exactness, &base, measure] {
+    sub->callback([&job, &dtype, &products, &exactness, &base, measure] {
+      job.products = *value_named<ProductType>(products);
       job.shape.adapter.base = *value_named<BaseType>(base);
       job.dtype = dtype == "f32" ? DType::f32 : DType::bf16;
       job.backend.bits = exactness == "fast" ? CudaBits::fast : CudaBits::repeatable;
@@ -84,6 +85,7 @@ static int run(int argc, char** argv) {
     sub->add_option("--base", base, "type of the weights below adapters")
         ->check(CLI::IsMember({"compute", "bf16", "nf4"}));
     sub->add_option("--dtype", dtype)->check(CLI::IsMember({"bf16", "f32"}));
+    sub->add_option("--products", products)->check(CLI::IsMember({"compute", "fp8"}));
     sub->add_option("--exactness", exactness)->check(CLI::IsMember({"fast", "repeatable"}));
     sub->add_option("--steps", job.steps)->check(CLI::PositiveNumber);
     sub->add_option("--timed", job.timed, "steps whose operations are timed");

@@ -5,6 +5,7 @@
 
 #include "kernels/open/open.hpp"
 #include "lib/model/config.hpp"
+#include "lib/ops/product_type.hpp"
 
 namespace trireme::bench {
 
@@ -20,6 +21,7 @@ struct GpuJob {
   std::int64_t timed = 3;      // further steps whose operations are timed
   double memory = 0;           // GiB of the device to use; 0: nearly all
   DType dtype = DType::bf16;
+  ProductType products = ProductType::compute;
   BackendChoice backend;
   std::int64_t square = 8192;   // rows and columns of the product that sets the ceiling
   double copied = 1;            // GiB of the copy that sets the bandwidth

@@ -92,6 +92,7 @@ void print_step(const GpuJob& job) {
   TrainerSetup setup;
   setup.model = model_of(job);
   setup.compute = compute_type(job.backend, job.dtype);
+  setup.products = job.products;
   TrainConfig train;
   train.batch = job.batch;
   if (job.documents > 0) setup.attention = AttentionSpan::document;
@@ -121,6 +122,7 @@ void print_step(const GpuJob& job) {
       {"layers_of_preset", model_preset(job.preset).layers},
       {"backend", backend->name()},
       {"dtype", name_of(setup.compute)},
+      {"products", name_of(setup.products)},
       {"exactness", job.backend.bits == CudaBits::fast ? "fast" : "repeatable"},
       {"documents", job.documents},
       {"adapter_rank", c.adapter.rank},

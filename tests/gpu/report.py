@@ -20,7 +20,7 @@ from pathlib import Path
 
 import checks
 from machine import Failed, Machine, Skipped
-from report_parts import DECODES, DEVICE_PARTS, RATES, features, generation, measured, parity
+from report_parts import DECODES, DEVICE_PARTS, RATES, features, fp8, generation, measured, parity
 
 
 def arguments():
@@ -42,6 +42,7 @@ def parts_of(machine, tiny):
     parts = {
         "contract": lambda: checks.said(machine.gtest(checks.contract(machine), 100, 8)),
         "features": lambda: features(machine),
+        "fp8": lambda: fp8(machine),
         "generation": lambda: generation(machine),
         **{name: lambda ranks=ranks: parity(machine, ranks) for name, ranks in DEVICE_PARTS.items()},
     }

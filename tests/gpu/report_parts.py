@@ -2,10 +2,11 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from checks import F32, F32_BOUND, furthest, losses, relative
+from checks import COURSE, F32, F32_BOUND, furthest, losses, relative
 from machine import Failed
 
 STEPS = 10
+FP8_BOUND = 2**-8  # on a relative difference of losses: one rounding in bf16
 LLAMA = ["model.norm=rms", "model.positions=rotary", "model.kv_heads=2", "model.activation=swiglu", "model.bias=false"]
 # Overrides of the quick start's deck.
 FEATURES = {
@@ -25,6 +26,10 @@ PAIRS = 64
 RATES = {
     "124M": "--model gpt2-124M --batch 64 --microbatch 64 --steps 10",
     "124M, documents of 512": "--model gpt2-124M --batch 64 --microbatch 64 --steps 4 --timed 1 --documents 512",
+    "1.5B": "--model gpt2-1558M --batch 32 --steps 8",
+    "1.5B in fp8": "--model gpt2-1558M --batch 32 --steps 8 --products fp8",
+    "7B shape, 8 of 32 layers": "--model llama-7B --layers 8 --context 4096 --batch 8 --steps 5",
+    "7B shape in fp8, 8 of 32 layers": "--model llama-7B --layers 8 --context 4096 --batch 8 --steps 5 --products fp8",
     "Llama 3 8B, LoRA on bf16": "--model llama-3-8B --context 4096 --batch 4 --steps 4 --adapter 16 --base bf16",
     "Llama 3 8B, LoRA on nf4": "--model llama-3-8B --context 4096 --batch 4 --steps 4 --adapter 16 --base nf4",
     "OLMoE 1B-7B, 6 of 16 layers": "--model olmoe-1B-7B --layers 6 --batch 8 --steps 5",
@@ -83,6 +88,14 @@ def features(machine):
     if bad := {name: text for name, text in results.items() if isinstance(text, str)}:
         raise Failed("\n".join([*bad.values(), f"others, in units of {F32_BOUND:g}: {[r for r in results.items() if r[0] not in bad]}"]))
     return [f"{name} {off}" for name, off in results.items()]
+
+
+def fp8(machine):
+    """Compares the losses of a training in fp8 with host. A difference of rounding changes single e4m3 codes, each by up to 2^-4."""
+    overrides = ["precision.compute=bf16", "precision.products=fp8", f"train.steps={STEPS}", "model.context=64"]
+    want, got = (losses(machine.train(f"fp8, {where}", *COURSE, *overrides, backend=backend))
+                 for where, backend in (("host", "host"), ("device", machine.backend)))
+    return [f"largest difference, in units of {FP8_BOUND}: {furthest(got, want, relative(want, FP8_BOUND), 'fp8'):.3f}"]
 
 
 def generation(machine):

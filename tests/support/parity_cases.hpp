@@ -40,6 +40,7 @@ struct ParityCase {
   std::string backend = "ref";
   TransportKind transport = TransportKind::host;  // device: device_on_host
   DType compute = DType::f64, reduce = DType::f64;
+  ProductType products = ProductType::compute;  // fp8: with exact_chunk alone
   std::int64_t exact_chunk = 0;
   int steps = 3;
   std::int64_t size = 16;    // samples of a step, positions of a sample

@@ -28,7 +28,10 @@ Cuda::Cuda(const CudaChoice& c)
       ring_(*runtime_),
       products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues,
                 [this](void* stream) { runtime_->synchronize(stream); }),
-      sdpa_(determinism_of(c.bits), architecture(c.device)) {}
+      sdpa_(determinism_of(c.bits), architecture(c.device)) {
+  constexpr int hopper = 9;
+  properties_.fp8 = architecture(c.device) / 10 == hopper;
+}
 
 // Waits for all work, because memory that running work uses must not be released. After an error,
 // work may be waiting for another rank that has ended, so the wait is short.

@@ -1,7 +1,8 @@
 #pragma once
 // The NVIDIA backend. It uses one device, a stream for each queue, cuBLASLt, cuDNN and its own
 // kernels. The types are f32 and bf16. No call in a training step waits for the whole device. Only
-// `download` and the matrix products of experts block the host, until their own queue is done.
+// `download`, and matrix products of experts whose offsets the host does not know, block the host
+// until their own queue is done.
 #include <memory>
 
 #include "kernels/cuda/backend/nvtx.hpp"

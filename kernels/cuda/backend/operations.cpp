@@ -41,4 +41,9 @@ void run(const kernel::GroupedMatmulGrad& o, const Resources& r) {
   r.products.run(r.stream, o, r.scratch);
 }
 
+void run(const kernel::Fp8Matmul& o, const Resources& r) {
+  expect(o.order == SumOrder::any, "a product in fp8 on a GPU may add in any order");
+  r.products.run(r.stream, o, r.scratch);
+}
+
 }  // namespace trireme::cuda

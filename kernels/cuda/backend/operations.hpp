@@ -19,6 +19,7 @@ void run(const kernel::ReadFixed&, const Resources&);
 void run(const kernel::Matmul&, const Resources&);
 void run(const kernel::GroupedMatmul&, const Resources&);
 void run(const kernel::GroupedMatmulGrad&, const Resources&);
+void run(const kernel::Fp8Matmul&, const Resources&);
 void run(const kernel::Attention&, const Resources&);
 void run(const kernel::AttentionGrad&, const Resources&);
 

@@ -37,9 +37,9 @@ Descriptor describe_product(cublasComputeType_t arithmetic) {
   return Descriptor(d);
 }
 
-Layout layout(const Stored& s, DType t) {
+Layout layout(const Stored& s, cudaDataType_t t) {
   cublasLtMatrixLayout_t l = nullptr;
-  check_blas(cublasLtMatrixLayoutCreate(&l, type_of(t), static_cast<std::uint64_t>(s.rows),
+  check_blas(cublasLtMatrixLayoutCreate(&l, t, static_cast<std::uint64_t>(s.rows),
                                         static_cast<std::uint64_t>(s.columns), s.ld),
              "cublasLtMatrixLayoutCreate");
   return Layout(l);

@@ -43,7 +43,7 @@ std::uint32_t alignment(const void*, std::int64_t ld, DType);
 
 cudaDataType_t type_of(DType);
 Descriptor describe_product(cublasComputeType_t);
-Layout layout(const Stored&, DType);
+Layout layout(const Stored&, cudaDataType_t);
 Preference preference();
 
 template <class T>

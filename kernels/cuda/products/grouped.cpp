@@ -11,9 +11,12 @@
 namespace trireme::cuda {
 namespace {
 
-// Returns offset_E1. Blocks until the stream has computed it.
-std::vector<std::int32_t> read_offsets(cudaStream_t stream, const ConstView& offset_E1,
-                                       const Products::Synchronize& synchronize) {
+// Returns offset_E1. If the host does not know the numbers, blocks until the stream has computed
+// them.
+std::vector<std::int32_t> offsets_of(cudaStream_t stream, const ConstView& offset_E1,
+                                     const std::vector<std::int32_t>& known,
+                                     const Products::Synchronize& synchronize) {
+  if (!known.empty()) return known;
   expect(offset_E1.dtype == DType::i32 && offset_E1.dense(), "offsets of experts are dense i32");
   std::vector<std::int32_t> offset(static_cast<std::size_t>(offset_E1.count()));
   synchronize(stream);  // the copy itself would wait without a time limit
@@ -52,8 +55,8 @@ void GroupedProducts::multiply(cudaStream_t stream, View workspace, std::int64_t
   const auto works = [&](const auto& algorithm) { return planner_.works(algorithm, plan); };
   const auto& algorithms = found->second;
   if (const auto it = std::ranges::find_if(algorithms, works); it != algorithms.end())
-    return planner_.run(plan, *it, pointers, call);
-  planner_.run(plan, planner_.algorithms(key, plan).front(), pointers, call);
+    return planner_.run(plan, *it, pointers, call.how, workspace, stream);
+  planner_.run(plan, planner_.algorithms(key, plan).front(), pointers, call.how, workspace, stream);
 }
 
 void GroupedProducts::run(void* stream, const kernel::GroupedMatmul& o, View workspace) {
@@ -61,7 +64,7 @@ void GroupedProducts::run(void* stream, const kernel::GroupedMatmul& o, View wor
   expect(workspace && workspace.span_bytes() >= cuda_workspace_bytes,
          "products have their workspace");
   auto* const on = static_cast<cudaStream_t>(stream);
-  const auto offset = read_offsets(on, o.offset_E1, synchronize_);
+  const auto offset = offsets_of(on, o.offset_E1, o.known_offset, synchronize_);
   expect(offset.size() == o.b_KN.size() + 1, "experts have an offset each, and an end");
   for (std::size_t e = 0; e < o.b_KN.size(); ++e) {
     const std::int64_t begin = offset[e], rows = offset[e + 1] - begin;
@@ -79,7 +82,7 @@ void GroupedProducts::run(void* stream, const kernel::GroupedMatmulGrad& o, View
   expect(workspace && workspace.span_bytes() >= cuda_workspace_bytes,
          "products have their workspace");
   auto* const on = static_cast<cudaStream_t>(stream);
-  const auto offset = read_offsets(on, o.offset_E1, synchronize_);
+  const auto offset = offsets_of(on, o.offset_E1, o.known_offset, synchronize_);
   expect(offset.size() == o.c_MN.size() + 1, "experts have an offset each, and an end");
   for (std::size_t e = 0; e < o.c_MN.size(); ++e) {
     const View& c = o.c_MN[e];

@@ -1,7 +1,7 @@
 #pragma once
 // Matrix products with one matrix for each expert, computed one expert after the other. cuBLASLt
-// takes the number of rows as a host argument, but only the device knows how many rows each expert
-// has. The host therefore waits for the stream and reads the row offsets.
+// takes the number of rows as a host argument. If only the device knows how many rows each expert
+// has, the host waits for the stream and reads the row offsets.
 //
 // The numbers of rows differ from step to step. To limit the number of shapes, rows are rounded up
 // to a power of two when an algorithm is looked up. No algorithm is timed, so all processes use the
@@ -20,8 +20,8 @@ class GroupedProducts {
   GroupedProducts(Planner& planner, const Products::Synchronize& synchronize)
       : planner_(planner), synchronize_(synchronize) {}
 
-  // Puts the products of all experts on the stream. Blocks until the stream has computed the row
-  // offsets. `workspace` must have cuda_workspace_bytes bytes.
+  // Puts the products of all experts on the stream. If the operation has no known_offset, blocks
+  // until the stream has computed the row offsets. `workspace` must have cuda_workspace_bytes bytes.
   void run(void* stream, const kernel::GroupedMatmul&, View workspace);
   void run(void* stream, const kernel::GroupedMatmulGrad&, View workspace);
 

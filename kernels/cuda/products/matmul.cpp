@@ -13,6 +13,7 @@
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/views.hpp"
+#include "kernels/cuda/products/fp8.hpp"
 #include "kernels/cuda/products/grouped.hpp"
 #include "kernels/cuda/products/plan.hpp"
 
@@ -41,6 +42,7 @@ struct Products::Impl {
   Synchronize synchronize;
   Planner planner{tf32};
   GroupedProducts grouped{planner, synchronize};
+  Fp8Products fp8{planner};
   std::int64_t fused = 0;
   using Plans = std::map<Key, std::optional<Plan>>;  // nullopt: cuBLASLt has no algorithm
   using Entry = Plans::value_type;
@@ -104,7 +106,7 @@ const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused)
     double least = std::numeric_limits<double>::infinity();
     for (const auto& algorithm : found)
       if (const double ms =
-              milliseconds(call.stream, [&] { planner.run(p, algorithm, at, *trial); });
+              milliseconds(call.stream, [&] { planner.run(p, algorithm, at, trial->how, trial->workspace, trial->stream); });
           ms < least) {
         least = ms;
         p.algorithm = algorithm;
@@ -121,7 +123,7 @@ void Products::Impl::multiply(const Entry& entry, const Call& call) {
   const auto& [key, p] = entry;
   const auto pointers = pointers_of(call, key.fused);
   point(key, *p, pointers);
-  planner.run(*p, p->algorithm, pointers, call);
+  planner.run(*p, p->algorithm, pointers, call.how, call.workspace, call.stream);
   if (key.fused == Fused::sums && call.adds())  // cuBLASLt cannot add to sums
     add_partials(call.stream, at<float>(call.epilogue.row_sum_M), nullptr, Accumulate::add,
                  reinterpret_cast<const float*>(sums_of(call)), 1, call.c_MN.extent[0]);
@@ -199,6 +201,10 @@ void Products::run(void* stream, const kernel::GroupedMatmul& o, View workspace)
 
 void Products::run(void* stream, const kernel::GroupedMatmulGrad& o, View workspace) {
   impl_->grouped.run(stream, o, workspace);
+}
+
+void Products::run(void* stream, const kernel::Fp8Matmul& o, View workspace) {
+  impl_->fp8.run(stream, o, workspace);
 }
 
 }  // namespace trireme::cuda

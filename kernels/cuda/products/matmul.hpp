@@ -36,10 +36,12 @@ class Products {
   bool fuses(void* stream, const kernel::Matmul&, View workspace, const Separate&);
   // Puts a product on the stream. `workspace` must have cuda_workspace_bytes bytes.
   void run(void* stream, const kernel::Matmul&, View workspace);
-  // Puts the products of all experts on the stream. Blocks until the stream has computed the row
-  // offsets.
+  // Puts the products of all experts on the stream. If the operation has no known_offset, blocks
+  // until the stream has computed the row offsets.
   void run(void* stream, const kernel::GroupedMatmul&, View workspace);
   void run(void* stream, const kernel::GroupedMatmulGrad&, View workspace);
+  // Puts a product in fp8 on the stream. Throws Error unless the GPU is a Hopper GPU.
+  void run(void* stream, const kernel::Fp8Matmul&, View workspace);
 
  private:
   struct Impl;

@@ -6,6 +6,11 @@
 
 namespace trireme::cuda {
 
+static std::int32_t scale_mode(fp8::Scales s) {
+  return s == fp8::Scales::rows ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F
+                                : CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+}
+
 Planner::~Planner() {
   if (handle_) cublasLtDestroy(handle_);
 }
@@ -14,14 +19,22 @@ Plan Planner::describe(const Key& k, const Pointers& at) {
   if (!handle_) check_blas(cublasLtCreate(&handle_), "cublasLtCreate");
   Plan p;
   p.product = describe_product(
-      k.in == DType::f32 && tf32_ == Tf32::on ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
+      !k.of_fp8() && k.in == DType::f32 && tf32_ == Tf32::on ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                             : CUBLAS_COMPUTE_32F);
   const auto op = [](const Stored& s) { return s.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(p.product, CUBLASLT_MATMUL_DESC_TRANSA, op(k.left));
   set(p.product, CUBLASLT_MATMUL_DESC_TRANSB, op(k.right));
   set(p.product, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(k));
-  p.left = layout(k.left, k.in);
-  p.right = layout(k.right, k.in);
-  p.out = layout(k.out, k.result);
+  const auto operand_type = k.of_fp8() ? CUDA_R_8F_E4M3 : type_of(k.in);
+  p.left = layout(k.left, operand_type);
+  p.right = layout(k.right, operand_type);
+  p.out = layout(k.out, type_of(k.result));
+  if (k.of_fp8()) {
+    set(p.product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scale_mode(*k.left_scales));
+    set(p.product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode(*k.right_scales));
+    set(p.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+        static_cast<std::int32_t>(type_of(k.result)));
+  }
   point(k, p, at);
   return p;
 }
@@ -52,7 +65,8 @@ std::vector<cublasLtMatmulAlgo_t> Planner::algorithms(const Key& k, const Plan& 
     if (f.state == CUBLAS_STATUS_SUCCESS && works(f.algo, p)) working.push_back(f.algo);
   require(!working.empty() || fused, "cuBLASLt has no algorithm for [{}, {}] by [{}, {}] in {}",
           k.out.columns, k.left.transposed ? k.left.rows : k.left.columns,
-          k.left.transposed ? k.left.rows : k.left.columns, k.out.rows, name_of(k.in));
+          k.left.transposed ? k.left.rows : k.left.columns, k.out.rows,
+          k.of_fp8() ? "fp8. Set precision.products = \"compute\"" : name_of(k.in));
   return working;
 }
 
@@ -64,15 +78,17 @@ bool Planner::works(const cublasLtMatmulAlgo_t& algorithm, const Plan& p) const 
 }
 
 void Planner::run(const Plan& p, const cublasLtMatmulAlgo_t& algorithm, const Pointers& at,
-                  const Call& call) const {
-  const float alpha = 1, beta = call.adds() ? 1 : 0;
+                  Accumulate how, View workspace, cudaStream_t stream) const {
+  const float alpha = 1, beta = how == Accumulate::add ? 1 : 0;
   check_blas(cublasLtMatmul(handle_, p.product.get(), &alpha, at.left, p.left.get(), at.right,
                             p.right.get(), &beta, at.out, p.out.get(), at.out, p.out.get(),
-                            &algorithm, call.workspace.data, lent_bytes, call.stream),
+                            &algorithm, workspace.data, lent_bytes, stream),
              "cublasLtMatmul");
 }
 
 void point(const Key& k, const Plan& p, const Pointers& at) {
+  if (at.left_scale) set(p.product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, at.left_scale);
+  if (at.right_scale) set(p.product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at.right_scale);
   if (at.vector) set(p.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.vector);
   if (!at.aux) return;
   set(p.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux);

@@ -29,7 +29,9 @@ class Planner {
   std::vector<cublasLtMatmulAlgo_t> algorithms(const Key&, const Plan&) const;
   // Returns true if the algorithm can compute the product with the available workspace.
   bool works(const cublasLtMatmulAlgo_t&, const Plan&) const;
-  void run(const Plan&, const cublasLtMatmulAlgo_t&, const Pointers&, const Call&) const;
+  // Puts a product on the stream. `workspace` must have lent_bytes bytes.
+  void run(const Plan&, const cublasLtMatmulAlgo_t&, const Pointers&, Accumulate, View workspace,
+           cudaStream_t) const;
 
  private:
   Tf32 tf32_;

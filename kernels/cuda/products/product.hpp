@@ -44,14 +44,18 @@ struct Key {
   Fused fused;
   std::int64_t aux_ld;
   std::uint32_t left_alignment, right_alignment, out_alignment, aux_alignment, vector_alignment;
+  // Elements that share a scale, if the operands are in fp8. `in` has no meaning then.
+  std::optional<fp8::Scales> left_scales{}, right_scales{};
+  bool of_fp8() const { return left_scales.has_value(); }
   auto operator<=>(const Key&) const = default;
 };
 
 // Addresses of a product's operands. `aux` is the input of GELU, and `vector` is the bias or the
-// row sums.
+// row sums. The scales are those of operands in fp8.
 struct Pointers {
   const void *left, *right;
   void *out, *aux, *vector;
+  const void *left_scale = nullptr, *right_scale = nullptr;
 };
 
 Key key_of(const Call&, Fused);

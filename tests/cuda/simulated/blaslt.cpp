@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -57,9 +59,50 @@ struct Matrix {
   cudaDataType type;
   std::int64_t rows, columns, ld;
   std::size_t bytes() const {
-    return static_cast<std::size_t>((columns - 1) * ld + rows) * (type == CUDA_R_32F ? 4 : 2);
+    const std::size_t element = type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 ? 1 : 2;
+    return static_cast<std::size_t>((columns - 1) * ld + rows) * element;
   }
 };
+
+// The scales of an operand in fp8: one for 128 rows of a column, or for 128 rows of 128 columns.
+struct Scales {
+  std::int32_t mode;
+  const float* data;
+
+  static constexpr auto tiles = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  bool known() const { return mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F || mode == tiles; }
+  static std::int64_t padded(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+  static std::int64_t groups(std::int64_t n) { return padded(n, 128) / 128; }
+  std::size_t bytes(const Matrix& m) const {
+    const auto n = mode == tiles ? groups(m.columns) * padded(groups(m.rows), 4)
+                                 : groups(m.rows) * padded(m.columns, 4);
+    return static_cast<std::size_t>(n) * sizeof(float);
+  }
+  float of(const Matrix& m, std::int64_t row, std::int64_t column) const {
+    return mode == tiles ? data[column / 128 * padded(groups(m.rows), 4) + row / 128]
+                         : data[row / 128 * padded(m.columns, 4) + column];
+  }
+};
+Scales scales_of(const Product& p, cublasLtMatmulDescAttributes_t mode,
+                 cublasLtMatmulDescAttributes_t pointer) {
+  return {p.attributes.get<std::int32_t>(mode, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F),
+          p.pointer<const float>(pointer)};
+}
+Scales scales_of_a(const Product& p) {
+  return scales_of(p, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
+}
+Scales scales_of_b(const Product& p) {
+  return scales_of(p, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
+}
+
+float from_fp8(std::uint8_t code) {
+  const int exponent = code >> 3 & 15, mantissa = code & 7;
+  const float magnitude = exponent == 15 && mantissa == 7
+                              ? std::numeric_limits<float>::quiet_NaN()
+                          : exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                          : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return code & 0x80 ? -magnitude : magnitude;
+}
 
 // What an algorithm was found for. The first that is recommended takes whole tiles alone: no other
 // shapes than those whose numbers are multiples of 8.
@@ -95,12 +138,17 @@ float tf32(float x) {
 }
 
 // op(x), dense and by columns.
-std::vector<float> read(const Matrix& x, const void* data, bool transposed, bool rounds) {
+std::vector<float> read(const Matrix& x, const void* data, bool transposed, bool rounds,
+                        const Scales& scales) {
   const auto rows = transposed ? x.columns : x.rows, columns = transposed ? x.rows : x.columns;
   std::vector<float> dense(static_cast<std::size_t>(rows * columns));
   for (std::int64_t c = 0; c < columns; ++c)
     for (std::int64_t r = 0; r < rows; ++r) {
-      const float v = load(x.type, data, transposed ? c + r * x.ld : r + c * x.ld);
+      const auto at = transposed ? c + r * x.ld : r + c * x.ld;
+      const float v = x.type == CUDA_R_8F_E4M3
+                          ? from_fp8(static_cast<const std::uint8_t*>(data)[at]) *
+                                (transposed ? scales.of(x, c, r) : scales.of(x, r, c))
+                          : load(x.type, data, at);
       dense[static_cast<std::size_t>(r + c * rows)] = rounds ? tf32(v) : v;
     }
   return dense;
@@ -115,8 +163,10 @@ struct Operands {
 
 void multiply(const Product& p, const Operands& o) {
   const bool rounds = p.arithmetic == CUBLAS_COMPUTE_32F_FAST_TF32;
-  const auto a = read(o.a, o.a_data, p.transposes(CUBLASLT_MATMUL_DESC_TRANSA), rounds);
-  const auto b = read(o.b, o.b_data, p.transposes(CUBLASLT_MATMUL_DESC_TRANSB), rounds);
+  const auto a =
+      read(o.a, o.a_data, p.transposes(CUBLASLT_MATMUL_DESC_TRANSA), rounds, scales_of_a(p));
+  const auto b =
+      read(o.b, o.b_data, p.transposes(CUBLASLT_MATMUL_DESC_TRANSB), rounds, scales_of_b(p));
   const auto m = o.d.rows, n = o.d.columns, k = static_cast<std::int64_t>(a.size()) / m;
   const auto epilogue = p.epilogue();
   const bool bias =
@@ -168,6 +218,27 @@ bool aligned(const void* p, std::uint32_t to) {
   return reinterpret_cast<std::uintptr_t>(p) % to == 0;
 }
 
+// The rules for fp8 on a Hopper GPU: both operands with their rows of K first, dimensions that are
+// multiples of 16 bytes, scales of 128 elements for both, and of tiles for one of them alone.
+cublasStatus_t valid_in_fp8(const Product& p, const Matrix& a, const Matrix& b, const Matrix& d) {
+  const auto of_a = scales_of_a(p), of_b = scales_of_b(p);
+  const bool layouts = p.transposes(CUBLASLT_MATMUL_DESC_TRANSA) &&
+                       !p.transposes(CUBLASLT_MATMUL_DESC_TRANSB) &&
+                       p.arithmetic == CUBLAS_COMPUTE_32F;
+  const bool sizes = (a.rows | a.columns | a.ld | b.columns | b.ld) % 16 == 0;
+  const bool types = a.type == b.type && (d.type == CUDA_R_16BF || d.type == CUDA_R_32F);
+  const bool modes =
+      of_a.known() && of_b.known() && !(of_a.mode == Scales::tiles && of_b.mode == Scales::tiles);
+  if (!layouts || !sizes || !types || !modes) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!of_a.data || !of_b.data) return CUBLAS_STATUS_INVALID_VALUE;
+  if (p.epilogue() == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
+  const auto bias_type = p.attributes.get<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, -1);
+  return p.epilogue() == CUBLASLT_EPILOGUE_BIAS && bias_type == d.type &&
+                 p.pointer<void>(CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
 // May these be multiplied, and with this epilogue?
 cublasStatus_t valid(const Product& p, const Matrix& a, const Matrix& b, const Matrix& c,
                      const Matrix& d) {
@@ -179,6 +250,8 @@ cublasStatus_t valid(const Product& p, const Matrix& a, const Matrix& b, const M
   const bool fits = k == k2 && d.rows == m && d.columns == n && c.rows == m && c.columns == n &&
                     a.ld >= a.rows && b.ld >= b.rows && c.ld >= c.rows && d.ld >= d.rows;
   if (!fits || m == 0 || n == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  if (a.type == CUDA_R_8F_E4M3)
+    return c.type == d.type ? valid_in_fp8(p, a, b, d) : CUBLAS_STATUS_NOT_SUPPORTED;
   const bool types = a.type == b.type && c.type == d.type &&
                      (a.type == d.type || (a.type == CUDA_R_16BF && d.type == CUDA_R_32F));
   if (!types) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -337,6 +410,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t p, const vo
                     aligned(c, found.c) && aligned(d, found.d) && c == d;
   const bool there = on_device(a, o.a.bytes()) && on_device(b, o.b.bytes()) &&
                      on_device(d, o.d.bytes()) && on_device(workspace, workspace_bytes);
+  const auto scales_there = [&](const Scales& s, const Matrix& m) {
+    return m.type != CUDA_R_8F_E4M3 || on_device(s.data, s.bytes(m));
+  };
+  if (!scales_there(scales_of_a(product), o.a) || !scales_there(scales_of_b(product), o.b))
+    return CUBLAS_STATUS_INVALID_VALUE;
   if (!fits || !there) return CUBLAS_STATUS_INVALID_VALUE;
   const auto code = put(stream, "a product", [=] {
     std::memset(workspace, 0xff, std::min<std::size_t>(workspace_bytes, 4096));  // the library's

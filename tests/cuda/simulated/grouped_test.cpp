@@ -83,6 +83,28 @@ TEST_F(SimulatedExperts, HaveTheRowsThatAKernelBeforeGaveThem) {
   EXPECT_THAT(read(gradients[2]), Each(10));
 }
 
+// The device's offsets are wrong, so whoever reads them gives other rows to the experts.
+TEST_F(SimulatedExperts, DoNotReadOffsetsThatTheHostKnows) {
+  const auto offset = tensor({3}, Ids{0, 0, 0});
+  const auto x = numbers({5, 8}, 1), y = numbers({5, 8}, -1), w0 = numbers({8, 8}, 1),
+             w1 = numbers({8, 8}, 2), dw0 = numbers({8, 8}, 0), dw1 = numbers({8, 8}, 0);
+  put(kernel::GroupedMatmul{.c_RN = y.view(),
+                            .a_RK = x.view(),
+                            .offset_E1 = offset.view(),
+                            .b_KN = {w0.view(), w1.view()},
+                            .known_offset = {0, 2, 5}});
+  put(kernel::GroupedMatmulGrad{.c_MN = {dw0.view(), dw1.view()},
+                                .a_RM = x.view(),
+                                .b_RN = x.view(),
+                                .offset_E1 = offset.view(),
+                                .known_offset = {0, 2, 5}});
+  Numbers want(2 * 8, 8);
+  want.resize(5 * 8, 16);
+  EXPECT_THAT(read(y), ElementsAreArray(want));
+  EXPECT_THAT(read(dw0), Each(2));
+  EXPECT_THAT(read(dw1), Each(3));
+}
+
 // Of every number of rows up to 200: nine powers of two are as many shapes.
 TEST_F(SimulatedExperts, LookUpAlgorithmsForFewNumbersOfRows) {
   constexpr std::int64_t most = 200, width = 16;

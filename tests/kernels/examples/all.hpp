@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "tests/kernels/examples/copies.hpp"
+#include "tests/kernels/examples/fp8.hpp"
 #include "tests/kernels/examples/norms.hpp"
 #include "tests/kernels/examples/pointwise.hpp"
 #include "tests/kernels/examples/products.hpp"
