@@ -43,9 +43,10 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   const auto job = launch::describe_job();
   log_info("{}{}, {}", job.empty() ? "" : job + ": ", counted(m.axes.world.size(), "rank"),
            launch::mpi_library());
-  log_info("{}, {} backend, threads per rank: {}, computing in {}{}",
+  log_info("{}, {} backend, threads per rank: {}, computing in {}{}{}",
            parameters_text(m.trainer->model().spec(), in.deck.freeze, in.meta.step),
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
+           in.deck.precision.products == ProductType::fp8 ? ", with products in fp8" : "",
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
   warn_of_slow_products(m.choice, m.trainer->model().compute());
   warn_of_settings(in.deck, in.total_steps, in.training.samples_per_epoch());

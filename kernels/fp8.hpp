@@ -3,7 +3,7 @@
 // exponent bits and 3 mantissa bits, and its largest value is 448 (Micikevicius et al. 2022). Each
 // group of elements shares one scale, as in DeepSeek-V3. A scale is the smallest power of two for
 // which no code of its group exceeds 448. Scales are powers of two so that code * scale is exact in
-// bf16 and f32.
+// bf16 and f32, except that magnitudes above 248 * 2^120 may become infinite.
 //
 // The layout is that of cuBLASLt (CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F and BLK128x128_32F). Rows
 // are padded with zeros to whole groups of 128 columns:
@@ -22,6 +22,8 @@ namespace trireme::fp8 {
 
 // Columns that share a scale.
 inline constexpr std::int64_t group = 128;
+// On a GPU, the rows and columns of all matrices in a product must be multiples of this number.
+inline constexpr std::int64_t multiple = 16;
 // Codes in a word of code_RW.
 inline constexpr std::int64_t codes_per_word = 4;
 
@@ -53,6 +55,7 @@ struct Matrix {
   std::int64_t columns() const { return code_RW.extent[1] * codes_per_word; }
   // Returns `n` rows from row `begin` on. `begin` must be a multiple of 128 for Scales::tiles.
   Matrix row_range(std::int64_t begin, std::int64_t n) const {
+    if (begin == 0 && n == rows()) return *this;
     const auto part = scales == Scales::rows
                           ? scale.slice(1, begin, n)
                           : scale.slice(0, begin / group, groups(n));

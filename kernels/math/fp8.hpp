@@ -20,8 +20,8 @@ constexpr float fp8_scale(std::uint32_t magnitude) {
       (power > exponents_to_448 + smallest ? power - exponents_to_448 : smallest) << 23);
 }
 
-// Returns 1 / scale for a result of fp8_scale(). The quotient is exact. The result for NaN is
-// finite and has no meaning.
+// Returns 1 / scale for a result of fp8_scale(). The quotient is exact. The result for NaN has no
+// meaning.
 constexpr float fp8_inverse(float scale) {
   return std::bit_cast<float>((254U << 23) - (std::bit_cast<std::uint32_t>(scale) & 0x7f800000U));
 }

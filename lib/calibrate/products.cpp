@@ -29,9 +29,12 @@ double rate_in_fp8(Backend& b, const Stopwatch& watch, std::int64_t m, std::int6
                    std::int64_t k) {
   const auto seconds = seconds_of_calls(b, watch, [&](SampleOperands& memory) {
     const auto matrix = [&](std::int64_t rows, fp8::Scales scales) {
-      return fp8::Matrix<ConstView>{
-          memory.numbers(fp8::code_shape(rows, k), 64),
-          memory.take(DType::f32, fp8::scale_shape(scales, rows, k)), scales};
+      const fp8::Matrix<View> y{memory.take(DType::i32, fp8::code_shape(rows, k)),
+                                memory.take(DType::f32, fp8::scale_shape(scales, rows, k)),
+                                scales};
+      b.put(Queue::compute,
+            kernel::RoundToFp8{.y = y, .x_RK = memory.take(DType::bf16, {rows, k})});
+      return fp8::Matrix<ConstView>{y.code_RW, y.scale, scales};
     };
     return kernel::Fp8Matmul{.c_MN = memory.take(DType::bf16, {m, n}),
                              .a_MK = matrix(m, fp8::Scales::rows),

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/fp8.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/fixed.hpp"
 #include "lib/base/pattern.hpp"
@@ -27,9 +28,6 @@ GridLimits limits_of(const Deck& deck) {
 }
 
 namespace {
-
-// Multiple of tokens that products in fp8 need on a GPU.
-constexpr std::int64_t fp8_tokens = 16;
 
 std::vector<double> reals_of(const KeyValue& value) {
   if (const auto* all = std::get_if<std::vector<double>>(&value)) return *all;
@@ -103,15 +101,37 @@ class Checker : DeckRules {
          "precision.reduce = \"{}\" cannot be combined with precision.compute = \"{}\"; set "
          "precision.reduce = \"auto\"",
          name_of(p.reduce), name_of(p.compute));
-    if (p.products != ProductType::fp8) return;
+    if (p.products == ProductType::fp8) fp8_products();
+    rule(p.products == ProductType::fp8 || p.fp8_except.empty(),
+         {"precision.fp8_except", "precision.products"},
+         "precision.fp8_except has no effect without precision.products = \"fp8\"");
+  }
+
+  // cuBLASLt multiplies in fp8 only if all sizes are multiples of 16.
+  void fp8_products() {
+    const PrecisionConfig& p = deck_.precision;
     rule(p.compute == DType::bf16, {"precision.products", "precision.compute"},
          "precision.products = \"fp8\" needs precision.compute = \"bf16\", not \"{}\"",
          name_of(p.compute));
     const auto tokens = deck_.model.context / deck_.parallel.seq;
-    rule(tokens % fp8_tokens == 0, {"precision.products", "model.context", "parallel.seq"},
+    rule(tokens % fp8::multiple == 0, {"precision.products", "model.context", "parallel.seq"},
          "precision.products = \"fp8\" needs a multiple of {} tokens of a sample on each rank "
          "(model.context / parallel.seq), not {}",
-         fp8_tokens, tokens);
+         fp8::multiple, tokens);
+    const auto at_once = deck_.model.chunk_tokens.value_or(0);
+    rule(at_once % fp8::multiple == 0, {"precision.products", "model.chunk_tokens"},
+         "precision.products = \"fp8\" needs a multiple of {} in model.chunk_tokens, not {}",
+         fp8::multiple, at_once);
+    const ModelConfig m = completed(deck_.model);
+    for (const auto& [key, size] : {std::pair("model.width", m.width),
+                                    {"model.head_dim", m.head_dim * m.kv_heads},
+                                    {"model.head_dim", m.head_dim * m.heads},
+                                    {"model.ffn_width", m.ffn_width},
+                                    {"model.shared_expert_width", m.shared_expert_width}})
+      rule(size % fp8::multiple == 0, {"precision.products", key},
+           "precision.products = \"fp8\" needs layers whose widths are multiples of {}, but {} "
+           "gives a width of {}",
+           fp8::multiple, key, size);
   }
 
   // Rejects numbers that f32 rounds to a value outside of their range, or to zero. The host treats
@@ -247,7 +267,17 @@ class Checker : DeckRules {
       if (!hit) problems_.push_back({{std::move(key)}, std::move(text)});
     };
     for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, "optimizer.no_decay");
-    for (const auto& pattern : deck_.precision.fp8_except) check(pattern, "precision.fp8_except");
+    for (const auto& pattern : deck_.precision.fp8_except) {
+      bool hit = false;
+      for (std::size_t i = 0; i < spec.params.size() && !hit; ++i)
+        hit = matches(pattern, spec.params[i].name) && supports_fp8(spec, ParamId::at(i));
+      if (!hit)
+        problems_.push_back(
+            {{"precision.fp8_except"},
+             fmt::format("precision.fp8_except: the pattern \"{}\" matches no weight whose "
+                         "products would be in fp8; names look like \"blocks.0.qkv.weight\"",
+                         pattern)});
+    }
     for (std::size_t row = 0; row < deck_.freeze.size(); ++row)
       check(deck_.freeze[row].pattern,
             row == 0 ? "freeze.pattern" : fmt::format("freeze.pattern#{}", row));

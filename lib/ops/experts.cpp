@@ -15,13 +15,15 @@ enum Here : std::uint8_t { gate_up = end_kept, activated, offset_on_host };
 // Copies offset_E1 to pinned memory, so that neither the products of this pass nor those of the
 // backward pass wait for it. The host waits here, once. Returns an absent tensor if kernels run on
 // the host.
-Tensor copy_to_host(const Run& run, const Tensor& offset_E1, MemoryKind kind) {
+Tensor copy_to_host(const Run& run, const Tensor& offset_E1) {
   auto& b = run.backend;
   if (b.host_readable()) return {};
   const Tensor pinned =
-      Tensor::empty(b, offset_E1.shape(), DType::i32, kind, Queue::compute, Memory::pinned);
+      Tensor::empty(b, offset_E1.shape(), DType::i32, MemoryKind::offloaded, Queue::compute,
+                    Memory::pinned);
   std::vector<std::int32_t> offset(static_cast<std::size_t>(offset_E1.shape().count()));
   const auto bytes = std::as_writable_bytes(std::span(offset));
+  run.seq.synchronize();
   // After the download, no earlier work uses the pinned memory.
   b.download(Queue::compute, bytes, offset_E1.view());
   if (b.keeps_values()) std::memcpy(pinned.view().data, bytes.data(), bytes.size());
@@ -51,7 +53,7 @@ std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> in, Sav
   const ExpertMlp experts = mlp();
   const auto kind = kind_of(saved);
   const auto shape = in[in_x].shape();
-  const Tensor on_host = copy_to_host(run, in[in_offset], kind);
+  const Tensor on_host = copy_to_host(run, in[in_offset]);
   ExpertRows rows{take_rows(run, as_rows(in[in_x]), in[in_token].view(), MemoryKind::transient),
                   take_rows(run, as_column(in[in_weight]), in[in_choice].view(), kind),
                   in[in_offset],

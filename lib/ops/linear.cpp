@@ -1,7 +1,6 @@
 #include "lib/ops/linear.hpp"
 
 #include "lib/ops/fp8.hpp"
-#include "lib/ops/key_values.hpp"
 #include "lib/ops/support.hpp"
 
 namespace trireme::ops {
@@ -12,7 +11,7 @@ Linear::Linear(ParamId weight, ParamId bias, std::int64_t outputs, ProductType t
 }
 
 bool Linear::in_fp8(const Run& run) const {
-  return type_ == ProductType::fp8 && !extends(run);
+  return type_ == ProductType::fp8 && run.pass.phase == Phase::train;
 }
 
 Shape Linear::output_shape(const Shape& s) const {

@@ -2,8 +2,8 @@
 // Linear: a matrix product with an optional bias.
 //   y_TN = x_TC w_NC' + b_N
 //   dx = dy w;  dw = sum over tokens dy' x;  db = sum over tokens dy
-// With ProductType::fp8, the operands of the three products are rounded to fp8 (lib/ops/fp8.hpp).
-// Generation with cached keys always computes in the compute type.
+// With ProductType::fp8, the operands of the three products are rounded to fp8 (lib/ops/fp8.hpp) in
+// Phase::train. Evaluation and generation use the compute type.
 #include <vector>
 
 #include "lib/autograd/op.hpp"

@@ -238,10 +238,11 @@ static std::vector<StageBlocks> blocks_of_ranks(const PlanInput& in) {
 }
 
 // Returns true if a stage may need the most memory. If two stages between the first and the last
-// are equal, only the earlier one may, because it has more micro-batches in flight. With freeze
-// rules, no two stages count as equal.
+// are equal, only the earlier one may, because it has more micro-batches in flight. With rules for
+// some parameters, no two stages count as equal.
 static bool may_hold_most(const PlanInput& in, std::span<const StageBlocks> blocks, int stage) {
-  if (!traits_of(in.setup.schedule).earlier_holds_most || !in.setup.freeze.empty() || stage <= 1 ||
+  const bool alike = in.setup.freeze.empty() && in.setup.fp8_except.empty();
+  if (!traits_of(in.setup.schedule).earlier_holds_most || !alike || stage <= 1 ||
       stage == in.grid.pipe - 1)
     return true;
   const auto before = blocks.subspan(1, static_cast<std::size_t>(stage) - 1);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/fp8.hpp"
 #include "lib/base/fixed.hpp"
 #include "lib/ops/sequence_layout.hpp"
 #include "lib/pipe/schedule.hpp"
@@ -45,12 +46,18 @@ static bool can_recompute(const PlanInput& in, Recompute r) {
   return in.setup.model.offload == Offload::none || r == Recompute::block;
 }
 
+// Returns true if the products of each rank can be in fp8, or need not be.
+static bool can_use_fp8(const PlanInput& in, const Grid& grid) {
+  return in.setup.products != ProductType::fp8 ||
+         in.setup.model.context / grid.seq % fp8::multiple == 0;
+}
+
 bool accepts(const PlanInput& in, const RunChoice& c) {
   const auto samples = in.train.batch / c.grid.data;
   const auto experts = expert_ranks(in.setup.model, c.grid);
   return std::ranges::find(experts, c.grid.expert) != experts.end() &&
          can_recompute(in, c.recompute) && samples % c.microbatch == 0 &&
-         can_be_exact(in, c.grid, c.microbatch) &&
+         can_be_exact(in, c.grid, c.microbatch) && can_use_fp8(in, c.grid) &&
          pipeline_fault(c.schedule, c.grid.pipe, c.chunks, samples / c.microbatch).empty();
 }
 
@@ -72,7 +79,7 @@ std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks, int m
     for (const auto microbatch : divisors(samples)) {
       const bool power_of_two = (microbatch & (microbatch - 1)) == 0;
       if (!power_of_two && microbatch != samples) continue;
-      if (!can_be_exact(in, grid, microbatch)) continue;
+      if (!can_be_exact(in, grid, microbatch) || !can_use_fp8(in, grid)) continue;
       for (const auto recompute : {Recompute::none, Recompute::block}) {
         if (!can_recompute(in, recompute)) continue;
         for (const auto& [schedule, chunks] : schedules_of(in, grid.pipe, samples / microbatch))

@@ -9,6 +9,12 @@
 namespace trireme {
 namespace {
 
+// Returns false if the model has rules for some blocks. Bounds come from models of one or two
+// blocks, to which these rules do not apply.
+bool has_bounds(const PlanInput& in) {
+  return in.setup.freeze.empty() && in.setup.fp8_except.empty();
+}
+
 class Search {
  public:
   Search(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
@@ -17,9 +23,7 @@ class Search {
         target_(target),
         machine_(machine),
         memory_(memory),
-        // Bounds come from models of one or two blocks, to which freeze rules of other models do
-        // not apply.
-        bounds_(in.setup.freeze.empty() ? bounds : Bounds::try_all),
+        bounds_(has_bounds(in) ? bounds : Bounds::try_all),
         most_(most),
         least_(in_, target_, machine_) {}
 
@@ -73,7 +77,7 @@ class Search {
     ++out_.simulated;
     auto t = try_choice(in_, target_, machine_, c);
     // Extrapolation may give a time below the lower bound.
-    if (in_.setup.freeze.empty()) t.seconds = std::max(t.seconds, least_.seconds(c));
+    if (has_bounds(in_)) t.seconds = std::max(t.seconds, least_.seconds(c));
     return t;
   }
 

@@ -66,7 +66,7 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
   require(chunk == 0 || s.chunk_tokens % chunk == 0,
           "model.chunk_tokens = {} must be a multiple of run.exact_chunk = {}", s.chunk_tokens,
           chunk);
-  require(s.products != ProductType::fp8 || b.properties().fp8,
+  require(s.products != ProductType::fp8 || !s.trainable || b.properties().fp8,
           "precision.products = \"fp8\" needs a GPU with compute capability 9.0 (Hopper), or "
           "run.backend = \"host\" or \"ref\". Set precision.products = \"compute\"");
   require(!s.teacher || (s.exact_chunk == 0 && grid.expert == 1),

@@ -213,6 +213,30 @@ TEST(Check, ScheduleAndPrecision) {
   expect_problem(d, "precision.reduce", "cannot be combined with");
 }
 
+TEST(Check, ProductsInFp8) {
+  Deck d = sound();
+  d.precision.products = ProductType::fp8;
+  expect_problem(d, "precision.products", "needs precision.compute = \"bf16\", not \"f32\"");
+  d.precision.compute = DType::bf16;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.precision.fp8_except = {"blocks.0.*"};
+  EXPECT_TRUE(check_deck(d).empty());
+  d.precision.fp8_except = {"head*"};
+  expect_problem(d, "precision.fp8_except", "\"head*\" matches no weight whose products");
+  d.precision.fp8_except = {};
+  d.model.context = 40;
+  expect_problem(d, "precision.products", "a multiple of 16 tokens");
+  d.model.context = 48;
+  d.model.chunk_tokens = 24;
+  expect_problem(d, "precision.products", "in model.chunk_tokens, not 24");
+  d.model.chunk_tokens = 0;
+  d.model.ffn_width = 200;
+  expect_problem(d, "precision.products", "model.ffn_width gives a width of 200");
+  d = sound();
+  d.precision.fp8_except = {"blocks.0.*"};
+  expect_problem(d, "precision.fp8_except", "no effect without");
+}
+
 TEST(Check, PackedDocumentsDoNotSeeEachOther) {
   Deck d = sound();
   d.data.packing = Packing::documents;

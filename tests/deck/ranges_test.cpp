@@ -63,6 +63,8 @@ const std::map<std::string, Words> needs{
     {"adapter.dropout", {"adapter.rank=1"}},
     {"data.long_documents", documents},
     {"data.packing=documents", documents},
+    {"precision.products=fp8", {"precision.compute=bf16"}},
+    {"precision.fp8_except", {"precision.compute=bf16", "precision.products=fp8"}},
     {"train.microbatch=16777216", {"train.batch=16777216"}},
     {"train.objective=dpo", dpo},
     {"train.objective=distill", distill},

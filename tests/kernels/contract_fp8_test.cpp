@@ -146,6 +146,7 @@ TEST_P(Fp8Contract, ProductsAreSumsOfExactProducts) {
   for (const auto how : {Accumulate::overwrite, Accumulate::add})
     for (const auto scales : {fp8::Scales::rows, fp8::Scales::tiles})
       run([&](Lab& lab) {
+        if (!lab.backend.properties().fp8) return;
         const auto a = rounded(lab, fp8::Scales::rows, lab.random({M, K}, 1)),
                    b = rounded(lab, scales, lab.random({N, K}, 2, 0.02));
         const View c = lab.wide_random({M, N}, 5);
@@ -175,9 +176,10 @@ TEST_P(Fp8Contract, ProductsAreSumsOfExactProducts) {
             }
             const auto i = static_cast<std::size_t>(m * N + n);
             if (how == Accumulate::add) sum += before[i];
-            EXPECT_NEAR(got[i], sum,
-                        tolerance(DType::f32, sum, sum_error(DType::f32, K + 1, magnitude + 1)))
-                << m << ' ' << n;
+            // A GPU may keep only 14 bits of sums of 128 products.
+            const double slack = on_device() ? 0x1p-13 * (magnitude + 1)
+                                             : sum_error(DType::f32, K + 1, magnitude + 1);
+            EXPECT_NEAR(got[i], sum, tolerance(DType::f32, sum, slack)) << m << ' ' << n;
           }
       });
 }

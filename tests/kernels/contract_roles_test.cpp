@@ -76,10 +76,16 @@ class RolesContract : public ContractTest {
 INSTANTIATE_TEST_SUITE_P(Backends, RolesContract, testing::ValuesIn(tested_backends()),
                          name_of_tested);
 
+// GPUs other than Hopper do not multiply in fp8.
+template <class O>
+bool multiplies(const Example<O>&, const Backend& b) {
+  return !std::is_same_v<O, kernel::Fp8Matmul> || b.properties().fp8;
+}
+
 TEST_P(RolesContract, OperandsAreUsedAsTheirRolesSay) {
   run([](Lab& lab) {
     for_each_example([&](const auto& example) {
-      if (!has(example)) return;
+      if (!has(example) || !multiplies(example, lab.backend)) return;
       Trial trial(lab, example);
       EXPECT_THAT(trial.memory.broken_promises([&] { trial.put(); }), testing::IsEmpty());
     });
@@ -91,7 +97,9 @@ TEST_P(RolesContract, ResultsAreThoseOfTheReference) {
     if (!has(example)) return;
     std::vector<Operands::Result> want, got;
     oracle([&](Lab& lab) { want = Trial(lab, example).results(); });
-    run([&](Lab& lab) { got = Trial(lab, example).results(); });
+    run([&](Lab& lab) {
+      got = multiplies(example, lab.backend) ? Trial(lab, example).results() : want;
+    });
     EXPECT_THAT(differences(got, want, GetParam().compute), testing::IsEmpty());
   });
 }

@@ -115,6 +115,10 @@ TEST(Fp8Linear, ProductsAreThoseOfRoundedOperands) {
     expect_near(run["dx0"].values, product(rounded(dy, 1), rounded(transposed(w), tile)), slack(N));
     expect_near(run["dw0"].values, product(rounded(transposed(dy), 1), rounded(transposed(x), 1)),
                 slack(T));
+    std::vector<double> bias_gradient(N, 0);
+    for (std::int64_t t = 0; t < T; ++t)
+      for (std::int64_t n = 0; n < N; ++n) bias_gradient[static_cast<std::size_t>(n)] += dy(t, n);
+    expect_near(run["dw1"].values, bias_gradient, slack(T));
   }
 }
 
@@ -153,10 +157,23 @@ TEST(Fp8Linear, AnMlpIsItsLayersOneByOne) {
   c.slack = {.y = 0, .in = {0}, .params = {0, 0}};
   const auto run = run_op([] { return std::make_unique<Ref>(); }, DType::f64, c);
   const Matrix x{T, C, c.in[0].values}, w1{F, C, c.params[0].values}, w2{C, F, c.params[1].values};
-  Matrix h{T, F, product(rounded(x, 1), rounded(w1, 128))};
-  for (auto& z : h.values)
-    z = 0.5 * z * (1 + std::tanh(std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
+  const Matrix z{T, F, product(rounded(x, 1), rounded(w1, 128))}, dy{T, C, c.grad_out.values};
+  const auto gelu = [](double x) {
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  };
+  Matrix h = z, dz{T, F, product(rounded(dy, 1), rounded(transposed(w2), 128))};
+  for (std::size_t i = 0; i < h.values.size(); ++i) {
+    constexpr double step = 1e-6;
+    h.values[i] = gelu(z.values[i]);
+    dz.values[i] *= (gelu(z.values[i] + step) - gelu(z.values[i] - step)) / (2 * step);
+  }
   expect_near(run["y"].values, product(rounded(h, 1), rounded(w2, 128)), 1e-10);
+  // A slope may be off by 1e-9, which changes few codes of dz: each by 2^-4 of a term below 1/10.
+  const auto dx = product(rounded(dz, 1), rounded(transposed(w1), 128));
+  expect_near(run["dx0"].values, dx, 0x1p-4 * 0.1);
+  double off = 0;
+  for (std::size_t i = 0; i < dx.size(); ++i) off += std::fabs(run["dx0"].values[i] - dx[i]);
+  EXPECT_LT(off / static_cast<double>(dx.size()), 1e-5);
 }
 
 }  // namespace

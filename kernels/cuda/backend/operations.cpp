@@ -43,7 +43,16 @@ void run(const kernel::GroupedMatmulGrad& o, const Resources& r) {
 
 void run(const kernel::Fp8Matmul& o, const Resources& r) {
   expect(o.order == SumOrder::any, "a product in fp8 on a GPU may add in any order");
-  r.products.run(r.stream, o, r.scratch);
+  if (!o.bias_N || o.c_MN.dtype == DType::bf16) return r.products.run(r.stream, o, r.scratch);
+  // In fp8, cuBLASLt adds no bias in f32.
+  auto rows_MN = o.bias_N.reshaped({1, o.bias_N.count()});
+  rows_MN.extent[0] = o.c_MN.extent[0];
+  rows_MN.stride[0] = 0;
+  run(kernel::Copy{.dst = o.c_MN, .src = rows_MN, .how = o.how}, r);
+  auto product = o;
+  product.bias_N = {};
+  product.how = Accumulate::add;
+  r.products.run(r.stream, product, r.scratch);
 }
 
 }  // namespace trireme::cuda

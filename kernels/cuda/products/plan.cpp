@@ -32,8 +32,9 @@ Plan Planner::describe(const Key& k, const Pointers& at) {
   if (k.of_fp8()) {
     set(p.product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scale_mode(*k.left_scales));
     set(p.product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode(*k.right_scales));
-    set(p.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-        static_cast<std::int32_t>(type_of(k.result)));
+    if (k.bias)
+      set(p.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+          static_cast<std::int32_t>(type_of(k.result)));
   }
   point(k, p, at);
   return p;
@@ -56,9 +57,13 @@ std::vector<cublasLtMatmulAlgo_t> Planner::algorithms(const Key& k, const Plan& 
       handle_, p.product.get(), p.left.get(), p.right.get(), p.out.get(), p.out.get(), wishes.get(),
       static_cast<int>(found.size()), found.data(), &n);
   const bool fused = k.fused != Fused::nothing;
-  if (fused && (code == CUBLAS_STATUS_NOT_SUPPORTED || code == CUBLAS_STATUS_INVALID_VALUE))
-    return {};
-  check_blas(code, "cublasLtMatmulAlgoGetHeuristic");
+  const bool unsupported =
+      code == CUBLAS_STATUS_NOT_SUPPORTED || code == CUBLAS_STATUS_INVALID_VALUE;
+  if (fused && unsupported) return {};
+  if (k.of_fp8() && unsupported)
+    n = 0;
+  else
+    check_blas(code, "cublasLtMatmulAlgoGetHeuristic");
   found.resize(static_cast<std::size_t>(n));
   std::vector<cublasLtMatmulAlgo_t> working;
   for (const auto& f : found)

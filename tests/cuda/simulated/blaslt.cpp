@@ -230,11 +230,12 @@ cublasStatus_t valid_in_fp8(const Product& p, const Matrix& a, const Matrix& b, 
   const bool modes =
       of_a.known() && of_b.known() && !(of_a.mode == Scales::tiles && of_b.mode == Scales::tiles);
   if (!layouts || !sizes || !types || !modes) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (!of_a.data || !of_b.data) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!of_a.data || !of_b.data || !aligned(of_a.data, 16) || !aligned(of_b.data, 16))
+    return CUBLAS_STATUS_INVALID_VALUE;
   if (p.epilogue() == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   const auto bias_type = p.attributes.get<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, -1);
-  return p.epilogue() == CUBLASLT_EPILOGUE_BIAS && bias_type == d.type &&
-                 p.pointer<void>(CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+  return p.epilogue() == CUBLASLT_EPILOGUE_BIAS && bias_type == CUDA_R_16BF &&
+                 d.type == CUDA_R_16BF && p.pointer<void>(CUBLASLT_MATMUL_DESC_BIAS_POINTER)
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_NOT_SUPPORTED;
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <iterator>
+
 #include "tests/kernels/examples/example.hpp"
 
 namespace trireme {
@@ -31,7 +33,7 @@ inline Examples<kernel::RoundToFp8> examples(Of<kernel::RoundToFp8>) {
   return list;
 }
 
-// Numbers from -1 to 1.
+// Numbers whose sums a GPU adds exactly, although it keeps only 14 bits of a sum.
 inline fp8::Matrix<ConstView> fp8_numbers(Operands& o, fp8::Scales scales, std::int64_t rows,
                                           std::int64_t columns) {
   const auto code = fp8::code_shape(rows, columns);
@@ -40,8 +42,8 @@ inline fp8::Matrix<ConstView> fp8_numbers(Operands& o, fp8::Scales scales, std::
     std::uint32_t word = 0;
     for (std::int64_t j = 0; j < fp8::codes_per_word; ++j) {
       const auto random = static_cast<std::uint32_t>(4 * i + j + 1) * 2654435761U >> 16;
-      constexpr std::uint32_t one = 0x38;
-      word = word << 8 | (random >> 8 & 0x80U) | random % (one + 1);
+      constexpr std::uint32_t numbers[] = {0x00, 0x30, 0x38, 0x40, 0xb0, 0xb8};  // 0 to 2, -1/2, -1
+      word = word << 8 | numbers[random % std::size(numbers)];
     }
     words.push_back(static_cast<std::int32_t>(word));
   }
