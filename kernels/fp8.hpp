@@ -56,9 +56,8 @@ struct Matrix {
   // Returns `n` rows from row `begin` on. `begin` must be a multiple of 128 for Scales::tiles.
   Matrix row_range(std::int64_t begin, std::int64_t n) const {
     if (begin == 0 && n == rows()) return *this;
-    const auto part = scales == Scales::rows
-                          ? scale.slice(1, begin, n)
-                          : scale.slice(0, begin / group, groups(n));
+    const auto part = scales == Scales::rows ? scale.slice(1, begin, n)
+                                             : scale.slice(0, begin / group, groups(n));
     return {code_RW.slice(0, begin, n), part, scales};
   }
 };

@@ -23,9 +23,9 @@ struct RoundToFp8 {
 
 // Computes c = a b' + bias, or c += a b' + bias, for matrices in fp8. Products are exact, and sums
 // are in f32. On Hopper GPUs, sums of up to 128 products may keep only about 14 bits (DeepSeek-V3,
-// section 3.3.2). c has the compute type, or the wide type for weight gradients. Its rows are dense.
-// `bias_N` has the type of c and may be absent. a and b have the same number of columns. At most
-// one of them has Scales::tiles.
+// section 3.3.2). c has the compute type, or the wide type for weight gradients. Its rows are
+// dense. `bias_N` has the type of c and may be absent. a and b have the same number of columns. At
+// most one of them has Scales::tiles.
 struct Fp8Matmul {
   static constexpr std::string_view name = "fp8_matmul";
   View c_MN;

@@ -21,8 +21,8 @@ using Strip = std::array<std::array<float, fp8::group>, strip_rows>;
 // Copies rows [row, row + strip_rows) of group g from a matrix.
 template <class T>
 void load(Strip& strip, const ConstView& x_RK, std::int64_t row, std::int64_t g) {
-  const auto rows = std::min(strip_rows, x_RK.extent[0] - row),
-             first = g * fp8::group, columns = std::min(fp8::group, x_RK.extent[1] - first);
+  const auto rows = std::min(strip_rows, x_RK.extent[0] - row), first = g * fp8::group,
+             columns = std::min(fp8::group, x_RK.extent[1] - first);
   if (rows < strip_rows || columns < fp8::group)
     for (auto& r : strip) r.fill(0);
   const T* const from = data<T>(x_RK) + row * x_RK.stride[0] + first * x_RK.stride[1];
@@ -42,7 +42,8 @@ void load(Strip& strip, const ConstView& x_RK, std::int64_t row, std::int64_t g)
 // Returns the largest magnitude as its bits. NaN is larger than all numbers.
 std::uint32_t largest_magnitude(const std::array<float, fp8::group>& row) {
   std::uint32_t largest = 0;
-  for (const float x : row) largest = std::max(largest, std::bit_cast<std::uint32_t>(x) & 0x7fffffffU);
+  for (const float x : row)
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(x) & 0x7fffffffU);
   return largest;
 }
 
@@ -116,7 +117,8 @@ void decode(const View& to, const fp8::Matrix<ConstView>& m, std::int64_t row,
             std::int64_t column) {
   const auto columns = to.extent[1];
   const auto scale_at = [&](std::int64_t r, std::int64_t g) {
-    const auto [i, j] = m.scales == fp8::Scales::rows ? std::pair(g, r) : std::pair(r / fp8::group, g);
+    const auto [i, j] =
+        m.scales == fp8::Scales::rows ? std::pair(g, r) : std::pair(r / fp8::group, g);
     return data<float>(m.scale)[i * m.scale.stride[0] + j * m.scale.stride[1]];
   };
   for_rows(to.extent[0], columns, [&](std::int64_t begin, std::int64_t end) {

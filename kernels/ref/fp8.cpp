@@ -21,7 +21,8 @@ const std::array<double, 127>& e4m3_numbers() {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const int exponent = static_cast<int>(i / 8);
       const auto mantissa = static_cast<double>(i % 8) / 8;
-      numbers[i] = exponent == 0 ? std::ldexp(mantissa, -6) : std::ldexp(1 + mantissa, exponent - 7);
+      numbers[i] =
+          exponent == 0 ? std::ldexp(mantissa, -6) : std::ldexp(1 + mantissa, exponent - 7);
     }
     return numbers;
   }();

@@ -30,8 +30,7 @@ double rate_in_fp8(Backend& b, const Stopwatch& watch, std::int64_t m, std::int6
   const auto seconds = seconds_of_calls(b, watch, [&](SampleOperands& memory) {
     const auto matrix = [&](std::int64_t rows, fp8::Scales scales) {
       const fp8::Matrix<View> y{memory.take(DType::i32, fp8::code_shape(rows, k)),
-                                memory.take(DType::f32, fp8::scale_shape(scales, rows, k)),
-                                scales};
+                                memory.take(DType::f32, fp8::scale_shape(scales, rows, k)), scales};
       b.put(Queue::compute,
             kernel::RoundToFp8{.y = y, .x_RK = memory.take(DType::bf16, {rows, k})});
       return fp8::Matrix<ConstView>{y.code_RW, y.scale, scales};
@@ -84,15 +83,15 @@ std::vector<ProductRates> product_rates(Backend& b, const Stopwatch& watch, DTyp
   }
   // On a CPU, products in fp8 are slower than others, and are not worth the time to measure them.
   if (t == DType::bf16 && !b.host_readable() && b.properties().fp8)
-    all.push_back({.dtype = t,
-                   .layout = MatmulLayout::fp8,
-                   .m = sizes,
-                   .n = sizes,
-                   .k = sizes,
-                   .flops = rates_by_size(
-                       sizes, [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-                         return rate_in_fp8(b, watch, m, n, k);
-                       })});
+    all.push_back(
+        {.dtype = t,
+         .layout = MatmulLayout::fp8,
+         .m = sizes,
+         .n = sizes,
+         .k = sizes,
+         .flops = rates_by_size(sizes, [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+           return rate_in_fp8(b, watch, m, n, k);
+         })});
   return all;
 }
 

@@ -254,31 +254,32 @@ KeySection precision_section() {
   using P = PrecisionConfig;
   const auto row = rows_of(&Deck::precision);
   const std::vector types = {DType::f32, DType::bf16, DType::f64};
-  return {.name = "precision",
-          .meaning =
-              "Number formats. Master weights and optimizer moments are f32 even if computation is "
-              "in bf16.",
-          .keys = {
-              row("compute", &P::compute,
-                  "Type of activations and of the weights used in computation. f64 requires "
-                  "run.backend = \"ref\"",
-                  types),
-              row("reduce", &P::reduce,
-                  "Type in which gradients are sent between ranks. It does not change the type in "
-                  "which they are summed",
-                  types)
-                  .automatically("f64 if compute is f64, else f32"),
-              row("tf32", &P::tf32,
-                  "Whether f32 matrix products on GPUs use TF32 tensor cores, which are faster but "
-                  "less accurate"),
-              row("products", &P::products,
-                  "Type of the operands of linear layers in blocks. fp8 rounds weights, activations "
-                  "and gradients to e4m3 before each product, which is faster on Hopper GPUs from "
-                  "about 1 billion parameters. It requires compute = \"bf16\""),
-              row("fp8_except", &P::fp8_except,
-                  "Names of weights whose products are not in fp8, with wildcards * and ?. For "
-                  "example, [\"blocks.0.*\"] leaves out the first block"),
-          }};
+  return {
+      .name = "precision",
+      .meaning =
+          "Number formats. Master weights and optimizer moments are f32 even if computation is "
+          "in bf16.",
+      .keys = {
+          row("compute", &P::compute,
+              "Type of activations and of the weights used in computation. f64 requires "
+              "run.backend = \"ref\"",
+              types),
+          row("reduce", &P::reduce,
+              "Type in which gradients are sent between ranks. It does not change the type in "
+              "which they are summed",
+              types)
+              .automatically("f64 if compute is f64, else f32"),
+          row("tf32", &P::tf32,
+              "Whether f32 matrix products on GPUs use TF32 tensor cores, which are faster but "
+              "less accurate"),
+          row("products", &P::products,
+              "Type of the operands of linear layers in blocks. fp8 rounds weights, activations "
+              "and gradients to e4m3 before each product, which is faster on Hopper GPUs from "
+              "about 1 billion parameters. It requires compute = \"bf16\""),
+          row("fp8_except", &P::fp8_except,
+              "Names of weights whose products are not in fp8, with wildcards * and ?. For "
+              "example, [\"blocks.0.*\"] leaves out the first block"),
+      }};
 }
 
 }  // namespace trireme

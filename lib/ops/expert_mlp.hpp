@@ -18,7 +18,7 @@ struct ExpertRows {
   Tensor x_NC, weight_N1, offset_E1;
   Tensor token_N;  // for exact sums: identifies the leaf of each row (expert_rounds.hpp)
   std::int64_t count;
-  std::int64_t first_expert = 0;  // the expert of the first offset in offset_E1
+  std::int64_t first_expert = 0;             // the expert of the first offset in offset_E1
   std::vector<std::int32_t> known_offset{};  // as in kernel::GroupedMatmul
 };
 

@@ -18,9 +18,8 @@ enum Here : std::uint8_t { gate_up = end_kept, activated, offset_on_host };
 Tensor copy_to_host(const Run& run, const Tensor& offset_E1) {
   auto& b = run.backend;
   if (b.host_readable()) return {};
-  const Tensor pinned =
-      Tensor::empty(b, offset_E1.shape(), DType::i32, MemoryKind::offloaded, Queue::compute,
-                    Memory::pinned);
+  const Tensor pinned = Tensor::empty(b, offset_E1.shape(), DType::i32, MemoryKind::offloaded,
+                                      Queue::compute, Memory::pinned);
   std::vector<std::int32_t> offset(static_cast<std::size_t>(offset_E1.shape().count()));
   const auto bytes = std::as_writable_bytes(std::span(offset));
   run.seq.synchronize();
@@ -79,9 +78,13 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
                                              std::span<const std::uint8_t> wanted) const {
   const Tensor& dy = grad_out[0];
   const ExpertMlp experts = mlp();
-  const ExpertRows rows{
-      saved[kept_x], saved[kept_weight], saved[kept_offset], {},
-      saved[kept_token].shape()[0], 0, known_offset(run, saved[offset_on_host])};
+  const ExpertRows rows{saved[kept_x],
+                        saved[kept_weight],
+                        saved[kept_offset],
+                        {},
+                        saved[kept_token].shape()[0],
+                        0,
+                        known_offset(run, saved[offset_on_host])};
   if (!wanted[in_x] && !wanted[in_weight] && !wants_any(run, experts.in()))
     return experts_input_gradients(run, saved, dy, {}, {}, wanted);
   const Tensor dy_RC = take_rows(run, as_rows(dy), saved[kept_token].view(), MemoryKind::transient);
@@ -100,8 +103,12 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
 void Experts::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   const ExpertMlp experts = mlp();
   const auto leaves = leaves_of(run, saved[kept_x], 1);
-  const ExpertRows rows{{}, {}, saved[kept_offset], saved[kept_token],
-                        saved[kept_token].shape()[0], 0,
+  const ExpertRows rows{{},
+                        {},
+                        saved[kept_offset],
+                        saved[kept_token],
+                        saved[kept_token].shape()[0],
+                        0,
                         known_offset(run, saved[offset_on_host])};
   const auto taken = [&](const Tensor& t) {
     return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);

@@ -167,9 +167,13 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
     auto returning = dispatch.through({{dy_RC, dy_NC}}, compute);
     made.gate_up = {};
     if (add_now) {
-      const ExpertRows rows{
-          {}, {}, dispatch.offset_E1(),   dispatch.token_N(), dispatch.rows(),
-          0,  dispatch.known_offset()};
+      const ExpertRows rows{{},
+                            {},
+                            dispatch.offset_E1(),
+                            dispatch.token_N(),
+                            dispatch.rows(),
+                            0,
+                            dispatch.known_offset()};
       mlp.add_gradients(run, mlp.out(), dy_NC, made.h, rows, leaves, i);
       mlp.add_gradients(run, mlp.in(), dz_NF, x_NC, rows, leaves, i);
     } else {
@@ -205,8 +209,8 @@ void ExpertsOverRanks::weight_gradients(const Run& run, std::vector<Tensor>, Sav
     const auto of = [&](OfRound what) -> const Tensor& {
       return saved[end_first + i * end_round + what];
     };
-    const ExpertRows rows{of(round_x), {}, of(round_offset),      of(round_token),
-                          rounds.all[i].rows(), 0, rounds.all[i].offset};
+    const ExpertRows rows{of(round_x),          {}, of(round_offset),    of(round_token),
+                          rounds.all[i].rows(), 0,  rounds.all[i].offset};
     mlp.add_gradients(run, mlp.out(), of(round_dy), of(round_h), rows, leaves, i);
     mlp.add_gradients(run, mlp.in(), of(round_dz), of(round_x), rows, leaves, i);
   }

@@ -13,11 +13,10 @@ Fp8Tensor round_to_fp8(const Run& run, const ConstView& x_RK, fp8::Scales scales
   };
   Fp8Tensor y{room(fp8::code_shape(rows, columns), DType::i32),
               room(fp8::scale_shape(scales, rows, columns), DType::f32), scales};
-  run.backend.put(Queue::compute,
-                  kernel::RoundToFp8{
-                      .y = {y.code_RW.view(), y.scale.view(), scales},
-                      .x_RK = x_RK,
-                  });
+  run.backend.put(Queue::compute, kernel::RoundToFp8{
+                                      .y = {y.code_RW.view(), y.scale.view(), scales},
+                                      .x_RK = x_RK,
+                                  });
   return y;
 }
 
@@ -26,8 +25,7 @@ void multiply_in_fp8(const Run& run, const View& c_MN, const ConstView& a_MK, co
   expect(!epilogue.row_sum_M, "row sums are part of weight gradients");
   const auto a = round_to_fp8(run, a_MK, fp8::Scales::rows),
              w = round_to_fp8(run, w_NK, fp8::Scales::tiles);
-  const auto rows = c_MN.extent[0],
-             chunk = run.pass.exact_chunk > 0 ? run.pass.exact_chunk : rows;
+  const auto rows = c_MN.extent[0], chunk = run.pass.exact_chunk > 0 ? run.pass.exact_chunk : rows;
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const Rows r{begin, std::min(rows, begin + chunk)};
     run.backend.put(Queue::compute,
@@ -52,11 +50,10 @@ void multiply_grad_in_fp8(const Run& run, const View& dw_NK, Accumulate how, con
                           const ConstView& x_RK) {
   const auto dy = round_to_fp8(run, dy_RN.transposed(), fp8::Scales::rows),
              x = round_to_fp8(run, x_RK.transposed(), fp8::Scales::rows);
-  run.backend.put(Queue::compute, kernel::Fp8Matmul{.c_MN = dw_NK,
-                                                    .a_MK = dy.view(),
-                                                    .b_NK = x.view(),
-                                                    .how = how,
-                                                    .order = sum_order(run)});
+  run.backend.put(
+      Queue::compute,
+      kernel::Fp8Matmul{
+          .c_MN = dw_NK, .a_MK = dy.view(), .b_NK = x.view(), .how = how, .order = sum_order(run)});
 }
 
 }  // namespace trireme::ops

@@ -22,10 +22,9 @@ void Linear::multiply(const Run& run, const Tensor& y, const Tensor& x, Epilogue
   if (params_.size() > 1) epilogue.bias_N = run.weights[params_[1]];
   const ConstView w_NC = run.weights[params_[0]];
   if (in_fp8(run)) return multiply_in_fp8(run, as_rows(y), as_rows(x), w_NC, epilogue);
-  multiply_rows(run, {.c_MN = as_rows(y),
-                      .a_MK = as_rows(x),
-                      .b_KN = w_NC.transposed(),
-                      .epilogue = epilogue});
+  multiply_rows(
+      run,
+      {.c_MN = as_rows(y), .a_MK = as_rows(x), .b_KN = w_NC.transposed(), .epilogue = epilogue});
 }
 
 void Linear::multiply_grad(const Run& run, const Tensor& dx, const Tensor& dy,
@@ -33,9 +32,8 @@ void Linear::multiply_grad(const Run& run, const Tensor& dx, const Tensor& dy,
   const ConstView w_NC = run.weights[params_[0]];
   if (in_fp8(run))
     return multiply_in_fp8(run, as_rows(dx), as_rows(dy), w_NC.transposed(), epilogue);
-  multiply_rows(
-      run,
-      {.c_MN = as_rows(dx), .a_MK = as_rows(dy), .b_KN = w_NC, .epilogue = epilogue});
+  multiply_rows(run,
+                {.c_MN = as_rows(dx), .a_MK = as_rows(dy), .b_KN = w_NC, .epilogue = epilogue});
 }
 
 void Linear::add_gradients(const Run& run, const Tensor& dy, const Tensor& x) const {

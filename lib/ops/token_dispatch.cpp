@@ -198,10 +198,9 @@ TokenDispatch::Returning TokenDispatch::through(
     std::vector<Tensor> arrived;
     for (std::size_t k = 0; k < there.size(); ++k)
       arrived.push_back(arrive(i, std::move(moving[k]), there[k].into_NC));
-    const auto made =
-        compute({first_[i], first_[i + 1] - first_[i], first_expert_[i], chunk_offset_[i],
-                 known_offset_[i]},
-                std::move(arrived));
+    const auto made = compute({first_[i], first_[i + 1] - first_[i], first_expert_[i],
+                               chunk_offset_[i], known_offset_[i]},
+                              std::move(arrived));
     last.wait();
     for (const auto& back : made)
       if (back.into_RC) last.pending_.push_back(send_back(i, back));

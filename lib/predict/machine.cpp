@@ -40,8 +40,9 @@ double product_rate(const ProductRates& r, const std::array<std::int64_t, 3>& mn
 }
 
 double product_seconds(const MachineModel& machine, const Workload& a) {
-  // Uses the rates of the layout, or else those of any layout. Rates in fp8 may be unknown. Those of
-  // the compute type are then used, although products in fp8 are faster on a GPU and slower on a CPU.
+  // Uses the rates of the layout, or else those of any layout. Rates in fp8 may be unknown. Those
+  // of the compute type are then used, although products in fp8 are faster on a GPU and slower on a
+  // CPU.
   const auto rates_of = [&](MatmulLayout layout) {
     return std::ranges::find_if(machine.products, [&](const ProductRates& r) {
       return r.dtype == a.dtype && r.layout == layout;

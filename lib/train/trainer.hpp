@@ -103,7 +103,7 @@ struct TrainerSetup {
   // must divide the number of tokens of a sample on each rank. Gradients and losses are then 8-byte
   // fixed-point sums (lib/base/fixed.hpp). 0 for other values of run.exactness.
   std::int64_t exact_chunk = 0;
-  std::int64_t chunk_tokens = 0;  // as in PassContext; already decided
+  std::int64_t chunk_tokens = 0;                // as in PassContext; already decided
   ProductType products = ProductType::compute;  // of linear layers
   std::vector<std::string> fp8_except{};        // as in PrecisionConfig
   // Attention span. AttentionSpan::document means that batches contain the starts of documents.

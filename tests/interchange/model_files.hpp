@@ -220,7 +220,7 @@ inline std::filesystem::path save_model(const std::filesystem::path& checkpoints
   meta.step = 3;
   auto deck = deck_of(model);
   if (dtype == DType::f64) {
-    deck.precision = {DType::f64, DType::f64};
+    deck.precision.compute = deck.precision.reduce = DType::f64;
     deck.run.backend = "ref";
   }
   meta.deck = dump_deck(deck);

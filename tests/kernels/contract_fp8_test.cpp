@@ -54,8 +54,8 @@ INSTANTIATE_TEST_SUITE_P(Backends, Fp8Contract, testing::ValuesIn(tested_backend
 TEST_P(Fp8Contract, RoundsToTheNearestByHand) {
   run([](Lab& lab) {
     const auto y = read(lab, rounded(lab, fp8::Scales::rows,
-                                     lab.values({1, 12}, {448, 1, -1, 17, 19, 0x1p-6, 0x1p-9, 0x3p-11,
-                                                          0x1p-10, 0, -0x1p-9, -240})));
+                                     lab.values({1, 12}, {448, 1, -1, 17, 19, 0x1p-6, 0x1p-9,
+                                                          0x3p-11, 0x1p-10, 0, -0x1p-9, -240})));
     EXPECT_EQ(y.scales[0], 1);
     const std::vector<std::uint8_t> want{0x7e, 0x38, 0xb8, 0x58, 0x5a, 0x08,
                                          0x01, 0x01, 0x00, 0x00, 0x81, 0xf7};
@@ -67,10 +67,9 @@ TEST_P(Fp8Contract, RoundsToTheNearestByHand) {
 // The smallest powers of two for which the largest number becomes at most 448 = 1.75 * 2^8.
 TEST_P(Fp8Contract, ScalesArePowersOfTwo) {
   run([](Lab& lab) {
-    const std::vector<double> largest{448, 450, 512, 1.75, 1.765625, 0x1.cp-40, 0x1.dp-40, 0,
-                                      0x1p-120};
-    const std::vector<double> want{1,        2,        2,        0x1p-8,   0x1p-7,
-                                   0x1p-48, 0x1p-47, 0x1p-116, 0x1p-116};
+    const std::vector<double> largest{448,       450,       512, 1.75,    1.765625,
+                                      0x1.cp-40, 0x1.dp-40, 0,   0x1p-120};
+    const std::vector<double> want{1, 2, 2, 0x1p-8, 0x1p-7, 0x1p-48, 0x1p-47, 0x1p-116, 0x1p-116};
     const auto n = std::ssize(largest);
     const auto y = read(lab, rounded(lab, fp8::Scales::rows, lab.values({n, 1}, largest)));
     for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(y.scales[i], want[i]) << largest[i];
@@ -99,7 +98,7 @@ TEST_P(Fp8Contract, TilesShareTheLargest) {
     EXPECT_EQ(y.scales[1], 0x1p-8);
     EXPECT_EQ(y.scales[4], 4);
     EXPECT_EQ(y.scales[5], 0x1p-8);
-    EXPECT_EQ(y.codes[0], 0x38);         // 1
+    EXPECT_EQ(y.codes[0], 0x38);          // 1
     EXPECT_EQ(y.codes[128 * 256], 0x28);  // 1 / 4
   });
 }
@@ -137,7 +136,8 @@ TEST_P(Fp8Contract, TilesOfATransposeAreTheTransposedTiles) {
 
 double number_of(std::uint8_t code) {
   const int exponent = code >> 3 & 15, mantissa = code & 7;
-  const double x = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  const double x =
+      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
   return code < 128 ? x : -x;
 }
 
@@ -151,12 +151,10 @@ TEST_P(Fp8Contract, ProductsAreSumsOfExactProducts) {
                    b = rounded(lab, scales, lab.random({N, K}, 2, 0.02));
         const View c = lab.wide_random({M, N}, 5);
         const auto before = lab.read(c);
-        lab.backend.put(
-            Queue::compute,
-            kernel::Fp8Matmul{.c_MN = c,
-                              .a_MK = {a.code_RW, a.scale, a.scales},
-                              .b_NK = {b.code_RW, b.scale, b.scales},
-                              .how = how});
+        lab.backend.put(Queue::compute, kernel::Fp8Matmul{.c_MN = c,
+                                                          .a_MK = {a.code_RW, a.scale, a.scales},
+                                                          .b_NK = {b.code_RW, b.scale, b.scales},
+                                                          .how = how});
         const auto got = lab.read(c);
         const auto at = read(lab, a), bt = read(lab, b);
         const auto columns = a.columns(), padded = b.scale.extent[1];
@@ -169,8 +167,7 @@ TEST_P(Fp8Contract, ProductsAreSumsOfExactProducts) {
                                at.scales[static_cast<std::size_t>(g * M + m)];
               const double y = number_of(bt.codes[static_cast<std::size_t>(n * columns + k)]) *
                                bt.scales[static_cast<std::size_t>(
-                                   scales == fp8::Scales::rows ? g * N + n
-                                                               : n / 128 * padded + g)];
+                                   scales == fp8::Scales::rows ? g * N + n : n / 128 * padded + g)];
               sum += x * y;
               magnitude += std::fabs(x * y);
             }

@@ -13,7 +13,7 @@ MUTANTS = [
     ("what is larger than measured takes no longer", "lib/predict/machine.cpp", "inside * at / x.back()", "inside", TIMES),
     ("a product outruns its memory", "lib/predict/machine.cpp", "std::max(computing, a.bytes / *machine.memory_bandwidth)", "computing", TIMES),
     ("a link is each rank's own", "lib/predict/machine.cpp", "         static_cast<double>(link.shared_by);", "         (1 + 0 * static_cast<double>(link.shared_by));", TIMES),
-    ("any layout's rate is taken first", "lib/predict/machine.cpp", "return r.dtype == a.dtype && r.layout == a.layout;", "return r.dtype == a.dtype;", TIMES),
+    ("any layout's rate is taken first", "lib/predict/machine.cpp", "return r.dtype == a.dtype && r.layout == layout;", "return r.dtype == a.dtype;", TIMES),
     ("TF32 is f32", "lib/predict/machine.cpp", "  if (t == DType::f32 && tf32) return m.peak_tf32;\n", "", TIMES),
     # what a step asks for
     ("a sum that is added to is read once", "lib/predict/workloads.cpp", "(o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);", "bytes_seen(o.c_MN);", TIMES),

@@ -8,8 +8,19 @@ TEXTS = program("tokenizer_test", "*")
 ADAPTED = program("train_test", "*Adapters.*")
 ADAPTERS = rows("adapters beside a base")
 KEPT = program("shard_test", "Nf4.*")
+FP8 = program("kernels_test", "*Fp8*")
+FP8_LAYERS = program("ops_test", "Fp8*")
+FP8_TRAINING = program("train_test", "Fp8*")
 
 MUTANTS = [
+    # fp8
+    ("ties of e4m3 go up", "kernels/math/fp8.hpp", "0x7ffffU + (magnitude >> 20 & 1U)", "0x80000U", FP8),
+    ("the largest of a group may overflow", "kernels/math/fp8.hpp", "(magnitude & 0x7fffffU) > mantissa_of_448 ? 1 : 0", "0", FP8),
+    ("a tile's scale is that of its first strip", "kernels/host/fp8.cpp", "largest = std::max(largest, largest_magnitude(values));\n      }", "largest = std::max(row > first ? largest : 0, row > first ? 0 : largest_magnitude(values));\n      }", FP8),
+    ("gradients are rounded along channels", "lib/ops/fp8.cpp", "const auto dy = round_to_fp8(run, dy_RN.transposed(), fp8::Scales::rows)", "const auto dy = round_to_fp8(run, dy_RN.transposed(), fp8::Scales::tiles)", FP8_LAYERS),
+    ("an activation's derivative is forgotten", "lib/ops/fp8.cpp", "if (epilogue.activated_at_MN)", "if (false)", FP8_LAYERS),
+    ("evaluations are in fp8", "lib/ops/linear.cpp", " && run.pass.phase == Phase::train", "", FP8_TRAINING),
+    ("no weight is excepted from fp8", "lib/model/spec.cpp", "if (!excluded && supports_fp8", "if (supports_fp8", FP8_TRAINING),
     # adapters
     ("an adapter's gradient is not scaled", "lib/ops/adapted_linear.cpp", "  scale(run, u, low_.scale);\n", "", ADAPTED),
     ("an adapter's products share the first one's rows", "lib/ops/adapted_linear.cpp", "run.weights[low_.b].slice(0, p.row, p.channels)});",

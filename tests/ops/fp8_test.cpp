@@ -146,9 +146,9 @@ TEST(Fp8Linear, AnMlpIsItsLayersOneByOne) {
   OpCase c;
   c.name = "mlp in fp8";
   c.make = [](Backend&, DType) {
-    return std::make_unique<ops::Mlp>(
-        ops::Linear(ParamId{0}, ParamId{}, F, ProductType::fp8), Activation::gelu,
-        ops::Linear(ParamId{1}, ParamId{}, C, ProductType::fp8));
+    return std::make_unique<ops::Mlp>(ops::Linear(ParamId{0}, ParamId{}, F, ProductType::fp8),
+                                      Activation::gelu,
+                                      ops::Linear(ParamId{1}, ParamId{}, C, ProductType::fp8));
   };
   c.in = {random_numbers({1, T, C}, 1)};
   c.params = {random_numbers({F, C}, 2, 0.1), random_numbers({C, F}, 3, 0.1)};

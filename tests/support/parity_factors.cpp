@@ -157,8 +157,7 @@ std::vector<Factor> exact_factors(std::vector<Factor> all) {
                    c.stage_layers.assign(static_cast<std::size_t>(stages), 1);
                    c.stage_layers[0] = 9 - stages;
                  }});
-  all.push_back(
-      {[](ParityCase&) {}, [](ParityCase& c) { c.products = ProductType::fp8; }});
+  all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.products = ProductType::fp8; }});
   return all;
 }
 

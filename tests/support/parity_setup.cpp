@@ -38,8 +38,8 @@ std::string name_of(const ParityCase& c) {
       std::string(c.documents ? "_documents" : "") + (c.teacher ? "_teacher" : ""), word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
-          (c.products == ProductType::fp8 ? "_fp8" : "") +
-          (c.clip ? "_clip" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
+          (c.products == ProductType::fp8 ? "_fp8" : "") + (c.clip ? "_clip" : "") +
+          (c.stage_layers.empty() ? "" : "_uneven") +
           (c.schedule == ScheduleKind::zero_bubble   ? "_zero_bubble"
            : c.schedule == ScheduleKind::zbv         ? "_zbv"
            : c.schedule == ScheduleKind::interleaved ? fmt::format("_chunks{}", c.chunks)

@@ -34,10 +34,9 @@ TEST(Fp8Weights, IncludeASharedExpertButNoRoutedOne) {
   model.layers = 1;
   model.dense_layers = {};
   model.shared_expert_width = 8;
-  EXPECT_THAT(in_fp8(model),
-              ElementsAre("blocks.0.qkv.weight", "blocks.0.projection.weight",
-                          "blocks.0.shared_expert.ffn_in.weight",
-                          "blocks.0.shared_expert.ffn_out.weight"));
+  EXPECT_THAT(in_fp8(model), ElementsAre("blocks.0.qkv.weight", "blocks.0.projection.weight",
+                                         "blocks.0.shared_expert.ffn_in.weight",
+                                         "blocks.0.shared_expert.ffn_out.weight"));
 }
 
 TEST(Fp8Weights, LeaveOutWhatIsExcepted) {

@@ -32,10 +32,12 @@ struct Rounding {
 using Strip = float[strip_rows][pitch];
 
 template <class T>
-__device__ void load_strip(Strip& strip, const Rounding<T>& o, std::int64_t row, std::int64_t column) {
+__device__ void load_strip(Strip& strip, const Rounding<T>& o, std::int64_t row,
+                           std::int64_t column) {
   const bool by_rows = o.column_stride == 1;
   for (int i = static_cast<int>(threadIdx.x); i < strip_rows * columns; i += block_threads) {
-    const int r = by_rows ? i / columns : i % strip_rows, k = by_rows ? i % columns : i / strip_rows;
+    const int r = by_rows ? i / columns : i % strip_rows,
+              k = by_rows ? i % columns : i / strip_rows;
     const bool inside = row + r < o.rows && column + k < o.columns;
     strip[r][k] =
         inside ? widen(o.x[(row + r) * o.row_stride + (column + k) * o.column_stride]) : 0.0F;
@@ -50,7 +52,8 @@ __device__ Floats<4> of_lane(const Strip& strip, int r) {
 __device__ std::uint32_t largest_magnitude(const Floats<4>& x) {
   std::uint32_t largest = 0;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) largest = std::max(largest, std::bit_cast<std::uint32_t>(x.v[i]) & 0x7fffffffU);
+  for (int i = 0; i < 4; ++i)
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(x.v[i]) & 0x7fffffffU);
   return largest;
 }
 __device__ std::uint32_t warp_largest(std::uint32_t x) {
@@ -95,8 +98,7 @@ __global__ void __launch_bounds__(block_threads) round_tiles(Rounding<T> o) {
   alignas(16) __shared__ Strip strip;
   __shared__ std::uint32_t of_warps[block_threads / warp];
   const auto g = static_cast<std::int64_t>(blockIdx.x) % o.padded,
-             tile = static_cast<std::int64_t>(blockIdx.x) / o.padded,
-             first = tile * fp8::group,
+             tile = static_cast<std::int64_t>(blockIdx.x) / o.padded, first = tile * fp8::group,
              last = g < o.groups ? std::min(o.rows, first + fp8::group) : first;
   const int my_warp = static_cast<int>(threadIdx.x) / warp;
   std::uint32_t largest = 0;

@@ -21,7 +21,8 @@ class GroupedProducts {
       : planner_(planner), synchronize_(synchronize) {}
 
   // Puts the products of all experts on the stream. If the operation has no known_offset, blocks
-  // until the stream has computed the row offsets. `workspace` must have cuda_workspace_bytes bytes.
+  // until the stream has computed the row offsets. `workspace` must have cuda_workspace_bytes
+  // bytes.
   void run(void* stream, const kernel::GroupedMatmul&, View workspace);
   void run(void* stream, const kernel::GroupedMatmulGrad&, View workspace);
 

@@ -105,8 +105,9 @@ const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused)
     point(k, p, at);
     double least = std::numeric_limits<double>::infinity();
     for (const auto& algorithm : found)
-      if (const double ms =
-              milliseconds(call.stream, [&] { planner.run(p, algorithm, at, trial->how, trial->workspace, trial->stream); });
+      if (const double ms = milliseconds(
+              call.stream,
+              [&] { planner.run(p, algorithm, at, trial->how, trial->workspace, trial->stream); });
           ms < least) {
         least = ms;
         p.algorithm = algorithm;

@@ -18,9 +18,9 @@ Planner::~Planner() {
 Plan Planner::describe(const Key& k, const Pointers& at) {
   if (!handle_) check_blas(cublasLtCreate(&handle_), "cublasLtCreate");
   Plan p;
-  p.product = describe_product(
-      !k.of_fp8() && k.in == DType::f32 && tf32_ == Tf32::on ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                             : CUBLAS_COMPUTE_32F);
+  p.product = describe_product(!k.of_fp8() && k.in == DType::f32 && tf32_ == Tf32::on
+                                   ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                   : CUBLAS_COMPUTE_32F);
   const auto op = [](const Stored& s) { return s.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(p.product, CUBLASLT_MATMUL_DESC_TRANSA, op(k.left));
   set(p.product, CUBLASLT_MATMUL_DESC_TRANSB, op(k.right));

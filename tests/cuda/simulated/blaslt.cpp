@@ -97,10 +97,10 @@ Scales scales_of_b(const Product& p) {
 
 float from_fp8(std::uint8_t code) {
   const int exponent = code >> 3 & 15, mantissa = code & 7;
-  const float magnitude = exponent == 15 && mantissa == 7
-                              ? std::numeric_limits<float>::quiet_NaN()
-                          : exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                          : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  const float magnitude = exponent == 15 && mantissa == 7 ? std::numeric_limits<float>::quiet_NaN()
+                          : exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -9)
+                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
   return code & 0x80 ? -magnitude : magnitude;
 }
 

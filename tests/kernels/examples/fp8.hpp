@@ -1,6 +1,7 @@
 #pragma once
 #include <iterator>
 
+#include "lib/base/rng.hpp"
 #include "tests/kernels/examples/example.hpp"
 
 namespace trireme {
@@ -21,14 +22,14 @@ inline Examples<kernel::RoundToFp8> examples(Of<kernel::RoundToFp8>) {
     list.push_back({of, [=](Operands& o) {
                       return O{.y = fp8_result(o, scales, 35, 150), .x_RK = o.values({35, 150})};
                     }});
-    list.push_back({of + " of a part", [=](Operands& o) {
-                      return O{.y = fp8_result(o, scales, 3, 9),
-                               .x_RK = o.values({3, 12}).slice(1, 2, 9)};
-                    }});
-    list.push_back({of + " of a transpose", [=](Operands& o) {
-                      return O{.y = fp8_result(o, scales, 150, 40),
-                               .x_RK = o.values({40, 150}).transposed()};
-                    }});
+    list.push_back(
+        {of + " of a part", [=](Operands& o) {
+           return O{.y = fp8_result(o, scales, 3, 9), .x_RK = o.values({3, 12}).slice(1, 2, 9)};
+         }});
+    list.push_back(
+        {of + " of a transpose", [=](Operands& o) {
+           return O{.y = fp8_result(o, scales, 150, 40), .x_RK = o.values({40, 150}).transposed()};
+         }});
   }
   return list;
 }
@@ -41,8 +42,9 @@ inline fp8::Matrix<ConstView> fp8_numbers(Operands& o, fp8::Scales scales, std::
   for (std::int64_t i = 0; i < code.count(); ++i) {
     std::uint32_t word = 0;
     for (std::int64_t j = 0; j < fp8::codes_per_word; ++j) {
-      const auto random = static_cast<std::uint32_t>(4 * i + j + 1) * 2654435761U >> 16;
-      constexpr std::uint32_t numbers[] = {0x00, 0x30, 0x38, 0x40, 0xb0, 0xb8};  // 0 to 2, -1/2, -1
+      const auto random =
+          hash64(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(4 * i + j));
+      constexpr std::uint32_t numbers[] = {0x00, 0x30, 0x38, 0xb0, 0xb8};  // 0, 1/2, 1, -1/2, -1
       word = word << 8 | numbers[random % std::size(numbers)];
     }
     words.push_back(static_cast<std::int32_t>(word));
