@@ -74,7 +74,6 @@ class Search {
   }
 
   Trial tried(const RunChoice& c) {
-    ++out_.simulated;
     auto t = try_choice(in_, target_, machine_, c);
     // Extrapolation may give a time below the lower bound.
     if (has_bounds(in_)) t.seconds = std::max(t.seconds, least_.seconds(c));
@@ -82,6 +81,7 @@ class Search {
   }
 
   void attempt(const RunChoice& c) {
+    ++out_.simulated;
     auto found = tried(c);
     const auto too_large = [&] {
       return memory_ && static_cast<double>(found.needed()) > *memory_;

@@ -15,7 +15,8 @@ struct SearchResult {
   std::vector<Trial> best;                   // the fastest first
   std::int64_t choices = 0;                  // number of all choices
   std::int64_t too_large = 0, too_slow = 0;  // excluded by the bounds on memory and time
-  // Number of simulated choices, and how many of them need too much memory.
+  // Number of simulated choices without the alternatives, and how many of them need too much
+  // memory. `choices` is the sum of `too_large`, `too_slow` and `simulated`.
   std::int64_t simulated = 0, over_memory = 0;
   std::vector<Trial> alternatives;  // the fastest choice with one setting changed
 };

@@ -45,6 +45,7 @@ TEST_P(SearchOnMachine, FindsWhatTryingAllFinds) {
       EXPECT_DOUBLE_EQ(quick.best[i].seconds, all.best[i].seconds) << i;
     EXPECT_EQ(quick.choices, all.choices);
     EXPECT_LT(quick.simulated, all.simulated);
+    EXPECT_EQ(quick.too_large + quick.too_slow + quick.simulated, quick.choices);
     EXPECT_GT(quick.too_slow, 0);
     const auto needed =
         static_cast<double>(std::ranges::max(quick.best, {}, &Trial::needed).needed());
