@@ -31,7 +31,7 @@ help:
 	@echo
 	@echo 'Tests:'
 	@echo '  make test         Set up, build and run the fast tests'
-	@echo '  make test-full    Also run the slow tests (every grid and setting, an installation): an hour or more on 2 cores'
+	@echo '  make test-full    Also run the slow tests (every grid and setting, an installation): about two hours on 2 cores'
 	@echo '  make test-builds  Test clean builds: a bundle, Debian without CUDA, containers'
 	@echo '  make test-asan    Run the fast tests with AddressSanitizer and UBSan on 2 and 4 ranks'
 	@echo '                    (SUITES="kernels io" runs only these suites)'
