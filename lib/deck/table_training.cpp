@@ -274,8 +274,8 @@ KeySection precision_section() {
               "less accurate"),
           row("products", &P::products,
               "Type of the operands of linear layers in blocks. fp8 rounds weights, activations "
-              "and gradients to e4m3 before each product, which is faster on Hopper GPUs from "
-              "about 1 billion parameters. It requires compute = \"bf16\""),
+              "and gradients to e4m3 before each product, for faster training of large models on "
+              "Hopper GPUs. It requires compute = \"bf16\""),
           row("fp8_except", &P::fp8_except,
               "Names of weights whose products are not in fp8, with wildcards * and ?. For "
               "example, [\"blocks.0.*\"] leaves out the first block"),

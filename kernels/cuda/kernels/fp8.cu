@@ -1,6 +1,7 @@
-// Rounding of matrices to fp8. A thread block rounds one group of 128 columns: 32 rows of it if
-// each row has its own scale, or a tile of 128 rows. Strips of 32 rows pass through shared memory,
-// so both orders of the operand are read in whole sectors.
+// Rounds matrices to fp8. A thread block processes 128 columns. If each row has its own scale, the
+// block processes 32 rows, otherwise a tile of 128 rows. It copies 32 rows at a time to shared
+// memory. Threads with consecutive numbers therefore read adjacent elements, whether the operand is
+// stored by rows or by columns.
 #include <algorithm>
 #include <bit>
 

@@ -64,7 +64,8 @@ struct Matrix {
   }
 };
 
-// The scales of an operand in fp8: one for 128 rows of a column, or for 128 rows of 128 columns.
+// The scales of an operand in fp8. A scale belongs to 128 rows of one column, or to a tile of 128
+// rows and 128 columns.
 struct Scales {
   std::int32_t mode;
   const float* data;
@@ -218,8 +219,9 @@ bool aligned(const void* p, std::uint32_t to) {
   return reinterpret_cast<std::uintptr_t>(p) % to == 0;
 }
 
-// The rules for fp8 on a Hopper GPU: both operands with their rows of K first, dimensions that are
-// multiples of 16 bytes, scales of 128 elements for both, and of tiles for one of them alone.
+// Checks the rules for fp8 on a Hopper GPU. In both operands, the elements of K are adjacent. All
+// sizes are multiples of 16. Each scale belongs to 128 elements, or to a tile in at most one of the
+// operands.
 cublasStatus_t valid_in_fp8(const Product& p, const Matrix& a, const Matrix& b, const Matrix& d) {
   const auto of_a = scales_of_a(p), of_b = scales_of_b(p);
   const bool layouts = p.transposes(CUBLASLT_MATMUL_DESC_TRANSA) &&
