@@ -96,7 +96,7 @@ def path_of_a_user(flavour, program):
     prompt = "A checkpoint"
     start = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).input_ids
     out = model.generate(start, max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False, eos_token_id=None, pad_token_id=0)
-    written = program("generate", "run", "--prompt", prompt, "--tokens", NEW, "--temperature", 0)
+    written = program("generate", "run", "--prompt", prompt, "--tokens", NEW, "--temperature", 0, "--ignore-eos")
     assert written == tokenizer.decode(out[0]) + "\n", f"{written!r} for {tokenizer.decode(out[0])!r}"
     return f"loss {before:.3f} to {after:.3f}, held-out loss {loss:.6f} in both, same text"
 

@@ -22,7 +22,7 @@ def same_text(flavour, program):
         assert out.numel() == ids.shape[1] + NEW
         want = tokenizer.decode(out)
         got = program("generate", "imported", "--prompt", prompt, "--tokens", NEW, "--temperature", 0, "--backend", "host",
-                      "--threads", 1)
+                      "--threads", 1, "--ignore-eos")
         assert got == want + "\n", f"{got!r} for {want!r}"
     return f"{len(prompts)} prompts, {NEW} tokens each"
 
