@@ -4,6 +4,8 @@
 #include "lib/base/fixed.hpp"
 #include "lib/deck/resolve.hpp"
 #include "lib/deck/rules.hpp"
+#include "lib/deck/sections.hpp"
+#include "lib/keys/value.hpp"
 
 namespace trireme {
 namespace {
@@ -15,6 +17,7 @@ class ModelRules : DeckRules {
   void all() {
     heads();
     window();
+    scales();
     experts();
     rope();
     adapter();
@@ -84,6 +87,15 @@ class ModelRules : DeckRules {
          "or remove model.window_rope_theta");
   }
 
+  void scales() {
+    const ModelConfig& m = deck_.model;
+    rule(!m.scale_embedding || m.embedding_scale == 1,
+         {"model.embedding_scale", "model.scale_embedding"},
+         "model.embedding_scale = {} and model.scale_embedding = true both multiply embeddings: "
+         "remove one of them",
+         number_text(m.embedding_scale));
+  }
+
   void experts() {
     const ModelConfig& m = deck_.model;
     const ModelConfig plain;
@@ -141,8 +153,23 @@ class ModelRules : DeckRules {
 
   void rope() {
     const ModelConfig& m = deck_.model;
+    const bool rotary = m.positions == Positions::rotary;
+    rule(rotary || m.nope_layers.empty(), {"model.nope_layers", "model.positions"},
+         "model.nope_layers needs model.positions = \"rotary\": set that, or remove "
+         "model.nope_layers");
+    blocks(m.nope_layers, "model.nope_layers");
+    rule(rotary || m.rotary_dim == 0, {"model.rotary_dim", "model.positions"},
+         "model.rotary_dim needs model.positions = \"rotary\": set that, or remove "
+         "model.rotary_dim");
+    rule(m.rotary_dim % 2 == 0, {"model.rotary_dim"},
+         "model.rotary_dim = {} is odd, but channels rotate in pairs: give an even number",
+         m.rotary_dim);
+    rule(m.head_dim == 0 || m.rotary_dim <= m.head_dim, {"model.rotary_dim", "model.head_dim"},
+         "model.rotary_dim = {} is more than the {} channels of a head: lower model.rotary_dim, or "
+         "raise model.head_dim",
+         m.rotary_dim, m.head_dim);
     const bool scaled = m.rope_scaling != RopeScaling::none;
-    rule(!scaled || m.positions == Positions::rotary, {"model.rope_scaling", "model.positions"},
+    rule(!scaled || rotary, {"model.rope_scaling", "model.positions"},
          "model.rope_scaling needs model.positions = \"rotary\": set that, or remove "
          "model.rope_scaling");
     rule(scaled || m.rope_factor == 1, {"model.rope_factor", "model.rope_scaling"},

@@ -101,6 +101,13 @@ KeySection model_section() {
               "instead of cuDNN")
               .in(0, 1e6)
               .in_f32(),
+          row("residual_scale", &M::residual_scale,
+              "Factor by which the outputs of attention and the MLP are multiplied before the "
+              "residual addition (Granite)")
+              .above(0, 1e6),
+          row("logit_scale", &M::logit_scale,
+              "Factor by which output logits are multiplied, before logit_softcap (Granite)")
+              .above(0, 1e6),
           row("logit_softcap", &M::logit_softcap,
               "Soft cap c of output logits: each logit s becomes c * tanh(s / c) (Gemma 2). 0 "
               "disables it")
@@ -144,6 +151,16 @@ KeySection model_section() {
           row("positions", &M::positions,
               "Position encoding. learned: a table of learned vectors, added to the embedding. "
               "rotary: rotation of queries and keys (RoPE)"),
+          row("nope_layers", &M::nope_layers,
+              "Indices, from 0, of the blocks that do not rotate queries and keys (NoPE; SmolLM3). "
+              "Requires positions = \"rotary\"")
+              .in(0, 9999),
+          row("rotary_dim", &M::rotary_dim,
+              "Number of channels of each head that rotate (GLM-4). Must be even and at most "
+              "head_dim. Channel i rotates with channel i + head_dim/2, for i below rotary_dim/2. "
+              "The other channels do not rotate")
+              .in(2, row_most)
+              .automatically("head_dim, so that all channels rotate"),
           row("rope_theta", &M::rope_theta, "Base of the rotary frequencies (RoPE theta)")
               .above(0, 1e12),
           row("window_rope_theta", &M::window_rope_theta,
@@ -194,6 +211,10 @@ KeySection model_section() {
           row("scale_embedding", &M::scale_embedding,
               "Whether to multiply embeddings by sqrt(width), rounded to precision.compute "
               "(Gemma)"),
+          row("embedding_scale", &M::embedding_scale,
+              "Factor by which embeddings are multiplied (Granite). Requires scale_embedding = "
+              "false")
+              .above(0, 1e6),
           row("tied", &M::tied,
               "Whether the embedding and the output head share one weight matrix (tied "
               "embeddings)"),

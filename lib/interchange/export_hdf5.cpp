@@ -44,9 +44,13 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"window_layers", c.window_layers},
           {"attention_scale", scale},
           {"attention_softcap", c.attention_softcap},
+          {"residual_scale", c.residual_scale},
+          {"logit_scale", c.logit_scale},
           {"logit_softcap", c.logit_softcap},
           {"attention_sinks", Count{c.attention_sinks}},
           {"positions", Text(name_of(c.positions))},
+          {"nope_layers", c.nope_layers},
+          {"rotary_dim", c.rotary_dim},
           {"rope_theta", c.rope_theta},
           {"window_rope_theta", c.window_rope_theta},
           {"rope_scaling", Text(name_of(c.rope_scaling))},
@@ -60,6 +64,7 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"rope_attention_factor", c.rope_attention_factor},
           {"tied", Count{c.tied}},
           {"scale_embedding", Count{c.scale_embedding}},
+          {"embedding_scale", c.embedding_scale},
           {"step", meta.step},
           {"tokenizer_kind", meta.tokenizer_kind.empty() ? Text("none") : meta.tokenizer_kind}};
 }

@@ -29,6 +29,13 @@ constexpr std::string_view in_bf16 = "is precision.compute = \"bf16\" here";
 constexpr std::string_view positions =
     "is model.max_context here, the maximum context length of the model. model.context is the "
     "length of training samples";
+constexpr std::string_view no_rope =
+    "is model.nope_layers here, a list of the blocks without rotary positions, from 0";
+constexpr std::string_view rotary_share =
+    "is model.rotary_dim here, the number of channels of each head that rotate";
+constexpr std::string_view logit_divisor =
+    "is model.logit_scale here, a factor of the logits. logits_scaling divides the logits: give 1 "
+    "/ logits_scaling";
 constexpr std::string_view no_attention_dropout =
     "has no counterpart: model.dropout applies only to the embedding and the residual branches";
 
@@ -130,6 +137,15 @@ constexpr std::array names = {
     FamiliarName{"position_embedding_type", "model.positions", ""},
     FamiliarName{"rope_base", "model.rope_theta", ""},
     FamiliarName{"rotary_base", "model.rope_theta", ""},
+    FamiliarName{"no_rope_layers", "model.nope_layers", no_rope},
+    FamiliarName{"no_rope_layer_interval", "model.nope_layers", no_rope},
+    FamiliarName{"partial_rotary_factor", "model.rotary_dim", rotary_share},
+    FamiliarName{"rotary_pct", "model.rotary_dim", rotary_share},
+    FamiliarName{"rotary_percent", "model.rotary_dim", rotary_share},
+    FamiliarName{"embedding_multiplier", "model.embedding_scale", ""},
+    FamiliarName{"residual_multiplier", "model.residual_scale", ""},
+    FamiliarName{"attention_multiplier", "model.attention_scale", ""},
+    FamiliarName{"logits_scaling", "model.logit_scale", logit_divisor},
     FamiliarName{"tie_word_embeddings", "model.tied", ""},
     FamiliarName{"tie_weights", "model.tied", ""},
     FamiliarName{"resid_pdrop", "model.dropout", ""},

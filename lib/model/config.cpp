@@ -225,6 +225,11 @@ std::int64_t window_of(const ModelConfig& c, std::int64_t layer) {
   return some.empty() || std::ranges::find(some, layer) != some.end() ? c.window : 0;
 }
 
+bool has_rotary(const ModelConfig& c, std::int64_t layer) {
+  return c.positions == Positions::rotary &&
+         std::ranges::find(c.nope_layers, layer) == c.nope_layers.end();
+}
+
 ModelConfig without_adapters(ModelConfig c) {
   c.adapter = {};
   return c;
@@ -233,6 +238,8 @@ ModelConfig without_adapters(ModelConfig c) {
 ModelConfig canonical(ModelConfig c) {
   const ModelConfig plain;
   const bool rotary = c.positions == Positions::rotary;
+  if (c.window_rope_theta == c.rope_theta && c.rope_scaling == RopeScaling::none)
+    c.window_rope_theta = plain.window_rope_theta;
   const bool turns_alike = c.window_rope_theta == 0 || !rotary;
   if (c.window >= positions_of(c) && turns_alike) c.window = plain.window;
   std::ranges::sort(c.window_layers);
@@ -265,7 +272,10 @@ ModelConfig canonical(ModelConfig c) {
     c.ffn_width = c.expert_width;
   }
   if (c.shared_expert_width == 0) c.shared_expert_gate = plain.shared_expert_gate;
-  if (c.positions != Positions::rotary) {
+  std::ranges::sort(c.nope_layers);
+  if (!rotary) c.nope_layers = plain.nope_layers;
+  if (!rotary || c.rotary_dim == c.head_dim) c.rotary_dim = plain.rotary_dim;
+  if (!rotary) {
     c.rope_theta = plain.rope_theta;
     c.rope_scaling = RopeScaling::none;
   }

@@ -65,7 +65,9 @@ struct ModelConfig {
   std::vector<std::int64_t> window_layers;  // blocks with a window, from 0; empty means all
   double attention_scale = 0;               // factor of attention scores; 0 means 1/sqrt(head_dim)
   double attention_softcap = 0;             // c > 0: scores s become c tanh(s / c); 0 means off
-  double logit_softcap = 0;                 // same for logits
+  double residual_scale = 1;                // factor of each branch before the residual addition
+  double logit_scale = 1;                   // factor of logits, applied before logit_softcap
+  double logit_softcap = 0;                 // same as attention_softcap, for logits
   bool attention_sinks = false;             // a learned logit per query head that joins its softmax
   ActivationKind activation = ActivationKind::gelu;
   std::int64_t experts = 0;              // experts per block; 0 means one ordinary MLP
@@ -79,6 +81,10 @@ struct ModelConfig {
   bool norm_topk = true;                   // scale a token's expert weights to sum to 1
   std::vector<std::int64_t> dense_layers;  // blocks with an ordinary MLP, from 0
   Positions positions = Positions::learned;
+  std::vector<std::int64_t> nope_layers;  // blocks without rotary positions, from 0
+  // Channels of each head that rotate. 0 means all. Channel i rotates with channel i + head_dim /
+  // 2, for i < rotary_dim / 2. The other channels do not rotate.
+  std::int64_t rotary_dim = 0;
   double rope_theta = 10000;  // base of the rotary frequencies
   // Base of the rotary frequencies for blocks with a window, which are not scaled. 0 means that
   // these blocks use the same frequencies as other blocks.
@@ -98,6 +104,7 @@ struct ModelConfig {
   double rope_attention_factor = 0;  // yarn: factor of cos and sin; 0 means 0.1 ln(rope_factor) + 1
   bool tied = true;                  // tied embeddings: embedding and head share one table
   bool scale_embedding = false;      // multiply embeddings by sqrt(width)
+  double embedding_scale = 1;        // factor of embeddings if scale_embedding is not set
   double dropout = 0;                // probability, on residual branches and embedding
   Recompute recompute = Recompute::none;
   Offload offload = Offload::none;
@@ -140,6 +147,9 @@ bool has_experts(const ModelConfig&, std::int64_t layer);
 // Returns the sliding window of this block in tokens, the query's own token included. 0 means no
 // window.
 std::int64_t window_of(const ModelConfig&, std::int64_t layer);
+
+// Returns true if this block rotates queries and keys.
+bool has_rotary(const ModelConfig&, std::int64_t layer);
 
 // Returns the number of rows of a learned position table. Exported models state this number as
 // their maximum context.

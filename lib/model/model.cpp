@@ -18,11 +18,12 @@ Model::Model(Backend& backend, ModelSpec spec, DType compute, bool exact)
                                              .beta_fast = c.rope_beta_fast,
                                              .beta_slow = c.rope_beta_slow,
                                              .truncate = c.rope_truncate,
-                                             .attention_factor = c.rope_attention_factor};
+                                             .attention_factor = c.rope_attention_factor,
+                                             .channels = c.rotary_dim};
     rotary_T2E = ops::rotary_table(backend, c.context, frequencies.of_pairs(c.head_dim),
                                    frequencies.amplitude(), wide(compute));
     if (c.window > 0 && c.window_rope_theta > 0) {
-      const ops::RotaryFrequencies plain{.theta = c.window_rope_theta};
+      const ops::RotaryFrequencies plain{.theta = c.window_rope_theta, .channels = c.rotary_dim};
       in_window_T2E =
           ops::rotary_table(backend, c.context, plain.of_pairs(c.head_dim), 1, wide(compute));
     }
@@ -30,8 +31,8 @@ Model::Model(Backend& backend, ModelSpec spec, DType compute, bool exact)
   parts_.push_back(std::make_unique<EmbeddingPart>(spec_, compute));
   for (std::int64_t l = 0; l < c.layers; ++l) {
     const bool own = in_window_T2E && window_of(c, l) > 0;
-    parts_.push_back(
-        std::make_unique<BlockPart>(spec_, l, own ? in_window_T2E : rotary_T2E, exact));
+    const Tensor table_T2E = !has_rotary(c, l) ? Tensor() : own ? in_window_T2E : rotary_T2E;
+    parts_.push_back(std::make_unique<BlockPart>(spec_, l, table_T2E, exact));
   }
   parts_.push_back(std::make_unique<FinalNormPart>(spec_));
   parts_.push_back(std::make_unique<HeadPart>(spec_));

@@ -27,19 +27,26 @@ static ops::DropoutSite site(const ModelConfig& c, std::int64_t n) {
   return {n, c.dropout};
 }
 
-// Returns sqrt(width), rounded to the compute type as in Gemma.
-static double embedding_scale(std::int64_t width, DType compute) {
-  const double scale = std::sqrt(static_cast<double>(width));
+// Returns the factor of embeddings. sqrt(width) is rounded to the compute type as in Gemma.
+static double scale_of_embedding(const ModelConfig& c, DType compute) {
+  if (!c.scale_embedding) return c.embedding_scale;
+  const double scale = std::sqrt(static_cast<double>(c.width));
   return compute == DType::bf16
              ? static_cast<double>(static_cast<float>(bf16(static_cast<float>(scale))))
              : scale;
 }
 
+// Returns the op that multiplies by the factor, or an empty optional if the factor is 1.
+static std::optional<ops::Multiply> multiply_by(double factor) {
+  if (factor == 1) return {};
+  return ops::Multiply(factor);
+}
+
 EmbeddingPart::EmbeddingPart(const ModelSpec& s, DType compute)
     : units_{{s.table_unit, Use::own}},
       table_(s.table, s.config.width, compute),
+      scale_(multiply_by(scale_of_embedding(s.config, compute))),
       dropout_(site(s.config, 0)) {
-  if (s.config.scale_embedding) scale_.emplace(embedding_scale(s.config.width, compute));
   if (s.positions != ParamId{}) {
     positions_.emplace(s.positions);
     units_.push_back({s.position_unit, Use::own});
@@ -80,11 +87,6 @@ static std::vector<Value> twice(Value x) {
   return moved(std::move(x), std::move(again));
 }
 
-static Value normed(Tape& tape, const Run& run, const std::optional<ops::Norm>& norm, Value x) {
-  if (!norm) return x;
-  return std::move(tape.apply(run, *norm, moved(std::move(x)))[1]);
-}
-
 AttentionInput::AttentionInput(const ModelSpec& s, const BlockParams& p, const Tensor& rotary_T2E,
                                bool exact)
     : norm_(norm_where(s.config, p.attention_norm, p.attention_norm_bias)),
@@ -110,11 +112,19 @@ AttentionOutput::AttentionOutput(const ModelSpec& s, const BlockParams& p, std::
     : projection_(make_product(s, p.projection, p.projection_bias)),
       attention_out_norm_(norm_where(s.config, p.attention_out_norm, p.attention_out_norm_bias)),
       ffn_out_norm_(norm_where(s.config, p.ffn_out_norm, p.ffn_out_norm_bias)),
+      scale_(multiply_by(s.config.residual_scale)),
       attention_residual_norm_(residual_norm_where(s.config, site(s.config, 1 + 2 * layer),
                                                    p.ffn_norm, p.ffn_norm_bias)),
       attention_residual_(site(s.config, 1 + 2 * layer)),
       feed_forward_(make_feed_forward(s, layer)),
       ffn_residual_(site(s.config, 2 + 2 * layer)) {}
+
+Value AttentionOutput::end_branch(Tape& tape, const Run& run, const std::optional<ops::Norm>& norm,
+                                  Value branch) const {
+  if (norm) branch = std::move(tape.apply(run, *norm, moved(std::move(branch)))[1]);
+  if (scale_) branch = tape.apply(run, *scale_, std::move(branch));
+  return branch;
+}
 
 std::vector<Value> AttentionOutput::residual(Tape& tape, const Run& run,
                                              std::vector<Value> x_and_branch) const {
@@ -126,10 +136,10 @@ std::vector<Value> AttentionOutput::residual(Tape& tape, const Run& run,
 std::vector<Value> AttentionOutput::forward(Tape& tape, const Run& run,
                                             std::vector<Value> x_and_o) const {
   x_and_o[1] = tape.apply(run, *projection_, std::move(x_and_o[1]));
-  x_and_o[1] = normed(tape, run, attention_out_norm_, std::move(x_and_o[1]));
+  x_and_o[1] = end_branch(tape, run, attention_out_norm_, std::move(x_and_o[1]));
   auto both = residual(tape, run, std::move(x_and_o));
   both[1] = feed_forward_->forward(tape, run, std::move(both[1]));
-  both[1] = normed(tape, run, ffn_out_norm_, std::move(both[1]));
+  both[1] = end_branch(tape, run, ffn_out_norm_, std::move(both[1]));
   return tape.apply(run, ffn_residual_, std::move(both));
 }
 
@@ -164,10 +174,13 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
 
 FinalNormPart::FinalNormPart(const ModelSpec& s)
     : units_{{s.norm_unit, Use::own}},
-      norm_(norm_weights(s.config, s.final_norm, s.final_norm_bias)) {}
+      norm_(norm_weights(s.config, s.final_norm, s.final_norm_bias)),
+      scale_(multiply_by(s.config.logit_scale)) {}
 
 Value FinalNormPart::forward(Tape& tape, const Run& run, Value x) const {
-  return std::move(tape.apply(run, norm_, moved(std::move(x)))[1]);
+  x = std::move(tape.apply(run, norm_, moved(std::move(x)))[1]);
+  if (scale_) x = tape.apply(run, *scale_, std::move(x));
+  return x;
 }
 
 HeadPart::HeadPart(const ModelSpec& s)

@@ -16,7 +16,7 @@
 namespace trireme {
 
 // The embedding: x_BTC = dropout(s * table[ids_BT] + positions). The factor s is sqrt(width) if
-// ModelConfig::scale_embedding is set, otherwise 1.
+// ModelConfig::scale_embedding is set, otherwise ModelConfig::embedding_scale.
 class EmbeddingPart final : public Part {
  public:
   EmbeddingPart(const ModelSpec&, DType compute);
@@ -52,7 +52,8 @@ class AttentionInput final : public TokenwiseOps {
 
 // The second sequence of a block: everything after attention. The inputs are x and attention's
 // output o. The sequence computes x += dropout(projection(o)), then x += dropout(ffn(norm(x))).
-// Norms after a branch, if any, are applied before dropout.
+// Before dropout, each branch passes through the norm after it, if any, and is multiplied by
+// ModelConfig::residual_scale.
 class AttentionOutput final : public TokenwiseOps {
  public:
   AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer);
@@ -60,11 +61,14 @@ class AttentionOutput final : public TokenwiseOps {
   std::vector<Value> forward(Tape&, const Run&, std::vector<Value> x_and_o) const override;
 
  private:
+  // Applies the norm after a branch, if any, and residual_scale.
+  Value end_branch(Tape&, const Run&, const std::optional<ops::Norm>&, Value branch) const;
   // Adds a branch to the residual stream. Returns the sum and the input of the MLP.
   std::vector<Value> residual(Tape&, const Run&, std::vector<Value> x_and_branch) const;
 
   std::unique_ptr<Op> projection_;
   std::optional<ops::Norm> attention_out_norm_, ffn_out_norm_;
+  std::optional<ops::Multiply> scale_;
   std::optional<ops::ResidualNorm> attention_residual_norm_;  // absent if no norm precedes the MLP
   ops::Residual attention_residual_;
   std::unique_ptr<FeedForward> feed_forward_;
@@ -75,7 +79,7 @@ class AttentionOutput final : public TokenwiseOps {
 // dropout(ffn(norm(x))). ModelConfig::norm_place moves the norms.
 class BlockPart final : public Part {
  public:
-  // With learned positions, rotary_T2E is absent.
+  // If the block does not rotate queries and keys, rotary_T2E is absent.
   BlockPart(const ModelSpec&, std::int64_t layer, const Tensor& rotary_T2E, bool exact);
   std::string_view name() const override { return name_; }
   std::span<const Borrow> units() const override { return units_; }
@@ -96,7 +100,7 @@ class BlockPart final : public Part {
   bool has_experts_;
 };
 
-// The norm after the last block.
+// The norm after the last block, multiplied by ModelConfig::logit_scale.
 class FinalNormPart final : public Part {
  public:
   explicit FinalNormPart(const ModelSpec&);
@@ -107,6 +111,7 @@ class FinalNormPart final : public Part {
  private:
   std::vector<Borrow> units_;
   ops::Norm norm_;
+  std::optional<ops::Multiply> scale_;
 };
 
 // The output projection with the loss.

@@ -47,7 +47,7 @@ double RotaryFrequencies::amplitude() const {
 }
 
 std::vector<double> RotaryFrequencies::of_pairs(std::int64_t dim) const {
-  const auto pairs = dim / 2;
+  const auto pairs = (channels > 0 ? channels : dim) / 2;
   const auto ramp = ramp_of(*this, pairs);
   std::vector<double> all;
   for (std::int64_t e = 0; e < pairs; ++e) {
@@ -68,6 +68,7 @@ std::vector<double> RotaryFrequencies::of_pairs(std::int64_t dim) const {
         all.push_back(f * undivided + f / factor * (1 - undivided));
     }
   }
+  all.resize(static_cast<std::size_t>(dim / 2), 0);
   return all;
 }
 

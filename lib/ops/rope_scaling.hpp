@@ -1,7 +1,7 @@
 #pragma once
-// Rotary frequencies in radians per position: theta^(-e/E) for pair e of E = dim / 2 pairs of
-// channels (Su et al. 2021). Scaling lowers them for contexts that are longer than the original
-// one:
+// Rotary frequencies in radians per position: theta^(-e/E) for pair e of E pairs of channels that
+// rotate (Su et al. 2021). Pairs from E on do not rotate. Their frequency is 0. Scaling lowers them
+// for contexts that are longer than the original one:
 //   linear  all frequencies are divided by `factor` (position interpolation, Chen et al. 2023)
 //   llama3  a pair that turns n times in the original context keeps its frequency f if n >=
 //           high_freq_factor and gets f / factor if n <= low_freq_factor; between, it gets
@@ -36,10 +36,11 @@ struct RotaryFrequencies {
   double beta_fast = 32, beta_slow = 1;
   bool truncate = true;
   double attention_factor = 0;  // 0 means 0.1 ln(factor) + 1
+  std::int64_t channels = 0;    // channels of a head that rotate; 0 means all
 
-  // Returns the scaled frequency of each of the dim / 2 pairs.
+  // Returns the scaled frequency of each of the dim / 2 pairs of a head of `dim` channels.
   std::vector<double> of_pairs(std::int64_t dim) const;
-  // Returns the factor by which cos and sin are multiplied.
+  // Returns the factor by which cos and sin of the pairs that rotate are multiplied.
   double amplitude() const;
 };
 

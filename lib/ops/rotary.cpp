@@ -42,10 +42,11 @@ static void upload_angles(Backend& b, const Tensor& table, std::span<const doubl
     for (std::int64_t t = 0; t < n && b.keeps_values(); ++t) {
       auto* const row = values.data() + t * 2 * half;
       for (std::int64_t e = 0; e < half; ++e) {
-        const double angle =
-            static_cast<double>(begin + t) * frequency_E[static_cast<std::size_t>(e)];
-        row[e] = static_cast<T>(amplitude * std::cos(angle));
-        row[half + e] = static_cast<T>(amplitude * std::sin(angle));
+        const double frequency = frequency_E[static_cast<std::size_t>(e)];
+        const double angle = static_cast<double>(begin + t) * frequency;
+        const double size = frequency == 0 ? 1 : amplitude;
+        row[e] = static_cast<T>(size * std::cos(angle));
+        row[half + e] = static_cast<T>(size * std::sin(angle));
       }
     }
     b.upload(Queue::compute, table.view().slice(0, begin, n), std::as_bytes(std::span(values)));

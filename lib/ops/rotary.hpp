@@ -28,7 +28,8 @@ class Rotary final : public Op {
 };
 
 // Returns a table of cos and sin, multiplied by `amplitude`, for `positions` positions and each
-// frequency. Frequencies are in radians per position.
+// frequency. Frequencies are in radians per position. A pair with frequency 0 does not rotate, and
+// `amplitude` does not scale it.
 Tensor rotary_table(Backend&, std::int64_t positions, std::span<const double> frequency_E,
                     double amplitude, DType);
 

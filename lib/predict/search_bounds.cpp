@@ -27,8 +27,8 @@ double least_seconds(const MachineModel& m, const Transfer& t) {
 }
 
 // Returns the input for a model of `layers` blocks on one stage, with `microbatches` micro-batches.
-// Either all blocks have experts or none has. All blocks have the window if any block has one.
-// Rules that select parameters are removed.
+// Either all blocks have experts or none has. All blocks have the window if any block has one. No
+// block has rotary positions if any block has none. Rules that select parameters are removed.
 PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t layers,
                 std::int64_t microbatches) {
   c.grid.pipe = 1;
@@ -42,6 +42,9 @@ PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t lay
   model.layers = layers;
   model.dense_layers.clear();
   model.window_layers.clear();
+  const bool any_without = !model.nope_layers.empty();
+  model.nope_layers.clear();
+  for (std::int64_t l = 0; any_without && l < layers; ++l) model.nope_layers.push_back(l);
   for (std::int64_t l = 0; model.experts > 0 && !experts && l < layers; ++l)
     model.dense_layers.push_back(l);
   out.train.batch = microbatches * c.microbatch * c.grid.data;
