@@ -60,12 +60,66 @@ ModelConfig smollm2(ModelConfig c) {
   return c;
 }
 
+// Returns every n-th block.
+std::vector<std::int64_t> each(std::int64_t n, std::int64_t layers) {
+  std::vector<std::int64_t> some;
+  for (std::int64_t l = n - 1; l < layers; l += n) some.push_back(l);
+  return some;
+}
+
+// Returns the blocks that use a window: all except every n-th block.
+std::vector<std::int64_t> all_but_each(std::int64_t n, std::int64_t layers) {
+  std::vector<std::int64_t> some;
+  for (std::int64_t l = 0; l < layers; ++l)
+    if ((l + 1) % n != 0) some.push_back(l);
+  return some;
+}
+
+ModelConfig smollm3(ModelConfig c) {
+  c = llama(std::move(c));
+  c.tied = true;
+  c.norm_eps = 1e-6;
+  c.rope_theta = 5e6;
+  c.nope_layers = each(4, c.layers);
+  return c;
+}
+
+ModelConfig granite(ModelConfig c) {
+  c = llama(std::move(c));
+  c.tied = true;
+  c.rope_theta = 1e7;
+  c.embedding_scale = 12;
+  c.attention_scale = 0.015625;
+  c.residual_scale = 0.22;
+  c.logit_scale = 0.125;
+  return c;
+}
+
+ModelConfig glm_4(ModelConfig c) {
+  c = llama(std::move(c));
+  c.norm_place = NormPlace::both;
+  c.qkv_bias = true;
+  c.rotary_dim = 64;
+  return c;
+}
+
 ModelConfig olmo_2(ModelConfig c) {
   c = llama_3(std::move(c));
   c.norm_place = NormPlace::after;
   c.norm_eps = 1e-6;
   c.qk_norm = true;
   c.qk_norm_over = QkNormOver::width;
+  return c;
+}
+
+ModelConfig olmo_3(ModelConfig c) {
+  c = olmo_2(std::move(c));
+  c.window = 4096;
+  c.window_layers = all_but_each(4, c.layers);
+  c.window_rope_theta = c.rope_theta;
+  c.rope_scaling = RopeScaling::yarn;
+  c.rope_factor = 8;
+  c.rope_original_context = 8192;
   return c;
 }
 
@@ -121,14 +175,6 @@ ModelConfig olmoe(ModelConfig c) {
   return c;
 }
 
-// Returns the blocks that use a window: all except every n-th block.
-std::vector<std::int64_t> all_but_each(std::int64_t n, std::int64_t layers) {
-  std::vector<std::int64_t> some;
-  for (std::int64_t l = 0; l < layers; ++l)
-    if ((l + 1) % n != 0) some.push_back(l);
-  return some;
-}
-
 ModelConfig gemma(ModelConfig c, std::int64_t window, std::int64_t full) {
   c = llama(std::move(c));
   c.norm_place = NormPlace::both;
@@ -160,9 +206,10 @@ ModelConfig gemma_3(ModelConfig c) {
 // GPT-2: Radford et al. 2019. The vocabulary of 50257 is padded to a multiple of 64, and ffn_width
 // follows from width. llama-7B and 70B: Touvron et al. 2023, "Llama 2". llama-1B: the shape of
 // Zhang et al. 2024, "TinyLlama". The other presets follow config.json of Llama-3.2-1B,
-// Meta-Llama-3-8B, Mistral-7B-v0.3, SmolLM2-135M, OLMo-2-0425-1B, gemma-2-2b, gemma-3-1b-pt,
-// Qwen2-0.5B, Qwen3-0.6B, Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B
-// as their authors published them on huggingface.co. The context length is max_position_embeddings.
+// Meta-Llama-3-8B, Mistral-7B-v0.3, SmolLM2-135M, SmolLM3-3B-Base, granite-3.3-2b-base,
+// GLM-4-9B-0414, OLMo-2-0425-1B, Olmo-3-1025-7B, gemma-2-2b, gemma-3-1b-pt, Qwen2-0.5B, Qwen3-0.6B,
+// Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B as their authors
+// published them on huggingface.co. The context length is max_position_embeddings.
 const std::vector<ModelConfig>& presets() {
   static const std::vector<ModelConfig> all = {
       with_shape("gpt2-124M", 12, 768, 12, 0, 0, 50304, 1024),
@@ -176,7 +223,11 @@ const std::vector<ModelConfig>& presets() {
       llama_3(with_shape("llama-3-8B", 32, 4096, 32, 8, 14336, 128256, 8192)),
       mistral(with_shape("mistral-7B-v0.3", 32, 4096, 32, 8, 14336, 32768, 32768)),
       smollm2(with_shape("smollm2-135M", 30, 576, 9, 3, 1536, 49152, 8192)),
+      smollm3(with_shape("smollm3-3B", 36, 2048, 16, 4, 11008, 128256, 65536)),
+      granite(with_shape("granite-3.3-2B", 40, 2048, 32, 8, 8192, 49152, 131072)),
+      glm_4(with_shape("glm4-9B", 40, 4096, 32, 2, 13696, 151552, 32768)),
       olmo_2(with_shape("olmo2-1B", 16, 2048, 16, 16, 8192, 100352, 4096)),
+      olmo_3(with_shape("olmo3-7B", 32, 4096, 32, 32, 11008, 100278, 65536)),
       gemma_2(with_shape("gemma2-2B", 26, 2304, 8, 4, 9216, 256000, 8192)),
       gemma_3(with_shape("gemma3-1B", 26, 1152, 4, 1, 6912, 262144, 32768)),
       qwen_2(with_shape("qwen2-0.5B", 24, 896, 14, 2, 4864, 151936, 131072)),
@@ -275,6 +326,7 @@ ModelConfig canonical(ModelConfig c) {
   std::ranges::sort(c.nope_layers);
   if (!rotary) c.nope_layers = plain.nope_layers;
   if (!rotary || c.rotary_dim == c.head_dim) c.rotary_dim = plain.rotary_dim;
+  if (c.scale_embedding) c.embedding_scale = plain.embedding_scale;
   if (!rotary) {
     c.rope_theta = plain.rope_theta;
     c.rope_scaling = RopeScaling::none;

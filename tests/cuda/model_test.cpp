@@ -34,6 +34,8 @@ constexpr Flavour flavours[] = {
     {"llama_dropout_recompute", test::tiny_llama, 48, 21, 0.3, Recompute::block},
     {"qwen", test::tiny_qwen, 24, 7, 0, Recompute::none, 6},
     {"qwen_dropout_recompute", test::tiny_qwen, 48, 21, 0.3, Recompute::block, 16},
+    {"granite", test::tiny_granite, 24, 7, 0, Recompute::none},
+    {"glm4_dropout_recompute", test::tiny_glm4, 48, 21, 0.3, Recompute::block, 8},
     {"mixture", test::tiny_mixture, 24, 7, 0, Recompute::none},
     {"mixture_dropout_recompute", test::tiny_mixture, 48, 21, 0.3, Recompute::block},
     {"sigmoid_mixture", test::tiny_sigmoid_mixture, 24, 7, 0, Recompute::none},

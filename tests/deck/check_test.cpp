@@ -118,6 +118,39 @@ TEST(Check, Windows) {
   EXPECT_TRUE(check_deck(d).empty());
 }
 
+TEST(Check, RotaryPositionsInPart) {
+  Deck d = sound();
+  d.model.nope_layers = {1};
+  expect_problem(d, "model.nope_layers", "model.nope_layers needs model.positions = \"rotary\"");
+  d.model.positions = Positions::rotary;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.model.nope_layers = {1, 12};
+  expect_problem(d, "model.nope_layers",
+                 "names block 12, but with model.layers = 12 the last block is 11");
+  d.model.nope_layers = {2, 2};
+  expect_problem(d, "model.nope_layers", "names a block twice");
+
+  d = sound();
+  d.model.rotary_dim = 32;
+  expect_problem(d, "model.rotary_dim", "model.rotary_dim needs model.positions = \"rotary\"");
+  d.model.positions = Positions::rotary;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.model.rotary_dim = 33;
+  expect_problem(d, "model.rotary_dim", "is odd, but channels rotate in pairs");
+  d.model.rotary_dim = 64;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.model.rotary_dim = 66;
+  expect_problem(d, "model.rotary_dim", "= 66 is more than the 64 channels of a head");
+}
+
+TEST(Check, EmbeddingsHaveOneFactor) {
+  Deck d = sound();
+  d.model.embedding_scale = 12;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.model.scale_embedding = true;
+  expect_problem(d, "model.embedding_scale", "both multiply embeddings: remove one of them");
+}
+
 TEST(Check, Experts) {
   Deck sparse = sound();
   sparse.model.activation = ActivationKind::swiglu;

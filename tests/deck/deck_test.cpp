@@ -89,7 +89,11 @@ TEST(Deck, PresetsAreTheModelsOfTheirNames) {
                    {"llama-3-8B", 8030261248, 8192, 500000, 1e-5, 1},
                    {"mistral-7B-v0.3", 7248023552, 32768, 1e6, 1e-5, 1},
                    {"smollm2-135M", 134515008, 8192, 100000, 1e-5, 1},
+                   {"smollm3-3B", 3075098624, 65536, 5e6, 1e-6, 1},
+                   {"granite-3.3-2B", 2533525504, 131072, 1e7, 1e-5, 1},
+                   {"glm4-9B", 9400279040, 32768, 10000, 1e-5, 1},
                    {"olmo2-1B", 1484916736, 4096, 500000, 1e-6, 1},
+                   {"olmo3-7B", 7298011136, 65536, 500000, 1e-6, 8},
                    {"gemma2-2B", 2614341888, 8192, 10000, 1e-6, 1},
                    {"gemma3-1B", 999885952, 32768, 1e6, 1e-6, 1},
                    {"qwen2-0.5B", 494032768, 131072, 1e6, 1e-6, 1},
@@ -107,6 +111,59 @@ TEST(Deck, PresetsAreTheModelsOfTheirNames) {
     EXPECT_EQ(model.norm_eps, p.eps) << p.name;
     EXPECT_EQ(model.rope_factor, p.factor) << p.name;
   }
+}
+
+// What no count depends on, and what these models alone have.
+TEST(Deck, PresetsHaveTheSettingsOfTheirNames) {
+  using Layers = std::vector<std::int64_t>;
+  const auto preset = [](const char* name) {
+    return overridden({std::string("model.preset=") + name}).model;
+  };
+  EXPECT_EQ(preset("smollm3-3B").nope_layers, (Layers{3, 7, 11, 15, 19, 23, 27, 31, 35}));
+  const auto granite = preset("granite-3.3-2B");
+  EXPECT_EQ(granite.embedding_scale, 12);
+  EXPECT_EQ(granite.attention_scale, 1.0 / 64);
+  EXPECT_EQ(granite.residual_scale, 0.22);
+  EXPECT_EQ(granite.logit_scale, 1.0 / 8);
+  const auto glm4 = preset("glm4-9B");
+  EXPECT_EQ(glm4.head_dim, 128);
+  EXPECT_EQ(glm4.rotary_dim, 64);
+  const auto olmo3 = preset("olmo3-7B");
+  EXPECT_EQ(window_of(olmo3, 30), 4096);
+  EXPECT_EQ(window_of(olmo3, 31), 0);
+  EXPECT_EQ(std::ssize(olmo3.window_layers), 24);
+  EXPECT_EQ(olmo3.window_rope_theta, 500000);
+  EXPECT_EQ(olmo3.rope_original_context, 8192);
+}
+
+TEST(Deck, ModelsOfOneFunctionDoNotDiffer) {
+  auto plain = parsed(least_deck).model;
+  plain.positions = Positions::rotary;
+  const auto expect_same = [](const ModelConfig& a, const ModelConfig& b) {
+    EXPECT_EQ(model_differences(a, b), std::vector<std::string>{});
+  };
+  auto c = plain;
+  c.rotary_dim = c.head_dim;
+  expect_same(c, plain);
+  c.positions = plain.positions = Positions::learned;
+  c.rotary_dim = 2;
+  c.nope_layers = {1};
+  expect_same(c, plain);
+  c = plain;
+  plain.scale_embedding = c.scale_embedding = true;
+  c.embedding_scale = 2;
+  expect_same(c, plain);
+
+  plain.positions = Positions::rotary;
+  plain.window = 8;
+  plain.nope_layers = {1, 3};
+  c = plain;
+  c.nope_layers = {3, 1};
+  c.window_rope_theta = c.rope_theta;
+  expect_same(c, plain);
+  c.rope_scaling = plain.rope_scaling = RopeScaling::linear;
+  c.rope_factor = plain.rope_factor = 2;
+  EXPECT_EQ(model_differences(c, plain).size(), 1U);
 }
 
 // As Radford et al. 2019 have it: branches are less the more of them there are. Of norms and biases
@@ -184,6 +241,11 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
                               "attention_scale",
                               "attention_softcap",
                               "logit_softcap",
+                              "residual_scale",
+                              "logit_scale",
+                              "embedding_scale",
+                              "nope_layers",
+                              "rotary_dim",
                               "window_rope_theta",
                               "scale_embedding",
                               "experts",
@@ -210,7 +272,7 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
       left_out += is_new;
       if (!is_new) old += line + "\n";
     }
-    EXPECT_EQ(left_out, 30U);
+    EXPECT_EQ(left_out, 35U);
     EXPECT_EQ(parse_deck(old, "d.toml"), d);
   }
 }

@@ -148,8 +148,8 @@ TEST(Reference, EveryKeyOfAModelTellsItFromAnotherButThoseOfTrainingAndThoseUnus
                                    "rope_original_context"});
   EXPECT_EQ(uncounted(c), free);
   c.positions = Positions::learned;
-  free.merge(
-      std::set<std::string>{"rope_theta", "rope_scaling", "rope_factor", "window_rope_theta"});
+  free.merge(std::set<std::string>{"rope_theta", "rope_scaling", "rope_factor", "window_rope_theta",
+                                   "nope_layers", "rotary_dim"});
   EXPECT_EQ(uncounted(c), free);
 }
 

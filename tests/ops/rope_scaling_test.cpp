@@ -88,4 +88,22 @@ TEST(RopeScaling, YarnBetweenPairs) {
   EXPECT_EQ(r.amplitude(), 1.25);
 }
 
+// GLM-4's settings: half of a head's channels turn, as those of a head of 64.
+TEST(RopeScaling, OfChannelsThatRotate) {
+  RotaryFrequencies r;
+  r.channels = 64;
+  expect_frequencies(r, 128,
+                     {{0, 1}, {1, 0.74989420933245583}, {16, 0.01}, {31, 1.3335214321633240e-4}});
+  const auto found = r.of_pairs(128);
+  for (std::size_t e = 32; e < 64; ++e) EXPECT_EQ(found[e], 0) << e;
+
+  for (const auto scaling : {RopeScaling::linear, RopeScaling::llama3, RopeScaling::yarn}) {
+    r = {.scaling = scaling, .factor = 4, .original_context = 64};
+    auto wanted = r.of_pairs(24);
+    wanted.resize(40);
+    r.channels = 24;
+    EXPECT_EQ(r.of_pairs(80), wanted);
+  }
+}
+
 }  // namespace trireme::ops

@@ -39,7 +39,7 @@ TEST(Generation, HasTheTokensOfOneRank) {
   const int n = test::world().size();
   for (const int flavour : {0, 1, 2}) {
     const bool llama = flavour > 0, mixture = flavour == 2;
-    auto c = mixture ? test::tiny_mixture() : llama ? test::tiny_llama() : test::tiny_gpt2();
+    auto c = mixture ? test::tiny_mixture() : llama ? test::tiny_granite() : test::tiny_gpt2();
     c.context = 12;
     c.layers = 4;
     const auto expected = tokens_on({}, c, {});

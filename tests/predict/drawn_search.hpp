@@ -82,6 +82,9 @@ inline ModelConfig drawn_model(Draw& d) {
     for (std::int64_t l = 0; l < c.layers; ++l)
       if (d.once_in(2)) c.window_layers.push_back(l);
   }
+  for (std::int64_t l = 0; c.positions == Positions::rotary && l < c.layers; ++l)
+    if (d.once_in(4)) c.nope_layers.push_back(l);
+  if (d.once_in(3)) c.residual_scale = c.logit_scale = c.embedding_scale = 0.5;
   if (d.once_in(3)) c.dropout = 0.1;
   return completed(c);
 }

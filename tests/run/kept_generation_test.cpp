@@ -23,7 +23,8 @@ std::vector<ModelConfig> models() {
   windows.window_layers = {1};
   windows.attention_sinks = true;
   all.push_back(windows);
-  for (auto c : {test::tiny_olmo2(), test::tiny_gemma2(), test::tiny_gemma3()}) {
+  for (auto c : {test::tiny_olmo2(), test::tiny_gemma2(), test::tiny_gemma3(), test::tiny_granite(),
+                 test::tiny_glm4()}) {
     c.context = 90;
     all.push_back(c);
   }

@@ -67,7 +67,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(16);
+  std::vector<ParityCase> cases(17);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -119,6 +119,8 @@ std::vector<ParityCase> few_cases(int n) {
   cases[15] = cases[3];
   cases[15].base = BaseType::bf16;
   cases[15].zero = cases[2].zero;
+  cases[16] = cases[0];
+  cases[16].flavour = "scaled";
   cases[14].adapter_rank = cases[15].adapter_rank = 2;
   for (const std::size_t i : {0, 1, 5, 10, 11}) cases[i].chunk_tokens = 6;
   for (auto& c : cases)

@@ -16,8 +16,9 @@ struct ParityCase {
   // (2 of 5 beside a gated shared one, loss by sample), sigmoid (3 of 6, a bias that moves); llama
   // with few heads, so that positions are shared out: two (1 kv head, windows in some
   // blocks, sinks), two_experts (as two, and as mixture), one (gpt2); olmo2 (llama with norms
-  // behind, and of all queries and all keys), gemma2 and gemma3 (gqa with all that is theirs);
-  // sigmoid has norms in front and behind
+  // behind, and of all queries and all keys), gemma2 and gemma3 (gqa with all that is theirs),
+  // scaled (llama with all factors, blocks that do not turn and heads that turn in part); sigmoid
+  // has norms in front and behind
   std::string flavour = "gpt2";
   ZeroConfig zero;
   int microbatches = 2;  // of each data rank

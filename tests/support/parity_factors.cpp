@@ -88,7 +88,7 @@ std::vector<Factor> factors(int ranks, Teachers teachers) {
       zeros,
       {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen"), flavour("mixture"),
        flavour("sigmoid"), flavour("one"), flavour("two"), flavour("olmo2"), flavour("gemma2"),
-       flavour("gemma3")},
+       flavour("gemma3"), flavour("scaled")},
       {experts(1), experts(2), experts(5)},
       {microbatches(1), microbatches(2), microbatches(4)},
       {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; },

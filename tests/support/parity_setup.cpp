@@ -77,8 +77,9 @@ ModelConfig parity_model(const ParityCase& p) {
     c.qk_norm = true;
     c.qk_norm_over = QkNormOver::width;
   }
-  const bool gemma2 = p.flavour == "gemma2", gemma3 = p.flavour == "gemma3";
-  if (p.flavour == "llama" || olmo2 || gemma2 || gemma3 || two || mixture || sigmoid) {
+  const bool gemma2 = p.flavour == "gemma2", gemma3 = p.flavour == "gemma3",
+             scaled = p.flavour == "scaled";
+  if (p.flavour == "llama" || olmo2 || gemma2 || gemma3 || scaled || two || mixture || sigmoid) {
     c.norm = NormKind::rms;
     c.bias = false;
     c.activation = ActivationKind::swiglu;
@@ -102,6 +103,22 @@ ModelConfig parity_model(const ParityCase& p) {
     c.qk_norm = true;
     c.rope_theta = 500;
     c.window_rope_theta = 30;
+  }
+  if (scaled) {
+    c.norm_place = NormPlace::both;
+    c.qkv_bias = true;
+    c.tied = true;
+    c.head_dim = 6;
+    c.rotary_dim = 4;
+    c.rope_theta = 100;
+    c.nope_layers = {1, 2, 6};
+    c.window = 5;
+    c.window_layers = {0, 2, 4, 5};
+    c.window_rope_theta = 30;
+    c.embedding_scale = 3;
+    c.residual_scale = 0.6;
+    c.logit_scale = 0.4;
+    c.logit_softcap = 0.7;
   }
   if (p.flavour == "qwen") {
     c.norm = NormKind::rms;
@@ -158,6 +175,7 @@ static ModelConfig parity_teacher(const ParityCase& p) {
   c.head_dim = 2;
   c.width = 12;
   c.ffn_width = 16;
+  c.logit_scale = 0.4;
   c.logit_softcap = 0.7;
   return c;
 }

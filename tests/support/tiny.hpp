@@ -87,6 +87,32 @@ inline ModelConfig tiny_gemma3() {
   return c;
 }
 
+// Granite's factors, and as in SmolLM3 a block that does not turn its queries and keys.
+inline ModelConfig tiny_granite() {
+  ModelConfig c = tiny_llama();
+  c.tied = true;
+  c.nope_layers = {1};
+  c.embedding_scale = 3;
+  c.attention_scale = 0.4;
+  c.residual_scale = 0.3;
+  c.logit_scale = 0.7;
+  c.logit_softcap = 0.8;
+  return c;
+}
+
+// GLM-4's: norms at both places, biases of queries, keys and values, and heads of which two pairs
+// of three turn.
+inline ModelConfig tiny_glm4() {
+  ModelConfig c = tiny_llama();
+  c.norm_place = NormPlace::both;
+  c.norm_eps = 0.01;
+  c.qkv_bias = true;
+  c.head_dim = 6;
+  c.rotary_dim = 4;
+  c.rope_theta = 100;
+  return c;
+}
+
 // The first block is dense, the others choose 2 of 5 experts beside a shared one.
 inline ModelConfig tiny_mixture() {
   ModelConfig c = tiny_llama();

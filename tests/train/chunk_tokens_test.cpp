@@ -18,7 +18,7 @@ using test::random_batch;
 
 std::vector<ModelConfig> models() {
   std::vector<ModelConfig> all{test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(),
-                               test::tiny_mixture()};
+                               test::tiny_mixture(), test::tiny_granite()};
   all[0].dropout = 0.2;
   all[2].recompute = Recompute::block;
   return all;

@@ -75,16 +75,16 @@ void PrintTo(const Case& c, std::ostream* out) {
 }
 // Teachers of another width, depth and kind, some of them under a soft cap.
 std::vector<Case> cases() {
-  auto wide = test::tiny_llama(), mixture = test::tiny_mixture(), gemma = test::tiny_gemma2();
-  for (auto* c : {&wide, &mixture, &gemma}) c->vocab = test::tiny_gpt2().vocab;
+  auto wide = test::tiny_llama(), mixture = test::tiny_mixture(), gemma = test::tiny_gemma2(),
+       granite = test::tiny_granite();
+  for (auto* c : {&wide, &mixture, &gemma, &granite}) c->vocab = test::tiny_gpt2().vocab;
   wide.layers += 1;
   auto recomputing = test::tiny_gpt2();
   recomputing.recompute = Recompute::block;
-  return {{"gpt2_of_llama", test::tiny_gpt2(), wide},
-          {"gpt2_of_mixture", test::tiny_gpt2(), mixture},
-          {"gpt2_of_gemma", test::tiny_gpt2(), gemma},
-          {"gemma_of_gemma", gemma, gemma},
-          {"recomputing", recomputing, wide}};
+  return {
+      {"gpt2_of_llama", test::tiny_gpt2(), wide},  {"gpt2_of_mixture", test::tiny_gpt2(), mixture},
+      {"gpt2_of_gemma", test::tiny_gpt2(), gemma}, {"gemma_of_gemma", gemma, gemma},
+      {"granite_of_granite", granite, granite},    {"recomputing", recomputing, wide}};
 }
 class Distillation : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Train, Distillation, testing::ValuesIn(cases()),

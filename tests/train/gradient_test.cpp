@@ -28,6 +28,8 @@ static ModelConfig model_named(std::string_view name) {
   }
   if (name == "gemma2") return test::tiny_gemma2();
   if (name == "gemma3") return test::tiny_gemma3();
+  if (name == "granite") return test::tiny_granite();
+  if (name == "glm4") return test::tiny_glm4();
   if (name == "norms_on_both_sides") {  // of layers, with biases
     auto c = test::tiny_gpt2();
     c.norm_place = NormPlace::both;
@@ -119,8 +121,8 @@ TEST_P(ModelGradient, MatchesCentralDifferences) {
 INSTANTIATE_TEST_SUITE_P(Flavours, ModelGradient,
                          testing::Values("gpt2", "llama", "qwen", "learned_qk_norm", "gpt2_dropout",
                                          "llama_dropout_recompute", "olmo2", "norms_on_both_sides",
-                                         "mixture_between_norms", "gemma2", "gemma3", "mixture",
-                                         "sigmoid_mixture"),
+                                         "mixture_between_norms", "gemma2", "gemma3", "granite",
+                                         "glm4", "mixture", "sigmoid_mixture"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace trireme

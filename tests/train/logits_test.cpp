@@ -30,6 +30,7 @@ class PlainModel {
       Row x = row(w.at("embedding.weight"), static_cast<std::size_t>(ids[t]), width());
       if (c.scale_embedding)
         for (auto& v : x) v *= std::sqrt(static_cast<double>(c.width));
+      for (auto& v : x) v *= c.embedding_scale;
       if (c.positions == Positions::learned) add(x, row(w.at("positions.weight"), t, width()));
       x_T.push_back(std::move(x));
     }
@@ -43,17 +44,19 @@ class PlainModel {
         own.c.rope_theta = c.window_rope_theta;
         own.c.rope_scaling = RopeScaling::none;
       }
+      if (std::count(c.nope_layers.begin(), c.nope_layers.end(), l) > 0)
+        own.c.positions = Positions::learned;
       const auto mixed_T = own.attention(block, x_T, windowed ? c.window : c.context);
       for (std::size_t t = 0; t < x_T.size(); ++t) {
-        add(x_T[t],
-            norm_where(block + "attention_out_norm", linear(block + "projection", mixed_T[t])));
-        add(x_T[t],
-            norm_where(block + "ffn_out_norm", mlp(block, norm_where(block + "ffn_norm", x_T[t]))));
+        add_branch(x_T[t], norm_where(block + "attention_out_norm",
+                                      linear(block + "projection", mixed_T[t])));
+        add_branch(x_T[t], norm_where(block + "ffn_out_norm",
+                                      mlp(block, norm_where(block + "ffn_norm", x_T[t]))));
       }
     }
     auto logits =
         product(w.at(c.tied ? "embedding.weight" : "head.weight"), norm("final_norm", x_T.back()));
-    for (auto& z : logits) z = capped(z, c.logit_softcap);
+    for (auto& z : logits) z = capped(c.logit_scale * z, c.logit_softcap);
     return logits;
   }
 
@@ -67,6 +70,9 @@ class PlainModel {
   }
   static void add(Row& x, const Row& y) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  }
+  void add_branch(Row& x, const Row& branch) const {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += c.residual_scale * branch[i];
   }
   static Row product(const Row& matrix, const Row& x) {
     Row y;
@@ -98,9 +104,11 @@ class PlainModel {
   }
   Row norm(const std::string& name, Row x) const { return norm(name, std::move(x), c.norm); }
 
+  // Channels of a head that turn.
+  std::int64_t turning() const { return c.rotary_dim > 0 ? c.rotary_dim : c.head_dim; }
   double frequency(std::int64_t pair) const {
     const double f =
-        std::pow(c.rope_theta, -2.0 * static_cast<double>(pair) / static_cast<double>(c.head_dim));
+        std::pow(c.rope_theta, -2.0 * static_cast<double>(pair) / static_cast<double>(turning()));
     if (c.rope_scaling == RopeScaling::yarn) {
       // How far the pair is from one that turns beta_fast times towards one that turns beta_slow
       // times, in the logarithm of turns: pairs are not rounded.
@@ -118,10 +126,10 @@ class PlainModel {
   double turns(double frequency) const {
     return static_cast<double>(c.rope_original_context) * frequency / (2 * std::numbers::pi);
   }
-  // Channel i of the first half of a head with channel i of the second.
+  // Channel i of the first half of a head with channel i of the second, where they turn.
   void turn(Row& head, std::size_t position) const {
     const auto half = head.size() / 2;
-    for (std::size_t i = 0; i < half; ++i) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(turning() / 2); ++i) {
       const double angle = static_cast<double>(position) * frequency(static_cast<std::int64_t>(i));
       const double a = head[i], b = head[half + i];
       const double size =
@@ -218,9 +226,19 @@ TEST(Logits, AreThoseOfThePapers) {
   some.attention_sinks = true;
   auto both = test::tiny_gpt2();
   both.norm_place = NormPlace::both;
+  // Of three pairs two turn, by frequencies of which one is divided in part; what does not turn
+  // keeps its size.
+  auto partial_yarn = yarn;
+  partial_yarn.rotary_dim = 4;
+  auto partial_windows = test::tiny_gemma3();
+  partial_windows.head_dim = 8;
+  partial_windows.rotary_dim = 4;
+  auto no_window_turns = partial_windows;
+  no_window_turns.nope_layers = {0};
   for (const auto& c :
        {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(), test::tiny_olmo2(), both,
-        test::tiny_gemma2(), test::tiny_gemma3(), yarn, mistral, some}) {
+        test::tiny_gemma2(), test::tiny_gemma3(), test::tiny_granite(), test::tiny_glm4(), yarn,
+        mistral, some, partial_yarn, partial_windows, no_window_turns}) {
     Ref ref;
     const Workspace scratch(ref);
     Trainer trainer(ref, {}, test::setup_of(c, test::adamw(), DType::f64));
