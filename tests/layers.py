@@ -44,6 +44,7 @@ ORDER = [
     ["lib/calibrate"],
     ["lib/deck"],
     ["lib/interchange"],
+    ["lib/interchange/families"],
     ["lib/report"],
     ["app"],
     ["tests"],

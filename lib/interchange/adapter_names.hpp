@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/interchange/hf_tensors.hpp"
 #include "lib/model/spec.hpp"
 
 namespace trireme {
@@ -16,10 +17,21 @@ struct AdapterTensor {
   std::string product;  // Trireme's name, for example "blocks.0.qkv.q"
   ParamId param;
   std::int64_t begin, rows, columns;
+  // For lora_B, the tensor of the adapted weight, whose order of rows lora_B shares.
+  HfTensor weight = {};
+
+  // Returns the row of the file's tensor that contains this row of the parameter's part.
+  std::int64_t row_in_tensor(std::int64_t row) const { return weight.row_in_tensor(row); }
 };
 
+// What to do with a product that shares its module with others, such as gate and up in
+// gate_up_proj. peft cannot store an adapter of such a product.
+enum class SharedModules : std::uint8_t { refuse, skip };
+
 // Returns all adapter tensors of a model, in the order of its adapters: for each adapter lora_A,
-// then lora_B. Throws Error if no architecture of transformers has the model's parameters.
-std::vector<AdapterTensor> adapter_tensors(const ModelSpec&);
+// then lora_B. Throws Error if no family of transformers fits the model, or if a product shares its
+// module and `shared` is `refuse`.
+std::vector<AdapterTensor> adapter_tensors(const ModelSpec&,
+                                           SharedModules shared = SharedModules::refuse);
 
 }  // namespace trireme

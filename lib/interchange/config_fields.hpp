@@ -24,6 +24,8 @@ class ConfigFields {
   bool names(const char* key) const { return json_.contains(key); }
   // Returns the field's value, or nullptr if the field is absent or null. Marks the field as read.
   const Json* find(const char* key) const;
+  // Returns true if a function of this object read the field.
+  bool was_read(const char* key) const { return used_.contains(key); }
   // Marks a field as read because other fields make it ineffective.
   void unused(const char* key) const { used_.insert(key); }
 

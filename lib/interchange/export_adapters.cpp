@@ -12,7 +12,7 @@
 #include "lib/interchange/adapter_names.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/interchange/hf_config.hpp"
-#include "lib/interchange/hf_names.hpp"
+#include "lib/interchange/hf_tensors.hpp"
 #include "lib/interchange/safetensors.hpp"
 
 namespace trireme {
@@ -22,8 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<double> rows_of(const std::vector<double>& all, const AdapterTensor& p) {
-  const auto at = all.begin() + p.begin * p.columns;
-  return {at, at + p.rows * p.columns};
+  std::vector<double> rows(static_cast<std::size_t>(p.rows * p.columns));
+  for (std::int64_t row = 0; row < p.rows; ++row)
+    std::copy_n(all.begin() + (p.begin + row) * p.columns, p.columns,
+                rows.begin() + p.row_in_tensor(row) * p.columns);
+  return rows;
 }
 
 // Returns the last word of each module if these words select exactly these modules. Otherwise
@@ -41,6 +44,10 @@ std::vector<std::string> target_modules(const std::vector<std::string>& modules,
   return modules;
 }
 
+bool is_transposed(const HfTensor& t) {
+  return t.order == TensorOrder::transposed;
+}
+
 }  // namespace
 
 ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model,
@@ -48,7 +55,7 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
   const auto spec = make_spec(model);
   const auto tensors = hf_tensors(make_spec(without_adapters(model)));
   ExportSummary summary;
-  summary.architecture = architecture_of(without_adapters(model));
+  summary.architecture = family_of(model).architecture;
   summary.type = ElementType::f32;
 
   const auto parts = adapter_tensors(spec);
@@ -79,7 +86,7 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
                        {"use_rslora", a.rank_stabilized},
                        {"target_modules", target_modules(modules, tensors)},
                        {"bias", "none"},
-                       {"fan_in_fan_out", model.positions == Positions::learned},
+                       {"fan_in_fan_out", std::ranges::any_of(tensors, is_transposed)},
                        {"inference_mode", true},
                        {"modules_to_save", nullptr}};
   write_new(draft.path() / "adapter_config.json", to_lines(config));

@@ -11,7 +11,7 @@
 #include "lib/base/json.hpp"
 #include "lib/interchange/chat_files.hpp"
 #include "lib/interchange/hf_config.hpp"
-#include "lib/interchange/hf_names.hpp"
+#include "lib/interchange/hf_tensors.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "lib/interchange/tokenizer_files.hpp"
 
@@ -28,8 +28,11 @@ class ElementStream {
       : model_(model), stored_(model.dtype()), type_(type) {}
 
   void copy(const HfTensor& t, SafetensorsWriter& to) {
-    if (t.order == Order::transposed)
+    expect(t.plus == 0 || t.order == TensorOrder::same, "only plain tensors have an offset");
+    if (t.order == TensorOrder::transposed)
       transpose(t, to);
+    else if (t.order == TensorOrder::rotary_pairs)
+      permute(t, to);
     else if (t.plus != 0)
       subtract(t, to);
     else
@@ -66,16 +69,37 @@ class ElementStream {
       transpose_as<float>(t, to);
   }
 
+  // Returns the elements that the tensor contains, in the order of the parameter.
+  std::vector<std::byte> whole(const HfTensor& t) {
+    std::vector<std::byte> all(static_cast<std::size_t>(t.shape.count()) * bytes_of(stored_));
+    model_.read(t.param, t.begin, t.shape.count(),
+                [&](std::int64_t first, std::span<const std::byte> elements) {
+                  const auto at = static_cast<std::size_t>(first) * bytes_of(stored_);
+                  std::memcpy(all.data() + at, elements.data(), elements.size());
+                });
+    return all;
+  }
+
+  // Writes the rows in the tensor's order.
+  void permute(const HfTensor& t, SafetensorsWriter& to) {
+    const auto stored = whole(t);
+    const auto rows = t.shape[0];
+    const auto bytes = stored.size() / static_cast<std::size_t>(rows);
+    std::vector<std::int64_t> from(static_cast<std::size_t>(rows));
+    for (std::int64_t row = 0; row < rows; ++row)
+      from[static_cast<std::size_t>(t.row_in_tensor(row))] = row;
+    for (const auto row : from)
+      append(t, stored_, std::span(stored).subspan(static_cast<std::size_t>(row) * bytes, bytes),
+             to);
+  }
+
   // Writes a weight that is stored as [out, in] in the form [in, out], one panel of rows at a time.
   template <class T>
   void transpose_as(const HfTensor& t, SafetensorsWriter& to) {
     const auto in = static_cast<std::size_t>(t.shape[0]),
                out = static_cast<std::size_t>(t.shape[1]);
-    std::vector<T> stored(in * out);
-    model_.read(t.param, 0, t.shape.count(),
-                [&](std::int64_t first, std::span<const std::byte> elements) {
-                  std::memcpy(stored.data() + first, elements.data(), elements.size());
-                });
+    const auto bytes = whole(t);
+    const auto* const stored = reinterpret_cast<const T*>(bytes.data());
     constexpr std::size_t panel_rows = 16;  // about a cache line of each stored row
     std::vector<T> panel(panel_rows * out);
     for (std::size_t first = 0; first < in; first += panel_rows) {
@@ -153,7 +177,7 @@ ExportSummary export_safetensors(StoredModel model, const fs::path& folder,
                                  std::optional<ElementType> type, std::int64_t shard_bytes) {
   const auto& config = model.spec().config;
   ExportSummary summary;
-  summary.architecture = architecture_of(config);
+  summary.architecture = family_of(config).architecture;
   summary.type = type.value_or(element_type(model.dtype()));
   const auto& meta = model.meta();
   const TokenizerSpec spec_of_tokenizer{kind_named(meta.tokenizer_kind), meta.tokenizer,

@@ -88,6 +88,27 @@ std::vector<std::int64_t> shape_of(const HfTensor& t) {
   return shape;
 }
 
+// Returns the model's tensors in the table that fits the folder best, with their names there.
+std::vector<HfTensor> tensors_in(const HfFolder& folder, const ModelSpec& spec,
+                                 const Family& family) {
+  const auto& places = folder.places();
+  const bool bare = std::ranges::none_of(
+      places, [&](const auto& place) { return place.first.starts_with(family.prefix); });
+  std::vector<HfTensor> best;
+  std::ptrdiff_t fewest = 0;
+  for (const auto& table : family.tensors) {
+    auto tensors = hf_tensors(table, spec);
+    for (auto& t : tensors)
+      if (bare && t.name.starts_with(family.prefix)) t.name.erase(0, family.prefix.size());
+    const auto missing =
+        std::ranges::count_if(tensors, [&](const HfTensor& t) { return !places.contains(t.name); });
+    if (!best.empty() && missing >= fewest) continue;
+    best = std::move(tensors);
+    fewest = missing;
+  }
+  return best;
+}
+
 }  // namespace
 
 HfFolder::HfFolder(const fs::path& path) : path_(path) {
@@ -120,25 +141,19 @@ HfFolder::HfFolder(const fs::path& path) : path_(path) {
   }
 }
 
-HfWeights::HfWeights(const HfFolder& folder, const ModelSpec& spec, ProductTensors products)
+HfWeights::HfWeights(const HfFolder& folder, const ModelSpec& spec, const Family& family)
     : folder_(folder) {
-  take(spec, products);
+  take(spec, family);
   for (std::size_t i = 0; i < tensors_.size(); ++i)
     of_param_[tensors_[i].tensor.param].push_back(i);
 }
 
-void HfWeights::take(const ModelSpec& spec, ProductTensors products) {
+void HfWeights::take(const ModelSpec& spec, const Family& family) {
   const auto& places = folder_.places();
-  const auto prefix = hf_prefix(spec.config);
-  const bool bare = std::ranges::none_of(
-      places, [&](const auto& place) { return place.first.starts_with(prefix); });
-  const bool together =
-      std::ranges::any_of(places, [](const auto& p) { return is_of_all_experts(p.first); });
   std::set<std::string> known;
   std::vector<std::string> missing, unknown, wrong;
-  const auto experts = together ? ExpertTensors::together : ExpertTensors::apart;
-  for (auto& t : hf_tensors(spec, experts, products)) {
-    const auto name = bare && t.name.starts_with(prefix) ? t.name.substr(prefix.size()) : t.name;
+  for (auto& t : tensors_in(folder_, spec, family)) {
+    const auto name = t.name;
     const auto found = places.find(name);
     const bool fresh = known.insert(name).second;
     if (found == places.end()) {
@@ -236,18 +251,42 @@ void HfWeights::read(const std::string& param, std::int64_t first, DType dtype,
     if (begin >= end) continue;
     const auto part = to.subspan(static_cast<std::size_t>((begin - first) * size),
                                  static_cast<std::size_t>((end - begin) * size));
-    if (source.tensor.order == Order::transposed) {
-      if (kept_ != param) transpose(source, dtype);
-      std::copy_n(whole_.begin() + begin * size, part.size(), part.begin());
-    } else {
-      read_rows(source, begin - source.tensor.begin, dtype, part);
-      if (source.tensor.plus != 0) add(source.tensor.plus, dtype, part);
+    const auto offset = begin - source.tensor.begin;
+    switch (source.tensor.order) {
+      case TensorOrder::same:
+        read_elements_of(source, offset, dtype, part);
+        break;
+      case TensorOrder::transposed:
+        if (kept_ != param) transpose(source, dtype);
+        std::copy_n(whole_.begin() + begin * size, part.size(), part.begin());
+        break;
+      case TensorOrder::rotary_pairs:
+        read_permuted(source, offset, dtype, part);
+        break;
     }
+    if (source.tensor.plus != 0) add(source.tensor.plus, dtype, part);
   }
 }
 
-void HfWeights::read_rows(const Source& source, std::int64_t first, DType dtype,
-                          std::span<std::byte> to) {
+// Reads elements of a tensor whose rows have another order. `first` counts in the order of the
+// parameter.
+void HfWeights::read_permuted(const Source& source, std::int64_t first, DType dtype,
+                              std::span<std::byte> to) {
+  const auto size = bytes_of(dtype);
+  const auto columns = source.tensor.columns();
+  while (!to.empty()) {
+    const auto row = first / columns, column = first % columns;
+    const auto count = std::min(columns - column, static_cast<std::int64_t>(to.size() / size));
+    const auto part = to.first(static_cast<std::size_t>(count) * size);
+    read_elements_of(source, source.tensor.row_in_tensor(row) * columns + column, dtype, part);
+    to = to.subspan(part.size());
+    first += count;
+  }
+}
+
+// Reads elements from index `first` of the tensor on.
+void HfWeights::read_elements_of(const Source& source, std::int64_t first, DType dtype,
+                                 std::span<std::byte> to) {
   const auto stored = bytes_of(source.type);
   stored_.resize(to.size() / bytes_of(dtype) * stored);
   first += source.tensor.expert * source.tensor.shape.count();
@@ -278,8 +317,8 @@ void HfWeights::transpose_as(const Source& source) {
   std::vector<T> panel(panel_rows * out);
   for (std::size_t row = 0; row < in; row += panel_rows) {
     const auto rows = std::min(panel_rows, in - row);
-    read_rows(source, static_cast<std::int64_t>(row * out), dtype_of<T>,
-              std::as_writable_bytes(std::span(panel).first(rows * out)));
+    read_elements_of(source, static_cast<std::int64_t>(row * out), dtype_of<T>,
+                     std::as_writable_bytes(std::span(panel).first(rows * out)));
     for (std::size_t o = 0; o < out; ++o)
       for (std::size_t i = 0; i < rows; ++i) whole[o * in + row + i] = panel[i * out + o];
   }

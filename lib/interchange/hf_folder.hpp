@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/interchange/elements.hpp"
-#include "lib/interchange/hf_names.hpp"
+#include "lib/interchange/hf_tensors.hpp"
 #include "lib/interchange/safetensors.hpp"
 
 namespace trireme {
@@ -46,7 +46,7 @@ class HfWeights {
   // Throws Error, listing the tensors, if tensors are missing or unknown, or have the wrong shape
   // or a type that weights cannot have. Known buffers are skipped. If the model has tied
   // embeddings, a separate head tensor must equal the embedding and is also skipped.
-  HfWeights(const HfFolder&, const ModelSpec&, ProductTensors = ProductTensors::apart);
+  HfWeights(const HfFolder&, const ModelSpec&, const Family&);
 
   // Returns f64 if any tensor is f64, otherwise f32. The returned type represents all elements
   // exactly.
@@ -69,9 +69,10 @@ class HfWeights {
     ElementType type;
   };
 
-  void take(const ModelSpec&, ProductTensors);
+  void take(const ModelSpec&, const Family&);
   void require_head_is_table() const;
-  void read_rows(const Source&, std::int64_t first, DType, std::span<std::byte> to);
+  void read_elements_of(const Source&, std::int64_t first, DType, std::span<std::byte> to);
+  void read_permuted(const Source&, std::int64_t first, DType, std::span<std::byte> to);
   void transpose(const Source&, DType);
   template <class T>
   void transpose_as(const Source&);

@@ -12,6 +12,7 @@
 #include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
 #include "lib/deck/deck.hpp"
+#include "lib/interchange/family.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_folder.hpp"
 #include "lib/interchange/tokenizer_files.hpp"
@@ -41,14 +42,13 @@ Deck deck_of(const ModelConfig& model, DType master, const fs::path& folder) {
   return deck;
 }
 
-// Returns the number of tensors in the folder. A tensor of all experts of a layer counts once for
-// each expert.
+// Returns a bound of the number of layers and experts in the folder. A tensor with three dimensions
+// contains the experts of a layer.
 std::int64_t parts_in(const HfFolder& files) {
   std::int64_t parts = 0;
-  for (const auto& [name, place] : files.places()) {
+  for (const auto& [_, place] : files.places()) {
     const auto& t = *place.tensor;
-    const bool together = is_of_all_experts(name) && !t.shape.empty();
-    parts += together ? std::min(t.shape[0], t.count()) : 1;
+    parts += t.shape.size() == 3 ? std::min(t.shape[0], t.count()) : 1;
   }
   return parts;
 }
@@ -123,7 +123,7 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   const auto model = model_of_config(config, path.string(), options.context);
   require_possible(model, folder, files);
   const auto spec = make_spec(model);
-  HfWeights weights(files, spec, products_of_config(config));
+  HfWeights weights(files, spec, family_of(ConfigFields(config)));
   const auto master = options.master.value_or(weights.master());
   const auto deck = deck_of(model, master, folder);
   auto tokenizer = tokenizer_of(folder, config);

@@ -21,7 +21,7 @@
 #include "lib/interchange/adapter_config.hpp"
 #include "lib/interchange/adapter_names.hpp"
 #include "lib/interchange/elements.hpp"
-#include "lib/interchange/hf_names.hpp"
+#include "lib/interchange/hf_tensors.hpp"
 #include "lib/interchange/import.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "lib/io/checkpoint_save.hpp"
@@ -57,7 +57,7 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets, Mode
   std::set<std::string> names, modules, with_tensors;
   for (const auto& t : file.tensors()) names.insert(t.name);
   a.patterns.clear();
-  for (const auto& t : adapter_tensors(make_spec(model))) {
+  for (const auto& t : adapter_tensors(make_spec(model), SharedModules::skip)) {
     modules.insert(t.module);
     if (!names.contains(t.name)) continue;
     with_tensors.insert(t.module);
@@ -140,6 +140,21 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
   }
 }
 
+// Reads elements of the part of a parameter from number `first` on, as they are stored. Whole rows
+// may have another order in the file.
+void read_rows(const Source& s, const SafetensorsFile& file, std::int64_t first,
+               std::span<std::byte> to) {
+  const auto size = static_cast<std::int64_t>(bytes_of(s.type)), columns = s.ours.columns;
+  while (!to.empty()) {
+    const auto row = first / columns, column = first % columns;
+    const auto count = std::min(columns - column, static_cast<std::int64_t>(to.size()) / size);
+    const auto part = to.first(static_cast<std::size_t>(count * size));
+    file.read(s.theirs, (s.ours.row_in_tensor(row) * columns + column) * size, part);
+    to = to.subspan(part.size());
+    first += count;
+  }
+}
+
 // Reads elements of a parameter from number `first` on, converted to `type`.
 void read(const std::vector<Source>& sources, const SafetensorsFile& file, std::int64_t first,
           DType type, std::span<std::byte> to) {
@@ -152,7 +167,7 @@ void read(const std::vector<Source>& sources, const SafetensorsFile& file, std::
     if (from >= until) continue;
     const auto theirs = static_cast<std::int64_t>(bytes_of(s.type));
     std::vector<std::byte> stored(static_cast<std::size_t>((until - from) * theirs));
-    file.read(s.theirs, (from - begin) * theirs, stored);
+    read_rows(s, file, from - begin, stored);
     read_elements(s.type, stored, type,
                   to.subspan(static_cast<std::size_t>((from - first) * size),
                              static_cast<std::size_t>((until - from) * size)));

@@ -9,7 +9,7 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/interchange/export.hpp"
-#include "lib/interchange/hf_names.hpp"
+#include "lib/interchange/hf_tensors.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "tests/interchange/model_files.hpp"
 
@@ -130,7 +130,7 @@ TEST_F(Import, ExpertsMayStandTogether) {
     export_model(model);
     std::map<std::string, Tensor> together;
     std::vector<Tensor> rest;
-    for (const auto& t : hf_tensors(make_spec(model), ExpertTensors::together)) {
+    for (const auto& t : hf_tensors(family_of(model).tensors.at(1), make_spec(model))) {
       const auto bytes = weights_of(t.param, t.begin, t.shape.count(), DType::f32);
       auto& whole = together.try_emplace(t.name, tensor(t.name, "F32", {}, 0)).first->second;
       if (whole.bytes.empty()) {
@@ -162,9 +162,10 @@ TEST_F(Import, ExpertsMayStandTogether) {
 // As Phi-3 has them.
 TEST_F(Import, ProductsMayBePacked) {
   const auto model = small_llama();
+  const auto phi3 = std::ranges::find(families(), "phi3", &Family::model_type);
   export_model(model);
   std::vector<Tensor> packed;
-  for (const auto& t : hf_tensors(make_spec(model), ExpertTensors::apart, ProductTensors::packed)) {
+  for (const auto& t : hf_tensors(phi3->tensors.front(), make_spec(model))) {
     packed.push_back(tensor(t.name, "F32", {}, 0));
     for (int d = 0; d < t.shape.dims(); ++d) packed.back().entry.shape.push_back(t.shape[d]);
     packed.back().bytes = weights_of(t.param, t.begin, t.shape.count(), DType::f32);

@@ -120,6 +120,31 @@ inline ModelConfig small_gemma3() {
   return c;
 }
 
+inline ModelConfig small_olmo3() {
+  auto c = small_olmo2();
+  c.window = 5;
+  c.window_layers = {0};
+  c.rope_theta = c.window_rope_theta = 500000;
+  return c;
+}
+
+inline ModelConfig small_granite() {
+  auto c = small_llama();
+  c.embedding_scale = 12;
+  c.residual_scale = 0.22;
+  c.attention_scale = 0.015625;
+  c.logit_scale = 1 / 6.0;
+  return c;
+}
+
+inline ModelConfig small_glm4() {
+  auto c = small_llama();
+  c.norm_place = NormPlace::both;
+  c.qkv_bias = true;
+  c.rotary_dim = 4;
+  return c;
+}
+
 // Every architecture, and every setting that changes names, shapes or config.json.
 inline std::vector<NamedModel> small_models() {
   std::vector<NamedModel> models = {{"gpt2", small_gpt2()}, {"llama", small_llama()}};
@@ -172,6 +197,21 @@ inline std::vector<NamedModel> small_models() {
   add("qwen2_moe_without_biases", small_qwen2_moe(), [](auto& c) { c.qkv_bias = false; });
   add("qwen3_moe", small_qwen3_moe(), [](auto& c) { c.norm_topk = true; });
   add("qwen3_moe_alike", small_qwen3_moe(), [](auto& c) { c.dense_layers.clear(); });
+  add("smollm3", small_llama(), [](auto& c) { c.nope_layers = {1}; });
+  add("smollm3_window", small_llama(), [](auto& c) {
+    c.nope_layers = {0};
+    c.tied = c.bias = true;
+    c.window = 5;
+    c.window_layers = {1};
+  });
+  add("olmo3", small_olmo3(), [](auto& c) {
+    c.rope_scaling = RopeScaling::linear;
+    c.rope_factor = 8;
+  });
+  add("olmo3_bases", small_olmo3(), [](auto& c) { c.window_rope_theta = 700; });
+  add("granite", small_granite(), [](auto& c) { c.bias = true; });
+  add("glm4", small_glm4(), [](auto& c) { c.rope_theta = 700; });
+  add("glm4_whole_heads", small_glm4(), [](auto& c) { c.rotary_dim = 0, c.qkv_bias = false; });
   return models;
 }
 

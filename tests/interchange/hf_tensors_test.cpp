@@ -1,6 +1,6 @@
 // Names, shapes and places of tensors, against the classes of transformers: import(export) alone
 // would not see what is wrong in both.
-#include "lib/interchange/hf_names.hpp"
+#include "lib/interchange/hf_tensors.hpp"
 
 #include <gmock/gmock.h>
 
@@ -13,24 +13,34 @@ using namespace test;
 namespace {
 
 // "NAME [SHAPE] is PARAMETER", "from BEGIN" on, of those whose name has `part`.
-std::vector<std::string> tensors(const ModelConfig& model, std::string_view part,
-                                 ExpertTensors experts = ExpertTensors::apart,
-                                 ProductTensors products = ProductTensors::apart) {
+std::vector<std::string> described(const std::vector<HfTensor>& tensors, std::string_view part) {
   std::vector<std::string> all;
-  for (const auto& t : hf_tensors(make_spec(model), experts, products))
+  for (const auto& t : tensors)
     if (t.name.find(part) != std::string::npos)
-      all.push_back(fmt::format("{}{} {} is {}{}{}", t.name,
+      all.push_back(fmt::format("{}{} {} is {}{}{}{}", t.name,
                                 t.experts > 0 ? fmt::format(" {} of {}", t.expert, t.experts) : "",
                                 to_string(t.shape), t.param,
                                 t.begin > 0 ? fmt::format(" from {}", t.begin) : "",
-                                t.order == Order::transposed ? ", transposed" : ""));
+                                t.order == TensorOrder::transposed ? ", transposed" : "",
+                                t.order == TensorOrder::rotary_pairs ? ", in pairs" : ""));
   return all;
+}
+
+std::vector<std::string> tensors(const ModelConfig& model, std::string_view part) {
+  return described(hf_tensors(make_spec(model)), part);
+}
+
+// In the table number `table` of a family.
+std::vector<std::string> tensors_of(std::string_view type, std::size_t table,
+                                    const ModelConfig& model, std::string_view part) {
+  const auto family = std::ranges::find(families(), type, &Family::model_type);
+  return described(hf_tensors(family->tensors.at(table), make_spec(model)), part);
 }
 
 }  // namespace
 
 // GPT2LMHeadModel; its Conv1D has weights of [in, out].
-TEST(HfNames, OfGpt2AreThoseOfItsClass) {
+TEST(HfTensors, OfGpt2AreThoseOfItsClass) {
   EXPECT_THAT(tensors(small_gpt2(), ".h.1."),
               testing::UnorderedElementsAre(
                   "transformer.h.1.ln_1.weight [24] is blocks.1.attention_norm.weight",
@@ -54,11 +64,11 @@ TEST(HfNames, OfGpt2AreThoseOfItsClass) {
     EXPECT_THAT(tensors(small_gpt2(), ""), testing::Contains(name));
 }
 
-// LlamaForCausalLM with biases, and the norms of Qwen3ForCausalLM. 4 heads of queries and 2 each of
+// LlamaForCausalLM with biases. 4 heads of queries and 2 each of
 // keys and values, of 6 channels: rows 0, 24 and 36 of 48.
-TEST(HfNames, OfLlamaAreThoseOfItsClass) {
+TEST(HfTensors, OfLlamaAreThoseOfItsClass) {
   auto model = small_llama();
-  model.bias = model.qk_norm = true;
+  model.bias = true;
   EXPECT_THAT(tensors(model, ".layers.1."),
               testing::UnorderedElementsAre(
                   "model.layers.1.input_layernorm.weight [24] is blocks.1.attention_norm.weight",
@@ -68,8 +78,6 @@ TEST(HfNames, OfLlamaAreThoseOfItsClass) {
                   "model.layers.1.self_attn.q_proj.bias [24] is blocks.1.qkv.bias",
                   "model.layers.1.self_attn.k_proj.bias [12] is blocks.1.qkv.bias from 24",
                   "model.layers.1.self_attn.v_proj.bias [12] is blocks.1.qkv.bias from 36",
-                  "model.layers.1.self_attn.q_norm.weight [6] is blocks.1.q_norm.weight",
-                  "model.layers.1.self_attn.k_norm.weight [6] is blocks.1.k_norm.weight",
                   "model.layers.1.self_attn.o_proj.weight [24, 24] is blocks.1.projection.weight",
                   "model.layers.1.self_attn.o_proj.bias [24] is blocks.1.projection.bias",
                   "model.layers.1.post_attention_layernorm.weight [24] is blocks.1.ffn_norm.weight",
@@ -86,7 +94,7 @@ TEST(HfNames, OfLlamaAreThoseOfItsClass) {
 }
 
 // MixtralForCausalLM: w1 is the gate, w3 goes up, w2 down.
-TEST(HfNames, OfMixtralAreThoseOfItsClass) {
+TEST(HfTensors, OfMixtralAreThoseOfItsClass) {
   EXPECT_THAT(tensors(small_mixtral(), "layers.1.block_sparse_moe.gate"),
               testing::ElementsAre("model.layers.1.block_sparse_moe.gate.weight [5, 24] is "
                                    "blocks.1.router.weight"));
@@ -103,7 +111,7 @@ TEST(HfNames, OfMixtralAreThoseOfItsClass) {
 }
 
 // Qwen2MoeForCausalLM, and but for the shared expert Qwen3MoeForCausalLM.
-TEST(HfNames, OfQwensMixturesAreThoseOfTheirClasses) {
+TEST(HfTensors, OfQwensMixturesAreThoseOfTheirClasses) {
   EXPECT_THAT(tensors(small_qwen2_moe(), "layers.1.mlp."),
               testing::UnorderedElementsAre(
                   "model.layers.1.mlp.gate_proj.weight [20, 24] is blocks.1.ffn_in.weight",
@@ -136,7 +144,7 @@ TEST(HfNames, OfQwensMixturesAreThoseOfTheirClasses) {
 }
 
 // OlmoeForCausalLM: 4 heads of queries and 2 of keys, of 6 channels, have a weight a channel.
-TEST(HfNames, OfOlmoeAreThoseOfItsClass) {
+TEST(HfTensors, OfOlmoeAreThoseOfItsClass) {
   EXPECT_THAT(tensors(small_olmoe(), "layers.1.self_attn.q_norm"),
               testing::ElementsAre(
                   "model.layers.1.self_attn.q_norm.weight [24] is blocks.1.q_norm.weight"));
@@ -149,7 +157,7 @@ TEST(HfNames, OfOlmoeAreThoseOfItsClass) {
 }
 
 // Olmo2ForCausalLM: of a block's norms none stands in front.
-TEST(HfNames, OfOlmo2AreThoseOfItsClass) {
+TEST(HfTensors, OfOlmo2AreThoseOfItsClass) {
   EXPECT_THAT(tensors(small_olmo2(), "layers.1.self_attn.k_norm"),
               testing::ElementsAre(
                   "model.layers.1.self_attn.k_norm.weight [12] is blocks.1.k_norm.weight"));
@@ -165,9 +173,9 @@ TEST(HfNames, OfOlmo2AreThoseOfItsClass) {
 }
 
 // Gemma2ForCausalLM and Gemma3ForCausalLM, whose norms have weights less one.
-TEST(HfNames, OfGemmaAreThoseOfItsClass) {
+TEST(HfTensors, OfGemmaAreThoseOfItsClass) {
   EXPECT_THAT(
-      tensors(small_gemma3(), "layers.1.", ExpertTensors::apart),
+      tensors(small_gemma3(), "layers.1."),
       testing::IsSupersetOf(
           {"model.layers.1.input_layernorm.weight [24] is blocks.1.attention_norm.weight",
            "model.layers.1.post_attention_layernorm.weight [24] is "
@@ -181,8 +189,8 @@ TEST(HfNames, OfGemmaAreThoseOfItsClass) {
 }
 
 // Phi3ForCausalLM: 4 + 2 + 2 heads of 6 rows; 20 of gate, then 20 of up.
-TEST(HfNames, OfPhi3AreThoseOfItsClass) {
-  EXPECT_THAT(tensors(small_llama(), ".layers.1.", ExpertTensors::apart, ProductTensors::packed),
+TEST(HfTensors, OfPhi3AreThoseOfItsClass) {
+  EXPECT_THAT(tensors_of("phi3", 0, small_llama(), ".layers.1."),
               testing::UnorderedElementsAre(
                   "model.layers.1.input_layernorm.weight [24] is blocks.1.attention_norm.weight",
                   "model.layers.1.self_attn.qkv_proj.weight [48, 24] is blocks.1.qkv.weight",
@@ -193,10 +201,12 @@ TEST(HfNames, OfPhi3AreThoseOfItsClass) {
 }
 
 // As save_pretrained(save_original_format=False) of version 5 writes any of them.
-TEST(HfNames, ExpertsMayStandTogether) {
-  for (const auto& model : {small_mixtral(), small_qwen3_moe()}) {
+TEST(HfTensors, ExpertsMayStandTogether) {
+  const std::pair<const char*, ModelConfig> mixtures[] = {{"mixtral", small_mixtral()},
+                                                          {"qwen3_moe", small_qwen3_moe()}};
+  for (const auto& [type, model] : mixtures) {
     const auto two_f = 2 * model.expert_width;
-    EXPECT_THAT(tensors(model, "layers.0.mlp.experts", ExpertTensors::together),
+    EXPECT_THAT(tensors_of(type, 1, model, "layers.0.mlp.experts"),
                 testing::IsSupersetOf(
                     {fmt::format("model.layers.0.mlp.experts.gate_up_proj 0 of 5 [{}, 24] is "
                                  "blocks.0.experts.0.ffn_in.weight",
@@ -208,23 +218,54 @@ TEST(HfNames, ExpertsMayStandTogether) {
                                  "blocks.0.experts.4.ffn_out.weight",
                                  model.expert_width)}));
     EXPECT_THAT(
-        tensors(model, "layers.0.mlp.gate.", ExpertTensors::together),
+        tensors_of(type, 1, model, "layers.0.mlp.gate."),
         testing::ElementsAre("model.layers.0.mlp.gate.weight [5, 24] is blocks.0.router.weight"));
   }
-  EXPECT_TRUE(is_of_all_experts("layers.0.mlp.experts.gate_up_proj"));
-  EXPECT_FALSE(is_of_all_experts("model.layers.0.mlp.experts.1.gate_proj.weight"));
 }
 
-TEST(HfNames, ARouterOfSigmoidsHasNoName) {
-  auto model = small_qwen3_moe();
-  model.router = RouterScores::sigmoid;
-  EXPECT_NE(message_of<Error>([&] {
-              hf_tensors(make_spec(model));
-            }).find("no Hugging Face architecture has the parameter blocks.0.router.bias"),
-            std::string::npos);
+// Glm4ForCausalLM: 4 heads of queries and 2 each of keys and values, of 6 channels.
+TEST(HfTensors, OfGlm4AreThoseOfItsClass) {
+  EXPECT_THAT(
+      tensors(small_glm4(), ".layers.1."),
+      testing::UnorderedElementsAre(
+          "model.layers.1.input_layernorm.weight [24] is blocks.1.attention_norm.weight",
+          "model.layers.1.self_attn.q_proj.weight [24, 24] is blocks.1.qkv.weight, in pairs",
+          "model.layers.1.self_attn.k_proj.weight [12, 24] is blocks.1.qkv.weight from 576, "
+          "in pairs",
+          "model.layers.1.self_attn.v_proj.weight [12, 24] is blocks.1.qkv.weight from 864",
+          "model.layers.1.self_attn.q_proj.bias [24] is blocks.1.qkv.bias, in pairs",
+          "model.layers.1.self_attn.k_proj.bias [12] is blocks.1.qkv.bias from 24, in pairs",
+          "model.layers.1.self_attn.v_proj.bias [12] is blocks.1.qkv.bias from 36",
+          "model.layers.1.self_attn.o_proj.weight [24, 24] is blocks.1.projection.weight",
+          "model.layers.1.post_self_attn_layernorm.weight [24] is "
+          "blocks.1.attention_out_norm.weight",
+          "model.layers.1.post_attention_layernorm.weight [24] is blocks.1.ffn_norm.weight",
+          "model.layers.1.mlp.gate_up_proj.weight [40, 24] is blocks.1.ffn_in.weight",
+          "model.layers.1.mlp.down_proj.weight [24, 20] is blocks.1.ffn_out.weight",
+          "model.layers.1.post_mlp_layernorm.weight [24] is blocks.1.ffn_out_norm.weight"));
 }
 
-TEST(HfNames, KnownBuffersAreThoseOfBlocks) {
+// In a head of 6 channels of which 4 rotate, the channels (0, 1) and (2, 3) of the file are the
+// pairs (0, 3) and (1, 4). Channels 4 and 5 of the file follow as 2 and 5.
+TEST(HfTensors, ChannelsThatRotateTogetherAreNeighborsInTheFile) {
+  const HfTensor t{.name = "",
+                   .shape = {12, 1},
+                   .param = "",
+                   .order = TensorOrder::rotary_pairs,
+                   .head_dim = 6,
+                   .rotary_dim = 4};
+  std::vector<std::int64_t> there;
+  for (std::int64_t row = 0; row < 12; ++row) there.push_back(t.row_in_tensor(row));
+  EXPECT_THAT(there, testing::ElementsAre(0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11));
+}
+
+TEST(HfTensors, EachFamilyHasATensorForEachParameterOfItsModels) {
+  for (const auto& [name, model] : small_models())
+    for (const auto& table : family_of(model).tensors)
+      EXPECT_EQ(message_of<Error>([&] { hf_tensors(table, make_spec(model)); }), "") << name;
+}
+
+TEST(HfTensors, KnownBuffersAreThoseOfBlocks) {
   EXPECT_TRUE(is_known_buffer("transformer.h.11.attn.bias"));
   EXPECT_TRUE(is_known_buffer("h.0.attn.masked_bias"));
   EXPECT_TRUE(is_known_buffer("model.layers.3.self_attn.rotary_emb.inv_freq"));

@@ -1,5 +1,5 @@
 // Windows of config.json to [model] and back; what cannot be represented is refused by name.
-#include "lib/interchange/hf_windows.hpp"
+#include "lib/interchange/families/windows.hpp"
 
 #include "tests/interchange/config_files.hpp"
 
@@ -7,7 +7,7 @@ namespace trireme {
 
 using namespace test;
 
-TEST(HfWindows, AreThoseOfTheFamily) {
+TEST(Windows, AreThoseOfTheFamily) {
   struct Window {
     std::int64_t tokens;
     std::vector<std::int64_t> layers;
@@ -63,7 +63,7 @@ TEST(HfWindows, AreThoseOfTheFamily) {
             all);
 }
 
-TEST(HfWindows, OneThatIsNotKnownIsRefusedWhereItMatters) {
+TEST(Windows, OneThatIsNotKnownIsRefusedWhereItMatters) {
   // Versions 4 and 5 give the window to other layers.
   const auto json = qwen2_moe_config();
   EXPECT_EQ(with(json, R"({"sliding_window": 8, "use_sliding_window": false})").context, 64);
@@ -84,7 +84,7 @@ TEST(HfWindows, OneThatIsNotKnownIsRefusedWhereItMatters) {
   EXPECT_EQ(positions_of(model_of_config(wider, "config.json", 16)), 32);
 }
 
-TEST(HfWindows, WhatCannotBeReadIsRefusedByName) {
+TEST(Windows, WhatCannotBeReadIsRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"sliding_window": 8})", "'sliding_window' = 8"},
       {R"({"layer_types": ["full_attention", "linear_attention"]})", "linear_attention"},
@@ -106,10 +106,10 @@ TEST(HfWindows, WhatCannotBeReadIsRefusedByName) {
   }
 }
 
-TEST(HfWindows, WhatNoArchitectureHasIsRefusedByItsSetting) {
+TEST(Windows, WhatNoArchitectureHasIsRefusedByItsSetting) {
   const auto refused = [](ModelConfig c, auto change, const char* says) {
     change(c);
-    const auto text = message_of<Error>([&] { architecture_of(c); });
+    const auto text = message_of<Error>([&] { family_of(c); });
     EXPECT_NE(text.find(says), std::string::npos) << says << ": " << text;
   };
   const auto gpt2 = small_gpt2(), llama = small_llama(), mixtral = small_mixtral(),

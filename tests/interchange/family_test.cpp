@@ -1,18 +1,19 @@
-// What no architecture describes, and what a config.json says that cannot be represented, is
-// refused by name.
-#include "lib/interchange/hf_config.hpp"
-#include "lib/interchange/hf_gemma.hpp"
+// What no family expresses, and what a config.json says that cannot be represented, is refused by
+// name.
+#include "lib/interchange/family.hpp"
 
+#include "lib/deck/table.hpp"
+#include "lib/interchange/families/gemma.hpp"
 #include "tests/interchange/config_files.hpp"
 
 namespace trireme {
 
 using namespace test;
 
-TEST(HfConfigRefused, AModelThatNoArchitectureDescribesByItsSetting) {
+TEST(Family, AModelThatNoArchitectureDescribesByItsSetting) {
   const auto refused = [](ModelConfig c, auto change, const char* says) {
     change(c);
-    const auto text = message_of<Error>([&] { architecture_of(c); });
+    const auto text = message_of<Error>([&] { family_of(c); });
     EXPECT_NE(text.find(says), std::string::npos) << says << ": " << text;
   };
   const auto gpt2 = small_gpt2(), llama = small_llama();
@@ -138,7 +139,7 @@ TEST(HfConfigRefused, AModelThatNoArchitectureDescribesByItsSetting) {
       qwen3, [](auto& c) { c.shared_expert_width = 8; }, "model.shared_expert_width = 8");
 }
 
-TEST(HfConfigRefused, WhatCannotBeRepresentedByItsName) {
+TEST(Family, WhatCannotBeRepresentedByItsName) {
   const std::pair<const char*, const char*> llama[] = {
       {R"({"model_type": "gemma"})", "\"gemma\""},
       {R"({"model_type": null})", "'model_type'"},

@@ -1,0 +1,30 @@
+#pragma once
+// Rotary settings in config.json. Version 4 of transformers has rope_theta beside rope_scaling.
+// Version 5 has all settings in rope_parameters. If a file has both objects, both versions use
+// rope_scaling and ignore the other.
+#include <string>
+
+#include "lib/interchange/config_archive.hpp"
+
+namespace trireme {
+
+// How the class of a family reads rotary settings.
+struct RopeRule {
+  // Base of the frequencies if the file does not contain it.
+  double theta = 10000;
+  // Fraction of each head's channels that rotate if the file does not contain it. 0 means that the
+  // class always rotates all channels.
+  double rotary_fraction = 0;
+};
+
+// Reads or writes the rotary settings of all blocks. The sizes of the model must already be set.
+void rope_config(ConfigArchive&, ModelConfig&, const RopeRule& = {});
+
+// Reads or writes the rotary settings of a family whose rope_parameters contain one object for
+// layers with a window and one for others. `window_key` is the member that contains the base for
+// layers with a window in version 4, or nullptr if they use rope_theta. `window_theta` is the base
+// if the file does not contain it.
+void rope_by_layer_config(ConfigArchive&, ModelConfig&, const RopeRule&, const char* window_key,
+                          double window_theta);
+
+}  // namespace trireme
