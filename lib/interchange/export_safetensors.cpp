@@ -74,7 +74,7 @@ class ElementStream {
     std::vector<std::byte> all(static_cast<std::size_t>(t.shape.count()) * bytes_of(stored_));
     model_.read(t.param, t.begin, t.shape.count(),
                 [&](std::int64_t first, std::span<const std::byte> elements) {
-                  const auto at = static_cast<std::size_t>(first) * bytes_of(stored_);
+                  const auto at = static_cast<std::size_t>(first - t.begin) * bytes_of(stored_);
                   std::memcpy(all.data() + at, elements.data(), elements.size());
                 });
     return all;

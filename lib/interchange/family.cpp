@@ -129,6 +129,7 @@ const Family& family_of(const ModelConfig& given) {
 
 ModelConfig read_config(const Family& family, const ConfigFields& f, std::string_view where,
                         std::optional<std::int64_t> context) {
+  expect(f.text("model_type", "") == family.model_type, "the file is of this family");
   ModelConfig c;
   ConfigArchive archive(f, where, context);
   family.config(archive, c);

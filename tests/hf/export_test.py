@@ -118,7 +118,7 @@ def comes_back(name, program):
     program("import", folder, "imported")
     program("export", "imported", back, "--format", "safetensors", "--dtype", "f32")
     shape = reference.shape_of(json.loads((folder / "config.json").read_text()))
-    expect_bits(tensors_of(back), as_it_returns(reference.unpacked(tensors_of(folder), shape), shape))
+    expect_bits(reference.unpacked(tensors_of(back), shape), as_it_returns(reference.unpacked(tensors_of(folder), shape), shape))
     same_config(back, folder)
 
     ids = flavours.random_ids(1, STEPS * BATCH * flavours.CONTEXT + 1, seed=3)[0]

@@ -38,7 +38,7 @@ def cases():
     for name in flavours.CONFIGS:
         yield name, lambda program, name=name: compares(name, program)
     # What published folders look like.
-    for name in ("llama2", "llama3", "gemma2", "gemma3", "qwen2", "qwen3-moe"):
+    for name in ("llama2", "llama3", "gemma2", "gemma3", "qwen2", "qwen3-moe", "smollm3", "granite", "glm4"):
         yield f"{name}-old-keys", lambda program, name=name: compares(name, program, flavours.old_keys)
     for name in ("mixtral", "qwen2-moe"):
         yield f"{name}-experts-together", lambda program, name=name: compares(name, program, flavours.experts_together)

@@ -20,7 +20,7 @@ def from_gpt2(w, layers):
 
 
 def from_llama(w, layers):
-    """Also Mistral, Phi-3, OLMo 2, Qwen2, Qwen3, their mixtures and OLMoE: q, k, v and gate, up lie side by side, each with all its rows."""
+    """Also all other families with rotary positions: q, k, v and gate, up lie side by side, each with all its rows."""
     named = {"embedding.weight": w["model.embed_tokens.weight"], "final_norm.weight": w["model.norm.weight"]}
     if "lm_head.weight" in w:
         named["head.weight"] = w["lm_head.weight"]
@@ -41,6 +41,8 @@ def from_llama(w, layers):
     if "model.layers.0.post_feedforward_layernorm.weight" in w:  # norms stand behind, of Gemma's in front, too
         groups["ffn_norm"] = ["pre_feedforward_layernorm"]
         groups["attention_out_norm"], groups["ffn_out_norm"] = ["post_attention_layernorm"], ["post_feedforward_layernorm"]
+    if "model.layers.0.post_mlp_layernorm.weight" in w:  # GLM-4
+        groups["attention_out_norm"], groups["ffn_out_norm"] = ["post_self_attn_layernorm"], ["post_mlp_layernorm"]
     for e in {int(found[1]) for name in w if (found := re.search(r"\.experts\.(\d+)\.", name))}:
         ours, mixtral, others = f"experts.{e}.", f"block_sparse_moe.experts.{e}.", f"mlp.experts.{e}."
         groups[ours + "ffn_in"] = [mixtral + "w1", mixtral + "w3", others + "gate_proj", others + "up_proj"]
@@ -54,7 +56,20 @@ def from_llama(w, layers):
     return named
 
 
+def pairs_apart(x, heads, shape):
+    """Neighbors that rotate together lie half a head apart; of the channels that stay, either half has its half."""
+    d = shape.rotary_dim or shape.head_dim
+    x = x.reshape(heads, shape.head_dim, -1)
+    stays = (x[:, d:(d + shape.head_dim) // 2], x[:, (d + shape.head_dim) // 2:])
+    return torch.cat([x[:, 0:d:2], stays[0], x[:, 1:d:2], stays[1]], 1).flatten(0, 1)
+
+
 def from_hf(w, shape):
+    if shape.neighbors:
+        w = dict(w)
+        for name, x in w.items():
+            if re.search(r"\.(q|k)_proj\.", name):
+                w[name] = pairs_apart(x, shape.heads if ".q_proj" in name else shape.kv_heads, shape).view(x.shape)
     named = (from_gpt2 if shape.gpt2 else from_llama)(w, shape.layers)
     if shape.gemma:  # norms are stored less one
         named |= {name: 1 + x for name, x in named.items() if name.endswith("norm.weight")}

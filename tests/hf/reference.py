@@ -5,7 +5,7 @@ the papers: GPT-2 (Radford et al. 2019), Llama 2 (Touvron et al. 2023), RMS norm
 positions (Su et al. 2021), grouped queries (Ainslie et al. 2023), SwiGLU (Shazeer 2020), norms of queries and keys
 (Henry et al. 2020), Llama 3's frequencies (its model card), mixtures of experts (Jiang et al. 2024, "Mixtral of
 Experts"; a shared expert: Dai et al. 2024, "DeepSeekMoE"), norms behind (OLMo et al. 2024, "2 OLMo 2 Furious"), soft
-caps (Gemma Team 2024, "Gemma 2"), GeGLU (Shazeer 2020). Names and keys are those of transformers' folders.
+caps (Gemma Team 2024, "Gemma 2"), GeGLU (Shazeer 2020), layers without positions (Yang et al. 2025, "RNoPE"). Names and keys are those of transformers' folders.
 
 Letters: B samples, T tokens, C width, H query heads, K key heads, D head dim, V vocabulary.
 """
@@ -36,12 +36,18 @@ class Shape:
     attention_cap: float = 0.0
     logit_cap: float = 0.0
     window_rope: dict = field(default_factory=dict)  # of layers with a window, where it is another
+    rotates: list = field(default_factory=list)  # by layer; empty: all layers have positions
+    rotary_dim: int = 0  # channels of a head that rotate; 0: all
+    neighbors: bool = False  # channels 2 i and 2 i + 1 are a pair, not i and i + D/2
+    embedding_factor: float = 1.0
+    branch_factor: float = 1.0
+    logits_divisor: float = 1.0
 
 
 def windows_of(config):
     """As a file that transformers 5 wrote says it: some families list the layers, some have one window for all."""
     window = config.get("sliding_window") or 0
-    if config["model_type"] in ("qwen2", "qwen3", "gemma2", "gemma3_text"):
+    if config["model_type"] in ("qwen2", "qwen3", "gemma2", "gemma3_text", "olmo3", "smollm3"):
         return [window if kind == "sliding_attention" else 0 for kind in config["layer_types"]]
     every = config["model_type"] in ("mistral", "mixtral", "phi3") or config.get("use_sliding_window")
     return [window if every else 0] * config["num_hidden_layers"]
@@ -57,16 +63,25 @@ def shape_of(config):
     in_window = rope.get("sliding_attention", {})
     rope = rope.get("full_attention", rope)
     gemma = config["model_type"] in ("gemma2", "gemma3_text")
-    return Shape(False, config["num_hidden_layers"], heads, config.get("num_key_value_heads") or heads,
-                 config.get("head_dim") or config["hidden_size"] // heads, config["rms_norm_eps"],
+    dim = config.get("head_dim") or config["hidden_size"] // heads
+    more = {}
+    if config["model_type"] == "smollm3":
+        more = {"rotates": [bool(x) for x in config["no_rope_layers"]]}
+    if config["model_type"] == "granite":
+        more = {"embedding_factor": config["embedding_multiplier"], "branch_factor": config["residual_multiplier"],
+                "scale": config["attention_multiplier"], "logits_divisor": config["logits_scaling"]}
+    if config["model_type"] == "glm4":
+        more = {"rotary_dim": int(dim * rope["partial_rotary_factor"]), "neighbors": True}
+    return replace(Shape(False, config["num_hidden_layers"], heads, config.get("num_key_value_heads") or heads,
+                 dim, config["rms_norm_eps"],
                  rope.get("rope_theta") or config["rope_theta"], rope, config.get("num_experts_per_tok", 0),
                  config.get("norm_topk_prob", True), windows_of(config), gemma,
                  config["query_pre_attn_scalar"] ** -0.5 if gemma else 0.0,
-                 config.get("attn_logit_softcapping") or 0.0, config.get("final_logit_softcapping") or 0.0, in_window)
+                 config.get("attn_logit_softcapping") or 0.0, config.get("final_logit_softcapping") or 0.0, in_window), **more)
 
 
 def unpacked(weights, shape):
-    """With Phi-3's two packed products in the tensors that a Llama has."""
+    """With packed products, as Phi-3 and GLM-4 have them, in the tensors that a Llama has."""
     q, k = (heads * shape.head_dim for heads in (shape.heads, shape.kv_heads))
     apart = {}
     for name, w in weights.items():
@@ -113,7 +128,8 @@ def silu(x):
 
 def frequencies(shape, dtype):
     """Radians a position, of each pair of a head."""
-    f = shape.rope_theta ** (-torch.arange(0, shape.head_dim, 2, dtype=torch.float64) / shape.head_dim)
+    dim = shape.rotary_dim or shape.head_dim
+    f = shape.rope_theta ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     kind = shape.rope.get("rope_type") or shape.rope.get("type") or "default"
     if kind == "linear":
         f = f / shape.rope["factor"]
@@ -135,13 +151,16 @@ def frequencies(shape, dtype):
 
 
 def rotate(x_BHTD, shape):
-    """Channel d and d + D/2 are a pair."""
+    """Of the channels that rotate, d and d + D/2 are a pair, or neighbors are; the others stay."""
     t = torch.arange(x_BHTD.shape[2], dtype=x_BHTD.dtype)
     angle = t[:, None] * frequencies(shape, x_BHTD.dtype)
     yarn = shape.rope.get("rope_type") == "yarn"
     size = 0.1 * math.log(shape.rope["factor"]) + 1 if yarn else 1
-    a, b = x_BHTD.chunk(2, -1)
-    return size * torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+    turning, rest = x_BHTD.split([2 * angle.shape[1], x_BHTD.shape[3] - 2 * angle.shape[1]], -1)
+    a, b = (turning[..., 0::2], turning[..., 1::2]) if shape.neighbors else turning.chunk(2, -1)
+    turned = [size * (a * angle.cos() - b * angle.sin()), size * (b * angle.cos() + a * angle.sin())]
+    turned = torch.stack(turned, -1).flatten(-2) if shape.neighbors else torch.cat(turned, -1)
+    return torch.cat([turned, rest], -1)
 
 
 def capped(x, cap):
@@ -203,7 +222,7 @@ def mixture(w, shape, block, x):
 
 
 def llama(w, shape, ids_BT):
-    """Also those of Mistral, Phi-3, OLMo 2, Gemma 2 and 3, Qwen2, Qwen3, their mixtures and OLMoE: what a model has beyond Llama shows in its weights' names."""
+    """Also those of all other families with rotary positions: what a model has beyond Llama shows in its weights' names."""
     def linear(x, name):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
@@ -219,35 +238,43 @@ def llama(w, shape, ids_BT):
             return heads_of(norm(y, name), count)
         return norm(heads_of(y, count), name)
 
-    x = w["model.embed_tokens.weight"][ids_BT]
+    def norm_where(x, *names):
+        """The first of these norms that the block has, or none."""
+        return next((norm(x, name) for name in names if name + ".weight" in w), x)
+
+    x = w["model.embed_tokens.weight"][ids_BT] * shape.embedding_factor
     if shape.gemma:
         x = x * math.sqrt(x.shape[-1])
     for i in range(shape.layers):
         h = f"model.layers.{i}."
-        behind = h + "post_feedforward_layernorm.weight" in w  # OLMo 2's norms, none in front; Gemma has both
-        before_mlp = h + ("pre_feedforward_layernorm" if shape.gemma else "post_attention_layernorm")
-        y = norm(x, h + "input_layernorm") if shape.gemma or not behind else x
+        # post_attention_layernorm stands behind attention where the MLP has a norm of its own in front or behind, as
+        # in OLMo's and Gemma's blocks; in GLM-4's it stands before the MLP, as in Llama's.
+        behind = [h + "post_attention_layernorm"] if h + "post_feedforward_layernorm.weight" in w else []
+        before_mlp = [h + "pre_feedforward_layernorm"] if behind else [h + "post_attention_layernorm"]
+        y = norm_where(x, h + "input_layernorm")
         q = normed_heads(linear(y, h + "self_attn.q_proj"), h + "self_attn.q_norm", shape.heads)
         k = normed_heads(linear(y, h + "self_attn.k_proj"), h + "self_attn.k_norm", shape.kv_heads)
         v = heads_of(linear(y, h + "self_attn.v_proj"), shape.kv_heads)
         turns = shape
         if shape.windows[i] and shape.window_rope:
             turns = replace(shape, rope=shape.window_rope, rope_theta=shape.window_rope["rope_theta"])
-        y = attention(rotate(q, turns), rotate(k, turns), v, shape.windows[i], shape.scale, shape.attention_cap)
-        y = linear(y, h + "self_attn.o_proj")
-        x = x + (norm(y, h + "post_attention_layernorm") if behind else y)
-        y = norm(x, before_mlp) if shape.gemma or not behind else x
+        if not shape.rotates or shape.rotates[i]:
+            q, k = rotate(q, turns), rotate(k, turns)
+        y = attention(q, k, v, shape.windows[i], shape.scale, shape.attention_cap)
+        y = norm_where(linear(y, h + "self_attn.o_proj"), *behind, h + "post_self_attn_layernorm")
+        x = x + shape.branch_factor * y
+        y = norm_where(x, *before_mlp)
         mixtures = [block for name in ("mlp.", "block_sparse_moe.") if (block := h + name) + "gate.weight" in w]
         if mixtures:
             x = x + mixture(w, shape, mixtures[0], y)
             continue
         gate = linear(y, h + "mlp.gate_proj")
         gated = (gelu_tanh(gate) if shape.gemma else silu(gate)) * linear(y, h + "mlp.up_proj")
-        y = linear(gated, h + "mlp.down_proj")
-        x = x + (norm(y, h + "post_feedforward_layernorm") if behind else y)
+        y = norm_where(linear(gated, h + "mlp.down_proj"), h + "post_feedforward_layernorm", h + "post_mlp_layernorm")
+        x = x + shape.branch_factor * y
     x = norm(x, "model.norm")
     head = w["lm_head.weight" if "lm_head.weight" in w else "model.embed_tokens.weight"]
-    return capped(x @ head.T, shape.logit_cap)
+    return capped(x @ head.T / shape.logits_divisor, shape.logit_cap)
 
 
 def logits(w, shape, ids_BT):

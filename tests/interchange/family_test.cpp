@@ -10,133 +10,122 @@ namespace trireme {
 
 using namespace test;
 
-TEST(Family, AModelThatNoArchitectureDescribesByItsSetting) {
-  const auto refused = [](ModelConfig c, auto change, const char* says) {
-    change(c);
-    const auto text = message_of<Error>([&] { family_of(c); });
-    EXPECT_NE(text.find(says), std::string::npos) << says << ": " << text;
-  };
+namespace {
+
+// Expects that no family expresses the changed model, and that the message contains `says`.
+template <class Change>
+void expect_refused(ModelConfig c, Change change, std::string_view says) {
+  change(c);
+  const auto text = message_of<Error>([&] { family_of(c); });
+  EXPECT_NE(text.find(says), std::string::npos) << says << ": " << text;
+}
+
+// Changes the value of a key to another one that the key accepts. Returns false if there is none.
+bool change(const Key& key, Deck& deck) {
+  auto value = key.access.get(deck, 0);
+  if (auto* const flag = std::get_if<bool>(&value)) {
+    *flag = !*flag;
+  } else if (auto* const n = std::get_if<std::int64_t>(&value)) {
+    *n += 2;
+  } else if (auto* const x = std::get_if<double>(&value)) {
+    *x = *x == 0 ? 0.5 : *x * 2;
+  } else if (auto* const list = std::get_if<std::vector<std::int64_t>>(&value)) {
+    *list = list->empty() ? std::vector<std::int64_t>{1} : std::vector<std::int64_t>{};
+  } else if (!key.choices.empty()) {
+    value = key.choices.front() == std::get<std::string>(value) ? key.choices.back()
+                                                                : key.choices.front();
+  } else if (std::holds_alternative<Automatic>(value) && key.kind == ValueKind::real) {
+    value = 0.5;
+  } else {
+    return false;
+  }
+  key.access.set(deck, 0, value);
+  return true;
+}
+
+}  // namespace
+
+TEST(Family, AModelThatNoFamilyExpressesIsRefusedByTheKeysThatDiffer) {
   const auto gpt2 = small_gpt2(), llama = small_llama();
-  refused(
-      gpt2, [](auto& c) { c.norm = NormKind::rms; }, "model.norm = \"rms\"");
-  refused(
-      gpt2, [](auto& c) { c.activation = ActivationKind::swiglu; }, "model.activation");
-  refused(
-      gpt2, [](auto& c) { c.bias = false; }, "model.bias = false");
-  refused(
-      gpt2, [](auto& c) { c.qk_norm = true; }, "model.qk_norm");
-  refused(
-      gpt2, [](auto& c) { c.kv_heads = 1; }, "model.kv_heads = 1, but GPT2LMHeadModel");
-  refused(
-      gpt2, [](auto& c) { c.head_dim = 4; }, "model.head_dim = 4");
-  refused(
-      llama, [](auto& c) { c.norm = NormKind::layer; }, "model.norm = \"layer\"");
-  refused(
-      llama, [](auto& c) { c.activation = ActivationKind::gelu; }, "model.activation");
-  refused(
-      llama, [](auto& c) { c.qk_norm = c.bias = true; }, "model.bias = true");
-  refused(
-      llama, [](auto& c) { c.qk_norm = c.qkv_bias = true; }, "model.qkv_bias = true");
-  refused(
-      llama, [](auto& c) { c.heads = 10, c.bias = true; }, "model.heads = 10");
-  refused(
-      llama, [](auto& c) { c.qk_norm = true, c.qk_norm_over = QkNormOver::width; },
-      "model.qk_norm_over = \"width\"");
-  refused(
+  expect_refused(
+      gpt2, [](auto& c) { c.norm = NormKind::rms; },
+      "no architecture of transformers fits this model. GPT2LMHeadModel requires model.norm = "
+      "\"layer\" instead of \"rms\". Change this and train again, or export with --format hdf5");
+  expect_refused(
+      gpt2, [](auto& c) { c.kv_heads = 1, c.logit_softcap = 30; },
+      "GPT2LMHeadModel requires model.kv_heads = 3 instead of 1, model.logit_softcap = 0 instead "
+      "of 30");
+  expect_refused(
+      llama, [](auto& c) { c.activation = ActivationKind::gelu; }, "instead of \"gelu\"");
+  expect_refused(
+      llama, [](auto& c) { c.qk_norm = c.bias = true; },
+      "The nearest architectures: LlamaForCausalLM requires model.qk_norm = false instead of true; "
+      "GraniteForCausalLM requires");
+  expect_refused(
       llama, [](auto& c) { c.attention_sinks = true; },
-      "model.attention_sinks = true, but every architecture that can be exported requires false");
-  refused(
-      llama, [](auto& c) { c.norm_place = NormPlace::both; },
-      "model.activation = \"swiglu\", but every architecture with model.norm_place = \"both\"");
-  refused(
-      llama, [](auto& c) { c.activation = ActivationKind::geglu; }, "model.activation = \"geglu\"");
-  refused(
-      llama, [](auto& c) { c.scale_embedding = true; }, "model.scale_embedding = true");
-  refused(
-      llama, [](auto& c) { c.attention_scale = 0.3; }, "model.attention_scale = 0.3");
-  refused(
-      llama, [](auto& c) { c.attention_softcap = 30; }, "model.attention_softcap = 30");
-  refused(
-      gpt2, [](auto& c) { c.logit_softcap = 30; }, "model.logit_softcap = 30");
-  refused(
-      llama, [](auto& c) { c.window = 5, c.window_rope_theta = 30; },
-      "model.window_rope_theta = 30");
+      "model.attention_sinks = false instead of true");
+  expect_refused(
+      llama, [](auto& c) { c.scale_embedding = true; },
+      "model.scale_embedding = false instead of true");
   const auto gemma2 = small_gemma2(), gemma3 = small_gemma3();
-  auto of_python = gemma2;
-  of_python.attention_scale = 0.37796447300922725;  // 7**-0.5, not 1 / sqrt(7)
-  EXPECT_EQ(query_scalar_of(of_python), 7);
-  refused(
-      gemma2, [](auto& c) { c.scale_embedding = false; }, "model.scale_embedding = false");
-  refused(
-      gemma2, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
-  refused(
-      gemma2, [](auto& c) { c.attention_scale = 0.3; }, "model.attention_scale = 0.3");
-  refused(
-      gemma2, [](auto& c) { c.width += 2; }, "a divisor of model.width");
-  refused(
-      gemma2, [](auto& c) { c.window_rope_theta = 30; }, "model.window_rope_theta = 30");
-  refused(
-      gemma3, [](auto& c) { c.attention_softcap = 30; }, "model.attention_softcap = 30");
-  refused(
-      gemma3, [](auto& c) { c.qk_norm_over = QkNormOver::width; }, "model.qk_norm_over");
-  refused(
+  expect_refused(
+      gemma2, [](auto& c) { c.attention_scale = 0.3; },
+      "Gemma2ForCausalLM requires model.attention_scale = \"auto\" instead of 0.3");
+  expect_refused(
       gemma3,
       [](auto& c) {
         c.window_rope_theta = 0;
         c.rope_scaling = RopeScaling::linear;
       },
-      "model.rope_scaling = \"linear\"");
-  refused(
-      gpt2, [](auto& c) { c.norm_place = NormPlace::after; },
-      "model.norm_place = \"after\", but GPT2LMHeadModel");
-  const auto olmo2 = small_olmo2();
-  refused(
-      olmo2, [](auto& c) { c.qk_norm = false; }, "model.qk_norm = false, but Olmo2ForCausalLM");
-  refused(
-      olmo2, [](auto& c) { c.qk_norm_over = QkNormOver::head; }, "model.qk_norm_over = \"head\"");
-  refused(
-      olmo2, [](auto& c) { c.window = 5; }, "model.window = 5");
-  const auto mixtral = small_mixtral(), olmoe = small_olmoe(), qwen2 = small_qwen2_moe(),
-             qwen3 = small_qwen3_moe();
-  refused(
-      olmoe, [](auto& c) { c.dense_layers = {1}; }, "model.dense_layers = [1]");
-  refused(
-      olmoe, [](auto& c) { c.head_dim = 8; }, "model.head_dim = 8");
-  refused(
-      olmoe, [](auto& c) { c.shared_expert_width = 8; }, "model.shared_expert_width = 8");
-  refused(
-      mixtral,
-      [](auto& c) {
-        c.positions = Positions::learned;
-        c.norm = NormKind::layer;
-      },
-      "model.positions = \"learned\", but every architecture with experts requires "
-      "\"rotary\". Change this and train again, or export with --format hdf5");
-  refused(
-      mixtral, [](auto& c) { c.norm_place = NormPlace::after; },
-      "model.norm_place = \"after\", but every architecture with experts");
-  refused(
-      mixtral, [](auto& c) { c.norm_topk = false; }, "model.norm_topk = false");
-  refused(
-      mixtral,
-      [](auto& c) {
-        c.dense_layers = {0, 1};
-      },
-      "model.dense_layers = [0, 1]");
-  refused(
-      mixtral, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
-  refused(
-      mixtral, [](auto& c) { c.bias = true; }, "model.bias = true");
-  refused(
-      mixtral, [](auto& c) { c.router = RouterScores::sigmoid; }, "model.router = \"sigmoid\"");
-  refused(
-      qwen2, [](auto& c) { c.shared_expert_gate = false; }, "model.shared_expert_gate = false");
-  refused(
-      qwen2, [](auto& c) { c.head_dim = 8; }, "model.head_dim = 8");
-  refused(
-      qwen3, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
-  refused(
-      qwen3, [](auto& c) { c.shared_expert_width = 8; }, "model.shared_expert_width = 8");
+      "Gemma3ForCausalLM requires model.window_rope_theta = 50000 instead of \"auto\"");
+  expect_refused(
+      small_olmo2(), [](auto& c) { c.qk_norm_over = QkNormOver::head; },
+      "model.qk_norm_over = \"width\" instead of \"head\"");
+  expect_refused(
+      small_olmoe(), [](auto& c) { c.dense_layers = {1}; },
+      "OlmoeForCausalLM requires model.dense_layers = [] instead of [1]");
+  expect_refused(
+      small_olmoe(), [](auto& c) { c.head_dim = 8; },
+      "OlmoeForCausalLM requires model.head_dim = 6 instead of 8");
+  expect_refused(
+      small_mixtral(), [](auto& c) { c.router = RouterScores::sigmoid; },
+      "MixtralForCausalLM requires model.router = \"softmax\" instead of \"sigmoid\"");
+  expect_refused(
+      small_qwen2_moe(), [](auto& c) { c.shared_expert_gate = false; },
+      "Qwen2MoeForCausalLM requires model.shared_expert_gate = true instead of false");
+  expect_refused(
+      small_qwen3_moe(), [](auto& c) { c.shared_expert_width = 8; },
+      "model.shared_expert_width = 0 instead of 8");
+  expect_refused(
+      small_granite(), [](auto& c) { c.nope_layers = {1}; },
+      "GraniteForCausalLM requires model.nope_layers = [] instead of [1]");
+}
+
+// Whatever key is changed: the model that comes back is the changed one, or the export is refused.
+TEST(Family, NoKeyOfAModelIsLostInSilence) {
+  int changed = 0, refused = 0;
+  for (const auto& [name, model] : small_models())
+    for (const auto& key : find_section("model")->keys) {
+      Deck deck;
+      deck.model = model;
+      if (!change(key, deck)) continue;
+      const auto c = without_adapters(deck.model);
+      ++changed;
+      if (!message_of<Error>([&] { family_of(c); }).empty()) {
+        ++refused;
+        continue;
+      }
+      const auto back = model_of_config(config_of_model(c, {}, ElementType::f32), "config.json");
+      EXPECT_EQ(canonical(back), canonical(c)) << name << " with another " << key.path();
+    }
+  EXPECT_GT(changed, 1000);
+  EXPECT_GT(refused, 500);
+}
+
+TEST(Family, AScaleThatPythonRoundedIsWrittenAsItsNumber) {
+  auto of_python = small_gemma2();
+  of_python.attention_scale = 0.37796447300922725;  // 7**-0.5, not 1 / sqrt(7)
+  EXPECT_EQ(query_scalar_of(of_python), 7);
 }
 
 TEST(Family, WhatCannotBeRepresentedByItsName) {
@@ -170,8 +159,8 @@ TEST(Family, WhatCannotBeRepresentedByItsName) {
           {"rope_type": "linear", "factor": 2}}})",
        "'rope_parameters.sliding_attention.rope_type' = \"linear\""},
       {R"({"model_type": "gemma3_text", "rope_scaling": {"type": "linear", "factor": 8}})",
-       "'rope_scaling.type' = \"linear\": the Gemma 3 class of transformers reads only "
-       "'rope_type'"},
+       "'rope_scaling.type' = \"linear\": the class of transformers for this type of model reads "
+       "only 'rope_type'"},
       {R"({"model_type": "gemma3_text", "rope_parameters": {"rope_theta": 5}})",
        "'rope_parameters' = "},
       {R"({"model_type": "gemma2", "attn_logit_softcapping": 0.0})",
@@ -182,9 +171,16 @@ TEST(Family, WhatCannotBeRepresentedByItsName) {
        "'sliding_window_size' = 6"},
       {R"({"model_type": "phi3", "auto_map": {"AutoConfig": "other.Config"}})", "'auto_map'"},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "su", "short_factor": [1, 1, 1]}})",
-       "'rope_type' = \"su\" in a model of type \"phi3\" means \"longrope\""},
+       "'rope_type' = \"su\" is not supported"},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "yarn", "factor": 2.0}})",
        "\"longrope\""},
+      {R"({"model_type": "olmo3", "rope_theta": 7000})",
+       "'rope_theta' = 7000: versions 4 and 5 of transformers use different bases"},
+      {R"({"model_type": "smollm3", "no_rope_layers": [1]})", "'no_rope_layers' must be an array"},
+      {R"({"model_type": "smollm3", "no_rope_layers": [1, 2]})", "'no_rope_layers' = 2"},
+      {R"({"model_type": "granite", "logits_scaling": 0})", "'logits_scaling' = 0"},
+      {R"({"model_type": "glm4", "head_dim": 6})", "'partial_rotary_factor' = 0.5 rotates 3 of 6"},
+      {R"({"head_dim": 8, "model_type": "qwen2_moe"})", "'head_dim' = 8: models of this type"},
       {R"({"rope_scaling": {"rope_type": "llama3", "factor": 2.0}})",
        "'rope_scaling.low_freq_factor'"},
       {R"({"rope_scaling": {"rope_type": "linear"}})", "'rope_scaling.factor'"},
@@ -213,6 +209,7 @@ TEST(Family, WhatCannotBeRepresentedByItsName) {
       {R"({"hidden_size": "24"})", "'hidden_size'"},
       {R"({"hidden_size": -24})", "'hidden_size'"},
       {R"({"hidden_size": 26})", "'num_attention_heads' = 4 does not divide 'hidden_size' = 26"},
+      {R"({"hidden_size": 26, "head_dim": 6})", "does not divide 'hidden_size' = 26"},
       {R"({"rms_norm_eps": "x"})", "'rms_norm_eps'"},
       {R"({"tie_word_embeddings": 1})", "'tie_word_embeddings'"},
   };

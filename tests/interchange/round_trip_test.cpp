@@ -72,7 +72,7 @@ TEST(RoundTrip, PiecesAreThoseOfTheWhole) {
     export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
     const HfFolder files(folder / "hf");
     const auto spec = make_spec(config);
-    HfWeights weights(files, spec);
+    HfWeights weights(files, spec, family_of(spec.config));
     for (const auto& p : spec.params)
       for (std::int64_t begin = 0, n = 13; begin < p.shape.count(); begin += n) {
         n = std::min(n, p.shape.count() - begin);

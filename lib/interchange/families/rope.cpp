@@ -170,9 +170,9 @@ void write_types(ConfigArchive& a, const ModelConfig& c, double in_window) {
 
 void rope_config(ConfigArchive& a, ModelConfig& c, const RopeRule& rule) {
   if (a.reads()) {
-    const auto* const scaling = old_scaling(a.fields());
-    read_rope(a.fields(), scaling ? scaling : a.fields().find(new_key), scaling ? old_key : new_key,
-              rule, c);
+    const auto *const scaling = old_scaling(a.fields()), *const parameters =
+                                                             a.fields().find(new_key);
+    read_rope(a.fields(), scaling ? scaling : parameters, scaling ? old_key : new_key, rule, c);
     return;
   }
   a.note(theta_key, c.rope_theta);

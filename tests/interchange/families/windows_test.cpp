@@ -1,6 +1,7 @@
 // Windows of config.json to [model] and back; what cannot be represented is refused by name.
 #include "lib/interchange/families/windows.hpp"
 
+#include "lib/interchange/family.hpp"
 #include "tests/interchange/config_files.hpp"
 
 namespace trireme {
@@ -106,8 +107,8 @@ TEST(Windows, WhatCannotBeReadIsRefusedByName) {
   }
 }
 
-TEST(Windows, WhatNoArchitectureHasIsRefusedByItsSetting) {
-  const auto refused = [](ModelConfig c, auto change, const char* says) {
+TEST(Windows, WhatNoFamilyHasIsRefusedByItsSetting) {
+  const auto refused = [](ModelConfig c, auto change, std::string_view says) {
     change(c);
     const auto text = message_of<Error>([&] { family_of(c); });
     EXPECT_NE(text.find(says), std::string::npos) << says << ": " << text;
@@ -115,16 +116,19 @@ TEST(Windows, WhatNoArchitectureHasIsRefusedByItsSetting) {
   const auto gpt2 = small_gpt2(), llama = small_llama(), mixtral = small_mixtral(),
              olmoe = small_olmoe(), qwen2 = small_qwen2_moe(), qwen3 = small_qwen3_moe();
   refused(
-      gpt2, [](auto& c) { c.window = 5; }, "model.window = 5, but GPT2LMHeadModel");
-  refused(
-      llama, [](auto& c) { c.window = 5, c.bias = true; }, "model.bias = true");
+      gpt2, [](auto& c) { c.window = 5; },
+      "GPT2LMHeadModel requires model.window = 0 instead of 5");
   const auto some = [](auto& c) {
     c.window = 5;
     c.window_layers = {1};
   };
-  refused(llama, some, "model.window_layers = [1], but MistralForCausalLM");
-  for (const auto& mixture : {mixtral, qwen3}) refused(mixture, some, "model.window_layers = [1]");
-  for (const auto& mixture : {olmoe, qwen2}) refused(mixture, some, "model.window = 5");
+  auto windows_in_some = llama;
+  some(windows_in_some);
+  EXPECT_EQ(family_of(windows_in_some).architecture, "SmolLM3ForCausalLM");
+  for (const auto& mixture : {mixtral, qwen3})
+    refused(mixture, some, "requires model.window_layers = [] instead of [1]");
+  for (const auto& mixture : {olmoe, qwen2})
+    refused(mixture, some, "requires model.window = 0 instead of 5, model.window_layers = []");
 }
 
 }  // namespace trireme
