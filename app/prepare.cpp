@@ -13,6 +13,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/data/same_files.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
+#include "lib/deck/resolve.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/scores_file.hpp"
 #include "lib/model/spec.hpp"
@@ -31,10 +32,7 @@ CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
   meta.deck = dump_deck(deck);
   meta.version = version();
   if (!from) meta.run = random_id();
-  meta.pipe = static_cast<int>(deck.parallel.pipe);
-  meta.data = static_cast<int>(deck.parallel.data);
-  meta.seq = static_cast<int>(deck.parallel.seq);
-  meta.expert = static_cast<int>(deck.parallel.expert);
+  meta.grid = grid_of(deck);
   meta.tokenizer_kind = name_of(tokenizer.kind);
   meta.tokenizer = tokenizer.bytes;
   meta.chat_template = tokenizer.chat;

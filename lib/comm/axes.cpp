@@ -4,27 +4,19 @@
 
 namespace trireme {
 
-static void require_shard(const Grid& grid, int shard) {
-  require(shard >= 1 && grid.places() % shard == 0,
-          "zero.shard = {} does not divide data x seq = {}; values that do: {}", shard,
-          grid.places(), legal_text(divisors(grid.places()), shard));
-}
-
 template <class Split>
 static Axes split_axes(const Communicator& world, const Grid& grid, int shard, const Split& split) {
-  require_shard(grid, shard);
+  // grid_problems() has told the user.
+  expect(shard >= 1 && grid.places() % shard == 0, "a shard group divides the ranks of a stage");
   const int rank = world.rank();
   Axes a{.grid = grid, .at = grid.at(rank), .world = world};
   a.gather = split(shard_group(grid, shard, rank));
   a.scatter = a.gather.duplicate();
   a.replicas = split(replica_group(grid, shard, rank));
   if (grid.expert > 1) {
-    require(grid.places() % grid.expert == 0,
-            "parallel.expert = {} does not divide data x seq = {}; values that do: {}", grid.expert,
-            grid.places(), legal_text(divisors(grid.places()), grid.expert));
-    require(shard % grid.expert == 0 || grid.expert % shard == 0,
-            "one of parallel.expert = {} and zero.shard = {} must divide the other", grid.expert,
-            shard);
+    expect(grid.places() % grid.expert == 0 &&
+               (shard % grid.expert == 0 || grid.expert % shard == 0),
+           "expert groups divide a stage, and shard groups or the other way round");
     a.expert_group = split(expert_group(grid, rank));
     a.expert_gather = split(expert_shard_group(grid, shard, rank));
     a.expert_scatter = a.expert_gather.duplicate();

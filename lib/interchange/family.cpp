@@ -129,12 +129,13 @@ const Family& family_of(const ModelConfig& given) {
 
 ModelConfig read_config(const Family& family, const ConfigFields& f, std::string_view where,
                         std::optional<std::int64_t> context) {
-  expect(f.text("model_type", "") == family.model_type, "the file is of this family");
+  const auto type = f.text("model_type", "");
+  expect(type == family.model_type, "the file is of this family");
   ModelConfig c;
   ConfigArchive archive(f, where, context);
   family.config(archive, c);
   refuse_unsupported(f);
-  f.refuse_rest(family.model_type);
+  f.refuse_rest(type);
   c = completed(c);
   require(c.head_dim > 0, "the number of attention heads, {}, does not divide the width, {}",
           c.heads, c.width);

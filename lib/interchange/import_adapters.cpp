@@ -218,7 +218,7 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   meta.deck = dump_deck(deck);
   meta.version = version();
   meta.run = random_id();
-  meta.pipe = meta.data = meta.seq = meta.expert = 1;
+  meta.grid = {};
   std::vector<ParamSlice> slices;
   for (const auto& p : spec.params) {
     if (!is_saved(p)) continue;

@@ -10,6 +10,7 @@
 #include "lib/base/dtype.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/view.hpp"
+#include "lib/comm/grid.hpp"
 
 namespace trireme {
 
@@ -87,7 +88,7 @@ struct CheckpointMeta {
   std::string version;
   // Identifier of the run. All files of a checkpoint contain the same identifier.
   std::string run;
-  int pipe = 1, data = 1, seq = 1, expert = 1;
+  Grid grid;
   // Name of the tokenizer's kind. Empty if there is no tokenizer.
   std::string tokenizer_kind;
   // Serialized tokenizer (TokenizerSpec::bytes).

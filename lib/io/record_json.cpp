@@ -190,7 +190,11 @@ Json to_json(const CheckpointMeta& m) {
            {"deck", lines_of(m.deck)},
            {"version", m.version},
            {"run", m.run},
-           {"grid", {{"pipe", m.pipe}, {"data", m.data}, {"seq", m.seq}, {"expert", m.expert}}},
+           {"grid",
+            {{"pipe", m.grid.pipe},
+             {"data", m.grid.data},
+             {"seq", m.grid.seq},
+             {"expert", m.grid.expert}}},
            {"tokenizer", m.tokenizer_kind},
            {"vocab", m.vocab},
            {"extra", to_json(m.extra)}};
@@ -221,11 +225,11 @@ CheckpointMeta meta_from(const Json& json) {
   m.version = f.text("version");
   m.run = f.text("run");
   const JsonFields grid{f.object("grid")};
-  m.pipe = static_cast<int>(grid.integer("pipe", 1, most_ranks));
-  m.data = static_cast<int>(grid.integer("data", 1, most_ranks));
-  m.seq = static_cast<int>(grid.integer("seq", 1, most_ranks));
+  m.grid.pipe = static_cast<int>(grid.integer("pipe", 1, most_ranks));
+  m.grid.data = static_cast<int>(grid.integer("data", 1, most_ranks));
+  m.grid.seq = static_cast<int>(grid.integer("seq", 1, most_ranks));
   if (grid.json.contains("expert"))  // older programs did not write it
-    m.expert = static_cast<int>(grid.integer("expert", 1, most_ranks));
+    m.grid.expert = static_cast<int>(grid.integer("expert", 1, most_ranks));
   m.tokenizer_kind = f.text("tokenizer");
   if (json.contains("chat_template")) m.chat_template = text_of(f.array("chat_template"));
   m.vocab = f.integer("vocab", 0, std::numeric_limits<std::int32_t>::max());

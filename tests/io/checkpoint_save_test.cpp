@@ -32,7 +32,7 @@ TEST(Checkpoint, ThreeRanksRoundTripAndArbitrarySlices) {
   Folder folder;
   CheckpointReader reader(save_sample(folder.path(), 7, 3));
 
-  EXPECT_EQ(reader.meta().data, 3);
+  EXPECT_EQ(reader.meta().grid.data, 3);
   expect_sample(reader, 7);
   EXPECT_TRUE(reader.verify().empty());
   const auto& table = sample_model()[0];
@@ -152,7 +152,7 @@ TEST(Checkpoint, SavingAStepAgainReplacesIt) {
   save_sample(folder.path(), 5, 3);
   save_sample(folder.path(), 5, 1);
   CheckpointReader reader(folder.path() / "step-00000005");
-  EXPECT_EQ(reader.meta().data, 1);
+  EXPECT_EQ(reader.meta().grid.data, 1);
   expect_sample(reader, 5);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }

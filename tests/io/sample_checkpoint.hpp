@@ -114,7 +114,7 @@ inline std::filesystem::path save_sample(const std::filesystem::path& checkpoint
   if (ranks == 1) {
     return save_checkpoint(checkpoints, meta, sample_slices(0, 1), SampleSource(step));
   }
-  meta.data = ranks;
+  meta.grid.data = ranks;
   const auto partial = begin_save(checkpoints, step);
   std::vector<FileRecord> records;
   for (int r = 0; r < ranks; ++r) {
