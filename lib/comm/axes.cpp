@@ -14,9 +14,9 @@ static Axes split_axes(const Communicator& world, const Grid& grid, int shard, c
   a.scatter = a.gather.duplicate();
   a.replicas = split(replica_group(grid, shard, rank));
   if (grid.expert > 1) {
-    expect(grid.places() % grid.expert == 0 &&
-               (shard % grid.expert == 0 || grid.expert % shard == 0),
-           "expert groups divide a stage, and shard groups or the other way round");
+    expect(
+        grid.places() % grid.expert == 0 && (shard % grid.expert == 0 || grid.expert % shard == 0),
+        "expert groups divide a stage, and shard groups or the other way round");
     a.expert_group = split(expert_group(grid, rank));
     a.expert_gather = split(expert_shard_group(grid, shard, rank));
     a.expert_scatter = a.expert_gather.duplicate();

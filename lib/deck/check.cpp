@@ -270,7 +270,7 @@ class Checker : DeckRules {
     for (const auto& pattern : deck_.precision.fp8_except) {
       bool hit = false;
       for (std::size_t i = 0; i < spec.params.size() && !hit; ++i)
-        hit = matches(pattern, spec.params[i].name) && supports_fp8(spec, ParamId::at(i));
+        hit = matches(pattern, spec.params[i].name) && supports_fp8(spec.params[i]);
       if (!hit)
         problems_.push_back(
             {{"precision.fp8_except"},

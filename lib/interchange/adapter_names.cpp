@@ -17,10 +17,9 @@ static const HfTensor* tensor_at(const std::vector<HfTensor>& tensors, const Par
 }
 
 static std::string product_at(const ModelConfig& c, const ParamSpec& weight, std::int64_t channel) {
-  const auto name = weight.name.substr(0, weight.name.rfind(".weight"));
-  for (const auto& p : products_of(c, name, weight.shape[0]))
+  for (const auto& p : products_of(c, weight))
     if (p.channel == channel) return p.name;
-  fail("{} has no product that begins with channel {}", name, channel);
+  fail("{} has no product that begins with channel {}", weight.name, channel);
 }
 
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec, SharedModules shared) {

@@ -15,32 +15,34 @@ constexpr std::string_view buffers[] = {"h.#.attn.bias", "h.#.attn.masked_bias",
                                         "layers.#.self_attn.rotary_emb.inv_freq",
                                         "rotary_emb.inv_freq"};
 
-struct Rows {
-  std::int64_t begin, count;
-};
-
-Rows rows_of(TensorRows part, const ModelConfig& c, std::int64_t all) {
-  const auto q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
-  switch (part) {
+std::string_view cut_name(TensorRows rows) {
+  switch (rows) {
     case TensorRows::all:
-      return {0, all};
+      return {};
     case TensorRows::queries:
-      return {0, q};
+      return "q";
     case TensorRows::keys:
-      return {q, kv};
+      return "k";
     case TensorRows::values:
-      return {q + kv, kv};
+      return "v";
     case TensorRows::gate:
-      return {0, all / 2};
+      return "gate";
     case TensorRows::up:
-      return {all / 2, all / 2};
+      return "up";
   }
   return {};
 }
 
+Cut rows_of(TensorRows rows, const ParamSpec& p) {
+  if (rows == TensorRows::all) return {"", 0, p.shape[0]};
+  const auto cut = std::ranges::find(p.cuts, cut_name(rows), &Cut::name);
+  require(cut != p.cuts.end(), "{} has no rows of {}", p.name, cut_name(rows));
+  return *cut;
+}
+
 HfTensor tensor_of(const TensorRow& row, std::string name, const ParamSpec& p,
                    const ModelConfig& c) {
-  const auto [begin, count] = rows_of(row.rows, c, p.shape[0]);
+  const auto [_, begin, count] = rows_of(row.rows, p);
   HfTensor t{.name = std::move(name), .shape = {count}, .param = p.name, .begin = begin};
   t.order = row.order;
   t.plus = row.plus;

@@ -30,9 +30,9 @@ std::string describe(const CheckpointReader& reader) {
   line("consumed", fmt::format("{} samples, {} tokens", m.samples, m.tokens));
   line("skipped", fmt::format("{} steps", m.skipped.size()));
   line("seed", fmt::format("{}", m.seed));
-  line("layout", fmt::format(
-                     "pipe {} x data {} x seq {}{}", m.grid.pipe, m.grid.data, m.grid.seq,
-                     m.grid.expert > 1 ? fmt::format(" with experts over {}", m.grid.expert) : ""));
+  line("layout",
+       fmt::format("pipe {} x data {} x seq {}{}", m.grid.pipe, m.grid.data, m.grid.seq,
+                   m.grid.expert > 1 ? fmt::format(" with experts over {}", m.grid.expert) : ""));
   line("tokenizer",
        fmt::format("{}, {} bytes, {} ids", m.tokenizer_kind.empty() ? "none" : m.tokenizer_kind,
                    m.tokenizer.size(), m.vocab));

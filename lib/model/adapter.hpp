@@ -43,17 +43,4 @@ double alpha_of(const AdapterConfig&);
 // Returns the scale s by which an adapter's contribution is multiplied.
 double scale_of(const AdapterConfig&);
 
-// A matrix product that can have an adapter. It computes the output channels [channel, channel +
-// channels) of a weight. In rotary models, "qkv" consists of the products for queries, keys and
-// values. In gated MLPs, "ffn_in" consists of gate and up. Each other weight is one product.
-struct AdaptedProduct {
-  std::string name;  // such as "blocks.3.qkv.q"
-  std::int64_t channel = 0, channels = 0;
-};
-
-// Returns the products of one weight, such as "blocks.3.qkv", with or without adapters. `outputs`
-// is the number of the weight's output channels.
-std::vector<AdaptedProduct> products_of(const ModelConfig&, const std::string& weight,
-                                        std::int64_t outputs);
-
 }  // namespace trireme

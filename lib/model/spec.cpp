@@ -2,21 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "lib/base/error.hpp"
 #include "lib/base/pattern.hpp"
 
 namespace trireme {
 
-// Returns the matrices of a block that adapter.base applies to. The router and the shared expert's
+std::vector<AdaptedProduct> products_of(const ModelConfig& c, const ParamSpec& weight) {
+  const auto name = weight.name.substr(0, weight.name.rfind(".weight"));
+  const bool one =
+      weight.cuts.empty() || (c.positions == Positions::learned && weight.cuts.front().name == "q");
+  if (one) return {{name, 0, weight.shape[0]}};
+  std::vector<AdaptedProduct> products;
+  for (const auto& cut : weight.cuts)
+    products.push_back({fmt::format("{}.{}", name, cut.name), cut.row, cut.rows});
+  return products;
+}
+
+// Returns true for the weights that adapter.base applies to. The router and the shared expert's
 // gate are excluded: they are small, and the router decides which experts run.
-static std::vector<ParamId> products_of(const BlockParams& p) {
-  std::vector<ParamId> all = p.expert_in;
-  all.insert(all.end(), p.expert_out.begin(), p.expert_out.end());
-  for (const auto w : {p.qkv, p.projection, p.ffn_in, p.ffn_out, p.shared_in, p.shared_out})
-    if (w != ParamId{}) all.push_back(w);
-  return all;
+static bool is_product(const ParamSpec& p) {
+  return (p.role == ParamRole::linear || p.role == ParamRole::expert) && p.shape.dims() == 2;
 }
 
 namespace {
@@ -32,25 +38,42 @@ class Builder {
     spec_.units.push_back(std::move(name));
     return UnitId::at(spec_.units.size() - 1);
   }
-  ParamId weight(UnitId u, const std::string& name, const Shape& shape, double std) {
-    return add({name + ".weight", shape, u, true, std, 0});
+  ParamId weight(UnitId u, const std::string& name, ParamRole role, const Shape& shape,
+                 double std) {
+    return add({name + ".weight", role, shape, u, true, std, 0});
   }
-  ParamId bias(UnitId u, const std::string& name, std::int64_t n) {
-    return spec_.config.bias ? any_bias(u, name, n) : ParamId{};
+  ParamId bias(UnitId u, const std::string& name, ParamRole role, std::int64_t n) {
+    return add({name + ".bias", role, {n}, u, false, 0, 0});
   }
-  ParamId qkv_bias(UnitId u, const std::string& name, std::int64_t n) {
-    return spec_.config.bias || spec_.config.qkv_bias ? any_bias(u, name, n) : ParamId{};
+  ParamId linear_bias(UnitId u, const std::string& name, std::int64_t n) {
+    return spec_.config.bias ? bias(u, name, ParamRole::linear, n) : ParamId{};
   }
   ParamId norm(UnitId u, const std::string& name, std::int64_t n) {
-    return add({name + ".weight", {n}, u, false, 0, 1});
+    return add({name + ".weight", ParamRole::norm, {n}, u, false, 0, 1});
   }
   ParamId norm(UnitId u, const std::string& name) { return norm(u, name, spec_.config.width); }
   ParamId of_expert(std::int64_t e, ParamId p) {
     spec_.params[p.index()].expert = e;
     return p;
   }
+  // Adds the rows of q, k and v to a weight or bias.
+  ParamId cut_qkv(ParamId p) {
+    const auto& c = spec_.config;
+    const auto q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
+    if (p != ParamId{})
+      spec_.params[p.index()].cuts = {{"q", 0, q}, {"k", q, kv}, {"v", q + kv, kv}};
+    return p;
+  }
+  // Adds the rows of gate and up to a weight or bias.
+  ParamId cut_gate_up(ParamId p) {
+    if (p == ParamId{}) return p;
+    auto& param = spec_.params[p.index()];
+    const auto half = param.shape[0] / 2;
+    param.cuts = {{"gate", 0, half}, {"up", half, half}};
+    return p;
+  }
   ParamId sinks(UnitId u, const std::string& name, std::int64_t heads) {
-    return add({name + ".weight", {heads}, u, false, 0, 0});
+    return add({name + ".weight", ParamRole::sinks, {heads}, u, false, 0, 0});
   }
   // Adds an adapter for a weight. The initial values follow Hu et al. 2021: `a` is random and `b`
   // is 0. Adds nothing if no pattern matches one of the weight's products.
@@ -64,7 +87,7 @@ class Builder {
     adapter.rank = c.adapter.rank;
     adapter.site = next_site_++;
     std::int64_t rows = 0;
-    for (const auto& p : products_of(c, name, of.shape[0])) {
+    for (const auto& p : products_of(c, of)) {
       bool named = false;
       for (std::size_t i = 0; i < c.adapter.patterns.size(); ++i)
         if (matches(c.adapter.patterns[i], p.name)) named = matched_[i] = true;
@@ -77,8 +100,10 @@ class Builder {
     // The standard deviation of uniform numbers between -1 / sqrt(inputs) and 1 / sqrt(inputs),
     // which peft draws.
     const double std = 1 / std::sqrt(3.0 * static_cast<double>(inputs));
-    adapter.a = add({name + ".lora_a", {ranks, inputs}, of.unit, true, std, 0});
-    adapter.b = add({name + ".lora_b", {rows, adapter.rank}, of.unit, true, 0, 0});
+    adapter.a =
+        add({name + ".lora_a", ParamRole::adapter_a, {ranks, inputs}, of.unit, true, std, 0});
+    adapter.b =
+        add({name + ".lora_b", ParamRole::adapter_b, {rows, adapter.rank}, of.unit, true, 0, 0});
     spec_.adapters.push_back(std::move(adapter));
   }
   // Freezes all parameters except adapters. Throws Error, naming the pattern, if a pattern matched
@@ -89,22 +114,26 @@ class Builder {
     for (std::size_t i = 0; i < matched_.size(); ++i)
       require(matched_[i],
               "adapter.patterns: \"{}\" matches no matrix product; names look like \"{}\"",
-              c.adapter.patterns[i], products_of(c, "blocks.0.qkv", 0)[0].name);
+              c.adapter.patterns[i],
+              products_of(c, spec_.params[spec_.blocks.front().qkv.index()]).front().name);
     require(!spec_.adapters.empty(),
             "adapter.rank = {}, but adapter.patterns matches no matrix product, so nothing would "
             "be trained",
             c.adapter.rank);
-    for (auto& p : spec_.params) p.learns_from = LearnsFrom::nothing;
-    for (const auto& block : spec_.blocks)
-      for (const auto w : products_of(block)) spec_.params[w.index()].kept = c.adapter.base;
+    for (auto& p : spec_.params) {
+      p.learns_from = LearnsFrom::nothing;
+      if (is_product(p)) p.kept = c.adapter.base;
+    }
     for (const auto& a : spec_.adapters)
       for (const auto p : {a.a, a.b}) spec_.params[p.index()].learns_from = LearnsFrom::gradients;
   }
   ParamId router_bias(UnitId u, const std::string& name, std::int64_t n) {
-    return add({name + ".bias", {n}, u, false, 0, 0, LearnsFrom::loads, true});
+    return add({name + ".bias", ParamRole::router, {n}, u, false, 0, 0, LearnsFrom::loads, true});
   }
   ParamId norm_bias(UnitId u, const std::string& name) {
-    return spec_.config.norm == NormKind::layer ? bias(u, name, spec_.config.width) : ParamId{};
+    const auto& c = spec_.config;
+    return c.norm == NormKind::layer && c.bias ? bias(u, name, ParamRole::norm, c.width)
+                                               : ParamId{};
   }
   ParamId qk_norm(UnitId u, const std::string& name, std::int64_t heads) {
     const auto& c = spec_.config;
@@ -113,9 +142,6 @@ class Builder {
   }
 
  private:
-  ParamId any_bias(UnitId u, const std::string& name, std::int64_t n) {
-    return add({name + ".bias", {n}, u, false, 0, 0});
-  }
   ParamId add(ParamSpec p) {
     spec_.params.push_back(std::move(p));
     return ParamId::at(spec_.params.size() - 1);
@@ -132,26 +158,27 @@ constexpr double init_std = 0.02;  // Radford et al. 2019
 // Adds a router and experts, which have no biases.
 static void add_experts(Builder& b, const ModelConfig& c, const std::string& name,
                         double residual_std, BlockParams& p) {
-  const auto in = [&](const std::string& of, std::int64_t hidden) {
-    return b.weight(p.unit, of + ".ffn_in", {2 * hidden, c.width}, init_std);
+  const auto in = [&](const std::string& of, ParamRole role, std::int64_t hidden) {
+    return b.cut_gate_up(b.weight(p.unit, of + ".ffn_in", role, {2 * hidden, c.width}, init_std));
   };
-  const auto out = [&](const std::string& of, std::int64_t hidden) {
-    return b.weight(p.unit, of + ".ffn_out", {c.width, hidden}, residual_std);
+  const auto out = [&](const std::string& of, ParamRole role, std::int64_t hidden) {
+    return b.weight(p.unit, of + ".ffn_out", role, {c.width, hidden}, residual_std);
   };
-  p.router = b.weight(p.unit, name + ".router", {c.experts, c.width}, init_std);
+  p.router = b.weight(p.unit, name + ".router", ParamRole::router, {c.experts, c.width}, init_std);
   if (c.router == RouterScores::sigmoid)
     p.router_bias = b.router_bias(p.unit, name + ".router", c.experts);
   if (c.shared_expert_width > 0) {
     const auto shared = name + ".shared_expert";
     if (c.shared_expert_gate)
-      p.shared_gate = b.weight(p.unit, shared + ".gate", {1, c.width}, init_std);
-    p.shared_in = in(shared, c.shared_expert_width);
-    p.shared_out = out(shared, c.shared_expert_width);
+      p.shared_gate =
+          b.weight(p.unit, shared + ".gate", ParamRole::shared_gate, {1, c.width}, init_std);
+    p.shared_in = in(shared, ParamRole::linear, c.shared_expert_width);
+    p.shared_out = out(shared, ParamRole::linear, c.shared_expert_width);
   }
   for (std::int64_t e = 0; e < c.experts; ++e) {
     const auto expert = name + ".experts." + std::to_string(e);
-    p.expert_in.push_back(b.of_expert(e, in(expert, c.expert_width)));
-    p.expert_out.push_back(b.of_expert(e, out(expert, c.expert_width)));
+    p.expert_in.push_back(b.of_expert(e, in(expert, ParamRole::expert, c.expert_width)));
+    p.expert_out.push_back(b.of_expert(e, out(expert, ParamRole::expert, c.expert_width)));
   }
 }
 
@@ -182,24 +209,29 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
     p.attention_norm = b.norm(p.unit, name + ".attention_norm");
     p.attention_norm_bias = b.norm_bias(p.unit, name + ".attention_norm");
   }
-  p.qkv = b.weight(p.unit, name + ".qkv", {packed, c.width}, init_std);
-  p.qkv_bias = b.qkv_bias(p.unit, name + ".qkv", packed);
+  p.qkv =
+      b.cut_qkv(b.weight(p.unit, name + ".qkv", ParamRole::linear, {packed, c.width}, init_std));
+  if (c.bias || c.qkv_bias)
+    p.qkv_bias = b.cut_qkv(b.bias(p.unit, name + ".qkv", ParamRole::linear, packed));
   p.q_norm = b.qk_norm(p.unit, name + ".q_norm", c.heads);
   p.k_norm = b.qk_norm(p.unit, name + ".k_norm", c.kv_heads);
   if (c.attention_sinks) p.sinks = b.sinks(p.unit, name + ".attention_sinks", c.heads);
-  p.projection =
-      b.weight(p.unit, name + ".projection", {c.width, c.heads * c.head_dim}, residual_std);
-  p.projection_bias = b.bias(p.unit, name + ".projection", c.width);
+  p.projection = b.weight(p.unit, name + ".projection", ParamRole::linear,
+                          {c.width, c.heads * c.head_dim}, residual_std);
+  p.projection_bias = b.linear_bias(p.unit, name + ".projection", c.width);
   add_other_norms(b, c, name, p);
   if (has_experts(c, layer)) {
     add_experts(b, c, name, residual_std, p);
     for (const auto w : {p.qkv, p.projection, p.shared_in, p.shared_out}) b.adapter(w);
     return p;
   }
-  p.ffn_in = b.weight(p.unit, name + ".ffn_in", {hidden, c.width}, init_std);
-  p.ffn_in_bias = b.bias(p.unit, name + ".ffn_in", hidden);
-  p.ffn_out = b.weight(p.unit, name + ".ffn_out", {c.width, c.ffn_width}, residual_std);
-  p.ffn_out_bias = b.bias(p.unit, name + ".ffn_out", c.width);
+  p.ffn_in = b.weight(p.unit, name + ".ffn_in", ParamRole::linear, {hidden, c.width}, init_std);
+  p.ffn_in_bias = b.linear_bias(p.unit, name + ".ffn_in", hidden);
+  if (is_gated(c.activation))
+    for (const auto param : {p.ffn_in, p.ffn_in_bias}) b.cut_gate_up(param);
+  p.ffn_out =
+      b.weight(p.unit, name + ".ffn_out", ParamRole::linear, {c.width, c.ffn_width}, residual_std);
+  p.ffn_out_bias = b.linear_bias(p.unit, name + ".ffn_out", c.width);
   for (const auto w : {p.qkv, p.projection, p.ffn_in, p.ffn_out}) b.adapter(w);
   return p;
 }
@@ -216,10 +248,11 @@ ModelSpec make_spec(const ModelConfig& c) {
   s.config = c;
   Builder b(s);
   s.table_unit = b.unit("embedding");
-  s.table = b.weight(s.table_unit, "embedding", {c.vocab, c.width}, init_std);
+  s.table = b.weight(s.table_unit, "embedding", ParamRole::embedding, {c.vocab, c.width}, init_std);
   if (c.positions == Positions::learned) {
     s.position_unit = b.unit("positions");
-    s.positions = b.weight(s.position_unit, "positions", {positions_of(c), c.width}, init_std);
+    s.positions = b.weight(s.position_unit, "positions", ParamRole::positions,
+                           {positions_of(c), c.width}, init_std);
   }
   for (std::int64_t l = 0; l < c.layers; ++l) s.blocks.push_back(add_block(b, c, l));
   s.norm_unit = b.unit("final_norm");
@@ -229,31 +262,23 @@ ModelSpec make_spec(const ModelConfig& c) {
   s.head = s.table;
   if (!c.tied) {
     s.head_unit = b.unit("head");
-    s.head = b.weight(s.head_unit, "head", {c.vocab, c.width}, init_std);
+    s.head = b.weight(s.head_unit, "head", ParamRole::head, {c.vocab, c.width}, init_std);
   }
   b.finish_adapters();
   return s;
 }
 
-bool supports_fp8(const ModelSpec& s, ParamId weight) {
-  return std::ranges::any_of(s.blocks, [&](const BlockParams& p) {
-    const ParamId linear[] = {p.qkv, p.projection, p.ffn_in, p.ffn_out, p.shared_in, p.shared_out};
-    return std::ranges::find(linear, weight) != std::end(linear);
-  });
+bool supports_fp8(const ParamSpec& p) {
+  return p.role == ParamRole::linear && p.shape.dims() == 2;
 }
 
 ModelSpec with_fp8(ModelSpec s, std::span<const std::string> except) {
-  for (std::size_t i = 0; i < s.params.size(); ++i) {
-    auto& p = s.params[i];
+  for (auto& p : s.params) {
     const bool excluded = std::ranges::any_of(
         except, [&](const std::string& pattern) { return matches(pattern, p.name); });
-    if (!excluded && supports_fp8(s, ParamId::at(i))) p.products = ProductType::fp8;
+    if (!excluded && supports_fp8(p)) p.products = ProductType::fp8;
   }
   return s;
-}
-
-bool is_of_adapter(const ParamSpec& p) {
-  return p.name.ends_with(".lora_a") || p.name.ends_with(".lora_b");
 }
 
 std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec& spec) {

@@ -18,9 +18,33 @@ namespace trireme {
 // none (for the frozen base model of adapters).
 enum class LearnsFrom : std::uint8_t { gradients, loads, nothing };
 
+// What a parameter is for. The biases of a layer have its role. `linear` is a linear layer of a
+// block, including those of the shared expert.
+enum class ParamRole : std::uint8_t {
+  embedding,
+  positions,
+  norm,
+  sinks,
+  linear,
+  expert,
+  router,
+  shared_gate,
+  head,
+  adapter_a,
+  adapter_b
+};
+
+// Rows of a packed parameter that belong to one projection: "q", "k" and "v" of qkv, or "gate" and
+// "up" of ffn_in.
+struct Cut {
+  std::string_view name;
+  std::int64_t row = 0, rows = 0;
+};
+
 // One parameter of the model.
 struct ParamSpec {
   std::string name;  // such as "blocks.3.qkv.weight"; weights have the shape [out, in]
+  ParamRole role;
   Shape shape;
   UnitId unit;
   bool decay;  // true if weight decay applies; false for norms and biases
@@ -31,6 +55,7 @@ struct ParamSpec {
   LearnsFrom learns_from = LearnsFrom::gradients;
   bool wide = false;                  // true if computations use its wide type
   std::int64_t expert = -1;           // index of the expert it belongs to, or -1
+  std::vector<Cut> cuts = {};         // of a packed parameter, in the order of its rows
   BaseType kept = BaseType::compute;  // storage type, which may be smaller for frozen weights
   ProductType products = ProductType::compute;  // type of the weight's products
 };
@@ -42,7 +67,9 @@ inline bool is_saved(const ParamSpec& p) {
 }
 
 // Returns true if the parameter belongs to a LoRA adapter.
-bool is_of_adapter(const ParamSpec&);
+inline bool is_of_adapter(const ParamSpec& p) {
+  return p.role == ParamRole::adapter_a || p.role == ParamRole::adapter_b;
+}
 
 // Parameters of one transformer block. The id of a parameter that the block does not have is -1.
 struct BlockParams {
@@ -70,6 +97,16 @@ struct AdapterParams {
   std::vector<Product> products;
   std::int64_t site = 0;  // index of its dropout layer
 };
+
+// A matrix product that can have an adapter. It computes the output channels [channel, channel +
+// channels) of a weight.
+struct AdaptedProduct {
+  std::string name;  // such as "blocks.3.qkv.q"
+  std::int64_t channel = 0, channels = 0;
+};
+// Returns the products of one weight of a linear layer: one for each cut. GPT-2 and models built
+// like it store qkv as one matrix, so with learned positions a weight is one product.
+std::vector<AdaptedProduct> products_of(const ModelConfig&, const ParamSpec&);
 
 // All parameters of a model.
 struct ModelSpec {
@@ -99,7 +136,7 @@ ModelSpec make_spec(const ModelConfig&);
 
 // Returns true if the parameter is the weight of a linear layer of a block, whose products may be
 // computed in fp8. Weights of routers, experts, gates and adapters are not.
-bool supports_fp8(const ModelSpec&, ParamId weight);
+bool supports_fp8(const ParamSpec&);
 // Selects fp8 for the products of all weights that support it, except those whose name matches any
 // of the patterns (with * and ?).
 ModelSpec with_fp8(ModelSpec, std::span<const std::string> except);
