@@ -81,10 +81,7 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Lo
   deck.parallel.data = 0;
   // The run's batch does not matter here, but a batch must divide over the ranks.
   deck.train.batch = deck.train.microbatch * ranks;
-  const auto name = deck.name;
-  deck = parse_deck(dump_deck(deck), name, a.overrides);
-  deck.name = name;
-  return deck;
+  return with_overrides(std::move(deck), a.overrides);
 }
 
 LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path& checkpoint,

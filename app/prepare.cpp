@@ -29,6 +29,7 @@ CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
   CheckpointMeta meta;
   if (from) meta = from->meta();
   meta.seed = static_cast<std::uint64_t>(deck.train.seed);
+  meta.model = dump_model(deck.model);
   meta.deck = dump_deck(deck);
   meta.version = version();
   if (!from) meta.run = random_id();

@@ -6,11 +6,12 @@
 
 namespace trireme {
 
-// Returns the deck of a checkpoint, with model.vocab set. The deck itself contains the model's
-// shape. Throws Error if the deck cannot be read, or if it refers to a checkpoint for the shape,
-// which might be this very checkpoint.
+// Returns the deck of a checkpoint, with model.vocab set. If the checkpoint has only a model, the
+// result is deck_without_run(). Throws Error if the deck cannot be read, or if it refers to a
+// checkpoint for the model's shape, which might be this very checkpoint.
 Deck deck_of(const CheckpointReader&);
-// Returns the completed model config of a checkpoint.
+// Returns the completed model config of a checkpoint. Checkpoints of formats 1 and 2 contain the
+// model only as part of their deck.
 ModelConfig model_of(const CheckpointReader&);
 
 }  // namespace trireme

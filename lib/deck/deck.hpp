@@ -61,6 +61,18 @@ Deck parse_deck(std::string_view text, std::string source_name,
 // never writes.
 Deck parse_dumped_deck(std::string_view text, std::string source_name);
 
+// Returns the deck with overrides ("section.key=value") applied and checked, as parse_deck() does
+// for the overrides of a deck in a file.
+Deck with_overrides(Deck, std::span<const std::string> overrides);
+
+// Converts a model to text with every key of [model] and [adapter], and back. parse_model() throws
+// Error, naming `source_name`, if a value is out of range or the keys contradict each other.
+std::string dump_model(const ModelConfig&);
+ModelConfig parse_model(std::string_view text, std::string source_name);
+// Returns a deck that has the model and is otherwise valid, but describes no run: it names no
+// existing token files. `compute` is f32 or f64.
+Deck deck_without_run(const ModelConfig&, DType compute, std::string name);
+
 // Returns the number of tokens whose gradients are summed as one term with run.exactness =
 // "invariant". Returns 0 with other values of run.exactness.
 std::int64_t exact_chunk(const Deck&);
@@ -71,8 +83,13 @@ std::string dump_deck(const Deck&);
 // Returns "section.key: old -> new" for every key whose values differ.
 std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
 
-// Returns "section.key: old -> new" for the keys of [model] that make the two models compute
-// different results (see canonical()).
+// A key whose values differ, in TOML.
+struct KeyChange {
+  std::string key, before, after;
+};
+// Returns the keys of [model] that make the two models compute different results (see canonical()).
+std::vector<KeyChange> model_changes(const ModelConfig& before, const ModelConfig& after);
+// Returns "section.key: old -> new" for each of model_changes().
 std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after);
 
 // Returns a deck for users to start from. It contains the required keys with example values. All

@@ -46,16 +46,28 @@ CommentedLine offered(const Key& key) {
 
 }  // namespace
 
+static std::string dumped(const KeySection& section, const Deck& deck) {
+  std::string text;
+  for (std::size_t row = 0; row < section.rows(deck); ++row) {
+    std::vector<CommentedLine> lines;
+    for (const auto& key : section.keys) lines.push_back(dumped(key, deck, row));
+    text += "\n" + headline(section) + in_columns(lines);
+  }
+  return text;
+}
+
 std::string dump_deck(const Deck& deck) {
   std::string text =
       fmt::format("# Effective deck of {}: every key with its value.\n", escaped(deck.name));
-  for (const auto& section : deck_sections()) {
-    for (std::size_t row = 0; row < section.rows(deck); ++row) {
-      std::vector<CommentedLine> lines;
-      for (const auto& key : section.keys) lines.push_back(dumped(key, deck, row));
-      text += "\n" + headline(section) + in_columns(lines);
-    }
-  }
+  for (const auto& section : deck_sections()) text += dumped(section, deck);
+  return text;
+}
+
+std::string dump_model(const ModelConfig& model) {
+  Deck deck;
+  deck.model = model;
+  std::string text = "# A model: every key with its value.\n";
+  for (const auto* name : {"model", "adapter"}) text += dumped(*find_section(name), deck);
   return text;
 }
 
@@ -76,8 +88,8 @@ std::string deck_template() {
   return text;
 }
 
-std::vector<std::string> deck_differences(const Deck& before, const Deck& after) {
-  std::vector<std::string> changes;
+static std::vector<KeyChange> changes(const Deck& before, const Deck& after) {
+  std::vector<KeyChange> all;
   for (const auto& section : deck_sections()) {
     const std::size_t most = std::max(section.rows(before), section.rows(after));
     for (std::size_t row = 0; row < most; ++row) {
@@ -86,14 +98,25 @@ std::vector<std::string> deck_differences(const Deck& before, const Deck& after)
           return row < section.rows(deck) ? to_toml(key.access.get(deck, row)) : "absent";
         };
         const std::string old = value(before), now = value(after);
-        if (old != now) changes.push_back(fmt::format("{}: {} -> {}", key.path(), old, now));
+        if (old != now) all.push_back({key.path(), old, now});
       }
     }
   }
-  return changes;
+  return all;
 }
 
-std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after) {
+static std::vector<std::string> texts_of(const std::vector<KeyChange>& changes) {
+  std::vector<std::string> texts;
+  for (const auto& c : changes)
+    texts.push_back(fmt::format("{}: {} -> {}", c.key, c.before, c.after));
+  return texts;
+}
+
+std::vector<std::string> deck_differences(const Deck& before, const Deck& after) {
+  return texts_of(changes(before, after));
+}
+
+std::vector<KeyChange> model_changes(const ModelConfig& before, const ModelConfig& after) {
   Deck a, b;
   a.model = before;
   b.model = after;
@@ -103,7 +126,11 @@ std::vector<std::string> model_differences(const ModelConfig& before, const Mode
     m->max_context = positions;
     *m = canonical(std::move(*m));
   }
-  return deck_differences(a, b);
+  return changes(a, b);
+}
+
+std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after) {
+  return texts_of(model_changes(before, after));
 }
 
 }  // namespace trireme

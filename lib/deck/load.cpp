@@ -39,6 +39,12 @@ class Loader final : public TableReader {
     deck_.name = std::filesystem::path(source).stem().string();
   }
 
+  // Continues with a deck, whose values apply unless overrides replace them.
+  explicit Loader(Deck deck) : TableReader(deck_sections(), "a deck", deck.name) {
+    deck_ = std::move(deck);
+    continues_ = true;
+  }
+
   void override_with(const std::string& argument) {
     const std::string where = fmt::format("override '{}'", argument);
     const auto equals = argument.find('=');
@@ -74,6 +80,12 @@ class Loader final : public TableReader {
     // The length of the run has two keys. An override of one replaces the other in the deck.
     if (path == "train.steps") forget_from_file("train.tokens");
     if (path == "train.tokens") forget_from_file("train.steps");
+  }
+
+  // Returns the model of a text that has only the sections of a model.
+  ModelConfig finish_model() {
+    deck_ = deck_without_run({}, DType::f32, deck_.name);
+    return finish().model;
   }
 
   Deck finish() {
@@ -171,7 +183,7 @@ class Loader final : public TableReader {
     if (deck_.model.preset.starts_with(checkpoint_preset)) deck_.model.preset.clear();
     deck_.model = completed(deck_.model);
     const auto* const reduce = given("precision.reduce");
-    if (!reduce || std::holds_alternative<Automatic>(reduce->value))
+    if (reduce ? std::holds_alternative<Automatic>(reduce->value) : !continues_)
       deck_.precision.reduce = wide(deck_.precision.compute);
     decide_microbatch(deck_);
   }
@@ -183,7 +195,8 @@ class Loader final : public TableReader {
     return nullptr;
   }
 
-  Presets presets_;
+  Presets presets_ = Presets::of_checkpoints_too;
+  bool continues_ = false;
   Deck deck_;
 };
 
@@ -201,6 +214,34 @@ Deck parse_dumped_deck(std::string_view text, std::string source_name) {
   Loader loader(source_name, Presets::of_this_program);
   loader.read(text);
   return loader.finish();
+}
+
+Deck with_overrides(Deck deck, std::span<const std::string> overrides) {
+  Loader loader(std::move(deck));
+  for (const auto& argument : overrides) loader.override_with(argument);
+  return loader.finish();
+}
+
+Deck deck_without_run(const ModelConfig& model, DType compute, std::string name) {
+  Deck deck;
+  deck.name = std::move(name);
+  deck.model = model;
+  deck.data.path = {"name-token-files-in-your-own-deck"};
+  deck.train.steps = 1;
+  deck.train.batch = deck.train.microbatch = 1;
+  deck.schedule.warmup_steps = 0;
+  deck.schedule.min_lr = 0;
+  if (compute == DType::f64) {
+    deck.precision.compute = deck.precision.reduce = DType::f64;
+    deck.run.backend = "ref";
+  }
+  return deck;
+}
+
+ModelConfig parse_model(std::string_view text, std::string source_name) {
+  Loader loader(source_name, Presets::of_this_program);
+  loader.read(text);
+  return loader.finish_model();
 }
 
 Deck load_deck(const std::filesystem::path& path, std::span<const std::string> overrides) {

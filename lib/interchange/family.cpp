@@ -10,7 +10,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
-#include "lib/deck/table.hpp"
+#include "lib/deck/deck.hpp"
 
 namespace trireme {
 
@@ -39,40 +39,22 @@ void refuse_unsupported(const ConfigFields& f) {
   }
 }
 
-// A key of the deck, its value in a model, and the value that a family requires.
-struct Difference {
-  std::string key, value, required;
-};
-
-std::vector<Difference> differences(const ModelConfig& model, const ModelConfig& required) {
-  Deck a, b;
-  a.model = canonical(model);
-  b.model = canonical(required);
-  std::vector<Difference> all;
-  for (const auto& key : find_section("model")->keys) {
-    const auto x = key.access.get(a, 0), y = key.access.get(b, 0);
-    if (x != y) all.push_back({key.path(), to_toml(x), to_toml(y)});
-  }
-  expect(all.empty() == (a.model == b.model), "each setting of a model has a key");
-  return all;
-}
-
 // Returns the differences between a model and what its config.json in this family describes.
 // Returns nothing if the family cannot express the model's sizes at all.
-std::optional<std::vector<Difference>> differences_in(const Family& family,
-                                                      const ModelConfig& model) {
+std::optional<std::vector<KeyChange>> differences_in(const Family& family,
+                                                     const ModelConfig& model) {
   try {
     const auto json = write_config(family, model);
-    return differences(model, read_config(family, ConfigFields(json), "", {}));
+    return model_changes(model, read_config(family, ConfigFields(json), "", {}));
   } catch (const Error&) {
     return {};
   }
 }
 
-std::string text_of(const Family& family, const std::vector<Difference>& all) {
+std::string text_of(const Family& family, const std::vector<KeyChange>& all) {
   std::vector<std::string> needed;
   for (const auto& d : all)
-    needed.push_back(fmt::format("{} = {} instead of {}", d.key, d.required, d.value));
+    needed.push_back(fmt::format("{} = {} instead of {}", d.key, d.after, d.before));
   return fmt::format("{} requires {}", family.architecture, fmt::join(needed, ", "));
 }
 

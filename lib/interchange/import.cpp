@@ -24,24 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns a valid deck that has the model but describes no run. [data] and [train] have only the
-// required keys.
-Deck deck_of(const ModelConfig& model, DType master, const fs::path& folder) {
-  Deck deck;
-  deck.name = folder.filename().string();
-  deck.model = model;
-  deck.data.path = {(folder / "name-token-files-in-your-own-deck").string()};
-  deck.train.steps = 1;
-  deck.train.batch = deck.train.microbatch = 1;
-  deck.schedule.warmup_steps = 0;
-  deck.schedule.min_lr = 0;
-  if (master == DType::f64) {
-    deck.precision.compute = deck.precision.reduce = DType::f64;
-    deck.run.backend = "ref";
-  }
-  return deck;
-}
-
 // Returns a bound of the number of layers and experts in the folder. A tensor with three dimensions
 // contains the experts of a layer.
 std::int64_t parts_in(const HfFolder& files) {
@@ -57,7 +39,7 @@ std::int64_t parts_in(const HfFolder& files) {
 void require_possible(const ModelConfig& model, const fs::path& folder, const HfFolder& files) {
   const auto config = (folder / "config.json").string();
   try {  // checks the ranges of all values
-    parse_deck(dump_deck(deck_of(model, DType::f32, folder)), "deck");
+    parse_model(dump_model(model), "model");
   } catch (const Error& problem) {
     fail("{} describes a model that is not supported: {}", config, problem.what());
   }
@@ -70,14 +52,14 @@ void require_possible(const ModelConfig& model, const fs::path& folder, const Hf
           config, model.experts, mixtures, parts);
 }
 
-CheckpointMeta meta_of(const Deck& deck, const ModelSpec& spec, TokenizerSpec tokenizer) {
+CheckpointMeta meta_of(const ModelSpec& spec, TokenizerSpec tokenizer) {
   CheckpointMeta meta;
-  meta.deck = dump_deck(deck);
+  meta.model = dump_model(spec.config);
   meta.version = version();
   meta.run = random_id();
   meta.tokenizer_kind = name_of(tokenizer.kind);
   meta.tokenizer = std::move(tokenizer.bytes);
-  meta.vocab = deck.model.vocab;
+  meta.vocab = spec.config.vocab;
   for (const auto& p : spec.params) meta.updates[p.name] = 0;
   return meta;
 }
@@ -125,10 +107,9 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   const auto spec = make_spec(model);
   HfWeights weights(files, spec, family_of(ConfigFields(config)));
   const auto master = options.master.value_or(weights.master());
-  const auto deck = deck_of(model, master, folder);
   auto tokenizer = tokenizer_of(folder, config);
   warn_of_tokenizer(tokenizer, folder);
-  auto meta = meta_of(deck, spec, std::move(tokenizer));
+  auto meta = meta_of(spec, std::move(tokenizer));
   if (meta.tokenizer_kind != name_of(TokenizerKind::huggingface))
     meta.extra.generation = generation_of(folder, config);
   std::vector<ParamSlice> slices;

@@ -184,8 +184,8 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
                               const CheckpointReader& base) {
   const auto config_path = (folder / "adapter_config.json").string();
   const SafetensorsFile file(folder / "adapter_model.safetensors");
-  auto deck = deck_of(base);
-  require(deck.model.adapter.rank == 0,
+  auto model = model_of(base);
+  require(model.adapter.rank == 0,
           "--base {} is itself an adapter checkpoint. Pass the checkpoint of a base model",
           base.directory().string());
   const auto json = parse_object(read_text(config_path), config_path);
@@ -197,12 +197,12 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   } catch (const Error& e) {
     fail("{} cannot be imported: {}", config_path, e.what());
   }
-  deck.model.adapter = with_products(adapter, *targets, deck.model, config_path, file);
-  deck.model.init_from = fs::absolute(base.directory()).lexically_normal().string();
-  const auto spec = make_spec(deck.model);
+  model.adapter = with_products(adapter, *targets, model, config_path, file);
+  model.init_from = fs::absolute(base.directory()).lexically_normal().string();
+  const auto spec = make_spec(model);
   const auto sources = sources_of(spec, file);
   const auto master = base.params().front().dtype;
-  require_finite(sources, file, scale_of(deck.model.adapter), master);
+  require_finite(sources, file, scale_of(model.adapter), master);
   std::map<std::string, std::vector<Source>> of_param;
   for (const auto& source : sources)
     of_param[spec.params[source.ours.param.index()].name].push_back(source);
@@ -215,7 +215,8 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   extra.base = to_string(base.identity_of_weights());
   extra.generation = std::move(meta.extra.generation);
   meta.extra = std::move(extra);
-  meta.deck = dump_deck(deck);
+  meta.model = dump_model(model);
+  meta.deck.clear();
   meta.version = version();
   meta.run = random_id();
   meta.grid = {};
@@ -237,7 +238,7 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   draft.publish(saved);
   std::set<ElementType> types;
   for (const auto& source : sources) types.insert(source.type);
-  return {deck.model, meta.tokenizer_kind, master, types, sources.size(), 1, 0};
+  return {model, meta.tokenizer_kind, master, types, sources.size(), 1, 0};
 }
 
 }  // namespace trireme

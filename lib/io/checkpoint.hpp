@@ -82,7 +82,10 @@ struct CheckpointMeta {
   // Number of optimizer updates to each parameter since its arrays were initialized.
   std::map<std::string, std::int64_t> updates;
   std::uint64_t seed = 0;
-  // The effective deck, in TOML.
+  // The model, in TOML (dump_model). Empty in checkpoints of formats 1 and 2, whose deck contains
+  // the model.
+  std::string model;
+  // The effective deck, in TOML. Empty if no run wrote the checkpoint.
   std::string deck;
   // Version of the program that wrote the checkpoint.
   std::string version;

@@ -12,7 +12,7 @@
 namespace trireme {
 
 // Version 2 has "updates" in the place of version 1's "adam_counts", and arrays of any optimizer.
-constexpr int format_version = 2;
+constexpr int format_version = 3;
 
 namespace {
 
@@ -187,6 +187,7 @@ Json to_json(const CheckpointMeta& m) {
            {"skipped", m.skipped},
            {"updates", m.updates},
            {"seed", m.seed},
+           {"model", lines_of(m.model)},
            {"deck", lines_of(m.deck)},
            {"version", m.version},
            {"run", m.run},
@@ -221,6 +222,7 @@ CheckpointMeta meta_from(const Json& json) {
   const auto& seed = f.at("seed");
   require(seed.is_number_unsigned(), "'seed' is not an unsigned integer");
   m.seed = seed.get<std::uint64_t>();
+  if (format >= 3) m.model = text_of(f.array("model"));
   m.deck = text_of(f.array("deck"));
   m.version = f.text("version");
   m.run = f.text("run");

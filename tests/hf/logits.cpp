@@ -39,7 +39,7 @@ static void write_logits(const Communicator& world, const std::string& checkpoin
                          const std::string& ids_path, const std::string& out,
                          std::span<const std::string> overrides) {
   CheckpointReader reader(find_checkpoint(checkpoint));
-  auto deck = resolve(parse_deck(reader.meta().deck, checkpoint, overrides),
+  auto deck = resolve(with_overrides(deck_of(reader), overrides),
                       {.ranks = world.size(), .vocab = reader.meta().vocab});
   const auto backend = open_backend(backend_choice(deck, world));
   const Workspace workspace(*backend);

@@ -125,6 +125,18 @@ TEST(Manifest, Format1SaidAdamCounts) {
   EXPECT_TRUE(contains(message_of([&] { parse_manifest(sealed(old), "here"); }), "updates"));
 }
 
+TEST(Manifest, Format2HadNoModel) {
+  auto m = small_manifest();
+  m.meta.model = "[model]\nlayers = 2\n";
+  EXPECT_EQ(parse_manifest(to_text(m), "here").meta.model, m.meta.model);
+  auto old = json::parse(to_text(m))["content"];
+  auto& checkpoint = old["checkpoint"];
+  checkpoint.erase("model");
+  EXPECT_TRUE(contains(message_of([&] { parse_manifest(sealed(old), "here"); }), "model"));
+  checkpoint["format"] = 2;
+  EXPECT_EQ(parse_manifest(sealed(old), "here").meta.model, "");
+}
+
 // Mutated bytes, and mutated values under a right hash: an Error or a manifest, never a crash.
 TEST(Manifest, SurvivesMutations) {
   const auto text = to_text(small_manifest());

@@ -273,19 +273,20 @@ def another_cpu(at):
     at(f"{older} train.steps=5", silent=said)  # fast
 
 
-# Checkpoints of format 1, written by a run of eight steps on two ranks after the fourth: AdamW's arrays are moment1 and
-# moment2, their updates `adam_counts`.
+# Checkpoints of older formats, written by a run of eight steps on two ranks after the fourth. In format 1, AdamW's arrays
+# are moment1 and moment2, their updates `adam_counts`. Formats 1 and 2 have the model only in the deck.
 
-def unpack(at):
-    shutil.unpack_archive(Path(__file__).with_name("format1.tar.gz"), at.folder)
+def unpack(at, name="format1"):
+    shutil.unpack_archive(Path(__file__).with_name(f"{name}.tar.gz"), at.folder)
 
 
-@story(CASES, fast=(1,), each=(1, 2))
-def format1(at, ranks):
-    """a checkpoint of format 1 goes on as if it had never stopped, ranks"""
-    unpack(at)
+@story(CASES, fast=("format1 1", "format2 2"), each=("format1 1", "format1 2", "format2 2"))
+def older_format(at, case):
+    """a checkpoint of an older format goes on as if it had never stopped, format and ranks"""
+    name, ranks = case.split()
+    unpack(at, name)
     at("train d.toml --run-dir whole")
-    at("train d.toml --run-dir old --restart latest run.exactness=repeatable", ranks=ranks, silent=("another kind of machine",))
+    at("train d.toml --run-dir old --restart latest run.exactness=repeatable", ranks=int(ranks), silent=("another kind of machine",))
     # Another CPU adds up in another order: eight steps apart are within 1e-4 of each other, moments that are lost or counted
     # from 0 change the loss by more than 1e-3.
     whole, again = at.losses("whole"), at.losses("old")
