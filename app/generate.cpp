@@ -15,11 +15,11 @@
 #include "app/tokenizers.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/chat/chat_template.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/data/chat_template.hpp"
-#include "lib/data/tokenizer.hpp"
 #include "lib/run/generation.hpp"
 #include "lib/run/stop_texts.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 
 namespace trireme {
 

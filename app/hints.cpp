@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lib/base/nearest.hpp"
+#include "lib/deck/familiar.hpp"
 #include "lib/deck/table.hpp"
-#include "lib/keys/familiar.hpp"
 
 namespace trireme {
 

@@ -13,7 +13,7 @@
 #include "lib/base/escaped.hpp"
 #include "lib/data/packing.hpp"
 #include "lib/data/token_file.hpp"
-#include "lib/data/tokenizer.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 
 namespace trireme {
 namespace {

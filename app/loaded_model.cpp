@@ -8,10 +8,10 @@
 #include "app/initial_weights.hpp"
 #include "app/launch.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/data/ids_tokenizer.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/tokenizer/hf_files.hpp"
+#include "lib/tokenizer/ids_tokenizer.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {

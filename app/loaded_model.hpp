@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "app/machine.hpp"
-#include "lib/data/tokenizer.hpp"
 #include "lib/io/checkpoint_reader.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 
 namespace trireme {
 

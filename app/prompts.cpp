@@ -4,7 +4,7 @@
 
 #include "app/json_lines.hpp"
 #include "lib/base/error.hpp"
-#include "lib/data/chat_text.hpp"
+#include "lib/chat/chat_text.hpp"
 #include "lib/run/generation.hpp"
 
 namespace trireme {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "app/output.hpp"
-#include "lib/data/chat_template.hpp"
-#include "lib/data/conversation.hpp"
-#include "lib/data/tokenizer.hpp"
+#include "lib/chat/chat_template.hpp"
+#include "lib/chat/conversation.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 
 namespace trireme {
 
@@ -29,7 +29,7 @@ struct Prompt {
 // answer.
 enum class PromptsAre : std::uint8_t { texts, conversations };
 // Reads prompts from the `text` of a file. In a .jsonl file, each line is a JSON object. The object
-// contains "prompt" or, for conversations, messages (lib/data/conversation.hpp), and optionally
+// contains "prompt" or, for conversations, messages (lib/chat/conversation.hpp), and optionally
 // "tokens" and "seed". In other files, each line that is not empty is a prompt or, for
 // conversations, a user message. Throws Error, which names the file, line and field, if a line is
 // invalid.

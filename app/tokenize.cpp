@@ -1,6 +1,6 @@
 // The `trireme tokenize` command: converts text, JSON lines or ids from other programs to a token
 // file.
-#include "lib/data/tokenize.hpp"
+#include "lib/corpus/tokenize.hpp"
 
 #include <fmt/format.h>
 #include <malloc.h>
@@ -19,7 +19,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/text_parts.hpp"
-#include "lib/data/chat_template_file.hpp"
+#include "lib/chat/chat_template_file.hpp"
 
 namespace trireme {
 

@@ -6,10 +6,10 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
-#include "lib/data/chat_jinja.hpp"
-#include "lib/data/chat_template_file.hpp"
-#include "lib/data/same_tokenizer.hpp"
+#include "lib/chat/chat_jinja.hpp"
+#include "lib/chat/chat_template_file.hpp"
 #include "lib/io/checkpoint_choice.hpp"
+#include "lib/tokenizer/same_tokenizer.hpp"
 
 namespace trireme {
 

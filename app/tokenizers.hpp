@@ -4,11 +4,11 @@
 #include <optional>
 #include <string>
 
-#include "lib/data/chat_template.hpp"
+#include "lib/chat/chat_template.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/data/tokenizer.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_reader.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 
 namespace trireme {
 
@@ -16,8 +16,8 @@ namespace trireme {
 TokenizerSpec tokenizer_of(const CheckpointMeta&);
 
 // Throws Error if the tokenizers of a model and of token files are not compatible
-// (lib/data/same_tokenizer.hpp). With incompatible tokenizers, ids would represent other texts than
-// in the training of the model. `model` is the name of the model in messages.
+// (lib/tokenizer/same_tokenizer.hpp). With incompatible tokenizers, ids would represent other texts
+// than in the training of the model. `model` is the name of the model in messages.
 void require_tokens_of(const CheckpointMeta&, const std::string& model, const TokenizerSpec& files);
 
 // Returns the tokenizer of the training data. Throws Error if the tokenizer of the validation data

@@ -9,7 +9,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
-#include "lib/data/same_tokenizer.hpp"
+#include "lib/tokenizer/same_tokenizer.hpp"
 
 namespace trireme {
 

@@ -13,7 +13,7 @@
 
 #include "lib/base/hash.hpp"
 #include "lib/base/posix_file.hpp"
-#include "lib/data/tokenizer.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 
 namespace trireme {
 

@@ -1,8 +1,8 @@
 // Descriptions of keys, for the terminal and for the reference in docs/.
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/deck/familiar.hpp"
 #include "lib/deck/table.hpp"
-#include "lib/keys/familiar.hpp"
 
 namespace trireme {
 namespace {

@@ -10,11 +10,11 @@
 #include "lib/base/log.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/deck/check.hpp"
+#include "lib/deck/familiar.hpp"
 #include "lib/deck/microbatch.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/deck/removed_keys.hpp"
 #include "lib/deck/table.hpp"
-#include "lib/keys/familiar.hpp"
 #include "lib/keys/table_reader.hpp"
 
 namespace trireme {

@@ -6,9 +6,9 @@
 
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
-#include "lib/data/chat_jinja.hpp"
-#include "lib/data/chat_jinja_text.hpp"
-#include "lib/data/chat_template_file.hpp"
+#include "lib/chat/chat_jinja.hpp"
+#include "lib/chat/chat_jinja_text.hpp"
+#include "lib/chat/chat_template_file.hpp"
 
 namespace trireme {
 

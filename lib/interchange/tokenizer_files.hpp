@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "lib/data/tokenizer.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/tokenizer/hf_files.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 
 namespace trireme {
 

@@ -6,7 +6,6 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/keys/familiar.hpp"
 #include "lib/keys/key.hpp"
 #include "lib/keys/quantity.hpp"
 
@@ -230,13 +229,13 @@ class Acceptor {
     if (!key_.prefix.empty() && name.starts_with(key_.prefix) && name != key_.prefix)
       return key_.prefix + path(name.substr(key_.prefix.size()), raw);
     if (std::find(known.begin(), known.end(), name) != known.end()) return name;
-    const auto* const absent = find_familiar(name);
-    std::string near = nearest_name(name, known);
-    for (const auto& [value, ours] : familiar_values())
-      if (value == name && std::ranges::find(known, ours) != known.end()) near = ours;
+    const auto familiar = key_.familiar ? key_.familiar(name) : FamiliarChoice{};
+    const bool is_ours =
+        !familiar.ours.empty() && std::ranges::find(known, familiar.ours) != known.end();
+    const std::string near = is_ours ? std::string(familiar.ours) : nearest_name(name, known);
     throw BadValue(fmt::format("{} = {} is not {}; it can be {}", key_.path(), to_toml(name),
-                               absent && absent->unsupported() ? "supported"
-                               : near.empty()                  ? "known"
+                               familiar.unsupported ? "supported"
+                               : near.empty()       ? "known"
                                               : fmt::format("known (did you mean \"{}\"?)", near),
                                range_text(key_)),
                    raw.place);

@@ -66,6 +66,12 @@ struct KeyAccess {
   std::function<void(AnyStruct<void>, std::size_t row, const KeyValue&)> set;
 };
 
+// What a text that is not one of a key's choices means in other programs.
+struct FamiliarChoice {
+  std::string_view ours;     // the choice with the same meaning; empty if there is none
+  bool unsupported = false;  // names a feature that does not exist here
+};
+
 // The declaration of one key.
 struct Key {
   std::string section, name;
@@ -74,6 +80,9 @@ struct Key {
   std::string meaning;  // one line
   std::optional<Interval> range;
   std::vector<std::string> choices;
+  // Returns what a text that is not in `choices` means in other programs, for the error message.
+  // May be null.
+  FamiliarChoice (*familiar)(std::string_view) = nullptr;
   // Prefix for a value that consists of the prefix and a path, as an alternative to `choices`.
   // Empty allows only `choices`.
   std::string prefix;

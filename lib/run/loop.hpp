@@ -11,7 +11,6 @@
 
 #include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/data/tokenizer.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
 #include "lib/run/config.hpp"
@@ -25,6 +24,7 @@
 #include "lib/run/step_times.hpp"
 #include "lib/run/step_trace.hpp"
 #include "lib/run/timing.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 #include "lib/train/config.hpp"
 #include "lib/train/trainer.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/data/tokenizer.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {

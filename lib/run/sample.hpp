@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "lib/data/tokenizer.hpp"
 #include "lib/run/config.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {

@@ -9,9 +9,9 @@
 #include <set>
 
 #include "lib/base/error.hpp"
-#include "tests/data/letters.hpp"
 #include "tests/data/token_files.hpp"
 #include "tests/support/scratch.hpp"
+#include "tests/tokenizer/letters.hpp"
 
 namespace trireme {
 namespace {
@@ -20,14 +20,14 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-struct Sample {
+struct Predictions {
   std::vector<std::int32_t> ids_T, targets_T;
   std::int64_t valid = 0;
 };
 
-Sample read(const Dataset& data, std::int64_t sample) {
+Predictions predictions(const Dataset& data, std::int64_t sample) {
   const auto T = static_cast<std::size_t>(data.sample_length());
-  Sample s{std::vector<std::int32_t>(T), std::vector<std::int32_t>(T), 0};
+  Predictions s{std::vector<std::int32_t>(T), std::vector<std::int32_t>(T), 0};
   s.valid = data.read(sample, s.ids_T, s.targets_T);
   return s;
 }
@@ -44,13 +44,13 @@ TEST(Dataset, SequentialWindowsFollowEachOther) {
   config.order = SampleOrder::sequential;
   const Dataset data = training_data(config, 4, 256, 0);
   EXPECT_EQ(data.samples_per_epoch(), 3);
-  EXPECT_THAT(read(data, 0).ids_T, ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(read(data, 0).targets_T, ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(read(data, 2).ids_T, ElementsAre(8, 9, 10, 11));
-  EXPECT_THAT(read(data, 2).targets_T, ElementsAre(9, 10, 11, 12));
-  EXPECT_EQ(read(data, 2).valid, 4);
+  EXPECT_THAT(predictions(data, 0).ids_T, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(predictions(data, 0).targets_T, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(predictions(data, 2).ids_T, ElementsAre(8, 9, 10, 11));
+  EXPECT_THAT(predictions(data, 2).targets_T, ElementsAre(9, 10, 11, 12));
+  EXPECT_EQ(predictions(data, 2).valid, 4);
   // The next epoch begins again.
-  EXPECT_THAT(read(data, 3).ids_T, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(predictions(data, 3).ids_T, ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(data.epoch_of(2), 0);
   EXPECT_EQ(data.epoch_of(3), 1);
 }
@@ -63,7 +63,7 @@ TEST(Dataset, RandomOrderPredictsEachTokenOnceAnEpoch) {
   for (int epoch = 0; epoch < 3; ++epoch) {
     std::vector<std::int32_t> targets;
     for (int i = 0; i < 20; ++i) {
-      const Sample s = read(data, epoch * 20 + i);
+      const Predictions s = predictions(data, epoch * 20 + i);
       for (std::size_t t = 0; t < 5; ++t) EXPECT_EQ(s.targets_T[t], s.ids_T[t] + 1);
       targets.insert(targets.end(), s.targets_T.begin(), s.targets_T.end());
     }
@@ -82,9 +82,9 @@ TEST(Dataset, MasksWhatTheFileMasks) {
   auto config = config_for({scratch / "a"});
   config.order = SampleOrder::sequential;
   const Dataset data = training_data(config, 4, 256, 0);
-  EXPECT_THAT(read(data, 0).targets_T, ElementsAre(-1, 2, 3, -1));
-  EXPECT_EQ(read(data, 0).valid, 2);
-  EXPECT_EQ(read(data, 1).valid, 0);
+  EXPECT_THAT(predictions(data, 0).targets_T, ElementsAre(-1, 2, 3, -1));
+  EXPECT_EQ(predictions(data, 0).valid, 2);
+  EXPECT_EQ(predictions(data, 1).valid, 0);
 }
 
 TEST(Dataset, MasksTheFirstTokenAfterASeparator) {
@@ -93,7 +93,7 @@ TEST(Dataset, MasksTheFirstTokenAfterASeparator) {
   auto config = config_for({scratch / "a"});
   config.order = SampleOrder::sequential;
   const auto targets = [&](std::int64_t i) {
-    return read(training_data(config, 4, 256, 0), i).targets_T;
+    return predictions(training_data(config, 4, 256, 0), i).targets_T;
   };
   EXPECT_THAT(targets(0), ElementsAre(6, 0, 7, 0));
   config.separator_masks = true;
@@ -174,7 +174,7 @@ TEST(Dataset, WeightsAreSharesOfSamples) {
   const Dataset data = training_data(config, 10, 256, 0);
   EXPECT_EQ(data.samples_per_epoch(), 110);
   int from_b = 0;
-  for (int i = 0; i < 400; ++i) from_b += read(data, i).ids_T[0] == 2;
+  for (int i = 0; i < 400; ++i) from_b += predictions(data, i).ids_T[0] == 2;
   EXPECT_NEAR(from_b, 300, 2);
 }
 
@@ -199,10 +199,10 @@ TEST(Dataset, TheHeldOutTailSharesNoTokenWithTraining) {
     }
     std::int32_t last_trained = 0;
     for (std::int64_t i = 0; i < train.samples_per_epoch(); ++i) {
-      const Sample s = read(train, i);
+      const Predictions s = predictions(train, i);
       last_trained = std::max(last_trained, s.targets_T.back());
     }
-    EXPECT_LT(last_trained, read(*held_out, 0).ids_T.front());
+    EXPECT_LT(last_trained, predictions(*held_out, 0).ids_T.front());
   }
 }
 
@@ -213,7 +213,7 @@ TEST(Dataset, ValidationFilesComeInSequence) {
   config.validation_files = {write_token_file(scratch / "v", counting(9))};
   const auto held_out = validation_data(config, 4, 256);
   ASSERT_TRUE(held_out.has_value());
-  EXPECT_THAT(read(*held_out, 1).ids_T, ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(predictions(*held_out, 1).ids_T, ElementsAre(4, 5, 6, 7));
   EXPECT_EQ(training_data(config, 4, 256, 0).samples_per_epoch(), 24);
 
   config.validation_files = {scratch / "a"};
@@ -261,8 +261,8 @@ TEST(Dataset, NamesAnIdBeyondTheVocabulary) {
   auto config = config_for({scratch.write("b", bytes)});
   config.order = SampleOrder::sequential;
   const Dataset data = training_data(config, 10, 256, 0);
-  EXPECT_EQ(read(data, 3).valid, 10);
-  EXPECT_THAT(message_of<Error>([&] { read(data, 4); }),
+  EXPECT_EQ(predictions(data, 3).valid, 10);
+  EXPECT_THAT(message_of<Error>([&] { predictions(data, 4); }),
               AllOf(HasSubstr(scratch / "b"), HasSubstr("token 42"), HasSubstr("298")));
 }
 
@@ -290,7 +290,7 @@ TEST(Dataset, ABatchIsItsSamples) {
   EXPECT_EQ(batch.sample_B, samples);
   EXPECT_EQ(batch.valid, 18);
   for (std::size_t b = 0; b < 3; ++b) {
-    const Sample s = read(data, samples[b]);
+    const Predictions s = predictions(data, samples[b]);
     EXPECT_TRUE(std::equal(s.ids_T.begin(), s.ids_T.end(), batch.ids_BT.begin() + 6 * b));
     EXPECT_TRUE(
         std::equal(s.targets_T.begin(), s.targets_T.end(), batch.targets_BT.begin() + 6 * b));

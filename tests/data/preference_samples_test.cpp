@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lib/corpus/tokenize.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/data/tokenize.hpp"
-#include "tests/data/pair_files.hpp"
+#include "tests/corpus/pair_files.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/scratch.hpp"
 

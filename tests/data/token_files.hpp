@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/data/token_writer.hpp"
+#include "lib/corpus/token_writer.hpp"
 
 namespace trireme {
 

@@ -1,5 +1,5 @@
 // What is said of names that other trainers use: wherever they stand, a hint to a key that exists.
-#include "lib/keys/familiar.hpp"
+#include "lib/deck/familiar.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

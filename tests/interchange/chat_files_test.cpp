@@ -5,11 +5,11 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
-#include "lib/data/chat_jinja.hpp"
-#include "lib/data/chat_jinja_text.hpp"
-#include "lib/data/chat_template_file.hpp"
-#include "tests/data/letters.hpp"
+#include "lib/chat/chat_jinja.hpp"
+#include "lib/chat/chat_jinja_text.hpp"
+#include "lib/chat/chat_template_file.hpp"
 #include "tests/support/message_of.hpp"
+#include "tests/tokenizer/letters.hpp"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,8 @@ PAIRS = program("train_test", "*Preferences.*")
 SCORES = rows("scores of a model save")
 TAUGHT = program("train_test", "*Distillation.*")
 TAUGHT_ROWS = program("kernels_test", "*CrossEntropy*Teacher*")
-FILES = program("data_test", "Pair*")
+SAMPLES = program("data_test", "PairSamples.*")
+FILES = program("corpus_test", "Pairs.*")
 
 MUTANTS = [
     ("a signal waits for all of a step of pairs", "lib/train/trainer_step.cpp", "if (passes > 0 && should_abandon && wants_to_end(0).wait() > 0) {", "if (false) {", PAIRS),
@@ -17,8 +18,8 @@ MUTANTS = [
     ("scores are those of the model itself", "lib/train/trainer_preference.cpp", "given ? reference_of(microbatches)", "given ? policy", PAIRS),
     ("another pass is counted where scores are given", "lib/train/trainer_step.cpp", "setup_.reference == Reference::given ? 1", "setup_.reference == Reference::given ? 2", PAIRS),
     ("scores are of documents in the file's order", "lib/data/dataset.cpp", "return std::span(*reference_[file]).subspan(begin, end - begin);",
-     "return std::span(*reference_[file]).subspan(0, end - begin);", FILES),
-    ("the score of the document behind does", "lib/data/reference_losses.cpp", "begins[i] == d.begin && found->inputs_D[i] == d.count", "begins[i] >= d.begin", FILES),
+     "return std::span(*reference_[file]).subspan(0, end - begin);", SAMPLES),
+    ("the score of the document behind does", "lib/data/reference_losses.cpp", "begins[i] == d.begin && found->inputs_D[i] == d.count", "begins[i] >= d.begin", SAMPLES),
     ("a damaged score is read", "lib/io/scores_file.cpp", "require(trailer == trailer_of(file, bytes),",
      "require(std::ssize(trailer) == trailer_bytes,", program("io_test", "ScoresFile.*")),
     ("a restart goes on against another model", "app/prepare.cpp", "there.empty() || there == here,", "there.empty() || !here.empty(),", SCORES),
@@ -30,16 +31,16 @@ MUTANTS = [
     ("rows of a chunk of logits are the sample's first", "lib/ops/head.cpp", "some.target_T = rows_of(whole.target_T, here);",
      "some.target_T = rows_of(whole.target_T, {0, here.end - here.begin});", PAIRS),
     ("a pair is two documents that fit somewhere", "lib/data/packing.cpp", "pack(whole_pairs(file, begin, end, s), 2, s);",
-     "pack(whole_pairs(file, begin, end, s), 1, s);", FILES),
+     "pack(whole_pairs(file, begin, end, s), 1, s);", SAMPLES),
     ("pairs begin with what is held out", "lib/data/packing.cpp", "  each_separator(file, 0, [&](std::int64_t separator) {\n    const PackedDocument d",
-     "  from = begin;\n  each_separator(file, begin, [&](std::int64_t separator) {\n    const PackedDocument d", FILES),
-    ("what a pair shares is learnt", "lib/data/chat_text.cpp", "message_number >= learnt_from", "message_number + learnt_from >= 0", FILES),
-    ("a prompt is learnt", "lib/data/pair_documents.cpp", "d.targets.assign(d.ids.size(), 0);", "d.targets.assign(d.ids.size(), 1);", FILES),
-    ("pairs that teach nothing are kept", "lib/data/tokenize.cpp", "if (same_answers(pair)) {", "if (false && same_answers(pair)) {", FILES),
-    ("what is no target makes answers differ", "lib/data/pair_documents.cpp", "for (std::size_t i = 1; i < d.ids.size(); ++i)",
+     "  from = begin;\n  each_separator(file, begin, [&](std::int64_t separator) {\n    const PackedDocument d", SAMPLES),
+    ("what a pair shares is learnt", "lib/chat/chat_text.cpp", "message_number >= learnt_from", "message_number + learnt_from >= 0", FILES),
+    ("a prompt is learnt", "lib/corpus/pair_documents.cpp", "d.targets.assign(d.ids.size(), 0);", "d.targets.assign(d.ids.size(), 1);", FILES),
+    ("pairs that teach nothing are kept", "lib/corpus/tokenize.cpp", "if (same_answers(pair)) {", "if (false && same_answers(pair)) {", FILES),
+    ("what is no target makes answers differ", "lib/corpus/pair_documents.cpp", "for (std::size_t i = 1; i < d.ids.size(); ++i)",
      "for (std::size_t i = 0; i < d.ids.size(); ++i)", FILES),
-    ("a prompt stands before conversations that have it", "lib/data/conversation.cpp", "if (prompt.is_text && asks(pair.chosen, p) && asks(pair.rejected, p)) return;", "", FILES),
-    ("a file of pairs is one of documents", "lib/data/token_writer.cpp", "header_.pairs = kind == Documents::pairs;", "header_.pairs = false && kind == Documents::pairs;", FILES),
+    ("a prompt stands before conversations that have it", "lib/chat/conversation.cpp", "if (prompt.is_text && asks(pair.chosen, p) && asks(pair.rejected, p)) return;", "", FILES),
+    ("a file of pairs is one of documents", "lib/corpus/token_writer.cpp", "header_.pairs = kind == Documents::pairs;", "header_.pairs = false && kind == Documents::pairs;", FILES),
     ("a teacher is as cold as can be", "kernels/host/loss.cpp", "colder = 1 / t,", "colder = 1 + 0 * t,", TAUGHT_ROWS),
     ("a divergence fades with the temperature", "kernels/host/loss.cpp", "teacher.share * teacher.temperature * teacher.temperature;", "teacher.share;", TAUGHT_ROWS),
     ("a teacher says of all microbatches what it says of the first", "lib/train/stage.cpp", "settings_.teacher[static_cast<std::size_t>(m)].view()", "settings_.teacher[0].view()", TAUGHT),

@@ -1,0 +1,372 @@
+#include "lib/corpus/tokenize.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
+#include "lib/base/json.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/seconds.hpp"
+#include "lib/base/text_parts.hpp"
+#include "lib/base/vendor_text.hpp"
+#include "lib/chat/chat_text.hpp"
+#include "lib/corpus/import.hpp"
+#include "lib/corpus/inputs.hpp"
+#include "lib/corpus/ordered_pool.hpp"
+#include "lib/corpus/pair_documents.hpp"
+#include "lib/corpus/text_source.hpp"
+#include "lib/corpus/token_writer.hpp"
+#include "lib/tokenizer/same_tokenizer.hpp"
+
+namespace trireme {
+
+static bool has_mask(const TokenizeOptions& o) {
+  return o.chat || !o.prompt.empty() || o.preference;
+}
+
+namespace {
+
+// Bytes of text that are in the pool. The ids that are not yet written take at most 9 times as
+// much.
+constexpr std::size_t text_in_flight = std::size_t{1} << 26;
+
+struct Encoded {
+  PackedTokens packed;
+  std::int64_t documents = 0;
+  SamePairs same{};
+};
+
+// Encodes items; one object serves all threads.
+class Encoder {
+ public:
+  Encoder(const TokenizeOptions& options, int token_bytes)
+      : options_(options),
+        token_bytes_(token_bytes),
+        masked_(has_mask(options)),
+        has_byte_ids_(options.tokenizer->spec().kind == TokenizerKind::bytes),
+        prefix_(options.tokenizer->prefix()) {}
+
+  Encoded operator()(const TextItem& item) const {
+    Encoded out;
+    for (const auto& piece : item.pieces) {
+      const auto text = std::string_view(item.text).substr(piece.begin, piece.end - piece.begin);
+      if (piece.kind == PieceKind::json_lines) {
+        add_lines(text, piece, out);
+        continue;
+      }
+      const bool open = add_text(text, piece, out);
+      const bool empty = text.empty() && piece.place == TextPlace::start;
+      if (piece.ends_document && !empty) end_document(out, open);
+    }
+    return out;
+  }
+
+ private:
+  void add_ids(std::span<const std::int32_t> ids, bool target, Encoded& out) const {
+    out.packed.append(ids, token_bytes_);
+    if (masked_)
+      out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), target ? 1 : 0);
+  }
+
+  // Adds the ids of a text. A separator in the text ends a document, too, if it follows another id.
+  // Returns true if ids follow the last separator.
+  bool add_text(std::string_view text, const TextPiece& piece, Encoded& out) const {
+    require(options_.format == InputFormat::text || !is_separator('\0') || !has_byte_ids_ ||
+                text.find('\0') == std::string_view::npos,
+            "{} has a zero byte, which is the separator 0: remove it, or give another id with "
+            "--separator (--from text tokenizes the file as it is)",
+            piece.file);
+    std::vector<std::int32_t> ids;
+    if (piece.place == TextPlace::start && !text.empty()) add_ids(prefix_, false, out);
+    encode_in_pieces(*options_.tokenizer, text, piece.place, ids);
+    bool open = piece.place != TextPlace::start;
+    for (const auto id : ids) {
+      if (open && is_separator(id)) ++out.documents;
+      open = !is_separator(id);
+    }
+    add_ids(ids, true, out);
+    return open;
+  }
+
+  // `open` is true if the document has ids of its own.
+  void end_document(Encoded& out, bool open = true) const {
+    if (open) ++out.documents;
+    if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
+  }
+
+  void add(const TrainingDocument& d, Encoded& out) const {
+    out.packed.append(d.ids, token_bytes_);
+    if (masked_)
+      out.packed.targets.insert(out.packed.targets.end(), d.targets.begin(), d.targets.end());
+  }
+
+  bool is_separator(std::int32_t id) const { return id == options_.separator; }
+  bool has_separator(std::span<const std::int32_t> ids) const {
+    return std::ranges::any_of(ids, [&](auto id) { return is_separator(id); });
+  }
+  std::string separator_text() const {
+    return fmt::format("{} (\"{}\")", *options_.separator,
+                       escaped(options_.tokenizer->decode({&*options_.separator, 1})));
+  }
+  // Throws Error if `ids` contain the separator. They are a document, or its part after the prefix.
+  void require_one_document(std::span<const std::int32_t> ids) const {
+    if (has_separator(ids))
+      fail(
+          "the separator {} is inside this document and would divide it: remove it, or give "
+          "another id with --separator{}",
+          separator_text(), options_.preference ? "" : ", or none");
+  }
+
+  TrainingDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
+    TrainingDocument d;
+    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation, learnt_from), d.ids,
+                d.targets);
+    if (has_separator(d.ids))
+      fail("the separator {} is inside this conversation, which must remain one document: give {}",
+           separator_text(), other_separator());
+    return d;
+  }
+
+  // Returns the document of a JSON line. If its text ends with the separator, that separator is not
+  // written twice.
+  TrainingDocument text_of(const Json& object) const {
+    const auto field = [&](const std::string& name) -> const std::string& {
+      require(object.is_object(),
+              "this line is JSON, but not a JSON object: each line must be one");
+      const auto found = object.find(name);
+      require(found != object.end(),
+              "there is no field \"{}\": name the field that contains the text with --field", name);
+      require(found->is_string(), "field \"{}\" is not a string", name);
+      return found->get_ref<const std::string&>();
+    };
+    static const std::string none;
+    auto d = answer_document(*options_.tokenizer, masked_ ? field(options_.prompt) : none,
+                             field(masked_ ? options_.completion : options_.field));
+    if (!d.ids.empty() && is_separator(d.ids.back()) && d.targets.back() == 1) {
+      d.ids.pop_back();
+      d.targets.pop_back();
+    }
+    const auto begins = std::min(prefix_.size(), d.ids.size());
+    require_one_document(std::span(d.ids).subspan(begins));
+    return d;
+  }
+
+  PairDocuments pair_of(const Json& object, std::string_view line) const {
+    if (options_.chat) {
+      const auto pair = conversation_pair_of(object, line);
+      return {chat_of(pair.chosen, pair.learnt_from), chat_of(pair.rejected, pair.learnt_from)};
+    }
+    auto pair = pair_of_texts(*options_.tokenizer, object);
+    require_one_document(pair.chosen.ids);
+    require_one_document(pair.rejected.ids);
+    return pair;
+  }
+
+  // Adds a pair, except for the end of the rejected document, which the caller adds. Adds nothing
+  // if both answers are the same, because such a pair teaches nothing.
+  void add_pair(const PairDocuments& pair, const std::string& place, Encoded& out) const {
+    if (same_answers(pair)) {
+      if (out.same.count++ == 0) out.same.first = place;
+      return;
+    }
+    add(pair.chosen, out);
+    end_document(out);
+    add(pair.rejected, out);
+  }
+
+  // Returns advice that names a special token which conversations never contain.
+  std::string other_separator() const {
+    const auto& used = options_.chat->special;
+    for (const auto& token : options_.tokenizer->special_tokens())
+      if (std::ranges::find(used, token) == used.end())
+        return fmt::format("another one, such as --separator '{}', or --separator none", token);
+    return "--separator none, because the chat template uses all special tokens of the tokenizer";
+  }
+
+  void add_lines(std::string_view lines, const TextPiece& piece, Encoded& out) const {
+    auto number = piece.first_line;
+    for (const auto line : split(lines, '\n')) {
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+        add_line(line, piece.file, number, out);
+      ++number;
+    }
+  }
+
+  void add_line(std::string_view line, const std::string& file, std::int64_t number,
+                Encoded& out) const {
+    Json object;
+    try {
+      object = parse_json(line);
+    } catch (const Error& e) {
+      fail("{}:{}: this is not JSON ({}): each line must be one object", file, number, e.what());
+    }
+    const std::int64_t before = out.packed.count;
+    try {
+      if (options_.preference)
+        add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
+      else
+        add(options_.chat ? chat_of(conversation_of(object, line), 0) : text_of(object), out);
+    } catch (const Error& e) {
+      fail("{}:{}: {}", file, number, e.what());
+    } catch (const Json::exception& e) {
+      fail("{}:{}: this conversation cannot be read ({})", file, number, without_tag(e.what()));
+    }
+    if (out.packed.count > before) end_document(out);
+  }
+
+  const TokenizeOptions& options_;
+  int token_bytes_;
+  bool masked_, has_byte_ids_;
+  std::vector<std::int32_t> prefix_;
+};
+
+// Returns the input files. Throws Error if the output is one of them, as the output of an earlier
+// run may be if its folder is an input.
+std::vector<std::string> input_files(const TokenizeOptions& options) {
+  auto files = expand_inputs(options.inputs);
+  for (const auto& file : files) {
+    std::error_code absent;
+    require(!std::filesystem::equivalent(file, options.output, absent),
+            "{} is both input and output: write the tokens to another file", file);
+  }
+  return files;
+}
+
+bool holds_json_lines(const TokenizeOptions& options, const std::string& file) {
+  if (has_mask(options)) return true;
+  if (options.format != InputFormat::by_name) return options.format == InputFormat::jsonl;
+  return file.ends_with(".jsonl") || file.ends_with(".ndjson");
+}
+
+int usable_threads() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  const int n = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+  return std::max(1, n);
+}
+
+void check(const TokenizeOptions& o, bool ids) {
+  require(o.prompt.empty() == o.completion.empty(),
+          "--prompt and --completion need each other: give both or neither");
+  require(ids || o.tokenizer != nullptr,
+          "text needs a tokenizer: bytes, a SentencePiece model or a tokenizer.json");
+  if (o.vocab) {
+    require(*o.vocab > 0 && *o.vocab <= std::int64_t{1} << 30,
+            "a vocabulary of {} is not possible: give --vocab between 1 and 2^30", *o.vocab);
+  }
+  if (o.vocab && o.tokenizer != nullptr) {
+    require(
+        *o.vocab >= o.tokenizer->vocab(),
+        "the vocabulary of {} is smaller than the tokenizer's {}: raise --vocab, or leave it out",
+        *o.vocab, o.tokenizer->vocab());
+  }
+  const auto vocab = o.vocab       ? *o.vocab
+                     : o.tokenizer ? o.tokenizer->vocab()
+                                   : std::int64_t{1} << 30;
+  require(!o.preference || o.separator,
+          "pairs of documents need a separator after each document: give --separator an id or a "
+          "token's text, not none");
+  require(!o.separator || (*o.separator >= 0 && *o.separator < vocab),
+          "separator {} is not in the vocabulary of {}: choose an id below it, or none",
+          o.separator.value_or(-1), vocab);
+}
+
+// Returns the tokenizer's spec. If the input is conversations, the spec also has the token that
+// ends an answer, so that models stop there when they generate text.
+TokenizerSpec spec_of(const TokenizeOptions& o) {
+  if (o.tokenizer == nullptr) return {};
+  auto spec = o.tokenizer->spec();
+  spec.chat = o.chat_file;
+  const auto end = o.chat ? end_of_turn(*o.chat) : std::string();
+  if (end.empty()) return spec;
+  const auto id = o.tokenizer->id_of(end);
+  const auto known = o.tokenizer->ends();
+  if (!id || std::ranges::find(known, *id) != known.end()) return spec;
+  if (spec.kind == TokenizerKind::huggingface) return with_end(spec, *id);
+  log_warning(
+      "the model learns to end answers with {}, but a tokenizer of the kind {} cannot record this, "
+      "so programs that generate text will not stop there. Give the tokenizer as a tokenizer.json",
+      end, name_of(spec.kind));
+  return spec;
+}
+
+TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const std::string> files,
+                              std::int64_t vocab, TokenWriter& writer) {
+  TokenizeSummary sum;
+  if (has_mask(options)) sum.learnt = 0;
+  OrderedPool<TextItem, Encoded> pool(
+      options.threads > 0 ? options.threads : usable_threads(), text_in_flight,
+      Encoder(options, token_bytes_for(vocab)), [&](Encoded encoded) {
+        if (sum.learnt) *sum.learnt += std::ranges::count(encoded.packed.targets, std::uint8_t{1});
+        writer.append(encoded.packed);
+        sum.documents += encoded.documents;
+        if (sum.same.count == 0) sum.same.first = std::move(encoded.same.first);
+        sum.same.count += encoded.same.count;
+      });
+  TextSource source(
+      [&](TextItem item) {
+        const std::size_t n = item.text.size();
+        pool.add(std::move(item), n);
+      },
+      longest_line,
+      [&](std::string_view text, std::size_t limit) {
+        return options.tokenizer->cut(text, limit);
+      });
+  for (const auto& path : files) {
+    InputFile file(path);
+    if (holds_json_lines(options, path)) {
+      source.add_json_lines(file);
+    } else {
+      source.add_text(file,
+                      options.format == InputFormat::text ? Contents::taken : Contents::checked);
+    }
+    ++sum.files;
+  }
+  source.finish();
+  pool.finish();
+  sum.bytes = source.bytes();
+  return sum;
+}
+
+}  // namespace
+
+TokenizeSummary tokenize(const TokenizeOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const bool ids = options.format >= InputFormat::raw_u16;
+  check(options, ids);
+  std::optional<std::int64_t> vocab = options.vocab;
+  if (!vocab && options.tokenizer != nullptr) vocab = options.tokenizer->vocab();
+
+  // Lists the inputs before the output's temporary file exists, because its folder may be an input.
+  const auto files = ids ? input_token_files(options) : input_files(options);
+  TokenizeSummary sum;
+  TokenWriter writer(options.output, options.existing,
+                     vocab ? token_bytes_for(*vocab) : import_width(options.format),
+                     has_mask(options) ? TargetMask::present : TargetMask::absent);
+  sum = ids ? import_tokens(options, files, vocab, writer)
+            : tokenize_text(options, files, *vocab, writer);
+  require(sum.same.count == 0 || writer.count() > 0,
+          "both answers have the same tokens in all {} pairs, the first at {}: {} was not written",
+          sum.same.count, sum.same.first, options.output.string());
+  require(writer.count() > 0, "the inputs contain no tokens: {} was not written",
+          options.output.string());
+  require(!sum.learnt || *sum.learnt > 0,
+          "the inputs contain nothing to learn, because no conversation has a turn of the "
+          "assistant: {} was not written",
+          options.output.string());
+  if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
+  writer.finish(*vocab, options.separator, sum.documents, spec_of(options),
+                options.preference ? Documents::pairs : Documents::single);
+  sum.tokens = writer.count();
+  sum.vocab = *vocab;
+  sum.seconds = seconds_since(begin);
+  return sum;
+}
+
+}  // namespace trireme

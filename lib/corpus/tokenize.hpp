@@ -1,0 +1,84 @@
+#pragma once
+// Creates a token file from text, JSON lines, or other programs' token files. Memory use stays
+// below 1 GB for inputs of any size. The output does not depend on the number of threads.
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/chat/chat_template.hpp"
+#include "lib/corpus/token_writer.hpp"
+#include "lib/tokenizer/tokenizer.hpp"
+
+namespace trireme {
+
+// The format of the inputs.
+enum class InputFormat : std::uint8_t {
+  // Chooses the format by file name: *.jsonl and *.ndjson are JSON lines, and all other files are
+  // text.
+  by_name,
+  text,     // each file is one document
+  jsonl,    // each line is an object and one document
+  raw_u16,  // ids without a header
+  raw_u32,
+  llmc,      // llm.c's .bin
+  megatron,  // Megatron's .bin and .idx
+  npy,       // one-dimensional numpy array
+  nanogpt,   // nanoGPT's .bin, the same as raw_u16
+};
+
+struct TokenizeOptions {
+  std::vector<std::string> inputs;  // patterns for expand_inputs
+  std::filesystem::path output;
+  // Handling of an existing file at `output`.
+  ExistingFile existing = ExistingFile::stays;
+  InputFormat format = InputFormat::by_name;
+  // For JSON lines: `field` is the name of the field with the text. If `prompt` and `completion`
+  // are set, they are the names of the two text fields, and only the completion and the separator
+  // are targets.
+  std::string field = "text", prompt, completion;
+  // For JSON lines: template for conversations. If set, each line is a conversation, and only the
+  // assistant's turns are targets. The pointer is not owned. The template must come from
+  // with_tokens_of(tokenizer).
+  const ChatTemplate* chat = nullptr;
+  // For JSON lines: whether each line is a preference pair {"prompt": .., "chosen": .., "rejected":
+  // ..}. A pair becomes two documents. The values are strings, or lists of messages if `chat` is
+  // set. The messages that both answers share are not targets.
+  bool preference = false;
+  // Text of the chat template to store in the output (chat_template_text).
+  std::string chat_file{};
+  // Tokenizer, not owned. It is required for text. For imported ids it is only stored in the
+  // output.
+  const Tokenizer* tokenizer = nullptr;
+  // Id to write after each document. If absent, no id is written.
+  std::optional<std::int32_t> separator;
+  // Vocabulary size. If absent, the tokenizer's vocabulary size is used or, without a tokenizer,
+  // the largest id plus 1.
+  std::optional<std::int64_t> vocab;
+  // Number of threads. 0 uses all CPUs that are available to the process.
+  int threads = 0;
+};
+
+// Preference pairs whose two answers have the same tokens. They are omitted because nothing can be
+// learned from them.
+struct SamePairs {
+  std::int64_t count = 0;
+  std::string first{};  // "file:line" of the first such pair
+};
+
+// Statistics of a tokenization.
+struct TokenizeSummary {
+  std::int64_t files = 0, documents = 0, tokens = 0, bytes = 0;  // bytes of input
+  std::int64_t vocab = 0;
+  // Number of tokens that count in the loss. Absent if all tokens count.
+  std::optional<std::int64_t> learnt = {};
+  SamePairs same = {};
+  double seconds = 0;
+};
+
+// Writes the token file. Throws Error, naming file and line, if an input is invalid. Also throws
+// Error if there are no tokens or no targets. After an error, an existing output file is unchanged.
+TokenizeSummary tokenize(const TokenizeOptions&);
+
+}  // namespace trireme
