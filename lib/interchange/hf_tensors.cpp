@@ -33,11 +33,11 @@ std::string_view cut_name(TensorRows rows) {
   return {};
 }
 
-Cut rows_of(TensorRows rows, const ParamSpec& p) {
+PackedRows rows_of(TensorRows rows, const ParamSpec& p) {
   if (rows == TensorRows::all) return {"", 0, p.shape[0]};
-  const auto cut = std::ranges::find(p.cuts, cut_name(rows), &Cut::name);
-  require(cut != p.cuts.end(), "{} has no rows of {}", p.name, cut_name(rows));
-  return *cut;
+  const auto rows_there = std::ranges::find(p.packed, cut_name(rows), &PackedRows::name);
+  require(rows_there != p.packed.end(), "{} has no rows of {}", p.name, cut_name(rows));
+  return *rows_there;
 }
 
 HfTensor tensor_of(const TensorRow& row, std::string name, const ParamSpec& p,

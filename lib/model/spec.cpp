@@ -10,11 +10,11 @@ namespace trireme {
 
 std::vector<AdaptedProduct> products_of(const ModelConfig& c, const ParamSpec& weight) {
   const auto name = weight.name.substr(0, weight.name.rfind(".weight"));
-  const bool one =
-      weight.cuts.empty() || (c.positions == Positions::learned && weight.cuts.front().name == "q");
+  const bool one = weight.packed.empty() ||
+                   (c.positions == Positions::learned && weight.packed.front().name == "q");
   if (one) return {{name, 0, weight.shape[0]}};
   std::vector<AdaptedProduct> products;
-  for (const auto& cut : weight.cuts)
+  for (const auto& cut : weight.packed)
     products.push_back({fmt::format("{}.{}", name, cut.name), cut.row, cut.rows});
   return products;
 }
@@ -61,7 +61,7 @@ class Builder {
     const auto& c = spec_.config;
     const auto q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
     if (p != ParamId{})
-      spec_.params[p.index()].cuts = {{"q", 0, q}, {"k", q, kv}, {"v", q + kv, kv}};
+      spec_.params[p.index()].packed = {{"q", 0, q}, {"k", q, kv}, {"v", q + kv, kv}};
     return p;
   }
   // Adds the rows of gate and up to a weight or bias.
@@ -69,7 +69,7 @@ class Builder {
     if (p == ParamId{}) return p;
     auto& param = spec_.params[p.index()];
     const auto half = param.shape[0] / 2;
-    param.cuts = {{"gate", 0, half}, {"up", half, half}};
+    param.packed = {{"gate", 0, half}, {"up", half, half}};
     return p;
   }
   ParamId sinks(UnitId u, const std::string& name, std::int64_t heads) {

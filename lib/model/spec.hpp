@@ -36,7 +36,7 @@ enum class ParamRole : std::uint8_t {
 
 // Rows of a packed parameter that belong to one projection: "q", "k" and "v" of qkv, or "gate" and
 // "up" of ffn_in.
-struct Cut {
+struct PackedRows {
   std::string_view name;
   std::int64_t row = 0, rows = 0;
 };
@@ -53,10 +53,10 @@ struct ParamSpec {
   double init_std;
   double init_mean;
   LearnsFrom learns_from = LearnsFrom::gradients;
-  bool wide = false;                  // true if computations use its wide type
-  std::int64_t expert = -1;           // index of the expert it belongs to, or -1
-  std::vector<Cut> cuts = {};         // of a packed parameter, in the order of its rows
-  BaseType kept = BaseType::compute;  // storage type, which may be smaller for frozen weights
+  bool wide = false;                    // true if computations use its wide type
+  std::int64_t expert = -1;             // index of the expert it belongs to, or -1
+  std::vector<PackedRows> packed = {};  // projections in a packed parameter, in order
+  BaseType kept = BaseType::compute;    // storage type, which may be smaller for frozen weights
   ProductType products = ProductType::compute;  // type of the weight's products
 };
 
@@ -104,8 +104,8 @@ struct AdaptedProduct {
   std::string name;  // such as "blocks.3.qkv.q"
   std::int64_t channel = 0, channels = 0;
 };
-// Returns the products of one weight of a linear layer: one for each cut. GPT-2 and models built
-// like it store qkv as one matrix, so with learned positions a weight is one product.
+// Returns the products of one weight of a linear layer: one for each of its projections. GPT-2 and
+// models built like it store qkv as one matrix, so with learned positions a weight is one product.
 std::vector<AdaptedProduct> products_of(const ModelConfig&, const ParamSpec&);
 
 // All parameters of a model.
