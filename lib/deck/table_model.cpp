@@ -28,7 +28,8 @@ KeySection model_section() {
               "the name of a model, or \"from:DIR\" for the model in the checkpoint or run "
               "directory DIR. \"\" means the smallest GPT-2")
               .of(presets())
-              .or_path_behind(std::string(checkpoint_preset)),
+              .or_path_behind(std::string(checkpoint_preset))
+              .for_run(),
           row("layers", &M::layers, "Number of transformer blocks").in(1, 10000),
           row("width", &M::width, "Number of channels of the residual stream (hidden size)")
               .in(1, row_most),
@@ -221,14 +222,17 @@ KeySection model_section() {
           row("dropout", &M::dropout,
               "Dropout probability on the embedding and the residual branches")
               .below(0, 1)
-              .in_f32(),
+              .in_f32()
+              .for_run(),
           row("recompute", &M::recompute,
               "What the backward pass recomputes to save memory (activation checkpointing). none: "
-              "nothing. block: each block, from its stored input"),
+              "nothing. block: each block, from its stored input")
+              .for_run(),
           row("offload", &M::offload,
               "Tensors that are kept in host memory until the backward pass, to save GPU memory. "
               "none: no tensors. inputs: the block inputs that recompute = \"block\" stores. This "
-              "key has no effect on CPU backends"),
+              "key has no effect on CPU backends")
+              .for_run(),
           row("chunk_tokens", &M::chunk_tokens,
               "Number of tokens per chunk. A block processes one chunk at a time, except in "
               "attention and experts. The backward pass recomputes each chunk, so that long "
@@ -237,11 +241,13 @@ KeySection model_section() {
               .in_units("tokens")
               .automatically_where_absent("0 if a rank has at most 8192 tokens of a sample, "
                                           "otherwise 4096. With run.exactness = \"invariant\", "
-                                          "4096 is rounded up to a multiple of run.exact_chunk"),
+                                          "4096 is rounded up to a multiple of run.exact_chunk")
+              .for_run(),
           row("init_from", &M::init_from,
               "Checkpoint whose weights the run starts with at step 0 (fine-tuning). \"\" starts "
               "with random weights")
-              .as(path),
+              .as(path)
+              .for_run(),
       }};
 }
 

@@ -4,69 +4,40 @@
 
 #include "lib/base/draft.hpp"
 #include "lib/base/error.hpp"
+#include "lib/deck/table.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/io/weights_file.hpp"
 
 namespace trireme {
 
-// Returns the settings under the names of the deck's keys. Flags are 0 and 1.
-static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMeta& meta) {
-  using Text = std::string;
-  using Count = std::int64_t;
-  const double own = 1 / std::sqrt(static_cast<double>(c.head_dim));
-  const double scale = c.attention_scale > 0 ? c.attention_scale : own;
-  return {{"layers", c.layers},
-          {"width", c.width},
-          {"heads", c.heads},
-          {"kv_heads", c.kv_heads},
-          {"head_dim", c.head_dim},
-          {"ffn_width", c.ffn_width},
-          {"vocab", c.vocab},
-          {"context", c.context},
-          {"max_context", positions_of(c)},
-          {"norm", Text(name_of(c.norm))},
-          {"norm_place", Text(name_of(c.norm_place))},
-          {"norm_eps", c.norm_eps},
-          {"bias", Count{c.bias}},
-          {"qkv_bias", Count{c.qkv_bias}},
-          {"qk_norm", Count{c.qk_norm}},
-          {"qk_norm_over", Text(name_of(c.qk_norm_over))},
-          {"activation", Text(name_of(c.activation))},
-          {"experts", c.experts},
-          {"experts_per_token", c.experts_per_token},
-          {"expert_width", c.expert_width},
-          {"shared_expert_width", c.shared_expert_width},
-          {"shared_expert_gate", Count{c.shared_expert_gate}},
-          {"router", Text(name_of(c.router))},
-          {"norm_topk", Count{c.norm_topk}},
-          {"dense_layers", c.dense_layers},
-          {"window", c.window},
-          {"window_layers", c.window_layers},
-          {"attention_scale", scale},
-          {"attention_softcap", c.attention_softcap},
-          {"residual_scale", c.residual_scale},
-          {"logit_scale", c.logit_scale},
-          {"logit_softcap", c.logit_softcap},
-          {"attention_sinks", Count{c.attention_sinks}},
-          {"positions", Text(name_of(c.positions))},
-          {"nope_layers", c.nope_layers},
-          {"rotary_dim", c.rotary_dim},
-          {"rope_theta", c.rope_theta},
-          {"window_rope_theta", c.window_rope_theta},
-          {"rope_scaling", Text(name_of(c.rope_scaling))},
-          {"rope_factor", c.rope_factor},
-          {"rope_low_freq_factor", c.rope_low_freq_factor},
-          {"rope_high_freq_factor", c.rope_high_freq_factor},
-          {"rope_original_context", c.rope_original_context},
-          {"rope_beta_fast", c.rope_beta_fast},
-          {"rope_beta_slow", c.rope_beta_slow},
-          {"rope_truncate", Count{c.rope_truncate}},
-          {"rope_attention_factor", c.rope_attention_factor},
-          {"tied", Count{c.tied}},
-          {"scale_embedding", Count{c.scale_embedding}},
-          {"embedding_scale", c.embedding_scale},
-          {"step", meta.step},
-          {"tokenizer_kind", meta.tokenizer_kind.empty() ? Text("none") : meta.tokenizer_kind}};
+// Returns the value of a key as an attribute. Flags are 0 and 1, and "auto" is 0.
+static SettingValue value_of(const Key& key, const Deck& deck) {
+  return std::visit(
+      [&](const auto& x) -> SettingValue {
+        using T = std::remove_cvref_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, bool>) return std::int64_t{x};
+        if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double> ||
+                      std::is_same_v<T, std::string> ||
+                      std::is_same_v<T, std::vector<std::int64_t>>)
+          return x;
+        return key.kind == ValueKind::integer ? SettingValue(std::int64_t{0}) : SettingValue(0.0);
+      },
+      key.access.get(deck, 0));
+}
+
+// Returns the settings of a model under the names of the deck's keys.
+static std::vector<Setting> settings_of(const ModelConfig& model, const CheckpointMeta& meta) {
+  Deck deck;
+  deck.model = model;
+  deck.model.max_context = positions_of(model);
+  if (model.attention_scale == 0)
+    deck.model.attention_scale = 1 / std::sqrt(static_cast<double>(model.head_dim));
+  std::vector<Setting> all;
+  for (const auto& key : find_section("model")->keys)
+    if (!key.of_run) all.push_back({key.name, value_of(key, deck)});
+  all.push_back({"step", meta.step});
+  all.push_back({"tokenizer_kind", meta.tokenizer_kind.empty() ? "none" : meta.tokenizer_kind});
+  return all;
 }
 
 ExportSummary export_hdf5(StoredModel model, const std::filesystem::path& file,

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -11,6 +12,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/deck/deck.hpp"
+#include "lib/keys/value.hpp"
 
 namespace trireme {
 
@@ -39,13 +41,23 @@ void refuse_unsupported(const ConfigFields& f) {
   }
 }
 
+// Returns true if two numbers in a deck's text differ only by the rounding of a conversion to the
+// form of config.json, such as 1 / x or x^-0.5.
+bool nearly_equal(const KeyChange& change) {
+  double a = 0, b = 0;
+  return read_number(change.before, a) && read_number(change.after, b) &&
+         std::abs(a - b) <= 1e-15 * std::abs(a);
+}
+
 // Returns the differences between a model and what its config.json in this family describes.
 // Returns nothing if the family cannot express the model's sizes at all.
 std::optional<std::vector<KeyChange>> differences_in(const Family& family,
                                                      const ModelConfig& model) {
   try {
     const auto json = write_config(family, model);
-    return model_changes(model, read_config(family, ConfigFields(json), "", {}));
+    auto changes = model_changes(model, read_config(family, ConfigFields(json), "", {}));
+    std::erase_if(changes, nearly_equal);
+    return changes;
   } catch (const Error&) {
     return {};
   }

@@ -64,11 +64,13 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets, Mode
     if (std::ranges::find(a.patterns, t.product) == a.patterns.end())
       a.patterns.push_back(t.product);
   }
-  require(!a.patterns.empty(),
-          "{} contains no adapter tensor of this model{}. Pass the model that the adapter was "
-          "trained on with --base",
-          file.path().string(),
-          names.empty() ? "" : fmt::format("; its first tensor is {}", escaped(*names.begin())));
+  require(
+      !a.patterns.empty(),
+      "{} contains no adapter tensor that is supported for this model{}. Pass the model that the "
+      "adapter was trained on with --base. An adapter of a module that computes several "
+      "products, such as gate_up_proj, is not supported",
+      file.path().string(),
+      names.empty() ? "" : fmt::format("; its first tensor is {}", escaped(*names.begin())));
   const auto embedding = hf_tensors(make_spec(without_adapters(model))).front().name;
   for (const std::string_view tensor : {std::string_view(embedding), hf_head})
     modules.emplace(tensor.substr(0, tensor.rfind(".weight")));
@@ -145,6 +147,10 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
 void read_rows(const Source& s, const SafetensorsFile& file, std::int64_t first,
                std::span<std::byte> to) {
   const auto size = static_cast<std::int64_t>(bytes_of(s.type)), columns = s.ours.columns;
+  if (s.ours.weight.order != TensorOrder::rotary_pairs) {
+    file.read(s.theirs, first * size, to);
+    return;
+  }
   while (!to.empty()) {
     const auto row = first / columns, column = first % columns;
     const auto count = std::min(columns - column, static_cast<std::int64_t>(to.size()) / size);

@@ -24,9 +24,8 @@ struct WeightsDataset {
 };
 
 // The name and value of an attribute.
-using Setting =
-    std::pair<std::string,
-              std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>>;
+using SettingValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using Setting = std::pair<std::string, SettingValue>;
 
 // Function that receives the elements of a dataset. A source calls it with any number of elements
 // at a time, in order.

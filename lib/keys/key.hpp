@@ -95,6 +95,7 @@ struct Key {
   bool literal = false;         // the text is used without expanding ${NAME}
   bool zero_is_unset = false;   // 0 means "not given" and cannot be written
   bool rounded_to_f32 = false;  // rounded to f32 unless precision.compute is f64
+  bool of_run = false;          // a setting of the run in a section that describes the model
   KeyAccess access;
 
   std::string path() const { return section.empty() ? name : section + "." + name; }

@@ -48,6 +48,7 @@ struct KeyRow : Key {
   KeyRow needed() { return required = true, *this; }
   KeyRow literally() { return literal = true, *this; }
   KeyRow in_f32() { return rounded_to_f32 = true, *this; }
+  KeyRow for_run() { return of_run = true, *this; }
   KeyRow unset_at_zero() { return zero_is_unset = true, *this; }
 };
 

@@ -126,6 +126,12 @@ TEST(Family, AScaleThatPythonRoundedIsWrittenAsItsNumber) {
   auto of_python = small_gemma2();
   of_python.attention_scale = 0.37796447300922725;  // 7**-0.5, not 1 / sqrt(7)
   EXPECT_EQ(query_scalar_of(of_python), 7);
+  EXPECT_EQ(family_of(of_python).architecture, "Gemma2ForCausalLM");
+  for (int percent = 1; percent < 100; ++percent) {
+    auto granite = small_granite();
+    granite.logit_scale = percent / 100.0;
+    EXPECT_EQ(family_of(granite).architecture, "GraniteForCausalLM") << percent;
+  }
 }
 
 TEST(Family, WhatCannotBeRepresentedByItsName) {
@@ -171,16 +177,31 @@ TEST(Family, WhatCannotBeRepresentedByItsName) {
        "'sliding_window_size' = 6"},
       {R"({"model_type": "phi3", "auto_map": {"AutoConfig": "other.Config"}})", "'auto_map'"},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "su", "short_factor": [1, 1, 1]}})",
-       "'rope_type' = \"su\" is not supported"},
+       "'rope_type' = \"su\" in a model of type \"phi3\" means \"longrope\""},
       {R"({"model_type": "phi3", "rope_scaling": {"type": "yarn", "factor": 2.0}})",
        "\"longrope\""},
       {R"({"model_type": "olmo3", "rope_theta": 7000})",
        "'rope_theta' = 7000: versions 4 and 5 of transformers use different bases"},
-      {R"({"model_type": "smollm3", "no_rope_layers": [1]})", "'no_rope_layers' must be an array"},
+      {R"({"model_type": "olmo3", "rope_theta": 500000, "rope_scaling": "x"})",
+       "'rope_scaling' = \"x\": it must be a JSON object"},
+      {R"({"model_type": "olmo3", "rope_parameters": {"full_attention": 5}})",
+       "its members must be JSON objects"},
+      {R"({"model_type": "gemma3_text", "rope_scaling": [1]})",
+       "'rope_scaling' must be a JSON object"},
+      {R"({"model_type": "gemma3_text", "rope_scaling": {"rope_type": "linear", "factor": 8},
+          "rope_parameters": {"sliding_attention": {"rope_theta": 5}}})",
+       "'rope_scaling' = "},
+      {R"({"model_type": "glm4", "head_dim": 8, "partial_rotary_factor": 1e30})",
+       "'rope_parameters.partial_rotary_factor'"},
+      {R"({"model_type": "glm4", "head_dim": 8, "partial_rotary_factor": 0.5,
+          "rope_parameters": {"partial_rotary_factor": 0.25}})",
+       "'partial_rotary_factor' = 0.5: the rotary settings contain another value"},
+      {R"({"model_type": "smollm3", "no_rope_layers": [1]})",
+       "'no_rope_layers' = [1]: it must be an array of 2 numbers"},
       {R"({"model_type": "smollm3", "no_rope_layers": [1, 2]})", "'no_rope_layers' = 2"},
       {R"({"model_type": "granite", "logits_scaling": 0})", "'logits_scaling' = 0"},
       {R"({"model_type": "glm4", "head_dim": 6})", "'partial_rotary_factor' = 0.5 rotates 3 of 6"},
-      {R"({"head_dim": 8, "model_type": "qwen2_moe"})", "'head_dim' = 8: models of this type"},
+      {R"({"model_type": "olmoe", "num_experts": 4, "head_dim": 8})", "'head_dim' = 8: versions"},
       {R"({"rope_scaling": {"rope_type": "llama3", "factor": 2.0}})",
        "'rope_scaling.low_freq_factor'"},
       {R"({"rope_scaling": {"rope_type": "linear"}})", "'rope_scaling.factor'"},

@@ -119,6 +119,24 @@ TEST(HfConfig, LayersOfAMixtureMayHaveOneMlp) {
   EXPECT_EQ(dense(R"({"num_hidden_layers": 1000000000, "decoder_sparse_step": 2})").size(), 5000U);
 }
 
+// As version 5 reads them: the base of a window is not that of other layers.
+TEST(HfConfig, Olmo3HasABaseForWindows) {
+  const auto bases = [](const char* changes) {
+    const auto c = with(llama_config(), changes);
+    return std::pair(c.rope_theta, c.window_rope_theta);
+  };
+  EXPECT_EQ(bases(R"({"model_type": "olmo3", "rope_theta": 5e5})"), std::pair(5e5, 5e5));
+  EXPECT_EQ(bases(R"({"model_type": "olmo3", "rope_theta": 1e6, "rope_parameters":
+      {"full_attention": {"rope_theta": 1e6, "rope_type": "default"}}})"),
+            std::pair(1e6, 5e5));
+  EXPECT_EQ(bases(R"({"model_type": "olmo3", "rope_parameters":
+      {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 7e3}}})"),
+            std::pair(1e6, 7e3));
+  EXPECT_EQ(bases(R"({"model_type": "olmo3", "rope_theta": 7, "layer_types":
+      ["full_attention", "full_attention"]})"),
+            std::pair(7.0, 0.0));
+}
+
 // Names of configurations that transformers writes itself, and of models that are much used.
 TEST(HfConfig, WhatHasNoEffectIsLeftOut) {
   const char* notes = R"({"_name_or_path": "x", "architectures": ["X"], "bos_token_id": 1,

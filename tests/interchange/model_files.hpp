@@ -209,6 +209,7 @@ inline std::vector<NamedModel> small_models() {
     c.rope_factor = 8;
   });
   add("olmo3_bases", small_olmo3(), [](auto& c) { c.window_rope_theta = 700; });
+  add("olmo3_default_base", small_olmo3(), [](auto& c) { c.rope_theta = 1e6; });
   add("granite", small_granite(), [](auto& c) { c.bias = true; });
   add("glm4", small_glm4(), [](auto& c) { c.rope_theta = 700; });
   add("glm4_whole_heads", small_glm4(), [](auto& c) { c.rotary_dim = 0, c.qkv_bias = false; });

@@ -68,7 +68,7 @@ MUTANTS = [
     ("a table has no more positions than a sample", "lib/model/spec.cpp", "{positions_of(c), c.width}, init_std);", "{c.context, c.width}, init_std);",
      program("interchange_test", "HfConfig.*")),
     ("branches begin as large as the rest", "lib/model/spec.cpp", "init_std / std::sqrt(2.0 * static_cast<double>(c.layers));", "init_std;", DECK),
-    ("biases decay", "lib/model/spec.cpp", 'return add({name + ".bias", {n}, u, false, 0, 0});', 'return add({name + ".bias", {n}, u, true, 0, 0});', DECK),
+    ("biases decay", "lib/model/spec.cpp", 'return add({name + ".bias", role, {n}, u, false, 0, 0});', 'return add({name + ".bias", role, {n}, u, true, 0, 0});', DECK),
     ("norms decay", "lib/model/spec.cpp", "{n}, u, false, 0, 1});", "{n}, u, true, 0, 1});", DECK),
     ("a block's second norm is its first", "lib/model/parts.cpp", "p.ffn_norm, p.ffn_norm_bias)),", "p.attention_norm, p.attention_norm_bias)),",
      LOGITS),

@@ -27,7 +27,7 @@ MUTANTS = [
      "run.weights[low_.b].slice(0, 0 * p.row, p.channels)});", ADAPTED),
     ("an adapter's gradients are of what dropout took, too", "lib/ops/adapted_linear.cpp", "if (run.wants(low_.a)) saved[0] = dropped(run, x);", "", ADAPTED),
     ("all products are adapted", "lib/model/spec.cpp", "if (!named) continue;", "if (false) continue;", ADAPTED),
-    ("what adapters stand beside trains", "lib/model/spec.cpp", "for (auto& p : spec_.params) p.learns_from = LearnsFrom::nothing;", "", ADAPTED),
+    ("what adapters stand beside trains", "lib/model/spec.cpp", "      p.learns_from = LearnsFrom::nothing;\n", "", ADAPTED),
     ("any weights will do beside adapters", "lib/io/checkpoint_reader.cpp", 'for (const auto& chunk : record.chunks) all += " " + to_string(chunk.hash);', "", ADAPTERS),
     ("a checkpoint of adapters has all weights", "lib/train/snapshot.cpp", " || !is_saved(params[i])", "", ADAPTERS),
     ("merged weights are those without adapters", "lib/interchange/stored_model.cpp", "x + scale_ * added(", "x + 0 * scale_ * added(", ADAPTERS),

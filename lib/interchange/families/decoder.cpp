@@ -26,8 +26,9 @@ void decoder_config(ConfigArchive& a, ModelConfig& c, const DecoderDefaults& d) 
   if (d.fixed_head_dim) {
     const auto dim = c.width / c.heads;
     a.constant("head_dim", dim,
-               "models of this type always have 'hidden_size' / "
-               "'num_attention_heads' channels per head");
+               "versions of transformers differ in whether models of this type read it. Only "
+               "'hidden_size' / "
+               "'num_attention_heads' is supported");
   } else {
     a.integer("head_dim", c.head_dim, d.head_dim, 0);
   }

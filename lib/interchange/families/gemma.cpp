@@ -20,7 +20,7 @@ std::int64_t query_scalar_of(const ModelConfig& c) {
   const auto scalar = std::llround(1 / (c.attention_scale * c.attention_scale));
   // Python's n**-0.5 may be rounded differently.
   const bool equal =
-      scalar >= 1 && std::abs(scale_of(scalar) - c.attention_scale) <= 4e-16 * c.attention_scale;
+      scalar >= 1 && std::abs(scale_of(scalar) - c.attention_scale) <= 1e-15 * c.attention_scale;
   return equal ? scalar : 0;
 }
 

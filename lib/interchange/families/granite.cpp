@@ -7,14 +7,6 @@
 
 namespace trireme {
 
-// Returns 1 / x, rounded such that its own inverse is x if possible.
-static double inverse(double x) {
-  const double y = 1 / x;
-  for (const double near : {y, std::nextafter(y, 0.0), std::nextafter(y, 2 * y)})
-    if (1 / near == x) return near;
-  return y;
-}
-
 static void granite_config(ConfigArchive& a, ModelConfig& c) {
   decoder_config(a, c, {.context = 2048, .biases = true});
   silu_config(a);
@@ -27,9 +19,9 @@ static void granite_config(ConfigArchive& a, ModelConfig& c) {
     c.attention_scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
   a.factor("attention_multiplier", c.attention_scale);
   // The class divides logits by its factor.
-  double divisor = a.reads() ? 1 : inverse(c.logit_scale);
+  double divisor = 1 / c.logit_scale;
   a.factor("logits_scaling", divisor);
-  if (a.reads()) c.logit_scale = inverse(divisor);
+  if (a.reads()) c.logit_scale = 1 / divisor;
 }
 
 static const RegisteredFamily granite({.model_type = "granite",

@@ -6,13 +6,12 @@
 namespace trireme {
 
 static void olmo3_config(ConfigArchive& a, ModelConfig& c) {
-  constexpr double theta = 500000;
   decoder_config(a, c, {.context = 2048, .norm_eps = 1e-5});
   no_bias(a);
   a.note("attention_bias", false);
   silu_config(a);
   window_config(a, c, {.otherwise = 4096, .by_layer = true, .layers = all_but_each(4, c)});
-  rope_by_layer_config(a, c, {.theta = theta}, nullptr, theta);
+  rope_by_type_config(a, c, 500000);
   c.norm_place = NormPlace::after;
   c.qk_norm = true;
   c.qk_norm_over = QkNormOver::width;

@@ -27,7 +27,7 @@ static void qwen2_moe_window(ConfigArchive& a, ModelConfig& c) {
 }
 
 static void qwen2_moe_config(ConfigArchive& a, ModelConfig& c) {
-  decoder_config(a, c, {.context = 32768, .kv_heads = 16, .fixed_head_dim = true});
+  decoder_config(a, c, {.context = 32768, .kv_heads = 16});
   no_bias(a);
   silu_config(a);
   rope_config(a, c);

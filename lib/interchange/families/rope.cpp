@@ -78,9 +78,15 @@ void read_fraction(const ConfigFields& f, const ConfigFields& rope, const RopeRu
       fields->refuse_if(fields->real(fraction_key, 1) != 1, fraction_key, whole_heads);
     return;
   }
-  const double fraction = rope.real(fraction_key, f.real(fraction_key, rule.rotary_fraction));
+  const double outside = f.real(fraction_key, rule.rotary_fraction);
+  const double fraction = rope.real(fraction_key, outside);
+  f.refuse_if(f.find(fraction_key) && fraction != outside, fraction_key,
+              "the rotary settings contain another value. Versions 4 and 5 of transformers use "
+              "different ones");
+  rope.refuse_if(!(0 < fraction && fraction <= 1), fraction_key,
+                 "it must be a number above 0 and at most 1");
   c.rotary_dim = rotary_dim(c, fraction);
-  require(c.rotary_dim > 0 && c.rotary_dim % 2 == 0 && c.rotary_dim <= head_dim_of(c),
+  require(c.rotary_dim > 0 && c.rotary_dim % 2 == 0,
           "'{}' = {} rotates {} of {} channels of a head. The number must be even and above 0",
           fraction_key, fraction, c.rotary_dim, head_dim_of(c));
   if (c.rotary_dim == head_dim_of(c)) c.rotary_dim = 0;
@@ -140,30 +146,38 @@ Json scaling_of(const ModelConfig& c) {
 }
 
 // Reads the object of version 5 with settings for each type of layer. Sets the base of layers with
-// a window, and returns the object for the other layers, or nullptr.
-const Json* read_types(const ConfigFields& f, const Json& all, ModelConfig& c) {
+// a window, which is `window_theta` if the object does not contain it. Returns the object for the
+// other layers, or nullptr.
+const Json* read_types(const ConfigFields& f, const Json& all, double window_theta,
+                       ModelConfig& c) {
+  const ConfigFields by_type(all, new_key);
   f.refuse_if(!all.contains(full_key) && !all.contains(sliding_key), new_key,
               fmt::format("models of this type need '{}' or '{}' in it", full_key, sliding_key));
-  const ConfigFields by_type(all, new_key);
+  c.window_rope_theta = window_theta;
   if (const auto* const sliding = by_type.find(sliding_key)) {
     const ConfigFields of_window(*sliding, fmt::format("{}.{}", new_key, sliding_key));
-    c.window_rope_theta = of_window.positive(theta_key, c.window_rope_theta);
+    c.window_rope_theta = of_window.positive(theta_key, window_theta);
     of_window.refuse_if(of_window.text("rope_type", "default") != "default", "rope_type",
                         "scaled rotary positions in layers with a window are not supported");
     of_window.refuse_if(of_window.real(fraction_key, 1) != 1, fraction_key, whole_heads);
     of_window.refuse_rest("default");
   }
   const auto* const full = by_type.find(full_key);
+  f.refuse_if(full && !full->is_object(), new_key, "its members must be JSON objects");
   by_type.refuse_rest(new_key);
   return full;
 }
 
-void write_types(ConfigArchive& a, const ModelConfig& c, double in_window) {
-  auto full = scaling_of(c);
-  if (full.is_null()) full = {{"rope_type", "default"}};
-  full[theta_key] = c.rope_theta;
-  a.note(new_key,
-         {{full_key, full}, {sliding_key, {{"rope_type", "default"}, {theta_key, in_window}}}});
+// Reads the settings of layers without a window. The class reads the kind of scaling only as
+// rope_type.
+void read_full(const ConfigFields& f, const Json& given, const char* key, const RopeRule& rule,
+               ModelConfig& c) {
+  const ConfigFields fields(given, key);
+  fields.refuse_if(
+      given.contains("type") && !given.contains("rope_type") && given.at("type") != "default",
+      "type", "the class of transformers for this type of model reads only 'rope_type'");
+  read_rope(f, &given, key, rule, c);
+  if (c.window == 0) c.window_rope_theta = 0;
 }
 
 }  // namespace
@@ -184,34 +198,46 @@ void rope_by_layer_config(ConfigArchive& a, ModelConfig& c, const RopeRule& rule
                           const char* window_key, double window_theta) {
   if (!a.reads()) {
     rope_config(a, c, rule);
-    const double in_window = c.window_rope_theta > 0 ? c.window_rope_theta : c.rope_theta;
-    if (window_key)
-      a.note(window_key, in_window);
-    else if (in_window != window_theta)
-      write_types(a, c, in_window);
+    a.note(window_key, c.window_rope_theta > 0 ? c.window_rope_theta : c.rope_theta);
     return;
   }
   const auto& f = a.fields();
   const auto *const scaling = old_scaling(f), *const all = f.find(new_key);
-  c.window_rope_theta =
-      window_key ? f.positive(window_key, window_theta) : f.positive(theta_key, window_theta);
-  f.refuse_if(!window_key && !all && c.window > 0 && c.window_rope_theta != window_theta, theta_key,
-              fmt::format("versions 4 and 5 of transformers use different bases in layers with a "
-                          "window. Write '{}' with the base of each type of layer",
-                          new_key));
-  const auto* const full = all ? read_types(f, *all, c) : nullptr;
-  f.refuse_if(window_key && full && scaling, old_key,
+  f.refuse_if(all && scaling, old_key,
               fmt::format("'{}' already specifies the scaling for each type of layer", new_key));
-  // Version 5 adds the old object to the new one.
+  c.window_rope_theta = f.positive(window_key, window_theta);
+  const auto* const full = all ? read_types(f, *all, c.window_rope_theta, c) : nullptr;
+  static const Json nothing = Json::object();
+  read_full(f, scaling ? *scaling : full ? *full : nothing, scaling ? old_key : new_key, rule, c);
+}
+
+void rope_by_type_config(ConfigArchive& a, ModelConfig& c, double theta) {
+  const RopeRule rule{.theta = theta};
+  if (!a.reads()) {
+    rope_config(a, c, rule);
+    auto full = scaling_of(c);
+    if (full.is_null()) full = {{"rope_type", "default"}};
+    full[theta_key] = c.rope_theta;
+    const double in_window = c.window_rope_theta > 0 ? c.window_rope_theta : c.rope_theta;
+    a.note(new_key,
+           {{full_key, full}, {sliding_key, {{"rope_type", "default"}, {theta_key, in_window}}}});
+    return;
+  }
+  const auto& f = a.fields();
+  const auto *const scaling = old_scaling(f), *const all = f.find(new_key);
+  if (!all) {
+    c.window_rope_theta = f.positive(theta_key, 0);
+    f.refuse_if(c.window > 0 && c.window_rope_theta != theta, theta_key,
+                fmt::format("versions 4 and 5 of transformers use different bases. Write '{}' with "
+                            "the base of each type of layer",
+                            new_key));
+  }
+  // Version 5 adds the old object to the new one, and does not use rope_theta in windows.
+  const auto* const full = all ? read_types(f, *all, theta, c) : nullptr;
+  f.refuse_if(scaling && !scaling->is_object(), old_key, "it must be a JSON object");
   Json both = full ? *full : Json::object();
   if (scaling) both.update(*scaling);
-  const auto* const key = scaling ? old_key : new_key;
-  ConfigFields(both, key).refuse_if(
-      both.contains("type") && !both.contains("rope_type") && both.at("type") != "default", "type",
-      "the class of transformers for this type of model reads only "
-      "'rope_type'");
-  read_rope(f, &both, key, rule, c);
-  if (c.window == 0) c.window_rope_theta = 0;
+  read_full(f, both, scaling ? old_key : new_key, rule, c);
 }
 
 }  // namespace trireme

@@ -20,11 +20,16 @@ struct RopeRule {
 // Reads or writes the rotary settings of all blocks. The sizes of the model must already be set.
 void rope_config(ConfigArchive&, ModelConfig&, const RopeRule& = {});
 
-// Reads or writes the rotary settings of a family whose rope_parameters contain one object for
-// layers with a window and one for others. `window_key` is the member that contains the base for
-// layers with a window in version 4, or nullptr if they use rope_theta. `window_theta` is the base
-// if the file does not contain it.
+// The next two functions read or write the settings of families whose layers with a window have
+// unscaled rotary positions with a base of their own. In version 5, rope_parameters contains one
+// object for layers with a window and one for the others.
+
+// For families that have the base for layers with a window as the member `window_key` in version 4.
+// The base is `window_theta` if the file does not contain it.
 void rope_by_layer_config(ConfigArchive&, ModelConfig&, const RopeRule&, const char* window_key,
                           double window_theta);
+// For families that use rope_theta in all layers in version 4. `theta` is both bases if the file
+// does not contain them. If the two bases differ, version 4 does not read what is written.
+void rope_by_type_config(ConfigArchive&, ModelConfig&, double theta);
 
 }  // namespace trireme

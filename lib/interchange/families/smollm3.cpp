@@ -1,5 +1,6 @@
 // SmolLM 3: Llama with layers that have no positions.
-#include "lib/base/error.hpp"
+#include <fmt/format.h>
+
 #include "lib/interchange/families/decoder.hpp"
 #include "lib/interchange/families/rope.hpp"
 #include "lib/interchange/families/windows.hpp"
@@ -17,10 +18,11 @@ static void nope_layers_config(ConfigArchive& a, ModelConfig& c) {
     return;
   }
   const auto& f = a.fields();
-  const auto each = f.integer("no_rope_layer_interval", 4);
   const auto* const listed = f.find(key);
-  require(!listed || (listed->is_array() && std::ssize(*listed) >= c.layers),
-          "'{}' must be an array with one number per layer", key);
+  if (listed) f.unused("no_rope_layer_interval");
+  const auto each = listed ? 1 : f.integer("no_rope_layer_interval", 4);
+  f.refuse_if(listed && (!listed->is_array() || std::ssize(*listed) < c.layers), key,
+              fmt::format("it must be an array of {} numbers, one per layer", c.layers));
   for (std::int64_t l = 0; l < countable(c.layers); ++l) {
     const bool rotates = listed ? integer(listed->at(static_cast<std::size_t>(l)), key, 0, 1) == 1
                                 : (l + 1) % each != 0;
