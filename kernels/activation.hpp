@@ -10,7 +10,7 @@ enum class Activation : std::uint8_t {
 };
 
 // Activation function for the gate of a gated MLP (Shazeer 2020). `silu` gives SwiGLU, and `gelu`
-// gives GeGLU.
-enum class GateFunction : std::uint8_t { silu, gelu };
+// gives GeGLU. `clamped_silu` gives the clamped SwiGLU of gpt-oss (kernels/math/swiglu.hpp).
+enum class GateFunction : std::uint8_t { silu, gelu, clamped_silu };
 
 }  // namespace trireme

@@ -282,8 +282,9 @@ struct Scale {
 };
 
 // Gated MLP activation (Shazeer 2020): y = act(gate) * up with gate = gate_up[:, 0, :] and up =
-// gate_up[:, 1, :]. `act` is silu (SwiGLU) or gelu (GeGLU). If `weight_T` (wide type) is present,
-// each row is also multiplied by its weight.
+// gate_up[:, 1, :]. `act` is silu (SwiGLU) or gelu (GeGLU). The clamped SwiGLU of gpt-oss has
+// another formula (kernels/math/swiglu.hpp). If `weight_T` (wide type) is present, each row is also
+// multiplied by its weight.
 struct Swiglu {
   static constexpr std::string_view name = "swiglu";
   View y_TF;
@@ -454,8 +455,8 @@ using Operation =
                  SinkGrad, CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
                  ActivateGrad, Scale, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
                  ColumnSum, Update, SumSquares, Digest, Route, RouteGrad, RouterLosses,
-                 CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad, RoundToFp8,
-                 Fp8Matmul>;
+                 CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad, GroupedBias,
+                 GroupedBiasGrad, RoundToFp8, Fp8Matmul>;
 
 std::string_view name_of(const Operation&);
 // Throws Error if a required operand is absent.

@@ -163,4 +163,45 @@ struct GroupedMatmulGrad {
   }
 };
 
+// Adds the bias of its expert to each row: y_r += weight_r bias[e] for the rows r of expert e. The
+// biases have the type of y. `weight_R` (wide type) may be absent, which means weights of 1.
+struct GroupedBias {
+  static constexpr std::string_view name = "grouped_bias";
+  View y_RN;
+  ConstView offset_E1;
+  std::vector<ConstView> bias_N;
+  ConstView weight_R{};
+  static void operands(auto& o, auto&& f) {
+    add(f, o.y_RN);
+    read(f, o.offset_E1);
+    for (auto& b : o.bias_N) read(f, b);
+    may_read(f, o.weight_R);
+  }
+};
+
+// Backward pass of GroupedBias. dbias[e] = the sum of weight_r dy_r over the rows of expert e, or
+// the sum is added to dbias[e]. dbias[e] is dense, and has the wide type or is i64. As i64 it
+// counts gradient quanta, and each row is one term. dbias[e] is absent if it is not needed, and the
+// whole list may be empty. If `dweight_R` (wide type) is present, the product of dy_r and bias[e]
+// is added to it. Otherwise `bias_N` may be empty. Either result alone has the same bits as both
+// together.
+struct GroupedBiasGrad {
+  static constexpr std::string_view name = "grouped_bias_grad";
+  std::vector<View> dbias_N{};
+  Accumulate how = Accumulate::overwrite;
+  View dweight_R{};
+  ConstView dy_RN, offset_E1;
+  std::vector<ConstView> bias_N{};
+  ConstView weight_R{};
+  std::vector<View> largest{};
+  static void operands(auto& o, auto&& f) {
+    for (auto& d : o.dbias_N) may_result(f, o.how, d);
+    may_result(f, Accumulate::add, o.dweight_R);
+    read(f, o.dy_RN, o.offset_E1);
+    for (auto& b : o.bias_N) read(f, b);
+    may_read(f, o.weight_R);
+    for (auto& l : o.largest) may_result(f, Accumulate::add, l);
+  }
+};
+
 }  // namespace trireme::kernel

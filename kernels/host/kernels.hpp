@@ -43,6 +43,8 @@ void run(const kernel::SortChoices&, View scratch);        // expert_rows.cpp
 void run(const kernel::SumRows&, View scratch);            // expert_rows.cpp
 void run(const kernel::GroupedMatmul&, View scratch);      // grouped.cpp
 void run(const kernel::GroupedMatmulGrad&, View scratch);  // grouped_grad.cpp
+void run(const kernel::GroupedBias&, View scratch);        // grouped_bias.cpp
+void run(const kernel::GroupedBiasGrad&, View scratch);    // grouped_bias.cpp
 
 void run(const kernel::RoundToFp8&, View scratch);  // fp8.cpp
 void run(const kernel::Fp8Matmul&, View scratch);   // fp8.cpp

@@ -42,6 +42,8 @@ void run(const kernel::SortChoices&);        // routing.cpp
 void run(const kernel::SumRows&);            // routing.cpp
 void run(const kernel::GroupedMatmul&);      // grouped.cpp
 void run(const kernel::GroupedMatmulGrad&);  // grouped.cpp
+void run(const kernel::GroupedBias&);        // grouped.cpp
+void run(const kernel::GroupedBiasGrad&);    // grouped.cpp
 void run(const kernel::RoundToFp8&);         // fp8.cpp
 void run(const kernel::Fp8Matmul&);          // fp8.cpp
 

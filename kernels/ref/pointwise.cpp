@@ -1,6 +1,7 @@
 // GELU in its tanh form (Hendrycks, Gimpel 2016) is x/2 (1 + tanh u) with u = sqrt(2/pi) (x +
 // 0.044715 x^3). SwiGLU is silu(gate) up with silu(x) = x / (1 + exp(-x)), and GeGLU is gelu(gate)
-// up (Shazeer 2020).
+// up (Shazeer 2020). The clamped SwiGLU of gpt-oss is g / (1 + exp(-1.702 g)) (u + 1), where g =
+// min(gate, 7) and u = max(-7, min(up, 7)).
 #include <cmath>
 #include <numbers>
 
@@ -43,14 +44,29 @@ double logistic(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
+constexpr double clamp_at = 7, clamped_gain = 1.702;
+
 // Returns the gate function at x. opened_slope() returns the derivative of the gate function.
 double opened(GateFunction f, double x) {
-  return f == GateFunction::gelu ? gelu_of(x) : x * logistic(x);
+  if (f == GateFunction::gelu) return gelu_of(x);
+  if (f == GateFunction::silu) return x * logistic(x);
+  if (x > clamp_at) x = clamp_at;
+  return x * logistic(clamped_gain * x);
 }
 double opened_slope(GateFunction f, double x) {
   if (f == GateFunction::gelu) return gelu_slope(x);
-  const double open = logistic(x);
-  return open * (1 + x * (1 - open));
+  if (f == GateFunction::clamped_silu && x > clamp_at) return 0;
+  const double gain = f == GateFunction::silu ? 1 : clamped_gain, open = logistic(gain * x);
+  return open * (1 + gain * x * (1 - open));
+}
+
+// Returns the factor of the gate function. passed_slope() returns the derivative of the factor.
+double passed(GateFunction f, double up) {
+  if (f != GateFunction::clamped_silu) return up;
+  return (up > clamp_at ? clamp_at : up < -clamp_at ? -clamp_at : up) + 1;
+}
+double passed_slope(GateFunction f, double up) {
+  return f == GateFunction::clamped_silu && std::abs(up) > clamp_at ? 0 : 1;
 }
 
 // Computes y[i] = f(x[i]...) over dense views of one type and size.
@@ -93,7 +109,7 @@ void swiglu_as(const kernel::Swiglu& o) {
   for (std::int64_t t = 0; t < o.y_TF.extent[0]; ++t)
     for (std::int64_t f = 0; f < o.y_TF.extent[1]; ++f) {
       const double gate = gate_up(t, 0, f), up = gate_up(t, 1, f);
-      y.put((weight ? weight(t) : 1) * opened(o.gate, gate) * up, t, f);
+      y.put((weight ? weight(t) : 1) * opened(o.gate, gate) * passed(o.gate, up), t, f);
     }
 }
 
@@ -108,9 +124,10 @@ void swiglu_grad_as(const kernel::SwigluGrad& o) {
     for (std::int64_t f = 0; f < o.dy_TF.extent[1]; ++f) {
       const double gate = gate_up(t, 0, f), up = gate_up(t, 1, f);
       const double d = (weight ? weight(t) : 1) * dy(t, f), open = opened(o.gate, gate);
-      sum += dy(t, f) * open * up;
-      dgate_up.put(d * up * opened_slope(o.gate, gate), t, 0, f);
-      dgate_up.put(d * open, t, 1, f);
+      const double factor = passed(o.gate, up);
+      sum += dy(t, f) * open * factor;
+      dgate_up.put(d * factor * opened_slope(o.gate, gate), t, 0, f);
+      dgate_up.put(d * open * passed_slope(o.gate, up), t, 1, f);
     }
     if (dweight) dweight.put(sum, t);
   }

@@ -222,6 +222,13 @@ void perturb(Noise& noise, const kernel::GroupedMatmulGrad& o) {
                                       o.b_RN.slice(0, begin, rows)));
   });
 }
+void perturb(Noise& noise, const kernel::GroupedBiasGrad& o) {
+  noise.sums_of(o.dweight_R, last_extent(o.dy_RN));
+  if (o.dbias_N.empty()) return;
+  each_group(o.offset_E1, [&](std::size_t e, std::int64_t, std::int64_t rows) {
+    noise.sums_of(o.dbias_N[e], rows);
+  });
+}
 void perturb(Noise& noise, const kernel::SumRows& o) {
   noise.sums_of(o.y_TC, o.row_TK.extent[1] + 1);
 }

@@ -110,6 +110,7 @@ class ModelRules : DeckRules {
       alone(!m.dense_layers.empty(), "model.dense_layers");
       alone(deck_.parallel.expert != 1, "parallel.expert");
       alone(deck_.parallel.expert_tokens != 0, "parallel.expert_tokens");
+      alone(m.expert_bias, "model.expert_bias");
       alone(m.router != plain.router, "model.router");
       alone(m.norm_topk != plain.norm_topk, "model.norm_topk");
       alone(deck_.train.balance != Balance::none, "train.balance");
@@ -120,8 +121,12 @@ class ModelRules : DeckRules {
            "model.experts_per_token = {} is not between 1 and model.experts = {}: give the number "
            "of experts that process each token",
            m.experts_per_token, m.experts);
-      rule(m.activation == ActivationKind::swiglu, {"model.activation", "model.experts"},
-           "experts need model.activation = \"swiglu\"");
+      rule(fits_experts(m.activation), {"model.activation", "model.experts"},
+           "experts need model.activation = \"swiglu\" or \"swiglu_clamped\"");
+      rule(!m.expert_bias || m.router == RouterScores::softmax,
+           {"model.expert_bias", "model.router"},
+           "model.expert_bias = true needs model.router = \"softmax\", because the router of "
+           "\"sigmoid\" already has a bias: remove one of them");
       rule(!blocks(m.dense_layers, "model.dense_layers") || std::ssize(m.dense_layers) < m.layers,
            {"model.dense_layers", "model.layers", "model.experts"},
            "model.dense_layers names all blocks, so no block has experts: name fewer blocks, or "

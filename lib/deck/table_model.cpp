@@ -119,10 +119,11 @@ KeySection model_section() {
               "probability of this logit is discarded (gpt-oss). It starts at 0 and has no weight "
               "decay"),
           row("activation", &M::activation,
-              "Activation function of the MLP. swiglu and geglu are gated"),
+              "Activation function of the MLP. swiglu and geglu are gated. swiglu_clamped: clamped "
+              "SwiGLU of gpt-oss"),
           row("experts", &M::experts,
               "Number of experts per block (mixture of experts). Experts require activation = "
-              "\"swiglu\" and have no biases. 0 means one MLP for all tokens")
+              "\"swiglu\" or \"swiglu_clamped\". 0 means one MLP for all tokens")
               .in(0, 65536),
           row("experts_per_token", &M::experts_per_token,
               "Number of experts that the router chooses for each token. Required if model.experts "
@@ -138,6 +139,9 @@ KeySection model_section() {
           row("shared_expert_gate", &M::shared_expert_gate,
               "Whether the output of the shared expert is multiplied by a learned sigmoid gate "
               "(Qwen2-MoE)"),
+          row("expert_bias", &M::expert_bias,
+              "Whether the router and both products of each expert have biases (gpt-oss). The "
+              "shared expert has none"),
           row("router", &M::router,
               "How router logits become expert scores. softmax: normalized over all experts. "
               "sigmoid: computed for each expert separately. A bias then affects which experts are "

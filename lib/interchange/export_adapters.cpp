@@ -45,7 +45,7 @@ std::vector<std::string> target_modules(const std::vector<std::string>& modules,
 }
 
 bool is_transposed(const HfTensor& t) {
-  return t.order == TensorOrder::transposed;
+  return t.storage == TensorStorage::columns;
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,10 +30,12 @@ class ElementStream {
       : model_(model), stored_(model.dtype()), type_(type) {}
 
   void copy(const HfTensor& t, SafetensorsWriter& to) {
-    expect(t.plus == 0 || t.order == TensorOrder::same, "only plain tensors have an offset");
-    if (t.order == TensorOrder::transposed)
+    expect(t.storage != TensorStorage::mxfp4, "export does not quantize");
+    expect(t.plus == 0 || (t.storage == TensorStorage::rows && t.group == 0),
+           "only plain tensors have an offset");
+    if (t.storage == TensorStorage::columns)
       transpose(t, to);
-    else if (t.order == TensorOrder::rotary_pairs)
+    else if (t.group > 0)
       permute(t, to);
     else if (t.plus != 0)
       subtract(t, to);
@@ -83,14 +87,12 @@ class ElementStream {
   // Writes the rows in the tensor's order.
   void permute(const HfTensor& t, SafetensorsWriter& to) {
     const auto stored = whole(t);
-    const auto rows = t.shape[0];
-    const auto bytes = stored.size() / static_cast<std::size_t>(rows);
-    std::vector<std::int64_t> from(static_cast<std::size_t>(rows));
-    for (std::int64_t row = 0; row < rows; ++row)
-      from[static_cast<std::size_t>(t.row_in_tensor(row))] = row;
-    for (const auto row : from)
-      append(t, stored_, std::span(stored).subspan(static_cast<std::size_t>(row) * bytes, bytes),
-             to);
+    std::vector<std::byte> ordered(stored.size());
+    const auto bytes = stored.size() / static_cast<std::size_t>(t.rows());
+    for (std::int64_t row = 0; row < t.rows(); ++row)
+      std::memcpy(ordered.data() + static_cast<std::size_t>(t.row_in_tensor(row)) * bytes,
+                  stored.data() + static_cast<std::size_t>(row) * bytes, bytes);
+    append(t, stored_, ordered, to);
   }
 
   // Writes a weight that is stored as [out, in] in the form [in, out], one panel of rows at a time.
@@ -104,8 +106,10 @@ class ElementStream {
     std::vector<T> panel(panel_rows * out);
     for (std::size_t first = 0; first < in; first += panel_rows) {
       const auto rows = std::min(panel_rows, in - first);
-      for (std::size_t o = 0; o < out; ++o)
-        for (std::size_t i = 0; i < rows; ++i) panel[i * out + o] = stored[o * in + first + i];
+      for (std::size_t o = 0; o < out; ++o) {
+        const auto there = static_cast<std::size_t>(t.row_in_tensor(static_cast<std::int64_t>(o)));
+        for (std::size_t i = 0; i < rows; ++i) panel[i * out + there] = stored[o * in + first + i];
+      }
       append(t, dtype_of<T>, std::as_bytes(std::span(panel).first(rows * out)), to);
     }
   }
@@ -118,9 +122,32 @@ class ElementStream {
 
 SafeTensor in_file(const HfTensor& t, ElementType type) {
   SafeTensor s{t.name, std::string(safetensors_name(type)), {}, 0, 0};
+  if (t.experts > 0) s.shape.push_back(t.experts);
   for (int d = 0; d < t.shape.dims(); ++d) s.shape.push_back(t.shape[d]);
   s.bytes = s.count() * static_cast<std::int64_t>(bytes_of(type));
   return s;
+}
+
+// The tensors of a model in files. A tensor may consist of several parts, one for each expert.
+struct Contents {
+  std::vector<SafeTensor> tensors;
+  std::vector<std::vector<HfTensor>> parts;  // in the order of their elements
+};
+
+Contents contents_of(const ModelSpec& spec, ElementType type) {
+  Contents all;
+  std::map<std::string, std::size_t> places;
+  for (auto& t : hf_tensors(spec)) {
+    const auto [at, fresh] = places.emplace(t.name, all.tensors.size());
+    if (fresh) {
+      all.tensors.push_back(in_file(t, type));
+      all.parts.emplace_back();
+    }
+    auto& parts = all.parts[at->second];
+    expect(t.expert == std::ssize(parts), "the parts of a tensor are in the order of the experts");
+    parts.push_back(std::move(t));
+  }
+  return all;
 }
 
 struct Shard {
@@ -149,9 +176,9 @@ std::string shard_file_name(std::size_t i, std::size_t n) {
   return fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, n);
 }
 
-void write_weights(ElementStream& stream, const std::vector<HfTensor>& tensors,
-                   const std::vector<SafeTensor>& entries, const std::vector<Shard>& shards,
-                   const fs::path& folder) {
+void write_weights(ElementStream& stream, const Contents& contents,
+                   const std::vector<Shard>& shards, const fs::path& folder) {
+  const auto& entries = contents.tensors;
   Json places = Json::object();
   std::int64_t bytes = 0;
   for (std::size_t s = 0; s < shards.size(); ++s) {
@@ -160,7 +187,7 @@ void write_weights(ElementStream& stream, const std::vector<HfTensor>& tensors,
     SafetensorsWriter file(folder / name, {entries.begin() + static_cast<std::ptrdiff_t>(begin),
                                            entries.begin() + static_cast<std::ptrdiff_t>(end)});
     for (auto i = begin; i < end; ++i) {
-      stream.copy(tensors[i], file);
+      for (const auto& part : contents.parts[i]) stream.copy(part, file);
       places[entries[i].name] = name;
       bytes += entries[i].bytes;
     }
@@ -186,15 +213,13 @@ ExportSummary export_safetensors(StoredModel model, const fs::path& folder,
   if (spec_of_tokenizer.kind != TokenizerKind::huggingface)
     add_generation(tokenizer, meta.extra.generation, model.where());
   add_chat_template(tokenizer, spec_of_tokenizer, model.where());
-  const auto tensors = hf_tensors(model.spec());
-  std::vector<SafeTensor> entries;
-  for (const auto& t : tensors) entries.push_back(in_file(t, summary.type));
-  const auto shards = shards_of(entries, shard_bytes);
+  const auto contents = contents_of(model.spec(), summary.type);
+  const auto shards = shards_of(contents.tensors, shard_bytes);
 
   Draft draft(folder);
   make_directory(draft.path());
   ElementStream stream(model, summary.type);
-  write_weights(stream, tensors, entries, shards, draft.path());
+  write_weights(stream, contents, shards, draft.path());
   write_new(draft.path() / "config.json",
             to_lines(config_of_model(config, tokenizer.ids, summary.type)));
   if (const auto generation = generation_file(tokenizer))
@@ -203,9 +228,9 @@ ExportSummary export_safetensors(StoredModel model, const fs::path& folder,
   sync_directory(draft.path());
   draft.publish();
 
-  summary.tensors = tensors.size();
+  summary.tensors = contents.tensors.size();
   summary.files = shards.size();
-  for (const auto& e : entries) summary.bytes += e.bytes;
+  for (const auto& e : contents.tensors) summary.bytes += e.bytes;
   return summary;
 }
 

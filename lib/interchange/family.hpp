@@ -19,15 +19,24 @@ namespace trireme {
 // all key heads, then all value heads. `ffn_in` of a gated MLP contains the rows of gate, then up.
 enum class TensorRows : std::uint8_t { all, queries, keys, values, gate, up };
 
-// The order of a tensor's elements.
+// The order of a tensor's output channels, which are the rows of the parameter.
 enum class TensorOrder : std::uint8_t {
   // The order of the parameter.
   same,
-  // The tensor is the transposed parameter [in, out].
-  transposed,
   // The two channels that rotate together are neighbors in each head. In the parameter, they are
   // head_dim / 2 channels apart. Channels that do not rotate follow.
   rotary_pairs,
+  // Each channel of the gate is followed by the channel of `up` that it multiplies.
+  gate_up_pairs,
+};
+
+// How a tensor stores a matrix.
+enum class TensorStorage : std::uint8_t {
+  rows,     // [out, in]
+  columns,  // [in, out]
+  // [out, in / 32, 16] bytes with two 4-bit numbers each, and another tensor [out, in / 32] with a
+  // scale for each block of 32 numbers (lib/interchange/mxfp4.hpp).
+  mxfp4,
 };
 
 // One row of a family's table of tensors.
@@ -38,6 +47,9 @@ struct TensorRow {
   std::string_view param, tensor;
   TensorRows rows = TensorRows::all;
   TensorOrder order = TensorOrder::same;
+  TensorStorage storage = TensorStorage::rows;
+  // Name of the tensor with the scales, for TensorStorage::mxfp4.
+  std::string_view scales = {};
   // Number that is added to the tensor's elements to get the parameter's elements.
   double plus = 0;
 };

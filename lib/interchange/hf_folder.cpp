@@ -10,6 +10,7 @@
 #include "lib/base/finite.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/interchange/mxfp4.hpp"
 #include "lib/io/checkpoint.hpp"
 
 namespace trireme {
@@ -80,12 +81,25 @@ void require_files(const fs::path& folder, const std::set<std::string>& names) {
           folder.string(), index_file, some_of(missing));
 }
 
-// Returns the shape of a tensor in the file.
-std::vector<std::int64_t> shape_of(const HfTensor& t) {
+// A tensor that a file must contain.
+struct Wanted {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  bool bytes = false;  // U8 instead of numbers
+};
+
+// Returns the tensors in files that together contain the tensor.
+std::vector<Wanted> wanted_for(const HfTensor& t) {
   std::vector<std::int64_t> shape;
   if (t.experts > 0) shape.push_back(t.experts);
   for (int d = 0; d < t.shape.dims(); ++d) shape.push_back(t.shape[d]);
-  return shape;
+  if (t.storage != TensorStorage::mxfp4) return {{t.name, shape}};
+  require(shape.back() % mxfp4::block == 0, "{}: rows of {} numbers do not consist of blocks of {}",
+          t.name, shape.back(), mxfp4::block);
+  shape.back() /= mxfp4::block;
+  auto blocks = shape;
+  blocks.push_back(mxfp4::code_bytes);
+  return {{t.name, blocks, true}, {t.scales, shape, true}};
 }
 
 // Returns the model's tensors in the table that fits the folder best, with their names there.
@@ -153,24 +167,33 @@ void HfWeights::take(const ModelSpec& spec, const Family& family) {
   std::set<std::string> known;
   std::vector<std::string> missing, unknown, wrong;
   for (auto& t : tensors_in(folder_, spec, family)) {
-    const auto name = t.name;
-    const auto found = places.find(name);
-    const bool fresh = known.insert(name).second;
-    if (found == places.end()) {
-      if (fresh) missing.push_back(escaped(name));
-      continue;
+    std::vector<HfFolder::Place> found;
+    ElementType type = ElementType::bf16;  // represents all numbers of MXFP4
+    for (const auto& wanted : wanted_for(t)) {
+      const auto place = places.find(wanted.name);
+      const bool fresh = known.insert(wanted.name).second;
+      if (place == places.end()) {
+        if (fresh) missing.push_back(escaped(wanted.name));
+        continue;
+      }
+      const auto& there = *place->second.tensor;
+      const auto number = element_type(there.type);
+      const bool right = wanted.bytes ? there.type == "U8" : number.has_value();
+      if (!right || there.shape != wanted.shape) {
+        if (fresh)
+          wrong.push_back(fmt::format("{} is {}, not {} [{}]", escaped(wanted.name),
+                                      described(there),
+                                      right          ? there.type
+                                      : wanted.bytes ? "U8"
+                                                     : "F32, F16 or BF16",
+                                      fmt::join(wanted.shape, ", ")));
+        continue;
+      }
+      found.push_back(place->second);
+      type = number.value_or(type);
     }
-    const auto& there = *found->second.tensor;
-    const auto type = element_type(there.type);
-    const auto shape = shape_of(t);
-    if (!type || there.shape != shape) {
-      if (fresh)
-        wrong.push_back(fmt::format("{} is {}, not {} [{}]", escaped(name), described(there),
-                                    type ? there.type : "F32, F16 or BF16",
-                                    fmt::join(shape, ", ")));
-      continue;
-    }
-    tensors_.push_back({std::move(t), found->second, *type});
+    if (found.empty() || (t.storage == TensorStorage::mxfp4 && found.size() < 2)) continue;
+    tensors_.push_back({std::move(t), found.front(), found.back(), type});
   }
   names_ = known.size();
   const bool head_again = spec.config.tied && places.contains(std::string(hf_head));
@@ -252,17 +275,13 @@ void HfWeights::read(const std::string& param, std::int64_t first, DType dtype,
     const auto part = to.subspan(static_cast<std::size_t>((begin - first) * size),
                                  static_cast<std::size_t>((end - begin) * size));
     const auto offset = begin - source.tensor.begin;
-    switch (source.tensor.order) {
-      case TensorOrder::same:
-        read_elements_of(source, offset, dtype, part);
-        break;
-      case TensorOrder::transposed:
-        if (kept_ != param) transpose(source, dtype);
-        std::copy_n(whole_.begin() + begin * size, part.size(), part.begin());
-        break;
-      case TensorOrder::rotary_pairs:
-        read_permuted(source, offset, dtype, part);
-        break;
+    if (source.tensor.storage == TensorStorage::columns) {
+      if (kept_ != param) transpose(source, dtype);
+      std::copy_n(whole_.begin() + begin * size, part.size(), part.begin());
+    } else if (source.tensor.group > 0) {
+      read_permuted(source, offset, dtype, part);
+    } else {
+      read_elements_of(source, offset, dtype, part);
     }
     if (source.tensor.plus != 0) add(source.tensor.plus, dtype, part);
   }
@@ -287,15 +306,38 @@ void HfWeights::read_permuted(const Source& source, std::int64_t first, DType dt
 // Reads elements from index `first` of the tensor on.
 void HfWeights::read_elements_of(const Source& source, std::int64_t first, DType dtype,
                                  std::span<std::byte> to) {
-  const auto stored = bytes_of(source.type);
-  stored_.resize(to.size() / bytes_of(dtype) * stored);
   first += source.tensor.expert * source.tensor.shape.count();
-  source.place.file->read(*source.place.tensor, first * static_cast<std::int64_t>(stored), stored_);
-  read_elements(source.type, stored_, dtype, to);
+  if (source.tensor.storage == TensorStorage::mxfp4) {
+    read_mxfp4(source, first, dtype, to);
+  } else {
+    const auto stored = bytes_of(source.type);
+    stored_.resize(to.size() / bytes_of(dtype) * stored);
+    source.place.file->read(*source.place.tensor, first * static_cast<std::int64_t>(stored),
+                            stored_);
+    read_elements(source.type, stored_, dtype, to);
+  }
   const auto wrong = first_not_finite(to, dtype);
   require(!wrong, "{} of {} is not finite as {} at element {}, so the model cannot be trained",
           escaped(source.place.tensor->name), source.place.file->path().string(), name_of(dtype),
           first + static_cast<std::int64_t>(wrong.value_or(0)));
+}
+
+// Reads the blocks that contain the elements. `first` counts in the whole tensor.
+void HfWeights::read_mxfp4(const Source& source, std::int64_t first, DType dtype,
+                           std::span<std::byte> to) {
+  const auto count = static_cast<std::int64_t>(to.size() / bytes_of(dtype));
+  const auto begin = first / mxfp4::block, end = (first + count + mxfp4::block - 1) / mxfp4::block;
+  const auto blocks = static_cast<std::size_t>(end - begin);
+  stored_.resize(blocks * (mxfp4::code_bytes + 1));
+  const auto codes = std::span(stored_).first(blocks * mxfp4::code_bytes),
+             scales = std::span(stored_).last(blocks);
+  source.place.file->read(*source.place.tensor, begin * mxfp4::code_bytes, codes);
+  source.scales.file->read(*source.scales.tensor, begin, scales);
+  std::vector<float> numbers(blocks * mxfp4::block);
+  mxfp4::decode(codes, scales, numbers);
+  const auto wanted = std::span(numbers).subspan(
+      static_cast<std::size_t>(first - begin * mxfp4::block), static_cast<std::size_t>(count));
+  read_elements(ElementType::f32, std::as_bytes(wanted), dtype, to);
 }
 
 void HfWeights::transpose(const Source& source, DType dtype) {
@@ -319,8 +361,11 @@ void HfWeights::transpose_as(const Source& source) {
     const auto rows = std::min(panel_rows, in - row);
     read_elements_of(source, static_cast<std::int64_t>(row * out), dtype_of<T>,
                      std::as_writable_bytes(std::span(panel).first(rows * out)));
-    for (std::size_t o = 0; o < out; ++o)
-      for (std::size_t i = 0; i < rows; ++i) whole[o * in + row + i] = panel[i * out + o];
+    for (std::size_t o = 0; o < out; ++o) {
+      const auto from =
+          static_cast<std::size_t>(source.tensor.row_in_tensor(static_cast<std::int64_t>(o)));
+      for (std::size_t i = 0; i < rows; ++i) whole[o * in + row + i] = panel[i * out + from];
+    }
   }
 }
 

@@ -65,14 +65,15 @@ class HfWeights {
  private:
   struct Source {
     HfTensor tensor;
-    HfFolder::Place place;
-    ElementType type;
+    HfFolder::Place place, scales;  // `scales` is for TensorStorage::mxfp4
+    ElementType type;               // represents all elements exactly
   };
 
   void take(const ModelSpec&, const Family&);
   void require_head_is_table() const;
   void read_elements_of(const Source&, std::int64_t first, DType, std::span<std::byte> to);
   void read_permuted(const Source&, std::int64_t first, DType, std::span<std::byte> to);
+  void read_mxfp4(const Source&, std::int64_t first, DType, std::span<std::byte> to);
   void transpose(const Source&, DType);
   template <class T>
   void transpose_as(const Source&);

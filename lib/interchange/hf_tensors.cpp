@@ -44,16 +44,18 @@ HfTensor tensor_of(const TensorRow& row, std::string name, const ParamSpec& p,
                    const ModelConfig& c) {
   const auto [_, begin, count] = rows_of(row.rows, p);
   HfTensor t{.name = std::move(name), .shape = {count}, .param = p.name, .begin = begin};
-  t.order = row.order;
+  t.storage = row.storage;
   t.plus = row.plus;
   if (row.order == TensorOrder::rotary_pairs) {
-    t.head_dim = c.head_dim;
-    t.rotary_dim = c.rotary_dim > 0 ? c.rotary_dim : c.head_dim;
+    t.group = c.head_dim;
+    t.interleaved = c.rotary_dim > 0 ? c.rotary_dim : c.head_dim;
+  } else if (row.order == TensorOrder::gate_up_pairs) {
+    t.group = t.interleaved = count;
   }
   if (p.shape.dims() == 1) return t;
   const auto columns = p.shape[1];
   t.begin = begin * columns;
-  t.shape = row.order == TensorOrder::transposed ? Shape{columns, count} : Shape{count, columns};
+  t.shape = row.storage == TensorStorage::columns ? Shape{columns, count} : Shape{count, columns};
   return t;
 }
 
@@ -111,13 +113,13 @@ void require_whole(const std::vector<HfTensor>& tensors, const ModelSpec& spec) 
 }  // namespace
 
 std::int64_t HfTensor::row_in_tensor(std::int64_t row) const {
-  if (order != TensorOrder::rotary_pairs) return row;
-  const auto half = head_dim / 2, pairs = rotary_dim / 2;
-  const auto head = row / head_dim, channel = row % head_dim;
-  const auto second = channel / half, pair = channel % half;
+  if (group == 0) return row;
+  const auto half = group / 2, pairs = interleaved / 2;
+  const auto first = row / group * group, in_group = row % group;
+  const auto second = in_group / half, pair = in_group % half;
   const auto there =
-      pair < pairs ? 2 * pair + second : rotary_dim + second * (half - pairs) + (pair - pairs);
-  return head * head_dim + there;
+      pair < pairs ? 2 * pair + second : interleaved + second * (half - pairs) + (pair - pairs);
+  return first + there;
 }
 
 std::vector<HfTensor> hf_tensors(const TensorTable& rows, const ModelSpec& spec) {
@@ -128,6 +130,7 @@ std::vector<HfTensor> hf_tensors(const TensorTable& rows, const ModelSpec& spec)
     for (const auto& row : rows) {
       if (with(numbers, row.param) != p.name) continue;
       auto t = tensor_of(row, with(numbers, row.tensor), p, c);
+      t.scales = with(numbers, row.scales);
       tensors.push_back(has_all_experts(row) ? of_expert(std::move(t), numbers.expert, c.experts)
                                              : std::move(t));
     }

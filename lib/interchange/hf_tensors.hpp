@@ -20,22 +20,27 @@ struct HfTensor {
   // Index of the parameter's first element that the tensor contains. The tensor corresponds to
   // elements [begin, begin + shape.count()), in row-major order.
   std::int64_t begin = 0;
-  TensorOrder order = TensorOrder::same;
+  TensorStorage storage = TensorStorage::rows;
+  // Name of the tensor with the scales, for TensorStorage::mxfp4.
+  std::string scales{};
   // Number that is added to the tensor's elements to get Trireme's elements.
   double plus = 0;
   // Number of experts in the tensor, one after the other, and the expert that this part belongs to.
   // `experts` is 0 if the tensor does not contain several experts.
   std::int64_t expert = 0;
   std::int64_t experts = 0;
-  // For TensorOrder::rotary_pairs: channels of a head, and how many of them rotate.
-  std::int64_t head_dim = 0;
-  std::int64_t rotary_dim = 0;
+  // The parameter's rows are divided into groups of `group` rows. In the tensor, the first rows of
+  // the two halves of a group are interleaved: `interleaved` rows in total. The other rows of the
+  // group follow. If `group` is 0, the rows of the tensor have the order of the parameter.
+  std::int64_t group = 0;
+  std::int64_t interleaved = 0;
   bool operator==(const HfTensor&) const = default;
 
-  // Number of elements in a row: 1 for a vector.
-  std::int64_t columns() const { return shape.dims() == 1 ? 1 : shape[1]; }
-  // Returns the row of the tensor that contains this row of the parameter's part. For
-  // TensorOrder::same and rotary_pairs.
+  // Numbers of rows and columns of the parameter's part. A vector has one column.
+  std::int64_t rows() const { return shape[storage == TensorStorage::columns ? 1 : 0]; }
+  std::int64_t columns() const { return shape.count() / rows(); }
+  // Returns the row of the tensor, or its column for TensorStorage::columns, that contains this row
+  // of the parameter's part.
   std::int64_t row_in_tensor(std::int64_t row) const;
 };
 

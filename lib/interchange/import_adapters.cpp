@@ -147,7 +147,7 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
 void read_rows(const Source& s, const SafetensorsFile& file, std::int64_t first,
                std::span<std::byte> to) {
   const auto size = static_cast<std::int64_t>(bytes_of(s.type)), columns = s.ours.columns;
-  if (s.ours.weight.order != TensorOrder::rotary_pairs) {
+  if (s.ours.weight.group == 0) {
     file.read(s.theirs, first * size, to);
     return;
   }

@@ -175,6 +175,23 @@ ModelConfig olmoe(ModelConfig c) {
   return c;
 }
 
+ModelConfig gpt_oss(ModelConfig c) {
+  c = mixture(llama(std::move(c)), 32, 4, 2880);
+  c.head_dim = 64;
+  c.bias = true;
+  c.window = 128;
+  c.window_layers = all_but_each(2, c.layers);
+  c.attention_sinks = true;
+  c.activation = ActivationKind::swiglu_clamped;
+  c.expert_bias = true;
+  c.rope_theta = 150000;
+  c.rope_scaling = RopeScaling::yarn;
+  c.rope_factor = 32;
+  c.rope_original_context = 4096;
+  c.rope_truncate = false;
+  return c;
+}
+
 ModelConfig gemma(ModelConfig c, std::int64_t window, std::int64_t full) {
   c = llama(std::move(c));
   c.norm_place = NormPlace::both;
@@ -208,8 +225,8 @@ ModelConfig gemma_3(ModelConfig c) {
 // Zhang et al. 2024, "TinyLlama". The other presets follow config.json of Llama-3.2-1B,
 // Meta-Llama-3-8B, Mistral-7B-v0.3, SmolLM2-135M, SmolLM3-3B-Base, granite-3.3-2b-base,
 // GLM-4-9B-0414, OLMo-2-0425-1B, Olmo-3-1025-7B, gemma-2-2b, gemma-3-1b-pt, Qwen2-0.5B, Qwen3-0.6B,
-// Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B as their authors
-// published them on huggingface.co. The context length is max_position_embeddings.
+// Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B, Qwen3-30B-A3B and gpt-oss-20b as their
+// authors published them on huggingface.co. The context length is max_position_embeddings.
 const std::vector<ModelConfig>& presets() {
   static const std::vector<ModelConfig> all = {
       with_shape("gpt2-124M", 12, 768, 12, 0, 0, 50304, 1024),
@@ -237,6 +254,7 @@ const std::vector<ModelConfig>& presets() {
       olmoe(with_shape("olmoe-1B-7B", 16, 2048, 16, 16, 1024, 50304, 4096)),
       qwen_2_moe(with_shape("qwen1.5-moe-A2.7B", 24, 2048, 16, 16, 5632, 151936, 8192)),
       qwen_3_moe(with_shape("qwen3-30B-A3B", 48, 2048, 32, 4, 6144, 151936, 40960)),
+      gpt_oss(with_shape("gpt-oss-20B", 24, 2880, 64, 8, 2880, 201088, 131072)),
   };
   return all;
 }
@@ -316,6 +334,7 @@ ModelConfig canonical(ModelConfig c) {
     c.experts_per_token = plain.experts_per_token;
     c.expert_width = plain.expert_width;
     c.shared_expert_width = plain.shared_expert_width;
+    c.expert_bias = plain.expert_bias;
     c.router = plain.router;
     c.norm_topk = plain.norm_topk;
     c.dense_layers = plain.dense_layers;

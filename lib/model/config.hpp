@@ -16,11 +16,12 @@
 
 namespace trireme {
 
-// Activation functions of the MLP. swiglu and geglu have a gate.
-enum class ActivationKind : std::uint8_t { gelu, swiglu, geglu };
+// Activation functions of the MLP. All except gelu have a gate. swiglu_clamped is the clamped
+// SwiGLU of gpt-oss.
+enum class ActivationKind : std::uint8_t { gelu, swiglu, geglu, swiglu_clamped };
 template <>
-inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu", "swiglu",
-                                                                          "geglu");
+inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu", "swiglu", "geglu",
+                                                                          "swiglu_clamped");
 // Position embeddings: a learned table, or rotary embedding of queries and keys.
 enum class Positions : std::uint8_t { learned, rotary };
 template <>
@@ -75,6 +76,7 @@ struct ModelConfig {
   std::int64_t expert_width = 0;         // channels of an expert; 0 means ffn_width
   std::int64_t shared_expert_width = 0;  // channels of an expert for every token; 0 means none
   bool shared_expert_gate = false;       // a sigmoid weights the shared expert's output
+  bool expert_bias = false;              // biases in the router's and the experts' products
   // Function that converts router logits to scores. With sigmoid, a bias affects the choice of
   // experts but not their weights.
   RouterScores router = RouterScores::softmax;
@@ -120,6 +122,11 @@ struct ModelConfig {
 // Returns true if the first matrix product of the MLP also computes a gate.
 constexpr bool is_gated(ActivationKind a) {
   return a != ActivationKind::gelu;
+}
+
+// Returns true if experts support the activation function.
+constexpr bool fits_experts(ActivationKind a) {
+  return a == ActivationKind::swiglu || a == ActivationKind::swiglu_clamped;
 }
 
 // Returns the config with kv_heads, head_dim, ffn_width and expert_width set. For gated MLPs, 8/3

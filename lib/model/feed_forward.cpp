@@ -15,6 +15,17 @@ namespace trireme {
 
 namespace {
 
+GateFunction gate_of(const ModelConfig& c) {
+  switch (c.activation) {
+    case ActivationKind::geglu:
+      return GateFunction::gelu;
+    case ActivationKind::swiglu_clamped:
+      return GateFunction::clamped_silu;
+    default:
+      return GateFunction::silu;
+  }
+}
+
 class Gelu final : public FeedForward {
  public:
   Gelu(const ModelSpec& s, const BlockParams& p)
@@ -74,15 +85,9 @@ class GatedMlp final : public FeedForward {
 class Mixture final : public FeedForward {
  public:
   Mixture(const ModelSpec& s, const BlockParams& p, std::int64_t layer)
-      : router_(p.router, p.router_bias,
-                {s.config.experts, s.config.experts_per_token, s.config.router, s.config.norm_topk},
-                layer),
-        experts_(p.expert_in, p.expert_out, s.config.expert_width),
-        over_ranks_(p.expert_in, p.expert_out, s.config.expert_width) {
-    if (s.config.shared_expert_width > 0)
-      shared_.emplace(make_product(s, p.shared_in), make_product(s, p.shared_out),
-                      GateFunction::silu, p.shared_gate);
-  }
+      : Mixture(s, p, layer,
+                {p.expert_in, p.expert_out, p.expert_in_bias, p.expert_out_bias,
+                 s.config.expert_width, gate_of(s.config)}) {}
   Value forward(Tape& tape, const Run& run, Value h) const override {
     std::vector<Value> in = {h};
     for (auto& routed : tape.apply(run, router_, in)) in.push_back(std::move(routed));
@@ -94,6 +99,18 @@ class Mixture final : public FeedForward {
   }
 
  private:
+  Mixture(const ModelSpec& s, const BlockParams& p, std::int64_t layer,
+          const ops::ExpertMlp::Params& experts)
+      : router_(p.router, p.router_bias, p.logit_bias,
+                {s.config.experts, s.config.experts_per_token, s.config.router, s.config.norm_topk},
+                layer),
+        experts_(experts),
+        over_ranks_(experts) {
+    if (s.config.shared_expert_width > 0)
+      shared_.emplace(make_product(s, p.shared_in), make_product(s, p.shared_out),
+                      gate_of(s.config), p.shared_gate);
+  }
+
   ops::Router router_;
   ops::Experts experts_;
   ops::ExpertsOverRanks over_ranks_;
@@ -106,9 +123,9 @@ std::unique_ptr<FeedForward> make_feed_forward(const ModelSpec& s, std::int64_t 
   const auto& p = s.blocks[static_cast<std::size_t>(layer)];
   if (has_experts(s.config, layer)) return std::make_unique<Mixture>(s, p, layer);
   if (is_gated(s.config.activation))
-    return std::make_unique<GatedMlp>(
-        make_product(s, p.ffn_in, p.ffn_in_bias), make_product(s, p.ffn_out, p.ffn_out_bias),
-        s.config.activation == ActivationKind::geglu ? GateFunction::gelu : GateFunction::silu);
+    return std::make_unique<GatedMlp>(make_product(s, p.ffn_in, p.ffn_in_bias),
+                                      make_product(s, p.ffn_out, p.ffn_out_bias),
+                                      gate_of(s.config));
   if (s.adapter_of(p.ffn_in) || s.adapter_of(p.ffn_out)) return std::make_unique<AdaptedGelu>(s, p);
   return std::make_unique<Gelu>(s, p);
 }

@@ -130,6 +130,9 @@ class Builder {
   ParamId router_bias(UnitId u, const std::string& name, std::int64_t n) {
     return add({name + ".bias", ParamRole::router, {n}, u, false, 0, 0, LearnsFrom::loads, true});
   }
+  ParamId expert_bias(UnitId u, const std::string& name, ParamRole role, std::int64_t n) {
+    return spec_.config.expert_bias ? bias(u, name, role, n) : ParamId{};
+  }
   ParamId norm_bias(UnitId u, const std::string& name) {
     const auto& c = spec_.config;
     return c.norm == NormKind::layer && c.bias ? bias(u, name, ParamRole::norm, c.width)
@@ -155,7 +158,7 @@ class Builder {
 
 constexpr double init_std = 0.02;  // Radford et al. 2019
 
-// Adds a router and experts, which have no biases.
+// Adds a router and experts.
 static void add_experts(Builder& b, const ModelConfig& c, const std::string& name,
                         double residual_std, BlockParams& p) {
   const auto in = [&](const std::string& of, ParamRole role, std::int64_t hidden) {
@@ -167,6 +170,8 @@ static void add_experts(Builder& b, const ModelConfig& c, const std::string& nam
   p.router = b.weight(p.unit, name + ".router", ParamRole::router, {c.experts, c.width}, init_std);
   if (c.router == RouterScores::sigmoid)
     p.router_bias = b.router_bias(p.unit, name + ".router", c.experts);
+  else
+    p.logit_bias = b.expert_bias(p.unit, name + ".router", ParamRole::router, c.experts);
   if (c.shared_expert_width > 0) {
     const auto shared = name + ".shared_expert";
     if (c.shared_expert_gate)
@@ -177,8 +182,14 @@ static void add_experts(Builder& b, const ModelConfig& c, const std::string& nam
   }
   for (std::int64_t e = 0; e < c.experts; ++e) {
     const auto expert = name + ".experts." + std::to_string(e);
-    p.expert_in.push_back(b.of_expert(e, in(expert, ParamRole::expert, c.expert_width)));
-    p.expert_out.push_back(b.of_expert(e, out(expert, ParamRole::expert, c.expert_width)));
+    const auto add = [&](std::vector<ParamId>& to, ParamId param) {
+      if (param != ParamId{}) to.push_back(b.of_expert(e, param));
+    };
+    add(p.expert_in, in(expert, ParamRole::expert, c.expert_width));
+    add(p.expert_in_bias, b.cut_gate_up(b.expert_bias(p.unit, expert + ".ffn_in", ParamRole::expert,
+                                                      2 * c.expert_width)));
+    add(p.expert_out, out(expert, ParamRole::expert, c.expert_width));
+    add(p.expert_out_bias, b.expert_bias(p.unit, expert + ".ffn_out", ParamRole::expert, c.width));
   }
 }
 
@@ -239,11 +250,13 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
 ModelSpec make_spec(const ModelConfig& c) {
   require(c.vocab > 0 && c.kv_heads > 0 && c.head_dim > 0 && c.ffn_width > 0,
           "the model's vocab, kv_heads, head_dim and ffn_width must be decided before it is built");
-  require(c.experts == 0 || (c.activation == ActivationKind::swiglu && c.expert_width > 0 &&
+  require(c.experts == 0 || (fits_experts(c.activation) && c.expert_width > 0 &&
                              c.experts_per_token > 0 && c.experts_per_token <= c.experts),
-          "experts need model.activation = \"swiglu\" and model.experts_per_token between 1 and "
-          "{}, not {}",
+          "experts need model.activation = \"swiglu\" or \"swiglu_clamped\", and "
+          "model.experts_per_token between 1 and {}, not {}",
           c.experts, c.experts_per_token);
+  require(!c.expert_bias || c.router == RouterScores::softmax,
+          "model.expert_bias needs model.router = \"softmax\"");
   ModelSpec s;
   s.config = c;
   Builder b(s);

@@ -78,10 +78,11 @@ struct BlockParams {
   ParamId projection, projection_bias, attention_out_norm, attention_out_norm_bias;
   ParamId ffn_norm, ffn_norm_bias, ffn_out_norm, ffn_out_norm_bias;
   ParamId ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;  // if the block has one MLP
-  // Parameters of a mixture of experts: the router, its bias if it uses sigmoid scores, the shared
-  // expert and the experts.
-  ParamId router, router_bias, shared_gate, shared_in, shared_out;
-  std::vector<ParamId> expert_in, expert_out;  // by expert
+  // Parameters of a mixture of experts: the router, the shared expert and the experts. A router
+  // with sigmoid scores has `router_bias`, which load balancing changes. `logit_bias` is the bias
+  // of the router's product. It learns from gradients and has the same name.
+  ParamId router, router_bias, logit_bias, shared_gate, shared_in, shared_out;
+  std::vector<ParamId> expert_in, expert_in_bias, expert_out, expert_out_bias;  // by expert
 };
 
 // A LoRA adapter of one weight w_NC. The adapter covers P products, each with a range of the N

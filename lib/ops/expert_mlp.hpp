@@ -1,12 +1,13 @@
 #pragma once
 // The MLPs of experts (mixture of experts), applied to rows sorted by expert. For row r with
 // weight_r and expert e:
-//   h_r = weight_r swiglu(x_r in_e');  y_r = h_r out_e'
+//   h_r = weight_r swiglu(x_r in_e' + in_bias_e);  y_r = h_r out_e' + weight_r out_bias_e
 // The weight multiplies h and not y. The weight's gradient is then computed from h's gradient and
-// swiglu, so outputs y need not be stored.
+// swiglu, so outputs y need not be stored. Experts may have no biases, and another gate function.
 #include <span>
 #include <vector>
 
+#include "kernels/activation.hpp"
 #include "lib/autograd/op.hpp"
 
 namespace trireme::ops {
@@ -33,13 +34,21 @@ class ExpertMlp {
   struct RowGradients {
     Tensor gate_up, weight_N1;
   };
-  // `in` [2F, C] and `out` [C, F] are the weights of the experts whose rows are processed. Both
-  // spans must outlive this object. `width` is F.
-  ExpertMlp(std::span<const ParamId> in, std::span<const ParamId> out, std::int64_t width)
-      : in_(in), out_(out), width_(width) {}
+  // `in` [2F, C] and `out` [C, F] are the weights of the experts whose rows are processed. The
+  // biases have 2F and C elements. Their spans are empty if the experts have no biases. `width` is
+  // F.
+  struct Params {
+    std::span<const ParamId> in, out, in_bias{}, out_bias{};
+    std::int64_t width = 0;
+    GateFunction gate = GateFunction::silu;
+  };
+  // The spans must outlive this object.
+  explicit ExpertMlp(const Params& params) : p_(params) {}
 
-  std::span<const ParamId> in() const { return in_; }
-  std::span<const ParamId> out() const { return out_; }
+  // Returns true if any gradient of the first or of the second layer is wanted.
+  bool wants_in(const Run&) const;
+  bool wants_out(const Run&) const;
+  bool has_bias() const { return !p_.out_bias.empty(); }
 
   // Allocates the results of the first layer for `rows` rows.
   Hidden room_for_hidden(const Run&, std::int64_t rows, MemoryKind) const;
@@ -53,16 +62,17 @@ class ExpertMlp {
                      const RowGradients&) const;
   // Computes the gradient of x from the gradient of gate and up.
   void x_gradient(const Run&, const ExpertRows&, const Tensor& dgate_up, const Tensor& dx_NC) const;
-  // Adds the weight gradients dy' x for `params`, if any of them is wanted. `params` is in() or
-  // out(). `leaves` is the argument of Gradients::add_whole for all rounds together. `round` is the
-  // index of the round that these rows belong to.
-  void add_gradients(const Run&, std::span<const ParamId> params, const Tensor& dy_NM,
-                     const Tensor& x_NK, const ExpertRows&, std::int64_t leaves,
-                     std::size_t round = 0) const;
+  // Add the wanted gradients of the first or of the second layer's parameters, from the gradient of
+  // gate and up and from the gradient of y. If the experts have biases, the second layer needs the
+  // rows' weights. `leaves` is the argument of Gradients::add_whole for all rounds together.
+  // `round` is the index of the round that these rows belong to.
+  void add_in_gradients(const Run&, const Tensor& dgate_up, const Tensor& x_NC, const ExpertRows&,
+                        std::int64_t leaves, std::size_t round = 0) const;
+  void add_out_gradients(const Run&, const Tensor& dy_NC, const Tensor& h, const ExpertRows&,
+                         std::int64_t leaves, std::size_t round = 0) const;
 
  private:
-  std::span<const ParamId> in_, out_;
-  std::int64_t width_;
+  Params p_;
 };
 
 }  // namespace trireme::ops

@@ -38,18 +38,24 @@ std::vector<std::int32_t> known_offset(const Run& run, const Tensor& pinned) {
 
 }  // namespace
 
-Experts::Experts(std::span<const ParamId> in, std::span<const ParamId> out, std::int64_t width)
-    : params_(in.begin(), in.end()), width_(width) {
-  params_.insert(params_.end(), out.begin(), out.end());
+ExpertParams::ExpertParams(const ExpertMlp::Params& p)
+    : experts_(std::ssize(p.in)), width_(p.width), gate_(p.gate) {
+  for (const auto part : {p.in, p.out, p.in_bias, p.out_bias})
+    params_.insert(params_.end(), part.begin(), part.end());
 }
 
-ExpertMlp Experts::mlp() const {
-  const auto half = params_.size() / 2;
-  return {std::span(params_).first(half), std::span(params_).last(half), width_};
+ExpertMlp ExpertParams::mlp(std::int64_t first, std::int64_t count) const {
+  const auto part = [&](std::int64_t i) -> std::span<const ParamId> {
+    const auto begin = i * experts_ + first;
+    if (begin >= std::ssize(params_)) return {};
+    return std::span(params_).subspan(static_cast<std::size_t>(begin),
+                                      static_cast<std::size_t>(count));
+  };
+  return ExpertMlp({part(0), part(1), part(2), part(3), width_, gate_});
 }
 
 std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
-  const ExpertMlp experts = mlp();
+  const ExpertMlp experts = experts_.mlp();
   const auto kind = kind_of(saved);
   const auto shape = in[in_x].shape();
   const Tensor on_host = copy_to_host(run, in[in_offset]);
@@ -77,7 +83,7 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
                                              Saved& saved,
                                              std::span<const std::uint8_t> wanted) const {
   const Tensor& dy = grad_out[0];
-  const ExpertMlp experts = mlp();
+  const ExpertMlp experts = experts_.mlp();
   const ExpertRows rows{saved[kept_x],
                         saved[kept_weight],
                         saved[kept_offset],
@@ -85,7 +91,7 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
                         saved[kept_token].shape()[0],
                         0,
                         known_offset(run, saved[offset_on_host])};
-  if (!wanted[in_x] && !wanted[in_weight] && !wants_any(run, experts.in()))
+  if (!wanted[in_x] && !wanted[in_weight] && !experts.wants_in(run))
     return experts_input_gradients(run, saved, dy, {}, {}, wanted);
   const Tensor dy_RC = take_rows(run, as_rows(dy), saved[kept_token].view(), MemoryKind::transient);
   const auto room = [&](const Tensor& t) {
@@ -94,17 +100,17 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
   const ExpertMlp::RowGradients g{room(saved[gate_up]), room(rows.weight_N1)};
   experts.row_gradients(run, rows, saved[gate_up], dy_RC, g);
   saved[gate_up] = g.gate_up;
-  saved[kept_weight] = {};
+  if (!experts.has_bias()) saved[kept_weight] = {};
   const Tensor dx_RC = wanted[in_x] ? room(dy_RC) : Tensor{};
   if (dx_RC) experts.x_gradient(run, rows, g.gate_up, dx_RC);
   return experts_input_gradients(run, saved, dy, dx_RC, g.weight_N1, wanted);
 }
 
 void Experts::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
-  const ExpertMlp experts = mlp();
+  const ExpertMlp experts = experts_.mlp();
   const auto leaves = leaves_of(run, saved[kept_x], 1);
   const ExpertRows rows{{},
-                        {},
+                        saved[kept_weight],
                         saved[kept_offset],
                         saved[kept_token],
                         saved[kept_token].shape()[0],
@@ -113,11 +119,11 @@ void Experts::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Sav
   const auto taken = [&](const Tensor& t) {
     return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);
   };
-  if (wants_any(run, experts.out()))
-    experts.add_gradients(run, experts.out(), taken(grad_out[0]), saved[activated], rows, leaves);
+  if (experts.wants_out(run))
+    experts.add_out_gradients(run, taken(grad_out[0]), saved[activated], rows, leaves);
   saved[activated] = {};
-  if (wants_any(run, experts.in()))
-    experts.add_gradients(run, experts.in(), saved[gate_up], taken(saved[kept_x]), rows, leaves);
+  if (experts.wants_in(run))
+    experts.add_in_gradients(run, saved[gate_up], taken(saved[kept_x]), rows, leaves);
 }
 
 }  // namespace trireme::ops

@@ -8,25 +8,38 @@
 
 namespace trireme::ops {
 
+// The parameters of a block's experts.
+class ExpertParams {
+ public:
+  explicit ExpertParams(const ExpertMlp::Params&);
+  // Returns all parameters.
+  std::span<const ParamId> all() const { return params_; }
+  std::int64_t count() const { return experts_; }
+  // Returns the MLPs of experts [first, first + count). This object must outlive the result.
+  ExpertMlp mlp(std::int64_t first, std::int64_t count) const;
+  ExpertMlp mlp() const { return mlp(0, experts_); }
+
+ private:
+  std::vector<ParamId> params_;  // `in` of all experts, then `out`, `in_bias` and `out_bias`
+  std::int64_t experts_, width_;
+  GateFunction gate_;
+};
+
 // The experts of a block on a rank that holds all of them. Inputs: x_BTC, weight_TK, the tensors of
 // ExpertOrder (lib/ops/router.hpp) and, if present, skip_BTC. Output: y_BTC.
 class Experts final : public Op {
  public:
-  // `in` [2F, C] and `out` [C, F] are the weights of each expert. `width` is F.
-  Experts(std::span<const ParamId> in, std::span<const ParamId> out, std::int64_t width);
+  explicit Experts(const ExpertMlp::Params& params) : experts_(params) {}
 
   std::string_view name() const override { return "experts"; }
-  std::span<const ParamId> params() const override { return params_; }
+  std::span<const ParamId> params() const override { return experts_.all(); }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
  private:
-  ExpertMlp mlp() const;
-
-  std::vector<ParamId> params_;  // `in` of all experts, then `out`
-  std::int64_t width_;
+  ExpertParams experts_;
 };
 
 // Experts that are distributed over the ranks of Run::expert_group (expert parallelism). Inputs and
@@ -35,10 +48,10 @@ class Experts final : public Op {
 // other rounds are sent and computed again.
 class ExpertsOverRanks final : public Op {
  public:
-  ExpertsOverRanks(std::span<const ParamId> in, std::span<const ParamId> out, std::int64_t width);
+  explicit ExpertsOverRanks(const ExpertMlp::Params& params) : experts_(params) {}
 
   std::string_view name() const override { return "experts"; }
-  std::span<const ParamId> params() const override { return params_; }
+  std::span<const ParamId> params() const override { return experts_.all(); }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
@@ -51,14 +64,12 @@ class ExpertsOverRanks final : public Op {
   enum class WeightGradients : std::uint8_t { now, later };
   // Returns the MLPs of the experts that this rank holds.
   ExpertMlp mlp(const Run&) const;
-  std::int64_t experts() const { return static_cast<std::int64_t>(params_.size()) / 2; }
   // Computes the input gradients. With WeightGradients::later, the function also appends the inputs
   // of the weight gradients to Saved.
   std::vector<Tensor> gradients(const Run&, const Tensor& dy_BTC, Saved&,
                                 std::span<const std::uint8_t> wanted, WeightGradients) const;
 
-  std::vector<ParamId> params_;  // `in` of all experts of the group, then `out`
-  std::int64_t width_;
+  ExpertParams experts_;  // of all experts of the group
 };
 
 }  // namespace trireme::ops

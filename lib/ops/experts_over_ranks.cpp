@@ -28,25 +28,16 @@ enum OfRound : std::uint8_t {
   round_dy,
   round_offset,
   round_token,
+  round_weight,  // absent if the experts have no biases
   end_round
 };
 
 }  // namespace
 
-ExpertsOverRanks::ExpertsOverRanks(std::span<const ParamId> in, std::span<const ParamId> out,
-                                   std::int64_t width)
-    : params_(in.begin(), in.end()), width_(width) {
-  params_.insert(params_.end(), out.begin(), out.end());
-}
-
 ExpertMlp ExpertsOverRanks::mlp(const Run& run) const {
   const auto& ranks = run.expert_group->ranks;
-  const auto own = owned_experts(experts(), ranks.rank(), ranks.size());
-  const auto first = static_cast<std::size_t>(own.first),
-             count = static_cast<std::size_t>(own.count());
-  const auto half = params_.size() / 2;
-  return {std::span(params_).subspan(first, count), std::span(params_).subspan(half + first, count),
-          width_};
+  const auto own = owned_experts(experts_.count(), ranks.rank(), ranks.size());
+  return experts_.mlp(own.first, own.count());
 }
 
 // Returns the rows of a chunk within a round's tensor, or an absent tensor if the chunk has none.
@@ -74,7 +65,7 @@ std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor
   const auto shape = in[in_x].shape();
   const auto rows_here = in[in_token].shape()[0];
   const Tensor counts = gather_counts(run, in[in_count]);
-  const auto rounds = rounds_of(run, counts, rows_here, experts());
+  const auto rounds = rounds_of(run, counts, rows_here, experts_.count());
   if (run.totals && run.totals->more_rounds) *run.totals->more_rounds += std::ssize(rounds.all) - 1;
   if (saved)
     *saved = {in[in_x],      in[in_offset], in[in_token], in[in_row],
@@ -117,8 +108,9 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
                                                 WeightGradients when) const {
   const ExpertMlp mlp = this->mlp(run);
   const bool add_now = when == WeightGradients::now;
-  const auto rounds = rounds_of(run, saved[kept_counts], saved[kept_token].shape()[0], experts(),
-                                add_now ? RoundMemory::one_by_one : RoundMemory::kept);
+  const auto rounds =
+      rounds_of(run, saved[kept_counts], saved[kept_token].shape()[0], experts_.count(),
+                add_now ? RoundMemory::one_by_one : RoundMemory::kept);
   const auto leaves = leaves_of(run, saved[kept_x], run.expert_group->ranks.size());
   const auto rows_of = [&](const Tensor& t) {
     return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);
@@ -168,17 +160,17 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
     made.gate_up = {};
     if (add_now) {
       const ExpertRows rows{{},
-                            {},
+                            weight_N1,
                             dispatch.offset_E1(),
                             dispatch.token_N(),
                             dispatch.rows(),
                             0,
                             dispatch.known_offset()};
-      mlp.add_gradients(run, mlp.out(), dy_NC, made.h, rows, leaves, i);
-      mlp.add_gradients(run, mlp.in(), dz_NF, x_NC, rows, leaves, i);
+      mlp.add_out_gradients(run, dy_NC, made.h, rows, leaves, i);
+      mlp.add_in_gradients(run, dz_NF, x_NC, rows, leaves, i);
     } else {
-      later.insert(later.end(),
-                   {x_NC, made.h, dz_NF, dy_NC, dispatch.offset_E1(), dispatch.token_N()});
+      later.insert(later.end(), {x_NC, made.h, dz_NF, dy_NC, dispatch.offset_E1(),
+                                 dispatch.token_N(), mlp.has_bias() ? weight_N1 : Tensor{}});
     }
     returning.wait();
   }
@@ -202,17 +194,18 @@ std::vector<Tensor> ExpertsOverRanks::backward(const Run& run, std::vector<Tenso
 
 void ExpertsOverRanks::weight_gradients(const Run& run, std::vector<Tensor>, Saved saved) const {
   const ExpertMlp mlp = this->mlp(run);
-  const auto rounds = rounds_of(run, saved[kept_counts], saved[kept_token].shape()[0], experts(),
-                                RoundMemory::kept);
+  const auto rounds = rounds_of(run, saved[kept_counts], saved[kept_token].shape()[0],
+                                experts_.count(), RoundMemory::kept);
   const auto leaves = leaves_of(run, saved[kept_x], run.expert_group->ranks.size());
   for (std::size_t i = 0; i < rounds.all.size(); ++i) {
     const auto of = [&](OfRound what) -> const Tensor& {
       return saved[end_first + i * end_round + what];
     };
-    const ExpertRows rows{of(round_x),          {}, of(round_offset),    of(round_token),
-                          rounds.all[i].rows(), 0,  rounds.all[i].offset};
-    mlp.add_gradients(run, mlp.out(), of(round_dy), of(round_h), rows, leaves, i);
-    mlp.add_gradients(run, mlp.in(), of(round_dz), of(round_x), rows, leaves, i);
+    const ExpertRows rows{of(round_x),         of(round_weight),     of(round_offset),
+                          of(round_token),     rounds.all[i].rows(), 0,
+                          rounds.all[i].offset};
+    mlp.add_out_gradients(run, of(round_dy), of(round_h), rows, leaves, i);
+    mlp.add_in_gradients(run, of(round_dz), of(round_x), rows, leaves, i);
   }
 }
 

@@ -6,11 +6,20 @@
 
 namespace trireme::ops {
 
-// Returns the logits z_TE = x_TC w_EC' in the wide type.
-static Tensor logits_of(const Run& run, const Tensor& x, ParamId weight, MemoryKind kind) {
-  const ConstView x_TC = as_rows(x), w_EC = run.weights[weight];
+// Returns the logits z_TE = x_TC w_EC' + bias_E in the wide type. `params` are the weight and the
+// bias, which may be missing. A product with a wide result has no epilogue with a bias.
+static Tensor logits_of(const Run& run, const Tensor& x, std::span<const ParamId> params,
+                        MemoryKind kind) {
+  const ConstView x_TC = as_rows(x), w_EC = run.weights[params[0]];
   Tensor z = Tensor::empty(run.backend, {x_TC.extent[0], w_EC.extent[0]}, wide(x.dtype()), kind);
   multiply_rows(run, {.c_MN = z.view(), .a_MK = x_TC, .b_KN = w_EC.transposed()});
+  if (params.size() > 1) {
+    auto bias_TE = run.weights[params[1]].reshaped({1, w_EC.extent[0]});
+    bias_TE.extent[0] = x_TC.extent[0];
+    bias_TE.stride[0] = 0;
+    run.backend.put(Queue::compute,
+                    kernel::Copy{.dst = z.view(), .src = bias_TE, .how = Accumulate::add});
+  }
   return z;
 }
 
@@ -26,16 +35,26 @@ static void add_gradient(const Run& run, const Tensor& dz, const Tensor& x,
   const ConstView dz_TE = dz.view(), x_TC = as_rows(x);
   run.gradients->add(
       params, dz_TE.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-        run.backend.put(Queue::compute, kernel::Matmul{.c_MN = dst[0],
-                                                       .a_MK = rows_of(dz_TE, r).transposed(),
-                                                       .b_KN = rows_of(x_TC, r),
-                                                       .how = how,
-                                                       .order = sum_order(run)});
+        const auto dz_RE = rows_of(dz_TE, r);
+        const View dbias = dst.size() > 1 ? dst[1] : View{};
+        if (dst[0])
+          run.backend.put(Queue::compute, kernel::Matmul{.c_MN = dst[0],
+                                                         .a_MK = dz_RE.transposed(),
+                                                         .b_KN = rows_of(x_TC, r),
+                                                         .how = how,
+                                                         .epilogue = {.row_sum_M = dbias},
+                                                         .order = sum_order(run)});
+        else
+          run.backend.put(Queue::compute,
+                          kernel::ColumnSum{.out_C = dbias, .how = how, .x_TC = dz_RE});
       });
 }
 
-Router::Router(ParamId weight, ParamId bias, const Config& config, std::int64_t layer)
-    : params_{weight}, bias_(bias), config_(config), layer_(layer) {}
+Router::Router(ParamId weight, ParamId bias, ParamId logit_bias, const Config& config,
+               std::int64_t layer)
+    : params_{weight}, bias_(bias), config_(config), layer_(layer) {
+  if (logit_bias != ParamId{}) params_.push_back(logit_bias);
+}
 
 // Returns the document indices of a sequence-parallel rank's tokens. The view is absent if load is
 // balanced within samples and every token counts.
@@ -113,7 +132,7 @@ std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Save
   const auto kind = kind_of(saved);
   const auto samples = x.shape()[0], tokens = x.shape()[1], all = samples * tokens;
   const auto rows = all * config_.of_token;
-  const Tensor logits_TE = logits_of(run, x, params_[0], kind);
+  const Tensor logits_TE = logits_of(run, x, params_, kind);
   const auto ids = [&](const Shape& s) { return Tensor::empty(b, s, DType::i32, kind); };
   const Tensor weight_TK = Tensor::empty(b, {all, config_.of_token}, logits_TE.dtype(), kind);
   const Tensor choice_RTK = ids({ranks_counted(run) * all, config_.of_token});
@@ -177,7 +196,7 @@ void Router::weight_gradients(const Run& run, std::vector<Tensor>, Saved saved) 
 std::vector<Tensor> SigmoidGate::forward(const Run& run, std::vector<Tensor> in,
                                          Saved* saved) const {
   const Tensor x = std::move(in[0]);
-  const Tensor z_T1 = logits_of(run, x, params_[0], kind_of(saved));
+  const Tensor z_T1 = logits_of(run, x, params_, kind_of(saved));
   const Tensor weight_T1 = Tensor::empty(run.backend, z_T1.shape(), z_T1.dtype(), kind_of(saved));
   const Tensor choice_T1 = Tensor::empty(run.backend, z_T1.shape(), DType::i32, kind_of(saved));
   run.backend.put(Queue::compute, kernel::Route{.weight_TK = weight_T1.view(),

@@ -1,6 +1,6 @@
 #pragma once
 // Router: chooses K of E experts for each token and their weights (mixture of experts,
-// lib/model/config.hpp). The logits z = x w' and the results have the wide type.
+// lib/model/config.hpp). The logits z = x w' + logit_bias and the results have the wide type.
 //   choice_TK = the K largest of scores(z) + bias
 //   weight_TK = the scores of these, divided by their sum if `normalize` is set
 //   dz = the gradient through the weights plus the gradient of RouterLosses;  dx = dz w
@@ -43,9 +43,10 @@ class Router final : public Op {
     RouterScores scores;
     bool normalize;
   };
-  // If the router has no bias, `bias` is -1. `layer` is the row of RoutingTotals::load_LE to which
-  // this router adds.
-  Router(ParamId weight, ParamId bias, const Config&, std::int64_t layer);
+  // `bias` affects the choice of experts, and `logit_bias` is added to the logits. Each is -1 if
+  // the router does not have it. `layer` is the row of RoutingTotals::load_LE to which this router
+  // adds.
+  Router(ParamId weight, ParamId bias, ParamId logit_bias, const Config&, std::int64_t layer);
 
   std::string_view name() const override { return "router"; }
   std::span<const ParamId> params() const override { return params_; }
@@ -61,7 +62,7 @@ class Router final : public Op {
   void add_totals(const Run&, const Tensor& logits_TE, const Tensor& choice_TK,
                   const Tensor& count_BE) const;
 
-  std::vector<ParamId> params_;  // parameters with gradients
+  std::vector<ParamId> params_;  // parameters with gradients: the weight and the logits' bias
   ParamId bias_;
   Config config_;
   std::int64_t layer_;

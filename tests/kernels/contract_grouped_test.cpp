@@ -1,4 +1,5 @@
-// Products with a matrix an expert: many rows, rows by themselves, counts of quanta.
+// Products with a matrix an expert: many rows, rows by themselves, counts of quanta. Biases of
+// experts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -281,6 +282,110 @@ TEST_P(GroupedContract, LeavesAreAddedInAnyOrder) {
         EXPECT_EQ(lab.bytes(parts.largest[e]), lab.bytes(whole.largest[e]));
       }
     });
+}
+
+std::vector<ConstView> biases(Lab& lab, std::size_t experts, std::int64_t N) {
+  std::vector<ConstView> all;
+  for (std::size_t e = 0; e < experts; ++e) all.emplace_back(lab.random({N}, e + 20));
+  return all;
+}
+
+constexpr std::int64_t bias_widths[] = {1, 7, 64, 130, 1100};
+
+TEST_P(GroupedContract, Biases) {
+  for (const auto& rows : groups)
+    for (const auto N : bias_widths)
+      for (const bool weighted : {false, true})
+        compare(fmt::format("{} N {} weighted {}", text_of(rows), N, weighted), [=](Lab& lab) {
+          const auto offset = offsets_of(rows);
+          const View y = lab.random({offset.back() + 1, N}, 1),
+                     weight = lab.wide_random({offset.back() + 1}, 2);
+          const auto used = [&](const View& v) { return v.slice(0, 0, offset.back()); };
+          lab.backend.put(queue, kernel::GroupedBias{.y_RN = used(y),
+                                                     .offset_E1 = lab.ids(offset),
+                                                     .bias_N = biases(lab, rows.size(), N),
+                                                     .weight_R = weighted ? used(weight) : View{}});
+          lab.result("y", y, sum_error(lab.tested, 2, 2));  // the last row is as it was
+        });
+}
+
+// Every third gradient is not wanted. One without rows is zero, or as it was.
+TEST_P(GroupedContract, BiasGradients) {
+  for (const auto& rows : groups)
+    for (const auto N : bias_widths)
+      for (const auto how : {Accumulate::overwrite, Accumulate::add})
+        for (const bool weighted : {false, true})
+          compare(fmt::format("{} N {}", text_of(rows), N), [=](Lab& lab) {
+            const auto R = offsets_of(rows).back();
+            const View dweight = lab.wide_random({R + 1}, 4);
+            kernel::GroupedBiasGrad o{
+                .how = how,
+                .dweight_R = dweight.slice(0, 0, R),
+                .dy_RN = lab.random({R + 1, N}, 1).slice(0, 0, R),
+                .offset_E1 = lab.ids(offsets_of(rows)),
+                .bias_N = biases(lab, rows.size(), N),
+                .weight_R = weighted ? lab.wide_random({R + 1}, 2).slice(0, 0, R) : View{}};
+            for (std::size_t e = 0; e < rows.size(); ++e)
+              o.dbias_N.push_back(e % 3 == 1                     ? View{}
+                                  : how == Accumulate::overwrite ? lab.wide_fresh({N})
+                                                                 : lab.wide_random({N}, 5 + e));
+            lab.backend.put(queue, o);
+            lab.result("dweight", dweight,
+                       sum_error(lab.tested, N + 1, static_cast<double>(N + 1)));
+            for (std::size_t e = 0; e < rows.size(); ++e)
+              if (o.dbias_N[e])
+                lab.result(fmt::format("dbias {}", e), o.dbias_N[e],
+                           sum_error(lab.tested, rows[e] + 1, static_cast<double>(rows[e] + 1)));
+          });
+}
+
+// One of the two results alone has the bits that it has together with the other one.
+TEST_P(GroupedContract, BiasGradientsAlone) {
+  run([](Lab& lab) {
+    const auto offset = offsets_of({33, 0, 7});
+    const std::int64_t R = offset.back(), N = 70;
+    const View before = lab.wide_random({R}, 4);
+    kernel::GroupedBiasGrad both{.dweight_R = lab.dense(before),
+                                 .dy_RN = lab.random({R, N}, 1),
+                                 .offset_E1 = lab.ids(offset),
+                                 .bias_N = biases(lab, 3, N),
+                                 .weight_R = lab.wide_random({R}, 2)};
+    for (int e = 0; e < 3; ++e) both.dbias_N.push_back(lab.wide_fresh({N}));
+    auto first = both, second = both;
+    for (auto& d : first.dbias_N) d = lab.wide_fresh({N});
+    first.dweight_R = {};
+    first.bias_N.clear();
+    second.dbias_N.clear();
+    second.dweight_R = lab.dense(before);
+    for (const auto& o : {both, first, second}) lab.backend.put(queue, o);
+    for (std::size_t e = 0; e < 3; ++e)
+      EXPECT_EQ(lab.bytes(first.dbias_N[e]), lab.bytes(both.dbias_N[e]));
+    EXPECT_EQ(lab.bytes(second.dweight_R), lab.bytes(both.dweight_R));
+  });
+}
+
+// The counts have the same bits on all backends: each row is one term.
+TEST_P(GroupedContract, CountsOfBiases) {
+  if (on_device()) GTEST_SKIP() << "a GPU counts no quanta";
+  for (const auto& rows : groups)
+    for (const auto how : {Accumulate::overwrite, Accumulate::add})
+      compare(text_of(rows), [=](Lab& lab) {
+        const std::int64_t N = 270;
+        const auto R = offsets_of(rows).back();
+        kernel::GroupedBiasGrad o{.how = how,
+                                  .dy_RN = lab.random({R + 1, N}, 1).slice(0, 0, R),
+                                  .offset_E1 = lab.ids(offsets_of(rows)),
+                                  .weight_R = lab.wide_random({R + 1}, 2).slice(0, 0, R)};
+        for (std::size_t e = 0; e < rows.size(); ++e) {
+          o.dbias_N.push_back(lab.numbers(std::vector<std::int64_t>(N, 1000)));
+          o.largest.push_back(lab.of_type(DType::f32, {1}, {0.01}));
+        }
+        lab.backend.put(queue, o);
+        for (std::size_t e = 0; e < rows.size(); ++e) {
+          lab.result(fmt::format("dbias {}", e), o.dbias_N[e], 0);
+          lab.result(fmt::format("largest {}", e), o.largest[e], 0);
+        }
+      });
 }
 
 }  // namespace

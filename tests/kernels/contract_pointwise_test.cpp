@@ -72,42 +72,68 @@ struct Rows {
 };
 constexpr Rows sizes[] = {{1, 1}, {5, 7}, {5, 65}, {33, 129}, {5, 768}};
 
+constexpr GateFunction gates[] = {GateFunction::silu, GateFunction::gelu,
+                                  GateFunction::clamped_silu};
+// Inputs of the clamped function are clamped where they are beyond 7.
+constexpr double reach(GateFunction gate) {
+  return gate == GateFunction::clamped_silu ? 9 : 4;
+}
+
 TEST_P(PointwiseContract, Swiglu) {
-  for (const auto gate : {GateFunction::silu, GateFunction::gelu})
+  for (const auto gate : gates)
     for (const auto& [rows, width] : sizes)
       compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
         const View y = lab.fresh({rows, width});
-        lab.backend.put(
-            queue, kernel::Swiglu{
-                       .y_TF = y, .gate_up_T2F = lab.random({rows, 2, width}, 1, 4), .gate = gate});
-        lab.result("y", y, rounded(lab, 8, 4 * 4));
+        lab.backend.put(queue,
+                        kernel::Swiglu{.y_TF = y,
+                                       .gate_up_T2F = lab.random({rows, 2, width}, 1, reach(gate)),
+                                       .gate = gate});
+        lab.result("y", y, rounded(lab, 8, reach(gate) * reach(gate)));
       });
 }
 
 TEST_P(PointwiseContract, SwigluGradient) {
-  for (const auto gate : {GateFunction::silu, GateFunction::gelu})
+  for (const auto gate : gates)
     for (const auto& [rows, width] : sizes)
       compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
-        const View x = lab.random({rows, 2, width}, 1, 4), dx = lab.fresh({rows, 2, width});
+        const View x = lab.random({rows, 2, width}, 1, reach(gate)),
+                   dx = lab.fresh({rows, 2, width});
         lab.backend.put(queue, kernel::SwigluGrad{.dgate_up_T2F = dx,
                                                   .dy_TF = lab.random({rows, width}, 2),
                                                   .gate_up_T2F = x,
                                                   .gate = gate});
-        lab.result("dgate_up", dx, rounded(lab, 16, 4 * 4));
+        lab.result("dgate_up", dx, rounded(lab, 16, reach(gate) * reach(gate)));
       });
 }
 
 TEST_P(PointwiseContract, SwigluFarOut) {
   const std::vector<double> gate_up{-1e30, -1000, -90, 0, 90, 1000, 1, 1, 1, 1, 1, 1};
-  compare("far out", [=](Lab& lab) {
-    const View x = lab.values({1, 2, 6}, gate_up), y = lab.fresh({1, 6});
-    const View dx = lab.fresh({1, 2, 6});
-    lab.backend.put(queue, kernel::Swiglu{.y_TF = y, .gate_up_T2F = x});
+  for (const auto gate : {GateFunction::silu, GateFunction::clamped_silu})
+    compare("far out", [=](Lab& lab) {
+      const View x = lab.values({1, 2, 6}, gate_up), y = lab.fresh({1, 6});
+      const View dx = lab.fresh({1, 2, 6});
+      lab.backend.put(queue, kernel::Swiglu{.y_TF = y, .gate_up_T2F = x, .gate = gate});
+      lab.backend.put(queue, kernel::SwigluGrad{.dgate_up_T2F = dx,
+                                                .dy_TF = lab.values({1, 6}, {1, 1, 1, 1, 1, 1}),
+                                                .gate_up_T2F = x,
+                                                .gate = gate});
+      lab.result("y", y, rounded(lab, 8, 2));
+      lab.result("dgate_up", dx, rounded(lab, 8, 2));
+    });
+}
+
+// At the limits of the clamped function and beyond. What is clamped has a gradient of exactly 0.
+TEST_P(PointwiseContract, ClampedInputsHaveNoGradient) {
+  run([](Lab& lab) {
+    const View x = lab.values({1, 2, 6}, {7, 7.0625, 40, 1, 1, 1, 1, 1, 1, 7, -7.0625, 8}),
+               dx = lab.fresh({1, 2, 6});
     lab.backend.put(queue, kernel::SwigluGrad{.dgate_up_T2F = dx,
                                               .dy_TF = lab.values({1, 6}, {1, 1, 1, 1, 1, 1}),
-                                              .gate_up_T2F = x});
-    lab.result("y", y, rounded(lab, 8, 1));
-    lab.result("dgate_up", dx, rounded(lab, 8, 1));
+                                              .gate_up_T2F = x,
+                                              .gate = GateFunction::clamped_silu});
+    const auto d = lab.read(dx);
+    for (const std::size_t i : {0, 3, 4, 5, 6, 7, 8, 9}) EXPECT_NE(d[i], 0) << i;
+    for (const std::size_t i : {1, 2, 10, 11}) EXPECT_EQ(d[i], 0) << i;
   });
 }
 
@@ -222,35 +248,40 @@ TEST_P(PointwiseContract, PositionsStandAlone) {
   });
 }
 
+constexpr Rows weighted_sizes[] = {{1, 1}, {5, 7}, {33, 65}, {5, 128}, {33, 768}, {1, 129}};
+
 // An expert's, by the weight of a row.
 TEST_P(PointwiseContract, WeightedSwiglu) {
-  for (const std::int64_t rows : {1, 5, 33})
-    for (const std::int64_t width : {1, 7, 65, 128, 768})
+  for (const auto gate : gates)
+    for (const auto& [rows, width] : weighted_sizes)
       compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
         const View y = lab.fresh({rows, width});
-        lab.backend.put(queue, kernel::Swiglu{.y_TF = y,
-                                              .gate_up_T2F = lab.random({rows, 2, width}, 1, 4),
-                                              .weight_T = lab.wide_random({rows}, 2)});
-        lab.result("y", y, rounded(lab, 9, 4 * 4));
+        lab.backend.put(queue,
+                        kernel::Swiglu{.y_TF = y,
+                                       .gate_up_T2F = lab.random({rows, 2, width}, 1, reach(gate)),
+                                       .weight_T = lab.wide_random({rows}, 2),
+                                       .gate = gate});
+        lab.result("y", y, rounded(lab, 9, reach(gate) * reach(gate)));
       });
 }
 
-// dweight adds terms up to 16 with errors of their own.
+// dweight adds terms up to reach(gate)^2 with errors of their own.
 TEST_P(PointwiseContract, WeightedSwigluGradient) {
-  for (const std::int64_t rows : {1, 5, 33})
-    for (const std::int64_t width : {1, 7, 65, 128, 768})
+  for (const auto gate : gates)
+    for (const auto& [rows, width] : weighted_sizes)
       for (const bool wanted : {false, true})
         compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
           const View dx = lab.fresh({rows, 2, width});
           const View dweight = wanted ? lab.wide_fresh({rows}) : View{};
-          lab.backend.put(queue,
-                          kernel::SwigluGrad{.dgate_up_T2F = dx,
-                                             .dweight_T = dweight,
-                                             .dy_TF = lab.random({rows, width}, 3),
-                                             .gate_up_T2F = lab.random({rows, 2, width}, 1, 4),
-                                             .weight_T = lab.wide_random({rows}, 2)});
-          lab.result("dgate_up", dx, rounded(lab, 16, 4 * 4));
-          const double terms = 4.0 * 4.0 * static_cast<double>(width);
+          lab.backend.put(
+              queue, kernel::SwigluGrad{.dgate_up_T2F = dx,
+                                        .dweight_T = dweight,
+                                        .dy_TF = lab.random({rows, width}, 3),
+                                        .gate_up_T2F = lab.random({rows, 2, width}, 1, reach(gate)),
+                                        .weight_T = lab.wide_random({rows}, 2),
+                                        .gate = gate});
+          lab.result("dgate_up", dx, rounded(lab, 16, reach(gate) * reach(gate)));
+          const double terms = reach(gate) * reach(gate) * static_cast<double>(width);
           if (wanted)
             lab.result("dweight", dweight,
                        sum_error(lab.tested, width, terms) + rounded(lab, 8, terms));

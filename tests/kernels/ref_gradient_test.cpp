@@ -201,6 +201,50 @@ TEST(RefGradient, Geglu) {
   expect_gradient(f, x.values, dx.values);
 }
 
+// Some inputs are beyond the limits of 7, and none are near them.
+TEST(RefGradient, ClampedSwiglu) {
+  Array x({3, 2, 5}, 1, 9), w({3}, 2), y({3, 5}), dy({3, 5}, 3), dx({3, 2, 5}), dw({3});
+  constexpr auto gate = GateFunction::clamped_silu;
+  const auto f = [&] {
+    ref::run(kernel::Swiglu{
+        .y_TF = y.view(), .gate_up_T2F = x.view(), .weight_T = w.view(), .gate = gate});
+    return inner(y, dy);
+  };
+  ref::run(kernel::SwigluGrad{.dgate_up_T2F = dx.view(),
+                              .dweight_T = dw.view(),
+                              .dy_TF = dy.view(),
+                              .gate_up_T2F = x.view(),
+                              .weight_T = w.view(),
+                              .gate = gate});
+  expect_gradient(f, x.values, dx.values);
+  expect_gradient(f, w.values, dw.values);
+}
+
+TEST(RefGradient, GroupedBias) {
+  constexpr std::int64_t R = 7, N = 5;
+  Array before({R, N}, 1), y({R, N}), w({R}, 2), dy({R, N}, 3), dw({R});
+  Array bias[] = {Array({N}, 4), Array({N}, 5), Array({N}, 6)},
+        dbias[] = {Array({N}), Array({N}), Array({N})};
+  Ids offset{{0, 4, 4, 7}};
+  const auto f = [&] {
+    y.values = before.values;
+    ref::run(kernel::GroupedBias{.y_RN = y.view(),
+                                 .offset_E1 = offset.view(),
+                                 .bias_N = {bias[0].view(), bias[1].view(), bias[2].view()},
+                                 .weight_R = w.view()});
+    return inner(y, dy);
+  };
+  dw.values.assign(R, 0);  // is added to
+  ref::run(kernel::GroupedBiasGrad{.dbias_N = {dbias[0].view(), dbias[1].view(), dbias[2].view()},
+                                   .dweight_R = dw.view(),
+                                   .dy_RN = dy.view(),
+                                   .offset_E1 = offset.view(),
+                                   .bias_N = {bias[0].view(), bias[1].view(), bias[2].view()},
+                                   .weight_R = w.view()});
+  expect_gradient(f, w.values, dw.values);
+  for (int e = 0; e < 3; ++e) expect_gradient(f, bias[e].values, dbias[e].values);
+}
+
 TEST(RefGradient, WeightedSwiglu) {
   Array x({3, 2, 5}, 1, 4), w({3}, 2), y({3, 5}), dy({3, 5}, 3), dx({3, 2, 5}), dw({3});
   const auto f = [&] {

@@ -43,6 +43,8 @@ void run(const kernel::RouterLosses&, const OnStream&);
 void run(const kernel::CountChoices&, const OnStream&);
 void run(const kernel::SortChoices&, const OnStream&);
 void run(const kernel::SumRows&, const OnStream&);
+void run(const kernel::GroupedBias&, const OnStream&);
+void run(const kernel::GroupedBiasGrad&, const OnStream&);
 void run(const kernel::RoundToFp8&, const OnStream&);
 void run(const kernel::SinkGrad&, const OnStream&);
 void run(const kernel::CachedAttention&, const OnStream&);  // head dims up to 256

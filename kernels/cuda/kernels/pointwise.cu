@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(block_threads)
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const auto g = Gate::gradient(dy.v[i], gate.v[i], up.v[i]);
-      sum += g.up * up.v[i];
+      sum += g.weight;
       dgate.v[i] = g.gate * weight;
       dup.v[i] = g.up * weight;
     }

@@ -184,13 +184,23 @@ void read_full(const ConfigFields& f, const Json& given, const char* key, const 
 
 void rope_config(ConfigArchive& a, ModelConfig& c, const RopeRule& rule) {
   if (a.reads()) {
-    const auto *const scaling = old_scaling(a.fields()), *const parameters =
-                                                             a.fields().find(new_key);
-    read_rope(a.fields(), scaling ? scaling : parameters, scaling ? old_key : new_key, rule, c);
+    const auto& f = a.fields();
+    const auto *const scaling = old_scaling(f), *const parameters = f.find(new_key);
+    require(
+        !rule.scaling || scaling || parameters || !f.names(old_key),
+        "versions 4 and 5 of transformers understand an empty '{}' differently for this type of "
+        "model. Write {{\"rope_type\": \"default\"}} for no scaling, or remove '{}'",
+        old_key, old_key);
+    read_rope(f,
+              scaling      ? scaling
+              : parameters ? parameters
+                           : rule.scaling,
+              scaling ? old_key : new_key, rule, c);
     return;
   }
   a.note(theta_key, c.rope_theta);
-  a.note(old_key, scaling_of(c));
+  const auto scaling = scaling_of(c);
+  a.note(old_key, scaling.is_null() && rule.scaling ? Json{{"rope_type", "default"}} : scaling);
   if (rule.rotary_fraction > 0) a.note(fraction_key, fraction_of(c));
 }
 

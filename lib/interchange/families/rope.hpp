@@ -15,6 +15,8 @@ struct RopeRule {
   // Fraction of each head's channels that rotate if the file does not contain it. 0 means that the
   // class always rotates all channels.
   double rotary_fraction = 0;
+  // Scaling if the file contains neither rope_scaling nor rope_parameters. Null means no scaling.
+  const Json* scaling = nullptr;
 };
 
 // Reads or writes the rotary settings of all blocks. The sizes of the model must already be set.

@@ -110,6 +110,13 @@ inline Examples<kernel::Scale> examples(Of<kernel::Scale>) {
 
 inline Examples<kernel::Swiglu> examples(Of<kernel::Swiglu>) {
   Examples<kernel::Swiglu> list;
+  for (const bool clamped : {false, true})
+    list.push_back({clamped ? "clamped" : "gelu", [=](Operands& o) {
+                      return kernel::Swiglu{
+                          .y_TF = o.values({5, 9}),
+                          .gate_up_T2F = o.values({5, 2, 9}, 9),
+                          .gate = clamped ? GateFunction::clamped_silu : GateFunction::gelu};
+                    }});
   for (const bool weighted : {false, true})
     for (const std::int64_t F : {1, 7, 72})
       list.push_back(
@@ -123,6 +130,16 @@ inline Examples<kernel::Swiglu> examples(Of<kernel::Swiglu>) {
 
 inline Examples<kernel::SwigluGrad> examples(Of<kernel::SwigluGrad>) {
   Examples<kernel::SwigluGrad> list;
+  for (const bool clamped : {false, true})
+    list.push_back({clamped ? "clamped" : "gelu", [=](Operands& o) {
+                      return kernel::SwigluGrad{
+                          .dgate_up_T2F = o.values({5, 2, 9}),
+                          .dweight_T = o.wide_values({5}),
+                          .dy_TF = o.values({5, 9}),
+                          .gate_up_T2F = o.values({5, 2, 9}, 9),
+                          .weight_T = o.wide_values({5}),
+                          .gate = clamped ? GateFunction::clamped_silu : GateFunction::gelu};
+                    }});
   enum Weights { absent, constant, wanted };
   for (const auto weights : {absent, constant, wanted})
     for (const std::int64_t F : {1, 7, 72})

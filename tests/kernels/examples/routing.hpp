@@ -241,4 +241,52 @@ inline Examples<kernel::GroupedMatmulGrad> examples(Of<kernel::GroupedMatmulGrad
   return list;
 }
 
+// The second expert has no rows.
+inline Examples<kernel::GroupedBias> examples(Of<kernel::GroupedBias>) {
+  Examples<kernel::GroupedBias> list;
+  for (const bool weighted : {false, true})
+    for (const std::int64_t N : {1, 7, 72})
+      list.push_back(
+          {"width " + std::to_string(N) + (weighted ? " weighted" : ""), [=](Operands& o) {
+             kernel::GroupedBias x{.y_RN = o.values({12, N}),
+                                   .offset_E1 = o.ids({0, 5, 5, 12}),
+                                   .bias_N = {},
+                                   .weight_R = weighted ? o.wide_values({12}) : View{}};
+             for (int e = 0; e < 3; ++e) x.bias_N.push_back(o.values({N}));
+             return x;
+           }});
+  return list;
+}
+
+// Gradients of biases, of weights, or of both. A letter each: b, w; q: biases are quanta; x: rows
+// have weights. The second expert has no rows, and the gradient of the third one is not needed.
+inline Examples<kernel::GroupedBiasGrad> examples(Of<kernel::GroupedBiasGrad>) {
+  Examples<kernel::GroupedBiasGrad> list;
+  for (const auto how : both_modes)
+    for (const std::string what : {"b", "w", "bw", "bx", "bwx", "bq", "bwqx"})
+      for (const std::int64_t N : {1, 7, 72}) {
+        const auto has = [=](char c) { return what.find(c) != what.npos; };
+        list.push_back({what + " width " + std::to_string(N) + mode(how),
+                        [=](Operands& o) {
+                          kernel::GroupedBiasGrad x{
+                              .how = how,
+                              .dweight_R = has('w') ? o.wide_values({19}) : View{},
+                              .dy_RN = o.values({19, N}),
+                              .offset_E1 = o.ids({0, 5, 5, 12, 19}),
+                              .weight_R = has('x') ? o.wide_values({19}) : View{}};
+                          for (int e = 0; e < 4; ++e) {
+                            if (has('b'))
+                              x.dbias_N.push_back(e == 2     ? View{}
+                                                  : has('q') ? counts(o, {N})
+                                                             : o.wide_values({N}));
+                            if (has('q')) x.largest.push_back(e == 2 ? View{} : largest(o));
+                            if (has('w')) x.bias_N.push_back(o.values({N}));
+                          }
+                          return x;
+                        },
+                        has('q')});
+      }
+  return list;
+}
+
 }  // namespace trireme
