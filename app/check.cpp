@@ -111,7 +111,7 @@ void check(const CheckArguments& a, const JobHere& job) {
         deck.model.adapter.rank > 0 ? open_adapter_base({}, deck, nullptr) : open_initial({}, deck);
     require_tokens_of(reader.meta(), reader.directory().string(), tokenizer);
   }
-  if (deck.train.objective == Objective::distill) {
+  if (traits_of(deck.train.objective).fixed == FixedModel::teacher) {
     const auto teacher = open_teacher({}, deck, nullptr);
     require_tokens_of(teacher.meta(), teacher.directory().string(), tokenizer);
   }

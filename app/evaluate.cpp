@@ -39,8 +39,8 @@ std::vector<std::string> files_of(const EvaluateArguments& a, const DataConfig& 
   return data.validation_fraction > 0 ? data.path : data.validation_files;
 }
 
-// Changes the deck if the files contain preference pairs. Pairs are measured as with
-// train.objective = "dpo", whatever the objective of the run was.
+// Changes the deck if the files contain preference pairs. Pairs are measured with the objective of
+// the run. If that objective is not for pairs, they are measured as with train.objective = "dpo".
 void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   const auto files = files_of(a, deck.data);
   for (const auto& f : files)
@@ -49,17 +49,22 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   const auto pairs =
       std::ranges::find_if(files, [](auto& f) { return TokenFile(f).header().pairs; });
   if (pairs == files.end()) return;
-  // The changed deck is also checked before the overrides are applied, so it needs this key now.
-  constexpr std::string_view scores_key = "train.dpo_scores=";
-  for (const auto& o : a.model.overrides)
-    if (o.starts_with(scores_key))
-      deck.train.dpo_scores = std::filesystem::absolute(o.substr(scores_key.size())).string();
-  require(deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
-          "{} contains preference pairs, which need a reference model, and {} has no adapters "
-          "whose base model could be the reference. Set train.dpo_scores to a file that `trireme "
-          "score` wrote",
-          *pairs, a.model.checkpoint);
-  deck.train.objective = Objective::dpo;
+  if (traits_of(deck.train.objective).samples != SamplesAre::pairs) {
+    deck.train.objective = Objective::dpo;
+    deck.distill = {};
+  }
+  if (traits_of(deck.train.objective).fixed == FixedModel::reference) {
+    // The changed deck is also checked before the overrides are applied, so it needs this key now.
+    constexpr std::string_view scores_key = "train.dpo_scores=";
+    for (const auto& o : a.model.overrides)
+      if (o.starts_with(scores_key))
+        deck.train.dpo_scores = std::filesystem::absolute(o.substr(scores_key.size())).string();
+    require(deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
+            "{} contains preference pairs, which need a reference model, and {} has no adapters "
+            "whose base model could be the reference. Set train.dpo_scores to a file that `trireme "
+            "score` wrote",
+            *pairs, a.model.checkpoint);
+  }
   deck.data.packing = Packing::documents;
   deck.data.attention = AttentionSpan::document;
   if (deck.data.long_documents == LongDocuments::split)
@@ -110,9 +115,9 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
                     "adapters are too large",
                     wrong, counted(loss.valid, result.preferences ? "pair" : "target")));
   if (model.speaks() && result.preferences)
-    fmt::print("step {}: loss {:.6f}, {}, over {} pairs of documents, with dpo_beta {}\n",
-               model.meta().step, loss.mean(), text_of(columns_of(*result.preferences)), loss.valid,
-               model.deck().train.dpo_beta);
+    fmt::print("step {}: loss {:.6f}, {}, over {} pairs of documents, with {}\n", model.meta().step,
+               loss.mean(), text_of(columns_of(*result.preferences)), loss.valid,
+               loss_settings_text(model.deck().train));
   else if (model.speaks())
     fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets {}\n", model.meta().step,
                loss.mean(), std::exp(loss.mean()), loss.valid, read_as(model.deck()));
@@ -127,8 +132,8 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
       "Compute the validation loss of a checkpoint, or its accuracy on multiple-choice questions");
   auto a = std::make_shared<EvaluateArguments>();
   add_model_arguments(*command, a->model,
-                      "data.packing, data.attention, data.long_documents, data.separator_masks, "
-                      "train.dpo_beta, train.dpo_scores");
+                      "data.packing, data.attention, data.long_documents, data.separator_masks, " +
+                          objective_keys_text());
   command
       ->add_option(
           "--data", a->data,

@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "app/initial_weights.hpp"
 #include "app/launch.hpp"
@@ -46,12 +47,15 @@ void add_model_arguments(CLI::App& command, ModelArguments& a, const std::string
 }
 
 // Keys outside of the machine's sections that `evaluate` may override.
-constexpr std::array<std::string_view, 6> evaluated_keys{
-    "data.packing=",         "data.attention=", "data.long_documents=",
-    "data.separator_masks=", "train.dpo_beta=", "train.dpo_scores="};
+static std::vector<std::string> evaluated_keys() {
+  std::vector<std::string> keys{
+      "data.packing=", "data.attention=", "data.long_documents=", "data.separator_masks="};
+  for (const auto& key : objective_keys()) keys.push_back(fmt::format("train.{}=", key.name));
+  return keys;
+}
 
 static void require_machine_keys(const std::vector<std::string>& overrides,
-                                 std::span<const std::string_view> more) {
+                                 std::span<const std::string> more) {
   constexpr std::array<std::string_view, 4> sections{"parallel.", "zero.", "precision.", "run."};
   const auto more_text = more.empty() ? "" : fmt::format(", and also {}", fmt::join(more, ", "));
   for (const auto& o : overrides) {
@@ -67,7 +71,7 @@ static void require_machine_keys(const std::vector<std::string>& overrides,
 // `ranks` ranks.
 static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, LossesAre losses,
                      const DeckChange& change, int ranks) {
-  require_machine_keys(a.overrides, change ? evaluated_keys : std::span<const std::string_view>());
+  require_machine_keys(a.overrides, change ? evaluated_keys() : std::vector<std::string>());
   auto deck = deck_of(reader);
   if (change) change(deck);
   if (!a.base.empty()) deck.model.init_from = std::filesystem::absolute(a.base).string();

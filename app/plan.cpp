@@ -129,10 +129,10 @@ void require_ordered(const Plan& plan) {
 // matter.
 void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   const auto loaded = load_deck(a.run.deck.path, a.run.deck.overrides);
-  require(
-      loaded.train.objective != Objective::distill,
-      "--search does not support train.objective = \"distill\", which also runs a teacher. Search "
-      "with train.objective=tokens, then plan the settings that it finds with the teacher");
+  require(traits_of(loaded.train.objective).fixed != FixedModel::teacher,
+          "--search does not support train.objective = \"{}\", which also runs a teacher. Search "
+          "with train.objective=tokens, then plan the settings that it finds with the teacher",
+          name_of(loaded.train.objective));
   auto deck = to_search(loaded, planned_vocabulary(loaded));
   const auto machine = machine_of(a);
   move_to(*machine, a, deck);

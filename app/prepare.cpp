@@ -114,10 +114,10 @@ void compare_order_with_checkpoint(Inputs& in) {
   there = "shuffled";
 }
 
-// Throws Error if a DPO run would resume with another reference model than it began with.
+// Throws Error if a run would resume with another reference model than it began with.
 void compare_reference_with_checkpoint(Inputs& in) {
   auto& there = in.meta.extra.reference;
-  if (in.deck.train.objective != Objective::dpo) {
+  if (traits_of(in.deck.train.objective).fixed != FixedModel::reference) {
     there.clear();
     return;
   }
@@ -132,7 +132,7 @@ void compare_reference_with_checkpoint(Inputs& in) {
                     : "train.dpo_scores is not set");
   there = here;
   if (!in.scores) return;
-  log_info("DPO reference model: {}, with its log-probabilities in {} (computed in {})",
+  log_info("reference model: {}, with its log-probabilities in {} (computed in {})",
            in.scores->checkpoint, in.scores->source, in.scores->compute);
   if (in.initial && to_string(in.initial->identity_of_weights()) != here)
     log_info("the reference model and model.init_from have different weights");
@@ -181,7 +181,7 @@ std::unique_ptr<CheckpointReader> initial_of(const Communicator& world, Deck& de
 // none.
 std::unique_ptr<CheckpointReader> teacher_of(const Communicator& world, Deck& deck,
                                              const std::string& from) {
-  if (deck.train.objective != Objective::distill) return nullptr;
+  if (traits_of(deck.train.objective).fixed != FixedModel::teacher) return nullptr;
   std::optional<CheckpointMeta> before;
   together(world, Pace::slow, [&] {
     if (!from.empty()) before = CheckpointReader(from).meta();

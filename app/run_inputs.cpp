@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/deck/table.hpp"
 #include "lib/io/run_files.hpp"
+#include "lib/train/objective.hpp"
 
 namespace trireme {
 
@@ -65,7 +67,7 @@ void require_inputs_survive_overwrite(const fs::path& deck_file, const Deck& dec
 }
 
 void require_teacher_of_another_run(const Deck& deck, const fs::path& run) {
-  require(deck.train.objective != Objective::distill ||
+  require(traits_of(deck.train.objective).fixed != FixedModel::teacher ||
               !is_within(place_of(deck.distill.teacher), place_of(run / "checkpoints")),
           "distill.teacher: {} is a checkpoint of this run, which removes its older checkpoints. "
           "Use another --run-dir, or copy the teacher elsewhere",

@@ -137,16 +137,16 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
 }
 
 void require_objective(const Deck& deck, const Dataset& data) {
-  const bool dpo = deck.train.objective == Objective::dpo;
+  const bool pairs = traits_of(deck.train.objective).samples == SamplesAre::pairs;
   const auto name = data.ranges()[0].file.path().string();
-  require(dpo || !data.pairs(),
+  require(pairs || !data.pairs(),
           "{} contains preference pairs, whose rejected documents must not be learned: set "
-          "train.objective = \"dpo\"",
-          name);
-  require(!dpo || data.pairs(),
-          "train.objective = \"dpo\" needs preference pairs, but {} contains none. Create them "
+          "train.objective = {}",
+          name, objectives_of_pairs());
+  require(!pairs || data.pairs(),
+          "train.objective = \"{}\" needs preference pairs, but {} contains none. Create them "
           "with `trireme tokenize --preference`",
-          name);
+          name_of(deck.train.objective), name);
 }
 
 ReferenceLosses scores_of(const Deck& deck) {

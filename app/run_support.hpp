@@ -45,8 +45,8 @@ void warn_of_threads(const BackendChoice&, int processors);
 // the number of steps of the run. `samples_per_epoch` is 0 if unknown.
 void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
 
-// Throws Error if the data are preference pairs and train.objective is not "dpo", or if the
-// objective is "dpo" and the data are not preference pairs.
+// Throws Error if the data are preference pairs and train.objective is not for pairs, or if the
+// objective is for pairs and the data are not.
 void require_objective(const Deck&, const Dataset&);
 // Reads the file in train.dpo_scores. Throws Error, which names this key, if the file cannot be
 // read.

@@ -82,8 +82,9 @@ int score(const Communicator& world, const DeckArguments& a) {
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const std::filesystem::path output = deck.train.dpo_scores;
   at_root(world, Pace::slow, [&] {
-    require(deck.train.objective == Objective::dpo,
-            "`trireme score` computes scores of preference pairs: set train.objective = \"dpo\"");
+    require(traits_of(deck.train.objective).fixed == FixedModel::reference,
+            "`trireme score` computes scores of a reference model: set train.objective = {}",
+            objectives_text([](auto& o) { return o.fixed == FixedModel::reference; }));
     require(!output.empty(),
             "train.dpo_scores is not set: set it to the file that the scores are to be written to");
     require(!std::filesystem::is_directory(output),

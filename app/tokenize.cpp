@@ -20,6 +20,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/text_parts.hpp"
 #include "lib/chat/chat_template_file.hpp"
+#include "lib/train/objective.hpp"
 
 namespace trireme {
 
@@ -158,7 +159,8 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   auto* preference = command->add_flag(
       "--preference", o.preference,
       "JSON lines: each line has a prompt, a chosen answer and a rejected answer, for "
-      "train.objective = \"dpo\". Each of them is a text or, with --chat, a list of messages");
+      "train.objective = " +
+          objectives_of_pairs() + ". Each of them is a text or, with --chat, a list of messages");
   preference->excludes(field)->excludes(prompt);
   add_template_option(*command, a->chat_template)->needs(chat);
   command

@@ -133,7 +133,8 @@ struct Start {
 };
 
 static Preferences preferences_of(const Deck& deck) {
-  return deck.train.objective == Objective::dpo ? Preferences::some : Preferences::none;
+  const auto measures = traits_of(deck.train.objective).measures;
+  return measures == Measures::preferences ? Preferences::some : Preferences::none;
 }
 
 // Locks an existing run before reading its checkpoints. The only change to the run is

@@ -57,8 +57,8 @@ constexpr std::string_view balance_bias =
     "is train.balance_rate here, with train.balance = \"bias\"";
 constexpr std::string_view by_scores = "is train.dpo_scores here: `trireme score` writes that file";
 constexpr std::string_view next_token =
-    "is not supported: train.objective offers next-token prediction, DPO on pairs of answers, and "
-    "distillation from a teacher";
+    "is not supported: train.objective offers next-token prediction, DPO, SimPO and ORPO on pairs "
+    "of answers, and distillation from a teacher";
 
 constexpr std::array names = {
     // the model
@@ -258,6 +258,10 @@ constexpr std::array names = {
     FamiliarName{"lora_target_modules", "adapter.patterns", ""},
     // preferences
     FamiliarName{"dpo", "train.objective", "is train.objective = \"dpo\" here"},
+    FamiliarName{"simpo", "train.objective", "is train.objective = \"simpo\" here"},
+    FamiliarName{"orpo", "train.objective", "is train.objective = \"orpo\" here"},
+    FamiliarName{"gamma_beta_ratio", "train.simpo_gamma",
+                 "is train.simpo_gamma here, which is the ratio times train.simpo_beta"},
     FamiliarName{"beta", "train.dpo_beta",
                  "is train.dpo_beta here, with train.objective = \"dpo\""},
     FamiliarName{"ref_model", "train.dpo_scores", by_scores},

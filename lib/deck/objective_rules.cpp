@@ -1,65 +1,95 @@
+#include <algorithm>
+
 #include "lib/deck/rules.hpp"
+#include "lib/train/objective.hpp"
 
 namespace trireme {
 namespace {
 
 class ObjectiveRules : DeckRules {
  public:
-  using DeckRules::DeckRules;
+  ObjectiveRules(const Deck& deck, std::vector<DeckProblem>& problems)
+      : DeckRules(deck, problems),
+        traits_(traits_of(deck.train.objective)),
+        objective_(name_of(deck.train.objective)) {}
 
   void all() {
-    const TrainConfig& t = deck_.train;
-    const bool dpo = t.objective == Objective::dpo, distill = t.objective == Objective::distill;
-    rule(dpo || t.dpo_beta == TrainConfig().dpo_beta, {"train.dpo_beta", "train.objective"},
-         "train.dpo_beta needs train.objective = \"dpo\": set that, or remove train.dpo_beta");
-    rule(dpo || t.dpo_scores.empty(), {"train.dpo_scores", "train.objective"},
-         "train.dpo_scores needs train.objective = \"dpo\": set that, or remove train.dpo_scores");
-    rule(distill == !deck_.distill.teacher.empty(), {"distill.teacher", "train.objective"},
-         "distill.teacher and train.objective = \"distill\" need each other: set both or neither");
-    rule(distill || deck_.distill == DistillConfig{deck_.distill.teacher}, {"train.objective"},
-         "distill.temperature and distill.weight need train.objective = \"distill\": set that, or "
-         "remove them");
-    if (dpo) preferences();
-    if (distill)
-      rule(deck_.parallel.expert <= 1, {"train.objective", "parallel.expert"},
-           "train.objective = \"distill\" needs all experts on each rank: remove parallel.expert");
-    if (dpo || distill) second_pass();
+    keys();
+    teacher();
+    if (traits_.samples == SamplesAre::pairs) pairs();
+    if (traits_.fixed == FixedModel::reference) reference();
+    const bool one_pass =
+        traits_.samples == SamplesAre::tokens && traits_.fixed == FixedModel::none;
+    if (!one_pass) second_pass();
   }
 
  private:
-  // Rules for objectives in which another model, or the same model without its adapters, computes
-  // before the step does.
+  // Keys that only other objectives use.
+  void keys() {
+    for (const auto& key : objective_keys()) {
+      const auto uses = [&](const ObjectiveTraits& o) {
+        return std::ranges::any_of(o.keys, [&](auto& k) { return k.name == key.name; });
+      };
+      rule(uses(traits_) || !key.is_set(deck_.train),
+           {fmt::format("train.{}", key.name), "train.objective"},
+           "train.{} needs train.objective = {}: set that, or remove train.{}", key.name,
+           objectives_text(uses), key.name);
+    }
+  }
+
+  void teacher() {
+    const bool taught = traits_.fixed == FixedModel::teacher;
+    const auto those = objectives_text([](auto& o) { return o.fixed == FixedModel::teacher; });
+    rule(taught == !deck_.distill.teacher.empty(), {"distill.teacher", "train.objective"},
+         "distill.teacher and train.objective = {} need each other: set both or neither", those);
+    rule(taught || deck_.distill == DistillConfig{deck_.distill.teacher}, {"train.objective"},
+         "distill.temperature and distill.weight need train.objective = {}: set that, or remove "
+         "them",
+         those);
+    rule(!taught || deck_.parallel.expert <= 1, {"train.objective", "parallel.expert"},
+         "train.objective = \"{}\" needs all experts on each rank: remove parallel.expert",
+         objective_);
+  }
+
+  // Rules for objectives with a pass before the step's pass with gradients.
   void second_pass() {
-    const auto objective = name_of(deck_.train.objective);
     rule(deck_.run.exactness != Exactness::invariant, {"train.objective", "run.exactness"},
          "train.objective = \"{}\" does not support run.exactness = \"invariant\": use "
          "\"repeatable\" for bit-identical results on one grid",
-         objective);
+         objective_);
     rule(deck_.run.replay_every == 0, {"train.objective", "run.replay_every"},
          "run.replay_every cannot verify the additional forward pass of train.objective = \"{}\": "
          "remove run.replay_every",
-         objective);
+         objective_);
   }
 
-  void preferences() {
+  void reference() {
     const TrainConfig& t = deck_.train;
     rule(deck_.model.adapter.rank > 0 || !t.dpo_scores.empty(),
          {"train.objective", "train.dpo_scores"},
-         "train.objective = \"dpo\" needs a reference model: set adapter.rank to use the model "
-         "without its adapters, or train.dpo_scores to use a file of scores");
+         "train.objective = \"{}\" needs a reference model: set adapter.rank to use the model "
+         "without its adapters, or train.dpo_scores to use a file of scores",
+         objective_);
     rule(t.dpo_scores.empty() || deck_.model.adapter.base == BaseType::compute,
          {"train.dpo_scores", "adapter.base"},
          "train.dpo_scores were computed with unconverted weights, but adapter.base = \"{}\" "
          "converts the weights of this run: remove train.dpo_scores",
          name_of(deck_.model.adapter.base));
-    rule(
-        deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
-        "train.objective = \"dpo\" trains on pairs of documents: set data.packing = \"documents\"");
+  }
+
+  void pairs() {
+    rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
+         "train.objective = \"{}\" trains on pairs of documents: set data.packing = \"documents\"",
+         objective_);
     rule(deck_.data.long_documents != LongDocuments::split,
          {"train.objective", "data.long_documents"},
-         "train.objective = \"dpo\" cannot split documents: set data.long_documents = \"drop\" or "
-         "\"refuse\"");
+         "train.objective = \"{}\" cannot split documents: set data.long_documents = \"drop\" or "
+         "\"refuse\"",
+         objective_);
   }
+
+  const ObjectiveTraits& traits_;
+  std::string_view objective_;
 };
 
 }  // namespace

@@ -104,10 +104,7 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   s.fp8_except = d.precision.fp8_except;
   s.attention = d.data.attention;
   s.expert_tokens = d.parallel.expert_tokens;
-  s.objective = d.train.objective;
-  s.dpo_beta = d.train.dpo_beta;
-  if (!d.train.dpo_scores.empty()) s.reference = Reference::given;
-  if (d.teacher) s.teacher = TeacherSetup{*d.teacher, d.distill.temperature, d.distill.weight};
+  s.objective = objective_setup(d.train, d.distill, d.teacher);
   s.balance = d.train.balance;
   s.balance_rate = d.train.balance_rate;
   s.balance_weight = d.train.balance_weight;

@@ -50,8 +50,9 @@ KeySection data_section() {
               "What happens to documents that are longer than a sample if packing = \"documents\". "
               "cut: the end is removed. split: the end becomes another document. drop: the "
               "document is left out. refuse: the run fails. Conversations are cut or split after "
-              "an answer, if possible. With objective = \"dpo\", cut leaves out pairs that are too "
-              "long"),
+              "an answer, if possible. If the objective is for pairs, cut leaves out pairs that "
+              "are "
+              "too long"),
           row("attention", &D::attention,
               "Earlier tokens that each token attends to. causal: all in the same sample. "
               "document: only those in the same document. Positions start at 0 in each document. A "
@@ -100,10 +101,11 @@ KeySection train_section() {
           row("seed", &T::seed, "Random seed for weight initialization, data order and dropout")
               .in(0, step_most),
           row("objective", &T::objective,
-              "Training objective. tokens: cross-entropy of the next token. dpo: direct preference "
-              "optimization on pairs of documents made by `trireme tokenize --preference` "
-              "(Rafailov et al. 2023). distill: knowledge distillation from the model "
-              "distill.teacher (Hinton et al. 2015)"),
+              "Training objective. tokens: cross-entropy of the next token. dpo, simpo and orpo: "
+              "preference optimization on pairs of documents made by `trireme tokenize "
+              "--preference` (DPO: Rafailov et al. 2023, SimPO: Meng et al. 2024, ORPO: Hong et "
+              "al. 2024). distill: knowledge distillation from the model distill.teacher (Hinton "
+              "et al. 2015)"),
           row("dpo_beta", &T::dpo_beta,
               "For objective = \"dpo\": factor of the log-probability differences in the loss "
               "(beta). Larger values keep the model closer to the reference model")
@@ -113,6 +115,19 @@ KeySection train_section() {
               "`trireme score`. \"\" uses the model without its adapters as reference and computes "
               "its scores in each step")
               .as(ValueKind::path),
+          row("simpo_beta", &T::simpo_beta,
+              "For objective = \"simpo\": factor of the mean log-probabilities per token in the "
+              "loss "
+              "(beta)")
+              .above(0, 1e3),
+          row("simpo_gamma", &T::simpo_gamma,
+              "For objective = \"simpo\": margin between the two answers that the loss aims for "
+              "(gamma)")
+              .in(0, 1e3),
+          row("orpo_lambda", &T::orpo_lambda,
+              "For objective = \"orpo\": weight of the odds ratio loss, which is added to the mean "
+              "loss per token of the chosen answer (lambda)")
+              .above(0, 1e3),
           row("balance", &T::balance,
               "Load balancing of experts. none: off. bias: router biases change after each step to "
               "even out the load, which requires model.router = \"sigmoid\". sample: a "

@@ -6,11 +6,12 @@
 #include "lib/deck/check.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/deck/resolve.hpp"
+#include "lib/train/objective.hpp"
 
 namespace trireme {
 
 void read_teacher(Deck& deck) {
-  if (deck.train.objective != Objective::distill) return;
+  if (traits_of(deck.train.objective).fixed != FixedModel::teacher) return;
   const auto& name = deck.distill.teacher;
   require(std::filesystem::exists(name), "distill.teacher: {} does not exist: correct the path",
           name);

@@ -22,18 +22,19 @@ static Batch any_batch(const PlanInput& in) {
               static_cast<std::int64_t>(n)};
   if (in.setup.attention == AttentionSpan::document)
     batch.start_BT.resize(static_cast<std::size_t>(samples * context), 0);
+  const auto* const pairs = std::get_if<PairTraining>(&in.setup.objective);
+  if (!pairs) return batch;
   // Each sample has one pair.
-  if (in.setup.objective == Objective::dpo && in.setup.reference == Reference::given)
+  if (pairs->reference == Reference::given)
     batch.reference_D.resize(static_cast<std::size_t>(2 * samples), 0);
-  if (in.setup.objective == Objective::dpo)
-    for (std::int64_t i = 0; i < samples * context; ++i)
-      if (const auto half = (context + 1) / 2; i % context >= half)
-        batch.start_BT[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(half);
+  for (std::int64_t i = 0; i < samples * context; ++i)
+    if (const auto half = (context + 1) / 2; i % context >= half)
+      batch.start_BT[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(half);
   return batch;
 }
 
 static void evaluate_any(const PlanInput& in, Trainer& trainer, std::span<const Batch> batches) {
-  if (in.setup.objective == Objective::dpo)
+  if (std::holds_alternative<PairTraining>(in.setup.objective))
     trainer.evaluate_pairs(batches);
   else
     trainer.evaluate(batches);
@@ -252,8 +253,8 @@ static bool may_hold_most(const PlanInput& in, std::span<const StageBlocks> bloc
 Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   target.order = false;
   const auto each = in.train.microbatch * in.grid.data;
-  // With other objectives, losses of documents are kept for all micro-batches.
-  if (in.setup.objective == Objective::tokens)
+  // The results of passes before the one with gradients are kept for all micro-batches.
+  if (passes_of_step(in.setup.objective).size() == 1)
     in.train.batch =
         each * microbatches_held(pipeline_of(in.setup, in.grid.pipe), in.train.batch / each);
   const auto plan = plan_rank(in, target, rank);

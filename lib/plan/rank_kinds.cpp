@@ -51,8 +51,9 @@ RankKinds::RankKinds(const PlanInput& in) : grid_(in.grid) {
   const auto heads = heads_of_seq(in.setup);
   for (int s = 0; s < grid_.seq; ++s) {
     auto& kind = of_heads.emplace_back(kind_of_heads(in.setup.model, heads, s, grid_.seq));
-    if (!in.setup.teacher) continue;
-    const auto of_teacher = kind_of_heads(in.setup.teacher->model, heads, s, grid_.seq);
+    const auto* const teacher = teacher_of(in.setup);
+    if (!teacher) continue;
+    const auto of_teacher = kind_of_heads(teacher->model, heads, s, grid_.seq);
     kind.insert(kind.end(), of_teacher.begin(), of_teacher.end());
   }
   std::map<std::pair<std::vector<std::int64_t>, std::string>, int> known;

@@ -48,7 +48,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
               (settings_.peak_flops * trainer_.axes().grid.ranks());
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = sent;
-  if (settings_.train.objective == Objective::dpo)
+  if (traits_of(settings_.train.objective).measures == Measures::preferences)
     row.preference = columns_of(measured ? *r.preferences : PreferenceSums{});
   std::optional<DigestTable> digests;
   if (is_multiple(meta_.step, settings_.run.digest_every)) digests = trainer_.digests();

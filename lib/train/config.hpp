@@ -16,12 +16,11 @@ enum class Balance : std::uint8_t { none, bias, sample };
 template <>
 inline constexpr auto value_names<Balance> = named<Balance>("none", "bias", "sample");
 
-// Training objective. `tokens` is the mean loss over the targets. `dpo` is direct preference
-// optimization on pairs of documents (Rafailov et al. 2023). `distill` approximates the output
-// distributions of a fixed teacher model (Hinton et al. 2015).
-enum class Objective : std::uint8_t { tokens, dpo, distill };
+// Training objective. lib/train/objective.hpp describes each objective.
+enum class Objective : std::uint8_t { tokens, dpo, simpo, orpo, distill };
 template <>
-inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "distill");
+inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "simpo", "orpo",
+                                                                "distill");
 
 // Settings of Objective::distill.
 struct DistillConfig {
@@ -46,6 +45,8 @@ struct TrainConfig {
   // File with scores of a fixed reference model. If empty, the reference is the model without
   // adapters.
   std::string dpo_scores{};
+  double simpo_beta = 2, simpo_gamma = 1;
+  double orpo_lambda = 0.1;
   Balance balance = Balance::none;
   double balance_rate = 0.001;  // for Balance::bias, change of a bias per step (DeepSeek-V3)
   // Weight of the load-balancing loss of Balance::sample. Before weighting, the loss of a layer is

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lib/base/error.hpp"
 
@@ -21,26 +22,87 @@ PreferenceSums PreferenceSums::mean() const {
   return all;
 }
 
+PreferenceSums sums_of(const PairResult& r) {
+  PreferenceSums one;
+  one.chosen = r.reward_chosen;
+  one.rejected = r.reward_rejected;
+  one.margin = r.margin();
+  one.preferred = one.margin > 0 ? 1 : 0;
+  one.loss = r.loss;
+  one.pairs = 1;
+  return one;
+}
+
 // Returns log(1 + exp(-x)), which equals -log sigmoid(x).
 static double softplus_of_minus(double x) {
   return x > 0 ? std::log1p(std::exp(-x)) : -x + std::log1p(std::exp(x));
 }
 
-PreferenceSums preference_of(const DocumentLosses& chosen, const DocumentLosses& rejected,
-                             double beta) {
-  PreferenceSums one;
-  one.chosen = beta * (chosen.reference - chosen.policy);
-  one.rejected = beta * (rejected.reference - rejected.policy);
-  one.margin = one.chosen - one.rejected;
-  one.preferred = one.margin > 0 ? 1 : 0;
-  one.loss = softplus_of_minus(one.margin);
-  one.pairs = 1;
-  return one;
+// Returns factor * sigmoid(-x). With the factor 1, it is minus the derivative of
+// softplus_of_minus().
+static double sigmoid_of_minus(double x, double factor) {
+  const double e = std::exp(-std::fabs(x));
+  return factor * (x > 0 ? e : 1.0) / (1 + e);
 }
 
-double weight_of(double margin, double beta) {
-  const double e = std::exp(-std::fabs(margin));
-  return beta * (margin > 0 ? e : 1.0) / (1 + e);
+static PairResult result_of_loss(const Dpo& o, const ScoredDocument& chosen,
+                                 const ScoredDocument& rejected) {
+  PairResult r{};
+  r.reward_chosen = o.beta * (chosen.reference - chosen.policy);
+  r.reward_rejected = o.beta * (rejected.reference - rejected.policy);
+  r.loss = softplus_of_minus(r.margin());
+  r.weight_chosen = sigmoid_of_minus(r.margin(), o.beta);
+  r.weight_rejected = -r.weight_chosen;
+  return r;
+}
+
+static PairResult result_of_loss(const Simpo& o, const ScoredDocument& chosen,
+                                 const ScoredDocument& rejected) {
+  PairResult r{};
+  r.reward_chosen = -o.beta * chosen.policy / chosen.targets;
+  r.reward_rejected = -o.beta * rejected.policy / rejected.targets;
+  const double above = r.margin() - o.gamma, slope = sigmoid_of_minus(above, o.beta);
+  r.loss = softplus_of_minus(above);
+  r.weight_chosen = slope / chosen.targets;
+  r.weight_rejected = -slope / rejected.targets;
+  return r;
+}
+
+// The log odds log(p / (1 - p)), and their derivative with respect to log p, which is 1 / (1 - p).
+namespace {
+struct LogOdds {
+  double value, slope;
+};
+}  // namespace
+
+static LogOdds log_odds_of(const ScoredDocument& d) {
+  // Probabilities that round to 1 would have infinite odds.
+  constexpr double nearest = -std::numeric_limits<double>::epsilon();
+  const double log_p = std::min(-d.policy / d.targets, nearest);
+  const double rest = -std::expm1(log_p);  // 1 - p
+  return {log_p - std::log(rest), 1 / rest};
+}
+
+static PairResult result_of_loss(const Orpo& o, const ScoredDocument& chosen,
+                                 const ScoredDocument& rejected) {
+  const auto of_chosen = log_odds_of(chosen), of_rejected = log_odds_of(rejected);
+  PairResult r{};
+  r.reward_chosen = of_chosen.value;
+  r.reward_rejected = of_rejected.value;
+  const double slope = sigmoid_of_minus(r.margin(), o.lambda);
+  r.loss = chosen.policy / chosen.targets + o.lambda * softplus_of_minus(r.margin());
+  r.weight_chosen = (1 + slope * of_chosen.slope) / chosen.targets;
+  r.weight_rejected = -slope * of_rejected.slope / rejected.targets;
+  return r;
+}
+
+bool uses_targets(const PairLoss& loss) {
+  return std::visit([](const auto& one) { return one.per_target; }, loss);
+}
+
+PairResult result_of(const PairLoss& loss, const ScoredDocument& chosen,
+                     const ScoredDocument& rejected) {
+  return std::visit([&](const auto& one) { return result_of_loss(one, chosen, rejected); }, loss);
 }
 
 // The documents of a sample: the document's index by position, the position at which padding begins
@@ -88,6 +150,19 @@ std::vector<LossRows> rows_of_documents(const Batch& share, const ops::SequenceL
     before += documents.count;
   }
   return all;
+}
+
+std::vector<double> targets_of_documents(const Batch& share, const ops::SequenceLayout& layout,
+                                         int rank) {
+  std::vector<double> targets(static_cast<std::size_t>(documents_in(share)), 0);
+  if (targets.empty()) return targets;  // padding only
+  for (const auto& r : rows_of_documents(share, layout, rank)) {
+    const auto* const first = share.targets_BT.data();
+    targets[static_cast<std::size_t>(r.sum)] +=
+        static_cast<double>(std::count_if(first + r.rows.begin, first + r.rows.end,
+                                          [](std::int32_t target) { return target != no_target; }));
+  }
+  return targets;
 }
 
 }  // namespace trireme

@@ -44,7 +44,13 @@ ModelStage::ModelStage(const Model& model, std::span<const Chunk> chunks, Sessio
       recompute_(recompute),
       settings_(std::move(settings)),
       dropped_from_(static_cast<int>(microbatches.size())),
-      results_(chunks.back().last() ? microbatches.size() + (settings_.head_inputs ? 1 : 0) : 0) {}
+      results_(chunks.back().last() ? microbatches.size() + (head_does<HeadInputs>() ? 1 : 0) : 0) {
+}
+
+const Cached* ModelStage::cached() const {
+  const auto* const logits = head_does<HeadLogits>();
+  return logits ? logits->cached : nullptr;
+}
 
 static std::int64_t tokens_of(const Batch& b) {
   return static_cast<std::int64_t>(b.ids_BT.size() / b.sample_B.size());
@@ -67,12 +73,11 @@ ModelStage::Microbatch ModelStage::upload(const Chunk& c, const Batch& batch) co
   const auto tokens = tokens_of(batch);
   Microbatch m;
   if (c.first()) m.ids_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.ids_BT);
-  if (c.last() && !settings_.logits && !settings_.head_inputs)
+  if (c.last() && !head_does<HeadLogits>() && !head_does<HeadInputs>())
     m.targets_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.targets_BT);
   m.sample_B = to_device<std::int64_t>(backend_, {samples}, batch.sample_B);
-  if (settings_.cached && settings_.cached->use == Cached::Use::extend) {
-    const std::vector<std::int32_t> at(settings_.cached->at_B.begin(),
-                                       settings_.cached->at_B.end());
+  if (cached() && cached()->use == Cached::Use::extend) {
+    const std::vector<std::int32_t> at(cached()->at_B.begin(), cached()->at_B.end());
     m.position_BT = to_device<std::int32_t>(backend_, {samples, 1}, at);
   }
   if (model_.spec().config.experts > 0 && has_some_apart(batch))
@@ -106,20 +111,24 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   pass.position_BT = batch.position_BT.view();
   pass.counted_RBT = batch.counted_RBT.view();
   pass.scale = settings_.scale;
-  if (!settings_.losses.empty()) pass.losses = settings_.losses[static_cast<std::size_t>(m)];
-  pass.loss_sums = settings_.loss_sums;
-  if (!settings_.teacher.empty()) {
-    pass.teacher = settings_.taught;
-    pass.teacher.x_BTC = settings_.teacher[static_cast<std::size_t>(m)].view();
-    pass.teacher.w_VC = settings_.teacher.back().view();
+  if (const auto* const losses = head_does<HeadLossesOfRows>()) {
+    pass.losses = losses->rows[static_cast<std::size_t>(m)];
+    pass.loss_sums = losses->sums;
+  }
+  // Only the last stage has the teacher's tensors.
+  if (const auto* const taught = head_does<HeadLossOfTaught>();
+      taught && !taught->teacher.empty()) {
+    pass.teacher = taught->settings;
+    pass.teacher.x_BTC = taught->teacher[static_cast<std::size_t>(m)].view();
+    pass.teacher.w_VC = taught->teacher.back().view();
   }
   pass.adapters = settings_.adapters;
   pass.balance_scale = settings_.balance_scale;
   pass.z_scale = settings_.z_scale;
   pass.exact_chunk = settings_.exact_chunk;
   pass.chunk_tokens = settings_.chunk_tokens;
-  return {backend_,         seq_,   weights,           gradients, session_.trainable(), pass,
-          settings_.cached, totals, settings_.experts, &sequence_};
+  return {backend_, seq_,     weights, gradients,         session_.trainable(),
+          pass,     cached(), totals,  settings_.experts, &sequence_};
 }
 
 // Runs the forward pass of one part. Stores what the backward pass of the part needs.
@@ -169,11 +178,12 @@ Tensor ModelStage::forward(int m, int chunk, Tensor x) {
   Microbatch batch = upload(c, batches_[static_cast<std::size_t>(m)]);
   if (c.first()) x = batch.ids_BT;
   for (std::size_t i = 0; i < c.size(); ++i) {
-    if (c.last() && settings_.logits && i + 1 == c.size()) {
-      make_logits(c, batch, x);
+    const bool at_head = c.last() && i + 1 == c.size();
+    if (const auto* const logits = head_does<HeadLogits>(); at_head && logits) {
+      make_logits(c, *logits, batch, x);
       return {};
     }
-    if (c.last() && settings_.head_inputs && i + 1 == c.size()) {
+    if (at_head && head_does<HeadInputs>()) {
       keep_head_input(c, m, std::move(x));
       return {};
     }
@@ -284,13 +294,14 @@ void ModelStage::keep_head_input(const Chunk& c, int m, Tensor x_BTC) {
   backend_.put(Queue::compute, kernel::Copy{.dst = results_.back().view(), .src = w_VC});
 }
 
-void ModelStage::make_logits(const Chunk& c, const Microbatch& batch, const Tensor& x_BTC) {
+void ModelStage::make_logits(const Chunk& c, const HeadLogits& logits, const Microbatch& batch,
+                             const Tensor& x_BTC) {
   const auto weights = session_.gather(c.part(c.size() - 1).units());
-  if (!settings_.logits_at) return;
+  if (!logits.at) return;
   const auto width = x_BTC.shape()[2], rows = x_BTC.shape()[0];
-  const ConstView row = settings_.cached && settings_.cached->use == Cached::Use::extend
+  const ConstView row = logits.cached && logits.cached->use == Cached::Use::extend
                             ? x_BTC.view().reshaped({rows, width})
-                            : x_BTC.slice(*settings_.logits_at * width, {1, width}).view();
+                            : x_BTC.slice(*logits.at * width, {1, width}).view();
   results_[0] = model_.head().logits(run_of(batch, 0, weights, nullptr), row);
 }
 

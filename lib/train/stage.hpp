@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "lib/data/dataset.hpp"
@@ -25,6 +26,31 @@ inline constexpr std::string_view forward_span = "forward", backward_span = "bac
                                   input_span = "input gradients", weight_span = "weight gradients",
                                   measured_span = "log-probabilities", teacher_span = "teacher";
 
+// What the last stage computes from the inputs of the head. A pass computes one of the following:
+// The sum of the losses of all targets.
+struct HeadLoss {};
+// Loss sums of ranges of rows (PassContext::losses), by micro-batch.
+struct HeadLossesOfRows {
+  std::span<const std::vector<LossRows>> rows;
+  std::int64_t sums = 1;
+};
+// The loss with the divergence from a teacher: the teacher's head inputs by micro-batch, followed
+// by the teacher's head weights.
+struct HeadLossOfTaught {
+  std::span<const Tensor> teacher;
+  TeacherHead settings;  // without the head's input and weights
+};
+// The logits [1, V] after position `at` of this rank's share of sample 0. If `at` is absent,
+// another rank has that position. `cached` has cached keys and values of earlier positions. If the
+// program extends these caches, the logits are those of all rows, [B, V].
+struct HeadLogits {
+  std::optional<std::int64_t> at = std::nullopt;
+  const Cached* cached = nullptr;
+};
+// No computation: the head's input of each micro-batch is stored, and the head's weights.
+struct HeadInputs {};
+using HeadWork = std::variant<HeadLoss, HeadLossesOfRows, HeadLossOfTaught, HeadLogits, HeadInputs>;
+
 // One pipeline stage of a model, as the pipeline executor uses it.
 class ModelStage final : public Stage {
  public:
@@ -35,28 +61,10 @@ class ModelStage final : public Stage {
     std::int64_t step = 0;
     double scale = 1;                       // 1 / valid targets of the whole step
     double balance_scale = 0, z_scale = 0;  // as in PassContext
-    // Ranges of rows with separate loss sums (PassContext::losses) for each micro-batch, on the
-    // last stage. May be empty.
-    std::span<const std::vector<LossRows>> losses = {};
-    std::int64_t loss_sums = 1;
+    HeadWork head = HeadLoss{};
     bool adapters = true;
     const ExpertGroup* experts = nullptr;   // null means that this rank has all experts
     const RoutingTotals* totals = nullptr;  // receives the totals of routers; null discards them
-    // If true, the last stage computes logits instead of the loss: the logits [1, V] after position
-    // `logits_at` of this rank's share of sample 0. If `logits_at` is absent, another rank has that
-    // position.
-    bool logits = false;
-    std::optional<std::int64_t> logits_at = std::nullopt;
-    // If true, the last stage stores the head's input of each micro-batch instead of computing the
-    // loss.
-    bool head_inputs = false;
-    // For distillation, on the last stage: the teacher's head inputs by micro-batch, followed by
-    // the teacher's head weights.
-    std::span<const Tensor> teacher = {};
-    TeacherHead taught = {};  // without the head's input and weights
-    // Cached keys and values of earlier positions. If the program extends the caches, the logits
-    // are those of all rows, [B, V].
-    const Cached* cached = nullptr;
     std::int64_t exact_chunk = 0, chunk_tokens = 0;  // as in PassContext
     // Called on all ranks before each micro-batch except the first. Returns true to skip this
     // micro-batch and all later ones. The result must be equal on every rank. An empty function
@@ -114,7 +122,13 @@ class ModelStage final : public Stage {
   Tensor run_part(const Chunk&, std::size_t i, int m, Microbatch&, Tensor x);
   // Runs the whole backward pass, or its first half (input gradients).
   Tensor run_backward(const Instruction&, Tensor dy);
-  void make_logits(const Chunk&, const Microbatch&, const Tensor& x_BTC);
+  // Returns the settings if the head does this work, otherwise null.
+  template <class Work>
+  const Work* head_does() const {
+    return std::get_if<Work>(&settings_.head);
+  }
+  const Cached* cached() const;
+  void make_logits(const Chunk&, const HeadLogits&, const Microbatch&, const Tensor& x_BTC);
   void keep_head_input(const Chunk&, int m, Tensor x_BTC);
 
   const Model& model_;

@@ -24,15 +24,19 @@ static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
   return s.trainable ? std::optional(update_rule(s.optimizer)) : std::nullopt;
 }
 
+const TeacherSetup* teacher_of(const TrainerSetup& s) {
+  return std::get_if<TeacherSetup>(&s.objective);
+}
+
 std::int64_t heads_of_seq(const TrainerSetup& s) {
   auto heads = s.model.heads;
-  if (s.teacher) heads = std::min(heads, s.teacher->model.heads);
+  if (const auto* const teacher = teacher_of(s)) heads = std::min(heads, teacher->model.heads);
   return s.student_heads > 0 ? std::min(heads, s.student_heads) : heads;
 }
 
-static TrainerSetup setup_of_teacher(const TrainerSetup& s) {
+static TrainerSetup setup_of_teacher(const TrainerSetup& s, const TeacherSetup& teacher) {
   TrainerSetup t;
-  t.model = s.teacher->model;
+  t.model = teacher.model;
   t.zero = s.zero;
   t.schedule = s.schedule;
   t.chunks = s.chunks;
@@ -69,12 +73,13 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
   require(s.products != ProductType::fp8 || !s.trainable || b.properties().fp8,
           "precision.products = \"fp8\" needs a GPU with compute capability 9.0 (Hopper), or "
           "run.backend = \"host\" or \"ref\". Set precision.products = \"compute\"");
-  require(!s.teacher || (s.exact_chunk == 0 && grid.expert == 1),
+  const auto* const teacher = teacher_of(s);
+  require(!teacher || (s.exact_chunk == 0 && grid.expert == 1),
           "a teacher cannot be used with run.exactness = \"invariant\" or parallel.expert > 1");
-  require(!s.teacher || s.teacher->model.vocab == s.model.vocab,
+  require(!teacher || teacher->model.vocab == s.model.vocab,
           "the teacher has a vocabulary of {} tokens, but this model has {}: both must have the "
           "same vocabulary",
-          s.teacher ? s.teacher->model.vocab : 0, s.model.vocab);
+          teacher ? teacher->model.vocab : 0, s.model.vocab);
   return s;
 }
 
@@ -98,8 +103,8 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
                            zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce),
                            axes_, pipe_.last_stage()),
              trained_in(freeze_states_), setup_.exact_chunk) {
-  if (setup_.teacher && setup_.trainable)
-    teacher_ = std::make_unique<Trainer>(backend, axes_, setup_of_teacher(setup_));
+  if (const auto* const teacher = teacher_of(setup_); teacher && setup_.trainable)
+    teacher_ = std::make_unique<Trainer>(backend, axes_, setup_of_teacher(setup_, *teacher));
 }
 
 Layout Trainer::layout() const {

@@ -19,6 +19,7 @@
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/store.hpp"
 #include "lib/train/config.hpp"
+#include "lib/train/objective.hpp"
 #include "lib/train/preference.hpp"
 #include "lib/train/routing.hpp"
 #include "lib/train/stage.hpp"
@@ -47,7 +48,7 @@ struct StepResult {
   // After a fault, all other results are those on which two of three computations agree.
   std::string fault;
   Routing routing;
-  std::optional<PreferenceSums> preferences;  // for Objective::dpo, sums over the step's pairs
+  std::optional<PreferenceSums> preferences;  // for PairTraining, sums over the step's pairs
 };
 
 // Thrown if a sum may exceed the range of fixed-point numbers (lib/base/fixed.hpp). No weights were
@@ -58,9 +59,10 @@ struct CountOverflow : SharedError {
 
 // Function that returns true to abandon the rest of the step. `done` of `of` micro-batches are
 // complete. It is called on each rank before every micro-batch except the first, and before a step
-// is computed a second time. With pairs or a teacher, it is also called before the first
-// micro-batch. If one rank returns true, all ranks drop the step from at most most_ahead()
-// micro-batches later on (lib/pipe/schedule.hpp), or skip the second computation.
+// is computed a second time. If the step has passes before the one with gradients
+// (passes_of_step()), it is also called before the first micro-batch. If one rank returns true, all
+// ranks drop the step from at most most_ahead() micro-batches later on (lib/pipe/schedule.hpp), or
+// skip the second computation.
 using ShouldAbandon = std::function<bool(int done, int of)>;
 
 // Whether a step is computed twice to compare the results. With exact_chunk, the second computation
@@ -72,18 +74,6 @@ enum class Replay : std::uint8_t { no, yes };
 // written to them.
 struct MemoryFault : StateFault {
   using StateFault::StateFault;
-};
-
-// The reference model of Objective::dpo. `without_adapters` is the model without its adapters,
-// evaluated in a second forward pass. `given` takes log-probabilities from the batches
-// (Batch::reference_D).
-enum class Reference : std::uint8_t { without_adapters, given };
-
-// Settings of the teacher for Objective::distill: a frozen model with the same vocabulary. The
-// teacher's forward pass runs before each step.
-struct TeacherSetup {
-  ModelConfig model;  // with the same sample length as the student
-  double temperature = 1, weight = 0.5;
 };
 
 // All settings of a Trainer.
@@ -108,11 +98,8 @@ struct TrainerSetup {
   std::vector<std::string> fp8_except{};        // as in PrecisionConfig
   // Attention span. AttentionSpan::document means that batches contain the starts of documents.
   AttentionSpan attention = AttentionSpan::causal;
-  std::int64_t expert_tokens = 0;  // ExpertGroup::rows_of_round
-  Objective objective = Objective::tokens;
-  double dpo_beta = 0.1;  // also for evaluate_pairs()
-  Reference reference = Reference::without_adapters;
-  std::optional<TeacherSetup> teacher{};  // ignored if `trainable` is false
+  std::int64_t expert_tokens = 0;              // ExpertGroup::rows_of_round
+  ObjectiveSetup objective = TokenTraining{};  // a teacher is ignored if `trainable` is false
   // For a teacher: heads_of_seq() of its student. 0 if this model is not a teacher.
   std::int64_t student_heads = 0;
   Balance balance = Balance::none;
@@ -123,6 +110,9 @@ struct TrainerSetup {
   // If true, digests of weights and optimizer arrays are compared between updates.
   bool check_memory = false;
 };
+
+// Returns the teacher's settings, or null if the objective has none.
+const TeacherSetup* teacher_of(const TrainerSetup&);
 
 // Returns the number of heads that determines how sequence-parallel ranks divide positions
 // (ops::SequenceLayout). A model and its teacher must have the same rows on each rank, so both use
@@ -165,8 +155,8 @@ class Trainer {
   // fixed-point numbers.
   LossSum evaluate(std::span<const Batch> microbatches);
   LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
-  // Returns the preference sums over samples of pairs (Dataset::pairs), relative to
-  // TrainerSetup::reference. Ranks may pass different numbers of micro-batches.
+  // Returns the preference sums over samples of pairs (Dataset::pairs). TrainerSetup::objective
+  // must be a PairTraining. Ranks may pass different numbers of micro-batches.
   PreferenceSums evaluate_pairs(std::span<const Batch> microbatches);
   // Returns the summed target losses of each document in this rank's samples of pairs, by
   // micro-batch. The losses are 0 on a stage without the head. Data-parallel ranks may pass
@@ -247,6 +237,14 @@ class Trainer {
   std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::Settings);
   // Returns the micro-batches, padded with masked ones to the largest number that any rank has.
   std::vector<Batch> padded(std::span<const Batch> mine) const;
+  // Results of the passes that run before the pass with gradients. Losses are summed by document of
+  // this rank's samples.
+  struct Before {
+    std::vector<double> policy, reference;
+    std::vector<Tensor> teacher;  // head inputs and the head's weights
+  };
+  // Runs the passes of a step before the one with gradients.
+  Before run_before(std::span<const Batch>, const ModelStage::Settings&);
   // Preference sums over all ranks for samples of pairs, and weights for the losses of each
   // micro-batch's rows. With these weights, the gradient of the token losses equals the gradient of
   // the mean preference loss.
@@ -254,8 +252,10 @@ class Trainer {
     PreferenceSums sums;
     std::vector<std::vector<LossRows>> losses;
   };
-  Preferences prefer(std::span<const Batch>, const ModelStage::Settings&);
-  // Runs a pass with ModelStage::Settings::head_inputs and returns its results.
+  Preferences prefer(const PairTraining&, std::span<const Batch>, const Before&);
+  // Throws Error if this model cannot train or evaluate pairs.
+  void require_pairs() const;
+  // Runs a pass with HeadInputs and returns its results.
   std::vector<Tensor> head_inputs(std::span<const Batch>);
   // Returns the summed losses by micro-batch and document of this rank's samples, on the stage with
   // the head.

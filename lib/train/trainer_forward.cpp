@@ -79,7 +79,7 @@ std::vector<Tensor> Trainer::run_forward(std::span<const Batch> microbatches,
 
 std::vector<Tensor> Trainer::head_inputs(std::span<const Batch> microbatches) {
   ModelStage::Settings settings{.phase = Phase::evaluate};
-  settings.head_inputs = true;
+  settings.head = HeadInputs{};
   settings.forward_name = teacher_span;
   return run_forward(microbatches, settings);
 }
@@ -125,10 +125,11 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues
   const auto t = std::ranges::find(own, n - 1) - own.begin();  // this rank's row for the last token
   const bool here = has_head() && t < std::ssize(own);
   const Cached cached{.use = Cached::Use::fill, .rows = n, .kept_B = {&keep, 1}};
+  HeadLogits logits;
+  if (here) logits.at = t;
+  if (keep) logits.cached = &cached;
   ModelStage::Settings settings{.phase = Phase::evaluate};
-  settings.logits = true;
-  if (here) settings.logits_at = t;
-  if (keep) settings.cached = &cached;
+  settings.head = logits;
   const auto z = run_forward({&mine, 1}, settings);
   if (!here) return {};
   return std::move(download_rows(axes_.world, backend_, z[0], config.logit_softcap)[0]);
@@ -151,9 +152,7 @@ std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
   const Cached cached{.use = Cached::Use::extend, .kept_B = kept_B, .at_B = at_B};
   const bool here = has_head() && axes_.at.seq == 0;
   ModelStage::Settings settings{.phase = Phase::evaluate};
-  settings.logits = true;
-  settings.cached = &cached;
-  if (here) settings.logits_at = 0;
+  settings.head = HeadLogits{here ? std::optional<std::int64_t>(0) : std::nullopt, &cached};
   const auto z = run_forward({&batch, 1}, settings);
   if (!here) return {};
   return download_rows(axes_.world, backend_, z[0], model_.spec().config.logit_softcap);

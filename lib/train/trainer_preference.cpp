@@ -1,6 +1,6 @@
-// Preference training and evaluation, which compare the model with a fixed reference model. The
-// reference is the base model of the adapters, which needs another forward pass, or is given as
-// scores in the batches.
+// The passes of a step before the pass with gradients, and what pairs of documents make of their
+// results: sums, and weights of the documents' losses. The reference model is the base model of the
+// adapters, which needs a forward pass of its own, or is given as scores in the batches.
 #include <algorithm>
 
 #include "lib/ops/head.hpp"
@@ -19,8 +19,8 @@ std::vector<double> Trainer::losses_of_documents(std::span<const Batch> microbat
     rows.push_back(rows_of_documents(batch, layout, axes_.at.seq));
     documents += documents_in(batch);
   }
-  settings.losses = rows;
-  settings.loss_sums = tokens;  // limits documents; memory does not depend on their number
+  // The number of tokens limits the number of documents. Memory does not depend on that number.
+  settings.head = HeadLossesOfRows{rows, tokens};
   settings.forward_name = measured_span;
   const auto made = run_forward(microbatches, settings);
   axes_.world.synchronize();
@@ -53,44 +53,82 @@ static std::vector<double> reference_of(std::span<const Batch> microbatches) {
   return all;
 }
 
-Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
-                                     const ModelStage::Settings& settings) {
-  const bool given = setup_.reference == Reference::given;
-  require(given || setup_.model.adapter.rank > 0,
+void Trainer::require_pairs() const {
+  const auto* const pairs = std::get_if<PairTraining>(&setup_.objective);
+  require(pairs, "samples of pairs need an objective for pairs, but train.objective is for tokens");
+  require(pairs->reference != Reference::without_adapters || setup_.model.adapter.rank > 0,
           "preference training needs a reference model: set [adapter], whose base model is the "
           "reference, or set train.dpo_scores");
   require(setup_.exact_chunk == 0,
           "run.exactness = \"invariant\" does not support losses of single documents: set "
           "run.exactness = \"repeatable\" or \"fast\"");
-  // Both passes use the same dropout, so that only the adapters make a difference.
-  auto without = settings;
-  without.adapters = false;
-  const auto policy = losses_of_documents(microbatches, settings),
-             reference =
-                 given ? reference_of(microbatches) : losses_of_documents(microbatches, without);
+}
+
+Trainer::Before Trainer::run_before(std::span<const Batch> microbatches,
+                                    const ModelStage::Settings& settings) {
+  Before before;
+  if (std::holds_alternative<PairTraining>(setup_.objective)) require_pairs();
+  for (const auto pass : passes_of_step(setup_.objective)) switch (pass) {
+      case StepPass::teacher_inputs:
+        before.teacher = teacher_->head_inputs(microbatches);
+        break;
+      case StepPass::policy_losses:
+        before.policy = losses_of_documents(microbatches, settings);
+        break;
+      case StepPass::reference_losses: {
+        // Both passes use the same dropout, so that only the adapters make a difference.
+        auto without = settings;
+        without.adapters = false;
+        before.reference = losses_of_documents(microbatches, without);
+        break;
+      }
+      case StepPass::gradients:
+        break;
+    }
+  return before;
+}
+
+// Returns the number of targets of each document in this rank's samples.
+static std::vector<double> targets_in(std::span<const Batch> microbatches,
+                                      const ops::SequenceLayout& layout, const Communicator& seq) {
+  std::vector<double> all;
+  for (const auto& batch : microbatches)
+    for (const double n : targets_of_documents(batch, layout, seq.rank())) all.push_back(n);
+  seq.all_reduce(all);
+  return all;
+}
+
+Trainer::Preferences Trainer::prefer(const PairTraining& pairs, std::span<const Batch> microbatches,
+                                     const Before& before) {
+  const auto tokens = std::ssize(microbatches[0].start_BT) / std::ssize(microbatches[0].sample_B);
+  const auto layout = sequence_of(tokens);
+  std::vector<double> reference = before.reference, targets;
+  if (pairs.reference == Reference::given) reference = reference_of(microbatches);
+  if (uses_targets(pairs.loss)) targets = targets_in(microbatches, layout, axes_.seq);
+  const auto scored = [&](std::size_t d) {
+    return ScoredDocument{before.policy[d], reference.empty() ? 0 : reference[d],
+                          targets.empty() ? 1 : targets[d]};
+  };
   Preferences p;
-  std::vector<double> margins;
-  for (std::size_t d = 0; d < policy.size(); d += 2) {
-    const auto one = preference_of({policy[d], reference[d]}, {policy[d + 1], reference[d + 1]},
-                                   setup_.dpo_beta);
-    margins.push_back(one.margin);
-    if (has_head() && axes_.at.seq == 0) p.sums += one;
+  std::vector<double> weights;  // by document
+  for (std::size_t d = 0; d < before.policy.size(); d += 2) {
+    const auto one = result_of(pairs.loss, scored(d), scored(d + 1));
+    weights.push_back(one.weight_chosen);
+    weights.push_back(one.weight_rejected);
+    if (has_head() && axes_.at.seq == 0) p.sums += sums_of(one);
   }
   std::vector<double> all;
   for (const auto* field : p.sums.fields()) all.push_back(*field);
   axes_.world.all_reduce(all);
   for (std::size_t i = 0; auto* field : p.sums.fields()) *field = all[i++];
 
-  const auto tokens = std::ssize(microbatches[0].start_BT) / std::ssize(microbatches[0].sample_B);
   std::size_t first = 0;  // first document of the micro-batch
   for (const auto& batch : microbatches) {
-    auto rows = rows_of_documents(batch, sequence_of(tokens), axes_.at.seq);
+    auto rows = rows_of_documents(batch, layout, axes_.at.seq);
     const auto documents = documents_in(batch);
     for (auto& r : rows) {
       if (documents == 0) continue;  // padding only
-      const auto d = first + static_cast<std::size_t>(r.sum);
-      const double weight = weight_of(margins[d / 2], setup_.dpo_beta) / p.sums.pairs;
-      r.scale = d % 2 == 0 ? weight : -weight;
+      r.scale = weights[first + static_cast<std::size_t>(r.sum)] / p.sums.pairs;
       r.sum = 0;
     }
     p.losses.push_back(std::move(rows));
@@ -100,9 +138,11 @@ Trainer::Preferences Trainer::prefer(std::span<const Batch> microbatches,
 }
 
 PreferenceSums Trainer::evaluate_pairs(std::span<const Batch> mine) {
+  require_pairs();
   const auto microbatches = padded(mine);
   if (microbatches.empty()) return {};
-  return prefer(microbatches, {.phase = Phase::evaluate}).sums;
+  const auto before = run_before(microbatches, {.phase = Phase::evaluate});
+  return prefer(std::get<PairTraining>(setup_.objective), microbatches, before).sums;
 }
 
 }  // namespace trireme

@@ -25,8 +25,7 @@ static std::vector<int> reversed(std::vector<int> all) {
 // In step(), the ranks' answers before micro-batch 1 can take effect at micro-batch 1 +
 // most_ahead() at the earliest.
 bool Trainer::can_drop(std::int64_t microbatches) const {
-  const bool passes_first = teacher_ || setup_.objective == Objective::dpo;
-  return passes_first || microbatches > 1 + most_ahead(pipe_);
+  return passes_of_step(setup_.objective).size() > 1 || microbatches > 1 + most_ahead(pipe_);
 }
 
 StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
@@ -52,17 +51,10 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   // The ranks' answers before micro-batch m take effect most_ahead() micro-batches later. By then,
   // all ranks have answered, so that no rank waits for another.
   std::vector<PendingMaximum> answers;
-  // With a teacher or pairs, a forward pass comes first. Pairs need another one if the reference
-  // scores are not given. A forward and a backward pass count as three forward passes.
-  const bool pairs = setup_.objective == Objective::dpo;
-  const int passes = teacher_                               ? 1
-                     : !pairs                               ? 0
-                     : setup_.reference == Reference::given ? 1
-                                                            : 2,
-            each = passes > 0 ? 3 : 1;
+  const auto passes = passes_of_step(setup_.objective);
   const auto wants_to_end = [&](int m) {
-    return axes_.world.start_max(
-        should_abandon(passes * count + each * m, (passes + each) * count));
+    const auto progress = progress_of(passes, m, count);
+    return axes_.world.start_max(should_abandon(progress.done, progress.of));
   };
   const auto drop = [&](int m) {
     answers.push_back(wants_to_end(m));
@@ -80,21 +72,20 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   const auto tokens = static_cast<double>(counts.tokens);
   if (setup_.balance == Balance::sample) settings.balance_scale = setup_.balance_weight / tokens;
   if (setup_.model.experts > 0 && setup_.router_z > 0) settings.z_scale = setup_.router_z / tokens;
+  const auto before =
+      run_before(microbatches, {.phase = Phase::train, .seed = setup_.seed, .step = step});
   std::optional<Preferences> preferences;
-  if (pairs) {
-    preferences = prefer(microbatches, {.phase = Phase::train, .seed = setup_.seed, .step = step});
-    settings.losses = preferences->losses;
+  if (const auto* const pairs = std::get_if<PairTraining>(&setup_.objective)) {
+    preferences = prefer(*pairs, microbatches, before);
+    settings.head = HeadLossesOfRows{preferences->losses};
     result.preferences = preferences->sums;
   }
-  std::vector<Tensor> taught;
-  if (teacher_) {
-    taught = teacher_->head_inputs(microbatches);
-    settings.teacher = taught;
-    settings.taught = {.softcap = setup_.teacher->model.logit_softcap,
-                       .temperature = setup_.teacher->temperature,
-                       .share = setup_.teacher->weight};
-  }
-  if (passes > 0 && should_abandon && wants_to_end(0).wait() > 0) {
+  if (const auto* const teacher = teacher_of(setup_))
+    settings.head = HeadLossOfTaught{before.teacher,
+                                     {.softcap = teacher->model.logit_softcap,
+                                      .temperature = teacher->temperature,
+                                      .share = teacher->weight}};
+  if (passes.size() > 1 && should_abandon && wants_to_end(0).wait() > 0) {
     result.outcome = StepOutcome::dropped;
     return result;
   }

@@ -311,6 +311,39 @@ TEST(Check, PreferencesAreOfPairsAgainstAModel) {
   expect_problem(d, "train.objective", "set data.packing = \"documents\"");
 }
 
+// Keys of other objectives have no effect; there is no reference, and no pass that can be replayed.
+TEST(Check, PreferencesWithoutAReferenceNeedNone) {
+  for (const auto objective : {Objective::simpo, Objective::orpo}) {
+    const auto name = std::string(name_of(objective));
+    Deck d = sound();
+    d.train.objective = objective;
+    expect_problem(d, "train.objective",
+                   "train.objective = \"" + name + "\" trains on pairs of documents");
+    d.data.packing = Packing::documents;
+    d.data.attention = AttentionSpan::document;
+    EXPECT_TRUE(check_deck(d).empty()) << name;
+    d.train.dpo_scores = "pairs.scores";
+    expect_problem(d, "train.dpo_scores",
+                   "train.dpo_scores needs train.objective = \"dpo\": set that, or remove");
+    d.train.dpo_scores.clear();
+    d.train.dpo_beta = 0.5;
+    expect_problem(d, "train.dpo_beta", "needs train.objective = \"dpo\"");
+    d.train.dpo_beta = TrainConfig().dpo_beta;
+    d.run.exactness = Exactness::invariant;
+    expect_problem(d, "train.objective",
+                   "\"" + name + "\" does not support run.exactness = \"invariant\"");
+    d.run.exactness = Exactness::fast;
+    d.data.long_documents = LongDocuments::split;
+    expect_problem(d, "train.objective", "cannot split documents");
+  }
+  Deck d = sound();
+  d.train.simpo_gamma = 0;
+  expect_problem(d, "train.simpo_gamma", "needs train.objective = \"simpo\"");
+  d.train.simpo_gamma = TrainConfig().simpo_gamma;
+  d.train.orpo_lambda = 1;
+  expect_problem(d, "train.orpo_lambda", "needs train.objective = \"orpo\"");
+}
+
 TEST(Check, Grid) {
   Deck d = sound();
   d.parallel.pipe = 13;

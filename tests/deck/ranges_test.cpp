@@ -29,6 +29,8 @@ const Words rotary{"model.positions=rotary"};
 const Words window = rotary + Words{"model.window=5"};
 const Words documents{"data.packing=documents", "data.attention=document"};
 const Words dpo = documents + Words{"train.objective=dpo", "adapter.rank=1"};
+const Words simpo = documents + Words{"train.objective=simpo"};
+const Words orpo = documents + Words{"train.objective=orpo"};
 const Words distill{"train.objective=distill", "distill.teacher=x"};
 const Words sigmoid = mixture + Words{"model.router=sigmoid", "train.balance=bias"};
 const Words sample = mixture + Words{"train.balance=sample"};
@@ -71,8 +73,13 @@ const std::map<std::string, Words> needs{
     {"precision.fp8_except", {"precision.compute=bf16", "precision.products=fp8"}},
     {"train.microbatch=16777216", {"train.batch=16777216"}},
     {"train.objective=dpo", dpo},
+    {"train.objective=simpo", simpo},
+    {"train.objective=orpo", orpo},
     {"train.objective=distill", distill},
     {"train.dpo_beta", dpo},
+    {"train.simpo_beta", simpo},
+    {"train.simpo_gamma", simpo},
+    {"train.orpo_lambda", orpo},
     {"train.balance=bias", sigmoid},
     {"train.balance=sample", sample},
     {"train.balance_rate", sigmoid},

@@ -1,5 +1,5 @@
-"""Direct preference optimization in f64, as torch has it by TRL's formula: of each document the sum of its completion's
-log-probabilities, alone in a sample, by the model with adapters merged and by the one without."""
+"""Preference optimization in f64, as torch has it by TRL's formulas: of each document its completion's log-probabilities,
+alone in a sample. DPO: their sum, by the model with adapters merged and by the one without. SimPO and ORPO: their mean."""
 import math
 import re
 import struct
@@ -16,7 +16,9 @@ from adapter_test import ALPHA, RANK, SECTION, merged, split
 from program import GRID, ONE_RANK, weights_of
 
 BETA, LR, WHOLE_LR, STEPS, SEPARATOR = 0.3, 0.5, 0.05, 5, 0
-WORDS = ["data.packing=documents", "data.attention=document", "train.objective=dpo", f"train.dpo_beta={BETA}"]
+SIMPO_BETA, GAMMA, LAMBDA = 1.5, 0.4, 0.7
+PAIRS = ["data.packing=documents", "data.attention=document"]
+WORDS = [*PAIRS, "train.objective=dpo", f"train.dpo_beta={BETA}"]
 # Inputs of a pair's two documents: of the first four one fills a sample, of the others two do.
 LENGTHS = [(15, 18), (19, 20), (8, 25), (30, 2), (7, 9), (9, 7), (5, 12), (8, 8), (10, 6), (7, 7), (3, 14), (8, 9)]
 BATCH = 8
@@ -122,12 +124,32 @@ def prefers(name, program):
     return f"adapters differ by {', '.join(said)}; loss {rows[0]['loss']:.4f} to {after:.4f}, accuracy {rows[-1]['accuracy']:.2f}"
 
 
-def whole_sgd(w, shape, made, before):
-    """All weights learn, against the fixed model's log-probabilities."""
+def simpo_pair(chosen, rejected):
+    """Of the means of log-probabilities: loss, rewards."""
+    rewards = SIMPO_BETA * chosen, SIMPO_BETA * rejected
+    return -torch.nn.functional.logsigmoid(rewards[0] - rewards[1] - GAMMA), *rewards
+
+
+def orpo_pair(chosen, rejected):
+    log_odds = [x - torch.log1p(-torch.exp(x)) for x in (chosen, rejected)]
+    return -chosen - LAMBDA * torch.nn.functional.logsigmoid(log_odds[0] - log_odds[1]), *log_odds
+
+
+def without_reference(policy, shape, made, pair):
+    """As dpo() says them."""
+    all = [pair(*(log_probability(policy, shape, document, prompt) / (len(document) + 1 - prompt) for document in both)) for *both, prompt in made]
+    loss = torch.stack([loss for loss, *_ in all]).mean()
+    c, r = torch.tensor([[reward.item() for reward in rewards] for _, *rewards in all], dtype=torch.float64).T
+    return loss, {"loss": loss.item(), "margin": (c - r).mean().item(), "accuracy": (c > r).double().mean().item(),
+                  "reward_chosen": c.mean().item(), "reward_rejected": r.mean().item()}
+
+
+def whole_sgd(w, shape, measure):
+    """All weights learn; `measure`: of weights the loss and its row."""
     rows, norms = [], []
     for _ in range(STEPS):
         w = {name: x.detach().requires_grad_(True) for name, x in w.items()}
-        loss, row = dpo(w, shape, made, before)
+        loss, row = measure(w)
         gradients = torch.autograd.grad(loss, list(w.values()))
         norms.append(math.sqrt(sum(float((g * g).sum()) for g in gradients)))
         rows.append(row)
@@ -146,8 +168,8 @@ def prefers_whole(name, program):
     deck = program.write_deck("deck.toml", training_test.DECK.replace("CLIP", "0"))
     words = [*WORDS, f"train.batch={BATCH}", f"optimizer.lr={WHOLE_LR}"]
     before = [[log_probability(w, shape, document, prompt).item() for document in both] for *both, prompt in made]
-    first, *rest = whole_sgd(w, shape, made, before)
-    second = whole_sgd(first, shape, made, before)
+    first, *rest = whole_sgd(w, shape, lambda w: dpo(w, shape, made, before))
+    second = whole_sgd(first, shape, lambda w: dpo(w, shape, made, before))
     wanted = {"one": (first, *rest), "again": second}
     assert abs(rest[0][0]["loss"] - math.log(2)) < 1e-12 and second[1][0]["margin"] > 0 and second[1][-1]["loss"] < 0.99 * math.log(2)
     grids = {"alone": ONE_RANK, "grid": GRID, "data": (4, ["parallel.data=4", "zero.stage=3"]),
@@ -178,7 +200,44 @@ def prefers_whole(name, program):
     return f"weights differ by {', '.join(said)}; loss {rest[0][0]['loss']:.4f} to {second[1][-1]['loss']:.4f}"
 
 
+def prefers_alone(name, objective, program):
+    """A whole model by a loss that needs no other model."""
+    folder = program.work / "model"
+    flavours.make(name, folder)
+    shape, w = reference.load(folder, torch.float64)
+    made = pairs()
+    write_pairs(program.work / "random.tokens", made)
+    program("import", folder, "imported")
+    deck = program.write_deck("deck.toml", training_test.DECK.replace("CLIP", "0"))
+    pair, keys = {"simpo": (simpo_pair, [f"train.simpo_beta={SIMPO_BETA}", f"train.simpo_gamma={GAMMA}"]),
+                  "orpo": (orpo_pair, [f"train.orpo_lambda={LAMBDA}"])}[objective]
+    words = [*PAIRS, f"train.objective={objective}", *keys, f"train.batch={BATCH}", f"optimizer.lr={WHOLE_LR}"]
+    want, rows, norms = whole_sgd(w, shape, lambda w: without_reference(w, shape, made, pair))
+    after = without_reference(want, shape, made, pair)[1]["loss"]
+    assert after < rows[0]["loss"], f"nothing is learnt: {rows}"
+    grids = {"one": ONE_RANK, "grid": GRID, "data": (4, ["parallel.data=4", "zero.stage=3"]), "two": (2, ["parallel.seq=2", "train.microbatch=2"]),
+             "halves": (2, ["parallel.pipe=2", "parallel.schedule=zero-bubble", "model.recompute=block", "train.microbatch=2"])}
+    if shape.experts_per_token:
+        grids["experts"] = (GRID[0], [*GRID[1], "parallel.expert=2"])
+    said = []
+    for run, (ranks, grid) in grids.items():
+        program("train", deck, "--run-dir", run, *words, *grid, ranks=ranks)
+        history = program.history(run)
+        training_test.expect_near(history["grad_norm"], norms, f"{run}: gradient norms")
+        for column, values in history.items():
+            if column in rows[0]:
+                off = max(abs(a - row[column]) for a, row in zip(values, rows, strict=True))
+                assert off <= 1e-11, f"{run}: {column} differs by {off:.1e}"
+        said.append(f"{run} {training_test.expect_weights(weights_of(program.newest(run)), names.from_hf(want, shape)):.1e}")
+        machine = [word for word in grid if word.startswith(("parallel.", "zero."))]
+        evaluated = float(re.search(r"loss ([0-9.]+), .* over 12 pairs", program("evaluate", run, *machine, "--data", "random.tokens", ranks=ranks))[1])
+        assert abs(evaluated - after) <= 1e-6, f"{run}: {evaluated} for {after}"
+    return f"weights differ by {', '.join(said)}; loss {rows[0]['loss']:.4f} to {after:.4f}, accuracy {rows[-1]['accuracy']:.2f}"
+
+
 def cases():
+    for name, objective in (("gpt2", "simpo"), ("llama2", "orpo"), ("qwen2-moe", "simpo"), ("qwen2-moe", "orpo")):
+        yield f"preferences-{objective}-{name}", lambda program, name=name, objective=objective: prefers_alone(name, objective, program)
     for name in ("gpt2", "llama2", "qwen2-moe"):
         yield f"preferences-whole-{name}", lambda program, name=name: prefers_whole(name, program)
     for name in ("gpt2", "llama2", "qwen3", "qwen2-moe"):

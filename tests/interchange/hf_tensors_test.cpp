@@ -21,8 +21,8 @@ std::vector<std::string> described(const std::vector<HfTensor>& tensors, std::st
                                 t.experts > 0 ? fmt::format(" {} of {}", t.expert, t.experts) : "",
                                 to_string(t.shape), t.param,
                                 t.begin > 0 ? fmt::format(" from {}", t.begin) : "",
-                                t.order == TensorOrder::transposed ? ", transposed" : "",
-                                t.order == TensorOrder::rotary_pairs ? ", in pairs" : ""));
+                                t.storage == TensorStorage::columns ? ", transposed" : "",
+                                t.group > 0 ? ", in pairs" : ""));
   return all;
 }
 
@@ -248,12 +248,7 @@ TEST(HfTensors, OfGlm4AreThoseOfItsClass) {
 // In a head of 6 channels of which 4 rotate, the channels (0, 1) and (2, 3) of the file are the
 // pairs (0, 3) and (1, 4). Channels 4 and 5 of the file follow as 2 and 5.
 TEST(HfTensors, ChannelsThatRotateTogetherAreNeighborsInTheFile) {
-  const HfTensor t{.name = "",
-                   .shape = {12, 1},
-                   .param = "",
-                   .order = TensorOrder::rotary_pairs,
-                   .head_dim = 6,
-                   .rotary_dim = 4};
+  const HfTensor t{.name = "", .shape = {12, 1}, .param = "", .group = 6, .interleaved = 4};
   std::vector<std::int64_t> there;
   for (std::int64_t row = 0; row < 12; ++row) there.push_back(t.row_in_tensor(row));
   EXPECT_THAT(there, testing::ElementsAre(0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11));

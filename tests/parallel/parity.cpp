@@ -58,8 +58,31 @@ static Batch masked_batch(const ModelConfig& c, std::int64_t first, std::int64_t
 // Of 29 ids: a document has about 7 tokens, and a few begin in each sample of 16.
 constexpr std::int32_t separators = 4;
 
+// A pair in each sample, as plans have it; what ends before the sample does is padded. Of some
+// documents the first target is masked.
+static Batch batch_of_pairs(const ModelConfig& c, std::int64_t first, std::int64_t samples) {
+  auto b = random_batch(c, samples, first);
+  const auto T = c.context;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const auto s = first + i, middle = T / 2 - s % 2, end = T - s % 3;
+    for (std::int64_t t = 0; t < T; ++t) {
+      const auto start = t < middle ? 0 : t < end ? middle : t;
+      b.start_BT.push_back(static_cast<std::int32_t>(start));
+      if (t >= end || (t == start && s % 2 == 1))
+        b.targets_BT[static_cast<std::size_t>(i * T + t)] = no_target;
+    }
+    b.tokens_B.push_back(end);
+    for (const double document : {0.0, 1.0})
+      b.reference_D.push_back(20 + std::sin(static_cast<double>(s) + document));
+  }
+  b.valid = std::ranges::count_if(b.targets_BT, [](auto t) { return t != no_target; });
+  return b;
+}
+
 Batch parity_batch(const ParityCase& p, int step, int m, int d) {
   const auto micro = p.size / (p.grid.data * p.microbatches);
+  if (trains_on_pairs(p))
+    return batch_of_pairs(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);
   auto b = masked_batch(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);
   if (!p.documents) return b;
   b.start_BT = starts_of(b, separators);
@@ -143,9 +166,9 @@ const Course& one_rank_course(const ParityCase& given) {
   static std::map<std::string, Course> courses;
   std::string key =
       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(p.base),
-                  p.exact_chunk, p.documents, p.teacher, p.size, p.context, p.layers, p.head_dim,
-                  p.flavour, p.dropout, p.adapter_rank, int(p.optimizer), p.momentum, p.nesterov,
-                  p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
+                  p.exact_chunk, p.documents, int(p.objective), p.size, p.context, p.layers,
+                  p.head_dim, p.flavour, p.dropout, p.adapter_rank, int(p.optimizer), p.momentum,
+                  p.nesterov, p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
     key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
   if (const auto it = courses.find(key); it != courses.end()) return it->second;

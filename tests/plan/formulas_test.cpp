@@ -41,15 +41,15 @@ static void expect_formulas(test::ParityCase c) {
     expect_formulas(test::plan_input(c), c.backend, rank);
 }
 
-// A teacher's pass is another model's, which no formula here is of; what it sends and takes is
+// No formula here is of the passes before a step's pass with gradients; what they send and take is
 // counted in a run (tests/parallel/counted.hpp).
-static std::vector<test::ParityCase> without_teachers(std::vector<test::ParityCase> cases) {
-  for (auto& c : cases) c.teacher = false;
+static std::vector<test::ParityCase> in_one_pass(std::vector<test::ParityCase> cases) {
+  for (auto& c : cases) c.objective = Objective::tokens;
   return cases;
 }
 
 static std::vector<test::ParityCase> pairwise(int ranks) {
-  return without_teachers(test::pairwise_cases(ranks));
+  return in_one_pass(test::pairwise_cases(ranks));
 }
 
 class FormulasOnRanks : public testing::TestWithParam<int> {};
@@ -61,7 +61,7 @@ TEST_P(FormulasOnRanks, EqualThePlansOfAllPairs) {
 
 // f32 and bf16, computed in and on the wire.
 TEST_P(FormulasOnRanks, EqualThePlansInOtherTypes) {
-  for (auto c : without_teachers(test::fenced_cases(GetParam()))) {
+  for (auto c : in_one_pass(test::fenced_cases(GetParam()))) {
     c.optimizer = OptimizerKind::adamw;
     expect_formulas(c);
     c.backend = "host";

@@ -150,8 +150,7 @@ TEST(RankKinds, AreAlikeBesideATeacher) {
     in.setup.model.context = 120;
     auto other = in.setup.model;
     other.heads = other.kv_heads = 3;
-    in.setup.objective = Objective::distill;
-    in.setup.teacher = TeacherSetup{.model = other};
+    in.setup.objective = TeacherSetup{.model = other};
     const RankKinds kinds(in);
     for (int rank = 0; rank < grid.ranks(); ++rank) {
       const auto plan = plan_rank(in, target, rank);

@@ -53,6 +53,44 @@ def preferences(at):
 
 
 @story(CASES, fast=True)
+def alone(at):
+    """a run learns from pairs without a reference, takes what was planned, goes on with the bits of one run, and is measured as it learns"""
+    at.take("one", run="base")
+    for name, sums in (("pairs", range(1, 8)), ("held", range(8, 10))):
+        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "chosen": "{a}", "rejected": "x{b}y"}}\n' for a in sums for b in range(1, 8)))
+        at(f"tokenize {name}.jsonl --preference --output {name}.tokens")
+    for objective, keys, other in (("simpo", {"simpo_beta": 1.5, "simpo_gamma": 0.25}, "orpo_lambda"), ("orpo", {"orpo_lambda": 0.5}, "simpo_beta")):
+        words = (f"model.init_from=base {DOCUMENTS} train.objective={objective} data.path=pairs.tokens data.validation=[held.tokens] "
+                 f"evaluate.batches=0 checkpoint.keep_last=0 {' '.join(f'train.{key}={value}' for key, value in keys.items())}")
+        said = at.train(f"{words} train.microbatch=1", run=objective).text
+        assert "validation loss" in said and "perplexity" not in said and "reference model" not in said
+        for row in at.rows(objective):
+            assert abs(float(row["margin"]) - float(row["reward_chosen"]) + float(row["reward_rejected"])) < 1e-9 and 0 <= float(row["accuracy"]) <= 1
+        assert float(at.rows(objective)[-1]["loss"]) < float(at.rows(objective)[0]["loss"])
+        assert [at.plan(f"deck.toml {words} train.microbatch=1")["reserved_bytes"]] == [
+            int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read(f"{objective}/log"))[1].split()]
+        at.train(f"{words} train.microbatch=1 --restart {objective}/checkpoints/step-00000004", run=f"{objective}-rest")
+        assert at.losses(f"{objective}-rest") == at.losses(objective)[4:]
+        held = at.rows(objective, "evaluation.csv")[-1]
+        numbers = " and ".join(f"{key} {value}" for key, value in keys.items())
+        for ranks in (0, 2):
+            said = at(f"evaluate {objective}" + (" parallel.seq=2" if ranks else ""), ranks=ranks).out
+            assert said.endswith(f"over 14 pairs of documents, with {numbers}\n")
+            assert abs(loss_of(said) - float(held["loss"])) < 1e-5
+        assert measured_as(held) in at(f"evaluate {objective}").out
+        key = next(iter(keys))
+        assert loss_of(at(f"evaluate {objective} train.{key}=9").out) != loss_of(said)
+        on_two = at(f"train deck.toml {words} train.microbatch=1 parallel.seq=2 --run-dir {objective}-two", ranks=2)
+        assert all(abs(a - b) < 1e-3 for a, b in zip(map(float, at.losses(f"{objective}-two")), map(float, at.losses(objective)), strict=True)), on_two.text
+        for more, why in (("train.dpo_scores=a.scores", "train.dpo_scores needs train.objective = \"dpo\""), ("train.dpo_beta=2", "train.dpo_beta needs"),
+                          ("run.exactness=invariant", "does not support run.exactness"), ("run.replay_every=2", "run.replay_every cannot verify"),
+                          (f"train.{other}=3", f"needs train.objective = \"{other[:other.index('_')]}\""),
+                          ("data.path=text.tokens data.validation=[]", "contains none. Create them with `trireme tokenize --preference`")):
+            at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
+        at(f"score deck.toml {words}", codes=(1, *REFUSED), says=("set train.objective = \"dpo\"",))
+
+
+@story(CASES, fast=True)
 def scores(at):
     """scores of a model save the pass that makes them, on any grid, let all of a model learn, and must be of what is trained on"""
     at.take("one", run="base")

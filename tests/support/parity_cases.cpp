@@ -41,19 +41,19 @@ std::vector<ParityCase> exact_cases(std::vector<ParityCase> cases, const char* b
     c.backend = backend;
     c.compute = compute;
     c.reduce = DType::f32;
-    c.teacher = false;  // refused
-    c.exact_chunk = 2;  // divides what each of up to 8 ranks has
+    c.objective = Objective::tokens;  // others are refused
+    c.exact_chunk = 2;                // divides what each of up to 8 ranks has
   }
   return cases;
 }
 
 std::vector<ParityCase> exact_pairs(int ranks, const char* backend, DType compute) {
-  return exact_cases(covering_cases(exact_factors(factors(ranks, Teachers::none)), 2), backend,
+  return exact_cases(covering_cases(exact_factors(factors(ranks, Objectives::tokens)), 2), backend,
                      compute);
 }
 
 std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType compute) {
-  auto all = exact_factors(factors(1, Teachers::none));
+  auto all = exact_factors(factors(1, Objectives::tokens));
   all[0].clear();
   for (int n = 1; n <= 8; ++n) std::ranges::copy(grids(n), std::back_inserter(all[0]));
   std::vector<ParityCase> cases;
@@ -81,7 +81,7 @@ std::vector<ParityCase> few_cases(int n) {
   cases[2].grid = {n >= 4 ? 2 : 1, n >= 4 ? n / 2 : n, 1};
   cases[2].flavour = "gqa";
   cases[2].zero.stage = 1;
-  cases[2].teacher = true;
+  cases[2].objective = Objective::distill;
   cases[3].grid = {1, n, 1};
   cases[3].chunk_tokens = 6;
   cases[3].zero.shard = n >= 4 ? n / 2 : 1;
@@ -122,6 +122,12 @@ std::vector<ParityCase> few_cases(int n) {
   cases[16] = cases[0];
   cases[16].flavour = "scaled";
   cases[14].adapter_rank = cases[15].adapter_rank = 2;
+  cases[4].objective = Objective::simpo;
+  cases[6].objective = Objective::orpo;
+  cases[9].objective = Objective::simpo;
+  cases[11].objective = Objective::dpo;
+  cases[14].objective = Objective::dpo;
+  cases[16].objective = Objective::orpo;
   for (const std::size_t i : {0, 1, 5, 10, 11}) cases[i].chunk_tokens = 6;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
@@ -152,7 +158,7 @@ std::vector<ParityCase> many_cases(int n) {
   cases[3].flavour = "qwen";
   cases[3].schedule = ScheduleKind::zero_bubble;
   cases[3].microbatches = 8;
-  cases[3].teacher = true;
+  cases[3].objective = Objective::distill;
   cases[4].grid = {4, n / 16, 4};
   cases[4].zero.stage = 2;
   cases[4].schedule = ScheduleKind::interleaved;

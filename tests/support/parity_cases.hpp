@@ -29,7 +29,9 @@ struct ParityCase {
   std::int64_t adapter_rank = 0;
   BaseType base = BaseType::compute;  // what adapters stand beside
   bool documents = false;             // data.attention = "document"
-  bool teacher = false;               // a smaller llama, under a soft cap
+  // distill: of a smaller llama, under a soft cap. Samples of other objectives than tokens and
+  // distill are pairs. dpo: against the model without adapters, or scores where it has none.
+  Objective objective = Objective::tokens;
   OptimizerKind optimizer = OptimizerKind::sgd;
   double momentum = 0;  // of sgd
   bool nesterov = true;
@@ -57,6 +59,7 @@ inline std::ostream& operator<<(std::ostream& out, const ParityCase& c) {
 // 8 layers, 12 query heads but for those of few.
 ModelConfig parity_model(const ParityCase&);
 TrainerSetup parity_setup(const ParityCase&);
+bool trains_on_pairs(const ParityCase&);
 // Its step as input of a plan, without an evaluation.
 PlanInput plan_input(const ParityCase&);
 

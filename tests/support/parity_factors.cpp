@@ -32,7 +32,7 @@ Factor grids(int ranks) {
   return f;
 }
 
-std::vector<Factor> factors(int ranks, Teachers teachers) {
+std::vector<Factor> factors(int ranks, Objectives objectives) {
   constexpr auto step = ZeroCadence::step, micro = ZeroCadence::microbatch;
   Factor zeros;
   for (const auto& z : {zero(0), zero(1), zero(2), zero(3), zero(3, step), zero(3, micro, step),
@@ -104,8 +104,13 @@ std::vector<Factor> factors(int ranks, Teachers teachers) {
        adapters(BaseType::bf16)},
       {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; }, chunks(2),
        folded}};
-  if (teachers == Teachers::some)
-    all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.teacher = c.grid.expert == 1; }});
+  const auto pairs = [](Objective o) { return [o](ParityCase& c) { c.objective = o; }; };
+  if (objectives == Objectives::all)
+    all.push_back({[](ParityCase&) {},
+                   [](ParityCase& c) {
+                     if (c.grid.expert == 1) c.objective = Objective::distill;
+                   },
+                   pairs(Objective::dpo), pairs(Objective::simpo), pairs(Objective::orpo)});
   all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }});
   return all;
 }

@@ -13,8 +13,8 @@ using Change = std::function<void(ParityCase&)>;
 using Factor = std::vector<Change>;  // its settings
 
 Factor grids(int ranks);
-enum class Teachers : std::uint8_t { none, some };
-std::vector<Factor> factors(int ranks, Teachers = Teachers::some);
+enum class Objectives : std::uint8_t { tokens, all };
+std::vector<Factor> factors(int ranks, Objectives = Objectives::all);
 // With every optimizer, and with what parity in f64 has suites of its own for.
 std::vector<Factor> exact_factors(std::vector<Factor>);
 

@@ -35,8 +35,10 @@ std::string name_of(const ParityCase& c) {
       (c.dropout > 0 ? std::string("_dropout") : "") +
           (c.adapter_rank > 0 ? fmt::format("_adapter{}", c.adapter_rank) : "") +
           (c.base != BaseType::compute ? fmt::format("_{}", trireme::name_of(c.base)) : ""),
-      std::string(c.documents ? "_documents" : "") + (c.teacher ? "_teacher" : ""), word_of(c),
-      c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
+      (c.documents ? "_documents" : "") + (c.objective == Objective::tokens
+                                               ? std::string()
+                                               : fmt::format("_{}", trireme::name_of(c.objective))),
+      word_of(c), c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
           (c.products == ProductType::fp8 ? "_fp8" : "") + (c.clip ? "_clip" : "") +
           (c.stage_layers.empty() ? "" : "_uneven") +
@@ -180,13 +182,28 @@ static ModelConfig parity_teacher(const ParityCase& p) {
   return c;
 }
 
+bool trains_on_pairs(const ParityCase& p) {
+  return traits_of(p.objective).samples == SamplesAre::pairs;
+}
+
+// Numbers of which no default is one.
+static ObjectiveSetup parity_objective(const ParityCase& p) {
+  if (p.objective == Objective::distill) return TeacherSetup{parity_teacher(p), 1.7, 0.6};
+  if (!trains_on_pairs(p)) return TokenTraining{};
+  TrainConfig numbers;
+  numbers.objective = p.objective;
+  numbers.dpo_beta = 0.7;
+  numbers.simpo_beta = 1.3;
+  numbers.simpo_gamma = 0.4;
+  numbers.orpo_lambda = 0.8;
+  if (p.adapter_rank == 0) numbers.dpo_scores = "given";
+  return objective_setup(numbers, {}, std::nullopt);
+}
+
 TrainerSetup parity_setup(const ParityCase& p) {
   TrainerSetup s;
   s.model = parity_model(p);
-  if (p.teacher) {
-    s.objective = Objective::distill;
-    s.teacher = TeacherSetup{parity_teacher(p), 1.7, 0.6};
-  }
+  s.objective = parity_objective(p);
   s.optimizer.name = p.optimizer;
   s.optimizer.momentum = p.momentum;
   s.optimizer.nesterov = p.momentum > 0 && p.nesterov;
@@ -206,7 +223,7 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.reduce = p.reduce;
   s.exact_chunk = p.exact_chunk;
   s.chunk_tokens = p.chunk_tokens;
-  s.attention = p.documents ? AttentionSpan::document : AttentionSpan::causal;
+  s.attention = p.documents || trains_on_pairs(p) ? AttentionSpan::document : AttentionSpan::causal;
   s.seed = 11;
   if (p.flavour == "mixture" || p.flavour == "two_experts") {
     s.balance = Balance::sample;

@@ -92,9 +92,9 @@ INSTANTIATE_TEST_SUITE_P(Train, Distillation, testing::ValuesIn(cases()),
 
 TrainerSetup setup_of(const Case& c) {
   auto s = test::setup_of(c.student, test::plain_sgd(), DType::f64);
-  s.objective = Objective::distill;
-  s.teacher = TeacherSetup{c.teacher, temperature, weight};
-  s.teacher->model.context = c.student.context;
+  TeacherSetup teacher{c.teacher, temperature, weight};
+  teacher.model.context = c.student.context;
+  s.objective = teacher;
   return s;
 }
 
@@ -106,7 +106,7 @@ TEST_P(Distillation, IsThatOfTwoModelsAlone) {
     batches.back().targets_BT[static_cast<std::size_t>(3 + m)] = no_target;
     --batches.back().valid;
   }
-  Alone student(setup.model, 3), teacher(setup.teacher->model, 4);
+  Alone student(setup.model, 3), teacher(teacher_of(setup)->model, 4);
   const auto theirs = teacher.logits(batches);
   const double want = want_of(student.logits(batches), theirs, batches);
 
@@ -145,7 +145,7 @@ TEST_P(Distillation, IsThatOfTwoModelsAlone) {
 TEST(Distillation, NothingIsLearntOfATwin) {
   const auto c = test::tiny_llama();
   auto setup = setup_of({"", c, c});
-  setup.teacher->weight = 1;
+  std::get<TeacherSetup>(setup.objective).weight = 1;
   Ref backend;
   const Workspace scratch(backend);
   Trainer trainer(backend, {}, setup);

@@ -1,6 +1,6 @@
-// train.objective = "dpo": pairs that share samples have the loss of each pair alone, made of the
-// losses of documents that stand in samples of their own, of two models that know nothing of pairs;
-// gradients agree with differences of that loss.
+// Objectives of pairs (dpo, simpo, orpo): pairs that share samples have the loss of each pair
+// alone, made of the losses of documents that stand in samples of their own, of two models that
+// know nothing of pairs; gradients agree with differences of that loss.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,8 +71,7 @@ ModelConfig with_adapters(ModelConfig c) {
 TrainerSetup dpo_setup(const ModelConfig& c) {
   auto s = test::setup_of(c, test::plain_sgd(), DType::f64);
   s.attention = AttentionSpan::document;
-  s.objective = Objective::dpo;
-  s.dpo_beta = beta;
+  s.objective = PairTraining{Dpo{beta}};
   return s;
 }
 
@@ -267,11 +266,114 @@ TEST(Preferences, RowsOfAllRanksAreThoseOfTheDocuments) {
 }
 
 TEST(Preferences, OfLargeMarginsStayFinite) {
-  EXPECT_EQ(preference_of({0, 5000}, {0, 0}, 1).loss, 0);
-  EXPECT_EQ(preference_of({5000, 0}, {0, 0}, 1).loss, 5000);
-  EXPECT_EQ(weight_of(5000, 0.5), 0);
-  EXPECT_EQ(weight_of(-5000, 0.5), 0.5);
-  EXPECT_EQ(weight_of(0, 0.5), 0.25);
+  EXPECT_EQ(result_of(Dpo{1}, {0, 5000}, {0, 0}).loss, 0);
+  EXPECT_EQ(result_of(Dpo{1}, {5000, 0}, {0, 0}).loss, 5000);
+  EXPECT_EQ(result_of(Dpo{0.5}, {0, 10000}, {0, 0}).weight_chosen, 0);
+  EXPECT_EQ(result_of(Dpo{0.5}, {10000, 0}, {0, 0}).weight_chosen, 0.5);
+  EXPECT_EQ(result_of(Dpo{0.5}, {0, 0}, {0, 0}).weight_chosen, 0.25);
+  EXPECT_EQ(result_of(Simpo{1, 0}, {5000}, {0}).loss, 5000);
+  EXPECT_EQ(result_of(Simpo{1, 0}, {0}, {5000}).weight_chosen, 0);
+  for (const double chosen : {0.0, 1e-300, 5000.0})  // of probability 1, and of next to none
+    for (const double rejected : {0.0, 1e-300, 5000.0}) {
+      const auto r = result_of(Orpo{0.4}, {chosen, 0, 2}, {rejected, 0, 3});
+      for (const double x :
+           {r.loss, r.reward_chosen, r.reward_rejected, r.weight_chosen, r.weight_rejected})
+        EXPECT_TRUE(std::isfinite(x)) << chosen << " " << rejected;
+    }
+}
+
+// Losses by their formulas, and weights by differences of them, in 50 digits (Python's decimal).
+TEST(Preferences, OfOnePairHaveTheNumbersOfTheFormulas) {
+  const auto expect = [](const PairLoss& loss, const ScoredDocument& chosen,
+                         const ScoredDocument& rejected, const PairResult& want) {
+    const auto got = result_of(loss, chosen, rejected);
+    EXPECT_NEAR(got.loss, want.loss, 1e-15);
+    EXPECT_NEAR(got.reward_chosen, want.reward_chosen, 1e-15);
+    EXPECT_NEAR(got.reward_rejected, want.reward_rejected, 4e-15);
+    EXPECT_NEAR(got.weight_chosen, want.weight_chosen, 1e-15);
+    EXPECT_NEAR(got.weight_rejected, want.weight_rejected, 1e-14);
+  };
+  expect(Dpo{0.3}, {3.5, 4.75}, {4.25, 4},
+         {0.49324894599745489, 0.375, -0.075, 0.11680822981523341, -0.11680822981523341});
+  expect(
+      Simpo{2.5, 1.25}, {3.5, 0, 5}, {4.25, 0, 3},
+      {0.45854941334405835, -1.75, -3.5416666666666665, 0.18389997918274026, -0.30649996530456713});
+  expect(Orpo{0.4}, {3.5, 0, 5}, {4.25, 0, 3},
+         {0.81243573393369239, -0.01365899719161489, -1.1389071033798479, 0.23894031917363132,
+          -0.04313239680261282});
+  expect(Orpo{0.4}, {9.5, 0, 4}, {0.25, 0, 8},
+         {4.6672766070568237, -2.27737119613146, 3.4500702130266916, 0.3598975844204973,
+          -1.6198569307439967});
+}
+
+std::int64_t targets_of(const Batch& document) {
+  return std::ranges::count_if(document.targets_BT, [](auto t) { return t != no_target; });
+}
+
+// Losses of all of a model's weights, which need no other model: pair by pair, of documents alone.
+TEST_P(Preferences, WithoutAReferenceAreThoseOfEachPairAlone) {
+  const auto c = without_adapters(GetParam().model);
+  auto weights = some_weights(c, 0);
+  for (auto& [name, values] : weights)
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] += 0.05 * std::sin(static_cast<double>(3 * i + name.size()));
+  std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
+  auto& masked = batches[0].targets_BT[1];  // so that documents of a length have other numbers
+  masked = no_target;
+  --batches[0].valid;
+  std::vector<Batch> documents;
+  for (const auto& b : batches)
+    for (auto& d : documents_alone(b)) documents.push_back(std::move(d));
+  // Per token: Meng et al. 2024, equation 6; Hong et al. 2024, equations 4 to 7.
+  const auto simpo = [](double chosen, double rejected) {
+    return -std::log(1 / (1 + std::exp(-(1.5 * (chosen - rejected) - 0.4))));
+  };
+  const auto orpo = [](double chosen, double rejected) {
+    const auto odds = [](double p) { return p / (1 - p); };
+    const double ratio = odds(std::exp(chosen)) / odds(std::exp(rejected));
+    return -chosen - 0.6 * std::log(1 / (1 + 1 / ratio));
+  };
+  const auto check = [&](const PairLoss& loss, const auto& formula) {
+    const auto loss_of = [&](const Weights& w) {
+      const auto sums = losses_alone(c, w, documents);
+      double all = 0;
+      const auto per_token = [&](std::size_t d) {
+        return -sums[d] / static_cast<double>(targets_of(documents[d]));
+      };
+      for (std::size_t d = 0; d < sums.size(); d += 2)
+        all += formula(per_token(d), per_token(d + 1));
+      return all / 6;
+    };
+    auto setup = dpo_setup(c);
+    setup.objective = PairTraining{loss, Reference::none};
+    const auto got = outcome_of(setup, weights, batches);
+    ASSERT_TRUE(got.step.preferences);
+    EXPECT_EQ(got.step.preferences->pairs, 6);
+    EXPECT_NEAR(got.step.loss, loss_of(weights), 1e-12);
+    EXPECT_NEAR(got.evaluated.loss / 6, loss_of(weights), 1e-12);
+    for (const auto& [name, gradient] : got.gradients)
+      for (const std::size_t e : {std::size_t{0}, gradient.size() / 3, gradient.size() - 1}) {
+        const auto loss_at = [&](double by) {
+          auto moved = weights;
+          moved.at(name)[e] += by;
+          return loss_of(moved);
+        };
+        EXPECT_NEAR(gradient[e], slope_of(loss_at), 1e-8) << name << " " << e;
+      }
+  };
+  check(Simpo{1.5, 0.4}, simpo);
+  check(Orpo{0.6}, orpo);
+}
+
+// The losses of the documents come first, and no other pass.
+TEST(Preferences, WithoutAReferenceNeedOnePassBefore) {
+  const auto none = passes_of_step(PairTraining{Orpo{}, Reference::none});
+  EXPECT_EQ(none, (std::vector{StepPass::policy_losses, StepPass::gradients}));
+  EXPECT_EQ(progress_of(none, 1, 4).done, 7);
+  EXPECT_EQ(progress_of(none, 1, 4).of, 16);
+  const auto tokens = passes_of_step(TokenTraining{});
+  EXPECT_EQ(progress_of(tokens, 3, 4).done, 3);
+  EXPECT_EQ(progress_of(tokens, 3, 4).of, 4);
 }
 
 // Minus the log-probabilities of a batch's documents, each alone.
@@ -282,7 +384,7 @@ Batch with_reference(const ModelConfig& c, const Weights& weights, Batch b) {
 
 TrainerSetup setup_of_scores(const ModelConfig& c) {
   auto s = dpo_setup(c);
-  s.reference = Reference::given;
+  s.objective = PairTraining{Dpo{beta}, Reference::given};
   return s;
 }
 
@@ -362,7 +464,7 @@ TEST(Preferences, AStepIsDroppedBehindThePasses) {
       Ref backend;
       const Workspace scratch(backend);
       auto setup = dpo_setup(c);
-      setup.reference = reference;
+      setup.objective = PairTraining{Dpo{beta}, reference};
       Trainer trainer(backend, {}, setup);
       write_all(trainer.store(), weights);
       std::vector<std::pair<int, int>> asked;
