@@ -45,13 +45,13 @@ MUTANTS = [
     ("a gate is what it opens", "lib/model/spec.cpp", '{{"gate", 0, half}, {"up", half, half}}', '{{"up", 0, half}, {"gate", half, half}}', ROUND),
     ("a Mixtral's gate is what it opens", "lib/interchange/families/mixtral.cpp", 'experts.@.w1.weight",\n     TensorRows::gate}', 'experts.@.w1.weight",\n     TensorRows::up}', ROUND),
     ("of experts together all are the first", "lib/interchange/hf_folder.cpp", "first += source.tensor.expert *", "first += 0 * source.tensor.expert *", FILES),
-    ("a square weight is not transposed", "lib/interchange/families/gpt2.cpp", '"transformer.h.#.attn.c_proj.weight", TensorRows::all,\n     TensorOrder::transposed}', '"transformer.h.#.attn.c_proj.weight"}',
+    ("a square weight is not transposed", "lib/interchange/families/gpt2.cpp", '"transformer.h.#.attn.c_proj.weight", TensorRows::all,\n     TensorOrder::same, TensorStorage::columns}', '"transformer.h.#.attn.c_proj.weight"}',
      ROUND),
     ("an MLP's products are swapped", "lib/interchange/families/gpt2.cpp",
-     '"transformer.h.#.mlp.c_fc.weight", TensorRows::all,\n     TensorOrder::transposed},\n    {"blocks.#.ffn_in.bias", "transformer.h.#.mlp.c_fc.bias"},\n'
-     '    {"blocks.#.ffn_out.weight", "transformer.h.#.mlp.c_proj.weight", TensorRows::all,\n     TensorOrder::transposed},\n    {"blocks.#.ffn_out.bias", "transformer.h.#.mlp.c_proj.bias"},',
-     '"transformer.h.#.mlp.c_proj.weight", TensorRows::all,\n     TensorOrder::transposed},\n    {"blocks.#.ffn_in.bias", "transformer.h.#.mlp.c_proj.bias"},\n'
-     '    {"blocks.#.ffn_out.weight", "transformer.h.#.mlp.c_fc.weight", TensorRows::all,\n     TensorOrder::transposed},\n    {"blocks.#.ffn_out.bias", "transformer.h.#.mlp.c_fc.bias"},', ROUND),
+     '"transformer.h.#.mlp.c_fc.weight", TensorRows::all,\n     TensorOrder::same, TensorStorage::columns},\n    {"blocks.#.ffn_in.bias", "transformer.h.#.mlp.c_fc.bias"},\n'
+     '    {"blocks.#.ffn_out.weight", "transformer.h.#.mlp.c_proj.weight", TensorRows::all,\n     TensorOrder::same, TensorStorage::columns},\n    {"blocks.#.ffn_out.bias", "transformer.h.#.mlp.c_proj.bias"},',
+     '"transformer.h.#.mlp.c_proj.weight", TensorRows::all,\n     TensorOrder::same, TensorStorage::columns},\n    {"blocks.#.ffn_in.bias", "transformer.h.#.mlp.c_proj.bias"},\n'
+     '    {"blocks.#.ffn_out.weight", "transformer.h.#.mlp.c_fc.weight", TensorRows::all,\n     TensorOrder::same, TensorStorage::columns},\n    {"blocks.#.ffn_out.bias", "transformer.h.#.mlp.c_fc.bias"},', ROUND),
     ("a query's norm is the key's", "lib/interchange/families/decoder.hpp", 'self_attn.q_norm.weight"},\n    {"blocks.#.k_norm.weight", "model.layers.#.self_attn.k_norm.weight"}',
      'self_attn.k_norm.weight"},\n    {"blocks.#.k_norm.weight", "model.layers.#.self_attn.q_norm.weight"}', ROUND),
     ("norms are those of the other branch", "lib/interchange/families/gpt2.cpp", '{"blocks.#.ffn_norm.weight", "transformer.h.#.ln_2.weight"}',
@@ -59,8 +59,8 @@ MUTANTS = [
     ("a part of a transposed weight is its begin", "lib/interchange/hf_folder.cpp", "whole_.begin() + begin * size", "whole_.begin() + 0 * begin * size", ROUND),
     ("a part of a weight is its tensor's begin", "lib/interchange/hf_folder.cpp", "read_elements_of(source, offset, dtype, part);",
      "read_elements_of(source, 0, dtype, part);", ROUND),
-    ("channels that rotate together stay neighbors", "lib/interchange/hf_tensors.cpp", "if (order != TensorOrder::rotary_pairs) return row;", "return row;", program("interchange_test", "HfTensors.*")),
-    ("all channels of a head rotate", "lib/interchange/hf_tensors.cpp", "half = head_dim / 2, pairs = rotary_dim / 2", "half = head_dim / 2, pairs = head_dim / 2", program("interchange_test", "HfTensors.*")),
+    ("channels that rotate together stay neighbors", "lib/interchange/hf_tensors.cpp", "if (group == 0) return row;", "return row;", program("interchange_test", "HfTensors.*")),
+    ("all channels of a head rotate", "lib/interchange/hf_tensors.cpp", "half = group / 2, pairs = interleaved / 2", "half = group / 2, pairs = half", program("interchange_test", "HfTensors.*")),
     ("a tied head may be another", "lib/interchange/hf_folder.cpp", "  if (head_again) require_head_is_table();\n", "", FILES),
     ("weights of f64 are imported as f32", "lib/interchange/hf_folder.cpp", "return any ? DType::f64 : DType::f32;", "return any && false ? DType::f64 : DType::f32;", ROUND),
     ("a tensor that a model has no place for is left out", "lib/interchange/hf_folder.cpp", "if (head || is_known_buffer(name))", "if (head || !is_known_buffer(name + \"?\"))", FILES),
