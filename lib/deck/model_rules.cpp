@@ -121,8 +121,8 @@ class ModelRules : DeckRules {
            "model.experts_per_token = {} is not between 1 and model.experts = {}: give the number "
            "of experts that process each token",
            m.experts_per_token, m.experts);
-      rule(fits_experts(m.activation), {"model.activation", "model.experts"},
-           "experts need model.activation = \"swiglu\" or \"swiglu_clamped\"");
+      rule(is_gated(m.activation), {"model.activation", "model.experts"},
+           "experts need a gated activation: set model.activation to \"swiglu\", for example");
       rule(!m.expert_bias || m.router == RouterScores::softmax,
            {"model.expert_bias", "model.router"},
            "model.expert_bias = true needs model.router = \"softmax\", because the router of "

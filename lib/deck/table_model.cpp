@@ -122,8 +122,9 @@ KeySection model_section() {
               "Activation function of the MLP. swiglu and geglu are gated. swiglu_clamped: clamped "
               "SwiGLU of gpt-oss"),
           row("experts", &M::experts,
-              "Number of experts per block (mixture of experts). Experts require activation = "
-              "\"swiglu\" or \"swiglu_clamped\". 0 means one MLP for all tokens")
+              "Number of experts per block (mixture of experts). Experts require a gated "
+              "activation. "
+              "0 means one MLP for all tokens")
               .in(0, 65536),
           row("experts_per_token", &M::experts_per_token,
               "Number of experts that the router chooses for each token. Required if model.experts "

@@ -5,9 +5,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "kernels/activation.hpp"
 #include "kernels/router_scores.hpp"
+#include "lib/base/expect.hpp"
 #include "lib/base/value_names.hpp"
 #include "lib/model/adapter.hpp"
 #include "lib/ops/norm_kind.hpp"
@@ -16,12 +19,30 @@
 
 namespace trireme {
 
-// Activation functions of the MLP. All except gelu have a gate. swiglu_clamped is the clamped
-// SwiGLU of gpt-oss.
+// Activation functions of the MLP. swiglu_clamped is the clamped SwiGLU of gpt-oss.
 enum class ActivationKind : std::uint8_t { gelu, swiglu, geglu, swiglu_clamped };
 template <>
 inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu", "swiglu", "geglu",
                                                                           "swiglu_clamped");
+// Returns what the MLP computes between its two products: an activation, or a gate that multiplies
+// the other half of the first product's outputs.
+constexpr std::variant<Activation, GateFunction> function_of(ActivationKind a) {
+  switch (a) {
+    case ActivationKind::gelu:
+      return Activation::gelu;
+    case ActivationKind::swiglu:
+      return GateFunction::silu;
+    case ActivationKind::geglu:
+      return GateFunction::gelu;
+    case ActivationKind::swiglu_clamped:
+      return GateFunction::clamped_silu;
+  }
+  throw Error("unknown activation");
+}
+// Returns true if the MLP has a gate. Experts need one.
+constexpr bool is_gated(ActivationKind a) {
+  return std::holds_alternative<GateFunction>(function_of(a));
+}
 // Position embeddings: a learned table, or rotary embedding of queries and keys.
 enum class Positions : std::uint8_t { learned, rotary };
 template <>
@@ -118,16 +139,6 @@ struct ModelConfig {
 
   bool operator==(const ModelConfig&) const = default;
 };
-
-// Returns true if the first matrix product of the MLP also computes a gate.
-constexpr bool is_gated(ActivationKind a) {
-  return a != ActivationKind::gelu;
-}
-
-// Returns true if experts support the activation function.
-constexpr bool fits_experts(ActivationKind a) {
-  return a == ActivationKind::swiglu || a == ActivationKind::swiglu_clamped;
-}
 
 // Returns the config with kv_heads, head_dim, ffn_width and expert_width set. For gated MLPs, 8/3
 // width is rounded up to a multiple of 64. vocab may stay 0. The function accepts illegal shapes:

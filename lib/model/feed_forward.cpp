@@ -16,20 +16,16 @@ namespace trireme {
 namespace {
 
 GateFunction gate_of(const ModelConfig& c) {
-  switch (c.activation) {
-    case ActivationKind::geglu:
-      return GateFunction::gelu;
-    case ActivationKind::swiglu_clamped:
-      return GateFunction::clamped_silu;
-    default:
-      return GateFunction::silu;
-  }
+  return std::get<GateFunction>(function_of(c.activation));
+}
+Activation activation_of(const ModelConfig& c) {
+  return std::get<Activation>(function_of(c.activation));
 }
 
-class Gelu final : public FeedForward {
+class PlainMlp final : public FeedForward {
  public:
-  Gelu(const ModelSpec& s, const BlockParams& p)
-      : mlp_(make_linear(s, p.ffn_in, p.ffn_in_bias), Activation::gelu,
+  PlainMlp(const ModelSpec& s, const BlockParams& p)
+      : mlp_(make_linear(s, p.ffn_in, p.ffn_in_bias), activation_of(s.config),
              make_linear(s, p.ffn_out, p.ffn_out_bias)) {}
   Value forward(Tape& tape, const Run& run, Value h) const override {
     return tape.apply(run, mlp_, std::move(h));
@@ -39,21 +35,22 @@ class Gelu final : public FeedForward {
   ops::Mlp mlp_;
 };
 
-// A GELU MLP with LoRA adapters. Its products are therefore separate ops.
-class AdaptedGelu final : public FeedForward {
+// An MLP without a gate, with LoRA adapters. Its products are therefore separate ops.
+class AdaptedPlainMlp final : public FeedForward {
  public:
-  AdaptedGelu(const ModelSpec& s, const BlockParams& p)
+  AdaptedPlainMlp(const ModelSpec& s, const BlockParams& p)
       : in_(make_product(s, p.ffn_in, p.ffn_in_bias)),
-        out_(make_product(s, p.ffn_out, p.ffn_out_bias)) {}
+        out_(make_product(s, p.ffn_out, p.ffn_out_bias)),
+        activate_(activation_of(s.config)) {}
   Value forward(Tape& tape, const Run& run, Value h) const override {
     h = tape.apply(run, *in_, std::move(h));
-    h = tape.apply(run, gelu_, std::move(h));
+    h = tape.apply(run, activate_, std::move(h));
     return tape.apply(run, *out_, std::move(h));
   }
 
  private:
   std::unique_ptr<Op> in_, out_;
-  ops::Activate gelu_{Activation::gelu};
+  ops::Activate activate_;
 };
 
 // A gated MLP. If `gate` is set, the hidden values are multiplied by the sigmoid of another
@@ -126,8 +123,9 @@ std::unique_ptr<FeedForward> make_feed_forward(const ModelSpec& s, std::int64_t 
     return std::make_unique<GatedMlp>(make_product(s, p.ffn_in, p.ffn_in_bias),
                                       make_product(s, p.ffn_out, p.ffn_out_bias),
                                       gate_of(s.config));
-  if (s.adapter_of(p.ffn_in) || s.adapter_of(p.ffn_out)) return std::make_unique<AdaptedGelu>(s, p);
-  return std::make_unique<Gelu>(s, p);
+  if (s.adapter_of(p.ffn_in) || s.adapter_of(p.ffn_out))
+    return std::make_unique<AdaptedPlainMlp>(s, p);
+  return std::make_unique<PlainMlp>(s, p);
 }
 
 }  // namespace trireme

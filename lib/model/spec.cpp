@@ -250,9 +250,9 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
 ModelSpec make_spec(const ModelConfig& c) {
   require(c.vocab > 0 && c.kv_heads > 0 && c.head_dim > 0 && c.ffn_width > 0,
           "the model's vocab, kv_heads, head_dim and ffn_width must be decided before it is built");
-  require(c.experts == 0 || (fits_experts(c.activation) && c.expert_width > 0 &&
+  require(c.experts == 0 || (is_gated(c.activation) && c.expert_width > 0 &&
                              c.experts_per_token > 0 && c.experts_per_token <= c.experts),
-          "experts need model.activation = \"swiglu\" or \"swiglu_clamped\", and "
+          "experts need a gated model.activation, and "
           "model.experts_per_token between 1 and {}, not {}",
           c.experts, c.experts_per_token);
   require(!c.expert_bias || c.router == RouterScores::softmax,

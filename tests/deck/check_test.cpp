@@ -167,7 +167,7 @@ TEST(Check, Experts) {
   for (const int k : {0, 6})
     refused("model.experts_per_token", "is not between 1 and model.experts = 5: give the number",
             [k](Deck& d) { d.model.experts_per_token = k; });
-  refused("model.activation", "experts need model.activation = \"swiglu\"",
+  refused("model.activation", "experts need a gated activation",
           [](Deck& d) { d.model.activation = ActivationKind::gelu; });
   refused("model.dense_layers", "names block 12, but with model.layers = 12 the last block is 11",
           [](Deck& d) {

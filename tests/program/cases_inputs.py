@@ -53,7 +53,7 @@ MIXTURES = [
     (EXPERTS, "model.experts_per_token=0", "model.experts_per_token = 0 is not between 1 and model.experts = 5"),
     (EXPERTS, "model.experts_per_token=6", "model.experts_per_token = 6 is not between 1 and model.experts = 5"),
     (EXPERTS, "model.experts=65537", "model.experts = 65537 is out of range"), (EXPERTS, "model.experts=-5", "model.experts = -5 is out of range"),
-    (EXPERTS, "model.expert_width=-1", "model.expert_width = -1 is out of range"), (EXPERTS, "model.activation=gelu", "experts need model.activation = \"swiglu\""),
+    (EXPERTS, "model.expert_width=-1", "model.expert_width = -1 is out of range"), (EXPERTS, "model.activation=gelu", "experts need a gated activation"),
     (EXPERTS, "model.dense_layers=[2]", "model.dense_layers names block 2, but with model.layers = 2 the last block is 1"),
     (EXPERTS, "model.dense_layers=[1,1]", "model.dense_layers names a block twice"), (EXPERTS, "model.dense_layers=[-1]", "model.dense_layers = -1 is out of range"),
     (EXPERTS, "model.shared_expert_gate=true", "model.shared_expert_gate needs a shared expert: set model.shared_expert_width"),
