@@ -40,8 +40,8 @@ MUTANTS = [
     ("the shared expert is forgotten over ranks", "lib/ops/experts_over_ranks.cpp", "skip_of(in), kind)};", "{}, kind)};", few(2)),
     # the router
     ("outputs of experts are not weighed", "lib/ops/expert_mlp.cpp",
-     "                     .weight_T = first_rows(rows.weight_N1, n).reshaped({n})});\n}\n\nvoid ExpertMlp::output",
-     "                     .weight_T = {}});\n}\n\nvoid ExpertMlp::output", GRADIENT),
+     '                     .gate_up_T2F = first_rows(made.gate_up, n).reshaped({n, 2, p_.width}),\n                     .weight_T = weights_of(rows),',
+     '                     .gate_up_T2F = first_rows(made.gate_up, n).reshaped({n, 2, p_.width}),\n                     .weight_T = {},', GRADIENT),
     ("no gradient comes through the choice", "lib/ops/expert_inputs.hpp", "  if (wanted[in_weight])", "  if (false)", GRADIENT),
     ("ties go to the higher index", "kernels/host/routing.cpp", "return a > b || (std::isnan(b) && !std::isnan(a)); };",
      "return a >= b || (std::isnan(b) && !std::isnan(a)); };", program("kernels_test", "*Routing*")),
