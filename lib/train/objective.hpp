@@ -63,12 +63,16 @@ std::string loss_settings_text(const TrainConfig&);
 enum class Reference : std::uint8_t { none, without_adapters, given };
 
 // Next-token prediction, without further settings.
-struct TokenTraining {};
+struct TokenTraining {
+  bool operator==(const TokenTraining&) const = default;
+};
 
 // Training on pairs of documents.
 struct PairTraining {
   PairLoss loss;
   Reference reference = Reference::without_adapters;
+
+  bool operator==(const PairTraining&) const = default;
 };
 
 // Distillation from a teacher: a frozen model with the same vocabulary. The teacher's forward pass
@@ -76,6 +80,8 @@ struct PairTraining {
 struct TeacherSetup {
   ModelConfig model;  // with the same sample length as the student
   double temperature = 1, weight = 0.5;
+
+  bool operator==(const TeacherSetup&) const = default;
 };
 
 using ObjectiveSetup = std::variant<TokenTraining, PairTraining, TeacherSetup>;

@@ -25,14 +25,17 @@ namespace trireme {
 struct Dpo {
   double beta = 0.1;
   static constexpr bool per_target = false;  // whether n is used
+  bool operator==(const Dpo&) const = default;
 };
 struct Simpo {
   double beta = 2, gamma = 1;
   static constexpr bool per_target = true;
+  bool operator==(const Simpo&) const = default;
 };
 struct Orpo {
   double lambda = 0.1;
   static constexpr bool per_target = true;
+  bool operator==(const Orpo&) const = default;
 };
 using PairLoss = std::variant<Dpo, Simpo, Orpo>;
 

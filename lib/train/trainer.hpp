@@ -109,6 +109,8 @@ struct TrainerSetup {
   bool trainable = true;        // false allocates no training state, for evaluation only
   // If true, digests of weights and optimizer arrays are compared between updates.
   bool check_memory = false;
+
+  bool operator==(const TrainerSetup&) const = default;
 };
 
 // Returns the teacher's settings, or null if the objective has none.
