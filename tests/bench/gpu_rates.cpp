@@ -22,7 +22,7 @@ std::vector<Linear> linears_of(const ModelConfig& c, std::int64_t batch, std::in
                                std::int64_t head_rows) {
   const auto rows = microbatch * c.context;
   const auto a_step = static_cast<double>(c.layers * (batch / microbatch));
-  const auto up = c.activation == ActivationKind::swiglu ? 2 * c.ffn_width : c.ffn_width;
+  const auto up = is_gated(c.activation) ? 2 * c.ffn_width : c.ffn_width;
   const auto chunk = std::min(rows, head_rows);
   return {{"qkv", rows, (c.heads + 2 * c.kv_heads) * c.head_dim, c.width, a_step},
           {"attention out", rows, c.width, c.width, a_step},

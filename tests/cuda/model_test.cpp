@@ -38,6 +38,8 @@ constexpr Flavour flavours[] = {
     {"glm4_dropout_recompute", test::tiny_glm4, 48, 21, 0.3, Recompute::block, 8},
     {"mixture", test::tiny_mixture, 24, 7, 0, Recompute::none},
     {"mixture_dropout_recompute", test::tiny_mixture, 48, 21, 0.3, Recompute::block},
+    {"gpt_oss", test::tiny_gpt_oss, 24, 7, 0, Recompute::none, 6},
+    {"gpt_oss_recompute", test::tiny_gpt_oss, 96, 21, 0, Recompute::block, 16},
     {"sigmoid_mixture", test::tiny_sigmoid_mixture, 24, 7, 0, Recompute::none},
     {"sigmoid_mixture_recompute", test::tiny_sigmoid_mixture, 96, 21, 0, Recompute::block},
 };

@@ -90,6 +90,7 @@ TEST(Check, KeysOfExpertsNeedThem) {
   alone("model.experts_per_token", [](Deck& d) { d.model.experts_per_token = 2; });
   alone("model.expert_width", [](Deck& d) { d.model.expert_width = 8; });
   alone("model.shared_expert_width", [](Deck& d) { d.model.shared_expert_width = 8; });
+  alone("model.expert_bias", [](Deck& d) { d.model.expert_bias = true; });
   alone("model.dense_layers", [](Deck& d) { d.model.dense_layers = {0}; });
   alone("model.router", [](Deck& d) { d.model.router = RouterScores::sigmoid; });
   alone("model.norm_topk", [](Deck& d) { d.model.norm_topk = false; });
@@ -169,6 +170,12 @@ TEST(Check, Experts) {
             [k](Deck& d) { d.model.experts_per_token = k; });
   refused("model.activation", "experts need a gated activation",
           [](Deck& d) { d.model.activation = ActivationKind::gelu; });
+  refused("model.activation", "or \"swiglu_clamped\"",
+          [](Deck& d) { d.model.activation = ActivationKind::geglu; });
+  refused("model.expert_bias", "the router of \"sigmoid\" already has a bias", [](Deck& d) {
+    d.model.expert_bias = true;
+    d.model.router = RouterScores::sigmoid;
+  });
   refused("model.dense_layers", "names block 12, but with model.layers = 12 the last block is 11",
           [](Deck& d) {
             d.model.dense_layers = {11, 12};
@@ -190,6 +197,11 @@ TEST(Check, Experts) {
           [](Deck& d) { d.train.balance_rate = 0.5; });
   refused("parallel.expert", "parallel.expert = 6 is more than model.experts = 5",
           [](Deck& d) { d.parallel.expert = 6; });
+
+  Deck biased = sparse;
+  biased.model.expert_bias = true;
+  biased.model.activation = ActivationKind::swiglu_clamped;
+  EXPECT_TRUE(check_deck(biased).empty());
 
   sparse.model.dense_layers = {11, 0};
   sparse.train.balance = Balance::sample;

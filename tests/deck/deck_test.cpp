@@ -102,6 +102,7 @@ TEST(Deck, PresetsAreTheModelsOfTheirNames) {
                    {"olmoe-1B-7B", 6919161856, 4096, 10000, 1e-5, 1},
                    {"qwen1.5-moe-A2.7B", 14315784192, 8192, 1e6, 1e-6, 1},
                    {"qwen3-30B-A3B", 30532122624, 40960, 1e6, 1e-6, 1},
+                   {"gpt-oss-20B", 20914757184, 131072, 150000, 1e-5, 32},
                    {"llama-7B", 6738415616, 4096, 10000, 1e-5, 1}};
   for (const auto& p : published) {
     const auto model = overridden({std::string("model.preset=") + p.name}).model;
@@ -134,6 +135,12 @@ TEST(Deck, PresetsHaveTheSettingsOfTheirNames) {
   EXPECT_EQ(std::ssize(olmo3.window_layers), 24);
   EXPECT_EQ(olmo3.window_rope_theta, 500000);
   EXPECT_EQ(olmo3.rope_original_context, 8192);
+  const auto gpt_oss = preset("gpt-oss-20B");
+  EXPECT_EQ(window_of(gpt_oss, 22), 128);
+  EXPECT_EQ(window_of(gpt_oss, 23), 0);
+  EXPECT_EQ(gpt_oss.rope_original_context, 4096);
+  EXPECT_FALSE(gpt_oss.rope_truncate);
+  EXPECT_TRUE(gpt_oss.norm_topk);
 }
 
 TEST(Deck, ModelsOfOneFunctionDoNotDiffer) {
@@ -253,6 +260,7 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
                               "expert_width",
                               "shared_expert_width",
                               "shared_expert_gate",
+                              "expert_bias",
                               "router",
                               "norm_topk",
                               "dense_layers",

@@ -52,6 +52,7 @@ const std::map<std::string, Words> needs{
     {"model.experts_per_token=65536", many_experts},
     {"model.expert_width", mixture},
     {"model.shared_expert_width", mixture},
+    {"model.expert_bias", mixture},
     {"model.router", mixture},
     {"model.dense_layers=[0]", mixture + Words{"model.layers=2"}},
     {"model.dense_layers=[9999]", mixture_of_10000},

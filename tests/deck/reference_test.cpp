@@ -140,7 +140,8 @@ TEST(Reference, EveryKeyOfAModelTellsItFromAnotherButThoseOfTrainingAndThoseUnus
   for (const auto& key : of_parts) free.erase(key);
   c.experts = 0;
   free.merge(std::set<std::string>{"experts_per_token", "expert_width", "shared_expert_width",
-                                   "shared_expert_gate", "router", "norm_topk", "dense_layers"});
+                                   "shared_expert_gate", "expert_bias", "router", "norm_topk",
+                                   "dense_layers"});
   EXPECT_EQ(uncounted(c), free);
   c.bias = true;
   c.rope_scaling = RopeScaling::linear;

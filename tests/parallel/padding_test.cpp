@@ -100,12 +100,13 @@ const Outcome& alone(Backend& backend, ParityCase c, const Made& made) {
 std::vector<ParityCase> cases() {
   const int n = world().size();
   std::vector<ParityCase> all;
-  for (const char* flavour : {"mixture", "sigmoid", "two_experts", "one", "gqa"})
+  for (const char* flavour : {"mixture", "sigmoid", "gpt_oss", "two_experts", "one", "gqa"})
     for (const Grid& grid : {Grid{1, n, 1}, Grid{1, 1, n}, Grid{n, 1, 1}, Grid{2, 1, n / 2},
                              Grid{1, 2, n / 2}, Grid{1, n, 1, n}}) {
       ParityCase c;
       c.flavour = flavour;
-      const bool experts = c.flavour == "mixture" || c.flavour == "two_experts";
+      const bool experts =
+          c.flavour == "mixture" || c.flavour == "two_experts" || c.flavour == "gpt_oss";
       if (grid.ranks() != n || (grid.expert > 1 && !experts)) continue;
       c.grid = grid;
       c.documents = true;

@@ -65,7 +65,9 @@ std::vector<Layouts> layouts() {
                            {seq, experts, 2, 0, OptimizerKind::adamw, 0, ScheduleKind::one_f_one_b,
                             ScheduleKind::one_f_one_b, "sigmoid"},
                            {experts, seq, 0, 1, OptimizerKind::sgd, 0, ScheduleKind::one_f_one_b,
-                            ScheduleKind::one_f_one_b, "mixture"}};
+                            ScheduleKind::one_f_one_b, "mixture"},
+                           {data, experts, 3, 1, OptimizerKind::adamw, 0, ScheduleKind::one_f_one_b,
+                            ScheduleKind::one_f_one_b, "gpt_oss"}};
   if (n == 2) {
     all.push_back({pipe, data, 0, 2, OptimizerKind::sgd, 0.9});
     all.push_back({data, seq, 3, 1, OptimizerKind::lion});

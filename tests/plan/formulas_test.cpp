@@ -107,8 +107,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, MixturesOnRanks, testing::Values(1, 2, 3, 4, 6, 
 // 5 or 6 experts, which not all numbers of ranks divide.
 TEST_P(MixturesOnRanks, EqualThePlans) {
   for (auto c : pairwise(GetParam())) {
-    if (c.flavour != "gpt2" && c.flavour != "llama") continue;
-    c.flavour = c.flavour == "gpt2" ? "mixture" : "sigmoid";
+    if (c.flavour != "gpt2" && c.flavour != "llama" && c.flavour != "gpt_oss") continue;
+    if (c.flavour != "gpt_oss") c.flavour = c.flavour == "gpt2" ? "mixture" : "sigmoid";
     for (const int ranks : expert_ranks(c)) {
       c.grid.expert = ranks;
       expect_formulas(c);
@@ -129,7 +129,7 @@ TEST_P(MixturesOnRanks, EqualThePlansOfFrozenModels) {
   const auto cases = pairwise(GetParam());
   for (std::size_t i = 0; i < 2 * frozen.size(); ++i) {
     auto c = cases[i % cases.size()];
-    c.flavour = i % 2 == 0 ? "sigmoid" : "mixture";
+    c.flavour = i % 2 == 0 ? "sigmoid" : i < frozen.size() ? "mixture" : "gpt_oss";
     c.grid.expert = expert_ranks(c).back();
     for (const char* pattern : frozen[i % frozen.size()])
       c.freeze.push_back({pattern, 0, 0, ThawMoments::fresh});
@@ -140,7 +140,7 @@ TEST_P(MixturesOnRanks, EqualThePlansOfFrozenModels) {
 // Rounds so small that there are several: what later ones bring comes once more.
 TEST_P(MixturesOnRanks, EqualThePlansInSeveralRounds) {
   for (auto c : pairwise(GetParam())) {
-    if (c.flavour != "mixture" && c.flavour != "sigmoid") continue;
+    if (c.flavour != "mixture" && c.flavour != "sigmoid" && c.flavour != "gpt_oss") continue;
     c.grid.expert = expert_ranks(c).back();
     SCOPED_TRACE(test::name_of(c));
     auto in = test::plan_input(c);

@@ -58,8 +58,8 @@ inline MachineModel drawn_machine(Draw& d, const std::string& backend) {
 }
 
 inline ModelConfig drawn_model(Draw& d) {
-  auto c =
-      d.one_of({tiny_gpt2(), tiny_llama(), tiny_qwen(), tiny_mixture(), tiny_sigmoid_mixture()});
+  auto c = d.one_of({tiny_gpt2(), tiny_llama(), tiny_qwen(), tiny_mixture(), tiny_sigmoid_mixture(),
+                     tiny_gpt_oss()});
   c.layers = d.between(1, 7);
   if (c.experts > 0) {
     c.experts = d.between(1, 7);

@@ -24,7 +24,7 @@ std::vector<ModelConfig> models() {
   windows.attention_sinks = true;
   all.push_back(windows);
   for (auto c : {test::tiny_olmo2(), test::tiny_gemma2(), test::tiny_gemma3(), test::tiny_granite(),
-                 test::tiny_glm4()}) {
+                 test::tiny_glm4(), test::tiny_gpt_oss()}) {
     c.context = 90;
     all.push_back(c);
   }

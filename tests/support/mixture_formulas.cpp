@@ -56,6 +56,10 @@ bool any_trains(const RankStep& s, std::initializer_list<ParamId> params) {
   return std::ranges::any_of(params, [&](ParamId p) { return trains(s, p); });
 }
 
+bool any_train(const RankStep& s, const std::vector<ParamId>& params) {
+  return std::ranges::any_of(params, [&](ParamId p) { return trains(s, p); });
+}
+
 // Does the gradient of what experts read flow on, to what lies before them?
 bool wants_input(const RankStep& s, const StagePart& part, const BlockParams& b) {
   return part.passes_down ||
@@ -66,9 +70,9 @@ bool wants_input(const RankStep& s, const StagePart& part, const BlockParams& b)
 
 bool has_gradients(const RankStep& s, const StagePart& part, const BlockParams& b) {
   return wants_input(s, part, b) ||
-         any_trains(s, {b.router, b.shared_gate, b.shared_in, b.shared_out}) ||
-         std::ranges::any_of(b.expert_in, [&](ParamId p) { return any_trains(s, {p}); }) ||
-         std::ranges::any_of(b.expert_out, [&](ParamId p) { return any_trains(s, {p}); });
+         any_trains(s, {b.router, b.logit_bias, b.shared_gate, b.shared_in, b.shared_out}) ||
+         any_train(s, b.expert_in) || any_train(s, b.expert_in_bias) ||
+         any_train(s, b.expert_out) || any_train(s, b.expert_out_bias);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(17);
+  std::vector<ParityCase> cases(19);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -121,6 +121,10 @@ std::vector<ParityCase> few_cases(int n) {
   cases[15].zero = cases[2].zero;
   cases[16] = cases[0];
   cases[16].flavour = "scaled";
+  cases[17] = cases[1];
+  cases[17].flavour = "gpt_oss";
+  cases[18] = cases[7];
+  cases[18].flavour = "gpt_oss";
   cases[14].adapter_rank = cases[15].adapter_rank = 2;
   cases[4].objective = Objective::simpo;
   cases[6].objective = Objective::orpo;

@@ -75,7 +75,7 @@ std::vector<Factor> factors(int ranks, Objectives objectives) {
   // Experts over so many ranks, as far as there are.
   const auto experts = [](int most) {
     return [most](ParityCase& c) {
-      if (c.flavour != "mixture" && c.flavour != "sigmoid") return;
+      if (c.flavour != "mixture" && c.flavour != "sigmoid" && c.flavour != "gpt_oss") return;
       const int shard = c.zero.stage == 0  ? 1
                         : c.zero.shard > 0 ? static_cast<int>(c.zero.shard)
                                            : c.grid.places();
@@ -88,7 +88,7 @@ std::vector<Factor> factors(int ranks, Objectives objectives) {
       zeros,
       {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen"), flavour("mixture"),
        flavour("sigmoid"), flavour("one"), flavour("two"), flavour("olmo2"), flavour("gemma2"),
-       flavour("gemma3"), flavour("scaled")},
+       flavour("gemma3"), flavour("scaled"), flavour("gpt_oss")},
       {experts(1), experts(2), experts(5)},
       {microbatches(1), microbatches(2), microbatches(4)},
       {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; },

@@ -72,7 +72,7 @@ ModelConfig parity_model(const ParityCase& p) {
     c.window_layers = {0, 2, 5};
   }
   const bool mixture = p.flavour == "mixture" || p.flavour == "two_experts",
-             sigmoid = p.flavour == "sigmoid";
+             sigmoid = p.flavour == "sigmoid", gpt_oss = p.flavour == "gpt_oss";
   const bool olmo2 = p.flavour == "olmo2";
   if (olmo2) {
     c.norm_place = NormPlace::after;
@@ -81,7 +81,8 @@ ModelConfig parity_model(const ParityCase& p) {
   }
   const bool gemma2 = p.flavour == "gemma2", gemma3 = p.flavour == "gemma3",
              scaled = p.flavour == "scaled";
-  if (p.flavour == "llama" || olmo2 || gemma2 || gemma3 || scaled || two || mixture || sigmoid) {
+  if (p.flavour == "llama" || olmo2 || gemma2 || gemma3 || scaled || two || mixture || sigmoid ||
+      gpt_oss) {
     c.norm = NormKind::rms;
     c.bias = false;
     c.activation = ActivationKind::swiglu;
@@ -152,7 +153,21 @@ ModelConfig parity_model(const ParityCase& p) {
     c.router = RouterScores::sigmoid;
     c.norm_place = NormPlace::both;
   }
-  if (mixture || sigmoid) {
+  if (gpt_oss) {
+    c.bias = true;
+    c.activation = ActivationKind::swiglu_clamped;
+    c.experts = 5;
+    c.experts_per_token = 2;
+    c.expert_bias = true;
+    c.window = 5;
+    c.window_layers = {0, 2, 4, 6};
+    c.rope_theta = 100;
+    c.rope_scaling = RopeScaling::yarn;
+    c.rope_factor = 8;
+    c.rope_original_context = 16;
+    c.rope_truncate = false;
+  }
+  if (mixture || sigmoid || gpt_oss) {
     c.expert_width = 16;
     c.attention_sinks = true;
   }
@@ -231,6 +246,7 @@ TrainerSetup parity_setup(const ParityCase& p) {
     s.router_z = 0.1;
     s.expert_tokens = 9;  // several rounds
   }
+  if (p.flavour == "gpt_oss") s.expert_tokens = 12;
   if (p.flavour == "sigmoid") {
     s.balance = Balance::bias;
     s.balance_rate = 0.01;

@@ -138,6 +138,30 @@ inline ModelConfig tiny_sigmoid_mixture() {
   return c;
 }
 
+// gpt-oss's: a sink for each head, a window in turns, YaRN, clamped gates, and biases of all
+// products, those of routers and experts included.
+inline ModelConfig tiny_gpt_oss() {
+  ModelConfig c = tiny_llama();
+  c.head_dim = 6;
+  c.bias = true;
+  c.window = 3;
+  c.window_layers = {0};
+  c.attention_sinks = true;
+  c.activation = ActivationKind::swiglu_clamped;
+  c.experts = 5;
+  c.experts_per_token = 2;
+  c.expert_width = 9;
+  c.expert_bias = true;
+  c.rope_theta = 100;
+  c.rope_scaling = RopeScaling::yarn;
+  c.rope_factor = 3;
+  c.rope_original_context = 40;
+  c.rope_beta_fast = 4;
+  c.rope_beta_slow = 0.25;
+  c.rope_truncate = false;
+  return completed(c);
+}
+
 // `samples` samples from number `first` on; about a fifth of the targets masked, unevenly.
 inline Batch random_batch(const ModelConfig& c, std::int64_t samples, std::int64_t first = 0,
                           std::uint64_t seed = 7) {

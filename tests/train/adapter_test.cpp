@@ -100,7 +100,8 @@ std::vector<Case> cases() {
                            {"llama", test::tiny_llama()},
                            {"qwen", test::tiny_qwen()},
                            {"mixture", test::tiny_mixture()},
-                           {"sigmoid", test::tiny_sigmoid_mixture()}};
+                           {"sigmoid", test::tiny_sigmoid_mixture()},
+                           {"gpt_oss", test::tiny_gpt_oss()}};
   for (auto& c : all) c.model.adapter.rank = 3;
   auto some = all[1];
   some.name = "llama_some";

@@ -51,7 +51,7 @@ class PlainModel {
         add_branch(x_T[t], norm_where(block + "attention_out_norm",
                                       linear(block + "projection", mixed_T[t])));
         add_branch(x_T[t], norm_where(block + "ffn_out_norm",
-                                      mlp(block, norm_where(block + "ffn_norm", x_T[t]))));
+                                      feed_forward(block, norm_where(block + "ffn_norm", x_T[t]))));
       }
     }
     auto logits =
@@ -188,6 +188,25 @@ class PlainModel {
     return mixed_T;
   }
 
+  // The chosen experts are those with the largest logits. Their weights are the softmax of these.
+  Row feed_forward(const std::string& block, const Row& x) const {
+    if (!w.contains(block + "router.weight")) return mlp(block, x);
+    const auto logits = linear(block + "router", x);
+    std::vector<std::size_t> order(logits.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, [&](auto a, auto b) { return logits[a] > logits[b]; });
+    order.resize(static_cast<std::size_t>(c.experts_per_token));
+    double sum = 0;
+    for (const auto e : order) sum += std::exp(logits[e]);
+    Row y(x.size(), 0.0);
+    for (const auto e : order) {
+      auto of_expert = mlp(block + "experts." + std::to_string(e) + ".", x);
+      for (auto& v : of_expert) v *= std::exp(logits[e]) / sum;
+      add(y, of_expert);
+    }
+    return y;
+  }
+
   Row mlp(const std::string& block, const Row& x) const {
     auto h = linear(block + "ffn_in", x);
     const auto gelu = [](double v) {
@@ -196,6 +215,13 @@ class PlainModel {
     };
     if (c.activation == ActivationKind::gelu) {
       for (auto& v : h) v = gelu(v);
+    } else if (c.activation == ActivationKind::swiglu_clamped) {
+      const auto half = h.size() / 2;
+      for (std::size_t i = 0; i < half; ++i) {
+        const double gate = std::min(h[i], 7.0), up = std::clamp(h[half + i], -7.0, 7.0);
+        h[i] = gate / (1 + std::exp(-1.702 * gate)) * (up + 1);
+      }
+      h.resize(half);
     } else {
       const auto half = h.size() / 2;
       const bool silu = c.activation == ActivationKind::swiglu;
@@ -235,10 +261,13 @@ TEST(Logits, AreThoseOfThePapers) {
   partial_windows.rotary_dim = 4;
   auto no_window_turns = partial_windows;
   no_window_turns.nope_layers = {0};
+  auto clamped = test::tiny_llama();
+  clamped.activation = ActivationKind::swiglu_clamped;
+  clamped.bias = true;
   for (const auto& c :
-       {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(), test::tiny_olmo2(), both,
-        test::tiny_gemma2(), test::tiny_gemma3(), test::tiny_granite(), test::tiny_glm4(), yarn,
-        mistral, some, partial_yarn, partial_windows, no_window_turns}) {
+       {test::tiny_gpt_oss(), clamped, test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(),
+        test::tiny_olmo2(), both, test::tiny_gemma2(), test::tiny_gemma3(), test::tiny_granite(),
+        test::tiny_glm4(), yarn, mistral, some, partial_yarn, partial_windows, no_window_turns}) {
     Ref ref;
     const Workspace scratch(ref);
     Trainer trainer(ref, {}, test::setup_of(c, test::adamw(), DType::f64));
@@ -249,8 +278,11 @@ TEST(Logits, AreThoseOfThePapers) {
     for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
       const auto& p = store.spec().params[i];
       auto& values = weights[p.name];
+      // Some inputs of clamped gates are beyond their limits.
+      const bool far =
+          c.activation == ActivationKind::swiglu_clamped && p.name.ends_with("ffn_in.bias");
       for (std::int64_t n = 0; n < p.shape.count(); ++n)
-        values.push_back(p.init_mean + draw.real(-0.5, 0.5));
+        values.push_back(p.init_mean + (far ? 20 : 1) * draw.real(-0.5, 0.5));
       test::write<double>(store, ParamId::at(i), values);
     }
     const std::vector<std::int32_t> ids{3, 1, 4, 1, 5, 9};
