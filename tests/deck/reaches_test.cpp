@@ -36,7 +36,7 @@ KeyValue other_than(const KeyValue& value, const Key& key) {
 // Returns the keys of a section that change nothing in the settings of a trainer and its plan.
 std::set<std::string> without_effect(const char* section) {
   std::set<std::string> names;
-  Deck deck = sample_deck();
+  Deck deck = parsed(least_deck);
   deck.model.vocab = 32;
   const auto before = plan_input_of(deck, deck.precision.compute, TransportKind::host);
   for (const auto& key : find_section(section)->keys) {
