@@ -39,8 +39,17 @@ std::vector<std::string> files_of(const EvaluateArguments& a, const DataConfig& 
   return data.validation_fraction > 0 ? data.path : data.validation_files;
 }
 
+// Returns the value of the last override of a key, or an empty text if there is none.
+std::string_view override_of(std::string_view key, const std::vector<std::string>& overrides) {
+  std::string_view value;
+  for (const std::string_view o : overrides)
+    if (o.starts_with(key)) value = o.substr(key.size());
+  return value;
+}
+
 // Changes the deck if the files contain preference pairs. Pairs are measured with the objective of
-// the run. If that objective is not for pairs, they are measured as with train.objective = "dpo".
+// the run or of an override. If that objective is not for pairs, they are measured as with
+// train.objective = "dpo".
 void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   const auto files = files_of(a, deck.data);
   for (const auto& f : files)
@@ -49,21 +58,27 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   const auto pairs =
       std::ranges::find_if(files, [](auto& f) { return TokenFile(f).header().pairs; });
   if (pairs == files.end()) return;
-  if (traits_of(deck.train.objective).samples != SamplesAre::pairs) {
+  const auto before = deck.train.objective;
+  const auto given = override_of("train.objective=", a.model.overrides);
+  deck.train.objective = value_named<Objective>(given).value_or(before);
+  if (traits_of(deck.train.objective).samples != SamplesAre::pairs)
     deck.train.objective = Objective::dpo;
+  if (deck.train.objective != before) {
+    // Keys of the run's objective have no effect on another one.
+    const TrainConfig plain;
+    for (const auto& key : traits_of(before).keys)
+      std::visit([&](auto member) { deck.train.*member = plain.*member; }, key.member);
     deck.distill = {};
   }
   if (traits_of(deck.train.objective).fixed == FixedModel::reference) {
-    // The changed deck is also checked before the overrides are applied, so it needs this key now.
-    constexpr std::string_view scores_key = "train.dpo_scores=";
-    for (const auto& o : a.model.overrides)
-      if (o.starts_with(scores_key))
-        deck.train.dpo_scores = std::filesystem::absolute(o.substr(scores_key.size())).string();
-    require(deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
-            "{} contains preference pairs, which need a reference model, and {} has no adapters "
-            "whose base model could be the reference. Set train.dpo_scores to a file that `trireme "
-            "score` wrote",
-            *pairs, a.model.checkpoint);
+    const auto scores = override_of("train.dpo_scores=", a.model.overrides);
+    if (!scores.empty()) deck.train.dpo_scores = std::filesystem::absolute(scores).string();
+    require(
+        deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
+        "{} contains preference pairs, and {} has no adapters whose base model could be the "
+        "reference of DPO. Set train.dpo_scores to a file that `trireme score` wrote, or choose "
+        "another loss with train.objective=simpo or orpo",
+        *pairs, a.model.checkpoint);
   }
   deck.data.packing = Packing::documents;
   deck.data.attention = AttentionSpan::document;

@@ -48,8 +48,8 @@ void add_model_arguments(CLI::App& command, ModelArguments& a, const std::string
 
 // Keys outside of the machine's sections that `evaluate` may override.
 static std::vector<std::string> evaluated_keys() {
-  std::vector<std::string> keys{
-      "data.packing=", "data.attention=", "data.long_documents=", "data.separator_masks="};
+  std::vector<std::string> keys{"data.packing=", "data.attention=", "data.long_documents=",
+                                "data.separator_masks=", "train.objective="};
   for (const auto& key : objective_keys()) keys.push_back(fmt::format("train.{}=", key.name));
   return keys;
 }

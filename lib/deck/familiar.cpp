@@ -263,7 +263,8 @@ constexpr std::array names = {
     FamiliarName{"gamma_beta_ratio", "train.simpo_gamma",
                  "is train.simpo_gamma here, which is the ratio times train.simpo_beta"},
     FamiliarName{"beta", "train.dpo_beta",
-                 "is train.dpo_beta here, with train.objective = \"dpo\""},
+                 "is train.dpo_beta, train.simpo_beta or train.orpo_lambda here, for the "
+                 "train.objective of that name"},
     FamiliarName{"ref_model", "train.dpo_scores", by_scores},
     FamiliarName{"reference_model", "train.dpo_scores", by_scores},
     FamiliarName{"precompute_ref_log_probs", "train.dpo_scores", by_scores},

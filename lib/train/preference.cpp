@@ -76,10 +76,11 @@ struct LogOdds {
 }  // namespace
 
 static LogOdds log_odds_of(const ScoredDocument& d) {
-  // Probabilities that round to 1 would have infinite odds.
-  constexpr double nearest = -std::numeric_limits<double>::epsilon();
-  const double log_p = std::min(-d.policy / d.targets, nearest);
-  const double rest = -std::expm1(log_p);  // 1 - p
+  // Losses are computed in f32, in which probabilities near 1 cannot be told from 1. Without a
+  // bound, their weight would be almost infinite.
+  constexpr double least = std::numeric_limits<float>::epsilon();
+  const double log_p = -d.policy / d.targets;
+  const double rest = std::max(-std::expm1(log_p), least);  // 1 - p
   return {log_p - std::log(rest), 1 / rest};
 }
 

@@ -8,6 +8,7 @@
 //                                 loss = -log sigmoid(margin - gamma)
 //   Orpo  (Hong et al. 2024)      reward = log(p / (1 - p)) with p = exp(pi / n)
 //                                 loss = -pi_chosen / n_chosen - lambda log sigmoid(margin)
+//                                 1 - p is at least 2^-23, the resolution of f32.
 // The gradient of a loss equals the gradient of w_chosen (-pi_chosen) + w_rejected (-pi_rejected)
 // with constant weights w, which are the derivatives of the loss with respect to -pi. This is a sum
 // of token losses, each multiplied by the weight of its document. All functions are pure.

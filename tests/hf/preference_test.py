@@ -1,4 +1,4 @@
-"""Preference optimization in f64, as torch has it by TRL's formulas: of each document its completion's log-probabilities,
+"""Preference optimization in f64, as torch has it by the papers' formulas: of each document its completion's log-probabilities,
 alone in a sample. DPO: their sum, by the model with adapters merged and by the one without. SimPO and ORPO: their mean."""
 import math
 import re

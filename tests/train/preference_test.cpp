@@ -279,7 +279,14 @@ TEST(Preferences, OfLargeMarginsStayFinite) {
       for (const double x :
            {r.loss, r.reward_chosen, r.reward_rejected, r.weight_chosen, r.weight_rejected})
         EXPECT_TRUE(std::isfinite(x)) << chosen << " " << rejected;
+      // A row's gradient is at most 1 - p times the weight, so this bounds the step.
+      EXPECT_LE(std::fabs(r.weight_rejected), 0.4 * 0x1p23 / 3) << chosen << " " << rejected;
     }
+  // A loss that f32 rounds to 0 has nearly the odds of the smallest loss that is not rounded.
+  const auto odds = [](double loss) {
+    return result_of(Orpo{0.1}, {3, 0, 2}, {loss, 0, 1}).reward_rejected;
+  };
+  EXPECT_NEAR(odds(0), odds(0x1p-23), 1e-6);
 }
 
 // Losses by their formulas, and weights by differences of them, in 50 digits (Python's decimal).
@@ -287,11 +294,12 @@ TEST(Preferences, OfOnePairHaveTheNumbersOfTheFormulas) {
   const auto expect = [](const PairLoss& loss, const ScoredDocument& chosen,
                          const ScoredDocument& rejected, const PairResult& want) {
     const auto got = result_of(loss, chosen, rejected);
-    EXPECT_NEAR(got.loss, want.loss, 1e-15);
-    EXPECT_NEAR(got.reward_chosen, want.reward_chosen, 1e-15);
-    EXPECT_NEAR(got.reward_rejected, want.reward_rejected, 4e-15);
-    EXPECT_NEAR(got.weight_chosen, want.weight_chosen, 1e-15);
-    EXPECT_NEAR(got.weight_rejected, want.weight_rejected, 1e-14);
+    const std::pair<double, double> fields[] = {{got.loss, want.loss},
+                                                {got.reward_chosen, want.reward_chosen},
+                                                {got.reward_rejected, want.reward_rejected},
+                                                {got.weight_chosen, want.weight_chosen},
+                                                {got.weight_rejected, want.weight_rejected}};
+    for (const auto& [x, y] : fields) EXPECT_NEAR(x, y, 1e-14 * std::fabs(y));
   };
   expect(Dpo{0.3}, {3.5, 4.75}, {4.25, 4},
          {0.49324894599745489, 0.375, -0.075, 0.11680822981523341, -0.11680822981523341});
