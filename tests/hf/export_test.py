@@ -4,6 +4,7 @@ import json
 import safetensors.torch
 import torch
 import transformers
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import flavours
 import reference
@@ -176,6 +177,31 @@ def narrow(dtype, program):
     return f"{len(stored)} tensors"
 
 
+def mxfp4(program):
+    """Experts as OpenAI publishes them come in with the numbers that transformers decodes."""
+    folder, out = program.work / "model", program.work / "out"
+    flavours.make("gpt-oss", folder, hidden_size=64, intermediate_size=96)
+    decoded = {}
+
+    def quantize(tensors):
+        for name in [name for name in tensors if name.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+            count, rows, columns = tensors.pop(name).shape
+            blocks = torch.randint(0, 256, (count, columns, rows // 32, 16), dtype=torch.uint8)
+            scales = torch.randint(100, 130, (count, columns, rows // 32), dtype=torch.uint8)
+            tensors[name + "_blocks"], tensors[name + "_scales"] = blocks, scales
+            decoded[name] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+
+    flavours.edit_tensors(folder, quantize)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    program("import", folder, "imported")
+    program("export", "imported", out, "--format", "safetensors", "--dtype", "f32")
+    want = {name: w for name, w in tensors_of(folder).items() if not name.endswith(("_blocks", "_scales"))} | decoded
+    expect_bits(tensors_of(out), want)
+    return f"{len(decoded)} tensors have the bits of transformers' decoder"
+
+
 def in_shards(program):
     """A folder of several files and an index."""
     folder, out = program.work / "model", program.work / "out"
@@ -211,5 +237,6 @@ def cases():
         yield f"bf16-{name}", lambda program, name=name: halves(name, program)
     for dtype in (torch.bfloat16, torch.float16):
         yield f"imports-{str(dtype).removeprefix('torch.')}", lambda program, dtype=dtype: narrow(dtype, program)
+    yield "mxfp4", mxfp4
     yield "in-shards", in_shards
     yield "tokenizer-files", tokenizer_files

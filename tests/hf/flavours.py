@@ -113,6 +113,11 @@ CONFIGS = {
                         shared_expert_intermediate_size=28, mlp_only_layers=[1], **experts("num_experts", 7, 3)),
     "qwen3-moe": shaped(transformers.Qwen3MoeConfig, rope_parameters=rope(30000.0), head_dim=10, moe_intermediate_size=20,
                         norm_topk_prob=True, decoder_sparse_step=2, **experts("num_local_experts", 6, 4)),
+    # Some inputs of clamped gates are beyond their limits: make() draws large biases.
+    "gpt-oss": shaped(transformers.GptOssConfig, rope_parameters=YARN | {"truncate": False}, head_dim=10, sliding_window=7,
+                      pad_token_id=None, **experts("num_local_experts", 6, 3)),
+    "gpt-oss-plain": shaped(transformers.GptOssConfig, rope_parameters=rope(7000.0), head_dim=10, attention_bias=False,
+                            pad_token_id=None, layer_types=["full_attention"] * 3, **experts("num_local_experts", 5, 2)),
     "qwen3-moe-window": shaped(transformers.Qwen3MoeConfig, rope_parameters=rope(30000.0), moe_intermediate_size=20,
                                norm_topk_prob=True, use_sliding_window=True, sliding_window=5,
                                **experts("num_local_experts", 6, 4)),
@@ -128,6 +133,10 @@ def make(name, folder, seed=1, dtype=torch.float32, **changes):
         for key, w in model.named_parameters():
             if w.dim() == 1 and name.startswith("gemma"):  # stored less one; so short that one more is exact
                 w.copy_(torch.round(torch.randn_like(w) * 200) / 1024)
+            elif key.endswith("experts.gate_up_proj_bias"):
+                w.copy_(torch.randn_like(w) * 4)
+            elif key.endswith("experts.down_proj_bias"):
+                w.copy_(torch.randn_like(w) * 0.2)
             elif w.dim() == 1:
                 w.copy_(torch.randn_like(w) * 0.2 + (0 if key.endswith("bias") else 1))
     model = model.to(dtype)

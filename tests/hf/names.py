@@ -33,7 +33,7 @@ def from_llama(w, layers):
         "ffn_norm": ["post_attention_layernorm"],
         "ffn_in": ["mlp.gate_proj", "mlp.up_proj"],
         "ffn_out": ["mlp.down_proj"],
-        "router": ["mlp.gate", "block_sparse_moe.gate"],
+        "router": ["mlp.gate", "block_sparse_moe.gate", "mlp.router"],
         "shared_expert.gate": ["mlp.shared_expert_gate"],
         "shared_expert.ffn_in": ["mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"],
         "shared_expert.ffn_out": ["mlp.shared_expert.down_proj"],
@@ -53,6 +53,22 @@ def from_llama(w, layers):
                 parts = [w[key] for name in theirs if (key := f"model.layers.{i}.{name}.{kind}") in w]
                 if parts:
                     named[f"blocks.{i}.{ours}.{kind}"] = torch.cat(parts)
+        if f"model.layers.{i}.mlp.experts.gate_up_proj_bias" in w:
+            named |= from_gpt_oss(w, i)
+    return named
+
+
+def from_gpt_oss(w, i):
+    """Weights of experts are [in, out], and channels of gate and up alternate."""
+    layer, experts = f"model.layers.{i}.", f"model.layers.{i}.mlp.experts."
+    named = {f"blocks.{i}.attention_sinks.weight": w[layer + "self_attn.sinks"]}
+    for e in range(len(w[experts + "down_proj"])):
+        ours = f"blocks.{i}.experts.{e}."
+        both, bias = w[experts + "gate_up_proj"][e].T, w[experts + "gate_up_proj_bias"][e]
+        named |= {ours + "ffn_in.weight": torch.cat([both[0::2], both[1::2]]),
+                  ours + "ffn_in.bias": torch.cat([bias[0::2], bias[1::2]]),
+                  ours + "ffn_out.weight": w[experts + "down_proj"][e].T,
+                  ours + "ffn_out.bias": w[experts + "down_proj_bias"][e]}
     return named
 
 

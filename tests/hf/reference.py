@@ -5,7 +5,8 @@ the papers: GPT-2 (Radford et al. 2019), Llama 2 (Touvron et al. 2023), RMS norm
 positions (Su et al. 2021), grouped queries (Ainslie et al. 2023), SwiGLU (Shazeer 2020), norms of queries and keys
 (Henry et al. 2020), Llama 3's frequencies (its model card), mixtures of experts (Jiang et al. 2024, "Mixtral of
 Experts"; a shared expert: Dai et al. 2024, "DeepSeekMoE"), norms behind (OLMo et al. 2024, "2 OLMo 2 Furious"), soft
-caps (Gemma Team 2024, "Gemma 2"), GeGLU (Shazeer 2020), layers without positions (Yang et al. 2025, "RNoPE"). Names and keys are those of transformers' folders.
+caps (Gemma Team 2024, "Gemma 2"), GeGLU (Shazeer 2020), layers without positions (Yang et al. 2025, "RNoPE"), attention
+sinks, biases of experts and clamped SwiGLU (OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card"). Names and keys are those of transformers' folders.
 
 Letters: B samples, T tokens, C width, H query heads, K key heads, D head dim, V vocabulary.
 """
@@ -47,7 +48,7 @@ class Shape:
 def windows_of(config):
     """As a file that transformers 5 wrote says it: some families list the layers, some have one window for all."""
     window = config.get("sliding_window") or 0
-    if config["model_type"] in ("qwen2", "qwen3", "gemma2", "gemma3_text", "olmo3", "smollm3"):
+    if config["model_type"] in ("qwen2", "qwen3", "gemma2", "gemma3_text", "olmo3", "smollm3", "gpt_oss"):
         return [window if kind == "sliding_attention" else 0 for kind in config["layer_types"]]
     every = config["model_type"] in ("mistral", "mixtral", "phi3") or config.get("use_sliding_window")
     return [window if every else 0] * config["num_hidden_layers"]
@@ -142,7 +143,9 @@ def frequencies(shape, dtype):
         pairs = len(f)
         low, high = (pairs * math.log(shape.rope["original_max_position_embeddings"] / (2 * math.pi * shape.rope[turns]))
                      / math.log(shape.rope_theta) for turns in ("beta_fast", "beta_slow"))
-        low, high = max(math.floor(low), 0), min(math.ceil(high), 2 * pairs - 1)
+        if shape.rope.get("truncate", True):
+            low, high = math.floor(low), math.ceil(high)
+        low, high = max(low, 0), min(high, 2 * pairs - 1)
         divided = ((torch.arange(pairs, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
         f = (1 - divided) * f + divided * f / shape.rope["factor"]
     else:
@@ -167,7 +170,8 @@ def capped(x, cap):
     return cap * torch.tanh(x / cap) if cap else x
 
 
-def attention(q_BHTD, k_BKTD, v_BKTD, window=0, scale=0.0, cap=0.0):
+def attention(q_BHTD, k_BKTD, v_BKTD, window=0, scale=0.0, cap=0.0, sink_H=None):
+    """A sink is a score of a head that has no value."""
     group = q_BHTD.shape[1] // k_BKTD.shape[1]
     k, v = (x.repeat_interleave(group, 1) for x in (k_BKTD, v_BKTD))
     scores = capped(q_BHTD @ k.transpose(2, 3) * (scale or 1 / math.sqrt(q_BHTD.shape[3])), cap)
@@ -175,8 +179,12 @@ def attention(q_BHTD, k_BKTD, v_BKTD, window=0, scale=0.0, cap=0.0):
     scores = scores.masked_fill(later, -math.inf)
     if window:
         scores = scores.masked_fill(torch.ones_like(later).tril(-window), -math.inf)
-    e = torch.exp(scores - scores.amax(-1, keepdim=True))
-    y_BTHD = (e / e.sum(-1, keepdim=True) @ v).transpose(1, 2)
+    most = scores.amax(-1, keepdim=True)
+    e = torch.exp(scores - most)
+    total = e.sum(-1, keepdim=True)
+    if sink_H is not None:
+        total = total + torch.exp(sink_H[:, None, None] - most)
+    y_BTHD = (e / total @ v).transpose(1, 2)
     return y_BTHD.reshape(*y_BTHD.shape[:2], -1)
 
 
@@ -202,6 +210,25 @@ def gpt2(w, shape, ids_BT):
 
 def swiglu(x, gate, up, down):
     return silu(x @ gate.T) * (x @ up.T) @ down.T
+
+
+def clamped_swiglu(gate, up):
+    gate, up = gate.clamp(max=7), up.clamp(-7, 7)
+    return gate / (1 + torch.exp(-1.702 * gate)) * (up + 1)
+
+
+def biased_mixture(w, shape, block, x):
+    """gpt-oss: a softmax over the largest logits. Weights of experts are [in, out], and channels of gate and up alternate."""
+    logits, chosen = torch.topk(x @ w[block + "router.weight"].T + w[block + "router.bias"], shape.experts_per_token, -1)
+    weight = torch.exp(torch.log_softmax(logits, -1))
+    y = torch.zeros_like(x)
+    for e in range(len(w[block + "router.bias"])):
+        in_, in_bias, out, out_bias = (w[f"{block}experts.{name}"][e] for name in
+                                       ("gate_up_proj", "gate_up_proj_bias", "down_proj", "down_proj_bias"))
+        both = x @ in_ + in_bias
+        of_expert = clamped_swiglu(both[..., 0::2], both[..., 1::2]) @ out + out_bias
+        y = y + (weight * (chosen == e)).sum(-1, keepdim=True) * of_expert
+    return y
 
 
 def mixture(w, shape, block, x):
@@ -260,10 +287,13 @@ def llama(w, shape, ids_BT):
             turns = replace(shape, rope=shape.window_rope, rope_theta=shape.window_rope["rope_theta"])
         if not shape.rotates or shape.rotates[i]:
             q, k = rotate(q, turns), rotate(k, turns)
-        y = attention(q, k, v, shape.windows[i], shape.scale, shape.attention_cap)
+        y = attention(q, k, v, shape.windows[i], shape.scale, shape.attention_cap, w.get(h + "self_attn.sinks"))
         y = norm_where(linear(y, h + "self_attn.o_proj"), *behind, h + "post_self_attn_layernorm")
         x = x + shape.branch_factor * y
         y = norm_where(x, *before_mlp)
+        if h + "mlp.router.weight" in w:
+            x = x + biased_mixture(w, shape, h + "mlp.", y)
+            continue
         mixtures = [block for name in ("mlp.", "block_sparse_moe.") if (block := h + name) + "gate.weight" in w]
         if mixtures:
             x = x + mixture(w, shape, mixtures[0], y)

@@ -97,6 +97,9 @@ TEST(Family, AModelThatNoFamilyExpressesIsRefusedByTheKeysThatDiffer) {
       small_qwen3_moe(), [](auto& c) { c.shared_expert_width = 8; },
       "model.shared_expert_width = 0 instead of 8");
   expect_refused(
+      small_gpt_oss(), [](auto& c) { c.expert_bias = false; },
+      "GptOssForCausalLM requires model.expert_bias = true instead of false");
+  expect_refused(
       small_granite(), [](auto& c) { c.nope_layers = {1}; },
       "GraniteForCausalLM requires model.nope_layers = [] instead of [1]");
 }
@@ -267,6 +270,16 @@ TEST(Family, WhatCannotBeRepresentedByItsName) {
       {R"({"n_embd": 26})", "'n_head' = 3 does not divide 'n_embd' = 26"},
       {R"({"rope_scaling": {"rope_type": "linear", "factor": 4.0}})", "'rope_scaling'"},
   };
+  const std::pair<const char*, const char*> gpt_oss[] = {
+      {R"({"swiglu_alpha": 1.5})", "'swiglu_alpha' = 1.5"},
+      {R"({"swiglu_limit": 5})", "'swiglu_limit' = 5"},
+      {R"({"experts_per_token": 3})", "'experts_per_token' = 3"},
+      {R"({"hidden_act": "gelu"})", "'hidden_act' = \"gelu\""},
+      {R"({"mlp_bias": true})", "'mlp_bias' = true"},
+      {R"({"quantization_config": {"quant_method": "gptq"}})", "only MXFP4 is supported"},
+      {R"({"quantization_config": 4})", "only MXFP4 is supported"},
+      {R"({"rope_scaling": null})", "understand an empty 'rope_scaling' differently"},
+  };
   const auto check = [](const Json& json, const auto& cases) {
     for (const auto& [change, says] : cases) {
       const auto text = message_of<Error>([&] { with(json, change); });
@@ -276,6 +289,7 @@ TEST(Family, WhatCannotBeRepresentedByItsName) {
   };
   check(llama_config(), llama);
   check(qwen2_moe_config(), qwen2_moe);
+  check(config_of_model(small_gpt_oss(), {}, ElementType::f32), gpt_oss);
   check(config_of_model(small_gpt2(), {}, ElementType::f32), gpt2);
   EXPECT_NE(message_of<Error>([] {
               model_of_config(config_of_model(small_gpt2(), {}, ElementType::f32), "c", 18);

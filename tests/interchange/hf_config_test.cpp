@@ -21,11 +21,12 @@ TEST(HfConfig, ArchitecturesFollowFromTheSettings) {
       {"gemma2", "Gemma2ForCausalLM"},      {"gemma3", "Gemma3ForCausalLM"},
       {"smollm3", "SmolLM3ForCausalLM"},    {"olmo3", "Olmo3ForCausalLM"},
       {"granite", "GraniteForCausalLM"},    {"glm4", "Glm4ForCausalLM"},
-      {"qwen2_moe", "Qwen2MoeForCausalLM"}, {"qwen3_moe", "Qwen3MoeForCausalLM"},
-      {"olmoe", "OlmoeForCausalLM"},        {"mixtral", "MixtralForCausalLM"},
-      {"olmo2", "Olmo2ForCausalLM"},        {"qwen2", "Qwen2ForCausalLM"},
-      {"qwen3", "Qwen3ForCausalLM"},        {"gpt2", "GPT2LMHeadModel"},
-      {"llama", "LlamaForCausalLM"},        {"mistral", "MistralForCausalLM"}};
+      {"gpt_oss", "GptOssForCausalLM"},     {"qwen2_moe", "Qwen2MoeForCausalLM"},
+      {"qwen3_moe", "Qwen3MoeForCausalLM"}, {"olmoe", "OlmoeForCausalLM"},
+      {"mixtral", "MixtralForCausalLM"},    {"olmo2", "Olmo2ForCausalLM"},
+      {"qwen2", "Qwen2ForCausalLM"},        {"qwen3", "Qwen3ForCausalLM"},
+      {"gpt2", "GPT2LMHeadModel"},          {"llama", "LlamaForCausalLM"},
+      {"mistral", "MistralForCausalLM"}};
   for (const auto& [name, config] : small_models()) {
     const auto* const found = std::ranges::find_if(
         architectures, [&](const auto& a) { return name.starts_with(a.first); });
@@ -278,6 +279,39 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
                       "vocab_size": 257, "n_positions": 17, "n_inner": null})"),
                       "config.json");
   EXPECT_EQ(gpt2, small_gpt2());
+}
+
+// config.json of gpt-oss-20b as OpenAI published it, and what its class takes where a member is
+// missing.
+TEST(HfConfig, OfGptOssIsThatOfThePreset) {
+  auto json = Json::parse(R"({"architectures": ["GptOssForCausalLM"], "attention_bias": true,
+    "attention_dropout": 0.0, "eos_token_id": 200002, "experts_per_token": 4, "head_dim": 64,
+    "hidden_act": "silu", "hidden_size": 2880, "initial_context_length": 4096,
+    "initializer_range": 0.02, "intermediate_size": 2880, "max_position_embeddings": 131072,
+    "model_type": "gpt_oss", "num_attention_heads": 64, "num_experts_per_tok": 4,
+    "num_hidden_layers": 24, "num_key_value_heads": 8, "num_local_experts": 32,
+    "output_router_logits": false, "pad_token_id": 199999, "quantization_config":
+    {"modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"], "quant_method": "mxfp4"},
+    "rms_norm_eps": 1e-05, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
+    "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false},
+    "rope_theta": 150000, "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0,
+    "tie_word_embeddings": false, "use_cache": true, "vocab_size": 201088})");
+  const auto preset = canonical(completed(model_preset("gpt-oss-20B")));
+  EXPECT_EQ(canonical(with(json, "{}")), preset);
+  for (const auto* key :
+       {"attention_bias", "experts_per_token", "head_dim", "hidden_act", "max_position_embeddings",
+        "num_experts_per_tok", "num_key_value_heads", "quantization_config", "rms_norm_eps",
+        "rope_scaling", "rope_theta", "sliding_window", "swiglu_limit", "tie_word_embeddings"})
+    json.erase(key);
+  EXPECT_EQ(canonical(with(json, "{}")), preset);
+  // Version 5.
+  EXPECT_EQ(canonical(with(json, R"({"rope_parameters": {"rope_theta": 150000, "beta_fast": 32.0,
+    "beta_slow": 1.0, "factor": 32.0, "original_max_position_embeddings": 4096,
+    "rope_type": "yarn", "truncate": false}, "swiglu_alpha": 1.702})")),
+            preset);
+  EXPECT_EQ(with(json, R"({"rope_scaling": {"rope_type": "default"}})").rope_scaling,
+            RopeScaling::none);
+  EXPECT_FALSE(with(json, R"({"attention_bias": false})").bias);
 }
 
 }  // namespace trireme

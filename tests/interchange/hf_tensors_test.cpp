@@ -21,7 +21,9 @@ std::vector<std::string> described(const std::vector<HfTensor>& tensors, std::st
                                 t.experts > 0 ? fmt::format(" {} of {}", t.expert, t.experts) : "",
                                 to_string(t.shape), t.param,
                                 t.begin > 0 ? fmt::format(" from {}", t.begin) : "",
-                                t.storage == TensorStorage::columns ? ", transposed" : "",
+                                t.storage == TensorStorage::columns ? ", transposed"
+                                : t.storage == TensorStorage::mxfp4 ? ", scaled by " + t.scales
+                                                                    : "",
                                 t.group > 0 ? ", in pairs" : ""));
   return all;
 }
@@ -252,6 +254,56 @@ TEST(HfTensors, ChannelsThatRotateTogetherAreNeighborsInTheFile) {
   std::vector<std::int64_t> there;
   for (std::int64_t row = 0; row < 12; ++row) there.push_back(t.row_in_tensor(row));
   EXPECT_THAT(there, testing::ElementsAre(0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11));
+}
+
+// GptOssForCausalLM: weights of experts are [in, out], and their columns alternate between gate and
+// up.
+TEST(HfTensors, OfGptOssAreThoseOfItsClass) {
+  const std::string experts = "model.layers.1.mlp.experts.";
+  EXPECT_THAT(tensors(small_gpt_oss(), ".layers.1.self_attn."),
+              testing::IsSupersetOf(
+                  {"model.layers.1.self_attn.q_proj.bias [24] is blocks.1.qkv.bias",
+                   "model.layers.1.self_attn.o_proj.bias [24] is blocks.1.projection.bias",
+                   "model.layers.1.self_attn.sinks [4] is blocks.1.attention_sinks.weight"}));
+  EXPECT_THAT(tensors(small_gpt_oss(), ".layers.1.mlp.router."),
+              testing::UnorderedElementsAre(
+                  "model.layers.1.mlp.router.weight [5, 24] is blocks.1.router.weight",
+                  "model.layers.1.mlp.router.bias [5] is blocks.1.router.bias"));
+  EXPECT_THAT(tensors(small_gpt_oss(), experts),
+              testing::IsSupersetOf({experts + "gate_up_proj 4 of 5 [24, 40] is "
+                                               "blocks.1.experts.4.ffn_in.weight, transposed, "
+                                               "in pairs",
+                                     experts + "gate_up_proj_bias 4 of 5 [40] is "
+                                               "blocks.1.experts.4.ffn_in.bias, in pairs",
+                                     experts + "down_proj 4 of 5 [20, 24] is "
+                                               "blocks.1.experts.4.ffn_out.weight, transposed",
+                                     experts + "down_proj_bias 4 of 5 [24] is "
+                                               "blocks.1.experts.4.ffn_out.bias"}));
+  EXPECT_EQ(tensors(small_gpt_oss(), experts).size(), 5U * 4);
+  EXPECT_THAT(tensors_of("gpt_oss", 1, small_gpt_oss(), experts),
+              testing::IsSupersetOf({experts +
+                                         "gate_up_proj_blocks 4 of 5 [40, 24] is "
+                                         "blocks.1.experts.4.ffn_in.weight, scaled by " +
+                                         experts + "gate_up_proj_scales, in pairs",
+                                     experts +
+                                         "down_proj_blocks 4 of 5 [24, 20] is "
+                                         "blocks.1.experts.4.ffn_out.weight, scaled by " +
+                                         experts + "down_proj_scales"}));
+}
+
+// Rows 0 to 2 of the gate and rows 3 to 5 of `up` alternate in the file.
+TEST(HfTensors, GateAndUpAlternateInTheFile) {
+  const HfTensor t{.name = "",
+                   .shape = {2, 6},
+                   .param = "",
+                   .storage = TensorStorage::columns,
+                   .group = 6,
+                   .interleaved = 6};
+  EXPECT_EQ(t.rows(), 6);
+  EXPECT_EQ(t.columns(), 2);
+  std::vector<std::int64_t> there;
+  for (std::int64_t row = 0; row < 6; ++row) there.push_back(t.row_in_tensor(row));
+  EXPECT_THAT(there, testing::ElementsAre(0, 2, 4, 1, 3, 5));
 }
 
 TEST(HfTensors, EachFamilyHasATensorForEachParameterOfItsModels) {

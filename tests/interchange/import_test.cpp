@@ -1,6 +1,7 @@
 // What a folder may hold, and what it must not.
 #include "lib/interchange/import.hpp"
 
+#include <cmath>
 #include <map>
 
 #include "lib/base/array_names.hpp"
@@ -177,6 +178,93 @@ TEST_F(Import, ProductsMayBePacked) {
   folder.write("hf/config.json", json.dump());
   EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).tensors, packed.size());
   expect_weights(folder / "back", model);
+}
+
+// Sets the experts of a model to numbers that MXFP4 represents, and writes them as OpenAI does.
+// Returns the numbers of each parameter.
+static std::map<std::string, std::vector<float>> quantize(const ModelConfig& model,
+                                                          std::vector<Tensor>& all) {
+  constexpr float magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  std::map<std::string, std::vector<float>> numbers;
+  std::map<std::string, Tensor> made;
+  for (const auto& t : hf_tensors(family_of(model).tensors.at(1), make_spec(model))) {
+    if (t.storage != TensorStorage::mxfp4) continue;
+    const auto out = t.shape[0], in = t.shape[1];
+    auto& blocks = made.try_emplace(t.name, tensor(t.name, "U8", {t.experts, out, in / 32, 16}, 0))
+                       .first->second;
+    auto& scales = made.try_emplace(t.scales, tensor(t.scales, "U8", {t.experts, out, in / 32}, 0))
+                       .first->second;
+    auto& values = numbers[t.param];
+    values.resize(static_cast<std::size_t>(out * in));
+    for (std::int64_t r = 0; r < out; ++r) {
+      // The file's row r is a row of the gate if r is even.
+      const auto ours = t.group == 0 ? r : r / 2 + r % 2 * (out / 2);
+      for (std::int64_t b = 0; b < in / 32; ++b) {
+        const auto key = mix64(static_cast<std::uint64_t>(
+            ((t.expert * out + r) * in + b) * 2 + static_cast<std::int64_t>(t.name.size())));
+        const auto scale = 100 + key % 60;
+        scales.bytes.push_back(static_cast<std::byte>(scale));
+        for (std::int64_t i = 0; i < 32; i += 2) {
+          const auto code = (mix64(key + static_cast<std::uint64_t>(i)) >> 20) & 255U;
+          blocks.bytes.push_back(static_cast<std::byte>(code));
+          for (const std::int64_t n : {0, 1}) {
+            const auto four = n == 0 ? code & 15U : code >> 4U;
+            const float x = (four & 8U ? -1.0F : 1.0F) * magnitudes[four & 7U];
+            values[static_cast<std::size_t>(ours * in + b * 32 + i + n)] =
+                std::ldexp(x, static_cast<int>(scale) - 127);
+          }
+        }
+      }
+    }
+  }
+  std::erase_if(all, [](auto& t) {
+    return t.entry.name.ends_with("experts.gate_up_proj") ||
+           t.entry.name.ends_with("experts.down_proj");
+  });
+  for (auto& [name, t] : made) all.push_back(std::move(t));
+  return numbers;
+}
+
+TEST_F(Import, ExpertsMayBeInMxfp4) {
+  auto model = small_gpt_oss();
+  model.width = model.expert_width = 64;
+  model.ffn_width = 64;
+  export_model(model);
+  std::map<std::string, std::vector<float>> numbers;
+  change([&](auto& all) { numbers = quantize(model, all); });
+  EXPECT_EQ(numbers.size(), 2U * 2 * 5);
+  import();
+  CheckpointReader reader(folder / "back");
+  for (const auto& p : make_spec(model).params) {
+    std::vector<std::byte> found(static_cast<std::size_t>(p.shape.count()) * sizeof(float));
+    reader.read(p.name, weights_array, 0, p.shape.count(), found);
+    const auto quantized = numbers.find(p.name);
+    const auto wanted =
+        quantized == numbers.end()
+            ? weights_of(p.name, 0, p.shape.count(), DType::f32)
+            : std::vector<std::byte>(std::as_bytes(std::span(quantized->second)).begin(),
+                                     std::as_bytes(std::span(quantized->second)).end());
+    EXPECT_TRUE(found == wanted) << p.name;
+  }
+  std::filesystem::remove_all(folder / "back");
+
+  const auto whole = read_tensors(weights());
+  const std::string blocks = "model.layers.1.mlp.experts.down_proj_blocks",
+                    scales = "model.layers.1.mlp.experts.down_proj_scales";
+  change([&](auto& all) { std::erase_if(all, [&](auto& t) { return t.entry.name == scales; }); });
+  expect_refused("1 tensor missing from the files: " + scales);
+  write_tensors(weights(), whole);
+  change([&](auto& all) {
+    for (auto& t : all)
+      if (t.entry.name == blocks) t.entry.shape = {5, 64, 4, 8};
+  });
+  expect_refused(blocks + " is U8 [5, 64, 4, 8], not U8 [5, 64, 2, 16]");
+  write_tensors(weights(), whole);
+  change([&](auto& all) {
+    for (auto& t : all)
+      if (t.entry.name == scales) t.bytes[3] = std::byte{255};
+  });
+  expect_refused(blocks);
 }
 
 TEST_F(Import, OtherTypesAreRefused) {

@@ -145,6 +145,21 @@ inline ModelConfig small_glm4() {
   return c;
 }
 
+inline ModelConfig small_gpt_oss() {
+  auto c = small_mixtral();
+  c.bias = true;
+  c.window = 5;
+  c.window_layers = {0};
+  c.attention_sinks = true;
+  c.activation = ActivationKind::swiglu_clamped;
+  c.expert_bias = true;
+  c.rope_scaling = RopeScaling::yarn;
+  c.rope_factor = 8;
+  c.rope_original_context = 9;
+  c.rope_truncate = false;
+  return c;
+}
+
 // Every architecture, and every setting that changes names, shapes or config.json.
 inline std::vector<NamedModel> small_models() {
   std::vector<NamedModel> models = {{"gpt2", small_gpt2()}, {"llama", small_llama()}};
@@ -213,6 +228,15 @@ inline std::vector<NamedModel> small_models() {
   add("granite", small_granite(), [](auto& c) { c.bias = true; });
   add("glm4", small_glm4(), [](auto& c) { c.rope_theta = 700; });
   add("glm4_whole_heads", small_glm4(), [](auto& c) { c.rotary_dim = 0, c.qkv_bias = false; });
+  add("gpt_oss", small_gpt_oss(), [](auto& c) { c.rope_theta = 700; });
+  add("gpt_oss_plain", small_gpt_oss(), [](auto& c) {
+    c.rope_scaling = RopeScaling::none;
+    c.bias = false;
+    c.tied = true;
+    c.window = 0;
+    c.window_layers.clear();
+    c.expert_width = 10;
+  });
   return models;
 }
 
