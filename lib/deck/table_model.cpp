@@ -46,7 +46,7 @@ KeySection model_section() {
           row("ffn_width", &M::ffn_width, "Number of hidden channels of the MLP")
               .in(1, row_most)
               .automatically(
-                  "4 * width, or 8/3 * width rounded up to a multiple of 64 for swiglu and geglu"),
+                  "4 * width, or 8/3 * width rounded up to a multiple of 64 if the MLP is gated"),
           row("vocab", &M::vocab,
               "Vocabulary size of the model (rows of the embedding). Must be at least the "
               "vocabulary size of the token files")
@@ -119,7 +119,8 @@ KeySection model_section() {
               "probability of this logit is discarded (gpt-oss). It starts at 0 and has no weight "
               "decay"),
           row("activation", &M::activation,
-              "Activation function of the MLP. swiglu and geglu are gated. swiglu_clamped: clamped "
+              "Activation function of the MLP. All except gelu are gated. swiglu_clamped is the "
+              "clamped "
               "SwiGLU of gpt-oss"),
           row("experts", &M::experts,
               "Number of experts per block (mixture of experts). Experts require a gated "

@@ -44,8 +44,9 @@ std::vector<std::string> target_modules(const std::vector<std::string>& modules,
   return modules;
 }
 
-bool is_transposed(const HfTensor& t) {
-  return t.storage == TensorStorage::columns;
+// Returns true if the adapted weight is stored as [in, out].
+bool is_transposed(const AdapterTensor& t) {
+  return t.weight.storage == TensorStorage::columns;
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
                        {"use_rslora", a.rank_stabilized},
                        {"target_modules", target_modules(modules, tensors)},
                        {"bias", "none"},
-                       {"fan_in_fan_out", std::ranges::any_of(tensors, is_transposed)},
+                       {"fan_in_fan_out", std::ranges::any_of(parts, is_transposed)},
                        {"inference_mode", true},
                        {"modules_to_save", nullptr}};
   write_new(draft.path() / "adapter_config.json", to_lines(config));

@@ -113,7 +113,8 @@ std::vector<HfTensor> tensors_in(const HfFolder& folder, const ModelSpec& spec,
   for (const auto& table : family.tensors) {
     auto tensors = hf_tensors(table, spec);
     for (auto& t : tensors)
-      if (bare && t.name.starts_with(family.prefix)) t.name.erase(0, family.prefix.size());
+      for (auto* const name : {&t.name, &t.scales})
+        if (bare && name->starts_with(family.prefix)) name->erase(0, family.prefix.size());
     const auto missing =
         std::ranges::count_if(tensors, [&](const HfTensor& t) { return !places.contains(t.name); });
     if (!best.empty() && missing >= fewest) continue;

@@ -1,6 +1,7 @@
 #include "lib/interchange/mxfp4.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "lib/base/error.hpp"
 
@@ -8,18 +9,20 @@ namespace trireme::mxfp4 {
 
 void decode(std::span<const std::byte> codes, std::span<const std::byte> scales,
             std::span<float> to) {
-  constexpr float magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  constexpr float numbers[] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
+                               -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+  constexpr int nan = 255, bias = 127;
   expect(codes.size() == scales.size() * code_bytes && to.size() == scales.size() * block,
          "each block has a scale, 16 bytes of codes and 32 numbers");
-  const auto number = [&](unsigned code, int exponent) {
-    const float magnitude = std::ldexp(magnitudes[code & 7U], exponent);
-    return (code & 8U) != 0 ? -magnitude : magnitude;
-  };
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    const auto both = std::to_integer<unsigned>(codes[i]);
-    const int exponent = std::to_integer<int>(scales[i / code_bytes]) - 127;
-    to[2 * i] = number(both & 15U, exponent);
-    to[2 * i + 1] = number(both >> 4U, exponent);
+  for (std::size_t b = 0; b < scales.size(); ++b) {
+    const int exponent = std::to_integer<int>(scales[b]);
+    const float scale = exponent == nan ? std::numeric_limits<float>::quiet_NaN()
+                                        : std::ldexp(1.0F, exponent - bias);
+    for (std::size_t i = b * code_bytes; i < (b + 1) * code_bytes; ++i) {
+      const auto both = std::to_integer<unsigned>(codes[i]);
+      to[2 * i] = scale * numbers[both & 15U];
+      to[2 * i + 1] = scale * numbers[both >> 4U];
+    }
   }
 }
 

@@ -3,7 +3,7 @@
 // weight_r and expert e:
 //   h_r = weight_r swiglu(x_r in_e' + in_bias_e);  y_r = h_r out_e' + weight_r out_bias_e
 // The weight multiplies h and not y. The weight's gradient is then computed from h's gradient and
-// swiglu, so outputs y need not be stored. Experts may have no biases, and another gate function.
+// swiglu, so outputs y need not be stored. Biases are optional. GateFunction selects the gate.
 #include <span>
 #include <vector>
 

@@ -170,8 +170,6 @@ TEST(Check, Experts) {
             [k](Deck& d) { d.model.experts_per_token = k; });
   refused("model.activation", "experts need a gated activation",
           [](Deck& d) { d.model.activation = ActivationKind::gelu; });
-  refused("model.activation", "or \"swiglu_clamped\"",
-          [](Deck& d) { d.model.activation = ActivationKind::geglu; });
   refused("model.expert_bias", "the router of \"sigmoid\" already has a bias", [](Deck& d) {
     d.model.expert_bias = true;
     d.model.router = RouterScores::sigmoid;

@@ -280,7 +280,7 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
       left_out += is_new;
       if (!is_new) old += line + "\n";
     }
-    EXPECT_EQ(left_out, 35U);
+    EXPECT_EQ(left_out, 36U);
     EXPECT_EQ(parse_deck(old, "d.toml"), d);
   }
 }

@@ -26,6 +26,9 @@ KeyValue other_than(const KeyValue& value, const Key& key) {
       return std::int64_t{3};
     case ValueKind::real:
       return 0.25;
+    case ValueKind::text:
+    case ValueKind::path:
+      return std::string("other");
     case ValueKind::integers:
       return std::vector<std::int64_t>{1, 2};
     default:

@@ -231,6 +231,9 @@ inline std::vector<NamedModel> small_models() {
   add("gpt_oss", small_gpt_oss(), [](auto& c) { c.rope_theta = 700; });
   add("gpt_oss_plain", small_gpt_oss(), [](auto& c) {
     c.rope_scaling = RopeScaling::none;
+    c.rope_factor = 1;
+    c.rope_truncate = true;
+    c.rope_original_context = ModelConfig().rope_original_context;
     c.bias = false;
     c.tied = true;
     c.window = 0;

@@ -33,6 +33,14 @@ TEST(Mxfp4, AllCodesWithAllScalesAreExact) {
     }
 }
 
+TEST(Mxfp4, TheLargestScaleIsNotANumber) {
+  const std::vector<std::byte> codes(16, std::byte{0x10});
+  const std::byte scales[] = {std::byte{255}};
+  std::vector<float> to(32);
+  mxfp4::decode(codes, scales, to);
+  for (const float x : to) EXPECT_TRUE(std::isnan(x));
+}
+
 TEST(Mxfp4, EachBlockHasItsScale) {
   std::vector<std::byte> codes(32, std::byte{0x22});
   const std::byte scales[] = {std::byte{127}, std::byte{130}};

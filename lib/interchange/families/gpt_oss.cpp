@@ -9,8 +9,10 @@ namespace trireme {
 
 static void quantization(const ConfigFields& f) {
   const auto* const given = f.find("quantization_config");
-  f.refuse_if(given && (!given->is_object() || given->value("quant_method", "") != "mxfp4"),
-              "quantization_config", "only MXFP4 is supported for this type of model");
+  if (!given) return;
+  const auto method = ConfigFields(*given, "quantization_config").text("quant_method", "");
+  f.refuse_if(method != "mxfp4", "quantization_config",
+              "only MXFP4 is supported for this type of model");
 }
 
 static void gpt_oss_config(ConfigArchive& a, ModelConfig& c) {
