@@ -277,7 +277,7 @@ TEST(Family, WhatCannotBeRepresentedByItsName) {
       {R"({"hidden_act": "gelu"})", "'hidden_act' = \"gelu\""},
       {R"({"mlp_bias": true})", "'mlp_bias' = true"},
       {R"({"quantization_config": {"quant_method": "gptq"}})", "only MXFP4 is supported"},
-      {R"({"quantization_config": 4})", "only MXFP4 is supported"},
+      {R"({"quantization_config": 4})", "'quantization_config' must be a JSON object"},
       {R"({"rope_scaling": null})", "understand an empty 'rope_scaling' differently"},
   };
   const auto check = [](const Json& json, const auto& cases) {
