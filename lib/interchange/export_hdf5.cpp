@@ -37,6 +37,7 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"expert_width", c.expert_width},
           {"shared_expert_width", c.shared_expert_width},
           {"shared_expert_gate", Count{c.shared_expert_gate}},
+          {"expert_bias", Count{c.expert_bias}},
           {"router", Text(name_of(c.router))},
           {"norm_topk", Count{c.norm_topk}},
           {"dense_layers", c.dense_layers},

@@ -62,7 +62,7 @@ MUTANTS = [
     # the model
     ("a preset has another base of its positions", "lib/model/config.cpp", "  c.rope_theta = 500000;\n", "", DECK),
     ("a preset has another epsilon", "lib/model/config.cpp", "  c.norm_eps = 1e-6;\n  c.rope_theta = 1e6;\n", "  c.rope_theta = 1e6;\n", DECK),
-    ("a preset's positions are scaled by 8", "lib/model/config.cpp", "c.rope_factor = 32;", "c.rope_factor = 8;", DECK),
+    ("a preset's positions are scaled by 8", "lib/model/config.cpp", "c.rope_scaling = RopeScaling::llama3;\n  c.rope_factor = 32;", "c.rope_scaling = RopeScaling::llama3;\n  c.rope_factor = 8;", DECK),
     ("a preset's samples are shorter", "lib/model/config.cpp", '"qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 40960', '"qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 32768', DECK),
     ("a SwiGLU's width is 4 times the model's", "lib/model/config.cpp", "(8 * c.width + 2) / 3;", "(12 * c.width + 2) / 3;", DECK),
     ("a table has no more positions than a sample", "lib/model/spec.cpp", "{positions_of(c), c.width}, init_std);", "{c.context, c.width}, init_std);",
