@@ -3,6 +3,8 @@ from suites import program, ranks
 from engine import few
 
 GRADIENT = program("train_test", "*ModelGradient*mixture")
+BIASES = program("train_test", "*ModelGradient*gpt_oss")
+LOGITS = program("train_test", "Logits.*")
 ROUTING = program("train_test", "Routing.*:BiasChange.*")
 ROUNDS = program("ops_test", "ExpertRounds.*")
 DOCUMENTS = program("train_test", "*Documents.*mixture*")
@@ -42,6 +44,21 @@ MUTANTS = [
     ("outputs of experts are not weighed", "lib/ops/expert_mlp.cpp",
      '                     .gate_up_T2F = first_rows(made.gate_up, n).reshaped({n, 2, p_.width}),\n                     .weight_T = weights_of(rows),',
      '                     .gate_up_T2F = first_rows(made.gate_up, n).reshaped({n, 2, p_.width}),\n                     .weight_T = {},', GRADIENT),
+    ("a bias is not weighed with its expert", "lib/ops/expert_mlp.cpp", "add_bias(run, y_NC, p_.out_bias, weights_of(rows), rows);",
+     "add_bias(run, y_NC, p_.out_bias, {}, rows);", LOGITS),
+    ("a weight has no gradient through its expert's bias", "lib/ops/expert_mlp.cpp", "  if (!has_bias()) return;\n", "  if (n >= 0) return;\n", BIASES),
+    ("a bias has the gradient of rows without weights", "lib/ops/expert_mlp.cpp",
+     "add_bias_gradients(run, p_.out_bias, dy_NC, weights_of(rows), rows, leaves, round);",
+     "add_bias_gradients(run, p_.out_bias, dy_NC, {}, rows, leaves, round);", BIASES),
+    ("later rounds have the first round's weights", "lib/ops/experts_over_ranks.cpp", "of(round_weight),     of(round_offset),",
+     "saved[end_first + round_weight], of(round_offset),", ranks(4, "Parity.OfSettings*")),
+    ("a row has the bias of the expert before", "kernels/host/grouped_bias.cpp", "while (offset[e + 1] <= r) ++e;", "while (offset[e + 1] < r) ++e;",
+     program("kernels_test", "*Grouped*")),
+    ("a router's bias has no gradient", "lib/ops/router.cpp", ".epilogue = {.row_sum_M = dbias},", ".epilogue = {},", BIASES),
+    ("what is clamped has a gradient", "kernels/ref/pointwise.cpp", "std::abs(up) > clamp_at ? 0 : 1;", "std::abs(up) > clamp_at ? 1 : 1;",
+     program("kernels_test", "RefGradient.Clamped*")),
+    ("a gate is clamped on both sides", "kernels/math/swiglu.hpp", "return x > limit ? limit : x; }", "return x > limit ? limit : x < -limit ? -limit : x; }",
+     program("kernels_test", "*PointwiseContract.*Swiglu*")),
     ("no gradient comes through the choice", "lib/ops/expert_inputs.hpp", "  if (wanted[in_weight])", "  if (false)", GRADIENT),
     ("ties go to the higher index", "kernels/host/routing.cpp", "return a > b || (std::isnan(b) && !std::isnan(a)); };",
      "return a >= b || (std::isnan(b) && !std::isnan(a)); };", program("kernels_test", "*Routing*")),
