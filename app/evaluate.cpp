@@ -73,12 +73,13 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   if (traits_of(deck.train.objective).fixed == FixedModel::reference) {
     const auto scores = override_of("train.dpo_scores=", a.model.overrides);
     if (!scores.empty()) deck.train.dpo_scores = std::filesystem::absolute(scores).string();
-    require(
-        deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
-        "{} contains preference pairs, and {} has no adapters whose base model could be the "
-        "reference of DPO. Set train.dpo_scores to a file that `trireme score` wrote, or choose "
-        "another loss with train.objective=simpo or orpo",
-        *pairs, a.model.checkpoint);
+    require(deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
+            "{} contains preference pairs, and {} has no adapters whose base model could be the "
+            "reference of DPO. Set train.dpo_scores to a file that `trireme score` wrote, or set "
+            "train.objective to {}",
+            *pairs, a.model.checkpoint, objectives_text([](auto& o) {
+              return o.samples == SamplesAre::pairs && o.fixed == FixedModel::none;
+            }));
   }
   deck.data.packing = Packing::documents;
   deck.data.attention = AttentionSpan::document;
