@@ -42,6 +42,11 @@ StoredModel::StoredModel(CheckpointReader& reader, const ModelConfig& model, Che
   if (!base) return;
   const auto adapted = make_spec(model);
   reader.require_model(saved_params(adapted));
+  for (const auto& p : adapted.params)
+    require(!is_saved(p) || p.role == ParamRole::adapter_a || p.role == ParamRole::adapter_b,
+            "{} of {} cannot be merged into the weights of the base model. Export the adapters "
+            "alone with --format peft",
+            p.name, where_);
   scale_ = scale_of(model.adapter);
   for (const auto& adapter : adapted.adapters) {
     const auto& weight = adapted.params[adapter.weight.index()];
