@@ -68,8 +68,9 @@ static Batch batch_of_pairs(const ModelConfig& c, std::int64_t first, std::int64
     for (std::int64_t t = 0; t < T; ++t) {
       const auto start = t < middle ? 0 : t < end ? middle : t;
       b.start_BT.push_back(static_cast<std::int32_t>(start));
-      if (t >= end || (t == start && s % 2 == 1))
-        b.targets_BT[static_cast<std::size_t>(i * T + t)] = no_target;
+      const auto at = static_cast<std::size_t>(i * T + t);
+      if (t >= end || (t == start && s % 2 == 1)) b.targets_BT[at] = no_target;
+      if (t + 1 == middle || t + 1 == end) b.targets_BT[at] = b.ids_BT[at];  // at least one
     }
     b.tokens_B.push_back(end);
     for (const double document : {0.0, 1.0})
