@@ -53,7 +53,7 @@ class CsvFile {
   std::vector<std::string> remarks_;
 };
 
-// The column names of a table with and without preferences. With train.objective = "dpo", a table
+// The column names of a table with and without preferences. With an objective for pairs, a table
 // has additional columns at the end.
 struct TableColumns {
   std::string_view plain, preferences;

@@ -41,8 +41,8 @@ struct Orpo {
 using PairLoss = std::variant<Dpo, Simpo, Orpo>;
 
 // A document of a pair: the summed losses of its targets under the trained model and under the
-// fixed model, -pi and -ref, and the number of targets. A loss ignores numbers that it does not
-// use.
+// fixed model, -pi and -ref, and the number of targets, which is at least 1. A loss ignores numbers
+// that it does not use.
 struct ScoredDocument {
   double policy, reference = 0, targets = 1;
 };
