@@ -57,9 +57,14 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
             "--data: there is no token file {}. If this is an override, write it before --data", f);
   const auto pairs =
       std::ranges::find_if(files, [](auto& f) { return TokenFile(f).header().pairs; });
-  if (pairs == files.end()) return;
-  const auto before = deck.train.objective;
   const auto given = override_of("train.objective=", a.model.overrides);
+  if (pairs == files.end()) {
+    require(given.empty(),
+            "train.objective={} has no effect, because {} contains no preference pairs", given,
+            fmt::join(files, " and "));
+    return;
+  }
+  const auto before = deck.train.objective;
   deck.train.objective = value_named<Objective>(given).value_or(before);
   if (traits_of(deck.train.objective).samples != SamplesAre::pairs)
     deck.train.objective = Objective::dpo;
@@ -148,7 +153,8 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
       "Compute the validation loss of a checkpoint, or its accuracy on multiple-choice questions");
   auto a = std::make_shared<EvaluateArguments>();
   add_model_arguments(*command, a->model,
-                      "data.packing, data.attention, data.long_documents, data.separator_masks, " +
+                      "data.packing, data.attention, data.long_documents, data.separator_masks, "
+                      "train.objective, " +
                           objective_keys_text());
   command
       ->add_option(

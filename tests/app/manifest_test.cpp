@@ -10,8 +10,9 @@ TEST_F(Training, ManifestsThatSayWhatNoProgramWrites) {
   const auto manifest = nlohmann::json::parse(contents_of(folder / "c/manifest.json"));
   const auto with = [&](const std::string& line, const std::string& other) {
     auto content = manifest.at("content");
-    for (auto& l : content.at("checkpoint").at("deck"))
-      if (l.get<std::string>().starts_with(line)) l = other;
+    for (const auto* field : {"model", "deck"})
+      for (auto& l : content.at("checkpoint").at(field))
+        if (l.get<std::string>().starts_with(line)) l = other;
     folder.write("c/manifest.json", test::sealed(content));
   };
   const auto refused = [&](const std::string& command, std::vector<std::string> words) {

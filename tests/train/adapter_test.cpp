@@ -37,7 +37,7 @@ std::vector<Product> products_of_block(const ModelConfig& c, std::int64_t layer)
     all = {{block + ".qkv", block + ".qkv", 0, q + 2 * kv}};
   all.push_back({block + ".projection", block + ".projection", 0, c.width});
   const auto mlp = [&](const std::string& of, std::int64_t hidden) {
-    if (c.activation == ActivationKind::swiglu) {
+    if (is_gated(c.activation)) {
       all.push_back({of + ".ffn_in.gate", of + ".ffn_in", 0, hidden});
       all.push_back({of + ".ffn_in.up", of + ".ffn_in", hidden, hidden});
     } else {
@@ -47,7 +47,7 @@ std::vector<Product> products_of_block(const ModelConfig& c, std::int64_t layer)
   };
   if (!has_experts(c, layer))
     mlp(block, c.ffn_width);
-  else
+  else if (c.shared_expert_width > 0)
     mlp(block + ".shared_expert", c.shared_expert_width);
   return all;
 }

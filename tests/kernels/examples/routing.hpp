@@ -274,13 +274,16 @@ inline Examples<kernel::GroupedBiasGrad> examples(Of<kernel::GroupedBiasGrad>) {
                               .dy_RN = o.values({19, N}),
                               .offset_E1 = o.ids({0, 5, 5, 12, 19}),
                               .weight_R = has('x') ? o.wide_values({19}) : View{}};
+                          // Lists have the same length in all examples, and another expert
+                          // without a bias.
+                          const int without = how == Accumulate::add ? 2 : 1;
                           for (int e = 0; e < 4; ++e) {
-                            if (has('b'))
-                              x.dbias_N.push_back(e == 2     ? View{}
-                                                  : has('q') ? counts(o, {N})
-                                                             : o.wide_values({N}));
-                            if (has('q')) x.largest.push_back(e == 2 ? View{} : largest(o));
-                            if (has('w')) x.bias_N.push_back(o.values({N}));
+                            const bool wanted = has('b') && e != without;
+                            x.dbias_N.push_back(!wanted    ? View{}
+                                                : has('q') ? counts(o, {N})
+                                                           : o.wide_values({N}));
+                            x.largest.push_back(wanted && has('q') ? largest(o) : View{});
+                            x.bias_N.push_back(o.values({N}));
                           }
                           return x;
                         },
