@@ -16,16 +16,21 @@ Grid grid_of(const Deck& d) {
           static_cast<int>(d.parallel.seq), static_cast<int>(d.parallel.expert)};
 }
 
+// Throws Error if the deck breaks a rule on this number of ranks.
+static void require_legal(const Deck& deck, std::int64_t ranks) {
+  std::string problems;
+  for (const auto& problem : check_deck(deck))
+    problems += (problems.empty() ? "" : "\n") + problem.message;
+  require(problems.empty(), "on {}: {}", counted(ranks, "rank"), problems);
+}
+
 // Sets parallel.data and train.microbatch for `ranks` ranks. Throws Error if the deck then breaks a
 // rule between keys.
 static void fit_to_ranks(Deck& deck, std::int64_t ranks) {
   GridLimits limits = limits_of(deck);
   limits.microbatch = 0;  // may have been chosen for another grid
   deck.parallel.data = fit_grid(grid_of(deck), limits, ranks).data;
-  std::string problems;
-  for (const auto& problem : check_deck(deck))
-    problems += (problems.empty() ? "" : "\n") + problem.message;
-  require(problems.empty(), "on {}: {}", counted(ranks, "rank"), problems);
+  require_legal(deck, ranks);
   decide_microbatch(deck);
   const auto& p = deck.parallel;
   const auto fault = pipeline_fault(p.schedule, p.pipe, p.chunks,
@@ -44,6 +49,7 @@ static void resolve_shard(Deck& deck, const DeckContext& s) {
           s.ranks, s.ranks_of_node);
   deck.zero.shard = shard_ranks_within_node(grid_of(deck), s.ranks_of_node);
   deck.zero.copy_each_node = false;
+  require_legal(deck, s.ranks);
 }
 
 static void resolve_vocab(Deck& deck, std::int64_t needed) {
