@@ -11,6 +11,7 @@
 #include "app/run_support.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/train/state.hpp"
