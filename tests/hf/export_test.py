@@ -86,7 +86,7 @@ def same_config(got, want):
     is one of the two."""
     got, want = (transformers.AutoConfig.from_pretrained(folder).to_dict() for folder in (got, want))
     free = {"transformers_version", "_name_or_path", "attn_pdrop", "embd_pdrop", "resid_pdrop", "initializer_range",
-            "attention_dropout", "max_window_layers", "mlp_only_layers", "decoder_sparse_step"}
+            "attention_dropout", "max_window_layers", "mlp_only_layers", "decoder_sparse_step", "no_rope_layer_interval"}
     if not matters(want):
         free |= {"sliding_window", "use_sliding_window"}
     assert dense_layers(got) == dense_layers(want), f"{got} has one MLP in other layers than {want}"
