@@ -117,7 +117,7 @@ CONFIGS = {
     "gpt-oss": shaped(transformers.GptOssConfig, rope_parameters=YARN | {"truncate": False}, head_dim=10, sliding_window=7,
                       pad_token_id=None, **experts("num_local_experts", 6, 3)),
     "gpt-oss-plain": shaped(transformers.GptOssConfig, rope_parameters=rope(7000.0), head_dim=10, attention_bias=False,
-                            pad_token_id=None, layer_types=["full_attention"] * 3, **experts("num_local_experts", 5, 2)),
+                            pad_token_id=None, layer_types=["full_attention"] * 3, **experts("num_local_experts", 4, 3)),
     "qwen3-moe-window": shaped(transformers.Qwen3MoeConfig, rope_parameters=rope(30000.0), moe_intermediate_size=20,
                                norm_topk_prob=True, use_sliding_window=True, sliding_window=5,
                                **experts("num_local_experts", 6, 4)),
