@@ -27,8 +27,7 @@ void decoder_config(ConfigArchive& a, ModelConfig& c, const DecoderDefaults& d) 
     const auto dim = c.width / c.heads;
     a.constant("head_dim", dim,
                "versions of transformers differ in whether models of this type read it. Only "
-               "'hidden_size' / "
-               "'num_attention_heads' is supported");
+               "'hidden_size' / 'num_attention_heads' is supported");
   } else {
     a.integer("head_dim", c.head_dim, d.head_dim, 0);
   }
