@@ -66,6 +66,10 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   }
   const auto before = deck.train.objective;
   deck.train.objective = value_named<Objective>(given).value_or(before);
+  require(given.empty() || traits_of(deck.train.objective).samples == SamplesAre::pairs,
+          "{} contains preference pairs, which train.objective={} does not measure. Set "
+          "train.objective to {}",
+          *pairs, given, objectives_of_pairs());
   if (traits_of(deck.train.objective).samples != SamplesAre::pairs)
     deck.train.objective = Objective::dpo;
   if (deck.train.objective != before) {

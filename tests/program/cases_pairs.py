@@ -179,6 +179,7 @@ def measured(at):
     small, large = (loss_of(at(f"evaluate whole train.dpo_beta={b} --data pairs.tokens").out) for b in (1e-6, 0.2))
     assert abs(small - math.log(2)) < 1e-5 < abs(loss_of(one) - math.log(2)) < abs(large - math.log(2))
     for ranks in (0, 2):
+        at("evaluate base train.objective=tokens --data pairs.tokens", ranks=ranks, codes=(1,), says=("which train.objective=tokens does not measure",))
         said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("has no adapters whose base model could be the reference of DPO",))
         assert "abort" not in said.text.lower()
     at("evaluate whole --data pairs.tokens train.dpo_beta=1", codes=(1,), says=("write it before --data",))
