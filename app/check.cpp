@@ -78,18 +78,18 @@ void check(const CheckArguments& a, const JobHere& job) {
     deck = resolve(deck, {a.ranks, a.ranks_of_node, vocab});
   });
   deck.model.vocab = std::max(deck.model.vocab, vocab);
-  found.look([&] { FreezeSchedule(deck.freeze, make_spec(deck.model)); });
-  found.look([&] { require_countable(deck.train, deck.model.context, {}); });
+  found.look([&] { FreezeSchedule(deck.freeze, make_spec(deck.model, deck.adapter)); });
+  found.look([&] { require_countable(deck.train, deck.data.context, {}); });
   found.look([&] {
     if (!deck.run.machine.empty()) static_cast<void>(load_machine(deck.run.machine));
   });
   std::optional<Dataset> training, validation;
   found.look([&] {
-    training.emplace(training_data(deck.data, deck.model.context, deck.model.vocab,
+    training.emplace(training_data(deck.data, deck.data.context, deck.model.vocab,
                                    static_cast<std::uint64_t>(deck.train.seed)));
   });
   found.look(
-      [&] { validation = validation_data(deck.data, deck.model.context, deck.model.vocab); });
+      [&] { validation = validation_data(deck.data, deck.data.context, deck.model.vocab); });
   found.look([&] {
     for (const auto* data : {&training, &validation})
       if (*data) {
@@ -106,9 +106,9 @@ void check(const CheckArguments& a, const JobHere& job) {
     if (validation) verify(validation->ranges());
   }
   const auto choice = backend_choice(deck, {});
-  if (deck.model.adapter.rank > 0 || !deck.model.init_from.empty()) {
+  if (deck.adapter.rank > 0 || !deck.init_from.empty()) {
     const auto reader =
-        deck.model.adapter.rank > 0 ? open_adapter_base({}, deck, nullptr) : open_initial({}, deck);
+        deck.adapter.rank > 0 ? open_adapter_base({}, deck, nullptr) : open_initial({}, deck);
     require_tokens_of(reader.meta(), reader.directory().string(), tokenizer);
   }
   if (traits_of(deck.train.objective).fixed == FixedModel::teacher) {
@@ -118,7 +118,7 @@ void check(const CheckArguments& a, const JobHere& job) {
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
   if (job.processors > 0) warn_of_threads(choice, job.processors);
-  warn_of_settings(deck, total_steps(deck.train, deck.model.context),
+  warn_of_settings(deck, total_steps(deck.train, deck.data.context),
                    training->samples_per_epoch());
   auto target = dry_target(choice);
   const auto here = target.capacity;
@@ -126,7 +126,7 @@ void check(const CheckArguments& a, const JobHere& job) {
   const auto plan = make_plan(plan_input_of(deck, compute, transport_of(deck, choice)), target);
   say("{} is valid{}: {}, {} samples per epoch, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
-      parameters_text(make_spec(deck.model), deck.freeze, 0), training->samples_per_epoch(),
+      parameters_text(make_spec(deck.model, deck.adapter), deck.freeze, 0), training->samples_per_epoch(),
       memory_text(static_cast<double>(plan.most_reserved())));
   if (plan.most_reserved() > here)
     log_warning("{} has {:.2f} GiB of memory, but at least one rank of this run reserves more",

@@ -34,10 +34,10 @@ class Comparison {
  public:
   explicit Comparison(const CompareArguments& arguments)
       : arguments_(arguments), a_(open_side("A", arguments.a)), b_(open_side("B", arguments.b)) {
-    places_.spec = make_spec(a_.deck.model);
+    places_.spec = make_spec(a_.deck.model, a_.deck.adapter);
     const auto& p = a_.deck.parallel;
     const Pipeline pipe{p.schedule, static_cast<int>(p.pipe), static_cast<int>(p.chunks)};
-    const auto blocks = blocks_of_stages(places_.spec, p.stage_layers, pipe);
+    const auto blocks = blocks_of_stages(places_.spec, a_.deck.data.context, p.stage_layers, pipe);
     places_.stage_of_unit = stages_of_units(places_.spec, blocks);
     for (auto& stage : places_.stage_of_unit) stage = pipe.stage_of(stage);
   }

@@ -105,7 +105,7 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
   bool same_machine = true;
   try {
     const auto steps =
-        steps_of_run(deck.train, deck.model.context,
+        steps_of_run(deck.train, deck.data.context,
                      from ? CheckpointReader(from->directory).meta() : CheckpointMeta{});
     // The tolerance is a few rounding errors of the peak: another libm may compute another last bit
     // of the cosine.

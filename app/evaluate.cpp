@@ -82,7 +82,7 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
   if (traits_of(deck.train.objective).fixed == FixedModel::reference) {
     const auto scores = override_of("train.dpo_scores=", a.model.overrides);
     if (!scores.empty()) deck.train.dpo_scores = std::filesystem::absolute(scores).string();
-    require(deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
+    require(deck.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
             "{} contains preference pairs, and {} has no adapters whose base model could be the "
             "reference of DPO. Set train.dpo_scores to a file that `trireme score` wrote, or set "
             "train.objective to {}",
@@ -100,7 +100,7 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
 
 // Describes how files are read. The loss on a file depends on it.
 std::string read_as(const Deck& deck) {
-  const auto T = deck.model.context;
+  const auto T = deck.data.context;
   const bool within = deck.data.attention == AttentionSpan::document;
   if (deck.data.packing == Packing::documents)
     return fmt::format("of whole documents in samples of {}", T);
@@ -123,7 +123,7 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   together(world, Pace::slow, [&] {
     require(data.has_validation(),
             "the checkpoint's deck has no validation data: name token files with --data");
-    held_out = validation_data(data, model.deck().model.context, model.deck().model.vocab);
+    held_out = validation_data(data, model.deck().data.context, model.deck().model.vocab);
     require_tokens_of(model.meta(), a.model.checkpoint, held_out->tokenizer());
     held_out = with_scores(model.deck(), std::move(*held_out));
   });

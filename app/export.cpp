@@ -34,8 +34,8 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
   if (!a.type.empty()) type = types.at(a.type);
   CheckpointReader reader(checkpoint);
   auto deck = deck_of(reader);
-  if (!a.base.empty()) deck.model.init_from = std::filesystem::absolute(a.base).string();
-  const bool adapts = deck.model.adapter.rank > 0;
+  if (!a.base.empty()) deck.init_from = std::filesystem::absolute(a.base).string();
+  const bool adapts = deck.adapter.rank > 0;
   require(a.shard_size.empty() || a.format == "safetensors",
           "--shard-size applies only to --format safetensors: the other formats do not split the "
           "weights into several files");
@@ -54,20 +54,20 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
     require(!a.base_name.empty(),
             "--format peft needs --base-name, the name or folder of the base model that PEFT "
             "loads, such as Qwen/Qwen3-0.6B");
-    s = export_adapters(reader, deck.model, a.base_name, a.out);
-    const auto others = model_differences(model_of(*base), without_adapters(deck.model));
+    s = export_adapters(reader, deck.model, deck.adapter, a.base_name, a.out);
+    const auto others = model_differences(model_of(*base), deck.model);
     if (!others.empty())
       log_warning(
           "the base model {} computes differently from the one that these adapters were trained "
           "with: {}",
           base->directory().string(), fmt::join(others, "; "));
   } else {
-    if (const auto kept = deck.model.adapter.base; adapts && kept != BaseType::compute)
+    if (const auto kept = deck.adapter.base; adapts && kept != BaseType::compute)
       log_warning(
           "the adapters are merged into the weights of {} as stored there. They were trained with "
           "these weights in {}, so the exported model computes slightly different values",
           base->directory().string(), name_of(kept));
-    StoredModel model(reader, deck.model, base ? &*base : nullptr);
+    StoredModel model(reader, deck.model, deck.adapter, base ? &*base : nullptr);
     if (a.format == "hdf5") {
       s = export_hdf5(std::move(model), a.out, type);
     } else {

@@ -190,7 +190,7 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
           chat_template_for(a.chat_template, *tokenizer, model.meta(), a.model.checkpoint),
           *tokenizer);
     requests =
-        requests_of(prompts, *tokenizer, chat ? &*chat : nullptr, model.deck().model.context, a);
+        requests_of(prompts, *tokenizer, chat ? &*chat : nullptr, model.deck().data.context, a);
     if (a.ignore_eos) return;
     ends = model.ends(*tokenizer, a.model.checkpoint);
     if (chat) end_with_turn(*chat, *tokenizer, ends, stops);

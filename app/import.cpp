@@ -38,7 +38,7 @@ int import_beside(const ImportArguments& a) {
   const CheckpointReader base(find_checkpoint(a.base));
   const auto s = import_adapters(a.folder, a.checkpoint, base);
   say("{}: LoRA adapter of rank {} for base model {}, from {} tensors\n", a.checkpoint,
-      s.model.adapter.rank, base.directory().string(), s.tensors);
+      s.described.adapter.rank, base.directory().string(), s.tensors);
   say_widened(s, "and in exports of it");
   return 0;
 }
@@ -51,16 +51,17 @@ int import_model(const ImportArguments& a) {
   if (!a.type.empty()) options.master = a.type == "f64" ? DType::f64 : DType::f32;
   if (a.context > 0) options.context = a.context;
   const auto s = import_folder(a.folder, a.checkpoint, options);
-  const auto parameters = make_spec(s.model).parameter_count();
+  const auto parameters = make_spec(s.described.model).parameter_count();
   say("{}: {:.2f}M parameters in {}, from {} tensors of {}{}; tokenizer: {}\n", a.checkpoint,
       static_cast<double>(parameters) * 1e-6, name_of(s.master), s.tensors,
       counted(s.files, "file"),
       s.skipped == 0 ? "" : fmt::format(" ({} buffers skipped)", s.skipped), s.tokenizer);
   say_widened(s, "and in exports of it unless you pass --dtype bf16 to export");
-  if (const auto positions = positions_of(s.model); s.model.context < positions)
+  const auto context = s.described.context, positions = s.described.model.max_context;
+  if (context < positions)
     say("samples have {} tokens (model.context); the model supports {} positions "
         "(model.max_context), which exports keep\n",
-        s.model.context, positions);
+        context, positions);
   return 0;
 }
 

@@ -56,7 +56,7 @@ static CheckpointReader open_found(const Communicator& world, std::string& path,
   std::string identity;
   together(world, Pace::slow, [&] {
     reader.emplace(path);
-    const auto adapters = model_of(*reader).adapter.rank > 0;
+    const auto adapters = description_of(*reader).adapter.rank > 0;
     require(!adapters,
             "{}: {} contains adapters without their base model. Merge them into the base model "
             "with `trireme export`, and convert the result with `trireme import`",
@@ -78,14 +78,14 @@ static CheckpointReader open_init_from(const Communicator& world, Deck& deck,
                                        const std::string& wanted) {
   const Fixed what{"model.init_from", "the base model that these adapters were trained with",
                    "model.init_from in `trireme train`, or with --base in other commands"};
-  auto& path = deck.model.init_from;
+  auto& path = deck.init_from;
   return open_found(world, path, what, wanted, [&](const CheckpointReader& reader) {
     require_base(reader, deck.model);
-    if (const auto known = positions_of(model_of(reader)); deck.model.context > known)
+    if (const auto known = model_of(reader).max_context; deck.data.context > known)
       log_warning(
           "model.context = {}, but {} was trained only with positions up to {}. Lower "
           "model.context, or set model.rope_scaling",
-          deck.model.context, path, known);
+          deck.data.context, path, known);
   });
 }
 
@@ -95,14 +95,14 @@ CheckpointReader open_initial(const Communicator& world, Deck& deck) {
 
 CheckpointReader open_adapter_base(const Communicator& world, Deck& deck,
                                    const CheckpointMeta* adapters) {
-  require(!deck.model.init_from.empty(),
+  require(!deck.init_from.empty(),
           "adapter.rank = {}: adapters need a base model. Name its checkpoint with model.init_from",
-          deck.model.adapter.rank);
+          deck.adapter.rank);
   at_root(world, Pace::slow, [&] {
-    require(fs::exists(deck.model.init_from),
+    require(fs::exists(deck.init_from),
             "{}, the base model of these adapters, does not exist. Put this checkpoint back, or "
             "give its new path with {}",
-            deck.model.init_from,
+            deck.init_from,
             adapters ? "model.init_from in `trireme train`, or with --base in other commands"
                      : "model.init_from");
   });
@@ -120,7 +120,7 @@ CheckpointReader open_teacher(const Communicator& world, Deck& deck, const Check
 }
 
 void compare_with_initial(const Deck& deck, const CheckpointReader& initial) {
-  const auto differences = model_differences(model_of(initial), without_adapters(deck.model));
+  const auto differences = model_differences(model_of(initial), deck.model);
   if (!differences.empty())
     log_warning("model.init_from: the model in {} computes differently from the deck's model: {}",
                 initial.directory().string(), fmt::join(differences, "; "));

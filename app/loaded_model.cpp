@@ -74,7 +74,7 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Lo
   require_machine_keys(a.overrides, change ? evaluated_keys() : std::vector<std::string>());
   auto deck = deck_of(reader);
   if (change) change(deck);
-  if (!a.base.empty()) deck.model.init_from = std::filesystem::absolute(a.base).string();
+  if (!a.base.empty()) deck.init_from = std::filesystem::absolute(a.base).string();
   if (!a.backend.empty()) deck.run.backend = a.backend;
   if (a.threads > 0) deck.run.threads = a.threads;
   // Losses of samples are not summed over ranks, so exact_chunk need not divide their tokens.
@@ -93,12 +93,12 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
   together(world, Pace::slow, [&] {
     reader_ = std::make_unique<CheckpointReader>(checkpoint);
     deck_ = deck_for(*reader_, a, losses, change, world.size());
-    require_model(*reader_, make_spec(deck_.model));
-    require(a.base.empty() || deck_.model.adapter.rank > 0,
+    require_model(*reader_, make_spec(deck_.model, deck_.adapter));
+    require(a.base.empty() || deck_.adapter.rank > 0,
             "--base applies only to adapters, and {} has none: it is a complete model",
             checkpoint.string());
   });
-  if (deck_.model.adapter.rank > 0)
+  if (deck_.adapter.rank > 0)
     base_ = std::make_unique<CheckpointReader>(open_adapter_base(world, deck_, &reader_->meta()));
   deck_ = resolve_here(std::move(deck_), world, 0);
   world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});

@@ -34,7 +34,7 @@ Prediction predict_run(const PlanArguments& a, const MachineModel& machine, cons
   const auto times = simulate(machine, kinds);
   double checkpoint = 0;
   for (const auto& r : plan.ranks) checkpoint = std::max(checkpoint, r.checkpoint_bytes);
-  const RunInput run{total_steps(deck.train, deck.model.context), deck.checkpoint,
+  const RunInput run{total_steps(deck.train, deck.data.context), deck.checkpoint,
                      deck.precision.tf32};
   if (!a.trace.empty()) {
     write_output(a.trace, trace_file, a.existing, prediction_trace(kinds, times));
@@ -149,7 +149,7 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   require(found.choices > 0,
           "no grid of {} ranks divides {} layers, {} heads, {} tokens{} and a batch of {}: use "
           "another number of ranks",
-          a.run.ranks, deck.model.layers, deck.model.heads, deck.model.context,
+          a.run.ranks, deck.model.layers, deck.model.heads, deck.data.context,
           input.setup.exact_chunk > 0
               ? fmt::format(" in chunks of {} (run.exact_chunk)", input.setup.exact_chunk)
               : "",
@@ -176,7 +176,7 @@ void plan(PlanArguments a) {
     log_warning(
         "this plan is for the host backend, because this machine has no GPU. To plan for GPUs, add "
         "run.backend=cuda; --device-memory is then the memory of one GPU");
-  warn_of_settings(deck, total_steps(deck.train, deck.model.context), 0);
+  warn_of_settings(deck, total_steps(deck.train, deck.data.context), 0);
   // The run will be elsewhere, so this machine's memory is no limit.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;

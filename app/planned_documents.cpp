@@ -13,14 +13,14 @@ constexpr std::int64_t most_read = std::int64_t{1} << 22, most_samples_read = 51
 
 // Returns the training data of the deck, limited to `samples` samples and twice their tokens.
 static Dataset first_samples(const Deck& deck, std::int64_t samples) {
-  const auto T = deck.model.context;
+  const auto T = deck.data.context;
   const auto each = 2 * samples * T / std::ssize(deck.data.path) + 2 * T + 1;
   return training_data(deck.data, T, deck.model.vocab, static_cast<std::uint64_t>(deck.train.seed),
                        each);
 }
 
 static DocumentLengths read_documents(const Deck& deck) {
-  const auto T = deck.model.context;
+  const auto T = deck.data.context;
   const auto wanted = std::clamp(most_read / T, std::int64_t{1}, most_samples_read);
   const auto data = first_samples(deck, wanted);
   const auto samples = std::min(wanted, data.samples_per_epoch());

@@ -29,7 +29,7 @@ CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
   CheckpointMeta meta;
   if (from) meta = from->meta();
   meta.seed = static_cast<std::uint64_t>(deck.train.seed);
-  meta.model = dump_model(deck.model);
+  meta.model = dump_model(description_of(deck));
   meta.deck = dump_deck(deck);
   meta.version = version();
   if (!from) meta.run = random_id();
@@ -42,10 +42,10 @@ CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
 }
 
 Inputs inputs_of(Deck deck, const std::string& from) {
-  const auto& m = deck.model;
+  const auto context = deck.data.context, vocab = deck.model.vocab;
   auto training =
-      training_data(deck.data, m.context, m.vocab, static_cast<std::uint64_t>(deck.train.seed));
-  auto validation = validation_data(deck.data, m.context, m.vocab);
+      training_data(deck.data, context, vocab, static_cast<std::uint64_t>(deck.train.seed));
+  auto validation = validation_data(deck.data, context, vocab);
   require_objective(deck, training);
   if (validation) require_objective(deck, *validation);
   std::optional<ReferenceLosses> scores;
@@ -60,12 +60,12 @@ Inputs inputs_of(Deck deck, const std::string& from) {
   std::optional<CheckpointReader> reader;
   if (!from.empty()) {
     reader.emplace(from);
-    require_model(*reader, make_spec(m));  // before anything of the model's size is allocated
+    require_model(*reader, make_spec(deck.model, deck.adapter));  // before anything of the model's size is allocated
   }
   const auto* const begin = reader ? &*reader : nullptr;
   auto meta =
       meta_of(deck, tokenizer_of_run(deck, tokenizer_of_files(training, validation), begin), begin);
-  const auto total = steps_of_run(deck.train, m.context, meta);
+  const auto total = steps_of_run(deck.train, context, meta);
   return {std::move(deck),
           std::move(training),
           std::move(validation),
@@ -164,7 +164,7 @@ void keep_generation(Inputs& in) {
 // neither.
 std::unique_ptr<CheckpointReader> initial_of(const Communicator& world, Deck& deck,
                                              const std::string& from) {
-  if (deck.model.adapter.rank > 0) {
+  if (deck.adapter.rank > 0) {
     std::optional<CheckpointMeta> adapters;
     together(world, Pace::slow, [&] {
       if (!from.empty()) adapters = CheckpointReader(from).meta();
@@ -172,7 +172,7 @@ std::unique_ptr<CheckpointReader> initial_of(const Communicator& world, Deck& de
     return std::make_unique<CheckpointReader>(
         open_adapter_base(world, deck, adapters ? &*adapters : nullptr));
   }
-  if (deck.model.init_from.empty() || !from.empty()) return nullptr;
+  if (deck.init_from.empty() || !from.empty()) return nullptr;
   auto as_given = deck;  // a copy: the run records the path as the user wrote it
   return std::make_unique<CheckpointReader>(open_initial(world, as_given));
 }
@@ -217,10 +217,10 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
 
 void load(Machine& machine, Inputs& in) {
   auto& store = machine.trainer->store();
-  const bool adapts = in.deck.model.adapter.rank > 0;
+  const bool adapts = in.deck.adapter.rank > 0;
   if (adapts) {
     load_base(store, *in.initial);
-    const auto kept = in.deck.model.adapter.base;
+    const auto kept = in.deck.adapter.base;
     log_info("training adapters on the base model {}{}", in.initial->directory().string(),
              kept == BaseType::compute ? "" : fmt::format(", stored as {}", name_of(kept)));
   }
@@ -255,7 +255,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
     compare_order_with_checkpoint(*in);
     if (in->initial) compare_with_initial(in->deck, *in->initial);
     keep_generation(*in);
-    if (in->deck.model.adapter.rank > 0)
+    if (in->deck.adapter.rank > 0)
       in->meta.extra.base = to_string(in->initial->identity_of_weights());
     compare_reference_with_checkpoint(*in);
     in->meta.extra.teacher = in->teacher ? to_string(in->teacher->identity_of_weights()) : "";

@@ -131,7 +131,7 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
   warn_of_trace(deck.run.trace_steps, steps);
   warn_of_freeze(deck.freeze, steps);
   warn_of_decay(deck, steps);
-  const FreezeSchedule freeze(deck.freeze, make_spec(deck.model));
+  const FreezeSchedule freeze(deck.freeze, make_spec(deck.model, deck.adapter));
   if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");
 }

@@ -35,7 +35,7 @@ Dataset all_of(const Deck& deck, const std::string& path) {
   data.weights.clear();
   data.validation_files = {path};
   data.validation_fraction = 0;
-  auto all = *validation_data(data, deck.model.context, deck.model.vocab);
+  auto all = *validation_data(data, deck.data.context, deck.model.vocab);
   require_objective(deck, all);
   return all;
 }
@@ -72,7 +72,7 @@ FileLosses scored(Trainer& trainer, const Dataset& data, std::int64_t microbatch
 // Returns the deck of the model with which a run begins: without adapters, and with no part that
 // trains.
 Deck untrained(Deck deck) {
-  deck.model = without_adapters(deck.model);
+  deck.adapter = {};
   deck.freeze.clear();
   return deck;
 }
@@ -89,7 +89,7 @@ int score(const Communicator& world, const DeckArguments& a) {
             "train.dpo_scores is not set: set it to the file that the scores are to be written to");
     require(!std::filesystem::is_directory(output),
             "train.dpo_scores: {} is a directory: name a file in it", output.string());
-    require(!deck.model.init_from.empty(),
+    require(!deck.init_from.empty(),
             "model.init_from is not set: set it to the checkpoint of the reference model");
     require(!is_there(output),
             "{} already exists, and `trireme score` does not replace files: set train.dpo_scores "
@@ -125,7 +125,7 @@ int score(const Communicator& world, const DeckArguments& a) {
     all.model += "/" + to_string(hash128(fmt::format("{}", fmt::join(differences, "\n"))));
   all.checkpoint = reader.directory().string();
   all.compute = name_of(machine.input.setup.compute);
-  all.context = deck.model.context;
+  all.context = deck.data.context;
   for (const auto& f : files) all.files.push_back(scored(trainer, f, deck.train.microbatch));
   at_root(world, Pace::slow, [&] {
     write_scores(output, all);

@@ -208,7 +208,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
             [&] { require_inputs_survive_overwrite(a.deck.path, in.deck, start.run); });
   together(world, [&] { require_teacher_of_another_run(in.deck, start.run); });
   compare_models(world, in, a.other_model);
-  together(world, [&] { require_countable(in.deck.train, in.deck.model.context, in.meta); });
+  together(world, [&] { require_countable(in.deck.train, in.deck.data.context, in.meta); });
   const bool goes_on = start.directory && start.mode.existing == Existing::restart &&
                        (start.from.empty() || is_checkpoint_of(start.from, start.run));
   const auto* const same_run = goes_on ? &*start.directory : nullptr;

@@ -19,7 +19,7 @@ namespace trireme {
 
 // Returns the learning rate of the next step according to the deck.
 static double rate_of(const Deck& deck, const CheckpointMeta& meta) {
-  const auto steps = steps_of_run(deck.train, deck.model.context, meta);
+  const auto steps = steps_of_run(deck.train, deck.data.context, meta);
   return learning_rate(deck.schedule, deck.optimizer.lr, meta.step, steps);
 }
 
@@ -52,7 +52,7 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   warn_of_settings(in.deck, in.total_steps, in.training.samples_per_epoch());
   log_packing(in.training);
   if (in.validation) log_packing(*in.validation);
-  if (in.deck.model.offload != Offload::none && m.backend->host_readable())
+  if (in.deck.train.offload != Offload::none && m.backend->host_readable())
     log_info("model.offload has no effect: the {} backend uses host memory anyway",
              m.backend->name());
   log_detail("kind of machine (results on other kinds may differ in rounding): {}",

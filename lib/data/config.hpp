@@ -32,6 +32,7 @@ inline constexpr auto value_names<LongDocuments> = named<LongDocuments>("cut", "
 
 // The settings of the [data] section.
 struct DataConfig {
+  std::int64_t context = 1024;    // tokens per sample
   std::vector<std::string> path;  // token files
   // Relative share of each file among the samples. If empty, the shares are proportional to the
   // files' sizes.

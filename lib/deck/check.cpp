@@ -20,7 +20,7 @@
 namespace trireme {
 GridLimits limits_of(const Deck& deck) {
   return {.layers = deck.model.layers,
-          .tokens = deck.model.context,
+          .tokens = deck.data.context,
           .batch = deck.train.batch,
           .microbatch = deck.train.microbatch,
           .shard = deck.zero.shard,
@@ -113,12 +113,12 @@ class Checker : DeckRules {
     rule(p.compute == DType::bf16, {"precision.products", "precision.compute"},
          "precision.products = \"fp8\" needs precision.compute = \"bf16\", not \"{}\"",
          name_of(p.compute));
-    const auto tokens = deck_.model.context / deck_.parallel.seq;
+    const auto tokens = deck_.data.context / deck_.parallel.seq;
     rule(tokens % fp8::multiple == 0, {"precision.products", "model.context", "parallel.seq"},
          "precision.products = \"fp8\" needs a multiple of {} tokens of a sample on each rank "
          "(model.context / parallel.seq), not {}",
          fp8::multiple, tokens);
-    const auto at_once = deck_.model.chunk_tokens.value_or(0);
+    const auto at_once = deck_.train.chunk_tokens.value_or(0);
     rule(at_once % fp8::multiple == 0, {"precision.products", "model.chunk_tokens"},
          "precision.products = \"fp8\" needs a multiple of {} in model.chunk_tokens, not {}",
          fp8::multiple, at_once);
@@ -227,7 +227,7 @@ class Checker : DeckRules {
   }
 
   void exact() {
-    const auto chunk = exact_chunk(deck_), tokens = deck_.model.context / deck_.parallel.seq;
+    const auto chunk = exact_chunk(deck_), tokens = deck_.data.context / deck_.parallel.seq;
     rule(deck_.precision.compute != DType::f64, {"run.exactness", "precision.compute"},
          "run.exactness = \"invariant\" does not support f64, because its sums are rounded to "
          "multiples of 2^-50: set precision.compute = \"f32\" or \"bf16\"");
@@ -239,7 +239,7 @@ class Checker : DeckRules {
          "(model.context / parallel.seq); values that do: {}. Results depend on this value, so use "
          "the same one on all grids",
          chunk, tokens, legal_text(divisors(tokens), chunk));
-    const auto at_once = deck_.model.chunk_tokens.value_or(0);
+    const auto at_once = deck_.train.chunk_tokens.value_or(0);
     rule(at_once % chunk == 0, {"model.chunk_tokens", "run.exact_chunk"},
          "model.chunk_tokens = {} is not a multiple of run.exact_chunk = {}: set "
          "model.chunk_tokens to {} or another multiple, or remove it",
@@ -258,7 +258,7 @@ class Checker : DeckRules {
     ModelConfig model = deck_.model;
     if (model.vocab == 0)
       model.vocab = 1;  // unknown before the token files are read; no name depends on it
-    const auto spec = make_spec(model);
+    const auto spec = make_spec(model, deck_.adapter);
     const auto check = [&](const std::string& pattern, std::string key) {
       const bool hit = std::ranges::any_of(
           spec.params, [&](const ParamSpec& p) { return matches(pattern, p.name); });
@@ -294,7 +294,7 @@ std::vector<DeckProblem> check_deck(const Deck& deck) {
 
 std::int64_t exact_chunk(const Deck& d) {
   if (d.run.exactness != Exactness::invariant) return 0;
-  return std::min(d.run.exact_chunk, d.model.context);
+  return std::min(d.run.exact_chunk, d.data.context);
 }
 
 }  // namespace trireme

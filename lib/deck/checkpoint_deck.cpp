@@ -18,19 +18,23 @@ static std::string source(const CheckpointReader& reader, const char* field) {
 Deck deck_of(const CheckpointReader& reader) {
   const auto& meta = reader.meta();
   if (meta.deck.empty())
-    return deck_without_run(model_of(reader), compute_type(reader),
+    return deck_without_run(description_of(reader), compute_type(reader),
                             reader.directory().filename().string());
   auto deck = parse_dumped_deck(meta.deck, source(reader, "deck"));
   deck.model.vocab = meta.vocab;
   return deck;
 }
 
-ModelConfig model_of(const CheckpointReader& reader) {
+ModelDescription description_of(const CheckpointReader& reader) {
   const auto& meta = reader.meta();
-  if (meta.model.empty()) return deck_of(reader).model;
-  auto model = parse_model(meta.model, source(reader, "model"));
-  model.vocab = meta.vocab;
-  return model;
+  if (meta.model.empty()) return description_of(deck_of(reader));
+  auto there = parse_model(meta.model, source(reader, "model"));
+  there.model.vocab = meta.vocab;
+  return there;
+}
+
+ModelConfig model_of(const CheckpointReader& reader) {
+  return description_of(reader).model;
 }
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 
 #include "lib/data/config.hpp"
 #include "lib/io/config.hpp"
+#include "lib/model/adapter.hpp"
 #include "lib/model/config.hpp"
 #include "lib/run/config.hpp"
 #include "lib/shard/config.hpp"
@@ -27,7 +28,10 @@ struct ZeroSection : ZeroConfig {
 
 // All sections of a deck.
 struct Deck {
+  std::string preset;  // preset that the model's values started from, or empty
   ModelConfig model;
+  std::string init_from;  // checkpoint with the initial weights, or empty
+  AdapterConfig adapter;  // if its rank is not 0, everything else is frozen
   DataConfig data;
   TrainConfig train;
   DistillConfig distill;
@@ -65,13 +69,22 @@ Deck parse_dumped_deck(std::string_view text, std::string source_name);
 // for the overrides of a deck in a file.
 Deck with_overrides(Deck, std::span<const std::string> overrides);
 
+// A model as a checkpoint describes it: the keys of [model] and [adapter].
+struct ModelDescription {
+  ModelConfig model;
+  AdapterConfig adapter{};
+  std::int64_t context = 0;  // tokens per sample, unless a run states another number; always > 0
+  std::string init_from{};   // checkpoint of the adapters' base model
+};
+ModelDescription description_of(const Deck&);
+
 // Converts a model to text with every key of [model] and [adapter], and back. parse_model() throws
 // Error, naming `source_name`, if a value is out of range or the keys contradict each other.
-std::string dump_model(const ModelConfig&);
-ModelConfig parse_model(std::string_view text, std::string source_name);
+std::string dump_model(const ModelDescription&);
+ModelDescription parse_model(std::string_view text, std::string source_name);
 // Returns a deck that has the model and is otherwise valid, but describes no run: it names no
 // existing token files. `compute` is f32 or f64.
-Deck deck_without_run(const ModelConfig&, DType compute, std::string name);
+Deck deck_without_run(const ModelDescription&, DType compute, std::string name);
 
 // Returns the number of tokens whose gradients are summed as one term with run.exactness =
 // "invariant". Returns 0 with other values of run.exactness.
@@ -89,8 +102,11 @@ struct KeyChange {
 };
 // Returns the keys of [model] that make the two models compute different results (see canonical()).
 std::vector<KeyChange> model_changes(const ModelConfig& before, const ModelConfig& after);
-// Returns "section.key: old -> new" for each of model_changes().
+// Returns "section.key: old -> new" for each of model_changes(). With descriptions, also compares
+// the adapters.
 std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after);
+std::vector<std::string> model_differences(const ModelDescription& before,
+                                           const ModelDescription& after);
 
 // Returns a deck for users to start from. It contains the required keys with example values. All
 // other keys are commented out and have their defaults.

@@ -63,9 +63,21 @@ std::string dump_deck(const Deck& deck) {
   return text;
 }
 
-std::string dump_model(const ModelConfig& model) {
+static Deck deck_with(const ModelDescription& d) {
   Deck deck;
-  deck.model = model;
+  deck.model = d.model;
+  deck.adapter = d.adapter;
+  deck.data.context = d.context;
+  deck.init_from = d.init_from;
+  return deck;
+}
+
+ModelDescription description_of(const Deck& deck) {
+  return {deck.model, deck.adapter, deck.data.context, deck.init_from};
+}
+
+std::string dump_model(const ModelDescription& description) {
+  const auto deck = deck_with(description);
   std::string text = "# A model: every key with its value.\n";
   for (const auto* name : {"model", "adapter"}) text += dumped(*find_section(name), deck);
   return text;
@@ -116,20 +128,30 @@ std::vector<std::string> deck_differences(const Deck& before, const Deck& after)
   return texts_of(changes(before, after));
 }
 
-std::vector<KeyChange> model_changes(const ModelConfig& before, const ModelConfig& after) {
+static std::vector<KeyChange> model_changes(const ModelDescription& before,
+                                            const ModelDescription& after) {
   Deck a, b;
-  a.model = before;
-  b.model = after;
   // A window may have an effect only in the longer of the two contexts.
-  const auto positions = std::max(positions_of(before), positions_of(after));
-  for (auto* m : {&a.model, &b.model}) {
-    m->max_context = positions;
-    *m = canonical(std::move(*m));
+  const auto positions = std::max(before.model.max_context, after.model.max_context);
+  for (auto [deck, from] : {std::pair{&a, &before}, std::pair{&b, &after}}) {
+    deck->model = from->model;
+    deck->model.max_context = positions;
+    deck->model = canonical(std::move(deck->model));
+    deck->adapter = canonical(from->adapter);
   }
   return changes(a, b);
 }
 
+std::vector<KeyChange> model_changes(const ModelConfig& before, const ModelConfig& after) {
+  return model_changes(ModelDescription{before}, ModelDescription{after});
+}
+
 std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after) {
+  return texts_of(model_changes(before, after));
+}
+
+std::vector<std::string> model_differences(const ModelDescription& before,
+                                           const ModelDescription& after) {
   return texts_of(model_changes(before, after));
 }
 

@@ -37,11 +37,13 @@ class Loader final : public TableReader {
   explicit Loader(const std::string& source, Presets presets = Presets::of_checkpoints_too)
       : TableReader(deck_sections(), "a deck", source), presets_(presets) {
     deck_.name = std::filesystem::path(source).stem().string();
+    deck_.model.max_context = 0;
   }
 
   // Continues with a deck, whose values apply unless overrides replace them.
   explicit Loader(Deck deck) : TableReader(deck_sections(), "a deck", deck.name) {
     deck_ = std::move(deck);
+    if (deck_.model.max_context == deck_.data.context) deck_.model.max_context = 0;
     continues_ = true;
   }
 
@@ -83,9 +85,10 @@ class Loader final : public TableReader {
   }
 
   // Returns the model of a text that has only the sections of a model.
-  ModelConfig finish_model() {
-    deck_ = deck_without_run({}, DType::f32, deck_.name);
-    return finish().model;
+  ModelDescription finish_model() {
+    deck_ = deck_without_run({.model = {}, .context = 1}, DType::f32, deck_.name);
+    deck_.model.max_context = 0;
+    return description_of(finish());
   }
 
   Deck finish() {
@@ -164,6 +167,13 @@ class Loader final : public TableReader {
     if (const auto* there = given(path); there && there->place.line > 0) forget(path);
   }
 
+  // Replaces the model by a preset's. The number of positions follows the deck's context, except
+  // that a checkpoint's model keeps its own.
+  void start_from(ModelDescription preset) {
+    deck_.model = std::move(preset.model);
+    deck_.data.context = preset.context;
+  }
+
   // Applies the preset, then the deck's keys, and then the values that follow from both.
   void fill_deck() {
     if (const auto* preset = given("model.preset")) {
@@ -172,7 +182,7 @@ class Loader final : public TableReader {
         require(presets_ == Presets::of_checkpoints_too || !name.starts_with(checkpoint_preset),
                 "a deck saved in a checkpoint cannot refer to another checkpoint: it was changed "
                 "after it was saved");
-        deck_.model = preset_named(name);
+        start_from(preset_named(name));
       } catch (const Error& e) {
         // Without a known model, no rule about the model can be checked.
         for (const auto& key : find_section("model")->keys) doubt(key.path());
@@ -180,7 +190,8 @@ class Loader final : public TableReader {
       }
     }
     fill(deck_);
-    if (deck_.model.preset.starts_with(checkpoint_preset)) deck_.model.preset.clear();
+    if (deck_.preset.starts_with(checkpoint_preset)) deck_.preset.clear();
+    deck_.model.max_context = std::max(deck_.model.max_context, deck_.data.context);
     deck_.model = completed(deck_.model);
     const auto* const reduce = given("precision.reduce");
     if (reduce ? std::holds_alternative<Automatic>(reduce->value) : !continues_)
@@ -222,10 +233,13 @@ Deck with_overrides(Deck deck, std::span<const std::string> overrides) {
   return loader.finish();
 }
 
-Deck deck_without_run(const ModelConfig& model, DType compute, std::string name) {
+Deck deck_without_run(const ModelDescription& d, DType compute, std::string name) {
   Deck deck;
   deck.name = std::move(name);
-  deck.model = model;
+  deck.model = d.model;
+  deck.adapter = d.adapter;
+  deck.data.context = d.context;
+  deck.init_from = d.init_from;
   deck.data.path = {"name-token-files-in-your-own-deck"};
   deck.train.steps = 1;
   deck.train.batch = deck.train.microbatch = 1;
@@ -238,7 +252,7 @@ Deck deck_without_run(const ModelConfig& model, DType compute, std::string name)
   return deck;
 }
 
-ModelConfig parse_model(std::string_view text, std::string source_name) {
+ModelDescription parse_model(std::string_view text, std::string source_name) {
   Loader loader(source_name, Presets::of_this_program);
   loader.read(text);
   return loader.finish_model();

@@ -54,11 +54,11 @@ class ModelRules : DeckRules {
          "model.qk_norm_over = \"{}\" needs model.qk_norm = true: set that, or remove "
          "model.qk_norm_over",
          name_of(m.qk_norm_over));
-    rule(m.offload == Offload::none || m.recompute == Recompute::block,
+    rule(deck_.train.offload == Offload::none || deck_.train.recompute == Recompute::block,
          {"model.offload", "model.recompute"},
          "model.offload = \"{}\" needs model.recompute = \"block\": set that, or remove "
          "model.offload",
-         name_of(m.offload));
+         name_of(deck_.train.offload));
   }
 
   // Requires that each element of a list is a block, and occurs once.
@@ -194,19 +194,19 @@ class ModelRules : DeckRules {
   }
 
   void adapter() {
-    rule(deck_.model.adapter.rank <= deck_.model.width, {"adapter.rank", "model.width"},
+    rule(deck_.adapter.rank <= deck_.model.width, {"adapter.rank", "model.width"},
          "adapter.rank = {} is more than model.width = {}: lower adapter.rank",
-         deck_.model.adapter.rank, deck_.model.width);
-    rule(deck_.model.adapter.rank == 0 || !deck_.model.adapter.patterns.empty(),
+         deck_.adapter.rank, deck_.model.width);
+    rule(deck_.adapter.rank == 0 || !deck_.adapter.patterns.empty(),
          {"adapter.patterns", "adapter.rank"},
          "adapter.patterns = [] matches no matrix product, so nothing would be trained; to train "
          "the whole model, set adapter.rank = 0");
-    rule(deck_.model.adapter.rank > 0 || deck_.model.adapter.base == BaseType::compute,
+    rule(deck_.adapter.rank > 0 || deck_.adapter.base == BaseType::compute,
          {"adapter.base", "adapter.rank"},
          "adapter.base = \"{}\" has no effect without adapters: set adapter.rank, or remove "
          "adapter.base",
-         name_of(deck_.model.adapter.base));
-    const AdapterConfig& a = deck_.model.adapter;
+         name_of(deck_.adapter.base));
+    const AdapterConfig& a = deck_.adapter;
     const auto of_adapters = [&](const char* key, bool given) {
       rule(a.rank > 0 || !given, {key, "adapter.rank"},
            "{0} has no effect without adapters: set adapter.rank, or remove {0}", key);
@@ -214,7 +214,7 @@ class ModelRules : DeckRules {
     of_adapters("adapter.alpha", a.alpha != 0);
     of_adapters("adapter.rank_stabilized", a.rank_stabilized);
     of_adapters("adapter.dropout", a.dropout != 0);
-    rule(deck_.model.adapter.rank == 0 || deck_.train.balance != Balance::bias,
+    rule(deck_.adapter.rank == 0 || deck_.train.balance != Balance::bias,
          {"train.balance", "adapter.rank"},
          "train.balance = \"bias\" changes router biases, which are frozen while adapters are "
          "trained; use \"sample\" or \"none\"");

@@ -65,16 +65,16 @@ class ObjectiveRules : DeckRules {
 
   void reference() {
     const TrainConfig& t = deck_.train;
-    rule(deck_.model.adapter.rank > 0 || !t.dpo_scores.empty(),
+    rule(deck_.adapter.rank > 0 || !t.dpo_scores.empty(),
          {"train.objective", "train.dpo_scores"},
          "train.objective = \"{}\" needs a reference model: set adapter.rank to use the model "
          "without its adapters, or train.dpo_scores to use a file of scores",
          objective_);
-    rule(t.dpo_scores.empty() || deck_.model.adapter.base == BaseType::compute,
+    rule(t.dpo_scores.empty() || deck_.adapter.base == BaseType::compute,
          {"train.dpo_scores", "adapter.base"},
          "train.dpo_scores were computed with unconverted weights, but adapter.base = \"{}\" "
          "converts the weights of this run: remove train.dpo_scores",
-         name_of(deck_.model.adapter.base));
+         name_of(deck_.adapter.base));
   }
 
   void pairs() {

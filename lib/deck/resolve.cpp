@@ -98,6 +98,11 @@ SettingsToReset set_by(const Deck& d) {
 static TrainerSetup setup_of(const Deck& d, DType compute) {
   TrainerSetup s;
   s.model = d.model;
+  s.adapter = d.adapter;
+  s.context = d.data.context;
+  s.dropout = d.train.dropout;
+  s.recompute = d.train.recompute;
+  s.offload = d.train.offload;
   s.optimizer = d.optimizer;
   s.zero = d.zero;
   s.freeze = d.freeze;
@@ -117,7 +122,7 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   s.router_z = d.train.router_z;
   s.seed = static_cast<std::uint64_t>(d.train.seed);
   s.exact_chunk = exact_chunk(d);
-  s.chunk_tokens = chunk_tokens_of(d.model, d.model.context / d.parallel.seq, s.exact_chunk);
+  s.chunk_tokens = chunk_tokens_of(d.train, d.data.context / d.parallel.seq, s.exact_chunk);
   s.check_memory = d.run.replay_every > 0;
   return s;
 }

@@ -14,16 +14,33 @@ std::vector<std::string> presets() {
   return names;
 }
 
+// Access to the model's number of positions, which follows the context unless it is larger.
+KeyAccess max_context() {
+  return rows_of<Deck>().access(
+      [](const Deck& d) -> KeyValue {
+        if (d.model.max_context <= d.data.context) return Automatic{};
+        return d.model.max_context;
+      },
+      [](Deck& d, const KeyValue& v) {
+        const auto* const given = std::get_if<std::int64_t>(&v);
+        d.model.max_context = given ? *given : 0;
+      });
+}
+
 }  // namespace
 
 KeySection model_section() {
   using M = ModelConfig;
+  // Keys of this section that do not describe the model are members of other structs.
   const auto row = rows_of(&Deck::model);
+  const auto of_deck = rows_of<Deck>();
+  const auto of_data = rows_of(&Deck::data);
+  const auto of_train = rows_of(&Deck::train);
   return {
       .name = "model",
       .meaning = "The transformer model.",
       .keys = {
-          row("preset", &M::preset,
+          of_deck("preset", &Deck::preset,
               "Model shape that sets the defaults of the other keys in this section. The value is "
               "the name of a model, or \"from:DIR\" for the model in the checkpoint or run "
               "directory DIR. \"\" means the smallest GPT-2")
@@ -52,10 +69,10 @@ KeySection model_section() {
               "vocabulary size of the token files")
               .in(1, int32_most)
               .automatically("the vocabulary size of the token files"),
-          row("context", &M::context, "Number of tokens per training sample (sequence length)")
+          of_data("context", &DataConfig::context, "Number of tokens per training sample (sequence length)")
               .in(1, int32_most)
               .in_units("tokens"),
-          row("max_context", &M::max_context,
+          KeyRow("max_context", ValueKind::integer, max_context(),
               "Maximum context length of the model in tokens. Set this key if training samples are "
               "shorter than the maximum. The value determines the number of rows of a learned "
               "position table, and the context length of exported models. Must be at least "
@@ -225,21 +242,21 @@ KeySection model_section() {
           row("tied", &M::tied,
               "Whether the embedding and the output head share one weight matrix (tied "
               "embeddings)"),
-          row("dropout", &M::dropout,
+          of_train("dropout", &TrainConfig::dropout,
               "Dropout probability on the embedding and the residual branches")
               .below(0, 1)
               .in_f32()
               .for_run(),
-          row("recompute", &M::recompute,
+          of_train("recompute", &TrainConfig::recompute,
               "What the backward pass recomputes to save memory (activation checkpointing). none: "
               "nothing. block: each block, from its stored input")
               .for_run(),
-          row("offload", &M::offload,
+          of_train("offload", &TrainConfig::offload,
               "Tensors that are kept in host memory until the backward pass, to save GPU memory. "
               "none: no tensors. inputs: the block inputs that recompute = \"block\" stores. This "
               "key has no effect on CPU backends")
               .for_run(),
-          row("chunk_tokens", &M::chunk_tokens,
+          of_train("chunk_tokens", &TrainConfig::chunk_tokens,
               "Number of tokens per chunk. A block processes one chunk at a time, except in "
               "attention and experts. The backward pass recomputes each chunk, so that long "
               "samples need less memory. 0 means a single chunk for the whole micro-batch")
@@ -249,7 +266,7 @@ KeySection model_section() {
                                           "otherwise 4096. With run.exactness = \"invariant\", "
                                           "4096 is rounded up to a multiple of run.exact_chunk")
               .for_run(),
-          row("init_from", &M::init_from,
+          of_deck("init_from", &Deck::init_from,
               "Checkpoint whose weights the run starts with at step 0 (fine-tuning). \"\" starts "
               "with random weights")
               .as(path)
@@ -259,10 +276,7 @@ KeySection model_section() {
 
 KeySection adapter_section() {
   using A = AdapterConfig;
-  const auto reach = [](auto& deck, std::size_t) -> auto& {
-    return deck.model.adapter;
-  };
-  const RowMaker<Deck, decltype(reach)> row(reach);
+  const auto row = rows_of(&Deck::adapter);
   return {
       .name = "adapter",
       .meaning =

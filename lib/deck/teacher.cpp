@@ -4,8 +4,9 @@
 
 #include "lib/base/error.hpp"
 #include "lib/deck/check.hpp"
-#include "lib/deck/preset.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/deck/resolve.hpp"
+#include "lib/io/checkpoint_choice.hpp"
 #include "lib/train/objective.hpp"
 
 namespace trireme {
@@ -15,16 +16,14 @@ void read_teacher(Deck& deck) {
   const auto& name = deck.distill.teacher;
   require(std::filesystem::exists(name), "distill.teacher: {} does not exist: correct the path",
           name);
-  auto model = preset_named(std::string(checkpoint_preset) + name);
+  auto model = model_of(CheckpointReader(find_checkpoint(name)));
   require(model.vocab == deck.model.vocab,
           "distill.teacher: {} has a vocabulary of {}, but this model has one of {}: choose a "
           "teacher with the same vocabulary",
           name, model.vocab, deck.model.vocab);
-  const auto context = deck.model.context;
-  require(context <= positions_of(model),
+  require(deck.data.context <= model.max_context,
           "distill.teacher: {} supports {} positions, but samples have {}: lower model.context",
-          name, positions_of(model), context);
-  model.context = context;  // max_context, the length of its table of positions, stays
+          name, model.max_context, deck.data.context);
   auto beside = deck;
   beside.model = model;
   beside.parallel.stage_layers.clear();

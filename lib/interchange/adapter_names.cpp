@@ -23,7 +23,7 @@ static std::string product_at(const ModelConfig& c, const ParamSpec& weight, std
 }
 
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec, SharedModules shared) {
-  const auto modules = hf_tensors(make_spec(without_adapters(spec.config)));
+  const auto modules = hf_tensors(make_spec(spec.config));
   std::vector<AdapterTensor> all;
   for (const auto& adapter : spec.adapters) {
     const auto& weight = spec.params[adapter.weight.index()];

@@ -7,9 +7,8 @@
 
 namespace trireme {
 
-ConfigArchive::ConfigArchive(const ConfigFields& fields, std::string_view where,
-                             std::optional<std::int64_t> context)
-    : from_(&fields), where_(where), context_(context) {}
+ConfigArchive::ConfigArchive(const ConfigFields& fields, std::optional<std::int64_t> context)
+    : from_(&fields), context_(context) {}
 
 const ConfigFields& ConfigArchive::fields() const {
   expect(reads(), "a file is read");
@@ -57,17 +56,7 @@ void ConfigArchive::factor(const char* key, double& x) {
 }
 
 void ConfigArchive::positions(const char* key, ModelConfig& c, std::int64_t otherwise) {
-  auto there = positions_of(c);
-  integer(key, there, otherwise);
-  if (!reads()) return;
-  c.context = context_.value_or(there);
-  c.max_context = c.context < there ? there : 0;
-  if (c.context <= there) return;
-  require(c.positions == Positions::rotary,
-          "--context {} is more than the {} learned positions of the model: lower --context",
-          c.context, there);
-  log_warning("--context {} is more than the {} positions that {} specifies: lower --context",
-              c.context, there, where_);
+  integer(key, c.max_context, otherwise);
 }
 
 void ConfigArchive::constant(const char* key, const Json& value, std::string_view why) {

@@ -17,15 +17,16 @@ namespace trireme {
 class ConfigArchive {
  public:
   // Reads `fields`. `context` is the number of tokens per sample that the user asked for, if any.
-  // Warnings name the file `where`. All arguments must outlive this object.
-  ConfigArchive(const ConfigFields& fields, std::string_view where,
-                std::optional<std::int64_t> context);
+  // The fields must outlive this object.
+  ConfigArchive(const ConfigFields& fields, std::optional<std::int64_t> context);
   // Writes to `json`.
   explicit ConfigArchive(Json& json) : to_(&json) {}
 
   bool reads() const { return from_ != nullptr; }
   // Returns the fields of the file. Only for reading.
   const ConfigFields& fields() const;
+  // Returns the number of tokens per sample that the user asked for, if any.
+  std::optional<std::int64_t> context() const { return context_; }
 
   // An integer of at least 1. If the file lacks the member, the variable becomes `absent`. If the
   // member is null, the variable becomes `null`. Without defaults, the member is required.
@@ -36,9 +37,7 @@ class ConfigArchive {
   void flag(const char* key, bool& x, bool otherwise);
   // A factor above 0. If the file lacks it, the variable becomes 1.
   void factor(const char* key, double& x);
-  // The number of positions, for the keys context and max_context. If the user asked for a shorter
-  // context, the model keeps the file's number as its maximum. A longer context is refused if
-  // positions are learned, and warned about otherwise.
+  // The number of positions.
   void positions(const char* key, ModelConfig&, std::int64_t otherwise);
 
   // A member with only one supported value. Reading refuses other values, and adds `why` to the
@@ -52,7 +51,6 @@ class ConfigArchive {
  private:
   const ConfigFields* from_ = nullptr;
   Json* to_ = nullptr;
-  std::string_view where_;
   std::optional<std::int64_t> context_;
 };
 

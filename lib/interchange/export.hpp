@@ -41,7 +41,8 @@ ExportSummary export_hdf5(StoredModel, const std::filesystem::path& file,
 // Exports a checkpoint's LoRA adapters to a new folder for peft: adapter_model.safetensors, and an
 // adapter_config.json that names `base` as the base model. Throws Error if no architecture of
 // transformers matches the model.
-ExportSummary export_adapters(CheckpointReader&, const ModelConfig&, const std::string& base,
+ExportSummary export_adapters(CheckpointReader&, const ModelConfig&, const AdapterConfig&,
+                              const std::string& base,
                               const std::filesystem::path& folder);
 
 }  // namespace trireme

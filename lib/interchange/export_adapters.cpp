@@ -52,9 +52,10 @@ bool is_transposed(const AdapterTensor& t) {
 }  // namespace
 
 ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model,
-                              const std::string& base, const fs::path& folder) {
-  const auto spec = make_spec(model);
-  const auto tensors = hf_tensors(make_spec(without_adapters(model)));
+                              const AdapterConfig& a, const std::string& base,
+                              const fs::path& folder) {
+  const auto spec = make_spec(model, a);
+  const auto tensors = hf_tensors(make_spec(model));
   ExportSummary summary;
   summary.architecture = family_of(model).architecture;
   summary.type = ElementType::f32;
@@ -77,7 +78,6 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
     summary.bytes += std::ssize(narrow);
   }
   file.finish();
-  const auto& a = model.adapter;
   const Json config = {{"peft_type", "LORA"},
                        {"task_type", "CAUSAL_LM"},
                        {"base_model_name_or_path", base},

@@ -29,7 +29,6 @@ static SettingValue value_of(const Key& key, const Deck& deck) {
 static std::vector<Setting> settings_of(const ModelConfig& model, const CheckpointMeta& meta) {
   Deck deck;
   deck.model = model;
-  deck.model.max_context = positions_of(model);
   if (model.attention_scale == 0)
     deck.model.attention_scale = 1 / std::sqrt(static_cast<double>(model.head_dim));
   std::vector<Setting> all;

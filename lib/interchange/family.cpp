@@ -55,7 +55,7 @@ std::optional<std::vector<KeyChange>> differences_in(const Family& family,
                                                      const ModelConfig& model) {
   try {
     const auto json = write_config(family, model);
-    auto changes = model_changes(model, read_config(family, ConfigFields(json), "", {}));
+    auto changes = model_changes(model, read_config(family, ConfigFields(json), {}));
     std::erase_if(changes, nearly_equal);
     return changes;
   } catch (const Error&) {
@@ -102,8 +102,7 @@ const Family& family_of(const ConfigFields& f) {
   return *found;
 }
 
-const Family& family_of(const ModelConfig& given) {
-  const auto model = without_adapters(given);
+const Family& family_of(const ModelConfig& model) {
   std::size_t fewest = std::numeric_limits<std::size_t>::max();
   std::vector<std::string> nearest;
   for (const auto& family : families()) {
@@ -121,12 +120,12 @@ const Family& family_of(const ModelConfig& given) {
       nearest.size() > 1 ? "The nearest architectures: " : "", fmt::join(nearest, "; "));
 }
 
-ModelConfig read_config(const Family& family, const ConfigFields& f, std::string_view where,
+ModelConfig read_config(const Family& family, const ConfigFields& f,
                         std::optional<std::int64_t> context) {
   const auto type = f.text("model_type", "");
   expect(type == family.model_type, "the file is of this family");
   ModelConfig c;
-  ConfigArchive archive(f, where, context);
+  ConfigArchive archive(f, context);
   family.config(archive, c);
   refuse_unsupported(f);
   f.refuse_rest(type);

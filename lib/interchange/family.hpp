@@ -89,8 +89,7 @@ const Family& family_of(const ConfigFields&);
 const Family& family_of(const ModelConfig&);
 
 // Reads a config.json. See model_of_config().
-ModelConfig read_config(const Family&, const ConfigFields&, std::string_view where,
-                        std::optional<std::int64_t> context);
+ModelConfig read_config(const Family&, const ConfigFields&, std::optional<std::int64_t> context);
 // Returns the members of config.json that describe the model.
 Json write_config(const Family&, ModelConfig);
 

@@ -10,7 +10,7 @@ ModelConfig model_of_config(const Json& json, std::string_view where,
                             std::optional<std::int64_t> context) {
   try {
     const ConfigFields fields(json);
-    return read_config(family_of(fields), fields, where, context);
+    return read_config(family_of(fields), fields, context);
   } catch (const Error& e) {
     fail("{} cannot be imported: {}", where, e.what());
   }

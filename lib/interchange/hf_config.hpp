@@ -20,8 +20,8 @@ struct TextIds {
 };
 
 // Returns the completed ModelConfig for a config.json, including the vocabulary size. The supported
-// types of models are those in lib/interchange/families. Dropout is ignored. `context` replaces the
-// file's context length, which may be too large for the deck. Throws Error, naming `where` and the
+// types of models are those in lib/interchange/families. Dropout is ignored. `context` is the
+// number of tokens per sample that the user asked for. Throws Error, naming `where` and the
 // member, if [model] cannot represent a member.
 ModelConfig model_of_config(const Json&, std::string_view where,
                             std::optional<std::int64_t> context = {});

@@ -35,11 +35,28 @@ std::int64_t parts_in(const HfFolder& files) {
   return parts;
 }
 
+// Returns the model with the context of the options or, if there is none, of the model.
+ModelDescription with_context(ModelConfig model, const ImportOptions& options,
+                              const std::string& config) {
+  const auto context = options.context.value_or(model.max_context);
+  if (context > model.max_context) {
+    require(model.positions == Positions::rotary,
+            "--context {} is more than the {} learned positions of the model: lower --context",
+            context, model.max_context);
+    log_warning("--context {} is more than the {} positions that {} specifies: lower --context",
+                context, model.max_context, config);
+    model.max_context = context;
+  }
+  return {.model = std::move(model), .context = context};
+}
+
 // Throws Error if config.json is impossible, before anything is built with the sizes in it.
-void require_possible(const ModelConfig& model, const fs::path& folder, const HfFolder& files) {
+void require_possible(const ModelDescription& described, const fs::path& folder,
+                      const HfFolder& files) {
+  const auto& model = described.model;
   const auto config = (folder / "config.json").string();
   try {  // checks the ranges of all values
-    parse_model(dump_model(model), "model");
+    parse_model(dump_model(described), "model");
   } catch (const Error& problem) {
     fail("{} describes a model that is not supported: {}", config, problem.what());
   }
@@ -52,9 +69,10 @@ void require_possible(const ModelConfig& model, const fs::path& folder, const Hf
           config, model.experts, mixtures, parts);
 }
 
-CheckpointMeta meta_of(const ModelSpec& spec, TokenizerSpec tokenizer) {
+CheckpointMeta meta_of(const ModelDescription& described, const ModelSpec& spec,
+                       TokenizerSpec tokenizer) {
   CheckpointMeta meta;
-  meta.model = dump_model(spec.config);
+  meta.model = dump_model(described);
   meta.version = version();
   meta.run = random_id();
   meta.tokenizer_kind = name_of(tokenizer.kind);
@@ -102,14 +120,14 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   const HfFolder files(folder);
   const auto path = folder / "config.json";
   const auto config = parse_object(read_text(path), path.string());
-  const auto model = model_of_config(config, path.string(), options.context);
-  require_possible(model, folder, files);
-  const auto spec = make_spec(model);
+  auto described = with_context(model_of_config(config, path.string(), options.context), options, path.string());
+  require_possible(described, folder, files);
+  const auto spec = make_spec(described.model);
   HfWeights weights(files, spec, family_of(ConfigFields(config)));
   const auto master = options.master.value_or(weights.master());
   auto tokenizer = tokenizer_of(folder, config);
   warn_of_tokenizer(tokenizer, folder);
-  auto meta = meta_of(spec, std::move(tokenizer));
+  auto meta = meta_of(described, spec, std::move(tokenizer));
   if (meta.tokenizer_kind != name_of(TokenizerKind::huggingface))
     meta.extra.generation = generation_of(folder, config);
   std::vector<ParamSlice> slices;
@@ -123,7 +141,7 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
                         weights.read(s.name, first, s.dtype, to);
                       });
   draft.publish(saved);
-  return {model,         meta.tokenizer_kind, master, weights.types(), weights.tensors(),
+  return {std::move(described), meta.tokenizer_kind, master, weights.types(), weights.tensors(),
           files.files(), weights.skipped()};
 }
 

@@ -11,7 +11,7 @@
 #include "lib/base/dtype.hpp"
 #include "lib/interchange/elements.hpp"
 #include "lib/io/checkpoint_reader.hpp"
-#include "lib/model/config.hpp"
+#include "lib/deck/deck.hpp"
 
 namespace trireme {
 
@@ -26,7 +26,7 @@ struct ImportOptions {
 
 // Statistics of an import.
 struct ImportSummary {
-  ModelConfig model;
+  ModelDescription described;
   // Name of the tokenizer's kind.
   std::string tokenizer;
   DType master{};

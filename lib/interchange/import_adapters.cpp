@@ -50,14 +50,15 @@ void require_same_modules(const AdapterTargets& targets, const std::set<std::str
 }
 
 // Returns the config with patterns for the products that have adapters in the file.
-AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets, ModelConfig model,
-                            const std::string& config, const SafetensorsFile& file) {
-  model.adapter = a;
-  model.adapter.patterns = {"*"};
+AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
+                            const ModelConfig& model, const std::string& config,
+                            const SafetensorsFile& file) {
+  a.patterns = {"*"};
+  const auto all = make_spec(model, a);
   std::set<std::string> names, modules, with_tensors;
   for (const auto& t : file.tensors()) names.insert(t.name);
   a.patterns.clear();
-  for (const auto& t : adapter_tensors(make_spec(model), SharedModules::skip)) {
+  for (const auto& t : adapter_tensors(all, SharedModules::skip)) {
     modules.insert(t.module);
     if (!names.contains(t.name)) continue;
     with_tensors.insert(t.module);
@@ -71,7 +72,7 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets, Mode
       "products, such as gate_up_proj, is not supported",
       file.path().string(),
       names.empty() ? "" : fmt::format("; its first tensor is {}", escaped(*names.begin())));
-  const auto embedding = hf_tensors(make_spec(without_adapters(model))).front().name;
+  const auto embedding = hf_tensors(make_spec(model)).front().name;
   for (const std::string_view tensor : {std::string_view(embedding), hf_head})
     modules.emplace(tensor.substr(0, tensor.rfind(".weight")));
   require_same_modules(targets, with_tensors, modules, config, file);
@@ -190,8 +191,8 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
                               const CheckpointReader& base) {
   const auto config_path = (folder / "adapter_config.json").string();
   const SafetensorsFile file(folder / "adapter_model.safetensors");
-  auto model = model_of(base);
-  require(model.adapter.rank == 0,
+  auto described = description_of(base);
+  require(described.adapter.rank == 0,
           "--base {} is itself an adapter checkpoint. Pass the checkpoint of a base model",
           base.directory().string());
   const auto json = parse_object(read_text(config_path), config_path);
@@ -203,12 +204,12 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   } catch (const Error& e) {
     fail("{} cannot be imported: {}", config_path, e.what());
   }
-  model.adapter = with_products(adapter, *targets, model, config_path, file);
-  model.init_from = fs::absolute(base.directory()).lexically_normal().string();
-  const auto spec = make_spec(model);
+  described.adapter = with_products(adapter, *targets, described.model, config_path, file);
+  described.init_from = fs::absolute(base.directory()).lexically_normal().string();
+  const auto spec = make_spec(described.model, described.adapter);
   const auto sources = sources_of(spec, file);
   const auto master = base.params().front().dtype;
-  require_finite(sources, file, scale_of(model.adapter), master);
+  require_finite(sources, file, scale_of(described.adapter), master);
   std::map<std::string, std::vector<Source>> of_param;
   for (const auto& source : sources)
     of_param[spec.params[source.ours.param.index()].name].push_back(source);
@@ -221,7 +222,7 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   extra.base = to_string(base.identity_of_weights());
   extra.generation = std::move(meta.extra.generation);
   meta.extra = std::move(extra);
-  meta.model = dump_model(model);
+  meta.model = dump_model(described);
   meta.deck.clear();
   meta.version = version();
   meta.run = random_id();
@@ -244,7 +245,7 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   draft.publish(saved);
   std::set<ElementType> types;
   for (const auto& source : sources) types.insert(source.type);
-  return {model, meta.tokenizer_kind, master, types, sources.size(), 1, 0};
+  return {std::move(described), meta.tokenizer_kind, master, types, sources.size(), 1, 0};
 }
 
 }  // namespace trireme

@@ -16,7 +16,8 @@ class StoredModel {
   // The adapters are merged into the base model's weights: w + s b a is computed in f64 and rounded
   // once to the wider of the two checkpoints' types. The readers must outlive this object. Throws
   // Error, naming the first differences, unless the checkpoint has exactly the model's parameters.
-  StoredModel(CheckpointReader&, const ModelConfig&, CheckpointReader* base = nullptr);
+  StoredModel(CheckpointReader&, const ModelConfig&, const AdapterConfig& = {},
+              CheckpointReader* base = nullptr);
 
   // Returns the model without adapters.
   const ModelSpec& spec() const { return spec_; }

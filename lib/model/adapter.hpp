@@ -11,8 +11,6 @@
 
 namespace trireme {
 
-struct ModelConfig;
-
 // Storage type of frozen weights: the compute type, or a smaller type from which weights are
 // converted for each use.
 enum class BaseType : std::uint8_t { compute, bf16, nf4 };

@@ -9,18 +9,16 @@
 namespace trireme {
 namespace {
 
-ModelConfig with_shape(std::string_view name, std::int64_t layers, std::int64_t width,
-                       std::int64_t heads, std::int64_t kv_heads, std::int64_t ffn_width,
-                       std::int64_t vocab, std::int64_t context) {
+ModelConfig with_shape(std::int64_t layers, std::int64_t width, std::int64_t heads, std::int64_t kv_heads,
+                       std::int64_t ffn_width, std::int64_t vocab, std::int64_t max_context) {
   ModelConfig c;
-  c.preset = name;
   c.layers = layers;
   c.width = width;
   c.heads = heads;
   c.kv_heads = kv_heads;
   c.ffn_width = ffn_width;
   c.vocab = vocab;
-  c.context = context;
+  c.max_context = max_context;
   return c;
 }
 
@@ -227,34 +225,38 @@ ModelConfig gemma_3(ModelConfig c) {
 // GLM-4-9B-0414, OLMo-2-0425-1B, Olmo-3-1025-7B, gemma-2-2b, gemma-3-1b-pt, Qwen2-0.5B, Qwen3-0.6B,
 // Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924, Qwen1.5-MoE-A2.7B, Qwen3-30B-A3B and gpt-oss-20b as their
 // authors published them on huggingface.co. The context length is max_position_embeddings.
-const std::vector<ModelConfig>& presets() {
-  static const std::vector<ModelConfig> all = {
-      with_shape("gpt2-124M", 12, 768, 12, 0, 0, 50304, 1024),
-      with_shape("gpt2-350M", 24, 1024, 16, 0, 0, 50304, 1024),
-      with_shape("gpt2-774M", 36, 1280, 20, 0, 0, 50304, 1024),
-      with_shape("gpt2-1558M", 48, 1600, 25, 0, 0, 50304, 1024),
-      llama(with_shape("llama-1B", 22, 2048, 32, 4, 5632, 32000, 2048)),
-      llama(with_shape("llama-7B", 32, 4096, 32, 32, 11008, 32000, 4096)),
-      llama(with_shape("llama-70B", 80, 8192, 64, 8, 28672, 32000, 4096)),
-      llama_3_2(with_shape("llama-3.2-1B", 16, 2048, 32, 8, 8192, 128256, 131072)),
-      llama_3(with_shape("llama-3-8B", 32, 4096, 32, 8, 14336, 128256, 8192)),
-      mistral(with_shape("mistral-7B-v0.3", 32, 4096, 32, 8, 14336, 32768, 32768)),
-      smollm2(with_shape("smollm2-135M", 30, 576, 9, 3, 1536, 49152, 8192)),
-      smollm3(with_shape("smollm3-3B", 36, 2048, 16, 4, 11008, 128256, 65536)),
-      granite(with_shape("granite-3.3-2B", 40, 2048, 32, 8, 8192, 49152, 131072)),
-      glm_4(with_shape("glm4-9B", 40, 4096, 32, 2, 13696, 151552, 32768)),
-      olmo_2(with_shape("olmo2-1B", 16, 2048, 16, 16, 8192, 100352, 4096)),
-      olmo_3(with_shape("olmo3-7B", 32, 4096, 32, 32, 11008, 100278, 65536)),
-      gemma_2(with_shape("gemma2-2B", 26, 2304, 8, 4, 9216, 256000, 8192)),
-      gemma_3(with_shape("gemma3-1B", 26, 1152, 4, 1, 6912, 262144, 32768)),
-      qwen_2(with_shape("qwen2-0.5B", 24, 896, 14, 2, 4864, 151936, 131072)),
-      qwen_3(with_shape("qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 40960)),
-      mixture(mistral(with_shape("mixtral-8x7B", 32, 4096, 32, 8, 14336, 32000, 32768)), 8, 2,
-              14336),
-      olmoe(with_shape("olmoe-1B-7B", 16, 2048, 16, 16, 1024, 50304, 4096)),
-      qwen_2_moe(with_shape("qwen1.5-moe-A2.7B", 24, 2048, 16, 16, 5632, 151936, 8192)),
-      qwen_3_moe(with_shape("qwen3-30B-A3B", 48, 2048, 32, 4, 6144, 151936, 40960)),
-      gpt_oss(with_shape("gpt-oss-20B", 24, 2880, 64, 8, 2880, 201088, 131072)),
+struct Preset {
+  std::string_view name;
+  ModelConfig model;
+};
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all = {
+      {"gpt2-124M", with_shape(12, 768, 12, 0, 0, 50304, 1024)},
+      {"gpt2-350M", with_shape(24, 1024, 16, 0, 0, 50304, 1024)},
+      {"gpt2-774M", with_shape(36, 1280, 20, 0, 0, 50304, 1024)},
+      {"gpt2-1558M", with_shape(48, 1600, 25, 0, 0, 50304, 1024)},
+      {"llama-1B", llama(with_shape(22, 2048, 32, 4, 5632, 32000, 2048))},
+      {"llama-7B", llama(with_shape(32, 4096, 32, 32, 11008, 32000, 4096))},
+      {"llama-70B", llama(with_shape(80, 8192, 64, 8, 28672, 32000, 4096))},
+      {"llama-3.2-1B", llama_3_2(with_shape(16, 2048, 32, 8, 8192, 128256, 131072))},
+      {"llama-3-8B", llama_3(with_shape(32, 4096, 32, 8, 14336, 128256, 8192))},
+      {"mistral-7B-v0.3", mistral(with_shape(32, 4096, 32, 8, 14336, 32768, 32768))},
+      {"smollm2-135M", smollm2(with_shape(30, 576, 9, 3, 1536, 49152, 8192))},
+      {"smollm3-3B", smollm3(with_shape(36, 2048, 16, 4, 11008, 128256, 65536))},
+      {"granite-3.3-2B", granite(with_shape(40, 2048, 32, 8, 8192, 49152, 131072))},
+      {"glm4-9B", glm_4(with_shape(40, 4096, 32, 2, 13696, 151552, 32768))},
+      {"olmo2-1B", olmo_2(with_shape(16, 2048, 16, 16, 8192, 100352, 4096))},
+      {"olmo3-7B", olmo_3(with_shape(32, 4096, 32, 32, 11008, 100278, 65536))},
+      {"gemma2-2B", gemma_2(with_shape(26, 2304, 8, 4, 9216, 256000, 8192))},
+      {"gemma3-1B", gemma_3(with_shape(26, 1152, 4, 1, 6912, 262144, 32768))},
+      {"qwen2-0.5B", qwen_2(with_shape(24, 896, 14, 2, 4864, 151936, 131072))},
+      {"qwen3-0.6B", qwen_3(with_shape(28, 1024, 16, 8, 3072, 151936, 40960))},
+      {"mixtral-8x7B", mixture(mistral(with_shape(32, 4096, 32, 8, 14336, 32000, 32768)), 8, 2,  14336)},
+      {"olmoe-1B-7B", olmoe(with_shape(16, 2048, 16, 16, 1024, 50304, 4096))},
+      {"qwen1.5-moe-A2.7B", qwen_2_moe(with_shape(24, 2048, 16, 16, 5632, 151936, 8192))},
+      {"qwen3-30B-A3B", qwen_3_moe(with_shape(48, 2048, 32, 4, 6144, 151936, 40960))},
+      {"gpt-oss-20B", gpt_oss(with_shape(24, 2880, 64, 8, 2880, 201088, 131072))},
   };
   return all;
 }
@@ -273,16 +275,7 @@ ModelConfig completed(ModelConfig c) {
     }
   }
   if (c.experts > 0 && c.expert_width == 0) c.expert_width = c.ffn_width;
-  if (c.max_context <= c.context) c.max_context = 0;
   return c;
-}
-
-std::int64_t chunk_tokens_of(const ModelConfig& c, std::int64_t tokens, std::int64_t exact_chunk) {
-  constexpr std::int64_t whole_up_to = 8192, usual = 4096;
-  if (c.chunk_tokens) return *c.chunk_tokens;
-  if (tokens <= whole_up_to) return 0;
-  const auto leaf = std::max<std::int64_t>(1, exact_chunk);
-  return (usual + leaf - 1) / leaf * leaf;
 }
 
 bool has_experts(const ModelConfig& c, std::int64_t layer) {
@@ -299,18 +292,13 @@ bool has_rotary(const ModelConfig& c, std::int64_t layer) {
          std::ranges::find(c.nope_layers, layer) == c.nope_layers.end();
 }
 
-ModelConfig without_adapters(ModelConfig c) {
-  c.adapter = {};
-  return c;
-}
-
 ModelConfig canonical(ModelConfig c) {
   const ModelConfig plain;
   const bool rotary = c.positions == Positions::rotary;
   if (c.window_rope_theta == c.rope_theta && c.rope_scaling == RopeScaling::none)
     c.window_rope_theta = plain.window_rope_theta;
   const bool turns_alike = c.window_rope_theta == 0 || !rotary;
-  if (c.window >= positions_of(c) && turns_alike) c.window = plain.window;
+  if (c.window >= c.max_context && turns_alike) c.window = plain.window;
   std::ranges::sort(c.window_layers);
   if (c.window == 0 || std::ssize(c.window_layers) == c.layers)
     c.window_layers = plain.window_layers;
@@ -318,16 +306,8 @@ ModelConfig canonical(ModelConfig c) {
   if (c.head_dim > 0 &&  // Python's head_dim**-0.5 rounds differently
       std::abs(c.attention_scale * std::sqrt(static_cast<double>(c.head_dim)) - 1) <= 4e-16)
     c.attention_scale = plain.attention_scale;
-  c.preset = plain.preset;
-  c.dropout = plain.dropout;
-  c.recompute = plain.recompute;
-  c.chunk_tokens = plain.chunk_tokens;
-  c.offload = plain.offload;
-  c.init_from = plain.init_from;
-  c.adapter = canonical(c.adapter);
   if (c.bias) c.qkv_bias = plain.qkv_bias;
   if (!c.qk_norm) c.qk_norm_over = plain.qk_norm_over;
-  c.context = plain.context;
   c.max_context = plain.max_context;
   std::ranges::sort(c.dense_layers);
   if (c.experts == 0) {
@@ -368,13 +348,13 @@ ModelConfig canonical(ModelConfig c) {
 
 std::vector<std::string_view> model_preset_names() {
   std::vector<std::string_view> names;
-  for (const auto& c : presets()) names.emplace_back(c.preset);
+  for (const auto& p : presets()) names.push_back(p.name);
   return names;
 }
 
 ModelConfig model_preset(std::string_view name) {
-  for (const auto& c : presets())
-    if (c.preset == name) return c;
+  for (const auto& p : presets())
+    if (p.name == name) return p.model;
   fail("there is no model preset '{}'", name);
 }
 

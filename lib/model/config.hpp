@@ -1,8 +1,8 @@
 #pragma once
-// ModelConfig: the architecture of a model, which is the deck section [model]. A value of 0 means
-// that completed() will determine the value, unless 0 has a meaning of its own.
+// ModelConfig: the architecture of a model. It determines which function of tokens the model
+// computes, given weights, and nothing about runs. A value of 0 means that completed() will
+// determine the value, unless 0 has a meaning of its own.
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -12,7 +12,6 @@
 #include "kernels/router_scores.hpp"
 #include "lib/base/expect.hpp"
 #include "lib/base/value_names.hpp"
-#include "lib/model/adapter.hpp"
 #include "lib/ops/norm_kind.hpp"
 #include "lib/ops/qk_norm_over.hpp"
 #include "lib/ops/rope_scaling.hpp"
@@ -52,21 +51,8 @@ inline constexpr auto value_names<Positions> = named<Positions>("learned", "rota
 enum class NormPlace : std::uint8_t { before, after, both };
 template <>
 inline constexpr auto value_names<NormPlace> = named<NormPlace>("before", "after", "both");
-// Whether a block recomputes its forward pass from its input in the backward pass (activation
-// checkpointing).
-enum class Recompute : std::uint8_t { none, block };
-template <>
-inline constexpr auto value_names<Recompute> = named<Recompute>("none", "block");
-
-// Tensors that are stored in host memory until the backward pass: none, or the block inputs that
-// activation checkpointing keeps.
-enum class Offload : std::uint8_t { none, inputs };
-template <>
-inline constexpr auto value_names<Offload> = named<Offload>("none", "inputs");
-
-// The architecture of a model, and settings for computing it in training.
+// The architecture of a model.
 struct ModelConfig {
-  std::string preset;            // preset that the other values started from, or empty
   std::int64_t layers = 12;      // transformer blocks
   std::int64_t width = 768;      // channels of the residual stream
   std::int64_t heads = 12;       // query heads
@@ -74,8 +60,9 @@ struct ModelConfig {
   std::int64_t head_dim = 0;     // channels per head; 0 means width / heads
   std::int64_t ffn_width = 0;    // channels of the MLP; 0 means 8/3 width if gated, else 4 width
   std::int64_t vocab = 0;        // rows of the embedding; 0 takes them from the token files
-  std::int64_t context = 1024;   // tokens per sample
-  std::int64_t max_context = 0;  // positions of the model; 0 means `context`
+  // Positions for which the model is made: the rows of a learned position table, and the maximum
+  // context length of an exported model.
+  std::int64_t max_context = 1024;
   NormKind norm = NormKind::layer;
   NormPlace norm_place = NormPlace::before;
   double norm_eps = 1e-5;
@@ -128,14 +115,6 @@ struct ModelConfig {
   bool tied = true;                  // tied embeddings: embedding and head share one table
   bool scale_embedding = false;      // multiply embeddings by sqrt(width)
   double embedding_scale = 1;        // factor of embeddings if scale_embedding is not set
-  double dropout = 0;                // probability, on residual branches and embedding
-  Recompute recompute = Recompute::none;
-  Offload offload = Offload::none;
-  // Number of tokens that a block processes at a time, except in attention and mixtures of experts.
-  // 0 means a whole micro-batch. If absent, chunk_tokens_of() decides.
-  std::optional<std::int64_t> chunk_tokens;
-  std::string init_from;  // checkpoint with the initial weights, or empty
-  AdapterConfig adapter;  // if its rank is not 0, everything else is frozen
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -144,11 +123,6 @@ struct ModelConfig {
 // width is rounded up to a multiple of 64. vocab may stay 0. The function accepts illegal shapes:
 // head_dim stays 0 if heads does not divide width.
 ModelConfig completed(ModelConfig);
-
-// Returns ModelConfig::chunk_tokens or, if it is absent, a default. `tokens` is the number of
-// tokens of a sample on one rank. For up to 8,192 tokens, the default is 0, which means no chunks.
-// For more tokens, the default is 4,096, rounded up to a multiple of `exact_chunk`.
-std::int64_t chunk_tokens_of(const ModelConfig&, std::int64_t tokens, std::int64_t exact_chunk);
 
 // norms_before() returns true if blocks have norms before attention and the MLP. norms_after()
 // returns true if blocks have norms after them.
@@ -169,18 +143,10 @@ std::int64_t window_of(const ModelConfig&, std::int64_t layer);
 // Returns true if this block rotates queries and keys.
 bool has_rotary(const ModelConfig&, std::int64_t layer);
 
-// Returns the number of rows of a learned position table. Exported models state this number as
-// their maximum context.
-constexpr std::int64_t positions_of(const ModelConfig& c) {
-  return c.max_context > c.context ? c.max_context : c.context;
-}
-// Returns the config of the adapters' base model.
-ModelConfig without_adapters(ModelConfig);
-// Returns a config that is equal for models that compute the same function of tokens. The config
-// must be completed. Settings that do not affect the function get their defaults: the preset's
-// name, the origin of the weights, settings for training only, the sample length (the shape of a
-// position table shows it), and settings that other settings make unused, such as a window that
-// covers all positions.
+// Returns the normal form of a completed config: models that compute the same function of tokens
+// have equal normal forms. Settings that other settings make unused get their defaults, such as a
+// window that covers all positions. So does max_context, because the shape of a position table
+// shows it.
 ModelConfig canonical(ModelConfig);
 
 // model_preset_names() returns the names of all presets, smallest first within each family.

@@ -4,9 +4,12 @@
 
 namespace trireme {
 
-Model::Model(Backend& backend, ModelSpec spec, DType compute, bool exact)
-    : spec_(std::move(spec)), compute_(compute) {
+Model::Model(Backend& backend, ModelSpec spec, ModelSettings settings)
+    : spec_(std::move(spec)), settings_(settings) {
   const auto& c = spec_.config;
+  if (settings_.context == 0) settings_.context = c.max_context;
+  const auto T = settings_.context;
+  const auto type = wide(settings_.compute);
   Tensor rotary_T2E, in_window_T2E;
   if (c.positions == Positions::rotary) {
     const ops::RotaryFrequencies frequencies{.theta = c.rope_theta,
@@ -20,19 +23,19 @@ Model::Model(Backend& backend, ModelSpec spec, DType compute, bool exact)
                                              .truncate = c.rope_truncate,
                                              .attention_factor = c.rope_attention_factor,
                                              .channels = c.rotary_dim};
-    rotary_T2E = ops::rotary_table(backend, c.context, frequencies.of_pairs(c.head_dim),
-                                   frequencies.amplitude(), wide(compute));
+    rotary_T2E = ops::rotary_table(backend, T, frequencies.of_pairs(c.head_dim),
+                                   frequencies.amplitude(), type);
     if (c.window > 0 && c.window_rope_theta > 0) {
       const ops::RotaryFrequencies plain{.theta = c.window_rope_theta, .channels = c.rotary_dim};
       in_window_T2E =
-          ops::rotary_table(backend, c.context, plain.of_pairs(c.head_dim), 1, wide(compute));
+          ops::rotary_table(backend, T, plain.of_pairs(c.head_dim), 1, type);
     }
   }
-  parts_.push_back(std::make_unique<EmbeddingPart>(spec_, compute));
+  parts_.push_back(std::make_unique<EmbeddingPart>(spec_, settings_));
   for (std::int64_t l = 0; l < c.layers; ++l) {
     const bool own = in_window_T2E && window_of(c, l) > 0;
     const Tensor table_T2E = !has_rotary(c, l) ? Tensor() : own ? in_window_T2E : rotary_T2E;
-    parts_.push_back(std::make_unique<BlockPart>(spec_, l, table_T2E, exact));
+    parts_.push_back(std::make_unique<BlockPart>(spec_, l, table_T2E, settings_));
   }
   parts_.push_back(std::make_unique<FinalNormPart>(spec_));
   parts_.push_back(std::make_unique<HeadPart>(spec_));

@@ -43,16 +43,25 @@ class Part {
   virtual Value forward(Tape&, const Run&, Value x) const = 0;
 };
 
+// How a model is computed. None of the settings changes its function of tokens.
+struct ModelSettings {
+  DType compute = DType::f32;
+  std::int64_t context = 0;  // tokens per sample; 0 means ModelConfig::max_context
+  double dropout = 0;        // probability, on residual branches and embedding
+  // If set, gradient sums do not depend on how the model is distributed. Key-value heads are then
+  // repeated for each query head.
+  bool exact = false;
+};
+
 // A transformer as a sequence of parts.
 class Model {
  public:
-  // Creates the parts of the model. If `exact` is set, gradient sums do not depend on how the model
-  // is distributed. Key-value heads are then repeated for each query head.
-  Model(Backend&, ModelSpec, DType compute, bool exact = false);
+  Model(Backend&, ModelSpec, ModelSettings);
   ~Model();
 
   const ModelSpec& spec() const { return spec_; }
-  DType compute() const { return compute_; }
+  DType compute() const { return settings_.compute; }
+  std::int64_t context() const { return settings_.context; }  // tokens per sample
   // Returns the parts in order. The first part takes ids_BT (i32). The last part returns the loss
   // (f64, one element).
   std::span<const std::unique_ptr<Part>> parts() const { return parts_; }
@@ -61,7 +70,7 @@ class Model {
 
  private:
   ModelSpec spec_;
-  DType compute_;
+  ModelSettings settings_;
   std::vector<std::unique_ptr<Part>> parts_;
 };
 

@@ -22,11 +22,6 @@ static ops::Heads attended(const ModelConfig& c, bool exact) {
   return {c.heads, exact ? c.heads : c.kv_heads, c.head_dim};
 }
 
-// Returns dropout site `n`. Site 0 is the embedding, followed by two sites per block.
-static ops::DropoutSite site(const ModelConfig& c, std::int64_t n) {
-  return {n, c.dropout};
-}
-
 // Returns the factor of embeddings. sqrt(width) is rounded to the compute type as in Gemma.
 static double scale_of_embedding(const ModelConfig& c, DType compute) {
   if (!c.scale_embedding) return c.embedding_scale;
@@ -42,11 +37,11 @@ static std::optional<ops::Multiply> multiply_by(double factor) {
   return ops::Multiply(factor);
 }
 
-EmbeddingPart::EmbeddingPart(const ModelSpec& s, DType compute)
+EmbeddingPart::EmbeddingPart(const ModelSpec& s, const ModelSettings& settings)
     : units_{{s.table_unit, Use::own}},
-      table_(s.table, s.config.width, compute),
-      scale_(multiply_by(scale_of_embedding(s.config, compute))),
-      dropout_(site(s.config, 0)) {
+      table_(s.table, s.config.width, settings.compute),
+      scale_(multiply_by(scale_of_embedding(s.config, settings.compute))),
+      dropout_({0, settings.dropout}) {
   if (s.positions != ParamId{}) {
     positions_.emplace(s.positions);
     units_.push_back({s.position_unit, Use::own});
@@ -108,16 +103,18 @@ std::vector<Value> AttentionInput::forward(Tape& tape, const Run& run, std::vect
   return both;
 }
 
-AttentionOutput::AttentionOutput(const ModelSpec& s, const BlockParams& p, std::int64_t layer)
+// Dropout site 0 is the embedding, and each block has the next two.
+AttentionOutput::AttentionOutput(const ModelSpec& s, const BlockParams& p, std::int64_t layer,
+                                 double dropout)
     : projection_(make_product(s, p.projection, p.projection_bias)),
       attention_out_norm_(norm_where(s.config, p.attention_out_norm, p.attention_out_norm_bias)),
       ffn_out_norm_(norm_where(s.config, p.ffn_out_norm, p.ffn_out_norm_bias)),
       scale_(multiply_by(s.config.residual_scale)),
-      attention_residual_norm_(residual_norm_where(s.config, site(s.config, 1 + 2 * layer),
+      attention_residual_norm_(residual_norm_where(s.config, {1 + 2 * layer, dropout},
                                                    p.ffn_norm, p.ffn_norm_bias)),
-      attention_residual_(site(s.config, 1 + 2 * layer)),
+      attention_residual_({1 + 2 * layer, dropout}),
       feed_forward_(make_feed_forward(s, layer)),
-      ffn_residual_(site(s.config, 2 + 2 * layer)) {}
+      ffn_residual_({2 + 2 * layer, dropout}) {}
 
 Value AttentionOutput::end_branch(Tape& tape, const Run& run, const std::optional<ops::Norm>& norm,
                                   Value branch) const {
@@ -143,20 +140,21 @@ std::vector<Value> AttentionOutput::forward(Tape& tape, const Run& run,
   return tape.apply(run, ffn_residual_, std::move(both));
 }
 
-BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E, bool exact)
-    : BlockPart(s, s.blocks[static_cast<std::size_t>(layer)], layer, rotary_T2E, exact) {}
+BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E,
+                     const ModelSettings& settings)
+    : BlockPart(s, s.blocks[static_cast<std::size_t>(layer)], layer, rotary_T2E, settings) {}
 
 BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t layer,
-                     const Tensor& rotary_T2E, bool exact)
+                     const Tensor& rotary_T2E, const ModelSettings& settings)
     : name_("block " + std::to_string(layer)),
       units_{{p.unit, Use::own}},
-      input_(s, p, rotary_T2E, exact),
-      split_heads_(attended(s.config, exact)),
-      attention_(attended(s.config, exact), static_cast<std::size_t>(layer),
+      input_(s, p, rotary_T2E, settings.exact),
+      split_heads_(attended(s.config, settings.exact)),
+      attention_(attended(s.config, settings.exact), static_cast<std::size_t>(layer),
                  window_of(s.config, layer), p.sinks,
                  {s.config.attention_scale, s.config.attention_softcap}),
-      join_heads_(attended(s.config, exact)),
-      output_(s, p, layer),
+      join_heads_(attended(s.config, settings.exact)),
+      output_(s, p, layer, settings.dropout),
       has_experts_(has_experts(s.config, layer)) {}
 
 Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {

@@ -19,7 +19,7 @@ namespace trireme {
 // ModelConfig::scale_embedding is set, otherwise ModelConfig::embedding_scale.
 class EmbeddingPart final : public Part {
  public:
-  EmbeddingPart(const ModelSpec&, DType compute);
+  EmbeddingPart(const ModelSpec&, const ModelSettings&);
   std::string_view name() const override { return "embedding"; }
   std::span<const Borrow> units() const override { return units_; }
   BackwardReads backward_reads() const override { return BackwardReads::nothing; }
@@ -56,7 +56,7 @@ class AttentionInput final : public TokenwiseOps {
 // ModelConfig::residual_scale.
 class AttentionOutput final : public TokenwiseOps {
  public:
-  AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer);
+  AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer, double dropout);
   std::string_view name() const override { return "attention_output"; }
   std::vector<Value> forward(Tape&, const Run&, std::vector<Value> x_and_o) const override;
 
@@ -80,7 +80,7 @@ class AttentionOutput final : public TokenwiseOps {
 class BlockPart final : public Part {
  public:
   // If the block does not rotate queries and keys, rotary_T2E is absent.
-  BlockPart(const ModelSpec&, std::int64_t layer, const Tensor& rotary_T2E, bool exact);
+  BlockPart(const ModelSpec&, std::int64_t layer, const Tensor& rotary_T2E, const ModelSettings&);
   std::string_view name() const override { return name_; }
   std::span<const Borrow> units() const override { return units_; }
   bool recomputable() const override { return true; }
@@ -88,7 +88,7 @@ class BlockPart final : public Part {
 
  private:
   BlockPart(const ModelSpec&, const BlockParams&, std::int64_t layer, const Tensor& rotary_T2E,
-            bool exact);
+            const ModelSettings&);
 
   std::string name_;
   std::vector<Borrow> units_;

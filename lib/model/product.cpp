@@ -15,7 +15,7 @@ std::unique_ptr<Op> make_product(const ModelSpec& s, ParamId weight, ParamId bia
   auto linear = make_linear(s, weight, bias);
   const auto* adapter = s.adapter_of(weight);
   if (!adapter) return std::make_unique<ops::Linear>(std::move(linear));
-  const auto& config = s.config.adapter;
+  const auto& config = s.adapter;
   ops::LowRank low{.a = adapter->a,
                    .b = adapter->b,
                    .rank = adapter->rank,

@@ -31,7 +31,7 @@ class Builder {
  public:
   explicit Builder(ModelSpec& spec)
       : spec_(spec),
-        matched_(spec.config.adapter.patterns.size(), false),
+        matched_(spec.adapter.patterns.size(), false),
         next_site_(1 + 2 * spec.config.layers) {}
 
   UnitId unit(std::string name) {
@@ -79,18 +79,18 @@ class Builder {
   // is 0. Adds nothing if no pattern matches one of the weight's products.
   void adapter(ParamId weight) {
     const auto& c = spec_.config;
-    if (c.adapter.rank == 0 || weight == ParamId{}) return;
+    if (spec_.adapter.rank == 0 || weight == ParamId{}) return;
     const ParamSpec of = spec_.params[weight.index()];
     const auto name = of.name.substr(0, of.name.rfind(".weight"));
     AdapterParams adapter;
     adapter.weight = weight;
-    adapter.rank = c.adapter.rank;
+    adapter.rank = spec_.adapter.rank;
     adapter.site = next_site_++;
     std::int64_t rows = 0;
     for (const auto& p : products_of(c, of)) {
       bool named = false;
-      for (std::size_t i = 0; i < c.adapter.patterns.size(); ++i)
-        if (matches(c.adapter.patterns[i], p.name)) named = matched_[i] = true;
+      for (std::size_t i = 0; i < spec_.adapter.patterns.size(); ++i)
+        if (matches(spec_.adapter.patterns[i], p.name)) named = matched_[i] = true;
       if (!named) continue;
       adapter.products.push_back({p.channel, p.channels, rows});
       rows += p.channels;
@@ -110,19 +110,19 @@ class Builder {
   // nothing.
   void finish_adapters() {
     const auto& c = spec_.config;
-    if (c.adapter.rank == 0) return;
+    if (spec_.adapter.rank == 0) return;
     for (std::size_t i = 0; i < matched_.size(); ++i)
       require(matched_[i],
               "adapter.patterns: \"{}\" matches no matrix product; names look like \"{}\"",
-              c.adapter.patterns[i],
+              spec_.adapter.patterns[i],
               products_of(c, spec_.params[spec_.blocks.front().qkv.index()]).front().name);
     require(!spec_.adapters.empty(),
             "adapter.rank = {}, but adapter.patterns matches no matrix product, so nothing would "
             "be trained",
-            c.adapter.rank);
+            spec_.adapter.rank);
     for (auto& p : spec_.params) {
       p.learns_from = LearnsFrom::nothing;
-      if (is_product(p)) p.kept = c.adapter.base;
+      if (is_product(p)) p.kept = spec_.adapter.base;
     }
     for (const auto& a : spec_.adapters)
       for (const auto p : {a.a, a.b}) spec_.params[p.index()].learns_from = LearnsFrom::gradients;
@@ -247,7 +247,7 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   return p;
 }
 
-ModelSpec make_spec(const ModelConfig& c) {
+ModelSpec make_spec(const ModelConfig& c, const AdapterConfig& adapter) {
   require(c.vocab > 0 && c.kv_heads > 0 && c.head_dim > 0 && c.ffn_width > 0,
           "the model's vocab, kv_heads, head_dim and ffn_width must be decided before it is built");
   require(c.experts == 0 || (is_gated(c.activation) && c.expert_width > 0 &&
@@ -259,13 +259,14 @@ ModelSpec make_spec(const ModelConfig& c) {
           "model.expert_bias needs model.router = \"softmax\"");
   ModelSpec s;
   s.config = c;
+  s.adapter = adapter;
   Builder b(s);
   s.table_unit = b.unit("embedding");
   s.table = b.weight(s.table_unit, "embedding", ParamRole::embedding, {c.vocab, c.width}, init_std);
   if (c.positions == Positions::learned) {
     s.position_unit = b.unit("positions");
     s.positions = b.weight(s.position_unit, "positions", ParamRole::positions,
-                           {positions_of(c), c.width}, init_std);
+                           {c.max_context, c.width}, init_std);
   }
   for (std::int64_t l = 0; l < c.layers; ++l) s.blocks.push_back(add_block(b, c, l));
   s.norm_unit = b.unit("final_norm");

@@ -9,6 +9,7 @@
 
 #include "lib/base/ids.hpp"
 #include "lib/base/view.hpp"
+#include "lib/model/adapter.hpp"
 #include "lib/model/config.hpp"
 #include "lib/ops/product_type.hpp"
 
@@ -111,7 +112,8 @@ std::vector<AdaptedProduct> products_of(const ModelConfig&, const ParamSpec&);
 
 // All parameters of a model.
 struct ModelSpec {
-  ModelConfig config;  // completed, with vocab set
+  ModelConfig config;     // completed, with vocab set
+  AdapterConfig adapter;  // without adapters, its rank is 0
   std::vector<std::string> units;
   std::vector<ParamSpec> params;  // by ParamId
   // Units of the parts outside blocks. With tied embeddings, head_unit == table_unit.
@@ -131,9 +133,9 @@ struct ModelSpec {
 // Returns the names and shapes of the parameters in checkpoints of the model.
 std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec&);
 
-// Returns the parameters of a model. Throws Error if the config is not completed, vocab is 0,
-// experts are configured illegally, or an adapter pattern matches no product.
-ModelSpec make_spec(const ModelConfig&);
+// Returns the parameters of a model and its adapters. Throws Error if the config is not completed,
+// vocab is 0, experts are configured illegally, or an adapter pattern matches no product.
+ModelSpec make_spec(const ModelConfig&, const AdapterConfig& = {});
 
 // Returns true if the parameter is the weight of a linear layer of a block, whose products may be
 // computed in fp8. Weights of routers, experts, gates and adapters are not.

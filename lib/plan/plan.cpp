@@ -15,7 +15,7 @@ namespace trireme {
 
 // Returns a batch with as many tokens as a rank's share. Its ids and documents do not matter here.
 static Batch any_batch(const PlanInput& in) {
-  const auto samples = in.train.microbatch, context = in.setup.model.context;
+  const auto samples = in.train.microbatch, context = context_of(in.setup);
   const auto n = static_cast<std::size_t>(samples * context / in.grid.seq);
   Batch batch{std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, 0),
               std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0),
@@ -67,13 +67,13 @@ struct StepsToPlan {
 };
 
 std::vector<std::int64_t> borders_of(const PlanInput& in, const FreezeSchedule& freeze) {
-  const auto known = total_steps(in.train, in.setup.model.context);
+  const auto known = total_steps(in.train, context_of(in.setup));
   return freeze.borders(in.setup.first_step,
                         known > 0 ? known : std::numeric_limits<std::int64_t>::max());
 }
 
 StepsToPlan steps_to_plan(const PlanInput& in) {
-  const auto spec = make_spec(in.setup.model);
+  const auto spec = make_spec(in.setup.model, in.setup.adapter);
   const FreezeSchedule freeze(in.setup.freeze, spec);
   const auto trained = [&](std::int64_t step) {
     const auto freeze_states = freeze.at(step);
@@ -226,7 +226,7 @@ struct StageBlocks {
 static std::vector<StageBlocks> blocks_of_ranks(const PlanInput& in) {
   const auto& model = in.setup.model;
   const auto pipe = pipeline_of(in.setup, in.grid.pipe);
-  const auto each = blocks_of_stages(make_spec(model), in.setup.stage_layers, pipe);
+  const auto each = blocks_of_stages(make_spec(model), context_of(in.setup), in.setup.stage_layers, pipe);
   std::vector<StageBlocks> stages(static_cast<std::size_t>(pipe.stages));
   std::int64_t layer = 0;
   for (std::size_t v = 0; v < each.size(); ++v) {
@@ -295,7 +295,7 @@ std::size_t reserved_untrained(PlanInput in, DryTarget target, int rank) {
 
 Plan make_plan(const PlanInput& in, const DryTarget& target) {
   Plan plan;
-  const auto spec = make_spec(in.setup.model);
+  const auto spec = make_spec(in.setup.model, in.setup.adapter);
   plan.parameters = spec.parameter_count();
   plan.active_parameters = spec.active_parameter_count();
   plan.microbatches = in.train.batch / (in.train.microbatch * in.grid.data);

@@ -33,7 +33,7 @@ static std::vector<std::string> kinds_of_experts(const PlanInput& in) {
   auto patterns = s.segments;
   patterns.insert(patterns.end(), s.optimizer.no_decay.begin(), s.optimizer.no_decay.end());
   for (const auto& rule : s.freeze) patterns.push_back(rule.pattern);
-  const auto spec = patterns.empty() ? ModelSpec{} : make_spec(s.model);
+  const auto spec = patterns.empty() ? ModelSpec{} : make_spec(s.model, s.adapter);
   for (int share = 0; share < ranks; ++share) {
     const auto own = owned_experts(s.model.experts, share, ranks);
     auto& kind = kinds[static_cast<std::size_t>(share)];

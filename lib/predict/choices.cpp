@@ -27,7 +27,7 @@ static void add_with_zero_settings(std::vector<RunChoice>& all, RunChoice c) {
 // Sums are then over chunks of tokens, so each rank must have whole chunks. An evaluation can only
 // count a limited number of tokens at a time.
 static bool can_be_exact(const PlanInput& in, const Grid& grid, std::int64_t microbatch) {
-  const auto chunk = in.setup.exact_chunk, tokens = in.setup.model.context / grid.seq;
+  const auto chunk = in.setup.exact_chunk, tokens = context_of(in.setup) / grid.seq;
   if (chunk == 0) return true;
   return tokens % chunk == 0 &&
          (in.evaluation == PlanEvaluation::left_out || microbatch <= fixed::loss_terms / tokens);
@@ -43,13 +43,13 @@ static std::vector<std::int64_t> expert_ranks(const ModelConfig& m, const Grid& 
 // Returns true if `r` supports the model's offloading, which moves the inputs that recomputing
 // keeps.
 static bool can_recompute(const PlanInput& in, Recompute r) {
-  return in.setup.model.offload == Offload::none || r == Recompute::block;
+  return in.setup.offload == Offload::none || r == Recompute::block;
 }
 
 // Returns true if the products of each rank can be in fp8, or need not be.
 static bool can_use_fp8(const PlanInput& in, const Grid& grid) {
   return in.setup.products != ProductType::fp8 ||
-         in.setup.model.context / grid.seq % fp8::multiple == 0;
+         context_of(in.setup) / grid.seq % fp8::multiple == 0;
 }
 
 bool accepts(const PlanInput& in, const RunChoice& c) {
@@ -63,7 +63,7 @@ bool accepts(const PlanInput& in, const RunChoice& c) {
 
 std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks, int most_groups) {
   const auto& model = in.setup.model;
-  const GridLimits limits{.layers = model.layers, .tokens = model.context};
+  const GridLimits limits{.layers = model.layers, .tokens = context_of(in.setup)};
   std::vector<RunChoice> all;
   std::vector<Grid> grids;
   for (auto grid : legal_grids(limits, ranks)) {
@@ -121,9 +121,9 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   out.setup.zero.shard = 0;
   out.setup.zero.gather = c.gather;
   out.setup.zero.reduce = c.reduce;
-  out.setup.model.recompute = c.recompute;
+  out.setup.recompute = c.recompute;
   out.setup.chunk_tokens =
-      chunk_tokens_of(out.setup.model, out.setup.model.context / c.grid.seq, out.setup.exact_chunk);
+      chunk_tokens_of(out.train, context_of(out.setup) / c.grid.seq, out.setup.exact_chunk);
   out.setup.schedule = c.schedule;
   out.setup.chunks = c.chunks;
   out.train.microbatch = c.microbatch;

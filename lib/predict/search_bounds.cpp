@@ -116,7 +116,7 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
 SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target,
                            const MachineModel& machine)
     : input_(in), target_(target), machine_(machine) {
-  const auto spec = make_spec(in.setup.model);
+  const auto spec = make_spec(in.setup.model, in.setup.adapter);
   for (std::int64_t l = 0; l < spec.config.layers; ++l) {
     Parameters of;
     for (const auto& p : spec.params) {
@@ -135,7 +135,7 @@ const std::vector<SearchBounds::Count>& SearchBounds::blocks(const Pipeline& p) 
   if (!known.empty()) return known;
   const auto& model = input_.setup.model;
   std::int64_t layer = 0;
-  for (const auto n : blocks_of_stages(make_spec(model), {}, p)) {
+  for (const auto n : blocks_of_stages(make_spec(model), context_of(input_.setup), {}, p)) {
     auto& count = known.emplace_back(Count{});
     for (const auto end = layer + n; layer < end; ++layer)
       ++count[has_experts(model, layer) ? mixture : dense];

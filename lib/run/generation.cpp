@@ -38,7 +38,7 @@ class Generator {
       : trainer_(t),
         requests_(requests),
         settings_(s),
-        context_(t.model().spec().config.context),
+        context_(t.model().context()),
         caches_(s.cache),
         active_(static_cast<std::size_t>(t.axes().grid.data)),
         results_(requests.size()) {}

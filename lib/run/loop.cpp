@@ -77,7 +77,7 @@ RunTiming TrainLoop::timing() const {
           meta_.step,
           times_.tokens(),
           times_.steps_seconds(),
-          flops_of_token(trainer_.model().spec()),
+          flops_of_token(trainer_.model().spec(), trainer_.model().context()),
           settings_.peak_flops,
           gather_timing(trainer_.axes(), trainer_.backend().account())};
 }

@@ -58,7 +58,7 @@ static Batch sample_of(const EncodedEnding& e, std::int64_t tokens) {
 std::vector<std::vector<Score>> score(Trainer& trainer,
                                       std::span<const std::vector<EncodedEnding>> questions) {
   const auto& axes = trainer.axes();
-  const auto context = trainer.model().spec().config.context;
+  const auto context = trainer.model().context();
   // Index of each question's first ending among all endings.
   std::vector<std::size_t> begins;
   std::size_t all = 0;

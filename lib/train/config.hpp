@@ -1,6 +1,7 @@
 #pragma once
 // Configuration of training: the deck sections [train], [optimizer] and [precision].
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,18 @@ namespace trireme {
 enum class Balance : std::uint8_t { none, bias, sample };
 template <>
 inline constexpr auto value_names<Balance> = named<Balance>("none", "bias", "sample");
+
+// Whether a block recomputes its forward pass from its input in the backward pass (activation
+// checkpointing).
+enum class Recompute : std::uint8_t { none, block };
+template <>
+inline constexpr auto value_names<Recompute> = named<Recompute>("none", "block");
+
+// Tensors that are stored in host memory until the backward pass: none, or the block inputs that
+// activation checkpointing keeps.
+enum class Offload : std::uint8_t { none, inputs };
+template <>
+inline constexpr auto value_names<Offload> = named<Offload>("none", "inputs");
 
 // Training objective. lib/train/objective.hpp describes each objective.
 enum class Objective : std::uint8_t { tokens, dpo, simpo, orpo, distill };
@@ -40,6 +53,12 @@ struct TrainConfig {
   std::int64_t steps = 0;
   std::int64_t tokens = 0;
   std::int64_t seed = 1;  // for initialization, data order and dropout
+  double dropout = 0;     // probability, on residual branches and embedding
+  Recompute recompute = Recompute::none;
+  Offload offload = Offload::none;
+  // Number of tokens that a block processes at a time, except in attention and mixtures of experts.
+  // 0 means a whole micro-batch. If absent, chunk_tokens_of() decides.
+  std::optional<std::int64_t> chunk_tokens{};
   Objective objective = Objective::tokens;
   double dpo_beta = 0.1;
   // File with scores of a fixed reference model. If empty, the reference is the model without
@@ -63,6 +82,18 @@ struct TrainConfig {
 constexpr std::int64_t total_steps(const TrainConfig& t, std::int64_t context) {
   const std::int64_t step_tokens = t.batch * context;
   return t.steps > 0 ? t.steps : (t.tokens + step_tokens - 1) / step_tokens;
+}
+
+// Returns TrainConfig::chunk_tokens or, if it is absent, a default. `tokens` is the number of tokens
+// of a sample on one rank. For up to 8,192 tokens, the default is 0, which means no chunks. For
+// more tokens, the default is 4,096, rounded up to a multiple of `exact_chunk`.
+constexpr std::int64_t chunk_tokens_of(const TrainConfig& t, std::int64_t tokens,
+                                       std::int64_t exact_chunk) {
+  constexpr std::int64_t whole_up_to = 8192, usual = 4096;
+  if (t.chunk_tokens) return *t.chunk_tokens;
+  if (tokens <= whole_up_to) return 0;
+  const auto leaf = exact_chunk > 1 ? exact_chunk : 1;
+  return (usual + leaf - 1) / leaf * leaf;
 }
 
 enum class OptimizerKind : std::uint8_t { adamw, sgd, lion };

@@ -78,7 +78,7 @@ struct PairTraining {
 // Distillation from a teacher: a frozen model with the same vocabulary. The teacher's forward pass
 // runs before each step.
 struct TeacherSetup {
-  ModelConfig model;  // with the same sample length as the student
+  ModelConfig model;
   double temperature = 1, weight = 0.5;
 
   bool operator==(const TeacherSetup&) const = default;

@@ -16,6 +16,7 @@
 #include "lib/pipe/executor.hpp"
 #include "lib/shard/session.hpp"
 #include "lib/train/chunk.hpp"
+#include "lib/train/config.hpp"
 #include "lib/train/offload.hpp"
 #include "lib/train/replay.hpp"
 

@@ -132,7 +132,7 @@ static void load_weights(Store& store, CheckpointReader& reader, bool may_widen,
 }
 
 void require_base(const CheckpointReader& reader, const ModelConfig& model) {
-  require_model(reader, make_spec(without_adapters(model)));
+  require_model(reader, make_spec(model));
 }
 
 void load_base(Store& store, CheckpointReader& reader) {

@@ -24,6 +24,10 @@ static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
   return s.trainable ? std::optional(update_rule(s.optimizer)) : std::nullopt;
 }
 
+std::int64_t context_of(const TrainerSetup& s) {
+  return s.context > 0 ? s.context : s.model.max_context;
+}
+
 const TeacherSetup* teacher_of(const TrainerSetup& s) {
   return std::get_if<TeacherSetup>(&s.objective);
 }
@@ -37,6 +41,7 @@ std::int64_t heads_of_seq(const TrainerSetup& s) {
 static TrainerSetup setup_of_teacher(const TrainerSetup& s, const TeacherSetup& teacher) {
   TrainerSetup t;
   t.model = teacher.model;
+  t.context = context_of(s);
   t.zero = s.zero;
   t.schedule = s.schedule;
   t.chunks = s.chunks;
@@ -57,7 +62,7 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
           "parallel.schedule = \"{}\" has several chunks per stage, whose messages would deadlock "
           "over NCCL: use {}, or set run.share_gpu = true to send messages through the host",
           name_of(s.schedule), schedules_of_chunks(1));
-  const auto chunk = s.exact_chunk, tokens = s.model.context / grid.seq;
+  const auto chunk = s.exact_chunk, tokens = context_of(s) / grid.seq;
   require(chunk == 0 || b.properties().invariant,
           "run.exactness = \"invariant\" works only with the backends host (f32, bf16) and ref "
           "(f32), because a GPU may give different bits on another grid. Set run.backend = "
@@ -84,7 +89,7 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
 }
 
 static ModelSpec spec_of(const TrainerSetup& s) {
-  auto spec = make_spec(s.model);
+  auto spec = make_spec(s.model, s.adapter);
   return s.products == ProductType::fp8 ? with_fp8(std::move(spec), s.fp8_except) : spec;
 }
 
@@ -92,9 +97,10 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
     : backend_(backend),
       axes_(std::move(axes)),
       setup_(checked(std::move(setup), axes_, backend)),
-      model_(backend, spec_of(setup_), setup_.compute, setup_.exact_chunk > 0),
+      model_(backend, spec_of(setup_),
+             {setup_.compute, context_of(setup_), setup_.dropout, setup_.exact_chunk > 0}),
       pipe_(pipeline_of(setup_, axes_.grid.pipe)),
-      stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, pipe_)),
+      stage_blocks_(blocks_of_stages(model_.spec(), model_.context(), setup_.stage_layers, pipe_)),
       chunks_(chunk_parts(stage_blocks_, pipe_, axes_.at.pipe)),
       freeze_(setup_.freeze, model_.spec()),
       freeze_states_(freeze_.at(setup_.first_step)),
@@ -184,7 +190,7 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
   }
   settings.exact_chunk = setup_.exact_chunk;
   settings.chunk_tokens = setup_.chunk_tokens;
-  settings.offload = setup_.model.offload == Offload::inputs && !backend_.host_readable();
+  settings.offload = setup_.offload == Offload::inputs && !backend_.host_readable();
   const ExpertGroup experts{axes_.expert_group, setup_.expert_tokens};
   if (axes_.grid.expert > 1) settings.experts = &experts;
   Session session(store_, purpose,
@@ -192,7 +198,7 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
   const auto rows = microbatches[0].ids_BT.size() / microbatches[0].sample_B.size();
   const auto layout = sequence_of(static_cast<std::int64_t>(rows) * axes_.grid.seq);
   ModelStage stage(model_, chunks, session, backend_, axes_.seq, layout, microbatches,
-                   setup_.model.recompute, settings);
+                   setup_.recompute, settings);
   execute(program, pipe_, stage, backend_, {axes_.down, axes_.up});
   session.close();
   if (stage.dropped()) return std::nullopt;

@@ -79,6 +79,11 @@ struct MemoryFault : StateFault {
 // All settings of a Trainer.
 struct TrainerSetup {
   ModelConfig model;  // completed, with known vocabulary
+  AdapterConfig adapter;
+  std::int64_t context = 0;  // tokens per sample; 0 means model.max_context
+  double dropout = 0;        // as in ModelSettings
+  Recompute recompute = Recompute::none;
+  Offload offload = Offload::none;
   OptimizerConfig optimizer;
   ZeroConfig zero;
   std::vector<FreezeRule> freeze;
@@ -113,6 +118,9 @@ struct TrainerSetup {
   bool operator==(const TrainerSetup&) const = default;
 };
 
+// Returns the number of tokens per sample.
+std::int64_t context_of(const TrainerSetup&);
+
 // Returns the teacher's settings, or null if the objective has none.
 const TeacherSetup* teacher_of(const TrainerSetup&);
 
@@ -125,9 +133,9 @@ std::int64_t heads_of_seq(const TrainerSetup&);
 Pipeline pipeline_of(const TrainerSetup&, int stages);
 
 // Returns the number of blocks on each virtual stage: `wanted` if it is not empty, otherwise a
-// division balanced by cost.
-std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::span<const std::int64_t> wanted,
-                                           const Pipeline&);
+// division balanced by the cost of samples with `context` tokens.
+std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::int64_t context,
+                                           std::span<const std::int64_t> wanted, const Pipeline&);
 
 // A model, its state and its pipeline on this rank.
 class Trainer {

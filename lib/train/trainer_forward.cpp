@@ -109,14 +109,14 @@ static std::vector<std::vector<double>> download_rows(const Communicator& world,
 }
 
 std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues* keep) {
-  const auto& config = model_.spec().config;
+  const auto context = model_.context();
   const auto n = static_cast<std::int64_t>(ids.size());
-  require(n >= 1 && n <= config.context,
-          "logits can be computed for 1 to {} tokens, but {} were passed", config.context, n);
+  require(n >= 1 && n <= context, "logits can be computed for 1 to {} tokens, but {} were passed",
+          context, n);
   // Lengths are rounded up to a multiple of 64 tokens per rank, so that few different shapes are
   // allocated. Tokens after the last one do not change the result.
   const std::int64_t step = 64 * axes_.grid.seq;
-  const auto padded = std::min(config.context, (n + step - 1) / step * step);
+  const auto padded = std::min(context, (n + step - 1) / step * step);
   Batch whole{{ids.begin(), ids.end()}, {}, {0}, 0};
   whole.ids_BT.resize(static_cast<std::size_t>(padded), 0);
   whole.targets_BT.resize(static_cast<std::size_t>(padded), no_target);
@@ -132,7 +132,7 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues
   settings.head = logits;
   const auto z = run_forward({&mine, 1}, settings);
   if (!here) return {};
-  return std::move(download_rows(axes_.world, backend_, z[0], config.logit_softcap)[0]);
+  return std::move(download_rows(axes_.world, backend_, z[0], model_.spec().config.logit_softcap)[0]);
 }
 
 std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
@@ -140,9 +140,9 @@ std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
   std::vector<KeyValues*> kept_B;
   std::vector<std::int64_t> at_B;
   for (const auto& [token, at, kept] : rows) {
-    require(at < model_.spec().config.context && at < kept->positions,
+    require(at < model_.context() && at < kept->positions,
             "a token at position {} does not fit into a context of {}", at,
-            model_.spec().config.context);
+            model_.context());
     batch.ids_BT.push_back(token);
     batch.targets_BT.push_back(no_target);
     batch.sample_B.push_back(0);

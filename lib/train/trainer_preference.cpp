@@ -56,7 +56,7 @@ static std::vector<double> reference_of(std::span<const Batch> microbatches) {
 void Trainer::require_pairs() const {
   const auto* const pairs = std::get_if<PairTraining>(&setup_.objective);
   require(pairs, "samples of pairs need an objective for pairs, but train.objective is for tokens");
-  require(pairs->reference != Reference::without_adapters || setup_.model.adapter.rank > 0,
+  require(pairs->reference != Reference::without_adapters || setup_.adapter.rank > 0,
           "preference training needs a reference model: set [adapter], whose base model is the "
           "reference, or set train.dpo_scores");
   require(setup_.exact_chunk == 0,

@@ -27,24 +27,24 @@ static double block_products_of_token(const ModelSpec& spec) {
 
 // Returns twice the mean number of keys that a token attends to. Without a window, this equals the
 // context length, because causality hides half of the keys.
-static double keys_of_token(const ModelConfig& c, std::int64_t layer) {
+static double keys_of_token(const ModelConfig& c, std::int64_t context, std::int64_t layer) {
   const AttentionShape s{.batch = 1,
-                         .tokens = c.context,
+                         .tokens = context,
                          .heads = c.heads,
                          .kv_heads = c.kv_heads,
                          .head_dim = c.head_dim,
                          .scale = 1,
                          .window = window_of(c, layer)};
-  return 2 * pairs_seen(s) / static_cast<double>(c.context);
+  return 2 * pairs_seen(s) / static_cast<double>(context);
 }
 
 // Returns the costs of parts in the unit of flops_of_token(). Blocks with experts or windows cost
 // the same as other blocks: the mean of all blocks.
-static PartCosts part_costs(const ModelSpec& spec) {
+static PartCosts part_costs(const ModelSpec& spec, std::int64_t context) {
   const auto& c = spec.config;
   const double products = block_products_of_token(spec) / static_cast<double>(c.layers);
   double keys = 0;
-  for (std::int64_t l = 0; l < c.layers; ++l) keys += keys_of_token(c, l);
+  for (std::int64_t l = 0; l < c.layers; ++l) keys += keys_of_token(c, context, l);
   keys /= static_cast<double>(c.layers);
   PartCosts costs;
   costs.block = products + 6.0 * static_cast<double>(c.heads * c.head_dim) * keys;
@@ -54,24 +54,24 @@ static PartCosts part_costs(const ModelSpec& spec) {
   return costs;
 }
 
-double flops_of_token(const ModelSpec& spec) {
-  const auto costs = part_costs(spec);
+double flops_of_token(const ModelSpec& spec, std::int64_t context) {
+  const auto costs = part_costs(spec, context);
   return costs.head + costs.block * static_cast<double>(spec.config.layers);
 }
 
 // With recomputation or chunks of tokens, late weight gradients would keep more memory than these
 // features save.
 Pipeline pipeline_of(const TrainerSetup& s, int stages) {
-  const bool recompute = s.model.recompute == Recompute::block || s.chunk_tokens > 0;
+  const bool recompute = s.recompute == Recompute::block || s.chunk_tokens > 0;
   return {s.schedule, stages, s.chunks,
           recompute ? WeightGradients::at_once : WeightGradients::late};
 }
 
-std::vector<std::int64_t> blocks_of_stages(const ModelSpec& spec,
+std::vector<std::int64_t> blocks_of_stages(const ModelSpec& spec, std::int64_t context,
                                            std::span<const std::int64_t> wanted,
                                            const Pipeline& p) {
   return choose_stage_layers({wanted.begin(), wanted.end()}, spec.config.layers, p,
-                             part_costs(spec));
+                             part_costs(spec, context));
 }
 
 }  // namespace trireme

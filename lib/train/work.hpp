@@ -8,6 +8,6 @@ namespace trireme {
 // in matrix products of blocks and head counts six FLOPs (Kaplan et al. 2020), or four if it is a
 // base weight with adapters. Causal attention is added. Norms, biases and embedding lookups count
 // as zero.
-double flops_of_token(const ModelSpec&);
+double flops_of_token(const ModelSpec&, std::int64_t context);
 
 }  // namespace trireme

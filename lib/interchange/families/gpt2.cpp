@@ -11,11 +11,11 @@ static void gpt2_config(ConfigArchive& a, ModelConfig& c) {
   a.integer("n_inner", c.ffn_width, 4 * c.width);
   a.integer("vocab_size", c.vocab);
   a.positions("n_positions", c, a.reads() ? a.fields().integer("n_ctx", 1024) : 0);
-  a.note("n_ctx", positions_of(c));
+  a.note("n_ctx", c.max_context);
   a.real("layer_norm_epsilon", c.norm_eps, 1e-5);
   a.flag("tie_word_embeddings", c.tied, true);
-  a.note("resid_pdrop", c.dropout);
-  a.note("embd_pdrop", c.dropout);
+  a.note("resid_pdrop", 0.0);
+  a.note("embd_pdrop", 0.0);
   a.note("attn_pdrop", 0.0);
   if (a.reads()) {
     const auto activation = a.fields().text("activation_function", "gelu_new");

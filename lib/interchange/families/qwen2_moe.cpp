@@ -16,13 +16,13 @@ static void qwen2_moe_window(ConfigArchive& a, ModelConfig& c) {
   if (!a.reads()) return;
   window_config(a, c, {.otherwise = 4096, .switched = true});
   if (c.window == 0) return;
-  require(c.context <= c.window,
+  const auto context = a.context().value_or(c.max_context);
+  require(context <= c.window,
           "'sliding_window' = {} is smaller than the context of {} tokens, and versions 4 and 5 of "
           "transformers apply the window to different layers. Import the model with --context {}, "
           "so that the window has no effect",
-          c.window, c.context, c.window);
-  const auto positions = std::min(positions_of(c), c.window);
-  c.max_context = c.context < positions ? positions : 0;
+          c.window, context, c.window);
+  c.max_context = std::min(c.max_context, c.window);
   c.window = 0;
 }
 

@@ -66,7 +66,7 @@ void write_window(ConfigArchive& a, const WindowRule& rule, const ModelConfig& c
   if (rule.switched) a.note(switch_key, c.window > 0);
   if (rule.switched && c.window == 0) return;
   // A class that reads types of layers makes masks with a window even if no layer has one.
-  const auto none = rule.by_layer ? Json(positions_of(c)) : Json();
+  const auto none = rule.by_layer ? Json(c.max_context) : Json();
   a.note(window_key, c.window > 0 ? Json(c.window) : none);
   if (!rule.by_layer) return;
   auto types = Json::array();
