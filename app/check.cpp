@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/commands.hpp"
-#include "app/initial_weights.hpp"
+#include "app/fixed_models.hpp"
 #include "app/launch.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
@@ -67,17 +67,19 @@ struct JobHere {
 
 // Checks the deck and its files, and whether the model of one rank fits into this machine's memory.
 void check(const CheckArguments& a, const JobHere& job) {
-  auto deck = load_deck(a.deck.path, a.deck.overrides);
+  const auto given = load_deck(a.deck.path, a.deck.overrides);
   Findings found;
   // If a token file cannot be read, the vocabulary is assumed to be larger than any readable file
   // needs, so that later checks do not fail for the same cause.
-  std::int64_t vocab = deck.model.vocab > 0 ? 0 : std::int64_t{1} << 32;
-  found.look([&] { vocab = vocabulary_of(deck.data, deck.model.vocab); });
+  std::int64_t vocab = given.model.vocab > 0 ? 0 : std::int64_t{1} << 32;
+  found.look([&] { vocab = vocabulary_of(given.data, given.model.vocab); });
+  auto resolved = given;
   found.look([&] {
-    require(!deck.zero.copy_each_node || job.not_even.empty(), "{}", job.not_even);
-    deck = resolve(deck, {a.ranks, a.ranks_of_node, vocab});
+    require(!given.zero.copy_each_node || job.not_even.empty(), "{}", job.not_even);
+    resolved = resolve(given, {a.ranks, a.ranks_of_node, vocab});
   });
-  deck.model.vocab = std::max(deck.model.vocab, vocab);
+  resolved.model.vocab = std::max(resolved.model.vocab, vocab);
+  const auto deck = std::move(resolved);
   found.look([&] { FreezeSchedule(deck.freeze, make_spec(deck.model, deck.adapter)); });
   found.look([&] { require_countable(deck.train, deck.data.context, {}); });
   found.look([&] {
@@ -106,15 +108,9 @@ void check(const CheckArguments& a, const JobHere& job) {
     if (validation) verify(validation->ranges());
   }
   const auto choice = backend_choice(deck, {});
-  if (deck.adapter.rank > 0 || !deck.init_from.empty()) {
-    const auto reader =
-        deck.adapter.rank > 0 ? open_adapter_base({}, deck, nullptr) : open_initial({}, deck);
-    require_tokens_of(reader.meta(), reader.directory().string(), tokenizer);
-  }
-  if (traits_of(deck.train.objective).fixed == FixedModel::teacher) {
-    const auto teacher = open_teacher({}, deck, nullptr);
-    require_tokens_of(teacher.meta(), teacher.directory().string(), tokenizer);
-  }
+  const auto fixed = open_fixed_models({}, deck, nullptr, ModelUse::training);
+  for (const auto* reader : {fixed.initial.get(), fixed.teacher.get()})
+    if (reader) require_tokens_of(reader->meta(), reader->directory().string(), tokenizer);
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
   if (job.processors > 0) warn_of_threads(choice, job.processors);
@@ -123,7 +119,8 @@ void check(const CheckArguments& a, const JobHere& job) {
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // the ranks run elsewhere
-  const auto plan = make_plan(plan_input_of(deck, compute, transport_of(deck, choice)), target);
+  const auto plan = make_plan(
+      plan_input_of(deck, compute, transport_of(deck, choice), fixed.teacher_model), target);
   say("{} is valid{}: {}, {} samples per epoch, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
       parameters_text(make_spec(deck.model, deck.adapter), deck.freeze, 0), training->samples_per_epoch(),

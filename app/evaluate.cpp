@@ -47,10 +47,10 @@ std::string_view override_of(std::string_view key, const std::vector<std::string
   return value;
 }
 
-// Changes the deck if the files contain preference pairs. Pairs are measured with the objective of
+// Returns the deck, changed if the files contain preference pairs. Pairs are measured with the objective of
 // the run or of an override. If that objective is not for pairs, they are measured as with
 // train.objective = "dpo".
-void measure_pairs(const EvaluateArguments& a, Deck& deck) {
+Deck for_data(const EvaluateArguments& a, Deck deck) {
   const auto files = files_of(a, deck.data);
   for (const auto& f : files)
     require(f.find('=') == std::string::npos || std::filesystem::exists(f),
@@ -62,7 +62,7 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
     require(given.empty(),
             "train.objective={} has no effect, because {} contains no preference pairs", given,
             fmt::join(files, " and "));
-    return;
+    return deck;
   }
   const auto before = deck.train.objective;
   deck.train.objective = value_named<Objective>(given).value_or(before);
@@ -96,6 +96,7 @@ void measure_pairs(const EvaluateArguments& a, Deck& deck) {
     deck.data.long_documents = LongDocuments::drop;
   if (deck.run.exactness == Exactness::invariant) deck.run.exactness = Exactness::repeatable;
   deck.run.replay_every = 0;
+  return deck;
 }
 
 // Describes how files are read. The loss on a file depends on it.
@@ -110,8 +111,8 @@ std::string read_as(const Deck& deck) {
 int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   if (!a.questions.empty())
     return evaluate_choices(world, a.model, a.questions, a.output, a.existing, a.samples);
-  const auto loaded = LoadedModel::open(world, a.model, LossesAre::of_run,
-                                        [&](Deck& deck) { measure_pairs(a, deck); });
+  const auto loaded = LoadedModel::open(world, a.model, ModelUse::evaluation,
+                                        [&](Deck deck) { return for_data(a, std::move(deck)); });
   auto& model = *loaded;
   DataConfig data = model.deck().data;
   if (!a.data.empty()) {

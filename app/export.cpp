@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "app/commands.hpp"
-#include "app/initial_weights.hpp"
+#include "app/fixed_models.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
@@ -33,8 +33,7 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
   std::optional<ElementType> type;
   if (!a.type.empty()) type = types.at(a.type);
   CheckpointReader reader(checkpoint);
-  auto deck = deck_of(reader);
-  if (!a.base.empty()) deck.init_from = std::filesystem::absolute(a.base).string();
+  const auto deck = with_base(deck_of(reader), a.base);
   const bool adapts = deck.adapter.rank > 0;
   require(a.shard_size.empty() || a.format == "safetensors",
           "--shard-size applies only to --format safetensors: the other formats do not split the "
@@ -45,8 +44,8 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
   require(adapts || (a.base.empty() && a.base_name.empty()),
           "--base and --base-name apply only to adapters, and {} has none",
           reader.directory().string());
-  std::optional<CheckpointReader> base;
-  if (adapts) base.emplace(open_adapter_base({}, deck, &reader.meta()));
+  const auto fixed = open_fixed_models({}, deck, &reader.meta(), ModelUse::evaluation);
+  auto* const base = fixed.initial.get();
   ExportSummary s;
   if (a.format == adapters_format) {
     require(a.type.empty() || a.type == "f32",
@@ -67,7 +66,7 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
           "the adapters are merged into the weights of {} as stored there. They were trained with "
           "these weights in {}, so the exported model computes slightly different values",
           base->directory().string(), name_of(kept));
-    StoredModel model(reader, deck.model, deck.adapter, base ? &*base : nullptr);
+    StoredModel model(reader, deck.model, deck.adapter, base);
     if (a.format == "hdf5") {
       s = export_hdf5(std::move(model), a.out, type);
     } else {

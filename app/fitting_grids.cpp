@@ -9,13 +9,11 @@ namespace trireme {
 
 Deck PlannedRun::resolved(Deck d) const {
   const auto vocab = planned_vocabulary(d);
-  d = resolve(std::move(d), {ranks, ranks_of_node, vocab});
-  read_teacher(d);
-  return d;
+  return resolve(std::move(d), {ranks, ranks_of_node, vocab});
 }
 
 PlanInput PlannedRun::input(const Deck& d, TransportKind transport) const {
-  auto input = plan_input_of(d, d.precision.compute, transport);
+  auto input = plan_input_of(d, d.precision.compute, transport, teacher_of(d));
   input.ranks_of_node = static_cast<int>(ranks_of_node);
   return input;
 }

@@ -15,9 +15,10 @@ struct PlannedRun {
   // Number of ranks per node. 0 if unknown.
   std::int64_t ranks_of_node = 0;
 
-  // Returns the input of a plan for a resolved deck. The compute type is that of the deck.
+  // Returns the input of a plan for a resolved deck and its teacher. The compute type is that of
+  // the deck.
   PlanInput input(const Deck& resolved, TransportKind) const;
-  // Returns the deck resolved for these ranks, including its teacher.
+  // Returns the deck resolved for these ranks.
   Deck resolved(Deck) const;
 };
 

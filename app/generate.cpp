@@ -176,7 +176,7 @@ void print_one(const Prompt& prompt, const Texts& texts, GenerationSettings& set
 
 int generate_text(const Communicator& world, const GenerateArguments& a) {
   const auto prompts = prompts_of(world, a);
-  const auto loaded = LoadedModel::open(world, a.model, LossesAre::of_samples);
+  const auto loaded = LoadedModel::open(world, a.model, ModelUse::generation);
   auto& model = *loaded;
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<Request> requests;

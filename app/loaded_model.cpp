@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "app/initial_weights.hpp"
 #include "app/launch.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
@@ -69,16 +68,15 @@ static void require_machine_keys(const std::vector<std::string>& overrides,
 
 // Returns the checkpoint's deck with the arguments applied. The deck is not yet resolved for
 // `ranks` ranks.
-static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, LossesAre losses,
+static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, ModelUse use,
                      const DeckChange& change, int ranks) {
   require_machine_keys(a.overrides, change ? evaluated_keys() : std::vector<std::string>());
-  auto deck = deck_of(reader);
-  if (change) change(deck);
-  if (!a.base.empty()) deck.init_from = std::filesystem::absolute(a.base).string();
+  auto deck = with_base(deck_of(reader), a.base);
+  if (change) deck = change(std::move(deck));
   if (!a.backend.empty()) deck.run.backend = a.backend;
   if (a.threads > 0) deck.run.threads = a.threads;
   // Losses of samples are not summed over ranks, so exact_chunk need not divide their tokens.
-  if (losses == LossesAre::of_samples && deck.run.exactness == Exactness::invariant)
+  if (use == ModelUse::generation && deck.run.exactness == Exactness::invariant)
     deck.run.exactness = Exactness::repeatable;
   deck = on_one_rank(std::move(deck));
   if (ranks == 1 && a.overrides.empty()) return deck;
@@ -88,44 +86,39 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Lo
   return with_overrides(std::move(deck), a.overrides);
 }
 
-LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path& checkpoint,
-                         const ModelArguments& a, LossesAre losses, const DeckChange& change) {
+// Opens one checkpoint. Collective.
+static std::unique_ptr<LoadedModel> open_checkpoint(const Communicator& world,
+                                                    const std::filesystem::path& checkpoint,
+                                                    const ModelArguments& a, ModelUse use,
+                                                    const DeckChange& change) {
+  std::unique_ptr<CheckpointReader> reader;
+  Deck as_given;
   together(world, Pace::slow, [&] {
-    reader_ = std::make_unique<CheckpointReader>(checkpoint);
-    deck_ = deck_for(*reader_, a, losses, change, world.size());
-    require_model(*reader_, make_spec(deck_.model, deck_.adapter));
-    require(a.base.empty() || deck_.adapter.rank > 0,
+    reader = std::make_unique<CheckpointReader>(checkpoint);
+    as_given = deck_for(*reader, a, use, change, world.size());
+    require_model(*reader, make_spec(as_given.model, as_given.adapter));
+    require(a.base.empty() || as_given.adapter.rank > 0,
             "--base applies only to adapters, and {} has none: it is a complete model",
             checkpoint.string());
   });
-  if (deck_.adapter.rank > 0)
-    base_ = std::make_unique<CheckpointReader>(open_adapter_base(world, deck_, &reader_->meta()));
-  deck_ = resolve_here(std::move(deck_), world, 0);
-  world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});
-  machine_ = choose_machine(world, deck_);
-  auto& input = machine_.input;
-  input.setup.trainable = false;
-  input.evaluation = PlanEvaluation::included;  // the memory of an evaluation, which follows
-  if (losses == LossesAre::of_samples) {
-    input.evaluation = PlanEvaluation::left_out;
-    input.setup.exact_chunk = 0;
-  }
-  machine_.open(world);
-  together(world, Pace::slow, [&] {
-    if (base_) load_base(trainer().store(), *base_);
-    load_weights(trainer().store(), *reader_);
-  });
+  auto fixed = open_fixed_models(world, as_given, &reader->meta(), use);
+  const auto deck = resolve_here(with_paths_of(fixed, std::move(as_given)), world, 0);
+  world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
+  auto machine = choose_machine(world, deck, fixed, use);
+  machine.open(world);
+  load_model(world, machine, fixed, reader.get(), 0);
+  return std::make_unique<LoadedModel>(std::move(reader), deck, std::move(machine));
 }
 
 std::unique_ptr<LoadedModel> LoadedModel::open(const Communicator& world, const ModelArguments& a,
-                                               LossesAre losses, const DeckChange& change) {
+                                               ModelUse use, const DeckChange& change) {
   CheckpointChoice choice(a.checkpoint);
   while (true) {
     std::string checkpoint;
     at_root(world, [&] { checkpoint = choice.find().string(); });
     world.broadcast(checkpoint);
     try {
-      return std::make_unique<LoadedModel>(world, checkpoint, a, losses, change);
+      return open_checkpoint(world, checkpoint, a, use, change);
     } catch (const SharedError& e) {
       std::string another;
       at_root(world, Pace::slow, [&] {

@@ -12,13 +12,9 @@
 
 namespace trireme {
 
-// How losses are summed. `of_run` sums them according to run.exactness. `of_samples` gives a
-// separate sum for each sample, independently of run.exactness.
-enum class LossesAre : std::uint8_t { of_run, of_samples };
-
-// Function that may change the deck of a checkpoint before the model is loaded. Throws Error if it
-// rejects the deck.
-using DeckChange = std::function<void(Deck&)>;
+// Function that returns the deck with which a checkpoint's model is loaded, given the checkpoint's
+// deck. Throws Error if it rejects the deck.
+using DeckChange = std::function<Deck(Deck)>;
 
 // The arguments that all commands for trained models have in common.
 struct ModelArguments {
@@ -47,10 +43,11 @@ class LoadedModel {
   // is damaged, or another process removes it during loading, loads the newest intact checkpoint.
   // Throws SharedError if loading fails. Collective.
   static std::unique_ptr<LoadedModel> open(const Communicator& world, const ModelArguments&,
-                                           LossesAre = LossesAre::of_run, const DeckChange& = {});
+                                           ModelUse, const DeckChange& = {});
 
-  LoadedModel(const Communicator& world, const std::filesystem::path& checkpoint,
-              const ModelArguments&, LossesAre, const DeckChange&);
+  // `reader` reads the checkpoint whose weights the machine's trainer has.
+  LoadedModel(std::unique_ptr<CheckpointReader> reader, const Deck& deck, Machine machine)
+      : reader_(std::move(reader)), deck_(deck), machine_(std::move(machine)) {}
 
   const Deck& deck() const { return deck_; }
   const CheckpointMeta& meta() const { return reader_->meta(); }
@@ -66,10 +63,8 @@ class LoadedModel {
   bool speaks() const { return machine_.axes.world.rank() == 0; }
 
  private:
-  // `reader_` reads the checkpoint. `base_` reads the base model if the checkpoint contains
-  // adapters.
-  std::unique_ptr<CheckpointReader> reader_, base_;
-  Deck deck_;
+  std::unique_ptr<CheckpointReader> reader_;
+  const Deck deck_;
   Machine machine_;
 };
 

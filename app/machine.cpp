@@ -9,16 +9,23 @@
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
+#include "lib/train/state.hpp"
 
 namespace trireme {
 
-Machine choose_machine(const Communicator& world, const Deck& deck) {
+Machine choose_machine(const Communicator& world, const Deck& deck, const FixedModels& fixed,
+                       ModelUse use) {
   Machine m;
   m.choice = backend_choice(deck, world);
   warn_of_threads(m.choice, launch::processors_of_rank(world));
   m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", deck.run.share_gpu, world);
   const auto compute = agreed_compute(world, m.choice, deck.precision.compute);
-  m.input = plan_input_of(deck, compute, transport_of(deck, m.choice));
+  m.input = plan_input_of(deck, compute, transport_of(deck, m.choice), fixed.teacher_model);
+  if (use == ModelUse::training) return m;
+  m.input.setup.trainable = false;
+  const bool evaluates = use == ModelUse::evaluation;
+  m.input.evaluation = evaluates ? PlanEvaluation::included : PlanEvaluation::left_out;
+  if (!evaluates) m.input.setup.exact_chunk = 0;
   return m;
 }
 
@@ -92,6 +99,40 @@ void Machine::open(const Communicator& world) {
     workspace = std::make_unique<Workspace>(*backend);
     trainer = std::make_unique<Trainer>(*backend, axes, input.setup);
   });
+}
+
+static void load(Machine& m, FixedModels& fixed, CheckpointReader* from, std::uint64_t seed) {
+  auto& store = m.trainer->store();
+  const auto& setup = m.input.setup;
+  const bool adapts = setup.adapter.rank > 0;
+  if (adapts) {
+    load_base(store, *fixed.initial);
+    const auto kept = setup.adapter.base;
+    if (setup.trainable)
+      log_info("training adapters on the base model {}{}", fixed.initial->directory().string(),
+               kept == BaseType::compute ? "" : fmt::format(", stored as {}", name_of(kept)));
+  }
+  if (from && setup.trainable) {
+    load_state(store, *from, m.trainer->freeze_states());
+  } else if (from) {
+    load_weights(store, *from);
+  } else if (adapts) {
+    store.initialize_saved(seed, m.choice.threads);
+  } else if (fixed.initial) {
+    load_weights(store, *fixed.initial);
+    if (setup.trainable) log_info("initial weights from {}", fixed.initial->directory().string());
+  } else {
+    store.initialize(seed, m.choice.threads);
+  }
+  if (!fixed.teacher) return;
+  load_weights(m.trainer->teacher()->store(), *fixed.teacher);
+  log_info("the teacher is {} with {:.2f}M parameters", fixed.teacher->directory().string(),
+           1e-6 * static_cast<double>(make_spec(*fixed.teacher_model).parameter_count()));
+}
+
+void load_model(const Communicator& world, Machine& m, FixedModels& fixed, CheckpointReader* from,
+                std::uint64_t seed) {
+  together(world, Pace::slow, [&] { load(m, fixed, from, seed); });
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 // backend and the trainer.
 #include <memory>
 
+#include "app/fixed_models.hpp"
 #include "app/run_support.hpp"
 #include "lib/train/trainer.hpp"
 
@@ -25,6 +26,13 @@ struct Machine {
 
 // Chooses the backend and the device of each rank, and derives the input of the plan from the deck.
 // Reserves no memory. Collective.
-Machine choose_machine(const Communicator& world, const Deck&);
+Machine choose_machine(const Communicator& world, const Deck&, const FixedModels&, ModelUse);
+
+// Loads the model and its fixed models into the machine's trainer. `from` is the checkpoint that
+// the model comes from: training resumes from its state, and other uses load its weights. If it is
+// null, the model has the weights of the initial model, if any, and random weights from `seed`
+// otherwise. Throws SharedError if a checkpoint cannot be read. Collective.
+void load_model(const Communicator& world, Machine&, FixedModels&, CheckpointReader* from,
+                std::uint64_t seed);
 
 }  // namespace trireme

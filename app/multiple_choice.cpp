@@ -116,7 +116,7 @@ int evaluate_choices(const Communicator& world, const ModelArguments& a, const s
   world.broadcast(text);
   std::vector<Question> questions;
   together(world, [&] { questions = questions_of(path, text, samples); });
-  const auto model = LoadedModel::open(world, a, LossesAre::of_samples);
+  const auto model = LoadedModel::open(world, a, ModelUse::generation);
   std::vector<std::vector<EncodedEnding>> encoded;
   together(world, [&] {
     const auto tokenizer = model->tokenizer(a.checkpoint);

@@ -52,8 +52,8 @@ std::optional<MachineModel> machine_of(const PlanArguments& a) {
   return machine;
 }
 
-// Sets the deck's backend to that of the machine file. This machine may have another backend.
-void move_to(const MachineModel& machine, const PlanArguments& a, Deck& deck) {
+// Returns the deck with the backend of the machine file. This machine may have another backend.
+Deck on(const MachineModel& machine, const PlanArguments& a, Deck deck) {
   auto& backend = deck.run.backend;
   require(backend == "auto" || backend == machine.backend,
           "run.backend = \"{}\", but {} describes a machine for \"{}\". Set run.backend = "
@@ -79,6 +79,7 @@ void move_to(const MachineModel& machine, const PlanArguments& a, Deck& deck) {
   require(backend == "host" || a.run.ranks == 1 || !deck.run.share_gpu,
           "ranks that share a GPU send messages through the host, and trireme cannot predict how "
           "long these take. Set run.share_gpu = false");
+  return deck;
 }
 
 std::optional<std::size_t> device_memory(const PlanArguments& a) {
@@ -133,9 +134,8 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
           "--search does not support train.objective = \"{}\", which also runs a teacher. Search "
           "with train.objective=tokens, then plan the settings that it finds with the teacher",
           name_of(loaded.train.objective));
-  auto deck = to_search(loaded, planned_vocabulary(loaded));
   const auto machine = machine_of(a);
-  move_to(*machine, a, deck);
+  const auto deck = on(*machine, a, to_search(loaded, planned_vocabulary(loaded)));
   const auto choice = backend_choice(deck, {});
   warn_of_slow_products(choice, deck.precision.compute);
   auto target = dry_target(choice);
@@ -143,7 +143,7 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   const auto memory = limit ? static_cast<double>(*limit) : machine->memory_bytes;
   auto input =
       plan_input_of(deck, deck.precision.compute,
-                    machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
+                    machine->backend == "cuda" ? TransportKind::device : TransportKind::host, {});
   input.documents = planned_documents(deck);
   const auto found = search(input, target, *machine, a.run.ranks, memory);
   require(found.choices > 0,
@@ -167,8 +167,8 @@ void plan(PlanArguments a) {
   const auto asked = load_deck(a.run.deck.path, a.run.deck.overrides);
   const auto machine = machine_of(a);
   if (machine) a.run.ranks_of_node = machine->ranks_of_node;
-  auto deck = a.run.resolved(asked);
-  if (machine) move_to(*machine, a, deck);
+  const auto resolved = a.run.resolved(asked);
+  const auto deck = machine ? on(*machine, a, resolved) : resolved;
   if (asked.zero.copy_each_node) log_copy_each_node(deck, a.run.ranks_of_node);
   const auto choice = backend_choice(deck, {});
   warn_of_slow_products(choice, deck.precision.compute);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/initial_weights.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
@@ -71,7 +70,6 @@ Inputs inputs_of(Deck deck, const std::string& from) {
           std::move(validation),
           std::move(reader),
           {},
-          {},
           std::move(scores),
           std::move(identity_of_scores),
           std::move(meta),
@@ -134,7 +132,7 @@ void compare_reference_with_checkpoint(Inputs& in) {
   if (!in.scores) return;
   log_info("reference model: {}, with its log-probabilities in {} (computed in {})",
            in.scores->checkpoint, in.scores->source, in.scores->compute);
-  if (in.initial && to_string(in.initial->identity_of_weights()) != here)
+  if (in.fixed.initial && to_string(in.fixed.initial->identity_of_weights()) != here)
     log_info("the reference model and model.init_from have different weights");
 }
 
@@ -152,41 +150,12 @@ void require_same_scores(const Communicator& world, const Inputs& in) {
 // Copies the settings that begin and end texts from the initial model, if the run uses that model's
 // tokenizer or no tokenizer.
 void keep_generation(Inputs& in) {
-  if (in.from || !in.initial) return;
-  const auto& theirs = in.initial->meta();
+  if (in.from || !in.fixed.initial) return;
+  const auto& theirs = in.fixed.initial->meta();
   const bool same =
       in.meta.tokenizer_kind == theirs.tokenizer_kind && in.meta.tokenizer == theirs.tokenizer;
   if (same || in.meta.tokenizer_kind == name_of(TokenizerKind::none))
     in.meta.extra.generation = theirs.extra.generation;
-}
-
-// Opens the base model of adapters, or the initial model of a new run. Returns null if there is
-// neither.
-std::unique_ptr<CheckpointReader> initial_of(const Communicator& world, Deck& deck,
-                                             const std::string& from) {
-  if (deck.adapter.rank > 0) {
-    std::optional<CheckpointMeta> adapters;
-    together(world, Pace::slow, [&] {
-      if (!from.empty()) adapters = CheckpointReader(from).meta();
-    });
-    return std::make_unique<CheckpointReader>(
-        open_adapter_base(world, deck, adapters ? &*adapters : nullptr));
-  }
-  if (deck.init_from.empty() || !from.empty()) return nullptr;
-  auto as_given = deck;  // a copy: the run records the path as the user wrote it
-  return std::make_unique<CheckpointReader>(open_initial(world, as_given));
-}
-
-// Opens the teacher, which must be the one that the run began with. Returns null if the run has
-// none.
-std::unique_ptr<CheckpointReader> teacher_of(const Communicator& world, Deck& deck,
-                                             const std::string& from) {
-  if (traits_of(deck.train.objective).fixed != FixedModel::teacher) return nullptr;
-  std::optional<CheckpointMeta> before;
-  together(world, Pace::slow, [&] {
-    if (!from.empty()) before = CheckpointReader(from).meta();
-  });
-  return std::make_unique<CheckpointReader>(open_teacher(world, deck, before ? &*before : nullptr));
 }
 
 // Throws SharedError if the ranks run on several kinds of machines and the results must not depend
@@ -215,53 +184,30 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
   there = here;
 }
 
-void load(Machine& machine, Inputs& in) {
-  auto& store = machine.trainer->store();
-  const bool adapts = in.deck.adapter.rank > 0;
-  if (adapts) {
-    load_base(store, *in.initial);
-    const auto kept = in.deck.adapter.base;
-    log_info("training adapters on the base model {}{}", in.initial->directory().string(),
-             kept == BaseType::compute ? "" : fmt::format(", stored as {}", name_of(kept)));
-  }
-  if (in.from) {
-    load_state(store, *in.from, machine.trainer->freeze_states());
-  } else if (adapts) {
-    store.initialize_saved(in.meta.seed, machine.choice.threads);
-  } else if (in.initial) {
-    load_weights(store, *in.initial);
-    log_info("initial weights from {}", in.initial->directory().string());
-  } else {
-    store.initialize(in.meta.seed, machine.choice.threads);
-  }
-  if (!in.teacher) return;
-  load_weights(machine.trainer->teacher()->store(), *in.teacher);
-  log_info("the teacher is {} with {:.2f}M parameters", in.teacher->directory().string(),
-           1e-6 * static_cast<double>(make_spec(*in.deck.teacher).parameter_count()));
-}
-
 }  // namespace
 
-Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from) {
-  auto initial = initial_of(world, deck, from);
-  auto teacher = teacher_of(world, deck, from);
+Inputs open_inputs(const Communicator& world, const Deck& given, const std::string& from) {
+  std::optional<CheckpointMeta> before;
+  together(world, Pace::slow, [&] {
+    if (!from.empty()) before = CheckpointReader(from).meta();
+  });
+  auto fixed = open_fixed_models(world, given, before ? &*before : nullptr, ModelUse::training);
   std::optional<Inputs> in;
-  together(world, Pace::slow, [&] { in.emplace(inputs_of(std::move(deck), from)); });
-  in->initial = std::move(initial);
-  in->teacher = std::move(teacher);
+  together(world, Pace::slow, [&] { in.emplace(inputs_of(with_paths_of(fixed, given), from)); });
+  in->fixed = std::move(fixed);
   require_same_files(world, files_of(*in));
   together(world, Pace::slow, [&] {
     compare_tokens_with_checkpoint(*in);
     compare_order_with_checkpoint(*in);
-    if (in->initial) compare_with_initial(in->deck, *in->initial);
+    if (in->fixed.initial) compare_with_initial(in->deck, *in->fixed.initial);
     keep_generation(*in);
     if (in->deck.adapter.rank > 0)
-      in->meta.extra.base = to_string(in->initial->identity_of_weights());
+      in->meta.extra.base = to_string(in->fixed.initial->identity_of_weights());
     compare_reference_with_checkpoint(*in);
-    in->meta.extra.teacher = in->teacher ? to_string(in->teacher->identity_of_weights()) : "";
-    if (in->teacher)
-      require_tokens_of(in->teacher->meta(), in->teacher->directory().string(),
-                        in->training.tokenizer());
+    const auto& teacher = in->fixed.teacher;
+    in->meta.extra.teacher = teacher ? to_string(teacher->identity_of_weights()) : "";
+    if (teacher)
+      require_tokens_of(teacher->meta(), teacher->directory().string(), in->training.tokenizer());
   });
   require_same_scores(world, *in);
   if (world.size() > 1) world.broadcast(in->meta.run);  // rank 0 chooses the identity of a new run
@@ -269,12 +215,12 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
 }
 
 Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t rounding) {
-  auto m = choose_machine(world, in.deck);
+  auto m = choose_machine(world, in.deck, in.fixed, ModelUse::training);
   m.choice.rounding = rounding;
   m.input.setup.first_step = in.meta.step;
   compare_machines(world, in, m.choice);
   m.open(world);
-  together(world, Pace::slow, [&] { load(m, in); });
+  load_model(world, m, in.fixed, in.from ? &*in.from : nullptr, in.meta.seed);
   return m;
 }
 

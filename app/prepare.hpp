@@ -14,15 +14,12 @@ namespace trireme {
 
 // The data and checkpoints that a run reads.
 struct Inputs {
-  Deck deck;
+  const Deck deck;
   Dataset training;
   std::optional<Dataset> validation;
   // Checkpoint from which the run restarts. Absent for a new run.
   std::optional<CheckpointReader> from;
-  // Checkpoint in model.init_from. Null if the run does not read weights from model.init_from.
-  std::unique_ptr<CheckpointReader> initial;
-  // Checkpoint in distill.teacher. Null if the run has no teacher.
-  std::unique_ptr<CheckpointReader> teacher;
+  FixedModels fixed;
   // Scores in the file of train.dpo_scores, without the losses for the token files.
   std::optional<ReferenceLosses> scores;
   // Hash of the scores (scores_hash). Empty if the run has no scores.
@@ -37,7 +34,7 @@ struct Inputs {
 // Opens the inputs of a run. `from` is the path of the checkpoint to restart from, or empty. The
 // checkpoint must have the same parameters as the model in the deck. Throws SharedError if an input
 // is invalid on any rank, or differs between ranks. Collective.
-Inputs open_inputs(const Communicator& world, Deck, const std::string& from);
+Inputs open_inputs(const Communicator& world, const Deck&, const std::string& from);
 
 // Opens the machine, and loads the model and its training state. `rounding` is the value of
 // BackendChoice::rounding. Throws SharedError if the run needs more memory than is available. In

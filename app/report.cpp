@@ -32,18 +32,18 @@ struct ReportArguments {
 
 // Returns the plan that `trireme plan` computes for the run's deck and the backend that the run
 // used.
-Json plan_of(Deck deck, const Json& run) {
-  if (!run.at("timing").empty()) deck.run.backend = run.at("timing").back().at("backend");
-  const auto ranks = deck.parallel.pipe * deck.parallel.data * deck.parallel.seq;
+Json plan_of(Deck of_run, const Json& run) {
+  if (!run.at("timing").empty()) of_run.run.backend = run.at("timing").back().at("backend");
+  const auto ranks = of_run.parallel.pipe * of_run.parallel.data * of_run.parallel.seq;
   require(ranks > 0, "its deck does not contain the number of ranks");
-  const auto vocab = deck.model.vocab > 0 ? 0 : vocabulary_of(deck.data, deck.model.vocab);
-  deck = resolve(std::move(deck), {.ranks = ranks, .vocab = vocab});
-  read_teacher(deck);
+  const auto vocab = of_run.model.vocab > 0 ? 0 : vocabulary_of(of_run.data, of_run.model.vocab);
+  const auto deck = resolve(std::move(of_run), {.ranks = ranks, .vocab = vocab});
   const auto choice = backend_choice(deck, {});
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto input =
-      plan_input_of(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice));
+      plan_input_of(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice),
+                    teacher_of(deck));
   return Json::parse(plan_json(make_plan(input, target), input, target));
 }
 

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "app/commands.hpp"
-#include "app/initial_weights.hpp"
 #include "app/launch.hpp"
 #include "app/machine.hpp"
 #include "app/output.hpp"
@@ -78,7 +77,7 @@ Deck untrained(Deck deck) {
 }
 
 int score(const Communicator& world, const DeckArguments& a) {
-  auto deck = untrained(read_deck(world, a));
+  const auto deck = untrained(read_deck(world, a));
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const std::filesystem::path output = deck.train.dpo_scores;
   at_root(world, Pace::slow, [&] {
@@ -96,7 +95,8 @@ int score(const Communicator& world, const DeckArguments& a) {
             "to another file",
             output.string());
   });
-  auto reader = open_initial(world, deck);
+  auto fixed = open_fixed_models(world, deck, nullptr, ModelUse::evaluation);
+  const auto& reader = *fixed.initial;
   std::vector<Dataset> files;
   together(world, Pace::slow, [&] { files = files_of(deck); });
   std::vector<TokenFile> tokens;
@@ -110,12 +110,10 @@ int score(const Communicator& world, const DeckArguments& a) {
     }
   });
 
-  auto machine = choose_machine(world, deck);
-  machine.input.setup.trainable = false;
-  machine.input.evaluation = PlanEvaluation::included;
+  auto machine = choose_machine(world, deck, fixed, ModelUse::evaluation);
   machine.open(world);
+  load_model(world, machine, fixed, nullptr, 0);
   auto& trainer = *machine.trainer;
-  together(world, Pace::slow, [&] { load_weights(trainer.store(), reader); });
 
   ReferenceLosses all;
   all.model = to_string(reader.identity_of_weights());

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "app/commands.hpp"
-#include "app/initial_weights.hpp"
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
 #include "app/restart.hpp"
@@ -196,13 +195,13 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const auto started = std::chrono::steady_clock::now();
   Timesheet::start(started);
   check_launch(world, text_of(a));
-  auto deck = read_deck(world, a.deck);
+  const auto deck = read_deck(world, a.deck);
   const auto time_limit = time_limit_of(world, a, deck);
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   auto start = find_start(world, signals, a, deck);
 
   // 2. Open all inputs.
-  auto in = open_inputs(world, std::move(deck), start.from);
+  auto in = open_inputs(world, deck, start.from);
   if (start.mode.existing == Existing::overwrite)
     at_root(world, Pace::slow,
             [&] { require_inputs_survive_overwrite(a.deck.path, in.deck, start.run); });

@@ -45,9 +45,6 @@ struct Deck {
   CheckpointConfig checkpoint;
   RunConfig run;
   std::string name;  // file name of the deck without its suffix
-  // Model of distill.teacher, which runs in addition to `model`. read_teacher() sets it
-  // (lib/deck/teacher.hpp).
-  std::optional<ModelConfig> teacher;
 
   bool operator==(const Deck&) const = default;
 };

@@ -95,7 +95,8 @@ SettingsToReset set_by(const Deck& d) {
           .expert_tokens = p.expert_tokens};
 }
 
-static TrainerSetup setup_of(const Deck& d, DType compute) {
+static TrainerSetup setup_of(const Deck& d, DType compute,
+                             const std::optional<ModelConfig>& teacher) {
   TrainerSetup s;
   s.model = d.model;
   s.adapter = d.adapter;
@@ -115,7 +116,7 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   s.fp8_except = d.precision.fp8_except;
   s.attention = d.data.attention;
   s.expert_tokens = d.parallel.expert_tokens;
-  s.objective = objective_setup(d.train, d.distill, d.teacher);
+  s.objective = objective_setup(d.train, d.distill, teacher);
   s.balance = d.train.balance;
   s.balance_rate = d.train.balance_rate;
   s.balance_weight = d.train.balance_weight;
@@ -127,9 +128,10 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   return s;
 }
 
-PlanInput plan_input_of(const Deck& d, DType compute, TransportKind transport) {
+PlanInput plan_input_of(const Deck& d, DType compute, TransportKind transport,
+                        const std::optional<ModelConfig>& teacher) {
   PlanInput input;
-  input.setup = setup_of(d, compute);
+  input.setup = setup_of(d, compute, teacher);
   input.train = d.train;
   input.grid = grid_of(d);
   input.evaluation = d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out;

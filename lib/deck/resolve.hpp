@@ -2,6 +2,7 @@
 // Resolves a deck: values that the deck leaves open are determined from the ranks, the nodes and
 // the token files. Also converts a resolved deck to the input of a plan.
 #include <cstdint>
+#include <optional>
 
 #include "lib/deck/deck.hpp"
 #include "lib/plan/plan.hpp"
@@ -24,8 +25,10 @@ struct DeckContext {
 Deck resolve(Deck, const DeckContext&);
 
 // Returns the input of a trainer or a plan for a resolved deck. `compute` is the compute type that
-// the machine supports.
-PlanInput plan_input_of(const Deck&, DType compute, TransportKind);
+// the machine supports. `teacher` is the model of distill.teacher (lib/deck/teacher.hpp). Without
+// it, the model is not trained by distillation, but may be evaluated.
+PlanInput plan_input_of(const Deck&, DType compute, TransportKind,
+                        const std::optional<ModelConfig>& teacher);
 // Returns the grid of a deck. `data` is 0 if the deck does not set it.
 Grid grid_of(const Deck&);
 

@@ -11,12 +11,9 @@
 
 namespace trireme {
 
-void read_teacher(Deck& deck) {
-  if (traits_of(deck.train.objective).fixed != FixedModel::teacher) return;
-  const auto& name = deck.distill.teacher;
-  require(std::filesystem::exists(name), "distill.teacher: {} does not exist: correct the path",
-          name);
-  auto model = model_of(CheckpointReader(find_checkpoint(name)));
+ModelConfig teacher_in(const CheckpointReader& reader, const Deck& deck) {
+  const auto name = reader.directory().string();
+  auto model = model_of(reader);
   require(model.vocab == deck.model.vocab,
           "distill.teacher: {} has a vocabulary of {}, but this model has one of {}: choose a "
           "teacher with the same vocabulary",
@@ -34,7 +31,15 @@ void read_teacher(Deck& deck) {
           "distill.teacher: {} has {} blocks, but the {} pipeline stages with {} chunks each of "
           "this run need one block per chunk: lower parallel.pipe or parallel.chunks",
           name, model.layers, deck.parallel.pipe, deck.parallel.chunks);
-  deck.teacher = std::move(model);
+  return model;
+}
+
+std::optional<ModelConfig> teacher_of(const Deck& deck) {
+  if (traits_of(deck.train.objective).fixed != FixedModel::teacher) return {};
+  const auto& name = deck.distill.teacher;
+  require(std::filesystem::exists(name), "distill.teacher: {} does not exist: correct the path",
+          name);
+  return teacher_in(CheckpointReader(find_checkpoint(name)), deck);
 }
 
 }  // namespace trireme

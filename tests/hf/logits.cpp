@@ -7,8 +7,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "app/initial_weights.hpp"
-#include "app/run_support.hpp"
+#include "app/machine.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
@@ -40,22 +39,16 @@ static void write_logits(const Communicator& world, const std::string& checkpoin
                          const std::string& ids_path, const std::string& out,
                          std::span<const std::string> overrides) {
   CheckpointReader reader(find_checkpoint(checkpoint));
-  auto deck = resolve(with_overrides(deck_of(reader), overrides),
-                      {.ranks = world.size(), .vocab = reader.meta().vocab});
-  const auto backend = open_backend(backend_choice(deck, world));
-  const Workspace workspace(*backend);
-  auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host);
-  input.setup.trainable = false;
-  Trainer trainer(*backend, make_axes(world, input.grid, shard_ranks(deck.zero, input.grid)),
-                  input.setup);
-  if (deck.model.adapter.rank > 0) {
-    auto base = open_adapter_base(world, deck, &reader.meta());
-    load_base(trainer.store(), base);
-  }
-  load_weights(trainer.store(), reader);
+  const auto deck = resolve(with_overrides(deck_of(reader), overrides),
+                            {.ranks = world.size(), .vocab = reader.meta().vocab});
+  auto fixed = open_fixed_models(world, deck, &reader.meta(), ModelUse::evaluation);
+  auto machine = choose_machine(world, deck, fixed, ModelUse::evaluation);
+  machine.open(world);
+  load_model(world, machine, fixed, &reader, 0);
+  auto& trainer = *machine.trainer;
 
-  const auto context = static_cast<std::size_t>(deck.model.context);
-  const auto ids = read_ids(ids_path, deck.model.context);
+  const auto context = static_cast<std::size_t>(deck.data.context);
+  const auto ids = read_ids(ids_path, deck.data.context);
   std::ofstream file;
   if (world.rank() == 0) file.open(out, std::ios::binary);
   for (std::size_t sample = 0; sample < ids.size(); sample += context)

@@ -1,4 +1,4 @@
-#include "app/initial_weights.hpp"
+#include "app/fixed_models.hpp"
 
 #include <optional>
 #include <string>
@@ -9,6 +9,7 @@
 #include "lib/deck/teacher.hpp"
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/train/objective.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -44,20 +45,19 @@ static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::
       newest.string(), what.was, here, wanted, what.keys);
 }
 
-// Opens the checkpoint that find_fixed() finds, and sets `path` to it. check(reader) throws Error
-// to reject the checkpoint. Collective.
+// Opens the checkpoint that find_fixed() finds. check(reader) throws Error to reject it. Collective.
 template <class F>
-static CheckpointReader open_found(const Communicator& world, std::string& path, const Fixed& what,
-                                   const std::string& wanted, const F& check) {
+static std::unique_ptr<CheckpointReader> open_found(const Communicator& world, std::string path,
+                                                    const Fixed& what, const std::string& wanted,
+                                                    const F& check) {
   at_root(world, Pace::slow,
           [&] { path = fs::absolute(find_fixed(path, what, wanted)).lexically_normal().string(); });
   world.broadcast(path);
-  std::optional<CheckpointReader> reader;
+  std::unique_ptr<CheckpointReader> reader;
   std::string identity;
   together(world, Pace::slow, [&] {
-    reader.emplace(path);
-    const auto adapters = description_of(*reader).adapter.rank > 0;
-    require(!adapters,
+    reader = std::make_unique<CheckpointReader>(path);
+    require(description_of(*reader).adapter.rank == 0,
             "{}: {} contains adapters without their base model. Merge them into the base model "
             "with `trireme export`, and convert the result with `trireme import`",
             what.key, path);
@@ -71,30 +71,28 @@ static CheckpointReader open_found(const Communicator& world, std::string& path,
           fmt::format("rank {} and rank 0 read different weights from {}: all ranks need the same "
                       "checkpoint there",
                       r, path));
-  return std::move(*reader);
+  return reader;
 }
 
-static CheckpointReader open_init_from(const Communicator& world, Deck& deck,
-                                       const std::string& wanted) {
+// Opens the checkpoint in model.init_from. `base` is the hash of its weights, or empty if any
+// weights are right.
+static std::unique_ptr<CheckpointReader> open_initial(const Communicator& world, const Deck& deck,
+                                                      const std::string& base) {
   const Fixed what{"model.init_from", "the base model that these adapters were trained with",
                    "model.init_from in `trireme train`, or with --base in other commands"};
-  auto& path = deck.init_from;
-  return open_found(world, path, what, wanted, [&](const CheckpointReader& reader) {
-    require_base(reader, deck.model);
+  return open_found(world, deck.init_from, what, base, [&](const CheckpointReader& reader) {
+    require_model(reader, make_spec(deck.model));
     if (const auto known = model_of(reader).max_context; deck.data.context > known)
       log_warning(
           "model.context = {}, but {} was trained only with positions up to {}. Lower "
           "model.context, or set model.rope_scaling",
-          deck.data.context, path, known);
+          deck.data.context, reader.directory().string(), known);
   });
 }
 
-CheckpointReader open_initial(const Communicator& world, Deck& deck) {
-  return open_init_from(world, deck, "");
-}
-
-CheckpointReader open_adapter_base(const Communicator& world, Deck& deck,
-                                   const CheckpointMeta* adapters) {
+static std::unique_ptr<CheckpointReader> open_adapter_base(const Communicator& world,
+                                                           const Deck& deck,
+                                                           const CheckpointMeta* adapters) {
   require(!deck.init_from.empty(),
           "adapter.rank = {}: adapters need a base model. Name its checkpoint with model.init_from",
           deck.adapter.rank);
@@ -106,17 +104,37 @@ CheckpointReader open_adapter_base(const Communicator& world, Deck& deck,
             adapters ? "model.init_from in `trireme train`, or with --base in other commands"
                      : "model.init_from");
   });
-  return open_init_from(world, deck, adapters ? adapters->extra.base : "");
+  return open_initial(world, deck, adapters ? adapters->extra.base : "");
 }
 
-CheckpointReader open_teacher(const Communicator& world, Deck& deck, const CheckpointMeta* from) {
+FixedModels open_fixed_models(const Communicator& world, const Deck& deck,
+                              const CheckpointMeta* from, ModelUse use) {
+  FixedModels fixed;
+  if (deck.adapter.rank > 0)
+    fixed.initial = open_adapter_base(world, deck, from);
+  else if (!deck.init_from.empty() && !from)
+    fixed.initial = open_initial(world, deck, "");
+  if (traits_of(deck.train.objective).fixed != FixedModel::teacher || use != ModelUse::training)
+    return fixed;
   const Fixed what{"distill.teacher", "the teacher that this run was trained with",
                    "distill.teacher"};
-  return open_found(world, deck.distill.teacher, what, from ? from->extra.teacher : "",
-                    [&](const CheckpointReader& reader) {
-                      read_teacher(deck);
-                      require_model(reader, make_spec(*deck.teacher));
-                    });
+  fixed.teacher = open_found(world, deck.distill.teacher, what, from ? from->extra.teacher : "",
+                             [&](const CheckpointReader& reader) {
+                               fixed.teacher_model = teacher_in(reader, deck);
+                               require_model(reader, make_spec(*fixed.teacher_model));
+                             });
+  return fixed;
+}
+
+Deck with_base(Deck deck, const std::string& path) {
+  if (!path.empty()) deck.init_from = fs::absolute(path).string();
+  return deck;
+}
+
+Deck with_paths_of(const FixedModels& fixed, Deck deck) {
+  if (deck.adapter.rank > 0) deck.init_from = fixed.initial->directory().string();
+  if (fixed.teacher) deck.distill.teacher = fixed.teacher->directory().string();
+  return deck;
 }
 
 void compare_with_initial(const Deck& deck, const CheckpointReader& initial) {
