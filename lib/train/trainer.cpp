@@ -54,37 +54,29 @@ static TrainerSetup setup_of_teacher(const TrainerSetup& s, const TeacherSetup& 
   return t;
 }
 
+// Refuses what the backend or the transport does not support. The deck's rules (lib/deck) ensure
+// everything else.
 static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) {
   const Grid& grid = axes.grid;
-  const std::string fault = pipeline_fault(s.schedule, grid.pipe, s.chunks);
-  require(fault.empty(), "{}", fault);
+  const auto chunk = s.exact_chunk, tokens = context_of(s) / grid.seq;
+  expect(pipeline_fault(s.schedule, grid.pipe, s.chunks).empty(), "the pipeline is possible");
+  expect(chunk == 0 || (s.compute != DType::f64 && tokens % chunk == 0 &&
+                        s.chunk_tokens % chunk == 0),
+         "sums that do not depend on the grid are over whole chunks, in f32");
+  const auto* const teacher = teacher_of(s);
+  expect(!teacher || (chunk == 0 && grid.expert == 1 && teacher->model.vocab == s.model.vocab),
+         "the teacher has all experts on each rank, and the vocabulary of the model");
   require(!pipeline_of(s, grid.pipe).through_host() || !axes.down.connected(),
           "parallel.schedule = \"{}\" has several chunks per stage, whose messages would deadlock "
           "over NCCL: use {}, or set run.share_gpu = true to send messages through the host",
           name_of(s.schedule), schedules_of_chunks(1));
-  const auto chunk = s.exact_chunk, tokens = context_of(s) / grid.seq;
   require(chunk == 0 || b.properties().invariant,
           "run.exactness = \"invariant\" works only with the backends host (f32, bf16) and ref "
           "(f32), because a GPU may give different bits on another grid. Set run.backend = "
           "\"host\", or run.exactness = \"repeatable\" for the same bits on one grid");
-  require(chunk == 0 || s.compute != DType::f64,
-          "run.exactness = \"invariant\" needs gradients in f32, but precision.compute is f64");
-  require(chunk == 0 || tokens % chunk == 0,
-          "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank", chunk,
-          tokens);
-  require(chunk == 0 || s.chunk_tokens % chunk == 0,
-          "model.chunk_tokens = {} must be a multiple of run.exact_chunk = {}", s.chunk_tokens,
-          chunk);
   require(s.products != ProductType::fp8 || !s.trainable || b.properties().fp8,
           "precision.products = \"fp8\" needs a GPU with compute capability 9.0 (Hopper), or "
           "run.backend = \"host\" or \"ref\". Set precision.products = \"compute\"");
-  const auto* const teacher = teacher_of(s);
-  require(!teacher || (s.exact_chunk == 0 && grid.expert == 1),
-          "a teacher cannot be used with run.exactness = \"invariant\" or parallel.expert > 1");
-  require(!teacher || teacher->model.vocab == s.model.vocab,
-          "the teacher has a vocabulary of {} tokens, but this model has {}: both must have the "
-          "same vocabulary",
-          teacher ? teacher->model.vocab : 0, s.model.vocab);
   return s;
 }
 

@@ -202,11 +202,6 @@ TEST(CountedTrainer, RefusesWhatIsNotProven) {
   EXPECT_EQ(refusal(s, true), "");
   EXPECT_THAT(refusal(s, false),
               testing::HasSubstr("works only with the backends host (f32, bf16) and ref (f32)"));
-  s.compute = DType::f64;
-  EXPECT_THAT(refusal(s, true), testing::HasSubstr("precision.compute is f64"));
-  s.compute = DType::f32;
-  s.exact_chunk = 3;
-  EXPECT_THAT(refusal(s, true), testing::HasSubstr("run.exact_chunk = 3 does not divide the 8"));
 }
 
 }  // namespace
