@@ -224,9 +224,10 @@ void log_cut_documents(const Dataset& data) {
     if (data.packed(0) || !file.header().has_mask || !file.header().separator) continue;
     const auto found = begun_before(file, begin, end, data.sample_length());
     if (found.cut_off > 0)
-      log_info(
+      log_warning(
           "{}: {:.1f}% of the tokens that are trained on are in a sample that does not contain the "
-          "start of their document (data.packing)",
+          "start of their document. To train on whole conversations, set data.packing = "
+          "\"documents\" and data.attention = \"document\"",
           file.path().string(), percent(found.cut_off, found.targets));
   }
 }
