@@ -95,6 +95,7 @@ struct AdapterParams {
   struct Product {
     std::int64_t channel, channels;  // range of the weight's output channels
     std::int64_t row;                // first row of `b`
+    bool operator==(const Product&) const = default;
   };
   std::vector<Product> products;
   std::int64_t site = 0;  // index of its dropout layer
