@@ -1,5 +1,7 @@
 #include "lib/model/spec.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -321,6 +323,26 @@ std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec& spec) {
   for (const auto& p : spec.params)
     if (is_saved(p)) saved.emplace_back(p.name, p.shape);
   return saved;
+}
+
+std::string adapted_products_text(const ModelSpec& s) {
+  std::vector<std::string> names;
+  for (const auto& adapter : s.adapters) {
+    const auto& weight = s.params[adapter.weight.index()];
+    for (const auto& p : products_of(s.config, weight)) {
+      if (std::ranges::find(adapter.products, p.channel, &AdapterParams::Product::channel) ==
+          adapter.products.end())
+        continue;
+      auto name = p.name.substr(p.name.find('.', p.name.find('.') + 1) + 1);  // without blocks.N.
+      if (weight.expert >= 0)
+        name = "experts" + name.substr(name.find('.', name.find('.') + 1));  // without its number
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  if (names.size() < 2) return names.empty() ? "" : names[0];
+  const auto last = names.back();
+  names.pop_back();
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
 const AdapterParams* ModelSpec::adapter_of(ParamId weight) const {
