@@ -38,7 +38,7 @@ int run(double seconds, const Deck& asked) {
   const auto count = deck.train.batch / (deck.train.microbatch * input.grid.data);
   for (std::int64_t m = 0; m < count; ++m)
     batches.push_back(
-        trainer.share(bench::random_batch(deck.train.microbatch, deck.model.context,
+        trainer.share(bench::random_batch(deck.train.microbatch, deck.data.context,
                                           deck.model.vocab, static_cast<std::uint64_t>(m) + 1)));
   std::vector<double> times;
   const char* trace = std::getenv("TRIREME_BENCH_TRACE");

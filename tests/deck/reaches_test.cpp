@@ -59,8 +59,9 @@ std::set<std::string> without_effect(const char* section) {
 
 TEST(Reaches, EveryKeyOfTheTrainerHasAnEffect) {
   using Names = std::set<std::string>;
-  for (const char* section : {"model", "optimizer", "train", "parallel", "zero"})
+  for (const char* section : {"adapter", "optimizer", "train", "parallel", "zero"})
     EXPECT_EQ(without_effect(section), Names{}) << section;
+  EXPECT_EQ(without_effect("model"), (Names{"init_from", "preset"}));  // read before, by others
   EXPECT_EQ(without_effect("precision"), Names{"tf32"});  // of the backend
 }
 

@@ -1,6 +1,6 @@
 // hf_logits CHECKPOINT IDS OUT [section.key=value ...]: logits of a checkpoint's model.
 //
-// IDS holds i32 in rows of model.context, OUT gets as many f64 rows of model.vocab: each position's
+// IDS holds i32 in rows of model.max_context, OUT gets as many f64 rows of model.vocab: each position's
 // logits, those of the first sample first. Overrides change the checkpoint's deck, so that any grid
 // and precision can be asked for. Each position is asked for by itself, as generation does.
 #include <cstring>
@@ -48,14 +48,14 @@ static void write_logits(const Communicator& world, const std::string& checkpoin
   input.setup.trainable = false;
   Trainer trainer(*backend, make_axes(world, input.grid, shard_ranks(deck.zero, input.grid)),
                   input.setup);
-  if (deck.model.adapter.rank > 0) {
+  if (deck.adapter.rank > 0) {
     auto base = open_adapter_base(world, deck, &reader.meta());
     load_base(trainer.store(), base);
   }
   load_weights(trainer.store(), reader);
 
-  const auto context = static_cast<std::size_t>(deck.model.context);
-  const auto ids = read_ids(ids_path, deck.model.context);
+  const auto context = static_cast<std::size_t>(deck.data.context);
+  const auto ids = read_ids(ids_path, deck.data.context);
   std::ofstream file;
   if (world.rank() == 0) file.open(out, std::ios::binary);
   for (std::size_t sample = 0; sample < ids.size(); sample += context)

@@ -60,7 +60,7 @@ class LaunchesOfAStep : public testing::Test {
   const Step step = step_of(deck);
   const std::map<std::string, Asked>& all = step.all;
   const std::int64_t L = deck.model.layers, M = deck.train.batch / deck.train.microbatch,
-                     rows = deck.train.microbatch * deck.model.context,
+                     rows = deck.train.microbatch * deck.data.context,
                      chunks = rows / head_rows;  // of logits
 };
 
