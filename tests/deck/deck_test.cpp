@@ -430,7 +430,7 @@ TEST(Deck, ChunksOfTokensAreAutomatic) {
   const auto chosen = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.begin(), {"model.context=16384", "model.heads=12"});
     return plan_input_of(resolve(overridden(overrides), {.ranks = 2, .vocab = 1}), DType::f32,
-                         TransportKind::host)
+                         TransportKind::host, {})
         .setup.chunk_tokens;
   };
   EXPECT_EQ(chosen({}), 4096);
