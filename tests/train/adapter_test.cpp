@@ -181,8 +181,7 @@ TEST_P(Adapters, AreThoseOfMergedWeights) {
         w.size() / static_cast<std::size_t>(
                        p.weight.ends_with(".qkv") ? (c.heads + 2 * c.kv_heads) * c.head_dim
                        : p.weight.ends_with(".ffn_in")
-                           ? (is_gated(c.activation) ? 2 : 1) *
-                                 hidden_of(c, p.weight)
+                           ? (is_gated(c.activation) ? 2 : 1) * hidden_of(c, p.weight)
                            : c.width)};
     a_row[p.weight] += R;
     b_row[p.weight] += static_cast<std::size_t>(p.count);
