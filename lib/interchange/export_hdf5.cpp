@@ -63,8 +63,8 @@ ExportSummary export_hdf5(StoredModel model, const std::filesystem::path& file,
   Draft draft(file);
   std::vector<std::byte> rounded;
   write_weights_file(
-      draft.path(), datasets, settings_of(model),
-      model.meta().tokenizer, [&](const WeightsDataset& d, const ElementSink& next) {
+      draft.path(), datasets, settings_of(model), model.meta().tokenizer,
+      [&](const WeightsDataset& d, const ElementSink& next) {
         model.read(d.name, 0, d.shape.count(),
                    [&](std::int64_t, std::span<const std::byte> elements) {
                      rounded.resize(elements.size() / bytes_of(stored) * bytes_of(summary.type));

@@ -44,8 +44,8 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   row.seconds = seconds;
   row.tokens_per_second = measured ? static_cast<double>(r.tokens) / seconds : std::nan("");
   if (settings_.peak_flops > 0)
-    row.mfu = flops_of_token(trainer_.model().spec(), trainer_.model().context()) * row.tokens_per_second /
-              (settings_.peak_flops * trainer_.axes().grid.ranks());
+    row.mfu = flops_of_token(trainer_.model().spec(), trainer_.model().context()) *
+              row.tokens_per_second / (settings_.peak_flops * trainer_.axes().grid.ranks());
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = sent;
   if (traits_of(settings_.train.objective).measures == Measures::preferences)

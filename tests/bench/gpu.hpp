@@ -12,8 +12,8 @@ namespace trireme::bench {
 
 struct GpuJob {
   std::string preset = "gpt2-124M";
-  ModelConfig shape;            // what is above 0 of layers, width, heads, kv_heads, ffn_width,
-                                // vocab and max_context replaces the preset's
+  ModelConfig shape;  // what is above 0 of layers, width, heads, kv_heads, ffn_width,
+                      // vocab and max_context replaces the preset's
   AdapterConfig adapter;
   std::int64_t batch = 64;      // samples a step
   std::int64_t microbatch = 0;  // 0: the largest that fits

@@ -62,7 +62,7 @@ TEST(Reaches, EveryKeyOfTheTrainerHasAnEffect) {
   for (const char* section : {"adapter", "optimizer", "train", "parallel", "zero"})
     EXPECT_EQ(without_effect(section), Names{}) << section;
   EXPECT_EQ(without_effect("model"), (Names{"init_from", "preset"}));  // read before, by others
-  EXPECT_EQ(without_effect("precision"), Names{"tf32"});  // of the backend
+  EXPECT_EQ(without_effect("precision"), Names{"tf32"});               // of the backend
 }
 
 }  // namespace trireme

@@ -19,7 +19,8 @@ TEST(RoundTrip, KeepsEveryBitOfEveryArchitecture) {
     SCOPED_TRACE(name);
     const ScratchFolder folder;
     CheckpointReader from(save_model(folder.path() / "checkpoints", config));
-    const auto made = export_safetensors(StoredModel(from, description_of(from)), folder / "hf", {});
+    const auto made =
+        export_safetensors(StoredModel(from, description_of(from)), folder / "hf", {});
     EXPECT_EQ(made.files, 1U);
     EXPECT_FALSE(std::filesystem::exists(folder / "hf/model.safetensors.index.json"));
 

@@ -204,7 +204,8 @@ TEST(Formulas, AStageSendsEveryMicrobatchDownAndUp) {
   auto in = even_model(8, {4, 1, 1});
   in.train.batch = 10;
   in.setup.model.tied = false;
-  const auto one_way = 5 * in.train.microbatch * in.setup.model.max_context * in.setup.model.width * 4;
+  const auto one_way =
+      5 * in.train.microbatch * in.setup.model.max_context * in.setup.model.width * 4;
 
   EXPECT_EQ(sent(in, 0).pipe, one_way);
   EXPECT_EQ(sent(in, 1).pipe, 2 * one_way);

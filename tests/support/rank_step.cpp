@@ -46,8 +46,7 @@ std::vector<std::vector<StagePart>> stages_of(const ModelSpec& spec, const Train
                                               std::span<const std::uint8_t> frozen) {
   std::vector<std::vector<StagePart>> all;
   std::int64_t begin = 0;
-  for (const auto n :
-       blocks_of_stages(spec, context, setup.stage_layers, {.stages = stages})) {
+  for (const auto n : blocks_of_stages(spec, context, setup.stage_layers, {.stages = stages})) {
     const bool first = all.empty(), last = std::ssize(all) + 1 == stages;
     all.push_back(parts_of(spec, {begin, begin + n}, first, last));
     begin += n;
@@ -112,11 +111,11 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   };
   const auto first = static_cast<int>(std::ranges::find_if(stages, trains) - stages.begin());
   const auto microbatches = static_cast<int>(train.batch / (train.microbatch * grid.data));
-  s.program = training_program({setup.schedule, grid.pipe, setup.chunks,
-                                setup.recompute == Recompute::block || setup.chunk_tokens > 0
-                                    ? WeightGradients::at_once
-                                    : WeightGradients::late},
-                               microbatches, s.at.pipe, first);
+  s.program = training_program(
+      {setup.schedule, grid.pipe, setup.chunks,
+       setup.recompute == Recompute::block || setup.chunk_tokens > 0 ? WeightGradients::at_once
+                                                                     : WeightGradients::late},
+      microbatches, s.at.pipe, first);
   const bool fold = setup.schedule == ScheduleKind::zbv;
   for (int c = 0; c < setup.chunks; ++c) {
     const int at = fold && c == 1 ? 2 * grid.pipe - 1 - s.at.pipe : c * grid.pipe + s.at.pipe;

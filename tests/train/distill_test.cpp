@@ -80,10 +80,12 @@ std::vector<Case> cases() {
        granite = test::tiny_granite();
   for (auto* c : {&wide, &mixture, &gemma, &granite}) c->vocab = test::tiny_gpt2().vocab;
   wide.layers += 1;
-  return {
-      {"gpt2_of_llama", test::tiny_gpt2(), wide},  {"gpt2_of_mixture", test::tiny_gpt2(), mixture},
-      {"gpt2_of_gemma", test::tiny_gpt2(), gemma}, {"gemma_of_gemma", gemma, gemma},
-      {"granite_of_granite", granite, granite},    {"recomputing", test::tiny_gpt2(), wide, Recompute::block}};
+  return {{"gpt2_of_llama", test::tiny_gpt2(), wide},
+          {"gpt2_of_mixture", test::tiny_gpt2(), mixture},
+          {"gpt2_of_gemma", test::tiny_gpt2(), gemma},
+          {"gemma_of_gemma", gemma, gemma},
+          {"granite_of_granite", granite, granite},
+          {"recomputing", test::tiny_gpt2(), wide, Recompute::block}};
 }
 class Distillation : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Train, Distillation, testing::ValuesIn(cases()),

@@ -195,7 +195,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"llama", with_context(test::tiny_llama())},
         Case{"llama_recompute", with_context(test::tiny_llama()), Balance::none, Recompute::block},
         Case{"mixture", with_context(test::tiny_mixture()), Balance::sample},
-        Case{"mixture_recompute", with_context(test::tiny_mixture()), Balance::sample, Recompute::block},
+        Case{"mixture_recompute", with_context(test::tiny_mixture()), Balance::sample,
+             Recompute::block},
         Case{"sigmoid", with_context(test::tiny_sigmoid_mixture()), Balance::sample},
         Case{"sigmoid_bias", with_context(test::tiny_sigmoid_mixture()), Balance::bias}),
     [](const auto& info) { return std::string(info.param.name); });
