@@ -184,7 +184,8 @@ void add_gradients(const Run& run, std::span<const ParamId> params, const Tensor
       });
 }
 
-// Adds the gradients of adapters. t and u are computed again, because they are cheap.
+// Adds the gradients of adapters. t and u are computed again, because they are cheap. This reads
+// weights, so both halves of the backward pass must run together (pipeline_of()).
 void add_adapter_gradients(const Run& run, const ExpertLowRank& low, const Tensor& dy_NM,
                            const Tensor& x_NK, const ExpertRows& rows, std::int64_t leaves,
                            std::size_t round) {
