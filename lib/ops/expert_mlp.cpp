@@ -185,7 +185,7 @@ void add_gradients(const Run& run, std::span<const ParamId> params, const Tensor
 }
 
 // Adds the gradients of adapters. t and u are computed again, because they are cheap. This reads
-// weights, so both halves of the backward pass must run together (pipeline_of()).
+// weights, so decks refuse schedules that compute weight gradients later.
 void add_adapter_gradients(const Run& run, const ExpertLowRank& low, const Tensor& dy_NM,
                            const Tensor& x_NK, const ExpertRows& rows, std::int64_t leaves,
                            std::size_t round) {

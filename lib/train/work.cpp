@@ -59,19 +59,12 @@ double flops_of_token(const ModelSpec& spec, std::int64_t context) {
   return costs.head + costs.block * static_cast<double>(spec.config.layers);
 }
 
-// Returns true if an adapter pattern names experts.
-static bool adapts_experts(const TrainerSetup& s) {
-  return s.adapter.rank > 0 && s.model.experts > 0 &&
-         std::ranges::any_of(s.adapter.patterns,
-                             [](const auto& p) { return p.find("experts.") != p.npos; });
-}
-
 // With recomputation or chunks of tokens, late weight gradients would keep more memory than these
-// features save. Adapters of experts need weights for their gradients, which late ones do not have.
+// features save.
 Pipeline pipeline_of(const TrainerSetup& s, int stages) {
-  const bool at_once =
-      s.recompute == Recompute::block || s.chunk_tokens > 0 || adapts_experts(s);
-  return {s.schedule, stages, s.chunks, at_once ? WeightGradients::at_once : WeightGradients::late};
+  const bool recompute = s.recompute == Recompute::block || s.chunk_tokens > 0;
+  return {s.schedule, stages, s.chunks,
+          recompute ? WeightGradients::at_once : WeightGradients::late};
 }
 
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec& spec, std::int64_t context,
