@@ -54,7 +54,10 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
                             const ModelConfig& model, const std::string& config,
                             const SafetensorsFile& file) {
   a.patterns = {"*"};
-  if (model.experts > 0) a.patterns.emplace_back("*experts.*");
+  // Words such as down_proj name experts only where these are modules, which have tensors then.
+  const bool experts = std::ranges::any_of(
+      file.tensors(), [](const SafeTensor& t) { return t.name.find(".experts.") != t.name.npos; });
+  if (experts && model.experts > 0) a.patterns.emplace_back("*experts.*");
   const auto all = make_spec(model, a);
   std::set<std::string> names, modules, with_tensors;
   for (const auto& t : file.tensors()) names.insert(t.name);
