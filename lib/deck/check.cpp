@@ -267,13 +267,6 @@ class Checker : DeckRules {
          "adapter.dropout = {} does not support adapters of experts: set adapter.dropout = 0, or "
          "remove the experts from adapter.patterns",
          deck_.adapter.dropout);
-    const auto schedule = deck_.parallel.schedule;
-    const bool later = schedule == ScheduleKind::zero_bubble || schedule == ScheduleKind::zbv;
-    rule(!later || std::ranges::none_of(spec.adapters, of_expert),
-         {"parallel.schedule", "adapter.patterns"},
-         "parallel.schedule = \"{}\" does not support adapters of experts: use \"1f1b\" or "
-         "\"interleaved\", or remove the experts from adapter.patterns",
-         name_of(schedule));
     const auto check = [&](const std::string& pattern, std::string key) {
       const bool hit = std::ranges::any_of(
           spec.params, [&](const ParamSpec& p) { return matches(pattern, p.name); });

@@ -10,7 +10,8 @@ namespace trireme::ops {
 namespace {
 
 // Indices of further tensors in Saved, after those of Kept.
-enum Here : std::uint8_t { gate_up = end_kept, activated, offset_on_host };
+// first_inner is the first of four tensors, which input_gradients() appends.
+enum Here : std::uint8_t { gate_up = end_kept, activated, offset_on_host, first_inner };
 
 // Copies offset_E1 to pinned memory, so that neither the products of this pass nor those of the
 // backward pass wait for it. The host waits here, once. Returns an absent tensor if kernels run on
@@ -88,7 +89,8 @@ std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> in, Sav
   return {sum_rows(run, y_RC, in[in_row], shape, skip_of(in), kind)};
 }
 
-// Replaces gate_up in Saved by its gradient, which weight_gradients() reads.
+// Replaces gate_up in Saved by its gradient, and appends the inner rows of adapters. Both are for
+// weight_gradients().
 std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                              Saved& saved,
                                              std::span<const std::uint8_t> wanted) const {
@@ -101,9 +103,21 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
                         saved[kept_token].shape()[0],
                         0,
                         known_offset(run, saved[offset_on_host])};
-  if (!wanted[in_x] && !wanted[in_weight] && !experts.wants_in(run))
+  const auto taken = [&](const Tensor& t) {
+    return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);
+  };
+  const auto append = [&](const Tensor& dgate_up, const Tensor& dy_RC) {
+    if (!experts.adapts(run)) return;
+    ExpertRows with_x = rows;
+    with_x.x_NC = experts.adapts_in(run) ? taken(saved[kept_x]) : Tensor{};
+    auto inner = experts.inner_rows(run, with_x, saved[activated], dgate_up, dy_RC);
+    saved.insert(saved.end(), {inner.in_t, inner.in_u, inner.out_t, inner.out_u});
+  };
+  if (!wanted[in_x] && !wanted[in_weight] && !experts.wants_in(run)) {
+    if (experts.adapts(run)) append({}, taken(dy));
     return experts_input_gradients(run, saved, dy, {}, {}, wanted);
-  const Tensor dy_RC = take_rows(run, as_rows(dy), saved[kept_token].view(), MemoryKind::transient);
+  }
+  const Tensor dy_RC = taken(dy);
   const auto room = [&](const Tensor& t) {
     return room_for_rows(run, t.view(), rows.count, MemoryKind::transient);
   };
@@ -113,6 +127,7 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
   if (!experts.has_bias()) saved[kept_weight] = {};
   const Tensor dx_RC = wanted[in_x] ? room(dy_RC) : Tensor{};
   if (dx_RC) experts.x_gradient(run, rows, g.gate_up, dx_RC);
+  append(g.gate_up, dy_RC);
   return experts_input_gradients(run, saved, dy, dx_RC, g.weight_N1, wanted);
 }
 
@@ -129,11 +144,15 @@ void Experts::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Sav
   const auto taken = [&](const Tensor& t) {
     return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);
   };
+  ExpertMlp::InnerRows inner;
+  if (saved.size() > first_inner)
+    inner = {saved[first_inner], saved[first_inner + 1], saved[first_inner + 2],
+             saved[first_inner + 3]};
   if (experts.wants_out(run))
-    experts.add_out_gradients(run, taken(grad_out[0]), saved[activated], rows, leaves);
+    experts.add_out_gradients(run, taken(grad_out[0]), saved[activated], inner, rows, leaves);
   saved[activated] = {};
   if (experts.wants_in(run))
-    experts.add_in_gradients(run, saved[gate_up], taken(saved[kept_x]), rows, leaves);
+    experts.add_in_gradients(run, saved[gate_up], taken(saved[kept_x]), inner, rows, leaves);
 }
 
 }  // namespace trireme::ops

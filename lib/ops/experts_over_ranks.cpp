@@ -29,6 +29,10 @@ enum OfRound : std::uint8_t {
   round_offset,
   round_token,
   round_weight,  // absent if the experts have no biases
+  round_in_t,    // this and the following are ExpertMlp::InnerRows
+  round_in_u,
+  round_out_t,
+  round_out_u,
   end_round
 };
 
@@ -51,9 +55,9 @@ static ExpertMlp::Hidden part(const ExpertMlp::Hidden& made, const TokenDispatch
 }
 
 static ExpertRows rows_of_chunk(const Tensor& x_NC, const Tensor& weight_N1,
-                                const TokenDispatch::Chunk& chunk) {
-  return {x_NC,        weight_N1,          chunk.offset_E1,   {},
-          chunk.count, chunk.first_expert, chunk.known_offset};
+                                const TokenDispatch::Chunk& chunk, std::int64_t most) {
+  return {x_NC,        weight_N1,          chunk.offset_E1,    {},
+          chunk.count, chunk.first_expert, chunk.known_offset, most};
 }
 
 // Computes the first round last. The results that the first round saves then do not coexist with
@@ -89,7 +93,7 @@ std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor
       saved->insert(saved->end(), {x_NC, weight_N1, made.gate_up, made.h});
     }
     const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
-      const auto rows = rows_of_chunk(arrived[0], arrived[1], chunk);
+      const auto rows = rows_of_chunk(arrived[0], arrived[1], chunk, dispatch.most_of_chunk());
       const auto here =
           keep ? part(made, chunk) : mlp.room_for_hidden(run, dispatch.most_of_chunk(), kind);
       mlp.hidden(run, rows, here);
@@ -138,7 +142,8 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
       weight_N1 = room_for_rows(run, weight_R1.view(), rounds.most, MemoryKind::saved);
       made = mlp.room_for_hidden(run, rounds.most, MemoryKind::saved);
       const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
-        mlp.hidden(run, rows_of_chunk(arrived[0], arrived[1], chunk), part(made, chunk));
+        mlp.hidden(run, rows_of_chunk(arrived[0], arrived[1], chunk, dispatch.most_of_chunk()),
+                   part(made, chunk));
         return TokenDispatch::ChunkResults{};
       };
       dispatch.through({{x_RC, x_NC}, {weight_R1, weight_N1}}, compute).wait();
@@ -148,8 +153,8 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
     };
     const Tensor dy_NC = room(dy_RC, rounds.most), dz_NF = room(made.gate_up, rounds.most);
     const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
-      const auto rows = rows_of_chunk(part(x_NC, chunk), part(weight_N1, chunk), chunk);
       const auto most = dispatch.most_of_chunk();
+      const auto rows = rows_of_chunk(part(x_NC, chunk), part(weight_N1, chunk), chunk, most);
       const ExpertMlp::RowGradients g{part(dz_NF, chunk), room(dweight_R1, most)};
       mlp.row_gradients(run, rows, part(made.gate_up, chunk), arrived[0], g);
       const Tensor dx_NC = wanted[in_x] ? room(dy_RC, most) : Tensor{};
@@ -158,19 +163,23 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
     };
     auto returning = dispatch.through({{dy_RC, dy_NC}}, compute);
     made.gate_up = {};
+    const ExpertRows rows{x_NC,
+                          weight_N1,
+                          dispatch.offset_E1(),
+                          dispatch.token_N(),
+                          dispatch.rows(),
+                          0,
+                          dispatch.known_offset(),
+                          rounds.most};
+    const auto inner = mlp.inner_rows(run, rows, made.h, dz_NF, dy_NC);
     if (add_now) {
-      const ExpertRows rows{{},
-                            weight_N1,
-                            dispatch.offset_E1(),
-                            dispatch.token_N(),
-                            dispatch.rows(),
-                            0,
-                            dispatch.known_offset()};
-      mlp.add_out_gradients(run, dy_NC, made.h, rows, leaves, i);
-      mlp.add_in_gradients(run, dz_NF, x_NC, rows, leaves, i);
+      mlp.add_out_gradients(run, dy_NC, made.h, inner, rows, leaves, i);
+      mlp.add_in_gradients(run, dz_NF, x_NC, inner, rows, leaves, i);
     } else {
-      later.insert(later.end(), {x_NC, made.h, dz_NF, dy_NC, dispatch.offset_E1(),
-                                 dispatch.token_N(), mlp.has_bias() ? weight_N1 : Tensor{}});
+      later.insert(later.end(),
+                   {x_NC, made.h, dz_NF, dy_NC, dispatch.offset_E1(), dispatch.token_N(),
+                    mlp.has_bias() ? weight_N1 : Tensor{}, inner.in_t, inner.in_u, inner.out_t,
+                    inner.out_u});
     }
     returning.wait();
   }
@@ -204,8 +213,10 @@ void ExpertsOverRanks::weight_gradients(const Run& run, std::vector<Tensor>, Sav
     const ExpertRows rows{of(round_x),         of(round_weight),     of(round_offset),
                           of(round_token),     rounds.all[i].rows(), 0,
                           rounds.all[i].offset};
-    mlp.add_out_gradients(run, of(round_dy), of(round_h), rows, leaves, i);
-    mlp.add_in_gradients(run, of(round_dz), of(round_x), rows, leaves, i);
+    const ExpertMlp::InnerRows inner{of(round_in_t), of(round_in_u), of(round_out_t),
+                                     of(round_out_u)};
+    mlp.add_out_gradients(run, of(round_dy), of(round_h), inner, rows, leaves, i);
+    mlp.add_in_gradients(run, of(round_dz), of(round_x), inner, rows, leaves, i);
   }
 }
 

@@ -219,9 +219,8 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.adapter.rank = p.adapter_rank;
   s.adapter.base = p.base;
   s.adapter.dropout = p.dropout;
-  // Adapters of experts support neither dropout nor late weight gradients.
-  const bool late = p.schedule == ScheduleKind::zero_bubble || p.schedule == ScheduleKind::zbv;
-  if (p.dropout == 0 && !late && s.model.experts > 0) s.adapter.patterns = {"*", "*.experts.*"};
+  // Adapters of experts do not support dropout.
+  if (p.dropout == 0 && s.model.experts > 0) s.adapter.patterns = {"*", "*.experts.*"};
   s.context = parity_context(p);
   s.dropout = p.dropout;
   s.recompute = p.recompute;
