@@ -86,8 +86,7 @@ void scale(const Run& run, const View& t_NR, double factor) {
 
 // Adds the rows of `change` to y.
 void add_rows(const Run& run, const View& y_NM, const View& change) {
-  run.backend.put(Queue::compute,
-                  kernel::Copy{.dst = y_NM, .src = change, .how = Accumulate::add});
+  run.backend.put(Queue::compute, kernel::Copy{.dst = y_NM, .src = change, .how = Accumulate::add});
 }
 
 // Returns t_N(PR) = s x_NK a_(PR)K'.
@@ -338,8 +337,8 @@ ExpertMlp::InnerRows ExpertMlp::inner_rows(const Run& run, const ExpertRows& row
 }
 
 void ExpertMlp::add_in_gradients(const Run& run, const Tensor& dgate_up, const Tensor& x_NC,
-                                 const InnerRows& inner, const ExpertRows& rows, std::int64_t leaves,
-                                 std::size_t round) const {
+                                 const InnerRows& inner, const ExpertRows& rows,
+                                 std::int64_t leaves, std::size_t round) const {
   add_gradients(run, p_.in, dgate_up, x_NC, rows, leaves, round);
   add_adapter_gradients(run, p_.in_adapter, dgate_up, x_NC, inner.in_t, inner.in_u, rows, leaves,
                         round);
@@ -347,8 +346,8 @@ void ExpertMlp::add_in_gradients(const Run& run, const Tensor& dgate_up, const T
 }
 
 void ExpertMlp::add_out_gradients(const Run& run, const Tensor& dy_NC, const Tensor& h,
-                                  const InnerRows& inner, const ExpertRows& rows, std::int64_t leaves,
-                                  std::size_t round) const {
+                                  const InnerRows& inner, const ExpertRows& rows,
+                                  std::int64_t leaves, std::size_t round) const {
   add_gradients(run, p_.out, dy_NC, h, rows, leaves, round);
   add_adapter_gradients(run, p_.out_adapter, dy_NC, h, inner.out_t, inner.out_u, rows, leaves,
                         round);

@@ -96,8 +96,8 @@ class ExpertMlp {
   bool adapts_in(const Run&) const;
   // Add the wanted gradients of the first or of the second layer's parameters, from the gradient of
   // gate and up and from the gradient of y. They read no weights. If the experts have biases, the
-  // second layer needs the rows' weights. `leaves` is the argument of Gradients::add_whole for all rounds together.
-  // `round` is the index of the round that these rows belong to.
+  // second layer needs the rows' weights. `leaves` is the argument of Gradients::add_whole for all
+  // rounds together. `round` is the index of the round that these rows belong to.
   void add_in_gradients(const Run&, const Tensor& dgate_up, const Tensor& x_NC, const InnerRows&,
                         const ExpertRows&, std::int64_t leaves, std::size_t round = 0) const;
   void add_out_gradients(const Run&, const Tensor& dy_NC, const Tensor& h, const InnerRows&,

@@ -176,10 +176,9 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
       mlp.add_out_gradients(run, dy_NC, made.h, inner, rows, leaves, i);
       mlp.add_in_gradients(run, dz_NF, x_NC, inner, rows, leaves, i);
     } else {
-      later.insert(later.end(),
-                   {x_NC, made.h, dz_NF, dy_NC, dispatch.offset_E1(), dispatch.token_N(),
-                    mlp.has_bias() ? weight_N1 : Tensor{}, inner.in_t, inner.in_u, inner.out_t,
-                    inner.out_u});
+      later.insert(later.end(), {x_NC, made.h, dz_NF, dy_NC, dispatch.offset_E1(),
+                                 dispatch.token_N(), mlp.has_bias() ? weight_N1 : Tensor{},
+                                 inner.in_t, inner.in_u, inner.out_t, inner.out_u});
     }
     returning.wait();
   }

@@ -54,8 +54,8 @@ static TrainerSetup setup_of_teacher(const TrainerSetup& s, const TeacherSetup& 
   return t;
 }
 
-// Refuses what the backend or the transport does not support. The deck's rules (lib/deck) ensure
-// everything else.
+// Returns the setup. Throws Error if the backend or the transport does not support it. Rules of
+// decks (lib/deck/check.hpp) ensure the preconditions.
 static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) {
   const Grid& grid = axes.grid;
   const auto chunk = s.exact_chunk, tokens = context_of(s) / grid.seq;
