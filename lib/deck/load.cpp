@@ -51,7 +51,7 @@ class Loader final : public TableReader {
   void override_with(const std::string& argument) {
     const std::string where = fmt::format("override '{}'", argument);
     const auto equals = argument.find('=');
-    const std::string path = trimmed(argument.substr(0, equals));
+    const std::string path = overridden_key(argument);
     const Key* key = find_key(path);
     if (const auto* removed = find_removed(path)) {
       report(where, fmt::format("{} {}", path, removed->says));
@@ -102,12 +102,6 @@ class Loader final : public TableReader {
   }
 
  private:
-  static std::string trimmed(const std::string& text) {
-    const auto first = text.find_first_not_of(" \t");
-    if (first == std::string::npos) return {};
-    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-  }
-
   static std::string nearest_path(const std::string& wrong) {
     // A key without its section, or in another one, is the most common mistake.
     std::vector<std::string> of_that_name;
@@ -237,6 +231,13 @@ Deck parse_dumped_deck(std::string_view text, std::string source_name) {
   Loader loader(source_name, Origin::checkpoint);
   loader.read(text);
   return loader.finish();
+}
+
+std::string overridden_key(const std::string& override_text) {
+  const auto path = override_text.substr(0, override_text.find('='));
+  const auto first = path.find_first_not_of(" \t");
+  if (first == std::string::npos) return {};
+  return path.substr(first, path.find_last_not_of(" \t") - first + 1);
 }
 
 Deck with_overrides(Deck deck, std::span<const std::string> overrides) {

@@ -64,10 +64,11 @@ std::string describe(const CheckpointReader& reader) {
     }
     out += "\n";
   }
-  out += "\ndeck\n";
-  auto lines = split(m.deck, '\n');
+  // An imported checkpoint has a model and no deck.
+  out += m.deck.empty() ? "\nmodel\n" : "\ndeck\n";
+  auto lines = split(m.deck.empty() ? m.model : m.deck, '\n');
   if (lines.back().empty()) lines.pop_back();
-  for (const auto deck_line : lines) out += "  " + without_controls(deck_line) + "\n";
+  for (const auto of_text : lines) out += "  " + without_controls(of_text) + "\n";
   return out;
 }
 

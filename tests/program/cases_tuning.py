@@ -121,7 +121,7 @@ def shown(at):
     at.train(f"{words} data.validation=[other.tokens] train.steps=2", run="base", says=("different chat templates",))
     at("inspect base --document 0", codes=(1,), says=("applies only to token files",))
     at("generate base --chat --template other.toml --prompt one --tokens 1", says=("was trained with another chat template",))
-    at("generate base --chat --prompt 123456789 --tokens 1", says=("prompt 1 has 14 tokens, but the model sees only the last 8",))
+    at("generate base --chat --prompt 123456789 --tokens 1", says=("the prompt has 14 tokens, but the model sees only the last 8",))
     at("evaluate base --data other.tokens", says=("have another chat template", "in windows of 8"))
     beside = f"{words} data.validation=[] model.init_from=base adapter.rank=2 train.steps=2"
     at.train(f"{beside} model.context=16", run="long", says=("was trained only with positions up to 8",))
