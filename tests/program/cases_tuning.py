@@ -19,6 +19,20 @@ def tuning(at):
 
 
 @story(CASES, fast=True)
+def modules(at):
+    """adapters that peft's format cannot store are named as a run begins, with the patterns that it can"""
+    glm = "model.norm_place=both model.norm=rms model.positions=rotary model.activation=swiglu model.bias=false model.qkv_bias=true model.tied=false model.rotary_dim=2"
+    at.train(f"{glm} train.steps=1", run="base")
+    beside = f"{glm} model.init_from=base adapter.rank=2 train.steps=1"
+    warned = (r"`trireme export --format peft` will refuse the adapters of blocks\.\*\.ffn_in\.gate and blocks\.\*\.ffn_in\.up, because",)
+    right = re.search(r"set (adapter.patterns) = (\[.*\])", at(f"check deck.toml {beside}", says=warned).text)
+    at.train(beside, run="whole", says=warned)
+    at("export whole theirs --format peft --base-name x", codes=(1,), says=("Leave the product out of adapter.patterns",))
+    at.train(f"{beside} '{right[1]}={right[2]}'", run="part", silent=("will refuse",))
+    at("export part theirs --format peft --base-name x")
+
+
+@story(CASES, fast=True)
 def adapters(at):
     """adapters beside a base: a restart has the bits of one run, readers find the base, and other weights are refused"""
     at.take("one", run="base")
