@@ -175,9 +175,9 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
         number_text(deck.optimizer.lr));
   if (samples_per_epoch > 0 && batch > samples_per_epoch)
     log_warning(
-        "train.batch = {} is more than the {} samples of an epoch: a step trains on some of them "
-        "more than once",
-        batch, samples_per_epoch);
+        "train.batch = {} is more than the {} of an epoch: a step trains on some samples more "
+        "than once",
+        batch, counted(samples_per_epoch, "sample"));
   warn_of_trace(deck.run.trace_steps, steps);
   warn_of_freeze(deck.freeze, steps);
   warn_of_decay(deck, steps);
@@ -231,9 +231,9 @@ void log_packing(const Dataset& data) {
     if (!p) continue;
     const auto file = data.ranges()[i].file.path().string();
     log_info(
-        "{}: {} packed into {} samples, which are {:.1f}% full", file,
+        "{}: {} packed into {} ({:.1f}% full)", file,
         p->pairs > 0 ? counted(p->in_samples() / 2, "pair") : counted(p->in_samples(), "document"),
-        p->samples, percent(p->inputs, p->samples * data.sample_length()));
+        counted(p->samples, "sample"), percent(p->inputs, p->samples * data.sample_length()));
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(

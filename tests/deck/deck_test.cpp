@@ -243,12 +243,14 @@ TEST(Deck, PositionsAreAtLeastThoseOfASample) {
   const std::string deck = "[model]\nmax_context = 512\ncontext = 512\n" + std::string(least_deck);
   const std::string words = "model.max_context = 512 is less than model.context = ";
   EXPECT_EQ(refusal(deck), "");
-  EXPECT_EQ(refusal(deck, {"model.context=513"}).find("override 'model.context=513': " + words), 0U);
-  EXPECT_EQ(refusal(deck, {"model.max_context=511"}).find("override 'model.max_context=511': "), 0U);
+  EXPECT_EQ(refusal(deck, {"model.context=513"}).find("override 'model.context=513': " + words),
+            0U);
+  EXPECT_EQ(refusal(deck, {"model.max_context=511"}).find("override 'model.max_context=511': "),
+            0U);
   // The context is the preset's, or the default.
-  EXPECT_NE(refusal_of_overrides({"model.preset=llama-1B", "model.max_context=512"})
-                .find(words + "2048"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal_of_overrides({"model.preset=llama-1B", "model.max_context=512"}).find(words + "2048"),
+      std::string::npos);
   EXPECT_EQ(refusal("[model]\nmax_context = 512\n" + std::string(least_deck))
                 .find("d.toml:2:15: " + words + "1024"),
             0U);
@@ -262,8 +264,8 @@ TEST(Deck, PositionsAreAtLeastThoseOfASample) {
   EXPECT_EQ(with_overrides(parsed(deck), longer).model.max_context, 1024);
   // Checkpoints of earlier versions.
   for (const char* most : {"256", "0"}) {
-    const auto stored =
-        "[model]\ncontext = 512\nmax_context = " + std::string(most) + "\n" + std::string(least_deck);
+    const auto stored = "[model]\ncontext = 512\nmax_context = " + std::string(most) + "\n" +
+                        std::string(least_deck);
     EXPECT_EQ(parse_dumped_deck(stored, "d.toml").model.max_context, 512);
   }
 }

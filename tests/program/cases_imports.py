@@ -60,6 +60,7 @@ def ends(at):
     ids = {"bos_token_id": 7, "eos_token_id": list(range(256))}
     at.write("theirs/config.json", json.dumps(at.json("theirs/config.json") | ids))
     at("import theirs model")
+    assert "\nB: checkpoint " in (said := at("compare model model").out) and "grid" not in said, said
     described = at("inspect model").out
     assert "\nmodel\n  # A model: every key with its value." in described and re.search(r"\n  width += 16\b", described) and "\ndeck\n" not in described, described
     for words, said in (("--prompt words", '^[^:]*:[^:]*:[^:]* error model has no tokenizer, and "words" in the prompt is not an id below [0-9]+: give ids, such as --prompt \'1 2 3\'. '
