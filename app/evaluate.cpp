@@ -141,12 +141,13 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
                     "adapters are too large",
                     wrong, counted(loss.valid, result.preferences ? "pair" : "target")));
   if (model.speaks() && result.preferences)
-    fmt::print("step {}: loss {:.6f}, {}, over {} pairs of documents, with {}\n", model.meta().step,
-               loss.mean(), text_of(columns_of(*result.preferences)), loss.valid,
+    fmt::print("step {}: loss {:.6f}, {}, over {} of documents, with {}\n", model.meta().step,
+               loss.mean(), text_of(columns_of(*result.preferences)), counted(loss.valid, "pair"),
                loss_settings_text(model.deck().train));
   else if (model.speaks())
-    fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets {}\n", model.meta().step,
-               loss.mean(), std::exp(loss.mean()), loss.valid, read_as(model.deck()));
+    fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} {}\n", model.meta().step,
+               loss.mean(), std::exp(loss.mean()), counted(loss.valid, "target"),
+               read_as(model.deck()));
   return 0;
 }
 

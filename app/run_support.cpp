@@ -1,9 +1,14 @@
 #include "app/run_support.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/interchange/adapter_names.hpp"
 #include "lib/io/scores_file.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/launch/devices.hpp"
@@ -135,6 +140,31 @@ static void warn_of_rate(const OptimizerConfig& o) {
         above ? "the first steps may destroy the model" : "the model may learn nothing");
 }
 
+// Warns if `export --format peft` will refuse the adapters. Models that no family of transformers
+// fits have no names of modules to warn of.
+static void warn_of_shared_modules(const ModelSpec& spec) {
+  std::vector<std::string> shared, stored;
+  const auto add = [](std::vector<std::string>& patterns, const std::string& product) {
+    if (auto p = pattern_of(product); std::ranges::find(patterns, p) == patterns.end())
+      patterns.push_back(std::move(p));
+  };
+  try {
+    for (const auto& s : shared_products(spec)) add(shared, s.product);
+    if (shared.empty()) return;
+    for (const auto& t : adapter_tensors(spec, SharedModules::skip)) add(stored, t.product);
+  } catch (const Error&) {
+    return;
+  }
+  log_warning(
+      "`trireme export --format peft` will refuse the adapters of {}, because one module of "
+      "transformers computes each of these products and others. The other formats merge them into "
+      "the model{}",
+      fmt::join(shared, " and "),
+      stored.empty() ? ""
+                     : fmt::format(". To export to PEFT, set adapter.patterns = {}",
+                                   to_toml(KeyValue(stored))));
+}
+
 void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples_per_epoch) {
   const auto warmup = deck.schedule.warmup_steps, batch = deck.train.batch;
   if (warmup > steps)
@@ -145,14 +175,16 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
         number_text(deck.optimizer.lr));
   if (samples_per_epoch > 0 && batch > samples_per_epoch)
     log_warning(
-        "train.batch = {} is more than the {} samples of an epoch: a step trains on some of them "
-        "more than once",
-        batch, samples_per_epoch);
+        "train.batch = {} is more than the {} of an epoch: a step trains on some samples more "
+        "than once",
+        batch, counted(samples_per_epoch, "sample"));
   warn_of_trace(deck.run.trace_steps, steps);
   warn_of_freeze(deck.freeze, steps);
   warn_of_decay(deck, steps);
   warn_of_rate(deck.optimizer);
-  const FreezeSchedule freeze(deck.freeze, make_spec(deck.model, deck.adapter));
+  const auto spec = make_spec(deck.model, deck.adapter);
+  if (deck.adapter.rank > 0) warn_of_shared_modules(spec);
+  const FreezeSchedule freeze(deck.freeze, spec);
   if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");
 }
@@ -199,9 +231,9 @@ void log_packing(const Dataset& data) {
     if (!p) continue;
     const auto file = data.ranges()[i].file.path().string();
     log_info(
-        "{}: {} packed into {} samples, which are {:.1f}% full", file,
+        "{}: {} packed into {} ({:.1f}% full)", file,
         p->pairs > 0 ? counted(p->in_samples() / 2, "pair") : counted(p->in_samples(), "document"),
-        p->samples, percent(p->inputs, p->samples * data.sample_length()));
+        counted(p->samples, "sample"), percent(p->inputs, p->samples * data.sample_length()));
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(

@@ -99,8 +99,8 @@ int run(Arguments a) {
   const TokenizeSummary s = tokenize(o);
   if (s.same.count > 0)
     log_warning(
-        "{} left out because the chosen and the rejected answer have the same tokens; the first is "
-        "{}",
+        "{} left out because the chosen and the rejected answer have the same tokens to train on; "
+        "the first is {}",
         s.same.count == 1 ? "a pair is" : fmt::format("{} pairs are", s.same.count), s.same.first);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
   say("{}: {}, {} tokens (vocabulary size {}{}) from {:.1f} MB in {}, "

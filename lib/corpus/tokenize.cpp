@@ -172,7 +172,10 @@ class Encoder {
   // if both answers are the same, because such a pair teaches nothing.
   void add_pair(const PairDocuments& pair, const std::string& place, Encoded& out) const {
     if (same_answers(pair)) {
-      if (out.same.count++ == 0) out.same.first = place;
+      if (out.same.count++ == 0)
+        out.same.first = place + (differ_at_their_start(pair)
+                                      ? " (without a prompt, the first token is not trained on)"
+                                      : "");
       return;
     }
     add(pair.chosen, out);
@@ -352,8 +355,10 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
   sum = ids ? import_tokens(options, files, vocab, writer)
             : tokenize_text(options, files, *vocab, writer);
   require(sum.same.count == 0 || writer.count() > 0,
-          "both answers have the same tokens in all {} pairs, the first at {}: {} was not written",
-          sum.same.count, sum.same.first, options.output.string());
+          "both answers have the same tokens to train on in {}{}: {} was not written",
+          sum.same.count == 1 ? "the only pair, "
+                              : fmt::format("all {} pairs, the first at ", sum.same.count),
+          sum.same.first, options.output.string());
   require(writer.count() > 0, "the inputs contain no tokens: {} was not written",
           options.output.string());
   require(!sum.learnt || *sum.learnt > 0,

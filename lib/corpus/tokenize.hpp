@@ -64,7 +64,7 @@ struct TokenizeOptions {
 // learned from them.
 struct SamePairs {
   std::int64_t count = 0;
-  std::string first{};  // "file:line" of the first such pair
+  std::string first{};  // "file:line" of the first such pair, and why if its texts differ
 };
 
 // Statistics of a tokenization.

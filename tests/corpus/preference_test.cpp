@@ -172,7 +172,13 @@ TEST_F(Pairs, OfTheSameAnswersAreLeftOut) {
   EXPECT_EQ(s.same.count, 2);
   EXPECT_THAT(s.same.first, HasSubstr("in.jsonl:1"));
   EXPECT_THAT(refusal(R"({"prompt": "a", "chosen": "b", "rejected": "b"})"),
-              HasSubstr("both answers have the same tokens in all 1 pairs"));
+              testing::EndsWith("in.jsonl:1: " + output_ + " was not written"));
+  EXPECT_THAT(refusal(R"({"prompt": "", "chosen": "b", "rejected": "c"})"),
+              testing::AllOf(HasSubstr("the same tokens to train on in the only pair, "),
+                             HasSubstr("in.jsonl:1 (without a prompt, the first token is not")));
+  EXPECT_THAT(refusal(R"({"prompt": "a", "chosen": "b", "rejected": "b"}
+{"prompt": "c", "chosen": "d", "rejected": "d"})"),
+              HasSubstr("the same tokens to train on in all 2 pairs, the first at "));
 
   const auto plain = with_tokens_of(parse_chat_template(turns, "turns.toml"), *bytes_);
   const auto pair = [](const char* ask, const char* yes, const char* ask_too, const char* no) {

@@ -56,6 +56,15 @@ TEST(Check, Heads) {
   expect_problem(d, "model.head_dim", "16384 heads with model.head_dim = 2048 have more than");
 }
 
+TEST(Check, PositionsOfTheModel) {
+  Deck d = sound();
+  d.model.max_context = d.data.context - 1;
+  expect_problem(d, "model.max_context",
+                 "model.max_context = 1023 is less than model.context = 1024: raise the first");
+  d.model.max_context = d.data.context + 1;
+  EXPECT_TRUE(check_deck(d).empty());
+}
+
 TEST(Check, RotaryScaling) {
   Deck d = sound();
   d.model.rope_scaling = RopeScaling::linear;

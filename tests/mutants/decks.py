@@ -12,6 +12,9 @@ MUTANTS = [
     ("no expert may compute a token", "lib/deck/model_rules.cpp", "rule(m.experts_per_token >= 1 && m.", "rule(m.", DECK),
     ("dense blocks may lie behind the last", "lib/deck/model_rules.cpp", "[&](auto l) { return l >= layers; }", "[&](auto l) { return l > layers; }", DECK),
     ("softmax takes a bias", "lib/deck/model_rules.cpp", "t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,", "true,", DECK),
+    ("a table may have fewer positions than a sample", "lib/deck/model_rules.cpp", "rule(most >= context,", "rule(true,", DECK),
+    ("a rule's line is not the override's", "lib/deck/load.cpp", "if (there && there->place.line == 0) return there;", "", DECK),
+    ("a stored deck obeys the rules of a new one", "lib/deck/load.cpp", "if (origin_ == Origin::checkpoint || !gives_number", "if (!gives_number", DECK),
     # values
     ("K is 1", "lib/keys/quantity.cpp", "static_cast<double>(power + 1)", "static_cast<double>(power)", DECK),
     ("GB is GiB", "lib/keys/quantity.cpp", "binary ? 1024.0 : 1000.0", "1024.0", DECK),

@@ -183,7 +183,9 @@ def measured(at):
         said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("has no adapters whose base model could be the reference of DPO",))
         assert "abort" not in said.text.lower()
     at("evaluate whole --data pairs.tokens train.dpo_beta=1", codes=(1,), says=("write it before --data",))
-    at("evaluate base data.path=x", codes=(1,), says=("data.packing=, data.attention=",))
+    at("evaluate base data.path=x", codes=(1,), says=("the checkpoint determines this value", "and also data.packing, data.attention, "))
+    at("evaluate base data.pakcing=documents", codes=(1,), says=("override 'data.pakcing=documents': unknown key 'data.pakcing' .nearest key: data.packing",))
+    at("generate base model.widht=3 --prompt x", codes=(1,), says=("unknown key 'model.widht' .nearest key: model.width",))
 
 
 @story(CASES, fast=True)
