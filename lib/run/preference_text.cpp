@@ -5,11 +5,10 @@
 namespace trireme {
 
 PreferenceColumns columns_of(const PreferenceSums& sums) {
-  const auto mean = sums.mean();
-  return {.margin = mean.margin,
-          .accuracy = mean.preferred,
-          .reward_chosen = mean.chosen,
-          .reward_rejected = mean.rejected};
+  return {.margin = sums.margin(),
+          .accuracy = sums.accuracy(),
+          .reward_chosen = sums.reward_chosen(),
+          .reward_rejected = sums.reward_rejected()};
 }
 
 std::string text_of(const PreferenceColumns& p) {

@@ -17,9 +17,9 @@ template <>
 inline constexpr auto value_names<Balance> = named<Balance>("none", "bias", "sample");
 
 // Training objective. lib/train/objective.hpp describes each objective.
-enum class Objective : std::uint8_t { tokens, dpo, simpo, orpo, distill };
+enum class Objective : std::uint8_t { tokens, dpo, simpo, orpo, kto, distill };
 template <>
-inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "simpo", "orpo",
+inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "simpo", "orpo", "kto",
                                                                 "distill");
 
 // Settings of Objective::distill.
@@ -47,6 +47,7 @@ struct TrainConfig {
   std::string dpo_scores{};
   double simpo_beta = 2, simpo_gamma = 1;
   double orpo_lambda = 0.1;
+  double kto_beta = 0.1, kto_desirable_weight = 1, kto_undesirable_weight = 1;
   Balance balance = Balance::none;
   double balance_rate = 0.001;  // for Balance::bias, change of a bias per step (DeepSeek-V3)
   // Weight of the load-balancing loss of Balance::sample. Before weighting, the loss of a layer is

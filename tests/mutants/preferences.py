@@ -23,7 +23,7 @@ MUTANTS = [
     ("gamma is added to the margin", "lib/train/preference.cpp", "r.margin() - o.gamma", "r.margin() + o.gamma", PAIRS),
     ("odds are probabilities", "lib/train/preference.cpp", "log_p - std::log(rest), 1 / rest", "log_p, 1 / rest", PAIRS),
     ("the slope of odds is that of probabilities", "lib/train/preference.cpp", "log_p - std::log(rest), 1 / rest", "log_p - std::log(rest), 1", PAIRS),
-    ("pairs are measured as with dpo whatever the run", "app/evaluate.cpp", "  if (traits_of(deck.train.objective).samples != SamplesAre::pairs)\n", "  if (true)\n", rows("learns from pairs without")),
+    ("pairs are measured as with dpo whatever the run", "app/evaluate.cpp", "  if (traits_of(deck.train.objective).samples != Documents::pairs)\n", "  if (true)\n", rows("learns from pairs without")),
     ("scores are of documents in the file's order", "lib/data/dataset.cpp", "return std::span(*reference_[file]).subspan(begin, end - begin);",
      "return std::span(*reference_[file]).subspan(0, end - begin);", SAMPLES),
     ("the score of the document behind does", "lib/data/reference_losses.cpp", "begins[i] == d.begin && found->inputs_D[i] == d.count", "begins[i] >= d.begin", SAMPLES),

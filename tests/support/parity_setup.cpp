@@ -198,7 +198,7 @@ static ModelConfig parity_teacher(const ParityCase& p) {
 }
 
 bool trains_on_pairs(const ParityCase& p) {
-  return traits_of(p.objective).samples == SamplesAre::pairs;
+  return traits_of(p.objective).samples == Documents::pairs;
 }
 
 // Numbers of which no default is one.

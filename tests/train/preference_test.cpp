@@ -71,7 +71,7 @@ ModelConfig with_adapters(ModelConfig c) {
 TrainerSetup dpo_setup(const ModelConfig& c) {
   auto s = test::setup_of(c, test::plain_sgd(), DType::f64);
   s.attention = AttentionSpan::document;
-  s.objective = PairTraining{Dpo{beta}};
+  s.objective = PreferenceTraining{Dpo{beta}};
   return s;
 }
 
@@ -353,7 +353,7 @@ TEST_P(Preferences, WithoutAReferenceAreThoseOfEachPairAlone) {
       return all / 6;
     };
     auto setup = dpo_setup(c);
-    setup.objective = PairTraining{loss, Reference::none};
+    setup.objective = PreferenceTraining{loss, Reference::none};
     const auto got = outcome_of(setup, weights, batches);
     ASSERT_TRUE(got.step.preferences);
     EXPECT_EQ(got.step.preferences->pairs, 6);
@@ -375,7 +375,7 @@ TEST_P(Preferences, WithoutAReferenceAreThoseOfEachPairAlone) {
 
 // The losses of the documents come first, and no other pass.
 TEST(Preferences, WithoutAReferenceNeedOnePassBefore) {
-  const auto none = passes_of_step(PairTraining{Orpo{}, Reference::none});
+  const auto none = passes_of_step(PreferenceTraining{Orpo{}, Reference::none});
   EXPECT_EQ(none, (std::vector{StepPass::policy_losses, StepPass::gradients}));
   EXPECT_EQ(progress_of(none, 1, 4).done, 7);
   EXPECT_EQ(progress_of(none, 1, 4).of, 16);
@@ -392,7 +392,7 @@ Batch with_reference(const ModelConfig& c, const Weights& weights, Batch b) {
 
 TrainerSetup setup_of_scores(const ModelConfig& c) {
   auto s = dpo_setup(c);
-  s.objective = PairTraining{Dpo{beta}, Reference::given};
+  s.objective = PreferenceTraining{Dpo{beta}, Reference::given};
   return s;
 }
 
@@ -472,7 +472,7 @@ TEST(Preferences, AStepIsDroppedBehindThePasses) {
       Ref backend;
       const Workspace scratch(backend);
       auto setup = dpo_setup(c);
-      setup.objective = PairTraining{Dpo{beta}, reference};
+      setup.objective = PreferenceTraining{Dpo{beta}, reference};
       Trainer trainer(backend, {}, setup);
       write_all(trainer.store(), weights);
       std::vector<std::pair<int, int>> asked;
