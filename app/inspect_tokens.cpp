@@ -61,7 +61,8 @@ void say_contents(const TokenFile& file) {
       counted(std::ssize(all), "document"),
       single ? "" : fmt::format(", {}", counted(std::ssize(all) / 2, names.one)), *h.separator);
   if (h.kind == Documents::labeled)
-    say("  {} desirable\n", counted(std::ranges::count(file.labels(), true), names.one));
+    say("  {} desirable, {} undesirable\n", std::ranges::count(file.labels(), true),
+        std::ranges::count(file.labels(), false));
   std::vector<std::int64_t> lengths;
   for (const auto& d : all) lengths.push_back(d.count);
   say_lengths("document, without separators", lengths);

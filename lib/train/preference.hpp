@@ -21,6 +21,7 @@
 // pure.
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -92,7 +93,8 @@ struct PreferenceSums {
   // Rewards of the chosen and the rejected answers, or of the desirable and the other answers, and
   // their numbers.
   double chosen = 0, rejected = 0, of_chosen = 0, of_rejected = 0;
-  double pairs = 0;  // or labeled answers
+  double pairs = 0;            // or labeled answers
+  std::optional<double> z{};  // of labeled answers; not a sum
 
   PreferenceSums& operator+=(const PreferenceSums&);
   // Return means, which are not numbers if there is nothing to take the mean of.

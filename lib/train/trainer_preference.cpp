@@ -142,6 +142,7 @@ PreferenceSums Trainer::sums_of(const PreferenceLoss& loss, std::span<const Scor
   for (const auto* field : sums.fields()) all.push_back(*field);
   axes_.world.all_reduce(all);
   for (std::size_t i = 0; auto* field : sums.fields()) *field = all[i++];
+  if (std::holds_alternative<Kto>(loss)) sums.z = z;
   return sums;
 }
 

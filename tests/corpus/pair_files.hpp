@@ -24,7 +24,7 @@ class PairFiles : public testing::Test {
     o.format = InputFormat::jsonl;
     o.tokenizer = bytes_.get();
     o.separator = 0;
-    o.preference = true;
+    o.documents = Documents::pairs;
     return o;
   }
   // What is learnt in capitals, the separator as '|' or, learnt, '!'.

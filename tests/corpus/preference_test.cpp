@@ -25,7 +25,7 @@ TEST_F(Pairs, OfTexts) {
   EXPECT_EQ(text(), "why SO!why NO!!AA!B!p!pC!");
   EXPECT_EQ(s.documents, 6);
   const TokenFile file(output_);
-  EXPECT_TRUE(file.header().pairs);
+  EXPECT_EQ(file.header().kind, Documents::pairs);
   EXPECT_EQ(file.header().documents, 6);
 }
 

@@ -40,7 +40,7 @@ TEST_F(PairSamples, StandWholeInASample) {
     auto config = packed(output_);
     config.order = order;
     const auto data = training_data(config, 22, 256, 1);
-    EXPECT_TRUE(data.pairs());
+    EXPECT_EQ(data.kind(), Documents::pairs);
     const auto& totals = *data.packed(0);
     EXPECT_EQ(totals.pairs, 41);
     EXPECT_EQ(totals.long_pairs, 1);
@@ -63,7 +63,7 @@ TEST_F(PairSamples, StandWholeInASample) {
     EXPECT_EQ(found, 40);
     config.long_documents = LongDocuments::refuse;
     EXPECT_THAT(message_of<Error>([&] { training_data(config, 22, 256, 1); }),
-                HasSubstr("the pair of documents that begins at token"));
+                HasSubstr("the pair that begins at token"));
     config.long_documents = LongDocuments::drop;
     EXPECT_EQ(training_data(config, 22, 256, 1).packed(0)->in_samples(), 80);
     config.long_documents = LongDocuments::split;
@@ -94,10 +94,10 @@ TEST_F(PairSamples, AreNotReadAsAnythingElse) {
   auto config = packed(output_);
   EXPECT_NO_THROW(training_data(config, 16, 256, 1));
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 8, 256, 1); }),
-              HasSubstr("no pair of documents"));
+              HasSubstr("no pair fits"));
   config.packing = Packing::windows;
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 1); }),
-              HasSubstr("contains pairs of documents"));
+              HasSubstr("contains preference pairs"));
   TokenFileOptions o;
   o.separator = 0;
   config = packed(output_);
@@ -105,7 +105,7 @@ TEST_F(PairSamples, AreNotReadAsAnythingElse) {
   EXPECT_THAT(
       message_of<Error>([&] { training_data(config, 16, 256, 1); }),
       HasSubstr(
-          "contains pairs of documents (trireme tokenize --preference), and the other does not"));
+          "contains preference pairs (trireme tokenize --preference), but"));
 }
 
 // Scores follow their documents into whatever sample these stand.
@@ -189,13 +189,13 @@ TEST_F(PairSamples, ThatAreNoneAreFound) {
     return message_of<Error>([&] { training_data(packed(output_), 16, 256, 1); });
   };
   file_of({1, 0, 2, 0, 3, 0});
-  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
+  EXPECT_THAT(found(), HasSubstr("its last document is alone"));
   file_of({1, 0, 2, 0, 3, 0, 4});
-  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
+  EXPECT_THAT(found(), HasSubstr("its last document is alone"));
   file_of({1, 0, 2, 0, 3});
-  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
+  EXPECT_THAT(found(), HasSubstr("its last document is alone"));
   file_of({1, 0, 0, 2, 0});
-  EXPECT_THAT(found(), HasSubstr("at token 2 belongs to a pair, but is empty"));
+  EXPECT_THAT(found(), HasSubstr("at token 2 belongs to another one, but is empty"));
 }
 
 }  // namespace

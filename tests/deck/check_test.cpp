@@ -328,7 +328,7 @@ TEST(Check, PreferencesWithoutAReferenceNeedNone) {
     Deck d = sound();
     d.train.objective = objective;
     expect_problem(d, "train.objective",
-                   "train.objective = \"" + name + "\" trains on pairs of documents");
+                   "train.objective = \"" + name + "\" trains on preference pairs");
     d.data.packing = Packing::documents;
     d.data.attention = AttentionSpan::document;
     EXPECT_TRUE(check_deck(d).empty()) << name;

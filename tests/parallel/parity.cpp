@@ -60,9 +60,12 @@ constexpr std::int32_t separators = 4;
 
 // A pair in each sample, as plans have it; what ends before the sample does is padded. Of some
 // documents the first target is masked.
-static Batch batch_of_pairs(const ModelConfig& c, std::int64_t first, std::int64_t samples) {
+static Batch batch_of_pairs(const ParityCase& p, std::int64_t first, std::int64_t samples) {
+  const auto c = parity_model(p);
   auto b = random_batch(c, samples, first);
   const auto T = c.context;
+  // Their scores are above the model's losses on most documents, so that z is not 0.
+  const bool labeled = traits_of(p.objective).samples == Documents::labeled;
   for (std::int64_t i = 0; i < samples; ++i) {
     const auto s = first + i, middle = T / 2 - s % 2, end = T - s % 3;
     for (std::int64_t t = 0; t < T; ++t) {
@@ -74,7 +77,8 @@ static Batch batch_of_pairs(const ModelConfig& c, std::int64_t first, std::int64
     }
     b.tokens_B.push_back(end);
     for (const double document : {0.0, 1.0})
-      b.reference_D.push_back(20 + std::sin(static_cast<double>(s) + document));
+      b.reference_D.push_back((labeled ? 27 : 20) + std::sin(static_cast<double>(s) + document));
+    if (labeled) b.desirable_A.push_back(s % 3 != 0);
   }
   b.valid = std::ranges::count_if(b.targets_BT, [](auto t) { return t != no_target; });
   return b;
@@ -83,7 +87,7 @@ static Batch batch_of_pairs(const ModelConfig& c, std::int64_t first, std::int64
 Batch parity_batch(const ParityCase& p, int step, int m, int d) {
   const auto micro = p.size / (p.grid.data * p.microbatches);
   if (trains_on_pairs(p))
-    return batch_of_pairs(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);
+    return batch_of_pairs(p, step * p.size + (m * p.grid.data + d) * micro, micro);
   auto b = masked_batch(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);
   if (!p.documents) return b;
   b.start_BT = starts_of(b, separators);
