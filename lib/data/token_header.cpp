@@ -177,7 +177,7 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
   const std::int64_t payload = size - static_cast<std::int64_t>(bytes);
   const bool fits =
       h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload && h.chat_bytes <= payload &&
-      h.documents / 16 <= payload;
+      h.label_bytes() <= payload;
   require(fits && h.file_bytes() <= size,
           "{} is truncated: its header says {} tokens of {} bytes, but the file has {} bytes; copy "
           "or tokenize it again",

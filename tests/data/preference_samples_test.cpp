@@ -175,6 +175,46 @@ TEST_F(PairSamples, BringTheScoresOfTheirDocuments) {
   EXPECT_THAT(refusal(22), HasSubstr("has no scores for the tokens in"));
 }
 
+// Labels follow their answers into whatever sample these stand, and are those of the whole file.
+TEST_F(PairSamples, BringTheLabelsOfTheirAnswers) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i)
+    lines += fmt::format(
+        "{{\"prompt\": \"pp\", \"completion\": \"{}{}\", \"label\": {}}}\n", i % 3 == 0 ? 'y' : 'n',
+        std::string(static_cast<std::size_t>(i % 7 == 3 ? 15 : i % 5), 'c'), i % 3 == 0);
+  auto o = options(lines);
+  o.documents = Documents::labeled;
+  tokenize(o);
+  auto config = packed(output_);
+  config.validation_fraction = 0.4;
+  for (const auto order : {SampleOrder::random, SampleOrder::sequential}) {
+    config.order = order;
+    const auto training = training_data(config, 22, 256, 1);
+    const auto held_out = validation_data(config, 22, 256);
+    EXPECT_EQ(training.kind(), Documents::labeled);
+    EXPECT_GT(training.packed(0)->long_pairs, 0);
+    std::int64_t desirable = 0, answers = 0;
+    for (const auto* data : {&training, &*held_out})
+      for (std::int64_t s = 0; s < data->samples_per_epoch(); ++s) {
+        const auto batch = read_batch(*data, std::vector{s});
+        std::size_t document = 0;
+        for (std::int64_t t = 0; t < batch.tokens_B[0]; ++t) {
+          if (batch.start_BT[static_cast<std::size_t>(t)] != t) continue;
+          if (document++ % 2 != 0) continue;
+          const bool label = batch.ids_BT[static_cast<std::size_t>(t) + 2] == 'y';
+          ASSERT_LT(document / 2, batch.desirable_A.size());
+          EXPECT_EQ(batch.desirable_A[document / 2], label ? 1 : 0);
+          desirable += label;
+        }
+        EXPECT_EQ(batch.desirable_A.size(), document / 2);
+        answers += std::ssize(batch.desirable_A);
+      }
+    EXPECT_EQ(answers, (training.packed(0)->in_samples() + held_out->packed(0)->in_samples()) / 2);
+    EXPECT_GT(desirable, 5);
+    EXPECT_LT(desirable, answers - 5);
+  }
+}
+
 // Of another writer.
 TEST_F(PairSamples, ThatAreNoneAreFound) {
   const auto file_of = [&](const std::vector<std::int32_t>& ids) {

@@ -46,7 +46,7 @@ def preferences(at):
     assert held["perplexity"] == "" and measured_as(held) in at("evaluate whole").out and measured_as(held) in at("evaluate whole", ranks=2).out
     assert abs(float(held["margin"]) - float(held["reward_chosen"]) + float(held["reward_rejected"])) < 1e-9 and float(held["accuracy"]) * 14 % 1 == 0
     assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
-    for more, why in (("train.objective=tokens", "contains preference pairs, whose rejected documents must not be learned"),
+    for more, why in (("train.objective=tokens", "contains preference pairs, and some of its documents must not be learned"),
                       ("data.path=text.tokens data.validation=[]", "contains none. Create them with `trireme tokenize --preference`"),
                       ("adapter.rank=0", "set adapter.rank to use the model without its adapters"), ("run.replay_every=2", "run.replay_every cannot verify")):
         at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
@@ -75,19 +75,19 @@ def alone(at):
         numbers = " and ".join(f"{key} {value}" for key, value in keys.items())
         for ranks in (0, 2):
             said = at(f"evaluate {objective}" + (" parallel.seq=2" if ranks else ""), ranks=ranks).out
-            assert said.endswith(f"over 14 pairs of documents, with {numbers}\n")
+            assert said.endswith(f"over 14 pairs, with {numbers}\n")
             assert abs(loss_of(said) - float(held["loss"])) < 1e-5
         assert measured_as(held) in at(f"evaluate {objective}").out
         key = next(iter(keys))
         assert loss_of(at(f"evaluate {objective} train.{key}=9").out) != loss_of(said)
         on_two = at(f"train deck.toml {words} train.microbatch=1 parallel.seq=2 --run-dir {objective}-two", ranks=2)
         assert all(abs(a - b) < 1e-3 for a, b in zip(map(float, at.losses(f"{objective}-two")), map(float, at.losses(objective)), strict=True)), on_two.text
-        for more, why in (("train.dpo_scores=a.scores", "train.dpo_scores needs train.objective = \"dpo\""), ("train.dpo_beta=2", "train.dpo_beta needs"),
+        for more, why in (("train.dpo_scores=a.scores", "train.dpo_scores needs train.objective = \"dpo\" or \"kto\""), ("train.dpo_beta=2", "train.dpo_beta needs"),
                           ("run.exactness=invariant", "does not support run.exactness"), ("run.replay_every=2", "run.replay_every cannot verify"),
                           (f"train.{other}=3", f"needs train.objective = \"{other[:other.index('_')]}\""),
                           ("data.path=text.tokens data.validation=[]", "contains none. Create them with `trireme tokenize --preference`")):
             at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
-        at(f"score deck.toml {words}", codes=(1, *REFUSED), says=("set train.objective = \"dpo\"",))
+        at(f"score deck.toml {words}", codes=(1, *REFUSED), says=("set train.objective = \"dpo\" or \"kto\"",))
 
 
 @story(CASES, fast=True)
@@ -104,11 +104,11 @@ def scores(at):
     at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
     at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores already exists",))
     (at / "folder").mkdir()
-    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores to use a file of scores"), ("train.objective=tokens", "set train.objective = \"dpo\"")):
+    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores to use a file of scores"), ("train.objective=tokens", "set train.objective = \"dpo\" or \"kto\"")):
         said = at(f"score deck.toml {words} {more}", codes=(1, *REFUSED), says=(why,))
         assert "remove" not in said.text and (at / "folder").is_dir()
     inspected = at("inspect a.scores").out
-    assert "scores by " in inspected and "pairs.tokens: 49 pairs\n" in inspected and inspected.endswith("verdict: intact\n")
+    assert "scores by " in inspected and "pairs.tokens: 98 documents\n" in inspected and inspected.endswith("verdict: intact\n")
     assert "tokens per pair, without separators: " in at("inspect pairs.tokens").out
 
     def near(a, b):
@@ -170,7 +170,7 @@ def measured(at):
     # Taught with tokens, in windows; so are adapters that are imported.
     at.train("model.init_from=base adapter.rank=2 train.steps=4 optimizer.lr=0.1", run="whole")
     one = at("evaluate whole --data pairs.tokens").out
-    assert "over 7 pairs of documents, with dpo_beta 0.1\n" in one
+    assert "over 7 pairs, with dpo_beta 0.1\n" in one
     assert abs(loss_of(at("evaluate whole --data pairs.tokens", ranks=2).out) - loss_of(one)) < 1e-5
     at("export whole theirs --format peft --base-name base")
     at("import theirs again --base base")
@@ -180,7 +180,7 @@ def measured(at):
     assert abs(small - math.log(2)) < 1e-5 < abs(loss_of(one) - math.log(2)) < abs(large - math.log(2))
     for ranks in (0, 2):
         at("evaluate base train.objective=tokens --data pairs.tokens", ranks=ranks, codes=(1,), says=("which train.objective=tokens does not measure",))
-        said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("has no adapters whose base model could be the reference of DPO",))
+        said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("has no adapters whose base model could be the reference of train.objective=dpo",))
         assert "abort" not in said.text.lower()
     at("evaluate whole --data pairs.tokens train.dpo_beta=1", codes=(1,), says=("write it before --data",))
     at("evaluate base data.path=x", codes=(1,), says=("data.packing=, data.attention=",))
