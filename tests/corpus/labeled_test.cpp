@@ -31,9 +31,9 @@ class LabeledFiles : public test::PairFiles {
 TEST_F(LabeledFiles, OfTexts) {
   const auto s = tokenize(labeled(R"({"prompt": "why ", "completion": "so", "label": true}
 
-{"prompt": "", "completion": "aa", "label": false}
-{"prompt": "p", "completion": "", "label": true})"));
-  EXPECT_EQ(text(), "why SO!why AA!AA!!p!pSO!");
+{"prompt": "p", "completion": "", "label": false}
+{"prompt": "", "completion": "aa", "label": true})"));
+  EXPECT_EQ(text(), "why SO!why !p!pAA!AA!SO!");
   EXPECT_EQ(s.documents, 6);
   const TokenFile file(output_);
   EXPECT_EQ(file.header().kind, Documents::labeled);
@@ -124,9 +124,13 @@ TEST_F(LabeledFiles, AreRefusedByLine) {
               HasSubstr("for messages, add --chat"));
   EXPECT_THAT(refused(sound + "\n" + R"({"prompt": "", "completion": "", "label": true})"),
               HasSubstr("in.jsonl:2: the document is empty"));
+  EXPECT_THAT(refused(R"({"prompt": "", "completion": "b", "label": true})"
+                      "\n"
+                      R"({"prompt": "c", "completion": "", "label": true})"),
+              HasSubstr("in.jsonl:1: its prompt with the answer of"));
   EXPECT_THAT(refused(sound + "\n" + R"({"prompt": "c", "completion": "\u0000d", "label": true})"),
               HasSubstr("the separator 0 (\"\\x00\") is inside"));
-  EXPECT_THAT(refused("[1]\n" + sound), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refused(sound + "\n[1]"), HasSubstr("not a JSON object"));
   auto o = labeled(sound + "\n" + sound);
   o.separator = std::nullopt;
   EXPECT_THAT(message_of<Error>([&] { tokenize(o); }),

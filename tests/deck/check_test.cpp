@@ -364,7 +364,7 @@ TEST(Check, LabeledAnswersNeedAReference) {
   d.train.dpo_scores = "answers.scores";
   EXPECT_TRUE(check_deck(d).empty());
   d.train.dpo_scores.clear();
-  d.adapter.rank = 4;
+  d.model.adapter.rank = 4;
   d.train.kto_beta = 0.2;
   d.train.kto_desirable_weight = 0;
   EXPECT_TRUE(check_deck(d).empty());
