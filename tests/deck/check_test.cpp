@@ -357,9 +357,11 @@ TEST(Check, PreferencesWithoutAReferenceNeedNone) {
 TEST(Check, LabeledAnswersNeedAReference) {
   Deck d = sound();
   d.train.objective = Objective::kto;
+  d.train.dpo_scores = "answers.scores";
   expect_problem(d, "train.objective", "\"kto\" trains on labeled answers");
   d.data.packing = Packing::documents;
   d.data.attention = AttentionSpan::document;
+  d.train.dpo_scores.clear();
   expect_problem(d, "train.objective", "set adapter.rank");
   d.train.dpo_scores = "answers.scores";
   EXPECT_TRUE(check_deck(d).empty());
@@ -375,6 +377,7 @@ TEST(Check, LabeledAnswersNeedAReference) {
   expect_problem(d, "train.dpo_beta", "needs train.objective = \"dpo\"");
   d.train.dpo_beta = TrainConfig().dpo_beta;
   d.train.objective = Objective::dpo;
+  d.train.kto_desirable_weight = 1;
   expect_problem(d, "train.kto_beta", "needs train.objective = \"kto\"");
 }
 

@@ -162,6 +162,80 @@ def scores(at):
 
 
 @story(CASES, fast=True)
+def labeled(at):
+    """a run learns from labeled answers, takes what was planned, goes on with the bits of one run, with scores or adapters, and is measured as it learns"""
+    at.take("one", run="base")
+    for name, sums in (("answers", range(1, 8)), ("held", range(8, 10))):
+        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "completion": "{chr(97 + a * b % 26)}", "label": {str(b % 3 > 0).lower()}}}\n' for a in sums for b in range(1, 8)))
+        said = at(f"tokenize {name}.jsonl --labeled --output {name}.tokens").out
+        assert f"{7 * len(sums)} labeled answers ({14 * len(sums)} documents)" in said
+    said = at("inspect held.tokens").out
+    assert "28 documents, 14 labeled answers," in said and "10 desirable, 4 undesirable" in said
+    for n, what in ((0, "labeled answer 0, desirable"), (4, "labeled answer 2, undesirable"), (27, "mismatched answer of labeled answer 13")):
+        assert at(f"inspect held.tokens --document {n}").out.startswith(f"document {n}, {what}: tokens")
+    numbers = {"kto_beta": 0.3, "kto_desirable_weight": 1.25, "kto_undesirable_weight": 0.75}
+    words = (f"{DOCUMENTS} train.objective=kto data.path=answers.tokens data.validation=[held.tokens] evaluate.batches=0 "
+             f"checkpoint.keep_last=0 train.microbatch=1 model.dropout=0 run.backend=ref precision.compute=f64 {' '.join(f'train.{k}={v}' for k, v in numbers.items())}")
+    start = f"{words} model.init_from=base"
+    said = at(f"score deck.toml {start} train.dpo_scores=a.scores").out
+    assert re.search(r"a\.scores: 49 labeled answers of \S*answers\.tokens scored by \S*base/", said)
+    for run, more in (("adapters", "adapter.rank=2"), ("given", "adapter.rank=2 train.dpo_scores=a.scores"), ("whole", "train.dpo_scores=a.scores")):
+        said = at(f"train deck.toml {start} {more} --run-dir {run}").text
+        assert "validation loss" in said and "perplexity" not in said and " z0 " in at.read(f"{run}/log")
+        rows = at.rows(run)
+        assert float(rows[0]["reward_chosen"]) == float(rows[0]["reward_rejected"]) == 0 or run != "adapters"
+        # At the begin all sigmoids are one half; the share of labels is that of the step.
+        assert 0.375 - 1e-9 <= float(rows[0]["loss"]) <= 0.625 + 1e-9
+        assert [at.plan(f"deck.toml {start} {more}")["reserved_bytes"]] == [int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read(f"{run}/log"))[1].split()]
+    for a, b in zip(at.rows("adapters"), at.rows("given"), strict=True):
+        assert all(a[c] == b[c] == "nan" or abs(float(a[c]) - float(b[c])) <= 1e-12 for c in ("loss", "grad_norm", "margin", "accuracy", "reward_chosen", "reward_rejected")), (a, b)
+    at(f"train deck.toml {start} train.dpo_scores=a.scores --restart whole/checkpoints/step-00000004 --run-dir rest")
+    assert at.losses("rest") == at.losses("whole")[4:]
+    held = at.rows("whole", "evaluation.csv")[-1]
+    for ranks, grid in ((0, ""), (2, " parallel.seq=2"), (2, " parallel.pipe=2"), (2, "")):
+        said = at(f"evaluate whole{grid}", ranks=ranks).out
+        assert measured_as(held) in said, (said, held)
+        assert said.endswith(f"over 14 labeled answers, with {', '.join(f'{k} {v}' for k, v in list(numbers.items())[:2])} and kto_undesirable_weight 0.75\n")
+    # By the formula, of what `score` says of the trained model and of the one that it began with.
+    at(f"score deck.toml {words} model.init_from=whole train.dpo_scores=later.scores")
+    before, after = (losses_in(at / name, 1) for name in ("a.scores", "later.scores"))
+    ratios = [b - a for b, a in zip(before, after, strict=True)]
+    z = 0.3 * max(0, sum(ratios[1::2]) / 14)
+    labels = [b % 3 > 0 for _ in (8, 9) for b in range(1, 8)]
+    rewards = [0.3 * r for r in ratios[::2]]
+    losses = [1.25 / (1 + math.exp(r - z)) if label else 0.75 / (1 + math.exp(z - r)) for r, label in zip(rewards, labels, strict=True)]
+    good, bad = ([r for r, label in zip(rewards, labels) if label is which] for which in (True, False))
+    fits = sum(r > z if label else r < z for r, label in zip(rewards, labels))
+    for column, want in (("loss", sum(losses) / 14), ("reward_chosen", sum(good) / 10), ("reward_rejected", sum(bad) / 4),
+                         ("margin", sum(good) / 10 - sum(bad) / 4), ("accuracy", fits / 14)):
+        assert abs(float(held[column]) - want) <= 1e-12, (column, held, want)
+    on_two = at(f"train deck.toml {start} train.dpo_scores=a.scores parallel.seq=2 --run-dir two", ranks=2)
+    assert all(abs(float(a) - float(b)) < 1e-9 for a, b in zip(at.losses("two"), at.losses("whole"), strict=True)), on_two.text
+    # Answers of one label alone: there is no mean reward of the other one.
+    at.write("good.jsonl", "".join(f'{{"prompt": "{a}", "completion": "{a}", "label": true}}\n' for a in range(1, 8)))
+    at("tokenize good.jsonl --labeled --output good.tokens")
+    at(f"train deck.toml {start} adapter.rank=2 data.path=good.tokens data.validation=[] --run-dir good")
+    row = at.rows("good")[-1]
+    assert row["reward_rejected"] == row["margin"] == "nan" and math.isfinite(float(row["reward_chosen"]) + float(row["loss"]))
+    said = at("evaluate adapters --data good.tokens").out
+    assert "over 7 labeled answers" in said and "nan" in said
+    # Another run's labeled answers are measured as with kto; other data are refused.
+    at("train deck.toml model.init_from=base adapter.rank=2 train.steps=2 --run-dir taught")
+    assert "over 7 labeled answers, with kto_beta 0.1, kto_desirable_weight 1 and kto_undesirable_weight 1" in at("evaluate taught --data good.tokens").out
+    at("evaluate taught train.objective=dpo --data good.tokens", codes=(1,), says=("contains labeled answers, which train.objective=dpo does not measure. Set train.objective to \"kto\"",))
+    at("evaluate base --data good.tokens", codes=(1,), says=("has no adapters whose base model could be the reference of train.objective=kto",))
+    at.write("pairs.jsonl", "".join(f'{{"prompt": "{a}", "chosen": "{a}", "rejected": "x"}}\n' for a in range(1, 8)))
+    at("tokenize pairs.jsonl --preference --output pairs.tokens")
+    for more, why in (("data.path=pairs.tokens data.validation=[]", "needs labeled answers, but"), ("train.objective=tokens", "train.kto_beta needs train.objective = \"kto\""),
+                      ("data.path=[pairs.tokens,answers.tokens]", "use files of one kind"), ("run.replay_every=2", "run.replay_every cannot verify"),
+                      ("run.exactness=invariant", "does not support run.exactness"), ("train.dpo_beta=2", "train.dpo_beta needs")):
+        at.train(f"{start} adapter.rank=2 {more}", run="none", codes=REFUSED, says=(why,))
+    at.write("one.jsonl", '{"prompt": "a", "completion": "b", "label": true}\n')
+    at("tokenize one.jsonl --labeled --output one.tokens", codes=(1,), says=("a single labeled answer",))
+    at("tokenize good.jsonl --labeled --preference --output one.tokens", codes=(2,), says=("excludes",))
+
+
+@story(CASES, fast=True)
 def measured(at):
     """pairs are measured of whatever has adapters, with the beta that is asked for, and refused elsewhere on all ranks"""
     at.take("one", run="base")
