@@ -21,6 +21,7 @@
 // pure.
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <variant>
@@ -97,11 +98,14 @@ struct PreferenceSums {
   std::optional<double> z{};  // of labeled answers; not a sum
 
   PreferenceSums& operator+=(const PreferenceSums&);
-  // Return means, which are not numbers if there is nothing to take the mean of.
-  double mean_loss() const { return loss / pairs; }
-  double accuracy() const { return preferred / pairs; }
-  double reward_chosen() const { return chosen / of_chosen; }
-  double reward_rejected() const { return rejected / of_rejected; }
+  // Return means. A mean of nothing is NaN, without a sign that depends on the machine.
+  static double mean(double sum, double n) {
+    return n > 0 ? sum / n : std::numeric_limits<double>::quiet_NaN();
+  }
+  double mean_loss() const { return mean(loss, pairs); }
+  double accuracy() const { return mean(preferred, pairs); }
+  double reward_chosen() const { return mean(chosen, of_chosen); }
+  double reward_rejected() const { return mean(rejected, of_rejected); }
   double margin() const { return reward_chosen() - reward_rejected(); }
   std::array<double*, 7> fields() {
     return {&loss, &preferred, &chosen, &rejected, &of_chosen, &of_rejected, &pairs};
