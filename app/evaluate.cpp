@@ -85,8 +85,8 @@ void measure_preferences(const EvaluateArguments& a, Deck& deck) {
   if (traits_of(deck.train.objective).fixed == FixedModel::reference) {
     const auto scores = override_of("train.dpo_scores=", a.model.overrides);
     if (!scores.empty()) deck.train.dpo_scores = std::filesystem::absolute(scores).string();
-    const auto alone = objectives_text(
-        [&](auto& o) { return o.samples == kind && o.fixed == FixedModel::none; });
+    const auto alone =
+        objectives_text([&](auto& o) { return o.samples == kind && o.fixed == FixedModel::none; });
     require(deck.model.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
             "{} contains {}, and {} has no adapters whose base model could be the reference of "
             "train.objective={}. Set train.dpo_scores to a file that `trireme score` wrote{}",
@@ -138,10 +138,11 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
     throw SharedError(
         "the validation data have no targets, because all of their tokens are masked");
   if (const auto wrong = not_finite(result); !wrong.empty())
-    throw SharedError(
-        fmt::format("{}, over {}: the model's computation overflows, because its weights or "
-                    "adapters are too large",
-                    wrong, counted(loss.valid, result.preferences ? names_of(held_out->kind()).one : "target")));
+    throw SharedError(fmt::format(
+        "{}, over {}: the model's computation overflows, because its weights or "
+        "adapters are too large",
+        wrong,
+        counted(loss.valid, result.preferences ? names_of(held_out->kind()).one : "target")));
   if (model.speaks() && result.preferences)
     fmt::print("step {}: loss {:.6f}, {}, over {}, with {}\n", model.meta().step, loss.mean(),
                text_of(columns_of(*result.preferences)),

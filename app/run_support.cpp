@@ -177,10 +177,9 @@ void log_packing(const Dataset& data) {
     if (!p) continue;
     const auto file = data.ranges()[i].file.path().string();
     const auto one = names_of(data.kind()).one;
-    log_info(
-        "{}: {} packed into {} samples, which are {:.1f}% full", file,
-        p->pairs > 0 ? counted(p->in_samples() / 2, one) : counted(p->in_samples(), one),
-        p->samples, percent(p->inputs, p->samples * data.sample_length()));
+    log_info("{}: {} packed into {} samples, which are {:.1f}% full", file,
+             p->pairs > 0 ? counted(p->in_samples() / 2, one) : counted(p->in_samples(), one),
+             p->samples, percent(p->inputs, p->samples * data.sample_length()));
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(

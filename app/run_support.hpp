@@ -50,10 +50,10 @@ void require_objective(const Deck&, const Dataset&);
 // Reads the file in train.dpo_scores. Throws Error, which names this key, if the file cannot be
 // read.
 ReferenceLosses scores_of(const Deck&);
-// Adds the reference losses in train.dpo_scores to a dataset of preference pairs or labeled answers,
-// and returns the dataset. If the dataset contains single documents, or if the deck has no
-// train.dpo_scores, returns the dataset unchanged. Throws Error if the scores file is missing, or lacks a document of the
-// dataset.
+// Adds the reference losses in train.dpo_scores to a dataset of preference pairs or labeled
+// answers, and returns the dataset. If the dataset contains single documents, or if the deck has no
+// train.dpo_scores, returns the dataset unchanged. Throws Error if the scores file is missing, or
+// lacks a document of the dataset.
 Dataset with_scores(const Deck&, Dataset);
 // Logs how documents are packed into samples, and which fraction of the targets is lost because
 // documents are longer than a sample.

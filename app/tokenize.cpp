@@ -166,7 +166,8 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   preference->excludes(field)->excludes(prompt);
   auto* labeled = command->add_flag_callback(
       "--labeled", [a] { a->options.documents = Documents::labeled; },
-      "JSON lines: each line has a prompt, a completion, and a label that is true if the completion "
+      "JSON lines: each line has a prompt, a completion, and a label that is true if the "
+      "completion "
       "is desirable and false otherwise, for train.objective = " +
           objectives_for(Documents::labeled) +
           ". The prompt and the completion are texts or, with --chat, lists of messages");

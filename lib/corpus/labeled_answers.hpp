@@ -28,8 +28,8 @@ struct LabeledAnswer {
 // caller adds the file and line to the error.
 LabeledAnswer labeled_answer_of(const nlohmann::json&, std::string_view text, bool chat);
 
-// Calls f(line, number) for each line in a piece of JSON lines that is not blank. `text` is the text
-// of the piece's item.
+// Calls f(line, number) for each line in a piece of JSON lines that is not blank. `text` is the
+// text of the piece's item.
 void each_line(std::string_view text, const TextPiece&,
                const std::function<void(std::string_view line, std::int64_t number)>& f);
 

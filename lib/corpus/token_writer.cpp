@@ -129,7 +129,8 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
   if (header_.has_mask) write_mask();
   write(std::as_bytes(std::span(tokenizer.bytes)));
   write(std::as_bytes(std::span(tokenizer.chat)));
-  expect(label_bits_ == (kind == Documents::labeled ? documents / 2 : 0), "each answer has a label");
+  expect(label_bits_ == (kind == Documents::labeled ? documents / 2 : 0),
+         "each answer has a label");
   write(labels_);
   header_.vocab = vocab;
   header_.separator = separator;

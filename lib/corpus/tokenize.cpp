@@ -392,10 +392,11 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
   source.finish();
   following.finish();
   pool.finish();
-  require(!labeled || sum.documents != 2,
-          "the inputs contain a single labeled answer, but KTO compares answers with those to other "
-          "prompts: give at least two, or {} is not written",
-          options.output.string());
+  require(
+      !labeled || sum.documents != 2,
+      "the inputs contain a single labeled answer, but KTO compares answers with those to other "
+      "prompts: give at least two, or {} is not written",
+      options.output.string());
   sum.bytes = source.bytes();
   return sum;
 }
@@ -427,8 +428,7 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
           "assistant: {} was not written",
           options.output.string());
   if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
-  writer.finish(*vocab, options.separator, sum.documents, spec_of(options),
-                options.documents);
+  writer.finish(*vocab, options.separator, sum.documents, spec_of(options), options.documents);
   sum.tokens = writer.count();
   sum.vocab = *vocab;
   sum.seconds = seconds_since(begin);

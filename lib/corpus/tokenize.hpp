@@ -45,8 +45,8 @@ struct TokenizeOptions {
   // For JSON lines: with `pairs`, each line is a preference pair {"prompt": .., "chosen": ..,
   // "rejected": ..}. With `labeled`, each line is a labeled answer {"prompt": .., "completion": ..,
   // "label": ..}. Each of them becomes two documents. The values are strings, or lists of messages
-  // if `chat` is set. Only the answers are targets, and not the messages that both answers of a pair
-  // share.
+  // if `chat` is set. Only the answers are targets, and not the messages that both answers of a
+  // pair share.
   Documents documents = Documents::single;
   // Text of the chat template to store in the output (chat_template_text).
   std::string chat_file{};

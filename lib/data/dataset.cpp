@@ -56,10 +56,9 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
           "data.packing is \"documents\", but {} has no separator id, which would end each "
           "document: tokenize again with --separator, or set data.packing = \"windows\"",
           name);
-  require(
-      single || (s.packing == Packing::documents && s.attention == AttentionSpan::document),
-      "{} contains {}: set data.packing = \"documents\" and data.attention = \"document\"", name,
-      contents_of(header));
+  require(single || (s.packing == Packing::documents && s.attention == AttentionSpan::document),
+          "{} contains {}: set data.packing = \"documents\" and data.attention = \"document\"",
+          name, contents_of(header));
   require(single || s.long_documents != LongDocuments::split,
           "{} contains {}, which cannot be split: set data.long_documents = \"drop\" or "
           "\"refuse\"",

@@ -175,9 +175,8 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
 
   // Each size is bounded before the sizes are added, so that no sum overflows.
   const std::int64_t payload = size - static_cast<std::int64_t>(bytes);
-  const bool fits =
-      h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload && h.chat_bytes <= payload &&
-      h.label_bytes() <= payload;
+  const bool fits = h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload &&
+                    h.chat_bytes <= payload && h.label_bytes() <= payload;
   require(fits && h.file_bytes() <= size,
           "{} is truncated: its header says {} tokens of {} bytes, but the file has {} bytes; copy "
           "or tokenize it again",

@@ -18,8 +18,7 @@ class ObjectiveRules : DeckRules {
     teacher();
     if (traits_.samples != Documents::single) whole_documents();
     if (traits_.fixed == FixedModel::reference) reference();
-    const bool one_pass =
-        traits_.samples == Documents::single && traits_.fixed == FixedModel::none;
+    const bool one_pass = traits_.samples == Documents::single && traits_.fixed == FixedModel::none;
     if (!one_pass) second_pass();
   }
 

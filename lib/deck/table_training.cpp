@@ -104,14 +104,16 @@ KeySection train_section() {
               "preference optimization on pairs of documents made by `trireme tokenize "
               "--preference` (DPO: Rafailov et al. 2023, SimPO: Meng et al. 2024, ORPO: Hong et "
               "al. 2024). kto: preference optimization on labeled answers made by `trireme "
-              "tokenize --labeled` (Ethayarajh et al. 2024). distill: knowledge distillation from the model distill.teacher (Hinton "
+              "tokenize --labeled` (Ethayarajh et al. 2024). distill: knowledge distillation from "
+              "the model distill.teacher (Hinton "
               "et al. 2015)"),
           row("dpo_beta", &T::dpo_beta,
               "For objective = \"dpo\": factor of the log-probability differences in the loss "
               "(beta). Larger values keep the model closer to the reference model")
               .above(0, 1e3),
           row("dpo_scores", &T::dpo_scores,
-              "For objective = \"dpo\" or \"kto\": file with scores of the reference model, written by "
+              "For objective = \"dpo\" or \"kto\": file with scores of the reference model, "
+              "written by "
               "`trireme score`. \"\" uses the model without its adapters as reference and computes "
               "its scores in each step")
               .as(ValueKind::path),

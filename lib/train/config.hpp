@@ -19,8 +19,8 @@ inline constexpr auto value_names<Balance> = named<Balance>("none", "bias", "sam
 // Training objective. lib/train/objective.hpp describes each objective.
 enum class Objective : std::uint8_t { tokens, dpo, simpo, orpo, kto, distill };
 template <>
-inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "simpo", "orpo", "kto",
-                                                                "distill");
+inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "simpo", "orpo",
+                                                                "kto", "distill");
 
 // Settings of Objective::distill.
 struct DistillConfig {

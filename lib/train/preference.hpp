@@ -1,8 +1,8 @@
 #pragma once
-// Losses of pairs of documents, chosen and rejected, and of labeled answers, desirable or not. For a
-// document, let pi be the log-probability of its targets, ref the log-probability of these targets
-// under a fixed model, and n their number. Each loss gives a document a reward. The margin is
-// reward_chosen - reward_rejected.
+// Losses of pairs of documents, chosen and rejected, and of labeled answers, desirable or not. For
+// a document, let pi be the log-probability of its targets, ref the log-probability of these
+// targets under a fixed model, and n their number. Each loss gives a document a reward. The margin
+// is reward_chosen - reward_rejected.
 //   Dpo   (Rafailov et al. 2023)  reward = beta (pi - ref)
 //                                 loss = -log sigmoid(margin)
 //   Simpo (Meng et al. 2024)      reward = beta pi / n
@@ -88,13 +88,13 @@ bool uses_targets(const PreferenceLoss&);
 // Sums over pairs of documents or over labeled answers.
 struct PreferenceSums {
   double loss = 0;
-  // Number of pairs with a margin above 0, or of labeled answers whose reward is above z if they are
-  // desirable, and below z otherwise.
+  // Number of pairs with a margin above 0, or of labeled answers whose reward is above z if they
+  // are desirable, and below z otherwise.
   double preferred = 0;
   // Rewards of the chosen and the rejected answers, or of the desirable and the other answers, and
   // their numbers.
   double chosen = 0, rejected = 0, of_chosen = 0, of_rejected = 0;
-  double pairs = 0;            // or labeled answers
+  double pairs = 0;           // or labeled answers
   std::optional<double> z{};  // of labeled answers; not a sum
 
   PreferenceSums& operator+=(const PreferenceSums&);

@@ -161,12 +161,12 @@ class Trainer {
   // rank. TrainerSetup::objective must be a PreferenceTraining. Ranks may pass different numbers of
   // micro-batches.
   std::vector<ScoredPair> score_pairs(std::span<const Batch> microbatches);
-  // Returns the preference sums over the pairs of all ranks. The loss of a labeled answer depends on
-  // all of them.
+  // Returns the preference sums over the pairs of all ranks. The loss of a labeled answer depends
+  // on all of them.
   PreferenceSums evaluate_pairs(std::span<const ScoredPair> own) const;
   // Returns the summed target losses of each document in this rank's samples of pairs or labeled
-  // answers, by micro-batch. The losses are 0 on a stage without the head. Data-parallel ranks may pass
-  // different samples.
+  // answers, by micro-batch. The losses are 0 on a stage without the head. Data-parallel ranks may
+  // pass different samples.
   std::vector<double> losses_of_documents(std::span<const Batch> microbatches);
   // Returns this rank's part of the loss of each micro-batch: the sum over the rank's valid
   // targets. The parts of all ranks add up to the loss. Data-parallel ranks may pass different
@@ -251,8 +251,9 @@ class Trainer {
   };
   // Runs the passes of a step before the one with gradients.
   Before run_before(std::span<const Batch>, const ModelStage::Settings&);
-  // Preference sums over all ranks, and weights for the losses of each micro-batch's rows. With these weights, the gradient of the token losses equals the gradient of
-  // the mean preference loss.
+  // Preference sums over all ranks, and weights for the losses of each micro-batch's rows. With
+  // these weights, the gradient of the token losses equals the gradient of the mean preference
+  // loss.
   struct Preferences {
     PreferenceSums sums;
     std::vector<std::vector<LossRows>> losses;

@@ -1,6 +1,7 @@
-// The passes of a step before the pass with gradients, and what pairs of documents or labeled answers
-// make of their results: sums, and weights of the documents' losses. The reference model is the base model of the
-// adapters, which needs a forward pass of its own, or is given as scores in the batches.
+// The passes of a step before the pass with gradients, and what pairs of documents or labeled
+// answers make of their results: sums, and weights of the documents' losses. The reference model is
+// the base model of the adapters, which needs a forward pass of its own, or is given as scores in
+// the batches.
 #include <algorithm>
 #include <array>
 

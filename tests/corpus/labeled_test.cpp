@@ -48,8 +48,8 @@ TEST_F(LabeledFiles, OfManyItems) {
   std::string lines;
   constexpr int n = 700;  // of about 1 kB each, and an item has 256 kB
   for (int i = 0; i < n; ++i)
-    lines += fmt::format("{{\"prompt\": \"{}p\", \"completion\": \"{}\", \"label\": {}}}\n\n", filler,
-                         i, i % 3 == 0);
+    lines += fmt::format("{{\"prompt\": \"{}p\", \"completion\": \"{}\", \"label\": {}}}\n\n",
+                         filler, i, i % 3 == 0);
   std::string before;
   for (const int threads : {1, 3}) {
     auto o = labeled(lines);
@@ -59,8 +59,7 @@ TEST_F(LabeledFiles, OfManyItems) {
     o.threads = threads;
     EXPECT_EQ(tokenize(o).documents, 2 * n);
     std::string want;
-    for (int i = 0; i < n; ++i)
-      want += fmt::format("{}p{}!{}p{}!", filler, i, filler, (i + 1) % n);
+    for (int i = 0; i < n; ++i) want += fmt::format("{}p{}!{}p{}!", filler, i, filler, (i + 1) % n);
     EXPECT_EQ(text(), want);
     const auto labels = TokenFile(output_).labels();
     ASSERT_EQ(std::ssize(labels), n);
@@ -78,10 +77,10 @@ TEST_F(LabeledFiles, OfConversations) {
   };
   const std::string no = R"({"prompt": "z", "completion": "n", "label": false})";
   for (
-      const std::string yes : {
-          R"({"prompt": [{"role": "user", "content": "x"}], "completion": [{"role": "assistant", "content": "y"}], "label": true})",
-          R"({"prompt": "x", "completion": {"from": "gpt", "value": "y"}, "label": true})",
-          R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}], "label": true})"}) {
+      const std::string yes :
+      {R"({"prompt": [{"role": "user", "content": "x"}], "completion": [{"role": "assistant", "content": "y"}], "label": true})",
+       R"({"prompt": "x", "completion": {"from": "gpt", "value": "y"}, "label": true})",
+       R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}], "label": true})"}) {
     EXPECT_EQ(tokenized(yes + "\n" + no), "") << yes;
     EXPECT_EQ(text(), "u:x;a:Y;|u:x;a:N;|u:z;a:N;|u:z;a:Y;|") << yes;
     EXPECT_THAT(TokenFile(output_).labels(), ElementsAre(true, false));
@@ -95,9 +94,8 @@ TEST_F(LabeledFiles, OfConversations) {
   const auto line = [](const std::string& members) { return "{" + members + ", \"label\": true}"; };
   EXPECT_THAT(tokenized(no + "\n" + line(R"("completion": "n")")),
               HasSubstr("in.jsonl:2: there is no \"prompt\""));
-  EXPECT_THAT(
-      tokenized(line(R"("prompt": "x", "completion": [{"role": "user", "content": "y"}])")),
-      HasSubstr("\"completion\" has no assistant message"));
+  EXPECT_THAT(tokenized(line(R"("prompt": "x", "completion": [{"role": "user", "content": "y"}])")),
+              HasSubstr("\"completion\" has no assistant message"));
   EXPECT_THAT(
       tokenized(line(
           R"("prompt": "x", "completion": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}])")),

@@ -102,10 +102,8 @@ TEST_F(PairSamples, AreNotReadAsAnythingElse) {
   o.separator = 0;
   config = packed(output_);
   config.path.push_back(write_token_file(scratch_ / "others", {1, 2, 0, 3, 4, 0}, o));
-  EXPECT_THAT(
-      message_of<Error>([&] { training_data(config, 16, 256, 1); }),
-      HasSubstr(
-          "contains preference pairs (trireme tokenize --preference), but"));
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 16, 256, 1); }),
+              HasSubstr("contains preference pairs (trireme tokenize --preference), but"));
 }
 
 // Scores follow their documents into whatever sample these stand.

@@ -62,16 +62,19 @@ TEST(TokenFileFuzz, AMutatedFileOpensOrIsRefused) {
                         .separator = 1,
                         .targets = std::vector<bool>(77, true),
                         .tokenizer = {TokenizerKind::sentencepiece, "some bytes", "a template"}}));
-  const std::string labeled = contents_of(
-      write_token_file(scratch / "l", counting(60),
-                       {.separator = 1,
-                        .targets = std::vector<bool>(60, true),
-                        .tokenizer = {TokenizerKind::bytes, "", "a template"},
-                        .labels = std::vector<bool>(19, true)}));
+  const std::string labeled =
+      contents_of(write_token_file(scratch / "l", counting(60),
+                                   {.separator = 1,
+                                    .targets = std::vector<bool>(60, true),
+                                    .tokenizer = {TokenizerKind::bytes, "", "a template"},
+                                    .labels = std::vector<bool>(19, true)}));
   std::mt19937_64 random(20240607);
   int opened = 0, refused = 0;
   for (int i = 0; i < 2000; ++i) {
-    const std::string file = scratch.write("c", mutated(i % 3 == 0 ? plain : i % 3 == 1 ? full : labeled, random));
+    const std::string file = scratch.write("c", mutated(i % 3 == 0   ? plain
+                                                        : i % 3 == 1 ? full
+                                                                     : labeled,
+                                                        random));
     try {
       use_all_of(TokenFile(file));
       ++opened;

@@ -333,8 +333,9 @@ TEST(Check, PreferencesWithoutAReferenceNeedNone) {
     d.data.attention = AttentionSpan::document;
     EXPECT_TRUE(check_deck(d).empty()) << name;
     d.train.dpo_scores = "pairs.scores";
-    expect_problem(d, "train.dpo_scores",
-                   "train.dpo_scores needs train.objective = \"dpo\" or \"kto\": set that, or remove");
+    expect_problem(
+        d, "train.dpo_scores",
+        "train.dpo_scores needs train.objective = \"dpo\" or \"kto\": set that, or remove");
     d.train.dpo_scores.clear();
     d.train.dpo_beta = 0.5;
     expect_problem(d, "train.dpo_beta", "needs train.objective = \"dpo\"");

@@ -87,7 +87,8 @@ def kto(policy, shape, made, before):
     good, bad = (np.mean([r for r, label in zip(rewards, LABELS) if label is which]) for which in (True, False))
     fit = np.mean([r > BETA * kl.item() if label else r < BETA * kl.item() for r, label in zip(rewards, LABELS)])
     loss = torch.stack(losses).mean()
-    return loss, {"loss": loss.item(), "margin": good - bad, "accuracy": fit, "reward_chosen": good, "reward_rejected": bad}
+    return loss, {"loss": loss.item(), "margin": good - bad, "accuracy": fit, "reward_chosen": good, "reward_rejected": bad,
+                  "z0": BETA * kl.item()}
 
 
 MEASURES = {"dpo": dpo, "kto": kto}
@@ -131,6 +132,7 @@ def prefers(name, program, objective="dpo"):
         # The first step leaves a as it was, as b is zero.
         begin = {m: (a, torch.zeros_like(b)) for m, (a, b) in split(weights_of(first), shape, w).items()}
         want, rows, norms, after = sgd(w, shape, begin, made, MEASURES[objective])
+        assert objective != "kto" or max(row["z0"] for row in rows) > 0
         history = program.history(run)
         assert len(history["loss"]) == STEPS
         assert abs(rows[0]["loss"] - FIRST[objective]) < 1e-12 and history["margin"][0] == 0 and history["accuracy"][0] == 0
@@ -196,6 +198,7 @@ def prefers_whole(name, program, objective="dpo"):
     first, *rest = whole_sgd(w, shape, lambda w: MEASURES[objective](w, shape, made, before))
     second = whole_sgd(first, shape, lambda w: MEASURES[objective](w, shape, made, before))
     wanted = {"one": (first, *rest), "again": second}
+    assert objective != "kto" or max(row["z0"] for row in second[1]) > 0
     assert abs(rest[0][0]["loss"] - FIRST[objective]) < 1e-12 and second[1][0]["margin"] > 0 and second[1][-1]["loss"] < 0.99 * FIRST[objective]
     grids = {"alone": ONE_RANK, "grid": GRID, "data": (4, ["parallel.data=4", "zero.stage=3"]),
              "halves": (2, ["parallel.pipe=2", "parallel.schedule=zero-bubble", "model.recompute=block", "train.microbatch=2"])}

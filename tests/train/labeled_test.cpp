@@ -1,6 +1,6 @@
-// The objective of labeled answers (kto): a step on answers that share samples with their mismatched
-// answers has the loss of the formula, made of the losses of documents that stand in samples of
-// their own; gradients agree with differences of that loss, in which z stays as it is.
+// The objective of labeled answers (kto): a step on answers that share samples with their
+// mismatched answers has the loss of the formula, made of the losses of documents that stand in
+// samples of their own; gradients agree with differences of that loss, in which z stays as it is.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,9 +81,8 @@ void expect_sums(const PreferenceSums& got, const Wanted& want, const std::vecto
   EXPECT_NEAR(*got.z, want.z, 1e-12);
 }
 
-const std::vector<std::vector<bool>> all_labels{{true, false, false, true, true, false},
-                                                std::vector(6, true),
-                                                std::vector(6, false)};
+const std::vector<std::vector<bool>> all_labels{
+    {true, false, false, true, true, false}, std::vector(6, true), std::vector(6, false)};
 
 class Labeled : public testing::TestWithParam<PreferenceModel> {};
 INSTANTIATE_TEST_SUITE_P(Train, Labeled, testing::ValuesIn(preference_models()),

@@ -24,8 +24,7 @@ inline const std::vector<Sample> samples{
     {{0, 5}, 14}, {{0, 1, 4, 9}, 12}, {{0, 6}, 9}, {{0, 3, 7, 8}, 14}};
 
 inline Batch batch_of(const ModelConfig& c, std::size_t first, std::size_t count) {
-  auto b =
-      random_batch(c, static_cast<std::int64_t>(count), static_cast<std::int64_t>(first));
+  auto b = random_batch(c, static_cast<std::int64_t>(count), static_cast<std::int64_t>(first));
   for (std::size_t s = 0; s < count; ++s) {
     const auto& [begins, end] = samples[first + s];
     b.tokens_B.push_back(end);
@@ -78,7 +77,7 @@ inline Weights some_weights(const ModelConfig& c, double size) {
 }
 
 inline std::vector<double> losses_alone(const ModelConfig& c, const Weights& weights,
-                                 std::span<const Batch> documents) {
+                                        std::span<const Batch> documents) {
   Ref backend;
   const Workspace scratch(backend);
   Trainer trainer(backend, {}, setup_of(c, plain_sgd(), DType::f64));
@@ -99,7 +98,7 @@ struct Outcome {
   Weights gradients;  // SGD with rate 1 subtracts them
 };
 inline Outcome outcome_of(const TrainerSetup& setup, const Weights& weights,
-                   std::span<const Batch> batches) {
+                          std::span<const Batch> batches) {
   Ref backend;
   const Workspace scratch(backend);
   Trainer trainer(backend, {}, setup);
@@ -132,9 +131,9 @@ inline void PrintTo(const PreferenceModel& c, std::ostream* out) {
 }
 inline std::vector<PreferenceModel> preference_models() {
   std::vector<PreferenceModel> all = {{"gpt2", tiny_gpt2()},
-                           {"llama", tiny_llama()},
-                           {"qwen", tiny_qwen()},
-                           {"mixture", tiny_mixture()}};
+                                      {"llama", tiny_llama()},
+                                      {"qwen", tiny_qwen()},
+                                      {"mixture", tiny_mixture()}};
   for (auto& c : all) c.model = with_adapters(c.model);
   all.push_back({"llama_recompute", all[1].model});
   all.back().model.recompute = Recompute::block;
