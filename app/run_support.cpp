@@ -190,16 +190,15 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
 }
 
 void require_objective(const Deck& deck, const Dataset& data) {
-  const bool pairs = traits_of(deck.train.objective).samples == SamplesAre::pairs;
+  const auto wanted = traits_of(deck.train.objective).samples, found = data.kind();
   const auto name = data.ranges()[0].file.path().string();
-  require(pairs || !data.pairs(),
-          "{} contains preference pairs, whose rejected documents must not be learned: set "
-          "train.objective = {}",
-          name, objectives_of_pairs());
-  require(!pairs || data.pairs(),
-          "train.objective = \"{}\" needs preference pairs, but {} contains none. Create them "
-          "with `trireme tokenize --preference`",
-          name_of(deck.train.objective), name);
+  require(wanted != Documents::single || found == wanted,
+          "{} contains {}, and some of its documents must not be learned: set train.objective = {}",
+          name, names_of(found).many, objectives_for(found));
+  require(found == wanted,
+          "train.objective = \"{}\" needs {}, but {} contains none. Create them with `trireme "
+          "tokenize {}`",
+          name_of(deck.train.objective), names_of(wanted).many, name, names_of(wanted).option);
 }
 
 ReferenceLosses scores_of(const Deck& deck) {
@@ -211,7 +210,7 @@ ReferenceLosses scores_of(const Deck& deck) {
 }
 
 Dataset with_scores(const Deck& deck, Dataset data) {
-  if (deck.train.dpo_scores.empty() || !data.pairs()) return data;
+  if (deck.train.dpo_scores.empty() || data.kind() == Documents::single) return data;
   return data.with_reference(scores_of(deck));
 }
 
@@ -230,16 +229,16 @@ void log_packing(const Dataset& data) {
     const auto* const p = data.packed(i);
     if (!p) continue;
     const auto file = data.ranges()[i].file.path().string();
-    log_info(
-        "{}: {} packed into {} ({:.1f}% full)", file,
-        p->pairs > 0 ? counted(p->in_samples() / 2, "pair") : counted(p->in_samples(), "document"),
-        counted(p->samples, "sample"), percent(p->inputs, p->samples * data.sample_length()));
+    const auto one = names_of(data.kind()).one;
+    log_info("{}: {} packed into {} ({:.1f}% full)", file,
+             counted(p->pairs > 0 ? p->in_samples() / 2 : p->in_samples(), one),
+             counted(p->samples, "sample"), percent(p->inputs, p->samples * data.sample_length()));
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(
             "{}: of {}, {} longer than a sample and {} with a document without a target are left "
             "out (`trireme inspect` shows the lengths)",
-            file, counted(p->pairs, "pair"), p->long_pairs, p->left_out / 2);
+            file, counted(p->pairs, one), p->long_pairs, p->left_out / 2);
       continue;
     }
     if (p->long_documents + p->left_out == 0) continue;

@@ -30,7 +30,7 @@ bool evaluation_is_due(const EvaluateConfig& e, std::int64_t step, std::int64_t 
 // loss of tokens.
 static double uniform_loss(const TrainConfig& t, const ModelConfig& model) {
   const auto& traits = traits_of(t.objective);
-  const bool of_tokens = traits.samples == SamplesAre::tokens && traits.fixed == FixedModel::none;
+  const bool of_tokens = traits.samples == Documents::single && traits.fixed == FixedModel::none;
   return of_tokens ? std::log(static_cast<double>(model.vocab)) : 0;
 }
 

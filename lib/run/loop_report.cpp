@@ -127,7 +127,8 @@ bool TrainLoop::evaluate_now() {
   std::string more;
   if (result->preferences) {
     row.preference = columns_of(*result->preferences);
-    more = fmt::format("{}, of {}", text_of(*row.preference), counted(loss.valid, "pair"));
+    more = fmt::format("{}, of {}", text_of(*row.preference),
+                       counted(loss.valid, names_of(validation_->kind()).one));
   } else {
     row.perplexity = std::exp(row.loss);
     more = fmt::format("perplexity {:.3f}", row.perplexity);

@@ -235,6 +235,7 @@ Batch Trainer::share(const Batch& whole) const {
   mine.start_BT = whole.start_BT;
   mine.tokens_B = whole.tokens_B;
   mine.reference_D = whole.reference_D;
+  mine.desirable_A = whole.desirable_A;
   if (has_head())
     mine.valid = std::ranges::count_if(mine.targets_BT, [](auto t) { return t != no_target; });
   return mine;

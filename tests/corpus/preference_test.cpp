@@ -25,32 +25,12 @@ TEST_F(Pairs, OfTexts) {
   EXPECT_EQ(text(), "why SO!why NO!!AA!B!p!pC!");
   EXPECT_EQ(s.documents, 6);
   const TokenFile file(output_);
-  EXPECT_TRUE(file.header().pairs);
+  EXPECT_EQ(file.header().kind, Documents::pairs);
   EXPECT_EQ(file.header().documents, 6);
 }
 
-// Trims contents.
-const char* const turns = R"(special = []
-plain = []
-begin = ""
-end = ""
-default_system = ""
-trim = true
-alternating = false
-refused = ""
-[system]
-before = "s:"
-after = ";"
-[user]
-before = "u:"
-after = ";"
-[assistant]
-before = "a:"
-after = ";"
-)";
-
 TEST_F(Pairs, OfConversations) {
-  const auto plain = with_tokens_of(parse_chat_template(turns, "turns.toml"), *bytes_);
+  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
   const auto as_text = [&](const std::string& line) {
     auto o = options(line);
     o.chat = &plain;
@@ -79,7 +59,7 @@ TEST_F(Pairs, OfConversations) {
 
 // As data sets have it: what is meant is in each the same conversation.
 TEST_F(Pairs, AreReadFromAllForms) {
-  const auto plain = with_tokens_of(parse_chat_template(turns, "turns.toml"), *bytes_);
+  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
   const auto as_text = [&](const std::string& line) {
     auto o = options(line);
     o.chat = &plain;
@@ -180,7 +160,7 @@ TEST_F(Pairs, OfTheSameAnswersAreLeftOut) {
 {"prompt": "c", "chosen": "d", "rejected": "d"})"),
               HasSubstr("the same tokens to train on in all 2 pairs, the first at "));
 
-  const auto plain = with_tokens_of(parse_chat_template(turns, "turns.toml"), *bytes_);
+  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
   const auto pair = [](const char* ask, const char* yes, const char* ask_too, const char* no) {
     return fmt::format(
         R"({{"chosen": [{{"role": "user", "content": "{}"}}, {{"role": "assistant", "content": "{}"}}],)"
