@@ -86,26 +86,28 @@ void check(const CheckArguments& a, const JobHere& job) {
   found.look([&] {
     if (!deck.run.machine.empty()) static_cast<void>(load_machine(deck.run.machine));
   });
-  std::optional<Dataset> training, validation;
+  std::optional<Dataset> training;
+  std::vector<ValidationData> validation;
   found.look([&] {
     training.emplace(training_data(deck.data, deck.data.context, deck.model.vocab,
                                    static_cast<std::uint64_t>(deck.train.seed)));
   });
   found.look([&] { validation = validation_data(deck.data, deck.data.context, deck.model.vocab); });
-  found.look([&] {
-    for (const auto* data : {&training, &validation})
-      if (*data) {
-        require_objective(deck, **data);
-        static_cast<void>(with_scores(deck, **data));
-        log_packing(**data);
-        log_cut_documents(**data);
-      }
-  });
+  const auto look_at = [&](const Dataset& data) {
+    found.look([&] {
+      require_objective(deck, data);
+      static_cast<void>(with_scores(deck, data));
+      log_packing(data);
+      log_cut_documents(data);
+    });
+  };
+  if (training) look_at(*training);
+  for (const auto& v : validation) look_at(v.data);
   found.throw_all();
   const auto tokenizer = tokenizer_of_files(*training, validation);
   if (a.verify) {
     verify(training->ranges());
-    if (validation) verify(validation->ranges());
+    for (const auto& v : validation) verify(v.data.ranges());
   }
   const auto choice = backend_choice(deck, {});
   const auto fixed = open_fixed_models({}, deck, nullptr, ModelUse::training);

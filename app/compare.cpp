@@ -101,12 +101,17 @@ class Comparison {
     const auto digests = compare_digests(a_.digests, b_.digests);
     report_.digests(digests, places_);
     take(digests.steps, digests.first);
-    const auto evaluations = compare_evaluations(a_.evaluations, b_.evaluations);
-    if (evaluations.steps > 0) report_.table("evaluations", evaluations);
-    // A difference between evaluations does not set first_. An evaluation measures the state after
-    // its step, and the step itself may have caused the difference.
-    compared_ = compared_ || evaluations.steps > 0;
-    differs_ = differs_ || evaluations.first;
+    for (const auto& [set, of_a] : a_.evaluations) {
+      const auto of_b = b_.evaluations.find(set);
+      if (of_b == b_.evaluations.end()) continue;
+      const auto evaluations = compare_evaluations(of_a, of_b->second);
+      const auto key = set.empty() ? "evaluations" : "evaluations[" + set + "]";
+      if (evaluations.steps > 0) report_.table(key, evaluations);
+      // A difference between evaluations does not set first_. An evaluation measures the state
+      // after its step, and the step itself may have caused the difference.
+      compared_ = compared_ || evaluations.steps > 0;
+      differs_ = differs_ || evaluations.first;
+    }
   }
 
   // Returns the steps of the checkpoints of A and B to compare, or nothing if there are none.

@@ -32,7 +32,8 @@ static void open_run(Side& side) {
   side.is_run = true;
   side.deck = parse_deck(read_text(deck), deck.string());
   side.history = read_history(side.path / "history.csv");
-  side.evaluations = read_evaluations(side.path / "evaluation.csv");
+  for (const auto& set : evaluated_sets(side.path))
+    side.evaluations[set] = read_evaluations(evaluation_table(side.path, set));
   side.digests = read_digests(side.path / "digests.csv");
   side.checkpoints = list_checkpoints(side.path / "checkpoints");
   if (!side.history.empty()) side.step = side.history.back().step;

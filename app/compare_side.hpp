@@ -2,6 +2,7 @@
 // One side of a comparison: a run directory, or a checkpoint together with the other checkpoints in
 // its directory.
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ struct Side {
   std::vector<CheckpointInfo> checkpoints;  // oldest first
   // Rows of the run's tables.
   std::vector<HistoryRow> history;
-  std::vector<EvaluationRow> evaluations;
+  std::map<std::string, std::vector<EvaluationRow>> evaluations;  // by validation set
   std::vector<DigestRow> digests;
 };
 

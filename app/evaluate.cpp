@@ -36,7 +36,9 @@ struct EvaluateArguments {
 
 std::vector<std::string> files_of(const EvaluateArguments& a, const DataConfig& data) {
   if (!a.data.empty()) return a.data;
-  return data.validation_fraction > 0 ? data.path : data.validation_files;
+  auto files = data.validation_fraction > 0 ? data.path : data.validation_files;
+  for (const auto& set : data.sets) files.insert(files.end(), set.path.begin(), set.path.end());
+  return files;
 }
 
 // Returns the value of the last override of a key, or an empty text if there is none.
@@ -111,48 +113,56 @@ std::string read_as(const Deck& deck) {
   return fmt::format("in windows of {}{}", T, within ? ", attention within documents" : "");
 }
 
+// Evaluates the model on a set, and prints the result.
+void evaluate_set(LoadedModel& model, const ValidationData& v, std::int64_t samples) {
+  const auto& deck = model.deck();
+  const auto result = *evaluate(model.trainer(), v.data, samples, deck.train.microbatch);
+  const auto& loss = result.loss;
+  const auto label = v.label();
+  if (loss.valid == 0)
+    throw SharedError(
+        fmt::format("the {} data have no targets, because all of their tokens are masked", label));
+  const auto item = result.preferences ? names_of(v.data.kind()).one : "target";
+  if (const auto wrong = not_finite(result, label); !wrong.empty())
+    throw SharedError(
+        fmt::format("{}, over {}: the model's computation overflows, because its weights or "
+                    "adapters are too large",
+                    wrong, counted(loss.valid, item)));
+  if (!model.speaks()) return;
+  const auto begin = fmt::format("step {}: {}loss {:.6f}", model.meta().step,
+                                 v.name.empty() ? "" : label + " ", loss.mean());
+  if (result.preferences)
+    fmt::print("{}, {}, over {}, with {}\n", begin, text_of(columns_of(*result.preferences)),
+               counted(loss.valid, item), loss_settings_text(deck.train));
+  else
+    fmt::print("{}, perplexity {:.4f}, over {} {}\n", begin, std::exp(loss.mean()),
+               counted(loss.valid, item), read_as(deck));
+}
+
 int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   if (!a.questions.empty())
     return evaluate_choices(world, a.model, a.questions, a.output, a.existing, a.samples);
   const auto loaded = LoadedModel::open(world, a.model, ModelUse::evaluation,
                                         [&](Deck deck) { return for_data(a, std::move(deck)); });
   auto& model = *loaded;
-  DataConfig data = model.deck().data;
-  if (!a.data.empty()) {
-    data.path.clear();  // --data may name training files, which a deck cannot hold out
-    data.validation_files = a.data;
-    data.validation_fraction = 0;
-  }
-  std::optional<Dataset> held_out;
+  const auto& data = model.deck().data;
+  const auto vocab = model.deck().model.vocab;
+  std::vector<ValidationData> sets;
   together(world, Pace::slow, [&] {
-    require(data.has_validation(),
+    require(data.has_validation() || !a.data.empty(),
             "the checkpoint's deck has no validation data: name token files with --data");
-    held_out = validation_data(data, model.deck().data.context, model.deck().model.vocab);
-    require_tokens_of(model.meta(), a.model.checkpoint, held_out->tokenizer());
-    held_out = with_scores(model.deck(), std::move(*held_out));
+    if (a.data.empty())
+      sets = validation_data(data, data.context, vocab);
+    else
+      sets.push_back({"", held_out_data(data, a.data, data.context, vocab)});
+    for (auto& v : sets) {
+      require_tokens_of(model.meta(), a.model.checkpoint, v.data.tokenizer());
+      v.data = with_scores(model.deck(), std::move(v.data));
+    }
   });
-  if (model.speaks()) log_packing(*held_out);
-  const auto result =
-      *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
-  const auto& loss = result.loss;
-  if (loss.valid == 0)
-    throw SharedError(
-        "the validation data have no targets, because all of their tokens are masked");
-  if (const auto wrong = not_finite(result); !wrong.empty())
-    throw SharedError(fmt::format(
-        "{}, over {}: the model's computation overflows, because its weights or "
-        "adapters are too large",
-        wrong,
-        counted(loss.valid, result.preferences ? names_of(held_out->kind()).one : "target")));
-  if (model.speaks() && result.preferences)
-    fmt::print("step {}: loss {:.6f}, {}, over {}, with {}\n", model.meta().step, loss.mean(),
-               text_of(columns_of(*result.preferences)),
-               counted(loss.valid, names_of(held_out->kind()).one),
-               loss_settings_text(model.deck().train));
-  else if (model.speaks())
-    fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} {}\n", model.meta().step,
-               loss.mean(), std::exp(loss.mean()), counted(loss.valid, "target"),
-               read_as(model.deck()));
+  if (model.speaks())
+    for (const auto& v : sets) log_packing(v.data);
+  for (const auto& v : sets) evaluate_set(model, v, a.samples);
   return 0;
 }
 

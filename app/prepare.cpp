@@ -46,13 +46,13 @@ Inputs inputs_of(Deck deck, const std::string& from) {
       training_data(deck.data, context, vocab, static_cast<std::uint64_t>(deck.train.seed));
   auto validation = validation_data(deck.data, context, vocab);
   require_objective(deck, training);
-  if (validation) require_objective(deck, *validation);
+  for (const auto& v : validation) require_objective(deck, v.data);
   std::optional<ReferenceLosses> scores;
   std::string identity_of_scores;
   if (!deck.train.dpo_scores.empty()) {
     scores = scores_of(deck);
     training = training.with_reference(*scores);
-    if (validation) validation = validation->with_reference(*scores);
+    for (auto& v : validation) v.data = v.data.with_reference(*scores);
     identity_of_scores = scores_hash(*scores);
     scores->files.clear();  // the datasets have copied the scores that they need
   }
@@ -80,8 +80,10 @@ Inputs inputs_of(Deck deck, const std::string& from) {
 std::vector<TokenFile> files_of(const Inputs& in) {
   std::vector<TokenFile> files;
   for (const auto& range : in.training.ranges()) files.push_back(range.file);
-  if (in.validation && in.deck.data.validation_fraction == 0)  // else part of the training files
-    for (const auto& range : in.validation->ranges()) files.push_back(range.file);
+  for (const auto& v : in.validation) {
+    if (v.name.empty() && in.deck.data.validation_fraction > 0) continue;  // the training files
+    for (const auto& range : v.data.ranges()) files.push_back(range.file);
+  }
   return files;
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "app/machine.hpp"
 #include "app/tokenizers.hpp"
@@ -16,7 +17,7 @@ namespace trireme {
 struct Inputs {
   const Deck deck;
   Dataset training;
-  std::optional<Dataset> validation;
+  std::vector<ValidationData> validation;
   // Checkpoint from which the run restarts. Absent for a new run.
   std::optional<CheckpointReader> from;
   FixedModels fixed;

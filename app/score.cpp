@@ -29,12 +29,7 @@ namespace {
 
 // Returns all documents of a file in sequence, including those that are held out.
 Dataset all_of(const Deck& deck, const std::string& path) {
-  auto data = deck.data;
-  data.path.clear();
-  data.weights.clear();
-  data.validation_files = {path};
-  data.validation_fraction = 0;
-  auto all = *validation_data(data, deck.data.context, deck.model.vocab);
+  auto all = held_out_data(deck.data, {path}, deck.data.context, deck.model.vocab);
   require_objective(deck, all);
   return all;
 }
@@ -42,8 +37,12 @@ Dataset all_of(const Deck& deck, const std::string& path) {
 // Returns the files that the deck trains on and the files that it holds out.
 std::vector<Dataset> files_of(const Deck& deck) {
   std::vector<Dataset> all;
-  for (const auto* list : {&deck.data.path, &deck.data.validation_files})
-    for (const auto& path : *list) all.push_back(all_of(deck, path));
+  const auto add = [&](const std::vector<std::string>& files) {
+    for (const auto& path : files) all.push_back(all_of(deck, path));
+  };
+  add(deck.data.path);
+  add(deck.data.validation_files);
+  for (const auto& set : deck.data.sets) add(set.path);
   return all;
 }
 

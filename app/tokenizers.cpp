@@ -34,9 +34,10 @@ void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
 
 // Warns if token files have different chat templates, because checkpoints contain only one.
 static void warn_of_chat_templates(const Dataset& training,
-                                   const std::optional<Dataset>& held_out) {
+                                   std::span<const ValidationData> held_out) {
   auto ranges = training.ranges();
-  if (held_out) ranges.insert(ranges.end(), held_out->ranges().begin(), held_out->ranges().end());
+  for (const auto& v : held_out)
+    ranges.insert(ranges.end(), v.data.ranges().begin(), v.data.ranges().end());
   std::string first, theirs;
   for (const auto& range : ranges) {
     const auto chat = range.file.header().chat_bytes > 0 ? range.file.tokenizer().chat : "";
@@ -53,15 +54,18 @@ static void warn_of_chat_templates(const Dataset& training,
   }
 }
 
-TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out) {
+TokenizerSpec tokenizer_of_files(const Dataset& training,
+                                 std::span<const ValidationData> held_out) {
   const auto tokenizer = training.tokenizer();
   warn_of_chat_templates(training, held_out);
-  if (!held_out) return tokenizer;
-  const auto other = held_out->tokenizer();
-  require(compatible(tokenizer, "data.path", other, "data.validation"),
-          "the files of data.path were tokenized with {}, but those of data.validation with {}: "
-          "use one tokenizer for all files",
-          tokenizer.identity(), other.identity());
+  for (const auto& v : held_out) {
+    const auto other = v.data.tokenizer();
+    const auto key = v.name.empty() ? "data." + v.label() : v.label();
+    require(compatible(tokenizer, "data.path", other, key),
+            "the files of data.path were tokenized with {}, but those of {} with {}: use one "
+            "tokenizer for all files",
+            tokenizer.identity(), key, other.identity());
+  }
   return tokenizer;
 }
 

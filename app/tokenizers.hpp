@@ -2,6 +2,7 @@
 // Finds the tokenizers and chat templates of a run's data and model, and checks that they match.
 #include <CLI/CLI.hpp>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "lib/chat/chat_template.hpp"
@@ -22,7 +23,8 @@ void require_tokens_of(const CheckpointMeta&, const std::string& model, const To
 
 // Returns the tokenizer of the training data. Throws Error if the tokenizer of the validation data
 // (`held_out`) is not compatible with it.
-TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out);
+TokenizerSpec tokenizer_of_files(const Dataset& training,
+                                 std::span<const ValidationData> held_out);
 
 // Returns the tokenizer that the run stores in its checkpoints. This is the tokenizer of the token
 // files, merged with the tokenizer of the model from which the run starts or restarts. If the run

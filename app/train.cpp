@@ -74,18 +74,24 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
   directory.write_deck(meta.deck);
 }
 
-// Returns true if the last process stopped or crashed before the evaluation that was due at its
-// last step. Collective.
-bool evaluation_missing(const Communicator& world, const Inputs& in,
-                        const RunDirectory* directory) {
-  std::string missing;
+// Returns the names of the validation sets whose evaluation was due at the last step of the last
+// process, which stopped or crashed before it. Collective.
+std::vector<std::string> missing_evaluations(const Communicator& world, const Inputs& in,
+                                             const RunDirectory* directory) {
+  std::string missing;  // one character for each set
   at_root(world, [&] {
-    const bool due = directory && in.from && in.validation &&
-                     evaluation_is_due(in.deck.evaluate, in.meta.step, in.total_steps);
-    if (due && !has_row(directory->evaluation(), evaluation_columns, in.meta.step)) missing = "yes";
+    if (!directory || !in.from ||
+        !evaluation_is_due(in.deck.evaluate, in.meta.step, in.total_steps))
+      return;
+    for (const auto& v : in.validation)
+      missing +=
+          has_row(directory->evaluation(v.name), evaluation_columns, in.meta.step) ? ' ' : 'm';
   });
   world.broadcast(missing);
-  return !missing.empty();
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < missing.size(); ++i)
+    if (missing[i] == 'm') names.push_back(in.validation[i].name);
+  return names;
 }
 
 // Returns the tokenizer for evaluate.sample_prompt and the generated text. Returns null if the deck
@@ -177,7 +183,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
     locked.lock_text = s.directory->lock_text();
     prepare_directory(*s.directory, s.mode.existing, in.meta);
     record = RunRecord(*s.directory, origin, preferences_of(in.deck),
-                       in.validation ? Evaluations::some : Evaluations::none,
+                       names_of_sets(in.validation),
                        in.deck.run.digest_every > 0 ? Digests::some : Digests::none,
                        in.deck.model.experts > 0 ? RoutingTable::some : RoutingTable::none, in.meta,
                        s.job);
@@ -213,8 +219,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const auto* const same_run = goes_on ? &*start.directory : nullptr;
   if (in.from && world.rank() == 0 && !same_run) in.meta.run = random_id();
   world.broadcast(in.meta.run);
-  const bool missing = evaluation_missing(world, in, same_run);
-  if (in.finished() && !missing) return end_finished(same_run, in, start.run, start.job);
+  auto missing = missing_evaluations(world, in, same_run);
+  if (in.finished() && missing.empty()) return end_finished(same_run, in, start.run, start.job);
   const auto tokenizer = tokenizer_of_samples(world, in);
   double peak = 0;
   together(world, [&] { peak = peak_flops(in.deck); });
@@ -230,10 +236,10 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const auto locked = begin_run(world, start, signals, a.deck.path, in, machine, origin, record);
   drop_tables(in.meta);
   log_processes(world);
-  TrainLoop loop({*machine.trainer, in.training, in.validation ? &*in.validation : nullptr, record,
+  TrainLoop loop({*machine.trainer, in.training, in.validation, record,
                   signals, tokenizer.get()},
                  loop_settings(in.deck, time_limit, peak, start.run, started),
-                 {std::move(in.meta), start.from, missing});
+                 {std::move(in.meta), start.from, std::move(missing)});
   in.from.reset();
   return train_in(locked, in.deck, machine, loop, record, a);
 }

@@ -27,7 +27,7 @@ Report::Json tensor_json(const TensorName& t, const ModelPlaces& at) {
           {"stage", at.stage(t.param)}};
 }
 
-void Report::say(const char* key, Json value, const std::string& line) {
+void Report::say(const std::string& key, Json value, const std::string& line) {
   json_[key] = std::move(value);
   if (!line.empty()) text_ += line + "\n";
 }
@@ -46,7 +46,7 @@ static std::string ulps_text(std::optional<std::uint64_t> ulps) {
   return ulps ? counted(*ulps, "unit") + " in the last place" : "no number";
 }
 
-void Report::table(const char* key, const TableComparison& t) {
+void Report::table(const std::string& key, const TableComparison& t) {
   Json json{{"steps", t.steps}, {"first", t.first ? Json(*t.first) : Json()}};
   if (t.steps == 0) return say(key, json, fmt::format("{}: no step in common", key));
   if (!t.first)

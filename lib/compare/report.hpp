@@ -25,12 +25,12 @@ class Report {
   using Json = nlohmann::ordered_json;
 
   // Adds a line of text and sets a field of the JSON object. An empty `line` sets only the field.
-  void say(const char* key, Json value, const std::string& line = {});
+  void say(const std::string& key, Json value, const std::string& line = {});
   // Adds a line of text, and appends `value` to a JSON field that is a list.
   void add(const char* key, Json value, const std::string& line = {});
 
   // Adds the result for one table. `key` names the table.
-  void table(const char* key, const TableComparison&);
+  void table(const std::string& key, const TableComparison&);
   void digests(const DigestComparison&, const ModelPlaces&);
   // Adds the result of comparing the tensors of two states. `what` describes the states, for
   // example "checkpoints of step 4".

@@ -30,7 +30,14 @@ template <>
 inline constexpr auto value_names<LongDocuments> = named<LongDocuments>("cut", "split", "drop",
                                                                         "refuse");
 
-// The settings of the [data] section.
+// A named set of validation data: a [[validation]] section.
+struct ValidationSet {
+  std::string name;
+  std::vector<std::string> path;  // token files
+  bool operator==(const ValidationSet&) const = default;
+};
+
+// The settings of the [data] section, and the [[validation]] sections.
 struct DataConfig {
   std::int64_t context = 1024;    // tokens per sample
   std::vector<std::string> path;  // token files
@@ -41,6 +48,8 @@ struct DataConfig {
   std::vector<std::string> validation_files;
   // Fraction at the end of each training file that is reserved as validation data.
   double validation_fraction = 0;
+  // Sets that are evaluated in addition to these files or this fraction, and apart from them.
+  std::vector<ValidationSet> sets;
   SampleOrder order = SampleOrder::random;
   Packing packing = Packing::windows;
   LongDocuments long_documents = LongDocuments::cut;
@@ -48,7 +57,9 @@ struct DataConfig {
   // Whether the first token after a separator is excluded from the loss.
   bool separator_masks = false;
 
-  bool has_validation() const { return validation_fraction > 0 || !validation_files.empty(); }
+  bool has_validation() const {
+    return validation_fraction > 0 || !validation_files.empty() || !sets.empty();
+  }
   bool operator==(const DataConfig&) const = default;
 };
 

@@ -286,32 +286,8 @@ Dataset training_data(const DataConfig& config, std::int64_t T, std::int64_t voc
                                      .attention = config.attention});
 }
 
-std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
-                                       std::int64_t vocab) {
-  if (!config.has_validation()) return std::nullopt;
-  std::vector<TokenRange> ranges;
-  for (const auto& path : config.validation_files) {
-    for (const auto& trained : config.path) {
-      std::error_code none;
-      require(!std::filesystem::equivalent(path, trained, none),
-              "{} is used for both training and validation: remove it from data.path or from "
-              "data.validation",
-              path);
-    }
-    TokenFile file(path);
-    const std::int64_t end = file.count();
-    ranges.push_back({std::move(file), 0, end});
-  }
-  std::vector<double> subset_shares;
-  if (config.validation_fraction > 0) {
-    subset_shares = config.weights;
-    for (const auto& path : config.path) {
-      TokenFile file(path);
-      const std::int64_t begin = training_tokens(file, config.validation_fraction);
-      const std::int64_t end = file.count();
-      ranges.push_back({std::move(file), begin, end});
-    }
-  }
+static Dataset in_sequence(const DataConfig& config, std::vector<TokenRange> ranges, std::int64_t T,
+                           std::int64_t vocab, std::vector<double> subset_shares = {}) {
   return Dataset(std::move(ranges), {.T = T,
                                      .vocab = vocab,
                                      .shares = {},
@@ -324,14 +300,70 @@ std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
                                      .subset_shares = std::move(subset_shares)});
 }
 
+Dataset held_out_data(const DataConfig& config, const std::vector<std::string>& files,
+                      std::int64_t T, std::int64_t vocab) {
+  std::vector<TokenRange> ranges;
+  for (const auto& path : files) {
+    TokenFile file(path);
+    const std::int64_t end = file.count();
+    ranges.push_back({std::move(file), 0, end});
+  }
+  return in_sequence(config, std::move(ranges), T, vocab);
+}
+
+static void require_held_out(const DataConfig& config, const std::vector<std::string>& files,
+                             std::string_view key) {
+  for (const auto& path : files)
+    for (const auto& trained : config.path) {
+      std::error_code none;
+      require(!std::filesystem::equivalent(path, trained, none),
+              "{} is used for both training and validation: remove it from data.path or from {}",
+              path, key);
+    }
+}
+
+std::vector<std::string> names_of_sets(std::span<const ValidationData> sets) {
+  std::vector<std::string> names;
+  for (const auto& set : sets) names.push_back(set.name);
+  return names;
+}
+
+std::vector<ValidationData> validation_data(const DataConfig& config, std::int64_t T,
+                                            std::int64_t vocab) {
+  std::vector<ValidationData> all;
+  if (!config.validation_files.empty()) {
+    require_held_out(config, config.validation_files, "data.validation");
+    all.push_back({"", held_out_data(config, config.validation_files, T, vocab)});
+  }
+  if (config.validation_fraction > 0) {
+    std::vector<TokenRange> ranges;
+    for (const auto& path : config.path) {
+      TokenFile file(path);
+      const std::int64_t begin = training_tokens(file, config.validation_fraction);
+      const std::int64_t end = file.count();
+      ranges.push_back({std::move(file), begin, end});
+    }
+    all.push_back({"", in_sequence(config, std::move(ranges), T, vocab, config.weights)});
+  }
+  for (const auto& set : config.sets) {
+    require_held_out(config, set.path, "validation.path");
+    all.push_back({set.name, held_out_data(config, set.path, T, vocab)});
+  }
+  return all;
+}
+
 std::int64_t vocabulary_of(const DataConfig& config, std::int64_t given) {
   std::int64_t vocab = 0;
-  for (const auto* list : {&config.path, &config.validation_files})
-    for (const auto& path : *list) {
+  const auto read = [&](const std::vector<std::string>& files) {
+    for (const auto& path : files) {
       const TokenFile file(path);
       const auto& header = file.header();
       vocab = std::max(vocab, given > 0 ? header.largest + 1 : header.vocab);
     }
+  };
+  read(config.path);
+  read(config.validation_files);
+  for (const auto& set : config.sets) read(set.path);
   return vocab;
 }
 

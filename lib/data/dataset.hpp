@@ -140,10 +140,24 @@ void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
 // positive, only the first `most` tokens of each file are used.
 Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed,
                       std::int64_t most = 0);
-// Opens the validation data, in sequential order. Returns nullopt if the deck has no validation
-// data. No token is in both the training and validation data. If the validation data are parts of
-// the training files, subsets have the shares of data.weights.
-std::optional<Dataset> validation_data(const DataConfig&, std::int64_t T, std::int64_t vocab);
+
+// A set of validation data, in sequential order.
+struct ValidationData {
+  std::string name;  // of a [[validation]] section; empty for data.validation
+  Dataset data;
+
+  // Returns the set's name for messages, such as "validation" or "validation[code]".
+  std::string label() const { return name.empty() ? "validation" : "validation[" + name + "]"; }
+};
+// Opens the sets of validation data: first data.validation, if the deck has it, and then the
+// [[validation]] sections. No token is in both the training and the validation data. If
+// data.validation is a fraction, subsets have the shares of data.weights.
+std::vector<ValidationData> validation_data(const DataConfig&, std::int64_t T, std::int64_t vocab);
+std::vector<std::string> names_of_sets(std::span<const ValidationData>);
+// Opens these token files as one set of validation data, with the section's other settings. The
+// files may be training files.
+Dataset held_out_data(const DataConfig&, const std::vector<std::string>& files, std::int64_t T,
+                      std::int64_t vocab);
 
 // Returns the vocabulary size that the section's files require, including validation files. If
 // `given` is 0, the result is the files' largest vocabulary size. Otherwise it is the largest id

@@ -64,6 +64,7 @@ class Checker : DeckRules {
     rule(twice == d.validation_files.end(), {"data.validation", "data.path"},
          "data.validation contains a file that is also in data.path; name another file, or give a "
          "fraction such as 0.01 to hold out the end of each training file");
+    validation_sets();
     rule(d.packing == Packing::documents || d.long_documents == LongDocuments::cut,
          {"data.long_documents", "data.packing"},
          "data.long_documents = \"{}\" needs data.packing = \"documents\": set that, or remove "
@@ -249,6 +250,34 @@ class Checker : DeckRules {
          "run.exactness = \"invariant\" evaluates at most {} tokens per micro-batch on each rank, "
          "not {} samples of {} tokens; lower train.microbatch",
          fixed::loss_terms, deck_.train.microbatch, tokens);
+  }
+
+  void validation_sets() {
+    const auto& sets = deck_.data.sets;
+    const auto of_name = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '_' || c == '-';
+    };
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      const auto key = [&](const char* member) {
+        return i == 0 ? fmt::format("validation.{}", member)
+                      : fmt::format("validation.{}#{}", member, i);
+      };
+      const auto& [name, path] = sets[i];
+      rule(!name.empty() && std::ranges::all_of(name, of_name), {key("name")},
+           "the name of [[validation]] set {} is \"{}\"; give a name of letters, digits, _ and -, "
+           "such as \"code\"",
+           i + 1, name);
+      rule(std::ranges::count(sets, name, &ValidationSet::name) == 1 || name.empty(), {key("name")},
+           "two [[validation]] sets have the name \"{}\"; give each set its own name", name);
+      rule(!path.empty(), {key("path")},
+           "the [[validation]] set \"{}\" has no path; name its token files", name);
+      const auto twice = std::ranges::find_first_of(path, deck_.data.path);
+      rule(twice == path.end(), {key("path"), "data.path"},
+           "the [[validation]] set \"{}\" contains a file that is also in data.path; name another "
+           "file",
+           name);
+    }
   }
 
   // Requires that each pattern matches a parameter name. The names are known only if the model is

@@ -17,6 +17,7 @@ KeySection model_section();
 KeySection adapter_section();
 KeySection distill_section();
 KeySection data_section();
+KeySection validation_section();
 KeySection train_section();
 KeySection optimizer_section();
 KeySection schedule_section();

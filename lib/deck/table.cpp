@@ -6,7 +6,7 @@
 namespace trireme {
 const std::vector<KeySection>& deck_sections() {
   static const auto sections = [] {
-    auto all = table_of({model_section(), adapter_section(), data_section(), train_section(),
+    auto all = table_of({model_section(), adapter_section(), data_section(), validation_section(), train_section(),
                          distill_section(), optimizer_section(), schedule_section(),
                          precision_section(), parallel_section(), zero_section(), freeze_section(),
                          evaluate_section(), checkpoint_section(), run_section()});
@@ -32,6 +32,7 @@ std::string default_text(const Key& key) {
   static const Deck plain = [] {
     Deck d;
     d.freeze.resize(1);
+    d.data.sets.resize(1);
     return d;
   }();
   if (key.required || key.zero_is_unset) return {};

@@ -62,6 +62,29 @@ KeySection data_section() {
       }};
 }
 
+KeySection validation_section() {
+  using V = ValidationSet;
+  const auto entries = [](auto& deck) -> auto& {
+    return deck.data.sets;
+  };
+  const auto row = rows_of_entries<Deck>(entries);
+  return repeated<Deck>(
+      entries, "validation",
+      "Further sets of validation data, one [[validation]] section per set. Each set is evaluated "
+      "apart from data.validation, at the same steps, and has its own table evaluation.NAME.csv.",
+      {
+          row("name", &V::name,
+              "Name of the set in logs, reports and file names. It consists of letters, digits, _ "
+              "and -")
+              .like("\"code\"")
+              .needed(),
+          row("path", &V::path, "Token files of the set")
+              .as(ValueKind::paths)
+              .like("[\"code.tokens\"]")
+              .needed(),
+      });
+}
+
 KeySection train_section() {
   using T = TrainConfig;
   const auto row = rows_of(&Deck::train);

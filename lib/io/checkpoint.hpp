@@ -33,6 +33,9 @@ struct ParamSlice {
 struct RunExtra {
   // Newest rows of evaluation.csv and history.csv.
   std::string evaluation, history;
+  // Newest rows of the tables of [[validation]] sets. Each line begins with the name of its set and
+  // a comma.
+  std::string evaluation_of_sets;
   // First step in history.csv. 0 if unknown.
   std::int64_t history_begins = 0;
   // Kind of machine (kernels/open), as in outcome.json.
@@ -60,6 +63,7 @@ struct RunExtra {
 template <class Extra, class F>
 void each_extra(Extra& e, F f) {
   f("evaluation", e.evaluation);
+  f("evaluation_of_sets", e.evaluation_of_sets);
   f("history", e.history);
   f("history_begins", e.history_begins);
   f("machine", e.machine);

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/io/run_tables.hpp"
+
 namespace trireme {
 
 class RunLock;
@@ -86,7 +88,9 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path log() const { return path_ / "log"; }
   std::filesystem::path history() const { return path_ / "history.csv"; }
-  std::filesystem::path evaluation() const { return path_ / "evaluation.csv"; }
+  std::filesystem::path evaluation(std::string_view set) const {
+    return evaluation_table(path_, set);
+  }
   std::filesystem::path digests() const { return path_ / "digests.csv"; }
   std::filesystem::path routing() const { return path_ / "routing.csv"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }

@@ -13,6 +13,7 @@
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/event_file.hpp"
 #include "lib/io/run_lock.hpp"
+#include "lib/io/run_tables.hpp"
 #include "lib/io/shard_file.hpp"
 
 namespace trireme {
@@ -52,8 +53,9 @@ bool is_probe(std::string_view name) {
 }
 
 bool is_file_of_run(std::string_view name) {
-  return is_probe(name) || is_lock_left(name) ||
-         std::ranges::find(files_in_run, without_damaged(without_new(name))) != files_in_run.end();
+  const auto plain = without_damaged(without_new(name));
+  return is_probe(name) || is_lock_left(name) || is_table_of_set(plain) ||
+         std::ranges::find(files_in_run, plain) != files_in_run.end();
 }
 
 bool is_file_of_checkpoint(std::string_view name) {

@@ -212,6 +212,33 @@ static std::vector<Row> read_rows(const fs::path& path, const TableColumns& colu
   return rows;
 }
 
+constexpr std::string_view before_set = "evaluation.", after_set = ".csv";
+
+fs::path evaluation_table(const fs::path& run, std::string_view set) {
+  return run / (set.empty() ? "evaluation.csv" : fmt::format("{}{}{}", before_set, set, after_set));
+}
+
+bool is_table_of_set(std::string_view name) {
+  if (!name.starts_with(before_set) || !name.ends_with(after_set)) return false;
+  if (name.size() <= before_set.size() + after_set.size()) return false;
+  name.remove_suffix(after_set.size());
+  return name.find('.', before_set.size()) == name.npos;
+}
+
+std::vector<std::string> evaluated_sets(const fs::path& run) {
+  std::vector<std::string> sets;
+  std::error_code none;
+  for (fs::directory_iterator it(run, none), end; !none && it != end; it.increment(none)) {
+    const auto name = it->path().filename().string();
+    if (is_table_of_set(name))
+      sets.push_back(name.substr(before_set.size(),
+                                 name.size() - before_set.size() - after_set.size()));
+  }
+  if (is_there(evaluation_table(run, ""))) sets.emplace_back();
+  std::ranges::sort(sets);
+  return sets;
+}
+
 std::vector<HistoryRow> read_history(const fs::path& path) {
   return read_rows<HistoryRow>(path, history_columns, [](HistoryRow& r) {
     return std::tie(r.step, r.tokens, r.loss, r.grad_norm, r.lr, r.seconds, r.tokens_per_second,

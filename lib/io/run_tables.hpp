@@ -97,6 +97,15 @@ struct EvaluationRow {
 // Returns the row as text. If `perplexity` is undefined, its field is empty.
 std::string to_csv(const EvaluationRow&);
 
+// Returns the path of a run's evaluation table: evaluation.csv for the set without a name, which is
+// data.validation, and evaluation.NAME.csv for a [[validation]] set.
+std::filesystem::path evaluation_table(const std::filesystem::path& run, std::string_view set);
+// Returns true if a file with this name is the table of a [[validation]] set.
+bool is_table_of_set(std::string_view file_name);
+// Returns the names of the sets whose tables are in the run directory, in order. The set without a
+// name is first, if it has a table.
+std::vector<std::string> evaluated_sets(const std::filesystem::path& run);
+
 // Handle the preference columns of a table whose run may change its objective at a restart. Once a
 // table has these columns, they remain, and are empty in rows of other objectives.
 // has_preferences() returns true if the rows have these columns. with_preferences() adds them. The

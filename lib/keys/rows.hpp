@@ -4,6 +4,7 @@
 //
 //   const auto row = rows_of(&Deck::model);
 //   row("layers", &ModelConfig::layers, "Number of transformer blocks").in(1, 10000)
+#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -161,25 +162,37 @@ auto rows_of(Section Root::*section) {
   };
   return RowMaker<Root, decltype(reach)>(reach);
 }
-// Returns a RowMaker for a repeated section, which is a vector of entries.
-template <class Root, class Entry>
-auto rows_of(std::vector<Entry> Root::*entries) {
+// Returns a RowMaker for a repeated section. `entries` is a function (Root& or const Root&) that
+// returns a reference to the vector of its entries, or the vector member of Root.
+template <class Root, class Entries>
+auto rows_of_entries(Entries entries) {
   const auto reach = [entries](auto& root, std::size_t row) -> auto& {
-    return (root.*entries).at(row);
+    return std::invoke(entries, root).at(row);
   };
   return RowMaker<Root, decltype(reach)>(reach);
 }
+template <class Root, class Entry>
+auto rows_of(std::vector<Entry> Root::*entries) {
+  return rows_of_entries<Root>(entries);
+}
 
-// Returns the declaration of a repeated section, whose entries are the elements of a vector.
+// Returns the declaration of a repeated section. `entries` is as in rows_of_entries().
+template <class Root, class Entries>
+KeySection repeated(Entries entries, std::string name, std::string meaning,
+                    std::vector<Key> keys) {
+  return {
+      std::move(name),
+      std::move(meaning),
+      true,
+      std::move(keys),
+      [entries](AnyStruct<const void> all) { return std::invoke(entries, all.as<const Root>()).size(); },
+      [entries](AnyStruct<void> all) { std::invoke(entries, all.as<Root>()).emplace_back(); }};
+}
 template <class Root, class Entry>
 KeySection repeated(std::vector<Entry> Root::*entries, std::string name, std::string meaning,
                     std::vector<Key> keys) {
-  return {std::move(name),
-          std::move(meaning),
-          true,
-          std::move(keys),
-          [entries](AnyStruct<const void> all) { return (all.as<const Root>().*entries).size(); },
-          [entries](AnyStruct<void> all) { (all.as<Root>().*entries).emplace_back(); }};
+  return repeated<Root, std::vector<Entry> Root::*>(entries, std::move(name), std::move(meaning),
+                                                    std::move(keys));
 }
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -121,7 +122,7 @@ class Reader {
 
   void tables() {
     std::vector<HistoryRow> rows;
-    std::vector<EvaluationRow> evaluations;
+    std::map<std::string, std::vector<EvaluationRow>> by_set;
     std::vector<RoutingRow> routing;
     json_["quiet"] = nullptr;
     attempt("history.csv", [&](const fs::path& file) {
@@ -129,9 +130,10 @@ class Reader {
       json_["quiet"] = std::max(0.0, std::chrono::duration<double>(age).count());
       rows = read_history(file);
     });
-    if (is_there(run_ / "evaluation.csv"))
-      attempt("evaluation.csv",
-              [&](const fs::path& file) { evaluations = read_evaluations(file); });
+    for (const auto& set : evaluated_sets(run_))
+      attempt(evaluation_table({}, set).c_str(),
+              [&](const fs::path& file) { by_set[set] = read_evaluations(file); });
+    const auto& evaluations = by_set[""];
     if (is_there(run_ / "routing.csv"))
       attempt("routing.csv", [&](const fs::path& file) { routing = read_routing(file); });
     json_["rows"] = rows.size();
@@ -154,6 +156,9 @@ class Reader {
         {"router_z", column(routing, &RoutingRow::z)},
         {"least_load", column(routing, &RoutingRow::least)},
         {"most_load", column(routing, &RoutingRow::most)}};
+    for (const auto& [set, of_set] : by_set)
+      if (!set.empty())
+        json_["series"]["held_out[" + set + "]"] = column(of_set, &EvaluationRow::loss);
     for (const auto& r : rows)
       if (!std::isfinite(r.loss) || !std::isfinite(r.grad_norm)) not_finite_.push_back(r.step);
   }

@@ -66,18 +66,18 @@ static bool each_group(Trainer& trainer, const Dataset& data, std::int64_t sampl
   return true;
 }
 
-std::string not_finite(const Evaluation& e) {
+std::string not_finite(const Evaluation& e, std::string_view set) {
   const double loss = e.loss.mean();
   bool finite = std::isfinite(loss);
   if (e.preferences) {
     const auto& p = *e.preferences;
     finite = finite && std::isfinite(p.chosen) && std::isfinite(p.rejected);
     if (!finite)
-      return fmt::format("the validation loss is {} with {}", loss, text_of(columns_of(p)));
+      return fmt::format("the {} loss is {} with {}", set, loss, text_of(columns_of(p)));
   }
-  if (!finite) return fmt::format("the validation loss is {}", loss);
+  if (!finite) return fmt::format("the {} loss is {}", set, loss);
   if (!e.preferences && !std::isfinite(std::exp(loss)))
-    return fmt::format("the validation loss is {}, and its perplexity is infinite", loss);
+    return fmt::format("the {} loss is {}, and its perplexity is infinite", set, loss);
   return {};
 }
 

@@ -22,8 +22,8 @@ struct Evaluation {
 };
 
 // Returns a message that names the numbers in the result that are not finite. Returns an empty
-// string if all numbers are finite.
-std::string not_finite(const Evaluation&);
+// string if all numbers are finite. `set` is the label of the validation set.
+std::string not_finite(const Evaluation&, std::string_view set);
 
 // Returns the loss over `samples` samples that are spread evenly over the dataset
 // (Dataset::subset). 0 means all samples. Data-parallel ranks divide the samples among them, in

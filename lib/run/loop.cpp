@@ -43,7 +43,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       tokenizer_(parts.tokenizer),
       settings_(std::move(settings)),
       meta_(std::move(start.meta)),
-      evaluation_missing_(start.evaluation_missing),
+      missing_evaluations_(std::move(start.missing_evaluations)),
       total_steps_(steps_of_run(settings_.train, training_.sample_length(), meta_)),
       first_step_(meta_.step),
       line_{0, Clock::now(), 0},
@@ -59,7 +59,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
           settings_.train.batch,
           meta_.samples + (total_steps_ - meta_.step) * settings_.train.batch) {
   if (trainer_.axes().world.rank() == 0) notice_.emplace(signals_, settings_.run.signal_grace);
-  if (!evaluation_missing_) announce_step();
+  if (missing_evaluations_.empty()) announce_step();
   at_root(trainer_.axes().world, Pace::slow, [&] {
     record_.outcome({"running", meta_.step, "", last_checkpoint()});
     saving_.warn_of_space();
@@ -157,7 +157,8 @@ Ending TrainLoop::run() {
 }
 
 Ending TrainLoop::run_steps() {
-  if (evaluation_missing_ && !evaluate_and_go_on()) return Ending::stopped;
+  if (!missing_evaluations_.empty() && !evaluate_and_go_on(missing_evaluations_))
+    return Ending::stopped;
   while (meta_.step < total_steps_) {
     if (!one_step()) {
       reason_ = signal_reason;
@@ -175,13 +176,14 @@ Ending TrainLoop::run_steps() {
       saving_.save_as_usual(meta_);
     if (!reason_.empty()) return Ending::stopped;
     sample_now();
-    if (evaluation_is_due(meta_.step) && !evaluate_and_go_on()) return Ending::stopped;
+    if (evaluation_is_due(meta_.step) && !evaluate_and_go_on(names_of_sets(validation_)))
+      return Ending::stopped;
   }
   return Ending::done;
 }
 
-bool TrainLoop::evaluate_and_go_on() {
-  const bool complete = evaluate_now(), last = meta_.step == total_steps_;
+bool TrainLoop::evaluate_and_go_on(const std::vector<std::string>& sets) {
+  const bool complete = evaluate_now(sets), last = meta_.step == total_steps_;
   if (complete && (last || !on_any_rank(signals_.stop()))) return true;
   reason_ = signal_reason;
   saving_.save_at_once(meta_, last_step());
@@ -189,7 +191,7 @@ bool TrainLoop::evaluate_and_go_on() {
 }
 
 bool TrainLoop::evaluation_is_due(std::int64_t step) const {
-  return validation_ && trireme::evaluation_is_due(settings_.evaluate, step, total_steps_);
+  return !validation_.empty() && trireme::evaluation_is_due(settings_.evaluate, step, total_steps_);
 }
 
 // Returns the expected duration of the next step: the mean so far, or twice the mean if the step is

@@ -6,6 +6,7 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,8 +60,8 @@ struct LoopSettings {
 struct LoopParts {
   Trainer& trainer;
   const Dataset& training;
-  // Validation data. Null if there is none.
-  const Dataset* validation;
+  // Sets of validation data. Empty if there are none.
+  std::span<const ValidationData> validation;
   RunRecord& record;
   SignalWatch& signals;
   // Tokenizer for sample texts. Null if no samples are generated.
@@ -73,9 +74,9 @@ struct LoopStart {
   CheckpointMeta meta;
   // The checkpoint from which the run restarted. Empty for a new run.
   std::string restored{};
-  // True if the evaluation after meta.step is missing because the earlier process stopped before
-  // that evaluation.
-  bool evaluation_missing = false;
+  // Names of the validation sets whose evaluation after meta.step is missing, because the earlier
+  // process stopped before that evaluation.
+  std::vector<std::string> missing_evaluations{};
 };
 
 // How a training loop ended.
@@ -129,11 +130,13 @@ class TrainLoop {
   void judge_fault(const std::string& fault);
   // Writes the step's table row and log line. `sent` is the payload in bytes that this rank sent.
   void report(const StepResult&, double lr, double seconds, std::int64_t sent);
-  // Evaluates the model. Returns false if a signal interrupted the evaluation.
-  bool evaluate_now();
+  // Evaluates the model on the named validation sets. Returns false if a signal interrupted the
+  // evaluation.
+  bool evaluate_now(const std::vector<std::string>& sets);
+  bool evaluate_set(const ValidationData&);
   // Evaluates the model. Returns false if the run must stop because of a signal. After a complete
   // evaluation of the last step, always returns true.
-  bool evaluate_and_go_on();
+  bool evaluate_and_go_on(const std::vector<std::string>& sets);
   // Generates and logs a sample text if one is due. If a signal interrupts the generation, nothing
   // is logged.
   void sample_now();
@@ -149,13 +152,13 @@ class TrainLoop {
 
   Trainer& trainer_;
   const Dataset& training_;
-  const Dataset* validation_;
+  std::span<const ValidationData> validation_;
   RunRecord& record_;
   SignalWatch& signals_;
   const Tokenizer* tokenizer_;
   LoopSettings settings_;
   CheckpointMeta meta_;
-  bool evaluation_missing_;
+  std::vector<std::string> missing_evaluations_;
   std::int64_t total_steps_;
   std::int64_t first_step_;  // first step of this process
   std::int64_t tokens_ = 0;  // tokens of this process's steps, without padding

@@ -92,33 +92,40 @@ void TrainLoop::sample_now() {
   record_.add_sample(meta_.step, *text);
 }
 
-bool TrainLoop::evaluate_now() {
+bool TrainLoop::evaluate_now(const std::vector<std::string>& sets) {
   const TaskScope task(Task::evaluating);
   const auto begin = Clock::now();
+  bool complete = true;
+  for (const auto& v : validation_)
+    if (complete && std::ranges::find(sets, v.name) != sets.end()) complete = evaluate_set(v);
+  times_.evaluation = seconds_since(begin);
+  line_.evaluating += times_.evaluation;
+  return complete;
+}
+
+bool TrainLoop::evaluate_set(const ValidationData& v) {
   std::optional<Evaluation> result;
   try {
-    result = evaluate(trainer_, *validation_, settings_.evaluate.batches * settings_.train.batch,
+    result = evaluate(trainer_, v.data, settings_.evaluate.batches * settings_.train.batch,
                       settings_.train.microbatch, [this] { return signals_.stop(); });
   } catch (const SharedError&) {
     save_and_rethrow();
   }
-  times_.evaluation = seconds_since(begin);
-  line_.evaluating += times_.evaluation;
   if (!result) {
     log_info("step {}: a signal interrupted the evaluation", meta_.step);
     return false;
   }
+  const auto label = v.label();
   const auto loss = result->loss;
   if (loss.valid == 0) {
-    log_warning(
-        "step {}: no validation loss, because all targets of the validation data are masked",
-        meta_.step);
+    log_warning("step {}: no {} loss, because all targets of the validation data are masked",
+                meta_.step, label);
     return true;
   }
   // The run continues, because each step is judged separately. However, the validation loss of the
   // last step is the result of the run. If it is not finite, no row is written, so that the next
   // start evaluates again and does not consider the run complete.
-  if (const auto wrong = not_finite(*result); !wrong.empty()) {
+  if (const auto wrong = not_finite(*result, label); !wrong.empty()) {
     if (meta_.step == total_steps_)
       throw SharedError(fmt::format("step {}, the last: {}", meta_.step, wrong));
     log_warning("step {}: {}", meta_.step, wrong);
@@ -128,13 +135,13 @@ bool TrainLoop::evaluate_now() {
   if (result->preferences) {
     row.preference = columns_of(*result->preferences);
     more = fmt::format("{}, of {}", text_of(*row.preference),
-                       counted(loss.valid, names_of(validation_->kind()).one));
+                       counted(loss.valid, names_of(v.data.kind()).one));
   } else {
     row.perplexity = std::exp(row.loss);
     more = fmt::format("perplexity {:.3f}", row.perplexity);
   }
-  at_root(trainer_.axes().world, Pace::slow, [&] { record_.add(row); });
-  log_info("step {}: validation loss {:.4f}, {}", meta_.step, row.loss, more);
+  at_root(trainer_.axes().world, Pace::slow, [&] { record_.add(v.name, row); });
+  log_info("step {}: {} loss {:.4f}, {}", meta_.step, label, row.loss, more);
   return true;
 }
 

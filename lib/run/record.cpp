@@ -1,5 +1,7 @@
 #include "lib/run/record.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/base/text_parts.hpp"
 #include "lib/io/checkpoint_list.hpp"
 
 namespace trireme {
@@ -29,10 +32,29 @@ static std::optional<TableStart> history_start(Origin origin, const CheckpointMe
   return TableStart{.step = meta.step, .carried = meta.extra.history, .first = first_step(meta)};
 }
 
-static std::optional<TableStart> evaluation_start(Origin origin, const CheckpointMeta& meta) {
+// Adds the name of a set to the begin of each row, and returns the rows of one set without its
+// name.
+static std::string with_name_of_set(std::string_view rows, std::string_view set) {
+  std::string all;
+  for (const auto line : split(rows, '\n'))
+    if (!line.empty()) all += fmt::format("{},{}\n", set, line);
+  return all;
+}
+static std::string rows_of_set(std::string_view rows, std::string_view set) {
+  const auto begin = fmt::format("{},", set);
+  std::string all;
+  for (const auto line : split(rows, '\n'))
+    if (line.starts_with(begin)) all += fmt::format("{}\n", line.substr(begin.size()));
+  return all;
+}
+
+static std::optional<TableStart> evaluation_start(Origin origin, const CheckpointMeta& meta,
+                                                  const std::string& set) {
   if (origin == Origin::fresh) return {};
   if (origin == Origin::another_run) return TableStart{.step = meta.step};
-  return TableStart{.step = meta.step, .carried = meta.extra.evaluation};
+  return TableStart{.step = meta.step,
+                    .carried = set.empty() ? meta.extra.evaluation
+                                           : rows_of_set(meta.extra.evaluation_of_sets, set)};
 }
 
 static std::optional<TableStart> digest_start(Origin origin, const CheckpointMeta& meta) {
@@ -78,14 +100,15 @@ void RunRecord::append(Table& table, const std::string& row) const {
 
 void require_tables(const RunDirectory& directory) {
   require_columns(directory.history(), history_columns);
-  require_columns(directory.evaluation(), evaluation_columns);
+  for (const auto& set : evaluated_sets(directory.path()))
+    require_columns(directory.evaluation(set), evaluation_columns);
   require_columns(directory.digests(), digest_columns);
   require_columns(directory.routing(), routing_columns);
 }
 
 RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences preferences,
-                     Evaluations evaluations, Digests digests, RoutingTable routing,
-                     const CheckpointMeta& meta, JobStart start) {
+                     std::span<const std::string> evaluated, Digests digests,
+                     RoutingTable routing, const CheckpointMeta& meta, JobStart start) {
   files_.emplace(Files{directory,
                        open_with_preferences(directory.history(), history_columns, preferences,
                                              history_start(origin, meta)),
@@ -97,9 +120,10 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences p
                        std::move(start),
                        {}});
   files_->history_begins = files_->history.file.first_step().value_or(meta.step + 1);
-  if (evaluations == Evaluations::some)
-    files_->evaluation = open_with_preferences(directory.evaluation(), evaluation_columns,
-                                               preferences, evaluation_start(origin, meta));
+  for (const auto& set : evaluated)
+    files_->evaluations.emplace(
+        set, open_with_preferences(directory.evaluation(set), evaluation_columns, preferences,
+                                   evaluation_start(origin, meta, set)));
   // The table of earlier steps must end at the restored step, even if no more rows are added.
   if (digests == Digests::some || (origin == Origin::this_run && is_there(directory.digests())))
     files_->digests.emplace(
@@ -168,15 +192,17 @@ void RunRecord::add(const HistoryRow& row) {
   });
 }
 
-void RunRecord::add(const EvaluationRow& row) {
-  if (!files_ || !files_->evaluation) return;
-  append(*files_->evaluation, to_csv(row));
+void RunRecord::add(const std::string& set, const EvaluationRow& row) {
+  if (!files_) return;
+  append(files_->evaluations.at(set), to_csv(row));
   write_events([&](auto& events) {
     if (!events) return;
-    events->add(row.step, std::array<Scalar, 1>{{{"held_out/loss", row.loss}}});
+    const auto group = set.empty() ? "held_out" : "held_out_" + set;
+    const auto loss = group + "/loss", perplexity = group + "/perplexity";
+    events->add(row.step, std::array<Scalar, 1>{{{loss, row.loss}}});
     if (row.perplexity != 0)
-      events->add(row.step, std::array<Scalar, 1>{{{"held_out/perplexity", row.perplexity}}});
-    add_preference(*events, row.step, "held_out", row.preference);
+      events->add(row.step, std::array<Scalar, 1>{{{perplexity, row.perplexity}}});
+    add_preference(*events, row.step, group, row.preference);
   });
 }
 
@@ -206,9 +232,13 @@ void RunRecord::put_into(CheckpointMeta& meta) {
   if (!files_) return;
   restored(files_->history.file).sync();
   meta.extra.history = files_->history.file.newest_rows();
-  if (files_->evaluation) {
-    restored(files_->evaluation->file).sync();
-    meta.extra.evaluation = files_->evaluation->file.newest_rows();
+  if (!files_->evaluations.empty()) meta.extra.evaluation_of_sets.clear();
+  for (auto& [set, table] : files_->evaluations) {
+    restored(table.file).sync();
+    if (set.empty())
+      meta.extra.evaluation = table.file.newest_rows();
+    else
+      meta.extra.evaluation_of_sets += with_name_of_set(table.file.newest_rows(), set);
   }
   for (auto* table : {&files_->digests, &files_->routing})
     if (*table) restored(**table).sync();
@@ -235,6 +265,7 @@ void RunRecord::saved(const Outcome& o, const CheckpointConfig& c) const {
 void drop_tables(CheckpointMeta& meta) {
   meta.extra.history.clear();
   meta.extra.evaluation.clear();
+  meta.extra.evaluation_of_sets.clear();
   meta.extra.history_begins = 0;
 }
 

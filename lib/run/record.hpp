@@ -1,8 +1,10 @@
 #pragma once
-// Writes the files of a run other than checkpoints: history.csv, evaluation.csv, digests.csv,
-// routing.csv and outcome.json.
+// Writes the files of a run other than checkpoints: history.csv, the tables of evaluations,
+// digests.csv, routing.csv and outcome.json.
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "lib/io/checkpoint.hpp"
@@ -28,8 +30,6 @@ void require_tables(const RunDirectory&);
 // Whether the run's tables have columns for preferences. If a continued table has these columns, it
 // keeps them.
 enum class Preferences : std::uint8_t { none, some };
-// Whether the run writes evaluation.csv.
-enum class Evaluations : std::uint8_t { none, some };
 // Whether the run writes digests.csv.
 enum class Digests : std::uint8_t { none, some };
 // Whether the run writes routing.csv.
@@ -41,16 +41,17 @@ class RunRecord {
  public:
   RunRecord() = default;
   // Opens the tables to continue them after meta.step. Repairs damaged tables and logs the repair.
-  // `meta` belongs to the checkpoint from which the run starts.
-  RunRecord(const RunDirectory&, Origin, Preferences, Evaluations, Digests, RoutingTable,
-            const CheckpointMeta& meta, JobStart = {});
+  // `meta` belongs to the checkpoint from which the run starts. `evaluated` are the names of the
+  // validation sets (ValidationData::name), each of which has a table.
+  RunRecord(const RunDirectory&, Origin, Preferences, std::span<const std::string> evaluated,
+            Digests, RoutingTable, const CheckpointMeta& meta, JobStart = {});
 
   // Opens an event file for TensorBoard, to which rows and texts are also written. If the event
   // file cannot be written, logs a warning and stops writing to it.
   void open_tensorboard(std::int64_t step);
 
   void add(const HistoryRow&);
-  void add(const EvaluationRow&);
+  void add(const std::string& set, const EvaluationRow&);
   void add(const DigestRow&);
   void add(const RoutingRow&);
   void add_sample(std::int64_t step, const std::string& text);
@@ -80,7 +81,7 @@ class RunRecord {
   struct Files {
     RunDirectory directory;
     Table history;
-    std::optional<Table> evaluation;
+    std::map<std::string, Table> evaluations;  // by validation set
     std::optional<CsvFile> digests, routing;
     std::int64_t history_begins;  // the first step with a row
     std::string machine;

@@ -131,7 +131,7 @@ TEST(Dataset, DocumentsOfASampleBeginInIt) {
   config.attention = AttentionSpan::document;
   EXPECT_THAT(read_batch(training_data(config, 4, 256, 0), both).start_BT,
               ElementsAre(0, 0, 0, 3, 0, 1, 1, 1));
-  EXPECT_THAT(read_batch(*validation_data(config, 4, 256), one).start_BT, ElementsAre(0, 0, 2, 3));
+  EXPECT_THAT(read_batch(validation_data(config, 4, 256).at(0).data, one).start_BT, ElementsAre(0, 0, 2, 3));
 
   config.path = {write_token_file(scratch / "b", counting(20))};
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 0); }),
@@ -146,7 +146,7 @@ TEST(Dataset, ASubsetOfWhatIsHeldOutIsOfAllFiles) {
                             write_token_file(scratch / "b", counting(200))});
   config.validation_fraction = 0.5;
   const auto of_first = [&](std::int64_t samples) {
-    const auto held_out = *validation_data(config, 4, 256);
+    const auto held_out = validation_data(config, 4, 256).at(0).data;
     EXPECT_EQ(held_out.samples_per_epoch(), 148);
     const auto subset = held_out.subset(samples);
     std::int64_t count = 0;
@@ -186,14 +186,15 @@ TEST(Dataset, TheHeldOutTailSharesNoTokenWithTraining) {
                     write_token_file(scratch / "b", counting(501, 501), {.vocab = 1000})});
     config.validation_fraction = fraction;
     const Dataset train = training_data(config, 7, 1000, 0);
-    const auto held_out = validation_data(config, 7, 1000);
-    ASSERT_TRUE(held_out.has_value());
-    EXPECT_NEAR(static_cast<double>(held_out->samples_per_epoch()) /
+    const auto sets = validation_data(config, 7, 1000);
+    ASSERT_EQ(sets.size(), 1U);
+    const auto& held_out = sets[0].data;
+    EXPECT_NEAR(static_cast<double>(held_out.samples_per_epoch()) /
                     static_cast<double>(train.samples_per_epoch()),
                 fraction / (1 - fraction), 0.03);
     for (std::size_t f = 0; f < 2; ++f) {
       const auto& t = train.ranges()[f];
-      const auto& v = held_out->ranges()[f];
+      const auto& v = held_out.ranges()[f];
       EXPECT_EQ(t.end, v.begin);
       EXPECT_EQ(v.end, v.file.count());
     }
@@ -202,23 +203,47 @@ TEST(Dataset, TheHeldOutTailSharesNoTokenWithTraining) {
       const Predictions s = predictions(train, i);
       last_trained = std::max(last_trained, s.targets_T.back());
     }
-    EXPECT_LT(last_trained, predictions(*held_out, 0).ids_T.front());
+    EXPECT_LT(last_trained, predictions(held_out, 0).ids_T.front());
   }
 }
 
 TEST(Dataset, ValidationFilesComeInSequence) {
   const ScratchFolder scratch;
   auto config = config_for({write_token_file(scratch / "a", counting(100))});
-  EXPECT_FALSE(validation_data(config, 4, 256).has_value());
+  EXPECT_TRUE(validation_data(config, 4, 256).empty());
   config.validation_files = {write_token_file(scratch / "v", counting(9))};
   const auto held_out = validation_data(config, 4, 256);
-  ASSERT_TRUE(held_out.has_value());
-  EXPECT_THAT(predictions(*held_out, 1).ids_T, ElementsAre(4, 5, 6, 7));
+  ASSERT_EQ(held_out.size(), 1U);
+  EXPECT_THAT(predictions(held_out[0].data, 1).ids_T, ElementsAre(4, 5, 6, 7));
   EXPECT_EQ(training_data(config, 4, 256, 0).samples_per_epoch(), 24);
 
   config.validation_files = {scratch / "a"};
   EXPECT_THAT(message_of<Error>([&] { validation_data(config, 4, 256); }),
               HasSubstr("used for both training and validation"));
+}
+
+TEST(Dataset, ValidationSetsFollowDataValidation) {
+  const ScratchFolder scratch;
+  auto config = config_for({write_token_file(scratch / "a", counting(100))});
+  const auto b = write_token_file(scratch / "b", counting(9)),
+             c = write_token_file(scratch / "c", counting(17));
+  config.sets = {{"late", {b, c}}, {"code", {c}}};
+  const auto names = [&] { return names_of_sets(validation_data(config, 4, 256)); };
+  EXPECT_THAT(names(), ElementsAre("late", "code"));
+  config.validation_fraction = 0.5;
+  EXPECT_THAT(names(), ElementsAre("", "late", "code"));
+  const auto sets = validation_data(config, 4, 256);
+  EXPECT_EQ(sets[0].data.ranges()[0].begin, 50);
+  EXPECT_EQ(sets[1].data.samples_per_epoch(), 2 + 4);
+  EXPECT_EQ(sets[2].data.samples_per_epoch(), 4);
+  EXPECT_EQ(sets[0].label(), "validation");
+  EXPECT_EQ(sets[2].label(), "validation[code]");
+
+  write_token_file(scratch / "c", counting(300, 300), {.vocab = 300});
+  EXPECT_EQ(vocabulary_of(config, 0), 300);
+  config.sets[1].path = {scratch / "a"};
+  EXPECT_THAT(message_of<Error>([&] { validation_data(config, 4, 300); }),
+              HasSubstr("remove it from data.path or from validation.path"));
 }
 
 TEST(Dataset, NamesTheFileWithTooLittleData) {

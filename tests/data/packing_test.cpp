@@ -271,13 +271,13 @@ TEST(Packing, HeldOutDocumentsAreNoneThatAreTrainedOn) {
   for (const double share : {0.1, 0.13, 0.25, 0.5}) {
     config.validation_fraction = share;
     const Dataset data = training_data(config, 16, 256, 1);
-    const auto held_out = validation_data(config, 16, 256);
+    const auto held_out = validation_data(config, 16, 256).at(0).data;
     std::multiset<Pair> all;
     std::size_t held = 0;
     for (std::int64_t i = 0; i < data.samples_per_epoch(); ++i)
       for (auto& d : documents_in(read(data, i))) all.insert(std::move(d));
-    for (std::int64_t i = 0; i < held_out->samples_per_epoch(); ++i)
-      for (auto& d : documents_in(read(*held_out, i))) {
+    for (std::int64_t i = 0; i < held_out.samples_per_epoch(); ++i)
+      for (auto& d : documents_in(read(held_out, i))) {
         all.insert(std::move(d));
         ++held;
       }

@@ -83,9 +83,9 @@ TEST_F(PairSamples, AreHeldOutWhole) {
     auto config = packed(output_);
     config.validation_fraction = static_cast<double>(count - border) / static_cast<double>(count);
     const auto training = training_data(config, 16, 256, 1);
-    const auto held_out = validation_data(config, 16, 256);
+    const auto held_out = validation_data(config, 16, 256).at(0).data;
     EXPECT_EQ(training.packed(0)->pairs, (border + 10) / 11) << border;
-    EXPECT_EQ(held_out->packed(0)->pairs, 6 - (border + 10) / 11) << border;
+    EXPECT_EQ(held_out.packed(0)->pairs, 6 - (border + 10) / 11) << border;
   }
 }
 
@@ -134,7 +134,7 @@ TEST_F(PairSamples, BringTheScoresOfTheirDocuments) {
       config.order = order;
       config.validation_fraction = 0.3;
       const auto training = training_data(config, 22, 256, seed).with_reference(scores);
-      const auto held_out = validation_data(config, 22, 256)->with_reference(scores);
+      const auto held_out = validation_data(config, 22, 256).at(0).data.with_reference(scores);
       std::size_t found = 0;
       for (const auto* data : {&training, &held_out}) {
         std::vector<std::int64_t> samples(static_cast<std::size_t>(data->samples_per_epoch()));
@@ -188,11 +188,11 @@ TEST_F(PairSamples, BringTheLabelsOfTheirAnswers) {
   for (const auto order : {SampleOrder::random, SampleOrder::sequential}) {
     config.order = order;
     const auto training = training_data(config, 22, 256, 1);
-    const auto held_out = validation_data(config, 22, 256);
+    const auto held_out = validation_data(config, 22, 256).at(0).data;
     EXPECT_EQ(training.kind(), Documents::labeled);
     EXPECT_GT(training.packed(0)->long_pairs, 0);
     std::int64_t desirable = 0, answers = 0;
-    for (const auto* data : {&training, &*held_out})
+    for (const auto* data : {&training, &held_out})
       for (std::int64_t s = 0; s < data->samples_per_epoch(); ++s) {
         const auto batch = read_batch(*data, std::vector{s});
         std::size_t document = 0;
@@ -207,7 +207,7 @@ TEST_F(PairSamples, BringTheLabelsOfTheirAnswers) {
         EXPECT_EQ(batch.desirable_A.size(), document / 2);
         answers += std::ssize(batch.desirable_A);
       }
-    EXPECT_EQ(answers, (training.packed(0)->in_samples() + held_out->packed(0)->in_samples()) / 2);
+    EXPECT_EQ(answers, (training.packed(0)->in_samples() + held_out.packed(0)->in_samples()) / 2);
     EXPECT_GT(desirable, 5);
     EXPECT_LT(desirable, answers - 5);
   }

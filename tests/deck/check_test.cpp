@@ -234,6 +234,22 @@ TEST(Check, Data) {
   expect_problem(d, "data.validation", "also in data.path");
 }
 
+TEST(Check, ValidationSets) {
+  Deck d = sound();
+  d.data.sets = {{"code", {"b.tokens"}}, {"old-code_2", {"b.tokens", "c.tokens"}}};
+  EXPECT_TRUE(check_deck(d).empty());
+  for (const char* wrong : {"", "a.b", "a/b", "a b", "\n", "ä"}) {
+    d.data.sets[1].name = wrong;
+    expect_problem(d, "validation.name#1", "give a name of letters, digits, _ and -");
+  }
+  d.data.sets[1].name = "code";
+  expect_problem(d, "validation.name", "two [[validation]] sets have the name \"code\"");
+  d.data.sets[1] = {"empty", {}};
+  expect_problem(d, "validation.path#1", "\"empty\" has no path");
+  d.data.sets[1].path = {"b.tokens", d.data.path[0]};
+  expect_problem(d, "validation.path#1", "also in data.path");
+}
+
 TEST(Check, LengthAndBatch) {
   Deck d = sound();
   d.train.tokens = 5;

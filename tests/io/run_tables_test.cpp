@@ -225,4 +225,21 @@ TEST(RunTables, AFullDiskKeepsWholeRows) {
   EXPECT_EQ(read_text(path), before + "2,3,4,5\n");
 }
 
+TEST(EvaluationTables, AreThoseOfNamedSets) {
+  Folder folder;
+  EXPECT_TRUE(evaluated_sets(folder.path()).empty());
+  EXPECT_EQ(evaluation_table("run", ""), fs::path("run/evaluation.csv"));
+  EXPECT_EQ(evaluation_table("run", "code"), fs::path("run/evaluation.code.csv"));
+  for (const char* name : {"evaluation.code.csv", "evaluation.a-b.csv"})
+    EXPECT_TRUE(is_table_of_set(name)) << name;
+  for (const char* name : {"evaluation.csv", "evaluation..csv", "evaluation.a.b.csv", "history.csv",
+                           "evaluation.code.csv.new", "evaluation.code.csv.damaged"})
+    EXPECT_FALSE(is_table_of_set(name)) << name;
+  for (const char* name : {"evaluation.code.csv", "evaluation.b.csv.damaged", "evaluation.a.csv"})
+    std::ofstream(folder.path() / name) << "";
+  EXPECT_EQ(evaluated_sets(folder.path()), (std::vector<std::string>{"a", "code"}));
+  std::ofstream(folder.path() / "evaluation.csv") << "";
+  EXPECT_EQ(evaluated_sets(folder.path()), (std::vector<std::string>{"", "a", "code"}));
+}
+
 }  // namespace trireme

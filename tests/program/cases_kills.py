@@ -43,6 +43,14 @@ DIGESTING = [
     ("while the table is put in order", "write *digests.csv.new 1 torn"),
 ]
 ROUTING = [(name, rule.replace("digests.csv", "routing.csv")) for name, rule in DIGESTING]
+SETS = [
+    ("before the table gets its name", "rename *evaluation.more.csv 1 SIGKILL"),
+    ("between data.validation and a set", "write */run/evaluation.csv 2 then:SIGKILL"),
+    ("within the row of a set", "write */run/evaluation.more.csv 3 torn"),
+    ("between two sets", "write */run/evaluation.more.csv 2 then:SIGKILL"),
+    ("before the row of the last set", "write */run/evaluation.both-2.csv 4 SIGKILL"),
+    ("behind the row of the last set", "write */run/evaluation.both-2.csv 4 then:SIGKILL"),
+]
 STEPPING += [
     ("before the first evaluation's row", "write */run/evaluation.csv 1 SIGKILL"),
     ("within the first evaluation's row", "write */run/evaluation.csv 1 torn"),
@@ -121,6 +129,7 @@ CASES = [
     *(killed(f"step: {name}", rule, codes=KILLED, fast=name == "within row 5") for name, rule in STEPPING),
     *(killed(f"digests: {name}", rule, "digests", KILLED) for name, rule in DIGESTING),
     *(killed(f"routing: {name}", rule, "sigmoid", KILLED) for name, rule in ROUTING),
+    *(killed(f"validation sets: {name}", rule, "sets", KILLED, fast=name == "between two sets") for name, rule in SETS),
     *(killed(f"save behind training: {name}", rule, codes=KILLED, fast=i in (4, 12)) for i, (name, rule) in enumerate(SAVING)),
     *(killed(f"save at once: {name}", rule, "at-once", KILLED, fast=i == 7) for i, (name, rule) in enumerate(SAVING)),
     *(killed(f"end: {name}", rule, codes=KILLED) for name, rule in LAST_SAVE),

@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 
 import tiny_tokenizer
-from fixture import CONFIGS, DECK, FREEZE, MACHINE
+from fixture import CONFIGS, DECK, MACHINE, SECTIONS
 from judging import compare_bits, compare_close, judge
 from reading import Failed, rows_of
 from rows import FAIL, Ended, Run
@@ -266,11 +266,12 @@ class Workshop:
         data.mkdir()
         (data / "text.txt").write_text("the quick brown fox jumps over the lazy dog, " * 60)
         (data / "more.txt").write_text("pack my box with five dozen liquor jugs; " * 40)
+        (data / "late.txt").write_text("sphinx of black quartz, judge my vow. " * 30)
         (data / "deck.toml").write_text(DECK)
         (data / "machine.toml").write_text(MACHINE)
         (data / "spm.model").write_bytes(tiny_tokenizer.model())
         self.must(CaseFolder(self, data), Run(command="; ".join(f"$TRIREME tokenize {options} --output {name}.tokens || exit" for name, options in (
-            ("text", "text.txt"), ("more", "more.txt"), ("spm", "text.txt --tokenizer spm.model")))))
+            ("text", "text.txt"), ("more", "more.txt"), ("late", "late.txt"), ("spm", "text.txt --tokenizer spm.model")))))
 
     def must(self, place, run):
         ended, wrong = place.judged(run, "without any fault")
@@ -279,9 +280,10 @@ class Workshop:
 
     def fresh_folder(self, folder, config):
         shutil.copytree(self.work / "data", folder)
-        if config.startswith("freeze"):
-            with open(folder / "deck.toml", "a") as deck:
-                deck.write(FREEZE)
+        for word, sections in SECTIONS.items():
+            if config.startswith(word):
+                with open(folder / "deck.toml", "a") as deck:
+                    deck.write(sections)
         return CaseFolder(self, folder, config)
 
     def template(self, config, start):

@@ -56,8 +56,8 @@ GRID = ("model.layers=4 model.width=32 model.heads=4 model.context=16 data.valid
         "run.log_every=0 ")
 AXES = "parallel.pipe=2 parallel.seq=2 zero.stage=3"
 
-# How the runs of a case are set up: overrides and ranks. The uninterrupted run of each is made once. FREEZE is added to the
-# decks of those whose name begins with "freeze".
+# How the runs of a case are set up: overrides and ranks. The uninterrupted run of each is made once. The deck of those
+# whose name begins with a word of SECTIONS has these sections, too.
 CONFIGS = {
     "one": ("", 0),
     "at-once": ("checkpoint.async=false", 0),
@@ -71,6 +71,7 @@ CONFIGS = {
     "pruned": ("checkpoint.keep_last=1", 0),
     "pruned-at-once": ("checkpoint.keep_last=1 checkpoint.async=false", 0),
     "freeze": ("", 0),
+    "sets": ("evaluate.every_steps=3", 0),
     "data2": ("zero.stage=1", 2),
     "data2-zero3": ("zero.stage=3", 2),
     "data2-at-once": ("zero.stage=3 checkpoint.async=false", 2),
@@ -116,7 +117,7 @@ CONFIGS = {
     "f64-data4": (F64 + " zero.stage=2 train.microbatch=1", 4),
     "f64-pipe2-seq2": (F64 + " parallel.pipe=2 parallel.seq=2 zero.stage=3 train.microbatch=1", 4),
 }
-FREEZE = """
+SECTIONS = {"freeze": """
 [[freeze]]
 pattern = "blocks.0.*"
 from_step = 4
@@ -137,5 +138,13 @@ to_step = 7
 pattern = "positions.*"
 to_step = 6
 moments = "keep"
-"""
+""", "sets": """
+[[validation]]
+name = "more"
+path = "more.tokens"
+
+[[validation]]
+name = "both-2"
+path = ["late.tokens", "more.tokens"]
+"""}
 DOCUMENTS = "data.packing=documents data.attention=document"

@@ -41,6 +41,7 @@ import cases_runs
 import cases_scripts
 import cases_signals
 import cases_tuning
+import cases_validation
 import cases_writes
 import random_faults
 import self_test
@@ -52,7 +53,7 @@ from reading import Failed
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
           "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
           "experts": cases_experts, "packing": cases_packing, "plans": cases_plans, "scripts": cases_scripts, "tuning": cases_tuning,
-          "pairs": cases_pairs, "imports": cases_imports}
+          "pairs": cases_pairs, "imports": cases_imports, "validation": cases_validation}
 
 
 def all_cases():

@@ -37,7 +37,7 @@ void record_run(const std::filesystem::path& run, const Deck& d, Backend& backen
   Workspace scratch(backend);
   Trainer trainer(backend, {}, setup_of(d));
   trainer.store().initialize(meta.seed, 1);
-  RunRecord record(directory, Origin::fresh, Preferences::none, Evaluations::none, Digests::some,
+  RunRecord record(directory, Origin::fresh, Preferences::none, {}, Digests::some,
                    RoutingTable::none, meta);
   SignalWatch signals;
   LoopSettings settings;
@@ -49,7 +49,7 @@ void record_run(const std::filesystem::path& run, const Deck& d, Backend& backen
   settings.run.digest_every = d.run.digest_every;
   settings.directory = run;
   settings.started = std::chrono::steady_clock::now();
-  TrainLoop({trainer, training, nullptr, record, signals}, settings, {meta}).run();
+  TrainLoop({trainer, training, {}, record, signals}, settings, {meta}).run();
 }
 
 }  // namespace trireme::test

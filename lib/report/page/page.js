@@ -137,7 +137,7 @@ function curve(what) {
   const datasets = [];
   runs.forEach((r, i) => {
     const s = r.series[what.key];
-    if (!s.value.length) return;
+    if (!s || !s.value.length) return;
     const few = s.value.length < 60;
     datasets.push({label: nameOf(i), data: s.value.map((y, k) => ({x: xAt(s, k), y})), borderColor: color(i),
       backgroundColor: color(i), borderWidth: 1.5, pointRadius: few ? 2 : 0, pointHoverRadius: 5, pointHitRadius: 8, order: 1});
@@ -180,6 +180,9 @@ function options(what, lines) {
 }
 function drawCurves() {
   const where = document.getElementById("charts");
+  const sets = [...new Set(runs.flatMap(r => Object.keys(r.series).filter(key => key.startsWith("held_out["))))];
+  const after = curveKinds.findIndex(what => what.key === "held_out") + 1;
+  curveKinds.splice(after, 0, ...sets.sort().map(key => ({key, title: "validation loss of " + key.slice(9, -1), log: true})));
   for (const what of curveKinds) {
     const {datasets, lines} = curve(what);
     if (!datasets.length) continue;
