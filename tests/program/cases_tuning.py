@@ -224,7 +224,7 @@ def documents(at):
         line = '{"prompt": "q", "completion": ""}' if n == "q" else f'{{"prompt": "{"p" * (n - 1)}", "completion": "c"}}'
         at.write("line.jsonl", line)
         at("tokenize line.jsonl --prompt prompt --completion completion --output line.tokens --overwrite")
-        loss, targets = re.search(r"loss ([\d.]+), .* over (\d+) targets", at("evaluate run --data line.tokens").out).groups()
+        loss, targets = re.search(r"loss ([\d.]+), .* over (\d+) targets?", at("evaluate run --data line.tokens").out).groups()
         sums = [sums[0] + float(loss) * int(targets), sums[1] + int(targets)]
     assert f"over {sums[1]} targets" in got and abs(sums[0] / sums[1] - loss_of(got)) < 2e-6, (sums, got)
     # Two steps of four samples: all five of 38 inputs, and three of them again.
