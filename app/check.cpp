@@ -90,8 +90,7 @@ void check(const CheckArguments& a, const JobHere& job) {
     training.emplace(training_data(deck.data, deck.data.context, deck.model.vocab,
                                    static_cast<std::uint64_t>(deck.train.seed)));
   });
-  found.look(
-      [&] { validation = validation_data(deck.data, deck.data.context, deck.model.vocab); });
+  found.look([&] { validation = validation_data(deck.data, deck.data.context, deck.model.vocab); });
   found.look([&] {
     for (const auto* data : {&training, &validation})
       if (*data) {
@@ -114,8 +113,7 @@ void check(const CheckArguments& a, const JobHere& job) {
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
   if (job.processors > 0) warn_of_threads(choice, job.processors);
-  warn_of_settings(deck, total_steps(deck.train, deck.data.context),
-                   training->samples_per_epoch());
+  warn_of_settings(deck, total_steps(deck.train, deck.data.context), training->samples_per_epoch());
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // the ranks run elsewhere
@@ -123,8 +121,10 @@ void check(const CheckArguments& a, const JobHere& job) {
       plan_input_of(deck, compute, transport_of(deck, choice), fixed.teacher_model), target);
   say("{} is valid{}: {}, {} samples per epoch, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
-      parameters_text(make_spec(deck.model, deck.adapter), deck.freeze, 0), training->samples_per_epoch(),
-      memory_text(static_cast<double>(plan.most_reserved())));
+      parameters_text(make_spec(deck.model, deck.adapter), deck.freeze, 0),
+      training->samples_per_epoch(), memory_text(static_cast<double>(plan.most_reserved())));
+  if (deck.adapter.rank > 0)
+    say("adapters: {}\n", adapted_products_text(make_spec(deck.model, deck.adapter)));
   if (plan.most_reserved() > here)
     log_warning("{} has {:.2f} GiB of memory, but at least one rank of this run reserves more",
                 host_name(), static_cast<double>(here) / (1 << 30));

@@ -47,9 +47,9 @@ std::string_view override_of(std::string_view key, const std::vector<std::string
   return value;
 }
 
-// Returns the deck, changed if the files contain preference pairs. Pairs are measured with the objective of
-// the run or of an override. If that objective is not for pairs, they are measured as with
-// train.objective = "dpo".
+// Returns the deck, changed if the files contain preference pairs. Pairs are measured with the
+// objective of the run or of an override. If that objective is not for pairs, they are measured as
+// with train.objective = "dpo".
 Deck for_data(const EvaluateArguments& a, Deck deck) {
   const auto files = files_of(a, deck.data);
   for (const auto& f : files)

@@ -45,7 +45,8 @@ static fs::path find_fixed(const fs::path& given, const Fixed& what, const std::
       newest.string(), what.was, here, wanted, what.keys);
 }
 
-// Opens the checkpoint that find_fixed() finds. check(reader) throws Error to reject it. Collective.
+// Opens the checkpoint that find_fixed() finds. check(reader) throws Error to reject it.
+// Collective.
 template <class F>
 static std::unique_ptr<CheckpointReader> open_found(const Communicator& world, std::string path,
                                                     const Fixed& what, const std::string& wanted,

@@ -151,8 +151,6 @@ int inspect(const InspectArguments& a) {
   if (std::filesystem::is_directory(path / "checkpoints", e))
     return a.verify && !list_checkpoints(path / "checkpoints").empty() ? verify_run(path)
                                                                        : inspect_run(path);
-  // For a model of another program, this call throws an Error that says what the folder is.
-  if (std::filesystem::exists(path / "config.json", e)) find_checkpoint(path);
   const CheckpointReader reader(path);
   say("{}\n", describe(reader));
   if (!a.verify) {

@@ -41,9 +41,8 @@ Json plan_of(Deck of_run, const Json& run) {
   const auto choice = backend_choice(deck, {});
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
-  const auto input =
-      plan_input_of(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice),
-                    teacher_of(deck));
+  const auto input = plan_input_of(deck, compute_type(choice, deck.precision.compute),
+                                   transport_of(deck, choice), teacher_of(deck));
   return Json::parse(plan_json(make_plan(input, target), input, target));
 }
 

@@ -162,8 +162,7 @@ std::string checkpoint_to_restart(const Communicator& world, const std::string& 
 void compare_models(const Communicator& world, const Inputs& in, OtherModel other) {
   if (!in.from) return;
   together(world, [&] {
-    const auto differences =
-        model_differences(description_of(*in.from), description_of(in.deck));
+    const auto differences = model_differences(description_of(*in.from), description_of(in.deck));
     if (differences.empty()) return;
     const auto text = fmt::format("the model in {} computes differently from the deck's model: {}",
                                   in.from->directory().string(), fmt::join(differences, "; "));

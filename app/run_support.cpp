@@ -115,6 +115,26 @@ static void warn_of_decay(const Deck& deck, std::int64_t steps) {
         learning_rate(s, deck.optimizer.lr, steps - 1, steps), number_text(s.min_lr));
 }
 
+// Warns of a learning rate ten times above or below those that papers and model cards report:
+// 5e-7 (preference training) to 1e-2 for AdamW, a tenth of that for Lion (Chen et al. 2023), and up
+// to 10 for SGD.
+static void warn_of_rate(const OptimizerConfig& o) {
+  struct Usual {
+    double least, most;
+  };
+  const auto usual = o.name == OptimizerKind::adamw  ? Usual{5e-7, 1e-2}
+                     : o.name == OptimizerKind::lion ? Usual{5e-8, 1e-3}
+                                                     : Usual{1e-5, 10};
+  const bool above = o.lr > 10 * usual.most;
+  if (above || (o.lr > 0 && 10 * o.lr < usual.least))
+    log_warning(
+        "optimizer.lr = {} is far {} the usual learning rates of optimizer.name = \"{}\", {} to "
+        "{}: {}",
+        number_text(o.lr), above ? "above" : "below", name_of(o.name), number_text(usual.least),
+        number_text(usual.most),
+        above ? "the first steps may destroy the model" : "the model may learn nothing");
+}
+
 void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples_per_epoch) {
   const auto warmup = deck.schedule.warmup_steps, batch = deck.train.batch;
   if (warmup > steps)
@@ -131,6 +151,7 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
   warn_of_trace(deck.run.trace_steps, steps);
   warn_of_freeze(deck.freeze, steps);
   warn_of_decay(deck, steps);
+  warn_of_rate(deck.optimizer);
   const FreezeSchedule freeze(deck.freeze, make_spec(deck.model, deck.adapter));
   if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");
@@ -203,9 +224,10 @@ void log_cut_documents(const Dataset& data) {
     if (data.packed(0) || !file.header().has_mask || !file.header().separator) continue;
     const auto found = begun_before(file, begin, end, data.sample_length());
     if (found.cut_off > 0)
-      log_info(
+      log_warning(
           "{}: {:.1f}% of the tokens that are trained on are in a sample that does not contain the "
-          "start of their document (data.packing)",
+          "start of their document. To train on whole conversations, set data.packing = "
+          "\"documents\" and data.attention = \"document\"",
           file.path().string(), percent(found.cut_off, found.targets));
   }
 }

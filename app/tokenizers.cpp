@@ -68,8 +68,7 @@ TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Da
 TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
                                const CheckpointReader* from) {
   std::optional<CheckpointReader> initial;
-  if (!from && !deck.init_from.empty())
-    from = &initial.emplace(find_checkpoint(deck.init_from));
+  if (!from && !deck.init_from.empty()) from = &initial.emplace(find_checkpoint(deck.init_from));
   if (!from) return of_files;
   require_tokens_of(from->meta(), from->directory().string(), of_files);
   return merged(of_files, tokenizer_of(from->meta()));

@@ -259,6 +259,14 @@ class Checker : DeckRules {
     if (model.vocab == 0)
       model.vocab = 1;  // unknown before the token files are read; no name depends on it
     const auto spec = make_spec(model, deck_.adapter);
+    const auto of_expert = [&](const AdapterParams& a) {
+      return spec.params[a.weight.index()].expert >= 0;
+    };
+    rule(deck_.adapter.dropout == 0 || std::ranges::none_of(spec.adapters, of_expert),
+         {"adapter.dropout", "adapter.patterns"},
+         "adapter.dropout = {} does not support adapters of experts: set adapter.dropout = 0, or "
+         "remove the experts from adapter.patterns",
+         deck_.adapter.dropout);
     const auto check = [&](const std::string& pattern, std::string key) {
       const bool hit = std::ranges::any_of(
           spec.params, [&](const ParamSpec& p) { return matches(pattern, p.name); });

@@ -269,6 +269,9 @@ Deck load_deck(const std::filesystem::path& path, std::span<const std::string> o
       !std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown),
       "{} is not a regular file: write the deck to a file, whose name becomes the name of the run",
       path.string());
+  require(path.extension() != ".yaml" && path.extension() != ".yml" && path.extension() != ".json",
+          "{} is not a deck: decks are TOML files. `trireme deck` prints one to start from",
+          path.string());
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), "cannot open the deck {}: {}; `trireme deck` prints one to start from",

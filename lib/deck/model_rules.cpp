@@ -195,8 +195,8 @@ class ModelRules : DeckRules {
 
   void adapter() {
     rule(deck_.adapter.rank <= deck_.model.width, {"adapter.rank", "model.width"},
-         "adapter.rank = {} is more than model.width = {}: lower adapter.rank",
-         deck_.adapter.rank, deck_.model.width);
+         "adapter.rank = {} is more than model.width = {}: lower adapter.rank", deck_.adapter.rank,
+         deck_.model.width);
     rule(deck_.adapter.rank == 0 || !deck_.adapter.patterns.empty(),
          {"adapter.patterns", "adapter.rank"},
          "adapter.patterns = [] matches no matrix product, so nothing would be trained; to train "

@@ -65,8 +65,7 @@ class ObjectiveRules : DeckRules {
 
   void reference() {
     const TrainConfig& t = deck_.train;
-    rule(deck_.adapter.rank > 0 || !t.dpo_scores.empty(),
-         {"train.objective", "train.dpo_scores"},
+    rule(deck_.adapter.rank > 0 || !t.dpo_scores.empty(), {"train.objective", "train.dpo_scores"},
          "train.objective = \"{}\" needs a reference model: set adapter.rank to use the model "
          "without its adapters, or train.dpo_scores to use a file of scores",
          objective_);

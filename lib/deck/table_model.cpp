@@ -40,7 +40,8 @@ KeySection model_section() {
       .name = "model",
       .meaning = "The transformer model.",
       .keys = {
-          of_deck("preset", &Deck::preset,
+          of_deck(
+              "preset", &Deck::preset,
               "Model shape that sets the defaults of the other keys in this section. The value is "
               "the name of a model, or \"from:DIR\" for the model in the checkpoint or run "
               "directory DIR. \"\" means the smallest GPT-2")
@@ -69,10 +70,12 @@ KeySection model_section() {
               "vocabulary size of the token files")
               .in(1, int32_most)
               .automatically("the vocabulary size of the token files"),
-          of_data("context", &DataConfig::context, "Number of tokens per training sample (sequence length)")
+          of_data("context", &DataConfig::context,
+                  "Number of tokens per training sample (sequence length)")
               .in(1, int32_most)
               .in_units("tokens"),
-          KeyRow("max_context", ValueKind::integer, max_context(),
+          KeyRow(
+              "max_context", ValueKind::integer, max_context(),
               "Maximum context length of the model in tokens. Set this key if training samples are "
               "shorter than the maximum. The value determines the number of rows of a learned "
               "position table, and the context length of exported models. Must be at least "
@@ -243,30 +246,33 @@ KeySection model_section() {
               "Whether the embedding and the output head share one weight matrix (tied "
               "embeddings)"),
           of_train("dropout", &TrainConfig::dropout,
-              "Dropout probability on the embedding and the residual branches")
+                   "Dropout probability on the embedding and the residual branches")
               .below(0, 1)
               .in_f32()
               .for_run(),
-          of_train("recompute", &TrainConfig::recompute,
+          of_train(
+              "recompute", &TrainConfig::recompute,
               "What the backward pass recomputes to save memory (activation checkpointing). none: "
               "nothing. block: each block, from its stored input")
               .for_run(),
-          of_train("offload", &TrainConfig::offload,
+          of_train(
+              "offload", &TrainConfig::offload,
               "Tensors that are kept in host memory until the backward pass, to save GPU memory. "
               "none: no tensors. inputs: the block inputs that recompute = \"block\" stores. This "
               "key has no effect on CPU backends")
               .for_run(),
           of_train("chunk_tokens", &TrainConfig::chunk_tokens,
-              "Number of tokens per chunk. A block processes one chunk at a time, except in "
-              "attention and experts. The backward pass recomputes each chunk, so that long "
-              "samples need less memory. 0 means a single chunk for the whole micro-batch")
+                   "Number of tokens per chunk. A block processes one chunk at a time, except in "
+                   "attention and experts. The backward pass recomputes each chunk, so that long "
+                   "samples need less memory. 0 means a single chunk for the whole micro-batch")
               .in(0, int32_most)
               .in_units("tokens")
               .automatically_where_absent("0 if a rank has at most 8192 tokens of a sample, "
                                           "otherwise 4096. With run.exactness = \"invariant\", "
                                           "4096 is rounded up to a multiple of run.exact_chunk")
               .for_run(),
-          of_deck("init_from", &Deck::init_from,
+          of_deck(
+              "init_from", &Deck::init_from,
               "Checkpoint whose weights the run starts with at step 0 (fine-tuning). \"\" starts "
               "with random weights")
               .as(path)
@@ -305,7 +311,9 @@ KeySection adapter_section() {
               "Names of the matrix products that get an adapter, with wildcards * and ?. A name is "
               "blocks.N. followed by qkv.q, qkv.k, qkv.v, projection, ffn_in.gate, ffn_in.up or "
               "ffn_out. Models with learned positions have a single product qkv. Models with gelu "
-              "have a single product ffn_in. Routers and experts have no adapters"),
+              "have a single product ffn_in. In a mixture of experts, the products of experts are "
+              "blocks.N.experts.E.ffn_in.gate, ffn_in.up and ffn_out, and a pattern selects them "
+              "only if it contains \"experts.\". Routers have no adapters"),
       }};
 }
 

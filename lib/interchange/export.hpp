@@ -42,7 +42,6 @@ ExportSummary export_hdf5(StoredModel, const std::filesystem::path& file,
 // adapter_config.json that names `base` as the base model. Throws Error if no architecture of
 // transformers matches the model.
 ExportSummary export_adapters(CheckpointReader&, const ModelConfig&, const AdapterConfig&,
-                              const std::string& base,
-                              const std::filesystem::path& folder);
+                              const std::string& base, const std::filesystem::path& folder);
 
 }  // namespace trireme

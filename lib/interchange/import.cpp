@@ -120,7 +120,8 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   const HfFolder files(folder);
   const auto path = folder / "config.json";
   const auto config = parse_object(read_text(path), path.string());
-  auto described = with_context(model_of_config(config, path.string(), options.context), options, path.string());
+  auto described =
+      with_context(model_of_config(config, path.string(), options.context), options, path.string());
   require_possible(described, folder, files);
   const auto spec = make_spec(described.model);
   HfWeights weights(files, spec, family_of(ConfigFields(config)));
@@ -141,8 +142,8 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
                         weights.read(s.name, first, s.dtype, to);
                       });
   draft.publish(saved);
-  return {std::move(described), meta.tokenizer_kind, master, weights.types(), weights.tensors(),
-          files.files(), weights.skipped()};
+  return {std::move(described), meta.tokenizer_kind, master,           weights.types(),
+          weights.tensors(),    files.files(),       weights.skipped()};
 }
 
 }  // namespace trireme

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "lib/base/dtype.hpp"
+#include "lib/deck/deck.hpp"
 #include "lib/interchange/elements.hpp"
 #include "lib/io/checkpoint_reader.hpp"
-#include "lib/deck/deck.hpp"
 
 namespace trireme {
 

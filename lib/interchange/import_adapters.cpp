@@ -53,7 +53,7 @@ void require_same_modules(const AdapterTargets& targets, const std::set<std::str
 AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
                             const ModelConfig& model, const std::string& config,
                             const SafetensorsFile& file) {
-  a.patterns = {"*"};
+  a.patterns = {"*", "*experts.*"};
   const auto all = make_spec(model, a);
   std::set<std::string> names, modules, with_tensors;
   for (const auto& t : file.tensors()) names.insert(t.name);

@@ -4,23 +4,12 @@
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/shard_file.hpp"
 
 namespace trireme {
 
 namespace fs = std::filesystem;
-
-static std::string not_a_checkpoint(const fs::path& path) {
-  if (!fs::exists(path)) return fmt::format("there is no {}: correct the path", path.string());
-  if (fs::exists(path / "config.json"))
-    return fmt::format(
-        "{} is a model in Hugging Face format: convert it with `trireme import {} NEW`",
-        path.string(), path.string());
-  return fmt::format(
-      "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints): give a path that "
-      "`trireme train` wrote",
-      path.string(), manifest_name);
-}
 
 CheckpointChoice::CheckpointChoice(fs::path given) : given_(std::move(given)) {}
 

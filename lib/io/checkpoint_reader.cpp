@@ -13,13 +13,33 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
+std::string not_a_checkpoint(const fs::path& path) {
+  std::error_code e;
+  const auto name = path.string();
+  if (!fs::exists(path, e)) return fmt::format("there is no {}: correct the path", name);
+  if (fs::exists(path / "adapter_config.json", e))
+    return fmt::format(
+        "{} is an adapter in PEFT format: convert it with `trireme import {} NEW --base BASE`, "
+        "where BASE is the checkpoint of its base model",
+        name, name);
+  if (fs::exists(path / "config.json", e))
+    return fmt::format(
+        "{} is a model in Hugging Face format: convert it with `trireme import {} NEW`", name,
+        name);
+  return fmt::format(
+      "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints): give a path that "
+      "`trireme train` wrote",
+      name, manifest_name);
+}
+
 static Manifest read_manifest(const fs::path& directory) {
   const auto path = directory / manifest_name;
   std::error_code e;
-  require(fs::is_directory(directory, e), "{} is not a checkpoint: there is no such directory",
-          directory.string());
-  require(fs::exists(path, e), "{} is not a complete checkpoint: {} is missing", directory.string(),
-          manifest_name);
+  if (!fs::exists(path, e)) {
+    require(!fs::exists(directory / shard_name(0), e),
+            "{} is not a complete checkpoint: {} is missing", directory.string(), manifest_name);
+    fail("{}", not_a_checkpoint(directory));
+  }
   return parse_manifest(read_text(path), path.string());
 }
 

@@ -9,8 +9,9 @@
 namespace trireme {
 namespace {
 
-ModelConfig with_shape(std::int64_t layers, std::int64_t width, std::int64_t heads, std::int64_t kv_heads,
-                       std::int64_t ffn_width, std::int64_t vocab, std::int64_t max_context) {
+ModelConfig with_shape(std::int64_t layers, std::int64_t width, std::int64_t heads,
+                       std::int64_t kv_heads, std::int64_t ffn_width, std::int64_t vocab,
+                       std::int64_t max_context) {
   ModelConfig c;
   c.layers = layers;
   c.width = width;
@@ -252,7 +253,8 @@ const std::vector<Preset>& presets() {
       {"gemma3-1B", gemma_3(with_shape(26, 1152, 4, 1, 6912, 262144, 32768))},
       {"qwen2-0.5B", qwen_2(with_shape(24, 896, 14, 2, 4864, 151936, 131072))},
       {"qwen3-0.6B", qwen_3(with_shape(28, 1024, 16, 8, 3072, 151936, 40960))},
-      {"mixtral-8x7B", mixture(mistral(with_shape(32, 4096, 32, 8, 14336, 32000, 32768)), 8, 2,  14336)},
+      {"mixtral-8x7B",
+       mixture(mistral(with_shape(32, 4096, 32, 8, 14336, 32000, 32768)), 8, 2, 14336)},
       {"olmoe-1B-7B", olmoe(with_shape(16, 2048, 16, 16, 1024, 50304, 4096))},
       {"qwen1.5-moe-A2.7B", qwen_2_moe(with_shape(24, 2048, 16, 16, 5632, 151936, 8192))},
       {"qwen3-30B-A3B", qwen_3_moe(with_shape(48, 2048, 32, 4, 6144, 151936, 40960))},

@@ -53,13 +53,13 @@ template <>
 inline constexpr auto value_names<NormPlace> = named<NormPlace>("before", "after", "both");
 // The architecture of a model.
 struct ModelConfig {
-  std::int64_t layers = 12;      // transformer blocks
-  std::int64_t width = 768;      // channels of the residual stream
-  std::int64_t heads = 12;       // query heads
-  std::int64_t kv_heads = 0;     // key-value heads; 0 means `heads`
-  std::int64_t head_dim = 0;     // channels per head; 0 means width / heads
-  std::int64_t ffn_width = 0;    // channels of the MLP; 0 means 8/3 width if gated, else 4 width
-  std::int64_t vocab = 0;        // rows of the embedding; 0 takes them from the token files
+  std::int64_t layers = 12;    // transformer blocks
+  std::int64_t width = 768;    // channels of the residual stream
+  std::int64_t heads = 12;     // query heads
+  std::int64_t kv_heads = 0;   // key-value heads; 0 means `heads`
+  std::int64_t head_dim = 0;   // channels per head; 0 means width / heads
+  std::int64_t ffn_width = 0;  // channels of the MLP; 0 means 8/3 width if gated, else 4 width
+  std::int64_t vocab = 0;      // rows of the embedding; 0 takes them from the token files
   // Positions for which the model is made: the rows of a learned position table, and the maximum
   // context length of an exported model.
   std::int64_t max_context = 1024;

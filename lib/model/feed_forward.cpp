@@ -79,12 +79,34 @@ class GatedMlp final : public FeedForward {
   std::optional<ops::SigmoidGate> gate_;
 };
 
+// Returns the adapters of one weight of each expert. All experts have the same products.
+ops::ExpertLowRank adapter_of(const ModelSpec& s, std::span<const ParamId> weights) {
+  ops::ExpertLowRank all;
+  for (const auto weight : weights) {
+    const auto* const one = s.adapter_of(weight);
+    if (!one) return {};
+    all.a.push_back(one->a);
+    all.b.push_back(one->b);
+    if (all.a.size() > 1) continue;
+    all.rank = one->rank;
+    for (const auto& p : one->products) all.products.push_back({p.channel, p.channels, p.row});
+  }
+  all.scale = scale_of(s.adapter);
+  return all;
+}
+
 class Mixture final : public FeedForward {
  public:
   Mixture(const ModelSpec& s, const BlockParams& p, std::int64_t layer)
       : Mixture(s, p, layer,
-                {p.expert_in, p.expert_out, p.expert_in_bias, p.expert_out_bias,
-                 s.config.expert_width, gate_of(s.config)}) {}
+                {.in = p.expert_in,
+                 .out = p.expert_out,
+                 .in_bias = p.expert_in_bias,
+                 .out_bias = p.expert_out_bias,
+                 .in_adapter = adapter_of(s, p.expert_in),
+                 .out_adapter = adapter_of(s, p.expert_out),
+                 .width = s.config.expert_width,
+                 .gate = gate_of(s.config)}) {}
   Value forward(Tape& tape, const Run& run, Value h) const override {
     std::vector<Value> in = {h};
     for (auto& routed : tape.apply(run, router_, in)) in.push_back(std::move(routed));

@@ -27,8 +27,7 @@ Model::Model(Backend& backend, ModelSpec spec, ModelSettings settings)
                                    frequencies.amplitude(), type);
     if (c.window > 0 && c.window_rope_theta > 0) {
       const ops::RotaryFrequencies plain{.theta = c.window_rope_theta, .channels = c.rotary_dim};
-      in_window_T2E =
-          ops::rotary_table(backend, T, plain.of_pairs(c.head_dim), 1, type);
+      in_window_T2E = ops::rotary_table(backend, T, plain.of_pairs(c.head_dim), 1, type);
     }
   }
   parts_.push_back(std::make_unique<EmbeddingPart>(spec_, settings_));

@@ -110,8 +110,8 @@ AttentionOutput::AttentionOutput(const ModelSpec& s, const BlockParams& p, std::
       attention_out_norm_(norm_where(s.config, p.attention_out_norm, p.attention_out_norm_bias)),
       ffn_out_norm_(norm_where(s.config, p.ffn_out_norm, p.ffn_out_norm_bias)),
       scale_(multiply_by(s.config.residual_scale)),
-      attention_residual_norm_(residual_norm_where(s.config, {1 + 2 * layer, dropout},
-                                                   p.ffn_norm, p.ffn_norm_bias)),
+      attention_residual_norm_(
+          residual_norm_where(s.config, {1 + 2 * layer, dropout}, p.ffn_norm, p.ffn_norm_bias)),
       attention_residual_({1 + 2 * layer, dropout}),
       feed_forward_(make_feed_forward(s, layer)),
       ffn_residual_({2 + 2 * layer, dropout}) {}

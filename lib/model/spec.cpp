@@ -1,5 +1,7 @@
 #include "lib/model/spec.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -76,7 +78,8 @@ class Builder {
     return add({name + ".weight", ParamRole::sinks, {heads}, u, false, 0, 0});
   }
   // Adds an adapter for a weight. The initial values follow Hu et al. 2021: `a` is random and `b`
-  // is 0. Adds nothing if no pattern matches one of the weight's products.
+  // is 0. Adds nothing if no pattern matches one of the weight's products. A pattern matches
+  // experts only if it names them, so that "*" does not give each expert an adapter.
   void adapter(ParamId weight) {
     const auto& c = spec_.config;
     if (spec_.adapter.rank == 0 || weight == ParamId{}) return;
@@ -90,7 +93,7 @@ class Builder {
     for (const auto& p : products_of(c, of)) {
       bool named = false;
       for (std::size_t i = 0; i < spec_.adapter.patterns.size(); ++i)
-        if (matches(spec_.adapter.patterns[i], p.name)) named = matched_[i] = true;
+        if (names(spec_.adapter.patterns[i], of, p)) named = matched_[i] = true;
       if (!named) continue;
       adapter.products.push_back({p.channel, p.channels, rows});
       rows += p.channels;
@@ -104,7 +107,19 @@ class Builder {
         add({name + ".lora_a", ParamRole::adapter_a, {ranks, inputs}, of.unit, true, std, 0});
     adapter.b =
         add({name + ".lora_b", ParamRole::adapter_b, {rows, adapter.rank}, of.unit, true, 0, 0});
+    for (const auto id : {adapter.a, adapter.b}) of_expert(of.expert, id);
     spec_.adapters.push_back(std::move(adapter));
+  }
+  // Throws Error unless the experts of the block have adapters for the same products, which are
+  // computed together.
+  void require_alike(std::span<const ParamId> experts) const {
+    const auto* const first = spec_.adapter_of(experts[0]);
+    for (const auto weight : experts) {
+      const auto* const other = spec_.adapter_of(weight);
+      require(!first == !other && (!first || first->products == other->products),
+              "adapter.patterns: all experts of a block need adapters for the same products. Name "
+              "them with *, such as \"blocks.*.experts.*.ffn_in.gate\"");
+    }
   }
   // Freezes all parameters except adapters. Throws Error, naming the pattern, if a pattern matched
   // nothing.
@@ -145,6 +160,10 @@ class Builder {
   }
 
  private:
+  static bool names(const std::string& pattern, const ParamSpec& weight, const AdaptedProduct& p) {
+    return matches(pattern, p.name) &&
+           (weight.expert < 0 || pattern.find("experts.") != std::string::npos);
+  }
   ParamId add(ParamSpec p) {
     spec_.params.push_back(std::move(p));
     return ParamId::at(spec_.params.size() - 1);
@@ -234,6 +253,10 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   if (has_experts(c, layer)) {
     add_experts(b, c, name, residual_std, p);
     for (const auto w : {p.qkv, p.projection, p.shared_in, p.shared_out}) b.adapter(w);
+    for (const auto* experts : {&p.expert_in, &p.expert_out}) {
+      for (const auto w : *experts) b.adapter(w);
+      b.require_alike(*experts);
+    }
     return p;
   }
   p.ffn_in = b.weight(p.unit, name + ".ffn_in", ParamRole::linear, {hidden, c.width}, init_std);
@@ -300,6 +323,26 @@ std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec& spec) {
   for (const auto& p : spec.params)
     if (is_saved(p)) saved.emplace_back(p.name, p.shape);
   return saved;
+}
+
+std::string adapted_products_text(const ModelSpec& s) {
+  std::vector<std::string> names;
+  for (const auto& adapter : s.adapters) {
+    const auto& weight = s.params[adapter.weight.index()];
+    for (const auto& p : products_of(s.config, weight)) {
+      if (std::ranges::find(adapter.products, p.channel, &AdapterParams::Product::channel) ==
+          adapter.products.end())
+        continue;
+      auto name = p.name.substr(p.name.find('.', p.name.find('.') + 1) + 1);  // without blocks.N.
+      if (weight.expert >= 0)
+        name = "experts" + name.substr(name.find('.', name.find('.') + 1));  // without its number
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  if (names.size() < 2) return names.empty() ? "" : names[0];
+  const auto last = names.back();
+  names.pop_back();
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
 const AdapterParams* ModelSpec::adapter_of(ParamId weight) const {

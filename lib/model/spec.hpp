@@ -95,6 +95,7 @@ struct AdapterParams {
   struct Product {
     std::int64_t channel, channels;  // range of the weight's output channels
     std::int64_t row;                // first row of `b`
+    bool operator==(const Product&) const = default;
   };
   std::vector<Product> products;
   std::int64_t site = 0;  // index of its dropout layer
@@ -132,6 +133,10 @@ struct ModelSpec {
 
 // Returns the names and shapes of the parameters in checkpoints of the model.
 std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec&);
+
+// Returns the products that have adapters, without the numbers of blocks and experts and without
+// repetition, such as "qkv.q, qkv.v and experts.ffn_in.gate". Returns an empty text without adapters.
+std::string adapted_products_text(const ModelSpec&);
 
 // Returns the parameters of a model and its adapters. Throws Error if the config is not completed,
 // vocab is 0, experts are configured illegally, or an adapter pattern matches no product.

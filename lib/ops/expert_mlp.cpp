@@ -14,8 +14,11 @@ ConstView turned(const ConstView& w) {
   return w.transposed();
 }
 
+View first_rows(const View& v, std::int64_t n) {
+  return v.slice(0, 0, n);
+}
 View first_rows(const Tensor& t, std::int64_t n) {
-  return t.view().slice(0, 0, n);
+  return first_rows(t.view(), n);
 }
 
 // Returns the rows' weights, or an absent view if there are none.
@@ -34,16 +37,101 @@ std::vector<ConstView> weights_of(const Run& run, std::span<const ParamId> param
   return views;
 }
 
+// Multiplies rows.count rows. `b_KN` has a matrix for each expert.
+void multiply(const Run& run, const View& c_NM, const ConstView& a_NK, std::vector<ConstView> b_KN,
+              const ExpertRows& rows) {
+  run.backend.put(Queue::compute, kernel::GroupedMatmul{.c_RN = c_NM,
+                                                        .a_RK = a_NK,
+                                                        .offset_E1 = rows.offset_E1.view(),
+                                                        .b_KN = std::move(b_KN),
+                                                        .order = sum_order_of_rows(run),
+                                                        .known_offset = rows.known_offset});
+}
+
 void multiply(const Run& run, const Tensor& c_NM, const Tensor& a_NK,
               std::span<const ParamId> params, ConstView (*view_of)(const ConstView&),
               const ExpertRows& rows) {
+  multiply(run, first_rows(c_NM, rows.count), first_rows(a_NK, rows.count),
+           weights_of(run, params, view_of, rows), rows);
+}
+
+// A matrix of rows.count rows that exists only within a function.
+Tensor room(const Run& run, const ExpertRows& rows, std::int64_t columns, DType type) {
+  return Tensor::empty(run.backend, {rows.count, columns}, type, MemoryKind::transient);
+}
+
+// Returns the columns of t or u that belong to product i.
+View of_product(const Tensor& t_NR, const ExpertLowRank& low, std::size_t i) {
+  return t_NR.view().slice(1, static_cast<std::int64_t>(i) * low.rank, low.rank);
+}
+
+// Returns the rows of b that belong to a product, for each expert.
+std::vector<ConstView> b_of(const Run& run, const ExpertLowRank& low, const LowRank::Product& p,
+                            ConstView (*view_of)(const ConstView&), const ExpertRows& rows) {
+  auto all = weights_of(run, low.b, as_is, rows);
+  for (auto& b : all) b = view_of(b.slice(0, p.row, p.channels));
+  return all;
+}
+
+void scale(const Run& run, const Tensor& t_NR, double factor) {
+  if (factor != 1) run.backend.put(Queue::compute, kernel::Scale{.x_N = t_NR.view(), .factor = factor});
+}
+
+// Returns t_N(PR) = s x_NK a_(PR)K', with the R columns of each product.
+Tensor inner(const Run& run, const ExpertLowRank& low, const Tensor& x_NK, const ExpertRows& rows) {
+  const Tensor t = room(run, rows, low.rank * std::ssize(low.products), x_NK.dtype());
+  if (rows.count == 0) return t;
+  multiply(run, t, x_NK, low.a, turned, rows);
+  scale(run, t, low.scale);
+  return t;
+}
+
+// Returns u_N(PR) = s dy_Nn b_nR, with the R columns of each product.
+Tensor inner_gradient(const Run& run, const ExpertLowRank& low, const Tensor& dy_NM,
+                      const ExpertRows& rows) {
+  const Tensor u = room(run, rows, low.rank * std::ssize(low.products), dy_NM.dtype());
+  if (rows.count == 0) return u;
+  const View dy = first_rows(dy_NM, rows.count);
+  for (std::size_t i = 0; i < low.products.size(); ++i) {
+    const auto& p = low.products[i];
+    multiply(run, of_product(u, low, i), dy.slice(1, p.channel, p.channels),
+             b_of(run, low, p, as_is, rows), rows);
+  }
+  scale(run, u, low.scale);
+  return u;
+}
+
+// Returns true if this pass computes adapters for the rows.
+bool adapts(const Run& run, const ExpertLowRank& low, const ExpertRows& rows) {
+  return !low.a.empty() && run.pass.adapters && rows.count > 0;
+}
+
+// Adds the adapters' products of x to y.
+void add_adapters(const Run& run, const ExpertLowRank& low, const Tensor& y_NM, const Tensor& x_NK,
+                  const ExpertRows& rows) {
+  if (!adapts(run, low, rows)) return;
+  const Tensor t = inner(run, low, x_NK, rows);
+  for (std::size_t i = 0; i < low.products.size(); ++i) {
+    const auto& p = low.products[i];
+    const Tensor change = room(run, rows, p.channels, y_NM.dtype());
+    multiply(run, change.view(), of_product(t, low, i), b_of(run, low, p, turned, rows), rows);
+    run.backend.put(Queue::compute,
+                    kernel::Copy{.dst = first_rows(y_NM, rows.count).slice(1, p.channel, p.channels),
+                                 .src = change.view(),
+                                 .how = Accumulate::add});
+  }
+}
+
+// Adds the gradient of x that passes through the adapters to dx.
+void add_adapters_gradient(const Run& run, const ExpertLowRank& low, const Tensor& dx_NK,
+                           const Tensor& dy_NM, const ExpertRows& rows) {
+  if (!adapts(run, low, rows)) return;
+  const Tensor u = inner_gradient(run, low, dy_NM, rows);
+  const View dx = first_rows(dx_NK, rows.count);
+  const Tensor change = room(run, rows, dx.extent[1], dx.dtype);
+  multiply(run, change.view(), u.view(), weights_of(run, low.a, as_is, rows), rows);
   run.backend.put(Queue::compute,
-                  kernel::GroupedMatmul{.c_RN = first_rows(c_NM, rows.count),
-                                        .a_RK = first_rows(a_NK, rows.count),
-                                        .offset_E1 = rows.offset_E1.view(),
-                                        .b_KN = weights_of(run, params, view_of, rows),
-                                        .order = sum_order_of_rows(run),
-                                        .known_offset = rows.known_offset});
+                  kernel::Copy{.dst = dx, .src = change.view(), .how = Accumulate::add});
 }
 
 // Adds the experts' biases, if there are any, to the rows of y.
@@ -63,6 +151,24 @@ bool nothing_to_add(const Run& run, std::span<const ParamId> params, const Exper
   return !wants_any(run, params) || (round > 0 && rows.count == 0);
 }
 
+// Adds the products dy' x of all experts to gradients.
+void multiply_gradients(const Run& run, std::vector<View> dst, std::span<const View> largest,
+                        Accumulate how, const ConstView& dy_NM, const ConstView& x_NK,
+                        const ExpertRows& rows) {
+  kernel::GroupedMatmulGrad o{.c_MN = std::move(dst),
+                              .how = how,
+                              .a_RM = dy_NM,
+                              .b_RN = x_NK,
+                              .offset_E1 = rows.offset_E1.view(),
+                              .known_offset = rows.known_offset};
+  if (run.pass.exact_chunk > 0) {
+    o.token_R = first_rows(rows.token_N, rows.count);
+    o.leaf = run.pass.exact_chunk;
+    o.largest = {largest.begin(), largest.end()};
+  }
+  run.backend.put(Queue::compute, o);
+}
+
 // Adds the weight gradients dy' x.
 void add_gradients(const Run& run, std::span<const ParamId> params, const Tensor& dy_NM,
                    const Tensor& x_NK, const ExpertRows& rows, std::int64_t leaves,
@@ -71,18 +177,30 @@ void add_gradients(const Run& run, std::span<const ParamId> params, const Tensor
   run.gradients->add_whole(
       params, round > 0 ? 0 : leaves,
       [&](std::span<const View> dst, std::span<const View> largest, Accumulate how) {
-        kernel::GroupedMatmulGrad o{.c_MN = {dst.begin(), dst.end()},
-                                    .how = how,
-                                    .a_RM = first_rows(dy_NM, rows.count),
-                                    .b_RN = first_rows(x_NK, rows.count),
-                                    .offset_E1 = rows.offset_E1.view(),
-                                    .known_offset = rows.known_offset};
-        if (run.pass.exact_chunk > 0) {
-          o.token_R = first_rows(rows.token_N, rows.count);
-          o.leaf = run.pass.exact_chunk;
-          o.largest = {largest.begin(), largest.end()};
+        multiply_gradients(run, {dst.begin(), dst.end()}, largest, how,
+                           first_rows(dy_NM, rows.count), first_rows(x_NK, rows.count), rows);
+      });
+}
+
+// Adds the gradients of adapters. t and u are computed again, because they are cheap.
+void add_adapter_gradients(const Run& run, const ExpertLowRank& low, const Tensor& dy_NM,
+                           const Tensor& x_NK, const ExpertRows& rows, std::int64_t leaves,
+                           std::size_t round) {
+  if (!nothing_to_add(run, low.a, rows, round))
+    add_gradients(run, low.a, inner_gradient(run, low, dy_NM, rows), x_NK, rows, leaves, round);
+  if (nothing_to_add(run, low.b, rows, round)) return;
+  const Tensor t = inner(run, low, x_NK, rows);
+  const View dy = first_rows(dy_NM, rows.count);
+  run.gradients->add_whole(
+      low.b, round > 0 ? 0 : leaves,
+      [&](std::span<const View> dst, std::span<const View> largest, Accumulate how) {
+        for (std::size_t i = 0; i < low.products.size(); ++i) {
+          const auto& p = low.products[i];
+          std::vector<View> own;
+          for (const auto& b : dst) own.push_back(b ? b.slice(0, p.row, p.channels) : View{});
+          multiply_gradients(run, std::move(own), largest, how,
+                             dy.slice(1, p.channel, p.channels), of_product(t, low, i), rows);
         }
-        run.backend.put(Queue::compute, o);
       });
 }
 
@@ -107,12 +225,24 @@ void add_bias_gradients(const Run& run, std::span<const ParamId> params, const T
 
 }  // namespace
 
+ExpertLowRank ExpertLowRank::of(std::int64_t first, std::int64_t count) const {
+  if (a.empty()) return {};
+  const auto some = [&](const std::vector<ParamId>& all) {
+    return std::vector(all.begin() + first, all.begin() + first + count);
+  };
+  return {some(a), some(b), rank, scale, products};
+}
+
+static bool wants(const Run& run, const ExpertLowRank& low) {
+  return wants_any(run, low.a) || wants_any(run, low.b);
+}
+
 bool ExpertMlp::wants_in(const Run& run) const {
-  return wants_any(run, p_.in) || wants_any(run, p_.in_bias);
+  return wants_any(run, p_.in) || wants_any(run, p_.in_bias) || wants(run, p_.in_adapter);
 }
 
 bool ExpertMlp::wants_out(const Run& run) const {
-  return wants_any(run, p_.out) || wants_any(run, p_.out_bias);
+  return wants_any(run, p_.out) || wants_any(run, p_.out_bias) || wants(run, p_.out_adapter);
 }
 
 ExpertMlp::Hidden ExpertMlp::room_for_hidden(const Run& run, std::int64_t rows,
@@ -126,6 +256,7 @@ void ExpertMlp::hidden(const Run& run, const ExpertRows& rows, const Hidden& mad
   const auto n = rows.count;
   if (n == 0) return;
   multiply(run, made.gate_up, rows.x_NC, p_.in, turned, rows);
+  add_adapters(run, p_.in_adapter, made.gate_up, rows.x_NC, rows);
   add_bias(run, made.gate_up, p_.in_bias, {}, rows);
   run.backend.put(
       Queue::compute,
@@ -139,6 +270,7 @@ void ExpertMlp::output(const Run& run, const ExpertRows& rows, const Tensor& h,
                        const Tensor& y_NC) const {
   if (rows.count == 0) return;
   multiply(run, y_NC, h, p_.out, turned, rows);
+  add_adapters(run, p_.out_adapter, y_NC, h, rows);
   add_bias(run, y_NC, p_.out_bias, weights_of(rows), rows);
 }
 
@@ -150,6 +282,7 @@ void ExpertMlp::row_gradients(const Run& run, const ExpertRows& rows, const Tens
   if (n == 0) return;
   const View dweight_N = first_rows(g.weight_N1, n).reshaped({n});
   multiply(run, dh, dy_NC, p_.out, as_is, rows);
+  add_adapters_gradient(run, p_.out_adapter, dh, dy_NC, rows);
   run.backend.put(
       Queue::compute,
       kernel::SwigluGrad{.dgate_up_T2F = first_rows(g.gate_up, n).reshaped({n, 2, p_.width}),
@@ -168,13 +301,16 @@ void ExpertMlp::row_gradients(const Run& run, const ExpertRows& rows, const Tens
 
 void ExpertMlp::x_gradient(const Run& run, const ExpertRows& rows, const Tensor& dgate_up,
                            const Tensor& dx_NC) const {
-  if (rows.count > 0) multiply(run, dx_NC, dgate_up, p_.in, as_is, rows);
+  if (rows.count == 0) return;
+  multiply(run, dx_NC, dgate_up, p_.in, as_is, rows);
+  add_adapters_gradient(run, p_.in_adapter, dx_NC, dgate_up, rows);
 }
 
 void ExpertMlp::add_in_gradients(const Run& run, const Tensor& dgate_up, const Tensor& x_NC,
                                  const ExpertRows& rows, std::int64_t leaves,
                                  std::size_t round) const {
   add_gradients(run, p_.in, dgate_up, x_NC, rows, leaves, round);
+  add_adapter_gradients(run, p_.in_adapter, dgate_up, x_NC, rows, leaves, round);
   add_bias_gradients(run, p_.in_bias, dgate_up, {}, rows, leaves, round);
 }
 
@@ -182,6 +318,7 @@ void ExpertMlp::add_out_gradients(const Run& run, const Tensor& dy_NC, const Ten
                                   const ExpertRows& rows, std::int64_t leaves,
                                   std::size_t round) const {
   add_gradients(run, p_.out, dy_NC, h, rows, leaves, round);
+  add_adapter_gradients(run, p_.out_adapter, dy_NC, h, rows, leaves, round);
   add_bias_gradients(run, p_.out_bias, dy_NC, weights_of(rows), rows, leaves, round);
 }
 

@@ -4,11 +4,15 @@
 //   h_r = weight_r swiglu(x_r in_e' + in_bias_e);  y_r = h_r out_e' + weight_r out_bias_e
 // The weight multiplies h and not y. The weight's gradient is then computed from h's gradient and
 // swiglu, so outputs y need not be stored. Biases are optional. GateFunction selects the gate.
+//
+// With adapters, w_e + s b_e a_e takes the place of a weight w_e. The product b_e a_e is never
+// computed: the rows are multiplied by a_e' and the results, of rank R, by b_e'.
 #include <span>
 #include <vector>
 
 #include "kernels/activation.hpp"
 #include "lib/autograd/op.hpp"
+#include "lib/ops/adapted_linear.hpp"
 
 namespace trireme::ops {
 
@@ -21,6 +25,18 @@ struct ExpertRows {
   std::int64_t count;
   std::int64_t first_expert = 0;             // the expert of the first offset in offset_E1
   std::vector<std::int32_t> known_offset{};  // as in kernel::GroupedMatmul
+};
+
+// Low-rank adapters of one weight of each expert, as AdaptedLinear defines them. All experts have
+// the same products.
+struct ExpertLowRank {
+  std::vector<ParamId> a, b;  // by expert; empty if there are no adapters
+  std::int64_t rank = 0;
+  double scale = 1;
+  std::vector<LowRank::Product> products{};
+
+  // Returns the adapters of experts [first, first + count).
+  ExpertLowRank of(std::int64_t first, std::int64_t count) const;
 };
 
 // The MLPs of a list of experts.
@@ -39,11 +55,12 @@ class ExpertMlp {
   // F.
   struct Params {
     std::span<const ParamId> in, out, in_bias{}, out_bias{};
+    ExpertLowRank in_adapter{}, out_adapter{};
     std::int64_t width = 0;
     GateFunction gate = GateFunction::silu;
   };
   // The spans must outlive this object.
-  explicit ExpertMlp(const Params& params) : p_(params) {}
+  explicit ExpertMlp(Params params) : p_(std::move(params)) {}
 
   // Returns true if any gradient of the first or of the second layer is wanted.
   bool wants_in(const Run&) const;

@@ -54,19 +54,29 @@ ExpertRows rows_of(const Run& run, const ExpertsKept& kept) {
 }  // namespace
 
 ExpertParams::ExpertParams(const ExpertMlp::Params& p)
-    : experts_(std::ssize(p.in)), width_(p.width), gate_(p.gate) {
+    : in_adapter_(p.in_adapter),
+      out_adapter_(p.out_adapter),
+      biases_(!p.out_bias.empty()),
+      experts_(std::ssize(p.in)),
+      width_(p.width),
+      gate_(p.gate) {
   for (const auto part : {p.in, p.out, p.in_bias, p.out_bias})
     params_.insert(params_.end(), part.begin(), part.end());
+  for (const auto* low : {&in_adapter_, &out_adapter_})
+    for (const auto* part : {&low->a, &low->b})
+      params_.insert(params_.end(), part->begin(), part->end());
 }
 
 ExpertMlp ExpertParams::mlp(std::int64_t first, std::int64_t count) const {
-  const auto part = [&](std::int64_t i) -> std::span<const ParamId> {
-    const auto begin = i * experts_ + first;
-    if (begin >= std::ssize(params_)) return {};
-    return std::span(params_).subspan(static_cast<std::size_t>(begin),
+  const auto part = [&](std::int64_t i) {
+    return std::span(params_).subspan(static_cast<std::size_t>(i * experts_ + first),
                                       static_cast<std::size_t>(count));
   };
-  return ExpertMlp({part(0), part(1), part(2), part(3), width_, gate_});
+  ExpertMlp::Params p{.in = part(0), .out = part(1), .width = width_, .gate = gate_};
+  if (biases_) p.in_bias = part(2), p.out_bias = part(3);
+  p.in_adapter = in_adapter_.of(first, count);
+  p.out_adapter = out_adapter_.of(first, count);
+  return ExpertMlp(std::move(p));
 }
 
 std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> inputs,

@@ -20,7 +20,10 @@ class ExpertParams {
   ExpertMlp mlp() const { return mlp(0, experts_); }
 
  private:
-  std::vector<ParamId> params_;  // `in` of all experts, then `out`, `in_bias` and `out_bias`
+  // `in` of all experts, then `out`, `in_bias` and `out_bias`, and then those of adapters.
+  std::vector<ParamId> params_;
+  ExpertLowRank in_adapter_, out_adapter_;
+  bool biases_;
   std::int64_t experts_, width_;
   GateFunction gate_;
 };

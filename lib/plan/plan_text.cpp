@@ -180,9 +180,10 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
       "{}, {} layers, {} wide, compute {}\n"
       "{} of {} per step in {}, {:.2f} TFLOP on the ranks below\n"
       "{} on {}\n",
-      parameters_text(make_spec(model, in.setup.adapter), in.setup.freeze, 0), model.layers, model.width,
-      name_of(in.setup.compute), counted(in.train.batch, "sample"), counted(context_of(in.setup), "token"),
-      microbatches_text(p.microbatches), flops * 1e-12, describe(in.grid), target.properties.name);
+      parameters_text(make_spec(model, in.setup.adapter), in.setup.freeze, 0), model.layers,
+      model.width, name_of(in.setup.compute), counted(in.train.batch, "sample"),
+      counted(context_of(in.setup), "token"), microbatches_text(p.microbatches), flops * 1e-12,
+      describe(in.grid), target.properties.name);
   text += loads_text(in) + freeze_text(p);
   return text + ranks_text(p, in, target.properties) + schedule_text(p, in.grid);
 }

@@ -44,7 +44,8 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
   p.targets_a_second = in.documents.targets * positions / p.step;
   const auto spec = make_spec(in.setup.model, in.setup.adapter);
   if (const auto peak = peak_of(m, in.setup.compute, run.tf32))
-    p.utilisation = flops_of_token(spec, context_of(in.setup)) * p.tokens_a_second / (*peak * in.grid.ranks());
+    p.utilisation =
+        flops_of_token(spec, context_of(in.setup)) * p.tokens_a_second / (*peak * in.grid.ranks());
   p.slower_attention =
       m.backend == "cuda" && in.setup.compute == DType::bf16 &&
       (in.setup.attention == AttentionSpan::document || in.setup.model.attention_softcap > 0);

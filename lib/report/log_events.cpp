@@ -35,6 +35,7 @@ static bool take(std::string_view& text, std::string_view begin) {
 static void restart(LogEvents& e, std::int64_t step) {
   e.restarts.push_back(step);
   e.skipped.erase(e.skipped.upper_bound(step), e.skipped.end());
+  e.stalled.erase(e.stalled.upper_bound(step), e.stalled.end());
   e.checkpoints.erase(e.checkpoints.upper_bound(step), e.checkpoints.end());
 }
 
@@ -51,6 +52,8 @@ static void read_line(LogEvents& e, std::string_view text) {
   if (!step) return;
   if (take(text, " is skipped: "))
     e.skipped[*step] = text;
+  else if (take(text, ": training stalled: "))
+    e.stalled[*step] = text;
   else if (text.starts_with(": checkpoint "))
     e.checkpoints.insert(*step);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Extracts events that only the log of a run records: restarts, skipped steps and checkpoints. The
-// functions are pure.
+// Extracts events that only the log of a run records: restarts, skipped steps, stalled training and
+// checkpoints. The functions are pure.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -15,6 +15,7 @@ struct LogEvents {
   // Steps from which the run was restarted, in chronological order.
   std::vector<std::int64_t> restarts;
   std::map<std::int64_t, std::string> skipped;  // the reasons, by step
+  std::map<std::int64_t, std::string> stalled;  // the reasons, by step
   std::set<std::int64_t> checkpoints;           // steps with a checkpoint
 };
 

@@ -168,13 +168,17 @@ class Reader {
         for (const auto& c : list_checkpoints(folder)) kept.push_back(c.step);
       });
     events.checkpoints.insert(kept.begin(), kept.end());
-    Page checkpoints = Page::array(), skipped = Page::array();
+    Page checkpoints = Page::array(), skipped = Page::array(), stalled = Page::array();
     for (const auto step : events.checkpoints)
       checkpoints.push_back({{"step", step}, {"kept", std::ranges::count(kept, step) > 0}});
     for (const auto& [step, why] : events.skipped)
       skipped.push_back({{"step", step}, {"why", why}});
-    json_["marks"] = {
-        {"checkpoints", checkpoints}, {"restarts", events.restarts}, {"skipped", skipped}};
+    for (const auto& [step, why] : events.stalled)
+      stalled.push_back({{"step", step}, {"why", why}});
+    json_["marks"] = {{"checkpoints", checkpoints},
+                      {"restarts", events.restarts},
+                      {"skipped", skipped},
+                      {"stalled", stalled}};
   }
 
   void timing() {

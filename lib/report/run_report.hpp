@@ -14,7 +14,8 @@ namespace trireme {
 //   series   loss, grad_norm, lr, tokens_per_second, held_out; for pairs margin, accuracy,
 //            held_out_margin, held_out_accuracy; for routers balance, router_z, least_load,
 //            most_load. Each has step, tokens, value, thinned
-//   marks    checkpoints (step, kept), restarts (step), skipped (step, why)
+//   marks    checkpoints (step, kept), restarts (step), skipped (step, why),
+//            stalled (step, why)
 //   timing   the processes in timing.json, oldest first
 //   trace    the last step of the newest trace: file, step, left_out, bars
 //   deck     text of effective.toml

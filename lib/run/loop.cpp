@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -25,6 +26,14 @@ bool evaluation_is_due(const EvaluateConfig& e, std::int64_t step, std::int64_t 
   return step > 0 && (step == total_steps || is_multiple(step, e.every_steps));
 }
 
+// Returns the loss of a model that gives all tokens the same probability, or 0 if the loss is not a
+// loss of tokens.
+static double uniform_loss(const TrainConfig& t, const ModelConfig& model) {
+  const auto& traits = traits_of(t.objective);
+  const bool of_tokens = traits.samples == SamplesAre::tokens && traits.fixed == FixedModel::none;
+  return of_tokens ? std::log(static_cast<double>(model.vocab)) : 0;
+}
+
 TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
     : trainer_(parts.trainer),
       training_(parts.training),
@@ -40,6 +49,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       line_{0, Clock::now(), 0},
       saving_(trainer_, record_, settings_.checkpoint, settings_.directory, meta_.step,
               std::move(start.restored)),
+      stalled_(uniform_loss(settings_.train, trainer_.model().spec().config)),
       trace_(trainer_.axes(), {settings_.run.trace_steps, settings_.run.trace_ranks},
              settings_.directory / "trace"),
       reading_(

@@ -21,6 +21,7 @@
 #include "lib/run/saving.hpp"
 #include "lib/run/signal_notice.hpp"
 #include "lib/run/signals.hpp"
+#include "lib/run/stalled_training.hpp"
 #include "lib/run/step_times.hpp"
 #include "lib/run/step_trace.hpp"
 #include "lib/run/timing.hpp"
@@ -174,6 +175,7 @@ class TrainLoop {
   std::exception_ptr row_error_;
   Progress progress_;
   IdleExperts idle_experts_;
+  StalledTraining stalled_;
   StepTrace trace_;
   // Log lines about signals, on rank 0.
   std::optional<SignalNotice> notice_;

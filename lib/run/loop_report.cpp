@@ -44,8 +44,8 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   row.seconds = seconds;
   row.tokens_per_second = measured ? static_cast<double>(r.tokens) / seconds : std::nan("");
   if (settings_.peak_flops > 0)
-    row.mfu = flops_of_token(trainer_.model().spec(), trainer_.model().context()) * row.tokens_per_second /
-              (settings_.peak_flops * trainer_.axes().grid.ranks());
+    row.mfu = flops_of_token(trainer_.model().spec(), trainer_.model().context()) *
+              row.tokens_per_second / (settings_.peak_flops * trainer_.axes().grid.ranks());
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = sent;
   if (traits_of(settings_.train.objective).measures == Measures::preferences)
@@ -70,6 +70,9 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   }
   if (const auto idle = idle_experts_.after(r.routing, settings_.train.balance); !idle.empty())
     log_warning("step {}: {}", meta_.step, idle);
+  if (r.outcome == StepOutcome::updated)
+    for (const auto& why : stalled_.after({r.loss, r.grad_norm, lr}))
+      log_warning("step {}: training stalled: {}", meta_.step, why);
   const double left = static_cast<double>(total_steps_ - meta_.step) * times_.step();
   progress_.show({meta_.step, total_steps_, row.loss, lr, row.tokens_per_second, left});
 }

@@ -84,9 +84,9 @@ constexpr std::int64_t total_steps(const TrainConfig& t, std::int64_t context) {
   return t.steps > 0 ? t.steps : (t.tokens + step_tokens - 1) / step_tokens;
 }
 
-// Returns TrainConfig::chunk_tokens or, if it is absent, a default. `tokens` is the number of tokens
-// of a sample on one rank. For up to 8,192 tokens, the default is 0, which means no chunks. For
-// more tokens, the default is 4,096, rounded up to a multiple of `exact_chunk`.
+// Returns TrainConfig::chunk_tokens or, if it is absent, a default. `tokens` is the number of
+// tokens of a sample on one rank. For up to 8,192 tokens, the default is 0, which means no chunks.
+// For more tokens, the default is 4,096, rounded up to a multiple of `exact_chunk`.
 constexpr std::int64_t chunk_tokens_of(const TrainConfig& t, std::int64_t tokens,
                                        std::int64_t exact_chunk) {
   constexpr std::int64_t whole_up_to = 8192, usual = 4096;

@@ -60,9 +60,9 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
   const Grid& grid = axes.grid;
   const auto chunk = s.exact_chunk, tokens = context_of(s) / grid.seq;
   expect(pipeline_fault(s.schedule, grid.pipe, s.chunks).empty(), "the pipeline is possible");
-  expect(chunk == 0 || (s.compute != DType::f64 && tokens % chunk == 0 &&
-                        s.chunk_tokens % chunk == 0),
-         "sums that do not depend on the grid are over whole chunks, in f32");
+  expect(
+      chunk == 0 || (s.compute != DType::f64 && tokens % chunk == 0 && s.chunk_tokens % chunk == 0),
+      "sums that do not depend on the grid are over whole chunks, in f32");
   const auto* const teacher = teacher_of(s);
   expect(!teacher || (chunk == 0 && grid.expert == 1 && teacher->model.vocab == s.model.vocab),
          "the teacher has all experts on each rank, and the vocabulary of the model");

@@ -132,7 +132,8 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues
   settings.head = logits;
   const auto z = run_forward({&mine, 1}, settings);
   if (!here) return {};
-  return std::move(download_rows(axes_.world, backend_, z[0], model_.spec().config.logit_softcap)[0]);
+  return std::move(
+      download_rows(axes_.world, backend_, z[0], model_.spec().config.logit_softcap)[0]);
 }
 
 std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
@@ -141,8 +142,7 @@ std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
   std::vector<std::int64_t> at_B;
   for (const auto& [token, at, kept] : rows) {
     require(at < model_.context() && at < kept->positions,
-            "a token at position {} does not fit into a context of {}", at,
-            model_.context());
+            "a token at position {} does not fit into a context of {}", at, model_.context());
     batch.ids_BT.push_back(token);
     batch.targets_BT.push_back(no_target);
     batch.sample_B.push_back(0);

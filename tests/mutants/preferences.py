@@ -55,6 +55,6 @@ MUTANTS = [
     ("what p and q have in common is multiplied by t^2", "kernels/math/divergence.hpp", "return size < near ?", "return size < 0 * near ?", TAUGHT_ROWS),
     ("a teacher's positions are shared by its own heads", "lib/train/trainer.cpp", "  t.student_heads = heads_of_seq(s);\n", "", rows("learns from another")),
     ("ranks are alike whatever heads a teacher has", "lib/plan/rank_kinds.cpp", "if (!teacher) continue;", "if (teacher || s >= 0) continue;", program("plan_test", "RankKinds.*")),
-    ("a restart learns from whatever is newest", "app/initial_weights.cpp", 'from ? from->extra.teacher : ""', '""',
+    ("a restart learns from whatever is newest", "app/fixed_models.cpp", 'from ? from->extra.teacher : ""', '""',
      rows("learns from another")),
 ]

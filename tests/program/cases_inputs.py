@@ -244,6 +244,11 @@ CASES = [
     Case("to a full device: --help", [Run(command="$TRIREME --help >/dev/full", codes=(1,))], finish=""),
     *(Case(f"environment {variable}", [Run(command=f"{variable.split()[0]} $TRIREME train deck.toml --run-dir run {' '.join(variable.split()[1:])}", codes=REFUSED,
                                            says=(says,))], untouched=".", finish="") for variable, says in ENVIRONMENT),
+    # What belongs to another program says how it is used here.
+    Case("forms of other programs", [Run(command=f"$TRIREME {command}", codes=REFUSED, says=(says,)) for command, says in (
+        ("check deck.yaml", "deck.yaml is not a deck: decks are TOML files"), ("inspect peft", "trireme import peft NEW --base"), ("inspect hf", "trireme import hf NEW`"),
+        ("check deck.toml model.init_from=peft", "trireme import .*peft NEW --base"))],
+        setup="mkdir peft hf; echo '{}' > peft/adapter_config.json; echo '{}' > hf/config.json; echo 'model:' > deck.yaml", untouched=".", finish="", fast=True),
     # On ranks: one message, and no rank stays.
     *(Case(f"on two ranks: {name}", [Run(command=f"$MPIEXEC -n 2 $TRIREME {command}", codes=REFUSED, says=(says,))], untouched=".", finish="", fast="deck" in name)
       for name, command, says in (("no deck", "train none.toml", "none.toml"), ("an override", "train deck.toml model.layers=two", "layers"),

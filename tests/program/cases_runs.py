@@ -151,6 +151,20 @@ def beyond(at):
 
 
 @story(CASES, fast=True)
+def stalled(at):
+    """unusual learning rates and training that learns nothing are warned of, and the report marks the step"""
+    at("check deck.toml optimizer.lr=1e3", says=("optimizer.lr = 1000 is far above the usual learning rates",))
+    at("check deck.toml optimizer.lr=1e-9", says=("is far below the usual learning rates",))
+    at("check deck.toml optimizer.lr=0.05", silent=("usual learning rates",))
+    samples = re.search(r"all trained, (\d+) samples", at("check deck.toml").text)[1]
+    said = at(f"train deck.toml --run-dir run train.batch={samples} train.microbatch=1 model.dropout=0 optimizer.name=sgd optimizer.lr=1e-9 "
+              "schedule.shape=constant schedule.warmup_steps=0 train.steps=110 evaluate.every_steps=0 checkpoint.every_steps=0").text
+    assert re.findall(r"step (\d+): training stalled: the loss has been", said) == ["51"], said
+    at("report run --output page.html")
+    assert '"stalled":[{"step":51,' in (at / "page.html").read_text()
+
+
+@story(CASES, fast=True)
 def frozen_steps(at):
     """steps of freeze rules count from 0, those of the history from 1"""
     at.write("freeze.toml", DECK + rule("*", 3, 5, "fresh"))

@@ -39,6 +39,8 @@ TEST(LogEvents, WhatARestartMakesAgainIsForgotten) {
   const auto e = log_events(
       "2026-01-01 00:00:00 info step 4: checkpoint run/checkpoints/step-00000004 in 0.1 s\n"
       "2026-01-01 00:00:00 warning step 5 is skipped: the loss is not finite\n"
+      "2026-01-01 00:00:00 warning step 3: training stalled: the loss\n"
+      "2026-01-01 00:00:00 warning step 5: training stalled: the norm\n"
       "2026-01-01 00:00:00 info step 8: checkpoint x in 0.1 s\n"
       "2026-01-01 00:00:01 info restarting from run (step 1)/checkpoints/step-00000004 (step 4)\n"
       "2026-01-01 00:00:02 warning step 7 is skipped: <b> is not finite\n"
@@ -47,6 +49,7 @@ TEST(LogEvents, WhatARestartMakesAgainIsForgotten) {
   EXPECT_EQ(e.restarts, std::vector<std::int64_t>{4});
   EXPECT_EQ(e.checkpoints, std::set<std::int64_t>{4});
   EXPECT_EQ(e.skipped, (std::map<std::int64_t, std::string>{{7, "<b> is not finite"}}));
+  EXPECT_EQ(e.stalled, (std::map<std::int64_t, std::string>{{3, "the loss"}}));
 }
 
 TEST(TracedStep, TheLastStepsSpansInMilliseconds) {
@@ -181,7 +184,8 @@ TEST(RunReport, HasWhatTheFilesSay) {
   EXPECT_EQ(Json(series.at("held_out_accuracy").at("value")), (Json{0.75, 1}));
   EXPECT_EQ(Json(r.at("marks")),
             Json::parse(R"({"checkpoints": [{"step": 2, "kept": false}, {"step": 3, "kept": true}],
-                            "restarts": [], "skipped": [{"step": 2, "why": "it is not finite"}]})"));
+                            "restarts": [], "skipped": [{"step": 2, "why": "it is not finite"}],
+                            "stalled": []})"));
 }
 
 TEST(RunReport, AnEmptyDirectoryHasProblemsAndNoError) {

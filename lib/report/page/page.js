@@ -118,18 +118,20 @@ function tokensAt(r, step) {
   return k < 0 ? 0 : r.series.loss.tokens[k];
 }
 const markKinds = {
-  checkpoint: {pointStyle: "rectRot", radius: 4}, skipped: {pointStyle: "crossRot", radius: 6, borderWidth: 2}};
+  checkpoint: {pointStyle: "rectRot", radius: 4}, skipped: {pointStyle: "crossRot", radius: 6, borderWidth: 2},
+  stalled: {pointStyle: "triangle", radius: 7, borderWidth: 2}};
 function marksOf(r, i, series) {
-  const found = {checkpoint: [], skipped: []};
+  const found = {checkpoint: [], skipped: [], stalled: []};
   const add = (kind, step, text) => {
     const k = indexAt(series, step);
     if (k >= 0) found[kind].push({x: axis === "step" ? step : tokensAt(r, step), y: series.value[k], text});
   };
   r.marks.checkpoints.forEach(c => add("checkpoint", c.step, "checkpoint of step " + c.step + (c.kept ? "" : ", removed since")));
   r.marks.skipped.forEach(s => add("skipped", s.step, "step " + s.step + " is skipped: " + s.why));
+  r.marks.stalled.forEach(s => add("stalled", s.step, "step " + s.step + ": training stalled: " + s.why));
   return Object.entries(found).filter(([, points]) => points.length).map(([kind, data]) => ({
     type: "scatter", label: nameOf(i) + ", " + kind, data, mark: true, order: 0, ...markKinds[kind], hoverRadius: 8,
-    borderColor: kind === "skipped" ? "#d1495b" : color(i), backgroundColor: style("--card")}));
+    borderColor: kind !== "checkpoint" ? "#d1495b" : color(i), backgroundColor: style("--card")}));
 }
 function curve(what) {
   const datasets = [];
@@ -192,7 +194,7 @@ function drawCurves() {
   if (!where.children.length) where.append(element("p", {class: "note"}, "history.csv contains no steps yet."));
   const thinned = runs.some(r => Object.values(r.series).some(s => s.thinned));
   const some = kind => runs.some(r => r.marks[kind].length);
-  const keys = [some("checkpoints") && "◇ checkpoint", some("skipped") && "✕ skipped step", some("restarts") && "┆ restart",
+  const keys = [some("checkpoints") && "◇ checkpoint", some("skipped") && "✕ skipped step", some("stalled") && "△ stalled training", some("restarts") && "┆ restart",
     thinned && "long curves show only the lowest and the highest value of each interval"].filter(x => x);
   document.getElementById("key").textContent = keys.join("  ·  ");
 }
