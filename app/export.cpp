@@ -66,7 +66,7 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
           "the adapters are merged into the weights of {} as stored there. They were trained with "
           "these weights in {}, so the exported model computes slightly different values",
           base->directory().string(), name_of(kept));
-    StoredModel model(reader, deck.model, deck.adapter, base);
+    StoredModel model(reader, description_of(deck), base);
     if (a.format == "hdf5") {
       s = export_hdf5(std::move(model), a.out, type);
     } else {

@@ -26,14 +26,20 @@ static SettingValue value_of(const Key& key, const Deck& deck) {
 }
 
 // Returns the settings of a model under the names of the deck's keys.
-static std::vector<Setting> settings_of(const ModelConfig& model, const CheckpointMeta& meta) {
+static std::vector<Setting> settings_of(const StoredModel& stored) {
+  const auto& model = stored.spec().config;
+  const auto& meta = stored.meta();
   Deck deck;
   deck.model = model;
+  deck.data.context = stored.context();
   if (model.attention_scale == 0)
     deck.model.attention_scale = 1 / std::sqrt(static_cast<double>(model.head_dim));
   std::vector<Setting> all;
   for (const auto& key : find_section("model")->keys)
-    if (!key.of_run) all.push_back({key.name, value_of(key, deck)});
+    if (key.name == "max_context")  // "auto" in a deck whose samples are as long
+      all.push_back({key.name, model.max_context});
+    else if (!key.of_run)
+      all.push_back({key.name, value_of(key, deck)});
   all.push_back({"step", meta.step});
   all.push_back({"tokenizer_kind", meta.tokenizer_kind.empty() ? "none" : meta.tokenizer_kind});
   return all;
@@ -57,8 +63,8 @@ ExportSummary export_hdf5(StoredModel model, const std::filesystem::path& file,
   Draft draft(file);
   std::vector<std::byte> rounded;
   write_weights_file(
-      draft.path(), datasets, settings_of(model.spec().config, model.meta()),
-      model.meta().tokenizer, [&](const WeightsDataset& d, const ElementSink& next) {
+      draft.path(), datasets, settings_of(model), model.meta().tokenizer,
+      [&](const WeightsDataset& d, const ElementSink& next) {
         model.read(d.name, 0, d.shape.count(),
                    [&](std::int64_t, std::span<const std::byte> elements) {
                      rounded.resize(elements.size() / bytes_of(stored) * bytes_of(summary.type));

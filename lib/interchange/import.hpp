@@ -19,9 +19,9 @@ namespace trireme {
 struct ImportOptions {
   // Type of the imported weights: f32 or f64. If absent, the type is f64 if any tensor is f64,
   // otherwise f32.
-  std::optional<DType> master;
+  std::optional<DType> master{};
   // Context length in tokens. If absent, the model's own context length is used.
-  std::optional<std::int64_t> context;
+  std::optional<std::int64_t> context{};
 };
 
 // Statistics of an import.

@@ -30,25 +30,26 @@ std::vector<double> read_doubles(CheckpointReader& reader, const ParamSpec& p) {
   return stored_type(reader) == DType::f64 ? read_as<double>(reader, p) : read_as<float>(reader, p);
 }
 
-StoredModel::StoredModel(CheckpointReader& reader, const ModelConfig& model,
-                         const AdapterConfig& adapters, CheckpointReader* base)
+StoredModel::StoredModel(CheckpointReader& reader, const ModelDescription& described,
+                         CheckpointReader* base)
     : weights_(base ? *base : reader),
       meta_(reader.meta()),
       where_(reader.directory().string()),
-      spec_(make_spec(model)),
+      spec_(make_spec(described.model)),
+      context_(described.context),
       stored_(stored_type(weights_)),
       dtype_(base && stored_type(reader) == DType::f64 ? DType::f64 : stored_) {
-  expect((base != nullptr) == (adapters.rank > 0), "adapters need a base model");
+  expect((base != nullptr) == (described.adapter.rank > 0), "adapters need a base model");
   weights_.require_model(saved_params(spec_));
   if (!base) return;
-  const auto adapted = make_spec(model, adapters);
+  const auto adapted = make_spec(described.model, described.adapter);
   reader.require_model(saved_params(adapted));
   for (const auto& p : adapted.params)
     require(!is_saved(p) || p.role == ParamRole::adapter_a || p.role == ParamRole::adapter_b,
             "{} of {} cannot be merged into the weights of the base model. Export the adapters "
             "alone with --format peft",
             p.name, where_);
-  scale_ = scale_of(adapters);
+  scale_ = scale_of(described.adapter);
   for (const auto& adapter : adapted.adapters) {
     const auto& weight = adapted.params[adapter.weight.index()];
     merged_[weight.name] = {adapter, weight.shape[1],

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/model/spec.hpp"
 
@@ -16,11 +17,12 @@ class StoredModel {
   // The adapters are merged into the base model's weights: w + s b a is computed in f64 and rounded
   // once to the wider of the two checkpoints' types. The readers must outlive this object. Throws
   // Error, naming the first differences, unless the checkpoint has exactly the model's parameters.
-  StoredModel(CheckpointReader&, const ModelConfig&, const AdapterConfig& = {},
-              CheckpointReader* base = nullptr);
+  StoredModel(CheckpointReader&, const ModelDescription&, CheckpointReader* base = nullptr);
 
   // Returns the model without adapters.
   const ModelSpec& spec() const { return spec_; }
+  // Returns the number of tokens per sample with which the model was trained.
+  std::int64_t context() const { return context_; }
   // Returns the state of the checkpoint that was given first, which contains the adapters if there
   // are any.
   const CheckpointMeta& meta() const { return meta_; }
@@ -45,6 +47,7 @@ class StoredModel {
   const CheckpointMeta& meta_;
   std::string where_;
   ModelSpec spec_;
+  std::int64_t context_;
   // `stored_` is the element type of weights_. `dtype_` is the element type that read() returns.
   DType stored_, dtype_;
   double scale_ = 0;

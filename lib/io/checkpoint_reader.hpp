@@ -29,8 +29,8 @@ struct ParamInfo {
   std::vector<std::string> arrays;
 };
 
-// Returns a message that says why a path, which has no manifest, is not a checkpoint: there is no such
-// path, or it is a model of another program.
+// Returns a message that says why a path, which has no manifest, is not a checkpoint: there is no
+// such path, or it is a model of another program.
 std::string not_a_checkpoint(const std::filesystem::path&);
 
 // A checkpoint that is open for reading. Only one thread at a time may use it.

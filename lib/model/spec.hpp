@@ -135,7 +135,8 @@ struct ModelSpec {
 std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec&);
 
 // Returns the products that have adapters, without the numbers of blocks and experts and without
-// repetition, such as "qkv.q, qkv.v and experts.ffn_in.gate". Returns an empty text without adapters.
+// repetition, such as "qkv.q, qkv.v and experts.ffn_in.gate". Returns an empty text without
+// adapters.
 std::string adapted_products_text(const ModelSpec&);
 
 // Returns the parameters of a model and its adapters. Throws Error if the config is not completed,

@@ -74,7 +74,8 @@ std::vector<ConstView> b_of(const Run& run, const ExpertLowRank& low, const LowR
 }
 
 void scale(const Run& run, const Tensor& t_NR, double factor) {
-  if (factor != 1) run.backend.put(Queue::compute, kernel::Scale{.x_N = t_NR.view(), .factor = factor});
+  if (factor != 1)
+    run.backend.put(Queue::compute, kernel::Scale{.x_N = t_NR.view(), .factor = factor});
 }
 
 // Returns t_N(PR) = s x_NK a_(PR)K', with the R columns of each product.
@@ -115,10 +116,11 @@ void add_adapters(const Run& run, const ExpertLowRank& low, const Tensor& y_NM, 
     const auto& p = low.products[i];
     const Tensor change = room(run, rows, p.channels, y_NM.dtype());
     multiply(run, change.view(), of_product(t, low, i), b_of(run, low, p, turned, rows), rows);
-    run.backend.put(Queue::compute,
-                    kernel::Copy{.dst = first_rows(y_NM, rows.count).slice(1, p.channel, p.channels),
-                                 .src = change.view(),
-                                 .how = Accumulate::add});
+    run.backend.put(
+        Queue::compute,
+        kernel::Copy{.dst = first_rows(y_NM, rows.count).slice(1, p.channel, p.channels),
+                     .src = change.view(),
+                     .how = Accumulate::add});
   }
 }
 
@@ -198,8 +200,8 @@ void add_adapter_gradients(const Run& run, const ExpertLowRank& low, const Tenso
           const auto& p = low.products[i];
           std::vector<View> own;
           for (const auto& b : dst) own.push_back(b ? b.slice(0, p.row, p.channels) : View{});
-          multiply_gradients(run, std::move(own), largest, how,
-                             dy.slice(1, p.channel, p.channels), of_product(t, low, i), rows);
+          multiply_gradients(run, std::move(own), largest, how, dy.slice(1, p.channel, p.channels),
+                             of_product(t, low, i), rows);
         }
       });
 }

@@ -27,7 +27,7 @@ int run(double seconds, const Deck& asked) {
   const auto deck = resolve(asked, {.ranks = world.size()});
   require(deck.data.attention == AttentionSpan::causal && exact_chunk(deck) == 0,
           "this times steps of whole samples that are not exact");
-  const auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host);
+  const auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host, {});
   const int threads = launch::threads_of_rank(deck.run.threads, world);
   Host backend(threads);
   const Workspace workspace(backend);
@@ -38,7 +38,7 @@ int run(double seconds, const Deck& asked) {
   const auto count = deck.train.batch / (deck.train.microbatch * input.grid.data);
   for (std::int64_t m = 0; m < count; ++m)
     batches.push_back(
-        trainer.share(bench::random_batch(deck.train.microbatch, deck.model.context,
+        trainer.share(bench::random_batch(deck.train.microbatch, deck.data.context,
                                           deck.model.vocab, static_cast<std::uint64_t>(m) + 1)));
   std::vector<double> times;
   const char* trace = std::getenv("TRIREME_BENCH_TRACE");

@@ -26,9 +26,8 @@ ModelConfig model_of(const GpuJob& job) {
   // Of another width or number of heads: as the preset's kind of model has it.
   if (s.heads > 0) c.kv_heads = s.kv_heads;
   if (s.width > 0) c.ffn_width = s.ffn_width;
-  c.adapter = s.adapter;
   replace(c.vocab, s.vocab);
-  replace(c.context, s.context);
+  replace(c.max_context, s.max_context);
   require(c.width % c.heads == 0, "--width {} is not a multiple of {} heads", c.width, c.heads);
   return completed(c);
 }
@@ -54,7 +53,7 @@ static int run(int argc, char** argv) {
   GpuJob job;
   job.backend.name = "cuda";
   job.backend.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  job.shape.layers = job.shape.width = job.shape.heads = job.shape.context = 0;
+  job.shape.layers = job.shape.width = job.shape.heads = job.shape.max_context = 0;
   std::string dtype = "bf16", products = "compute", exactness = "fast", base = "compute";
   CLI::App app("Speed of a training on a GPU.", "bench_gpu");
   app.require_subcommand(1);
@@ -62,7 +61,7 @@ static int run(int argc, char** argv) {
     auto* const sub = app.add_subcommand(name, what);
     sub->callback([&job, &dtype, &products, &exactness, &base, measure] {
       job.products = *value_named<ProductType>(products);
-      job.shape.adapter.base = *value_named<BaseType>(base);
+      job.adapter.base = *value_named<BaseType>(base);
       job.dtype = dtype == "f32" ? DType::f32 : DType::bf16;
       job.backend.bits = exactness == "fast" ? CudaBits::fast : CudaBits::repeatable;
       measure(job);
@@ -76,12 +75,12 @@ static int run(int argc, char** argv) {
     sub->add_option("--kv-heads", job.shape.kv_heads);
     sub->add_option("--ffn-width", job.shape.ffn_width);
     sub->add_option("--vocab", job.shape.vocab);
-    sub->add_option("--context", job.shape.context, "tokens of a sample");
+    sub->add_option("--context", job.shape.max_context, "tokens of a sample");
     sub->add_option("--batch", job.batch, "samples a step")->check(CLI::PositiveNumber);
     sub->add_option("--microbatch", job.microbatch, "samples at a time; 0: as many as fit");
     sub->add_option("--recompute", job.recompute)->check(CLI::IsMember({"auto", "none", "block"}));
     sub->add_option("--documents", job.documents, "mean tokens of a document");
-    sub->add_option("--adapter", job.shape.adapter.rank, "rank of adapters");
+    sub->add_option("--adapter", job.adapter.rank, "rank of adapters");
     sub->add_option("--base", base, "type of the weights below adapters")
         ->check(CLI::IsMember({"compute", "bf16", "nf4"}));
     sub->add_option("--dtype", dtype)->check(CLI::IsMember({"bf16", "f32"}));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/open/open.hpp"
+#include "lib/model/adapter.hpp"
 #include "lib/model/config.hpp"
 #include "lib/ops/product_type.hpp"
 
@@ -11,8 +12,9 @@ namespace trireme::bench {
 
 struct GpuJob {
   std::string preset = "gpt2-124M";
-  ModelConfig shape;            // what is above 0 of layers, width, heads, kv_heads, ffn_width,
-                                // vocab and context replaces the preset's
+  ModelConfig shape;  // what is above 0 of layers, width, heads, kv_heads, ffn_width,
+                      // vocab and max_context replaces the preset's
+  AdapterConfig adapter;
   std::int64_t batch = 64;      // samples a step
   std::int64_t microbatch = 0;  // 0: the largest that fits
   std::string recompute = "auto";

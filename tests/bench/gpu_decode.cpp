@@ -23,11 +23,12 @@ void print_decode(const GpuJob& job) {
   constexpr int warm_up = 3;
   TrainerSetup setup;
   setup.model = model_of(job);
+  setup.adapter = job.adapter;
   setup.compute = compute_type(job.backend, job.dtype);
   setup.trainable = false;
   const auto& c = setup.model;
-  const auto prompt = c.context - job.steps - warm_up;
-  require(prompt >= 1, "--context {} has no room for {} tokens after a prompt", c.context,
+  const auto prompt = c.max_context - job.steps - warm_up;
+  require(prompt >= 1, "--context {} has no room for {} tokens after a prompt", c.max_context,
           job.steps + warm_up);
 
   const auto backend = open_backend(job.backend);
@@ -35,7 +36,7 @@ void print_decode(const GpuJob& job) {
   Trainer trainer(*backend, {}, setup);
   trainer.store().initialize(1, job.backend.threads);
   std::vector<KeyValues> kept(static_cast<std::size_t>(job.batch),
-                              {.positions = c.context, .of_block = {}});
+                              {.positions = c.max_context, .of_block = {}});
   std::vector<double> prefills, times;
   trainer.logits(random_batch(1, prompt, c.vocab, 0).ids_BT);  // chooses how products are computed
   for (std::size_t i = 0; i < kept.size(); ++i) {

@@ -20,7 +20,7 @@ struct Linear {
 
 std::vector<Linear> linears_of(const ModelConfig& c, std::int64_t batch, std::int64_t microbatch,
                                std::int64_t head_rows) {
-  const auto rows = microbatch * c.context;
+  const auto rows = microbatch * c.max_context;
   const auto a_step = static_cast<double>(c.layers * (batch / microbatch));
   const auto up = is_gated(c.activation) ? 2 * c.ffn_width : c.ffn_width;
   const auto chunk = std::min(rows, head_rows);
@@ -29,7 +29,7 @@ std::vector<Linear> linears_of(const ModelConfig& c, std::int64_t batch, std::in
           {"ffn up", rows, up, c.width, a_step},
           {"ffn down", rows, c.width, c.ffn_width, a_step},
           {"head", chunk, c.vocab, c.width,
-           static_cast<double>(batch * c.context) / static_cast<double>(chunk)}};
+           static_cast<double>(batch * c.max_context) / static_cast<double>(chunk)}};
 }
 
 class Rates {

@@ -28,7 +28,7 @@ void fit(const GpuJob& job, TrainerSetup& setup, TrainConfig& train) {
   for (const auto& [name, recompute] :
        {std::pair("none", Recompute::none), std::pair("block", Recompute::block)}) {
     if (job.recompute != "auto" && job.recompute != name) continue;
-    setup.model.recompute = recompute;
+    setup.recompute = recompute;
     for (std::int64_t m = job.microbatch > 0 ? job.microbatch : job.batch; m > 0; --m) {
       if (job.batch % m == 0) {
         train.microbatch = m;
@@ -43,12 +43,12 @@ void fit(const GpuJob& job, TrainerSetup& setup, TrainConfig& train) {
 
 // Documents end at random, so their lengths are distributed exponentially.
 Batch batch_of(const GpuJob& job, const ModelConfig& c, std::int64_t samples, std::uint64_t seed) {
-  auto batch = random_batch(samples, c.context, c.vocab, seed);
+  auto batch = random_batch(samples, c.max_context, c.vocab, seed);
   if (job.documents == 0) return batch;
   const auto mean = static_cast<std::uint64_t>(job.documents);
   std::int32_t start = 0;
-  for (std::int64_t i = 0; i < samples * c.context; ++i) {
-    const auto t = static_cast<std::int32_t>(i % c.context);
+  for (std::int64_t i = 0; i < samples * c.max_context; ++i) {
+    const auto t = static_cast<std::int32_t>(i % c.max_context);
     if (t == 0 || hash64(~seed, static_cast<std::uint64_t>(i)) % mean == 0) start = t;
     batch.start_BT.push_back(start);
   }
@@ -91,6 +91,7 @@ nlohmann::ordered_json classes_of(std::span<const OperationTime> times, double s
 void print_step(const GpuJob& job) {
   TrainerSetup setup;
   setup.model = model_of(job);
+  setup.adapter = job.adapter;
   setup.compute = compute_type(job.backend, job.dtype);
   setup.products = job.products;
   TrainConfig train;
@@ -113,9 +114,9 @@ void print_step(const GpuJob& job) {
   for (std::int64_t i = 0; i < job.steps; ++i) times.push_back(steps.one());
 
   const double ms = median(times);
-  const auto tokens = job.batch * c.context;
+  const auto tokens = job.batch * c.max_context;
   const auto& spec = trainer.model().spec();
-  const double flops = flops_of_token(spec) * static_cast<double>(tokens);
+  const double flops = flops_of_token(spec, c.max_context) * static_cast<double>(tokens);
   nlohmann::ordered_json out = {
       {"model", job.preset},
       {"layers", c.layers},
@@ -125,11 +126,11 @@ void print_step(const GpuJob& job) {
       {"products", name_of(setup.products)},
       {"exactness", job.backend.bits == CudaBits::fast ? "fast" : "repeatable"},
       {"documents", job.documents},
-      {"adapter_rank", c.adapter.rank},
-      {"recompute", c.recompute == Recompute::none ? "none" : "block"},
+      {"adapter_rank", setup.adapter.rank},
+      {"recompute", setup.recompute == Recompute::none ? "none" : "block"},
       {"parameters", spec.parameter_count()},
       {"tokens", tokens},
-      {"context", c.context},
+      {"context", c.max_context},
       {"microbatch", train.microbatch},
       {"step_ms", ms},
       {"tokens_per_s", 1e3 * static_cast<double>(tokens) / ms},

@@ -12,7 +12,7 @@ inline ModelConfig config_of(const Model& m) {
   c.width = m.C;
   c.heads = m.heads;
   c.vocab = m.V;
-  c.context = m.T;
+  c.max_context = m.T;
   return completed(c);
 }
 

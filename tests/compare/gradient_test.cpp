@@ -19,15 +19,16 @@ ModelConfig model(const ModelConfig& like) {
   c.heads = 6;
   c.head_dim = 0;
   c.ffn_width = 80;
-  c.context = 16;
-  c.dropout = 0.1;
+  c.max_context = 16;
   return completed(c);
 }
 
 // Of one step on 8 samples, `each` at a time.
 TensorValues gradients(const ModelConfig& c, Backend& backend, std::int64_t each) {
   Workspace scratch(backend);
-  Trainer trainer(backend, {}, test::setup_of(c, test::adamw(), DType::f32));
+  auto setup = test::setup_of(c, test::adamw(), DType::f32);
+  setup.dropout = 0.1;
+  Trainer trainer(backend, {}, setup);
   trainer.store().initialize(3, 1);
   std::vector<Batch> microbatches;
   for (std::int64_t s = 0; s < 8; s += each) microbatches.push_back(test::random_batch(c, each, s));

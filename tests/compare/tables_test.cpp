@@ -113,7 +113,7 @@ TEST(Stages, OfUnits) {
   c.width = 8;
   c.heads = 2;
   c.vocab = 10;
-  c.context = 4;
+  c.max_context = 4;
   const std::vector<std::int64_t> blocks{1, 3};
   EXPECT_EQ(stages_of_units(make_spec(completed(c)), blocks),
             (std::vector<int>{0, 0, 0, 1, 1, 1, 1}));

@@ -50,10 +50,7 @@ ModelConfig model_of(const Flavour& f, DType compute) {
   if (compute == DType::bf16) c.experts_per_token = c.experts;
   c.width = f.width;
   c.head_dim = f.head_dim;
-  c.context = f.context;
-  c.dropout = f.dropout;
-  c.recompute = f.recompute;
-  if (f.recompute == Recompute::block) c.offload = Offload::inputs;
+  c.max_context = f.context;
   return completed(c);
 }
 
@@ -91,11 +88,18 @@ Values weights_of(const ModelConfig& model) {
 // leaves it all its digits.
 constexpr double rate = 1024;
 
-Values gradients(Backend& backend, const ModelConfig& model, DType compute, const Values& weights) {
+Values gradients(Backend& backend, const Flavour& flavour, const ModelConfig& model, DType compute,
+                 const Values& weights) {
   const Workspace scratch(backend);
   auto setup = test::setup_of(model, test::plain_sgd(), compute);
-  if (model.recompute == Recompute::block) setup.chunk_tokens = 16;
-  const bool packed = model.experts > 0 && model.recompute == Recompute::block;
+  setup.dropout = flavour.dropout;
+  setup.recompute = flavour.recompute;
+  const bool again = flavour.recompute == Recompute::block;
+  if (again) {
+    setup.offload = Offload::inputs;
+    setup.chunk_tokens = 16;
+  }
+  const bool packed = model.experts > 0 && again;
   if (packed) setup.attention = AttentionSpan::document;
   if (model.experts > 0) {
     setup.balance = Balance::sample;
@@ -143,7 +147,7 @@ Values difference(Values a, const Values& b) {
 // thousand, of errors that are mostly much smaller than the largest gradient that scales them.
 double relative_bound(const ModelConfig& model, DType t) {
   const auto operations = static_cast<double>(2 * (11 * model.layers + 4));
-  const auto longest = std::max({model.ffn_width, model.vocab, 4 * model.context});
+  const auto longest = std::max({model.ffn_width, model.vocab, 4 * model.max_context});
   const double narrow = t == wide(t) ? 0 : 3 * std::sqrt(operations) * roundoff(t);
   return narrow + std::sqrt(operations) * sum_error(t, longest, 1);
 }
@@ -156,10 +160,10 @@ TEST_P(ModelGradients, AreTheOracles) {
   const auto model = model_of(flavour, tested.compute);
   const auto weights = weights_of(model);
   Ref ref;
-  const auto exact = gradients(ref, model, DType::f64, weights);
+  const auto exact = gradients(ref, flavour, model, DType::f64, weights);
 
   const auto backend = tested.open(2);
-  const auto got = gradients(*backend, model, tested.compute, weights);
+  const auto got = gradients(*backend, flavour, model, tested.compute, weights);
 
   const auto spec = make_spec(model);
   const auto off = difference(got, exact);

@@ -267,12 +267,12 @@ TEST(Check, ProductsInFp8) {
   d.precision.fp8_except = {"head*"};
   expect_problem(d, "precision.fp8_except", "\"head*\" matches no weight whose products");
   d.precision.fp8_except = {};
-  d.model.context = 40;
+  d.data.context = 40;
   expect_problem(d, "precision.products", "a multiple of 16 tokens");
-  d.model.context = 48;
-  d.model.chunk_tokens = 24;
+  d.data.context = 48;
+  d.train.chunk_tokens = 24;
   expect_problem(d, "precision.products", "in model.chunk_tokens, not 24");
-  d.model.chunk_tokens = 0;
+  d.train.chunk_tokens = 0;
   d.model.ffn_width = 200;
   expect_problem(d, "precision.products", "model.ffn_width gives a width of 200");
   d = sound();
@@ -308,7 +308,7 @@ TEST(Check, PreferencesAreOfPairsAgainstAModel) {
   expect_problem(d, "train.dpo_scores", "needs train.objective = \"dpo\"");
   d.train.objective = Objective::dpo;
   d.train.dpo_scores.clear();
-  d.model.adapter.rank = 4;
+  d.adapter.rank = 4;
   EXPECT_TRUE(check_deck(d).empty());
   d.run.replay_every = 2;
   expect_problem(d, "train.objective",

@@ -107,7 +107,7 @@ TEST(Deck, PresetsAreTheModelsOfTheirNames) {
   for (const auto& p : published) {
     const auto model = overridden({std::string("model.preset=") + p.name}).model;
     EXPECT_EQ(make_spec(model).parameter_count(), p.count) << p.name;
-    EXPECT_EQ(model.context, p.context) << p.name;
+    EXPECT_EQ(model.max_context, p.context) << p.name;
     EXPECT_EQ(model.rope_theta, p.theta) << p.name;
     EXPECT_EQ(model.norm_eps, p.eps) << p.name;
     EXPECT_EQ(model.rope_factor, p.factor) << p.name;
@@ -206,15 +206,37 @@ TEST(Deck, HeadsMayBeWiderThanTheModel) {
   // and the final one, are in no product.
   const double attention = 6.0 * 28 * 16 * 128 * 4096;
   constexpr std::int64_t norms = 28 * (2 * 1024 + 2 * 128) + 1024;
-  auto m = d.model;
-  m.context = 4096;
-  EXPECT_EQ(flops_of_token(make_spec(m)), 6.0 * (596049920 - norms) + attention);
+  const auto& m = d.model;
+  EXPECT_EQ(flops_of_token(make_spec(m), 4096), 6.0 * (596049920 - norms) + attention);
   // A window of half the context leaves three quarters of the pairs, in half of the layers.
   auto some = m;
-  some.window = m.context / 2;
+  some.window = 4096 / 2;
   for (std::int64_t l = 0; l < m.layers; l += 2) some.window_layers.push_back(l);
-  EXPECT_NEAR(flops_of_token(make_spec(some)), 6.0 * (596049920 - norms) + attention * 7 / 8,
+  EXPECT_NEAR(flops_of_token(make_spec(some), 4096), 6.0 * (596049920 - norms) + attention * 7 / 8,
               1e-9 * attention);
+}
+
+TEST(Deck, AModelHoldsNoSettingOfARun) {
+  const auto of = [](const std::vector<std::string>& settings) {
+    std::vector<std::string> all{"model.preset=llama-1B", "model.max_context=2048",
+                                 "model.context=128"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    return overridden(all);
+  };
+  const auto plain = of({});
+  for (const std::vector<std::string>& settings :
+       std::vector<std::vector<std::string>>{{"model.context=64"},
+                                             {"model.dropout=0.1"},
+                                             {"model.recompute=block"},
+                                             {"model.recompute=block", "model.offload=inputs"},
+                                             {"model.chunk_tokens=32"},
+                                             {"model.init_from=/base"},
+                                             {"adapter.rank=4", "model.init_from=/base"}}) {
+    const auto other = of(settings);
+    EXPECT_FALSE(other == plain) << settings[0];
+    EXPECT_TRUE(other.model == plain.model) << settings[0];
+  }
+  EXPECT_FALSE(of({"model.max_context=1024"}).model == plain.model);
 }
 
 TEST(Deck, BiasOfQkvAlone) {
@@ -288,7 +310,7 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
 TEST(Deck, LengthInTokensIsRoundedUpToSteps) {
   const Deck d =
       parsed("[model]\ncontext = 100\n[data]\npath = 'x'\n[train]\nbatch = 4\ntokens = 1001\n");
-  EXPECT_EQ(total_steps(d.train, d.model.context), 3);
+  EXPECT_EQ(total_steps(d.train, d.data.context), 3);
 }
 
 TEST(Deck, ExpandsTheEnvironment) {
@@ -388,7 +410,7 @@ TEST(Deck, ATrainerIsSetUpAsItSays) {
                   "run.replay_every=3", "run.exactness=invariant", "run.exact_chunk=32"});
   d.freeze = {{.pattern = "blocks.0.*"}};
   d.precision.reduce = DType::f32;
-  const auto s = plan_input_of(d, DType::bf16, TransportKind::host).setup;
+  const auto s = plan_input_of(d, DType::bf16, TransportKind::host, {}).setup;
   EXPECT_EQ(s.seed, 7U);
   EXPECT_EQ(s.model, d.model);
   EXPECT_EQ(s.zero, d.zero);
@@ -408,7 +430,7 @@ TEST(Deck, ChunksOfTokensAreAutomatic) {
   const auto chosen = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.begin(), {"model.context=16384", "model.heads=12"});
     return plan_input_of(resolve(overridden(overrides), {.ranks = 2, .vocab = 1}), DType::f32,
-                         TransportKind::host)
+                         TransportKind::host, {})
         .setup.chunk_tokens;
   };
   EXPECT_EQ(chosen({}), 4096);

@@ -13,7 +13,7 @@ TEST(Override, ReadsTextByTheKeysType) {
                   "optimizer.lr=+1", "run.threads=2", "optimizer.weight_decay=1e3"});  // the most
   EXPECT_EQ(d.train.steps, 100000);
   EXPECT_EQ(d.train.batch, 100);
-  EXPECT_EQ(d.model.dropout, 0.1);
+  EXPECT_EQ(d.train.dropout, 0.1);
   EXPECT_EQ(d.parallel.data, 0);
   EXPECT_EQ(d.data.path, std::vector<std::string>{"/x/y.tokens"});
   EXPECT_FALSE(d.model.tied);

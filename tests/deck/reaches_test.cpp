@@ -43,11 +43,11 @@ std::set<std::string> without_effect(const char* section) {
   std::set<std::string> names;
   Deck deck = parsed(least_deck);
   deck.model.vocab = 32;
-  const auto before = plan_input_of(deck, deck.precision.compute, TransportKind::host);
+  const auto before = plan_input_of(deck, deck.precision.compute, TransportKind::host, {});
   for (const auto& key : find_section(section)->keys) {
     Deck other = deck;
     key.access.set(other, 0, other_than(key.access.get(deck, 0), key));
-    const auto after = plan_input_of(other, other.precision.compute, TransportKind::host);
+    const auto after = plan_input_of(other, other.precision.compute, TransportKind::host, {});
     const bool same =
         before.setup == after.setup && before.grid == after.grid && before.train == after.train;
     if (same) names.insert(key.name);
@@ -59,9 +59,10 @@ std::set<std::string> without_effect(const char* section) {
 
 TEST(Reaches, EveryKeyOfTheTrainerHasAnEffect) {
   using Names = std::set<std::string>;
-  for (const char* section : {"model", "optimizer", "train", "parallel", "zero"})
+  for (const char* section : {"adapter", "optimizer", "train", "parallel", "zero"})
     EXPECT_EQ(without_effect(section), Names{}) << section;
-  EXPECT_EQ(without_effect("precision"), Names{"tf32"});  // of the backend
+  EXPECT_EQ(without_effect("model"), (Names{"init_from", "preset"}));  // read before, by others
+  EXPECT_EQ(without_effect("precision"), Names{"tf32"});               // of the backend
 }
 
 }  // namespace trireme

@@ -65,7 +65,7 @@ class Adapters : public testing::Test {
     return message_of<Error>([&] { import_adapters(folder / "peft", folder / "out", *base); });
   }
   std::vector<std::string> patterns() {
-    return deck_of(CheckpointReader(folder / "out")).model.adapter.patterns;
+    return deck_of(CheckpointReader(folder / "out")).adapter.patterns;
   }
   void expect_refused(const std::string& changes, const std::vector<std::string>& says) {
     const auto text = import_with(changes);

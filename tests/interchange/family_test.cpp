@@ -111,8 +111,9 @@ TEST(Family, NoKeyOfAModelIsLostInSilence) {
     for (const auto& key : find_section("model")->keys) {
       Deck deck;
       deck.model = model;
-      if (!change(key, deck)) continue;
-      const auto c = without_adapters(deck.model);
+      deck.data.context = 1;  // fewer than the model's positions, which are then a number
+      if (!change(key, deck) || deck.model == model) continue;
+      const auto& c = deck.model;
       ++changed;
       if (!message_of<Error>([&] { family_of(c); }).empty()) {
         ++refused;
@@ -291,10 +292,6 @@ TEST(Family, WhatCannotBeRepresentedByItsName) {
   check(qwen2_moe_config(), qwen2_moe);
   check(config_of_model(small_gpt_oss(), {}, ElementType::f32), gpt_oss);
   check(config_of_model(small_gpt2(), {}, ElementType::f32), gpt2);
-  EXPECT_NE(message_of<Error>([] {
-              model_of_config(config_of_model(small_gpt2(), {}, ElementType::f32), "c", 18);
-            }).find("--context 18"),
-            std::string::npos);
 }
 
 }  // namespace trireme

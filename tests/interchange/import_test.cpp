@@ -48,7 +48,7 @@ class Import : public testing::Test {
  protected:
   void export_model(const ModelConfig& model, std::int64_t shard = default_shard_bytes) {
     CheckpointReader from(save_model(folder.path() / "c", model));
-    export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {}, shard);
+    export_safetensors(StoredModel(from, description_of(from)), folder / "hf", {}, shard);
   }
   // Changes the only file's tensors.
   template <class F>
@@ -91,6 +91,36 @@ TEST_F(Import, AllTensorsThatAreMissingUnknownOrOfAnotherShapeAreNamed) {
                            "lm_head.weight is F32 [24, 257], not F32 [257, 24]"})
     EXPECT_NE(text.find(says), std::string::npos) << text;
   EXPECT_FALSE(std::filesystem::exists(folder / "back"));
+}
+
+TEST_F(Import, AContextIsThatOfSamplesAndNotOfTheModel) {
+  for (const auto& model : {small_llama(), small_gpt2()}) {
+    std::filesystem::remove_all(folder / "c");
+    std::filesystem::remove_all(folder / "hf");
+    export_model(model);
+    const auto described = [&](const ImportOptions& options) {
+      std::filesystem::remove_all(folder / "back");
+      const auto there = import_folder(folder / "hf", folder / "back", options).described;
+      const auto read = description_of(CheckpointReader(folder / "back"));
+      EXPECT_EQ(read.model, there.model);
+      EXPECT_EQ(read.context, there.context);
+      return there;
+    };
+    for (const std::int64_t context : {5, 17}) {
+      const auto there = described({.context = context});
+      EXPECT_EQ(there.context, context);
+      EXPECT_EQ(there.model, model);
+    }
+    EXPECT_EQ(described({}).context, 17);
+    EXPECT_EQ(described({}).model, model);
+    if (model.positions == Positions::rotary) {
+      EXPECT_EQ(described({.context = 18}).context, 18);
+      EXPECT_EQ(described({.context = 18}).model.max_context, 18);
+    } else {
+      EXPECT_EQ(message_of<Error>([&] { described({.context = 18}); }),
+                "--context 18 is more than the 17 learned positions of the model: lower --context");
+    }
+  }
 }
 
 // One sentence each, before there is a checkpoint.
@@ -444,16 +474,16 @@ TEST_F(Import, APresetTakesTheShapeAndKeysOverrideIt) {
   const auto deck = parse_deck(
       "[model]\npreset = \"from:" + (folder / "back") + "\"\ncontext = 5\ndropout = 0.25\n" + rest,
       "d.toml");
-  auto expected = small_llama();
-  expected.context = 5;
-  expected.max_context = 17;
-  expected.dropout = 0.25;
-  EXPECT_EQ(deck.model, expected);
-  EXPECT_EQ(parse_deck(dump_deck(deck), "d.toml").model, expected);
+  EXPECT_EQ(deck.data.context, 5);
+  EXPECT_EQ(deck.train.dropout, 0.25);
+  EXPECT_EQ(deck.model, small_llama());
+  EXPECT_EQ(small_llama().max_context, 17);
+  EXPECT_EQ(parse_deck(dump_deck(deck), "d.toml"), deck);
   const auto run =
       parse_deck("[model]\npreset = \"from:" + (folder / "c").substr(0) + "\"\n" + rest, "d.toml",
                  std::vector<std::string>{"model.preset=from:" + (folder / "back")});
   EXPECT_EQ(run.model, small_llama());
+  EXPECT_EQ(run.data.context, 17);
   const auto text = message_of<Error>(
       [&] { parse_deck("[model]\npreset = \"from:/nowhere\"\n" + rest, "d.toml"); });
   EXPECT_NE(text.find("d.toml:2:10: model.preset: there is no /nowhere"), std::string::npos)

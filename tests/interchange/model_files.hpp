@@ -31,7 +31,7 @@ inline ModelConfig small_gpt2() {
   c.width = 24;
   c.heads = 3;
   c.vocab = 257;
-  c.context = 17;
+  c.max_context = 17;
   return completed(c);
 }
 
@@ -252,6 +252,7 @@ struct Cut {
 inline Deck deck_of(const ModelConfig& model) {
   Deck deck;
   deck.model = model;
+  deck.data.context = model.max_context;
   deck.data.path = {"/none"};
   deck.train.steps = 1;
   return deck;
@@ -281,12 +282,13 @@ inline std::vector<std::byte> weights_of(const std::string& name, std::int64_t b
 inline std::filesystem::path save_model(const std::filesystem::path& checkpoints,
                                         const ModelConfig& model, Cut cut = {},
                                         DType dtype = DType::f32, std::string tokenizer_kind = "",
-                                        std::string tokenizer = "") {
+                                        std::string tokenizer = "", std::int64_t context = 0) {
   std::filesystem::create_directories(checkpoints);
   const auto spec = make_spec(model);
   CheckpointMeta meta;
   meta.step = 3;
   auto deck = deck_of(model);
+  if (context > 0) deck.data.context = context;
   if (dtype == DType::f64) {
     deck.precision.compute = deck.precision.reduce = DType::f64;
     deck.run.backend = "ref";

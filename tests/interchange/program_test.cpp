@@ -79,7 +79,7 @@ TEST_F(Interchange, ArgumentsAreChecked) {
   std::filesystem::remove(folder / ".out.partial");
   std::filesystem::remove_all(folder / "out");
   EXPECT_EQ(here("$TRIREME export run hf").code, 0);
-  const auto positions = small_llama().context;
+  const auto positions = small_llama().max_context;
   const auto import = [&](std::int64_t context, const char* to) {
     return here("$TRIREME import hf " + std::string(to) + " --context " + std::to_string(context));
   };

@@ -19,7 +19,8 @@ TEST(RoundTrip, KeepsEveryBitOfEveryArchitecture) {
     SCOPED_TRACE(name);
     const ScratchFolder folder;
     CheckpointReader from(save_model(folder.path() / "checkpoints", config));
-    const auto made = export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
+    const auto made =
+        export_safetensors(StoredModel(from, description_of(from)), folder / "hf", {});
     EXPECT_EQ(made.files, 1U);
     EXPECT_FALSE(std::filesystem::exists(folder / "hf/model.safetensors.index.json"));
 
@@ -40,7 +41,7 @@ TEST(RoundTrip, TakesAnyLayoutAndShards) {
       constexpr std::int64_t most = 30000;
 
       const auto made =
-          export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {}, most);
+          export_safetensors(StoredModel(from, description_of(from)), folder / "hf", {}, most);
 
       EXPECT_GT(made.files, 2U);
       for (const auto& entry : std::filesystem::directory_iterator(folder / "hf")) {
@@ -59,7 +60,7 @@ TEST(RoundTrip, TakesAnyLayoutAndShards) {
 TEST(RoundTrip, KeepsDoubles) {
   const ScratchFolder folder;
   CheckpointReader from(save_model(folder.path() / "c", small_llama(), {}, DType::f64));
-  export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
+  export_safetensors(StoredModel(from, description_of(from)), folder / "hf", {});
   EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).master, DType::f64);
   expect_weights(folder / "back", small_llama(), DType::f64);
 }
@@ -69,7 +70,7 @@ TEST(RoundTrip, PiecesAreThoseOfTheWhole) {
   for (const auto& config : {small_gpt2(), small_llama(), small_mixtral()}) {
     const ScratchFolder folder;
     CheckpointReader from(save_model(folder.path() / "c", config));
-    export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
+    export_safetensors(StoredModel(from, description_of(from)), folder / "hf", {});
     const HfFolder files(folder / "hf");
     const auto spec = make_spec(config);
     HfWeights weights(files, spec, family_of(spec.config));
@@ -101,8 +102,8 @@ TEST(RoundTrip, PacksQueriesKeysValuesAndTransposes) {
   const ScratchFolder folder;
   CheckpointReader llama(save_model(folder.path() / "l", small_llama()));
   CheckpointReader gpt2(save_model(folder.path() / "g", small_gpt2()));
-  export_safetensors(StoredModel(llama, model_of(llama)), folder / "llama", {});
-  export_safetensors(StoredModel(gpt2, model_of(gpt2)), folder / "gpt2", {});
+  export_safetensors(StoredModel(llama, description_of(llama)), folder / "llama", {});
+  export_safetensors(StoredModel(gpt2, description_of(gpt2)), folder / "gpt2", {});
 
   // 4 heads of queries and 2 each of keys and values, of 6 channels: rows 0, 24 and 36 of 48.
   const std::string l = folder / "llama/model.safetensors", g = folder / "gpt2/model.safetensors";
@@ -128,8 +129,8 @@ TEST(Hdf5, IsTheModel) {
   config.rope_high_freq_factor = 3;
   const ScratchFolder folder;
   const auto path = folder.path() / "weights.h5";
-  CheckpointReader from(save_model(folder.path() / "c", config));
-  export_hdf5(StoredModel(from, model_of(from)), path, {});
+  CheckpointReader from(save_model(folder.path() / "c", config, {}, DType::f32, "", "", 17));
+  export_hdf5(StoredModel(from, description_of(from)), path, {});
 
   const Hdf5Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "open", path);
   for (const auto& p : make_spec(config).params) {
@@ -185,11 +186,13 @@ TEST(Hdf5, NamesTheSettingsOfAMixture) {
   const ScratchFolder folder;
   const auto path = folder.path() / "weights.h5";
   CheckpointReader from(save_model(folder.path() / "c", config));
-  export_hdf5(StoredModel(from, model_of(from)), path, {});
+  export_hdf5(StoredModel(from, description_of(from)), path, {});
   const Hdf5Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "open", path);
   using Numbers = std::vector<std::int64_t>;
   for (const auto& [name, values] :
        std::vector<std::pair<const char*, Numbers>>{{"experts", {5}},
+                                                    {"context", {17}},
+                                                    {"max_context", {17}},
                                                     {"experts_per_token", {2}},
                                                     {"expert_width", {12}},
                                                     {"shared_expert_width", {14}},
@@ -217,7 +220,7 @@ TEST(TokenizerFiles, OfBytesHaveAnEnd) {
 TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
   const ScratchFolder folder;
   CheckpointReader from(save_model(folder.path() / "c", small_llama()));
-  export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
+  export_safetensors(StoredModel(from, description_of(from)), folder / "hf", {});
   const std::pair<const char*, std::string> files[] = {
       {"tokenizer.json",
        R"({"added_tokens": [{"id": 9, "content": "<e>"}], "model": {"vocab": {"<b>": 4}}})"},
@@ -229,7 +232,7 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
 
   EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).tokenizer, "huggingface");
   CheckpointReader back(folder / "back");
-  export_safetensors(StoredModel(back, model_of(back)), folder / "again", {});
+  export_safetensors(StoredModel(back, description_of(back)), folder / "again", {});
 
   for (const auto& [name, text] : files)
     EXPECT_EQ(contents_of(folder.path() / "again" / name), text) << name;
@@ -241,7 +244,7 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
   std::filesystem::remove(folder.path() / "again/generation_config.json");
   import_folder(folder / "again", folder / "third", {});
   CheckpointReader third(folder / "third");
-  export_safetensors(StoredModel(third, model_of(third)), folder / "last", {});
+  export_safetensors(StoredModel(third, description_of(third)), folder / "last", {});
   EXPECT_EQ(
       nlohmann::json::parse(contents_of(folder / "last/generation_config.json")).at("eos_token_id"),
       nlohmann::json::parse("[9, 10]"));
@@ -252,7 +255,7 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
 TEST(RoundTrip, IdsThatBeginAndEndATextComeBackWithoutATokenizer) {
   const ScratchFolder folder;
   CheckpointReader from(save_model(folder.path() / "c", small_llama()));
-  export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
+  export_safetensors(StoredModel(from, description_of(from)), folder / "hf", {});
   auto config = nlohmann::json::parse(contents_of(folder / "hf/config.json"));
   config.update(
       nlohmann::json::parse(R"({"bos_token_id": 0, "eos_token_id": [2, 7], "pad_token_id": 1})"));
@@ -260,7 +263,7 @@ TEST(RoundTrip, IdsThatBeginAndEndATextComeBackWithoutATokenizer) {
   const auto again = [&](const std::string& name) {
     import_folder(folder / "hf", folder / name, {});
     CheckpointReader back(folder / name);
-    export_safetensors(StoredModel(back, model_of(back)), folder / (name + "-hf"), {});
+    export_safetensors(StoredModel(back, description_of(back)), folder / (name + "-hf"), {});
     const auto read = [&](const char* file) {
       return nlohmann::json::parse(contents_of(folder.path() / (name + "-hf") / file));
     };

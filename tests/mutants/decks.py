@@ -27,7 +27,7 @@ MUTANTS = [
     ("a dollar that is escaped is a variable", "lib/keys/value.cpp", "if (at > 0 && text[at - 1] == '$') {", "if (false) {", KEYS),
     ("a number too small is zero", "lib/keys/toml_reader.cpp", "if (real->get() == 0) require_zero(source, raw.place);", "", DECK),
     # what is decided
-    ("a preset comes behind the deck's keys", "lib/deck/load.cpp", "        deck_.model = preset_named(name);\n",
+    ("a preset comes behind the deck's keys", "lib/deck/load.cpp", "        start_from(preset_named(name));\n",
      "        fill(deck_);\n        const auto rest = deck_.model;\n        deck_.model = preset_named(name);\n"
      "        if (rest.layers == 0) return;\n        forget(\"model.layers\");\n", DECK),
     ("an override of the length is beside the deck's", "lib/deck/load.cpp", 'if (path == "train.tokens") forget_from_file("train.steps");', "", DECK),
@@ -63,9 +63,9 @@ MUTANTS = [
     ("a preset has another base of its positions", "lib/model/config.cpp", "  c.rope_theta = 500000;\n", "", DECK),
     ("a preset has another epsilon", "lib/model/config.cpp", "  c.norm_eps = 1e-6;\n  c.rope_theta = 1e6;\n", "  c.rope_theta = 1e6;\n", DECK),
     ("a preset's positions are scaled by 8", "lib/model/config.cpp", "RopeScaling::llama3;\n  c.rope_factor = 32;", "RopeScaling::llama3;\n  c.rope_factor = 8;", DECK),
-    ("a preset's samples are shorter", "lib/model/config.cpp", '"qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 40960', '"qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 32768', DECK),
+    ("a preset's samples are shorter", "lib/model/config.cpp", 'with_shape(28, 1024, 16, 8, 3072, 151936, 40960)', 'with_shape(28, 1024, 16, 8, 3072, 151936, 32768)', DECK),
     ("a SwiGLU's width is 4 times the model's", "lib/model/config.cpp", "(8 * c.width + 2) / 3;", "(12 * c.width + 2) / 3;", DECK),
-    ("a table has no more positions than a sample", "lib/model/spec.cpp", "{positions_of(c), c.width}, init_std);", "{c.context, c.width}, init_std);",
+    ("a table has no more positions than a sample", "lib/model/spec.cpp", "{c.max_context, c.width}, init_std);", "{c.max_context / 2, c.width}, init_std);",
      program("interchange_test", "HfConfig.*")),
     ("branches begin as large as the rest", "lib/model/spec.cpp", "init_std / std::sqrt(2.0 * static_cast<double>(c.layers));", "init_std;", DECK),
     ("biases decay", "lib/model/spec.cpp", 'return add({name + ".bias", role, {n}, u, false, 0, 0});', 'return add({name + ".bias", role, {n}, u, true, 0, 0});', DECK),

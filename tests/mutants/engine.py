@@ -132,7 +132,7 @@ MUTANTS = [
      "samples(v_BT).slice(1, 0, c.tokens)", program("train_test", "ChunkTokens.*")),
     ("a chunk has the first sample's number", "lib/autograd/token_chunks.cpp", "p.rows.sample_B = samples(all.rows.sample_B);",
      "if (all.rows.sample_B) p.rows.sample_B = all.rows.sample_B.slice(0, 0, c.samples);", program("train_test", "ChunkTokens.*")),
-    ("automatic chunks cut a leaf", "lib/model/config.cpp", "return (usual + leaf - 1) / leaf * leaf;", "return usual + 0 * leaf;",
+    ("automatic chunks cut a leaf", "lib/train/config.hpp", "return (usual + leaf - 1) / leaf * leaf;", "return usual + 0 * leaf;",
      program("deck_test", "Deck.*")),
     ("an input comes up for the block after it", "lib/train/stage.cpp", "      k.input = k.offloaded.take(backend_);\n",
      "      if (!batch.parts.empty() && batch.parts.back().offloaded) std::swap(k.offloaded, batch.parts.back().offloaded);\n"

@@ -45,7 +45,8 @@ static std::vector<Grid> grids() {
 
 // A pattern that names nothing in this flavour would be an error.
 static std::vector<FreezeRule> known(std::vector<FreezeRule> rules, const ParityCase& p) {
-  const auto spec = make_spec(test::parity_model(p));
+  const auto setup = test::parity_setup(p);
+  const auto spec = make_spec(setup.model, setup.adapter);
   std::erase_if(rules, [&](const FreezeRule& r) {
     return std::ranges::none_of(spec.params,
                                 [&](const auto& q) { return matches(r.pattern, q.name); });

@@ -40,10 +40,10 @@ TEST(Generation, HasTheTokensOfOneRank) {
   for (const int flavour : {0, 1, 2}) {
     const bool llama = flavour > 0, mixture = flavour == 2;
     auto c = mixture ? test::tiny_mixture() : llama ? test::tiny_granite() : test::tiny_gpt2();
-    c.context = 12;
+    c.max_context = 12;
     c.layers = 4;
     const auto expected = tokens_on({}, c, {});
-    for (auto grid : legal_grids({.layers = c.layers, .tokens = c.context}, n)) {
+    for (auto grid : legal_grids({.layers = c.layers, .tokens = c.max_context}, n)) {
       for (int e = 2; mixture && e <= 5; ++e)
         if (grid.places() % e == 0) grid.expert = e;
       if (!test::next_case(describe(grid))) return;

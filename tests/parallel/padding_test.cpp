@@ -26,7 +26,7 @@ std::vector<Lengths> samples_of(std::int64_t T) {
 void add_document(const ModelConfig& c, std::int64_t number, std::int64_t n, Batch& to) {
   const auto from = random_batch(c, 1, number);
   const auto start =
-      static_cast<std::int32_t>(to.ids_BT.size() % static_cast<std::size_t>(c.context));
+      static_cast<std::int32_t>(to.ids_BT.size() % static_cast<std::size_t>(c.max_context));
   for (std::int64_t t = 0; t < n; ++t) {
     const auto at = static_cast<std::size_t>(t);
     to.ids_BT.push_back(from.ids_BT[at]);
@@ -39,7 +39,7 @@ void add_document(const ModelConfig& c, std::int64_t number, std::int64_t n, Bat
 void end_sample(const ModelConfig& c, Batch& b) {
   const auto used = static_cast<std::int64_t>(b.ids_BT.size());
   b.tokens_B.push_back(used);
-  for (auto t = used; t < c.context; ++t) {
+  for (auto t = used; t < c.max_context; ++t) {
     b.ids_BT.push_back(0);
     b.targets_BT.push_back(no_target);
     b.start_BT.push_back(static_cast<std::int32_t>(t));
@@ -53,7 +53,7 @@ struct Made {
 };
 Made made_of(const ModelConfig& c) {
   Made made;
-  for (const auto& lengths : samples_of(c.context)) {
+  for (const auto& lengths : samples_of(c.max_context)) {
     Batch sample;
     sample.sample_B = {std::ssize(made.packed)};
     for (const auto n : lengths) {

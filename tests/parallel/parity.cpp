@@ -42,14 +42,15 @@ double learning_rate(const ParityCase& p) {
   return p.momentum > 0 ? 0.03 : 0.3;
 }
 
-static Batch masked_batch(const ModelConfig& c, std::int64_t first, std::int64_t samples) {
-  auto b = random_batch(c, samples, first);
+static Batch masked_batch(const ParityCase& p, std::int64_t first, std::int64_t samples) {
+  auto b = random_batch(parity_setup(p), samples, first);
+  const auto T = parity_context(p);
   b.valid = 0;
   for (std::int64_t i = 0; i < samples; ++i)
-    for (std::int64_t t = 0; t < c.context; ++t) {
-      auto& target = b.targets_BT[static_cast<std::size_t>(i * c.context + t)];
+    for (std::int64_t t = 0; t < T; ++t) {
+      auto& target = b.targets_BT[static_cast<std::size_t>(i * T + t)];
       const auto s = (first + i) % 4;
-      if (s == 1 || (s == 2 && t < c.context / 2)) target = no_target;
+      if (s == 1 || (s == 2 && t < T / 2)) target = no_target;
       b.valid += target != no_target;
     }
   return b;
@@ -60,9 +61,9 @@ constexpr std::int32_t separators = 4;
 
 // A pair in each sample, as plans have it; what ends before the sample does is padded. Of some
 // documents the first target is masked.
-static Batch batch_of_pairs(const ModelConfig& c, std::int64_t first, std::int64_t samples) {
-  auto b = random_batch(c, samples, first);
-  const auto T = c.context;
+static Batch batch_of_pairs(const ParityCase& p, std::int64_t first, std::int64_t samples) {
+  auto b = random_batch(parity_setup(p), samples, first);
+  const auto T = parity_context(p);
   for (std::int64_t i = 0; i < samples; ++i) {
     const auto s = first + i, middle = T / 2 - s % 2, end = T - s % 3;
     for (std::int64_t t = 0; t < T; ++t) {
@@ -83,8 +84,8 @@ static Batch batch_of_pairs(const ModelConfig& c, std::int64_t first, std::int64
 Batch parity_batch(const ParityCase& p, int step, int m, int d) {
   const auto micro = p.size / (p.grid.data * p.microbatches);
   if (trains_on_pairs(p))
-    return batch_of_pairs(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);
-  auto b = masked_batch(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);
+    return batch_of_pairs(p, step * p.size + (m * p.grid.data + d) * micro, micro);
+  auto b = masked_batch(p, step * p.size + (m * p.grid.data + d) * micro, micro);
   if (!p.documents) return b;
   b.start_BT = starts_of(b, separators);
   pad(b);

@@ -133,7 +133,7 @@ TEST(State, EvaluationWithUnequalCounts) {
     std::vector<Batch> mine, all;
     for (int d = 0; d < grid.data; ++d)
       for (int m = 0; m < d; ++m) {
-        const auto batch = test::random_batch(test::parity_model(p), 2, 2 * (d * grid.data + m));
+        const auto batch = test::random_batch(test::parity_setup(p), 2, 2 * (d * grid.data + m));
         all.push_back(one.trainer->share(batch));
         if (d == many.trainer->axes().at.data) mine.push_back(many.trainer->share(batch));
       }

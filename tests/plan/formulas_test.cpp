@@ -159,7 +159,7 @@ static PlanInput even_model(std::int64_t layers, const Grid& grid) {
   m.width = 256;
   m.heads = 8;
   m.vocab = 256;
-  m.context = 64;
+  m.max_context = 64;
   m = completed(m);
   in.setup.zero.stage = 3;
   in.grid = grid;
@@ -194,7 +194,7 @@ TEST(Formulas, ABlockMoreSendsThreeTimesItsParameters) {
 TEST(Formulas, HeadsThatDivideSendFourTimesTheirTokensEachWay) {
   for (const int seq : {2, 4, 8}) {
     const auto in = even_model(3, {1, 1, seq});
-    const auto t = in.train.microbatch * in.setup.model.context / seq;
+    const auto t = in.train.microbatch * in.setup.model.max_context / seq;
 
     EXPECT_EQ(sent(in).seq, 3 * 2 * 4 * (4 * t * in.setup.model.width * (seq - 1) / seq)) << seq;
   }
@@ -204,7 +204,8 @@ TEST(Formulas, AStageSendsEveryMicrobatchDownAndUp) {
   auto in = even_model(8, {4, 1, 1});
   in.train.batch = 10;
   in.setup.model.tied = false;
-  const auto one_way = 5 * in.train.microbatch * in.setup.model.context * in.setup.model.width * 4;
+  const auto one_way =
+      5 * in.train.microbatch * in.setup.model.max_context * in.setup.model.width * 4;
 
   EXPECT_EQ(sent(in, 0).pipe, one_way);
   EXPECT_EQ(sent(in, 1).pipe, 2 * one_way);

@@ -46,7 +46,7 @@ Step step_of(const Deck& deck) {
   target.properties.head_rows = head_rows;
   target.order = false;
   Counting device(target);
-  const auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host);
+  const auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host, {});
   const Workspace workspace(device);
   Trainer trainer(device, {}, input.setup);
   device.all.clear();
@@ -60,7 +60,7 @@ class LaunchesOfAStep : public testing::Test {
   const Step step = step_of(deck);
   const std::map<std::string, Asked>& all = step.all;
   const std::int64_t L = deck.model.layers, M = deck.train.batch / deck.train.microbatch,
-                     rows = deck.train.microbatch * deck.model.context,
+                     rows = deck.train.microbatch * deck.data.context,
                      chunks = rows / head_rows;  // of logits
 };
 

@@ -15,7 +15,7 @@ static PlanInput on(Grid grid, std::int64_t shard) {
   model.width = 512;
   model.heads = 4;
   model.vocab = 512;
-  model.context = 8;
+  model.max_context = 8;
   in.setup.model = completed(model);
   in.setup.zero.stage = 3;
   in.setup.zero.shard = shard;

@@ -69,7 +69,7 @@ TEST(MixturePlan, SaysWhereUnevenLoadsTakeMoreMemory) {
 TEST(MixturePlan, OfADenseModelSaysNothingOfExperts) {
   PlanInput in = test::ten_experts_on({1, 2, 1});
   in.setup.model = test::tiny_llama();
-  in.setup.model.context = 8;
+  in.setup.model.max_context = 8;
   EXPECT_THAT(plan_text(make_plan(in, roomy_target()), in, roomy_target()),
               testing::Not(HasSubstr("expert")));
 }

@@ -28,7 +28,7 @@ TEST(PlanSchedule, CostsAndTimelineComeFromTheStep) {
   EXPECT_GT(first.backward, 1.9 * first.forward);
   EXPECT_LT(first.backward, 2.6 * first.forward);  // attention's is 2.5 times its forward
   const auto& c = input.setup.model;
-  const double head = 6.0 * static_cast<double>(c.context * c.vocab * c.width);
+  const double head = 6.0 * static_cast<double>(c.max_context * c.vocab * c.width);
   EXPECT_NEAR(plan.ranks[1].microbatch_flops[0].forward, first.forward / 3 + head, 1);
 
   ASSERT_EQ(plan.timeline.stages.size(), 2U);
@@ -127,7 +127,7 @@ TEST(PlanSchedule, FewMicrobatchesHoldAsMuchAsMany) {
     const auto few = microbatches_held({schedule, pipe, chunks}, many);
     auto input = of_schedule(schedule, chunks);
     input.setup.model.layers = 8;
-    input.setup.model.context = 64;
+    input.setup.model.max_context = 64;
     input.grid.pipe = pipe;
     for (int rank = 0; rank < pipe; ++rank) {
       const auto peak = [&](std::int64_t microbatches) {

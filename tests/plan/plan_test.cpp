@@ -21,6 +21,8 @@ struct PlanCase {
   std::int64_t batch, microbatch;
   std::vector<FreezeRule> freeze = {};
   std::int64_t chunk_tokens = 0;
+  double dropout = 0;
+  Recompute recompute = Recompute::none;
 };
 
 void PrintTo(const PlanCase& c, std::ostream* out) {
@@ -28,20 +30,16 @@ void PrintTo(const PlanCase& c, std::ostream* out) {
 }
 
 static std::vector<PlanCase> plan_cases() {
-  auto dropout = test::tiny_gpt2();
-  dropout.dropout = 0.1;
-  auto recompute = test::tiny_llama();
-  recompute.recompute = Recompute::block;
   auto chunks = test::tiny_gpt2();  // more tokens than one chunk of logits
-  chunks.context = 150;
+  chunks.max_context = 150;
   return {
       {"gpt2_f32", test::tiny_gpt2(), DType::f32, 4, 4},
       {"gpt2_bf16", test::tiny_gpt2(), DType::bf16, 4, 2},
       {"llama_f32", test::tiny_llama(), DType::f32, 6, 2},
       {"llama_bf16", test::tiny_llama(), DType::bf16, 2, 1},
-      {"gpt2_dropout", dropout, DType::f32, 4, 2},
-      {"llama_recompute", recompute, DType::f32, 4, 1},
-      {"llama_pieces_of_samples", recompute, DType::f32, 4, 2, {}, 3},
+      {"gpt2_dropout", test::tiny_gpt2(), DType::f32, 4, 2, {}, 0, 0.1},
+      {"llama_recompute", test::tiny_llama(), DType::f32, 4, 1, {}, 0, 0, Recompute::block},
+      {"llama_pieces_of_samples", test::tiny_llama(), DType::f32, 4, 2, {}, 3, 0, Recompute::block},
       {"gpt2_samples_at_a_time", test::tiny_gpt2(), DType::bf16, 6, 3, {}, 14},
       {"gpt2_chunks", chunks, DType::f32, 4, 4},
       // Each in force in some of the steps: what is held grows, shrinks and moves.
@@ -74,6 +72,8 @@ TEST_P(PlanAccount, EqualsTheRunToTheByte) {
   input.setup.compute = p.compute;
   input.setup.freeze = p.freeze;
   input.setup.chunk_tokens = p.chunk_tokens;
+  input.setup.dropout = p.dropout;
+  input.setup.recompute = p.recompute;
   const auto plan = plan_rank(input, dry_target(choice), 0);
   const ScratchFolder folder;
 
@@ -149,7 +149,7 @@ TEST(Plan, LongContextsNeedLittle) {
   c.width = 256;
   c.heads = 4;
   c.vocab = 256;
-  c.context = 16384;
+  c.max_context = 16384;
   PlanInput input;
   input.setup.model = completed(c);
   input.train.batch = input.train.microbatch = 1;

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 TEST(RankKinds, HaveOneShareOfTheHeads) {
   PlanInput input;
   input.setup.model = test::tiny_llama();
-  input.setup.model.context = 8;
+  input.setup.model.max_context = 8;
   input.train.batch = 2;
   input.train.microbatch = 1;
   const auto planned = [&](int pipe, int seq) {
@@ -103,19 +103,20 @@ TEST(RankKinds, ReserveAsTheFirst) {
   auto tied = test::tiny_gpt2();
   tied.width = 20;
   tied.heads = 2;
-  auto adapted = test::tiny_llama();
-  adapted.adapter = {.rank = 3, .alpha = 6};
+  const AdapterConfig adapted{.rank = 3, .alpha = 6};
   auto narrow = adapted;
-  narrow.adapter.base = BaseType::nf4;
-  for (const auto& [name, model, exact_chunk] : {std::tuple("tied", tied, 0),
-                                                 {"adapted", completed(adapted), 0},
-                                                 {"nf4", completed(narrow), 0},
-                                                 {"invariant", test::tiny_qwen(), 1}})
+  narrow.base = BaseType::nf4;
+  for (const auto& [name, model, adapter, exact_chunk] :
+       {std::tuple("tied", tied, AdapterConfig(), 0),
+        {"adapted", test::tiny_llama(), adapted, 0},
+        {"nf4", test::tiny_llama(), narrow, 0},
+        {"invariant", test::tiny_qwen(), AdapterConfig(), 1}})
     for (const auto& grid : {Grid{1, 5, 1}, Grid{2, 3, 1}, Grid{1, 1, 7}})
       for (const int stage : {0, 3})
         for (const int shard : {0, 1}) {
           PlanInput in;
           in.setup.model = model;
+          in.setup.adapter = adapter;
           in.setup.zero.stage = stage;
           in.setup.zero.shard = shard;
           in.setup.exact_chunk = exact_chunk;
@@ -147,7 +148,7 @@ TEST(RankKinds, AreAlikeBesideATeacher) {
     auto in = test::ten_experts_on(grid);
     in.setup.model = test::tiny_llama();
     in.setup.model.heads = in.setup.model.kv_heads = 4;
-    in.setup.model.context = 120;
+    in.setup.model.max_context = 120;
     auto other = in.setup.model;
     other.heads = other.kv_heads = 3;
     in.setup.objective = TeacherSetup{.model = other};

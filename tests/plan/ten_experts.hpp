@@ -12,7 +12,7 @@ inline PlanInput ten_experts_on(const Grid& grid, int stage = 3) {
   m = test::tiny_mixture();
   m.heads = m.kv_heads = 6;
   m.head_dim = 4;
-  m.context = 120;
+  m.max_context = 120;
   m.experts = 10;
   m.experts_per_token = 1;
   in.setup.zero.stage = stage;

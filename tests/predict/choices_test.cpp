@@ -12,7 +12,7 @@ namespace trireme {
 static PlanInput input() {
   PlanInput in;
   in.setup.model = test::tiny_llama();
-  in.setup.model.context = 12;
+  in.setup.model.max_context = 12;
   in.train = {.batch = 24, .microbatch = 1, .steps = 1};
   return in;
 }
@@ -52,7 +52,7 @@ TEST(Choices, HaveAsManyGroupsOfSeqAsAreAskedFor) {
 // Which of a microbatch's losses can be counted, an evaluation knows by their number.
 TEST(Choices, OfAnInvariantRunHaveMicrobatchesThatAnEvaluationCounts) {
   auto in = input();
-  in.setup.model.context = 1 << 18;
+  in.setup.model.max_context = 1 << 18;
   in.setup.exact_chunk = 4;
   const auto largest = [&] {
     std::int64_t most = 0;

@@ -24,7 +24,7 @@ struct DrawnSearch {
         "{} of {} ranks a node, {} ranks; {} layers, {} wide, {}/{} heads, {} of {} experts but in "
         "{}, {} words, context {}, batch {}, exact_chunk {}",
         machine.backend, machine.ranks_of_node, ranks, m.layers, m.width, m.heads, m.kv_heads,
-        m.experts_per_token, m.experts, fmt::join(m.dense_layers, " "), m.vocab, m.context,
+        m.experts_per_token, m.experts, fmt::join(m.dense_layers, " "), m.vocab, m.max_context,
         in.train.batch, in.setup.exact_chunk);
   }
 };
@@ -76,7 +76,7 @@ inline ModelConfig drawn_model(Draw& d) {
   c.width = 4 * c.heads;
   c.ffn_width = d.between(4, 40);
   c.vocab = d.one_of<std::int64_t>({3, 19, 500});
-  c.context = d.one_of<std::int64_t>({4, 6, 12, 24});
+  c.max_context = d.one_of<std::int64_t>({4, 6, 12, 24});
   if (d.once_in(2)) {
     c.window = d.between(1, 12);
     for (std::int64_t l = 0; l < c.layers; ++l)
@@ -85,7 +85,6 @@ inline ModelConfig drawn_model(Draw& d) {
   for (std::int64_t l = 0; c.positions == Positions::rotary && l < c.layers; ++l)
     if (d.once_in(4)) c.nope_layers.push_back(l);
   if (d.once_in(3)) c.residual_scale = c.logit_scale = c.embedding_scale = 0.5;
-  if (d.once_in(3)) c.dropout = 0.1;
   return completed(c);
 }
 
@@ -95,6 +94,7 @@ inline DrawnSearch drawn_search(Draw& d) {
   s.in.transport = s.machine.backend == "cuda" ? TransportKind::device : TransportKind::host;
   auto& setup = s.in.setup;
   setup.model = drawn_model(d);
+  if (d.once_in(3)) setup.dropout = 0.1;
   setup.compute = d.once_in(3) ? DType::bf16 : DType::f32;
   setup.optimizer.name = d.one_of({OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::sgd});
   if (d.once_in(3)) setup.optimizer.no_decay = {fmt::format("blocks.{}.*", setup.model.layers - 1)};
@@ -104,7 +104,7 @@ inline DrawnSearch drawn_search(Draw& d) {
     setup.balance_weight = 0.01;
   }
   if (setup.exact_chunk == 0 && d.once_in(4)) {
-    setup.model.adapter.rank = d.between(1, 3);
+    setup.adapter.rank = d.between(1, 3);
     setup.attention = AttentionSpan::document;
     if (d.once_in(2)) setup.objective = PairTraining{Dpo{}};
   }

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 static PlanInput mixture(const Grid& grid, const std::string& backend = "host") {
   PlanInput in;
   in.setup.model = test::tiny_mixture();
-  in.setup.model.context = 8;
+  in.setup.model.max_context = 8;
   in.setup.balance = Balance::sample;
   in.setup.balance_weight = 0.1;
   in.setup.zero.stage = 3;
@@ -108,7 +108,7 @@ static PlanInput searched(const std::string& backend) {
   auto in = mixture({1, 1, 1}, backend);
   auto& m = in.setup.model;
   m.layers = 4;
-  m.context = 16;
+  m.max_context = 16;
   m.heads = m.kv_heads = 4;
   m.head_dim = 4;
   m.width = 16;
@@ -157,7 +157,7 @@ TEST(MixtureChoices, ShareExpertsOutAsFarAsThereAre) {
   EXPECT_EQ(ranks, (std::set{1, 2, 4}));
   auto dense = in;
   dense.setup.model = test::tiny_llama();
-  dense.setup.model.context = 8;
+  dense.setup.model.max_context = 8;
   for (const auto& c : choices_of(dense, 8, 8)) {
     EXPECT_EQ(c.grid.expert, 1);
     EXPECT_THAT(overrides_of(c), testing::Not(HasSubstr("expert")));

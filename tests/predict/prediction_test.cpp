@@ -33,9 +33,11 @@ TEST(Prediction, OfARun) {
 
   const auto p = predict(in, run, m, step, 4e8);
 
-  const double tokens = 8.0 * static_cast<double>(in.setup.model.context) / 2;
+  const double tokens = 8.0 * static_cast<double>(in.setup.model.max_context) / 2;
   EXPECT_DOUBLE_EQ(p.tokens_a_second, tokens);
-  EXPECT_DOUBLE_EQ(p.utilisation, flops_of_token(make_spec(in.setup.model)) * tokens / 2e9);
+  EXPECT_DOUBLE_EQ(
+      p.utilisation,
+      flops_of_token(make_spec(in.setup.model), in.setup.model.max_context) * tokens / 2e9);
   EXPECT_DOUBLE_EQ(p.bubble_share(), 0.25);
   EXPECT_EQ(p.checkpoints, 4);  // after 3, 6, 9 and 10 steps
   EXPECT_DOUBLE_EQ(p.run, 20);

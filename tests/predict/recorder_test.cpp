@@ -16,7 +16,7 @@ namespace trireme {
 static PlanInput input(Grid grid, int stage = 3) {
   PlanInput in;
   in.setup.model = test::tiny_llama();
-  in.setup.model.context = 8;
+  in.setup.model.max_context = 8;
   in.setup.zero.stage = stage;
   in.train = {.batch = 8, .microbatch = 2, .steps = 1};
   in.grid = grid;

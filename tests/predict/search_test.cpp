@@ -19,7 +19,7 @@ static PlanInput input(const MachineModel& m) {
   in.setup.model.kv_heads = 4;
   in.setup.model.width = 32;
   in.setup.model.head_dim = 4;
-  in.setup.model.context = 16;
+  in.setup.model.max_context = 16;
   in.train = {.batch = 16, .microbatch = 1, .steps = 1};
   in.evaluation = PlanEvaluation::left_out;
   in.transport = m.backend == "cuda" ? TransportKind::device : TransportKind::host;

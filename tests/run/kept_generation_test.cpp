@@ -15,17 +15,17 @@ namespace {
 
 std::vector<ModelConfig> models() {
   std::vector<ModelConfig> all{test::tiny_gpt2(), test::tiny_llama()};
-  for (auto& c : all) c.context = 21;
+  for (auto& c : all) c.max_context = 21;
   // A window's rows come again.
   auto windows = test::tiny_llama();
-  windows.context = 90;
+  windows.max_context = 90;
   windows.window = 5;
   windows.window_layers = {1};
   windows.attention_sinks = true;
   all.push_back(windows);
   for (auto c : {test::tiny_olmo2(), test::tiny_gemma2(), test::tiny_gemma3(), test::tiny_granite(),
                  test::tiny_glm4(), test::tiny_gpt_oss()}) {
-    c.context = 90;
+    c.max_context = 90;
     all.push_back(c);
   }
   return all;
@@ -75,7 +75,7 @@ std::vector<std::vector<std::int32_t>> tokens(Trainer& t, std::span<const Reques
 template <class Near>
 void compare_logits(Trainer& t, const Near& near) {
   std::vector<std::int32_t> ids{3, 1, 4, 1, 5};
-  const auto context = t.model().spec().config.context;
+  const auto context = t.model().spec().config.max_context;
   KeyValues kept{.positions = context, .of_block = {}};
   near(t.logits(ids), t.logits(ids, &kept));
   while (std::ssize(ids) < context) {
@@ -112,7 +112,7 @@ TEST(KeptGeneration, LogitsOfTheHostAreWithinRounding) {
         sum += std::pow(head[v + static_cast<std::size_t>(d)], 2);
       longest = std::max(longest, std::sqrt(sum));
     }
-    const auto terms = c.layers * (3 * c.width + 2 * c.ffn_width + 2 * c.context) + c.width;
+    const auto terms = c.layers * (3 * c.width + 2 * c.ffn_width + 2 * c.max_context) + c.width;
     const double bound =
         2 * sum_error(DType::f32, terms, longest * std::sqrt(static_cast<double>(c.width)));
     compare_logits(*t, [&](const auto& full, const auto& kept) {

@@ -197,7 +197,7 @@ double step_flops(const RankStep& s) {
   const auto t = static_cast<double>(s.positions), width = static_cast<double>(c.width);
   const auto rows = expert_rows(s);
   const auto expert = static_cast<double>(c.expert_width) * width;  // weights of a third
-  const bool adapts = c.adapter.rank > 0;  // all else has no gradient of its own
+  const bool adapts = s.spec.adapter.rank > 0;  // all else has no gradient of its own
   double sum = 0;
   for (const auto& p : s.parts) {
     const auto forwards = static_cast<double>(passes_of(s, p).forward),
@@ -239,7 +239,7 @@ StateBytes state_bytes(const RankStep& s) {
   const auto& c = s.spec.config;
   if (c.positions == Positions::rotary)
     most.weights += (c.window > 0 && c.window_rope_theta > 0 ? 2 : 1) *
-                    block(c.context * 2 * (c.head_dim / 2), s.master);
+                    block(s.context * 2 * (c.head_dim / 2), s.master);
   for (const auto& g : s.layout.segments) {
     const auto n = g.elements / s.of(g).ranks;
     const bool learns = g.learns_from != LearnsFrom::nothing;

@@ -58,6 +58,7 @@ inline std::ostream& operator<<(std::ostream& out, const ParityCase& c) {
 
 // 8 layers, 12 query heads but for those of few.
 ModelConfig parity_model(const ParityCase&);
+std::int64_t parity_context(const ParityCase&);  // tokens of a sample
 TrainerSetup parity_setup(const ParityCase&);
 bool trains_on_pairs(const ParityCase&);
 // Its step as input of a plan, without an evaluation.

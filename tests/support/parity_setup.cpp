@@ -50,13 +50,17 @@ std::string name_of(const ParityCase& c) {
           (c.transport == TransportKind::device ? "_between_devices" : ""));
 }
 
+std::int64_t parity_context(const ParityCase& p) {
+  return p.context > 0 ? p.context : p.size;
+}
+
 ModelConfig parity_model(const ParityCase& p) {
   ModelConfig c;
   c.layers = p.layers;
   c.width = 24;
   c.heads = 12;
   c.vocab = 29;
-  c.context = p.context > 0 ? p.context : p.size;
+  c.max_context = parity_context(p);
   c.ffn_width = 40;
   if (p.flavour != "gpt2") c.kv_heads = 3;
   const bool two = p.flavour == "two" || p.flavour == "two_experts";
@@ -173,12 +177,6 @@ ModelConfig parity_model(const ParityCase& p) {
   }
   // Norms behind divide by what is small when a model begins, and its rounding by that, too.
   if (norms_after(c)) c.norm_eps = 0.01;
-  c.dropout = p.dropout;
-  c.adapter.rank = p.adapter_rank;
-  c.adapter.base = p.base;
-  c.adapter.dropout = p.dropout;
-  c.recompute = p.recompute;
-  c.offload = p.offload;
   if (p.dropout > 0) c.max_context = p.size + 5;  // more than samples have tokens
   return completed(c);
 }
@@ -186,7 +184,7 @@ ModelConfig parity_model(const ParityCase& p) {
 static ModelConfig parity_teacher(const ParityCase& p) {
   ParityCase other;
   other.flavour = "llama";
-  other.context = p.context > 0 ? p.context : p.size;
+  other.context = parity_context(p);
   other.layers = p.layers;
   auto c = parity_model(other);
   c.head_dim = 2;
@@ -218,6 +216,15 @@ static ObjectiveSetup parity_objective(const ParityCase& p) {
 TrainerSetup parity_setup(const ParityCase& p) {
   TrainerSetup s;
   s.model = parity_model(p);
+  s.adapter.rank = p.adapter_rank;
+  s.adapter.base = p.base;
+  s.adapter.dropout = p.dropout;
+  // Adapters of experts do not support dropout.
+  if (p.dropout == 0 && s.model.experts > 0) s.adapter.patterns = {"*", "*.experts.*"};
+  s.context = parity_context(p);
+  s.dropout = p.dropout;
+  s.recompute = p.recompute;
+  s.offload = p.offload;
   s.objective = parity_objective(p);
   s.optimizer.name = p.optimizer;
   s.optimizer.momentum = p.momentum;

@@ -42,10 +42,11 @@ std::vector<StagePart> parts_of(const ModelSpec& spec, BlockRange blocks, bool f
 
 // By stage.
 std::vector<std::vector<StagePart>> stages_of(const ModelSpec& spec, const TrainerSetup& setup,
-                                              int stages, std::span<const std::uint8_t> frozen) {
+                                              std::int64_t context, int stages,
+                                              std::span<const std::uint8_t> frozen) {
   std::vector<std::vector<StagePart>> all;
   std::int64_t begin = 0;
-  for (const auto n : blocks_of_stages(spec, setup.stage_layers, {.stages = stages})) {
+  for (const auto n : blocks_of_stages(spec, context, setup.stage_layers, {.stages = stages})) {
     const bool first = all.empty(), last = std::ssize(all) + 1 == stages;
     all.push_back(parts_of(spec, {begin, begin + n}, first, last));
     begin += n;
@@ -96,24 +97,25 @@ bool trains(const RankStep& s, ParamId p) {
 RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Grid& grid,
                    int rank) {
   RankStep s;
-  s.spec = make_spec(setup.model);
+  s.spec = make_spec(setup.model, setup.adapter);
+  s.context = setup.context > 0 ? setup.context : setup.model.max_context;
   s.grid = grid;
   s.at = grid.at(rank);
   const auto frozen = frozen_in(setup.freeze, s.spec, setup.first_step);
   for (std::size_t i = 0; i < frozen.size(); ++i)
     s.trainable.push_back(!frozen[i] && s.spec.params[i].learns_from == LearnsFrom::gradients);
 
-  auto stages = stages_of(s.spec, setup, grid.pipe * setup.chunks, frozen);
+  auto stages = stages_of(s.spec, setup, s.context, grid.pipe * setup.chunks, frozen);
   const auto trains = [](const auto& parts) {
     return std::ranges::count(parts, true, &StagePart::trains) > 0;
   };
   const auto first = static_cast<int>(std::ranges::find_if(stages, trains) - stages.begin());
   const auto microbatches = static_cast<int>(train.batch / (train.microbatch * grid.data));
-  s.program = training_program({setup.schedule, grid.pipe, setup.chunks,
-                                setup.model.recompute == Recompute::block || setup.chunk_tokens > 0
-                                    ? WeightGradients::at_once
-                                    : WeightGradients::late},
-                               microbatches, s.at.pipe, first);
+  s.program = training_program(
+      {setup.schedule, grid.pipe, setup.chunks,
+       setup.recompute == Recompute::block || setup.chunk_tokens > 0 ? WeightGradients::at_once
+                                                                     : WeightGradients::late},
+      microbatches, s.at.pipe, first);
   const bool fold = setup.schedule == ScheduleKind::zbv;
   for (int c = 0; c < setup.chunks; ++c) {
     const int at = fold && c == 1 ? 2 * grid.pipe - 1 - s.at.pipe : c * grid.pipe + s.at.pipe;
@@ -145,13 +147,13 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   s.prefetch = z.prefetch;
   s.scatters = z.scatters;
   s.samples = train.microbatch;
-  s.positions = train.microbatch * setup.model.context / grid.seq;
+  s.positions = train.microbatch * s.context / grid.seq;
   s.compute = setup.compute;
   s.master = wide(setup.compute);
   s.reduce = s.compute == DType::f64 ? DType::f64 : setup.reduce;
   const bool plain = setup.optimizer.name == OptimizerKind::sgd && setup.optimizer.momentum == 0;
   s.state_arrays = setup.optimizer.name == OptimizerKind::adamw ? 2 : plain ? 0 : 1;
-  s.recompute = setup.model.recompute;
+  s.recompute = setup.recompute;
   s.in_chunks = setup.chunk_tokens > 0 && setup.chunk_tokens < s.positions;
   s.counts_samples = setup.balance == Balance::sample && setup.balance_weight > 0;
   s.rows_of_round = setup.expert_tokens;

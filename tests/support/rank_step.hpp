@@ -44,6 +44,7 @@ struct RankStep {
   const Sharers& of(const Segment& g) const { return g.of_experts ? experts : stage; }
   bool gather_once = false, reduce_once = false;  // a step; else for each use, each microbatch
   std::int64_t prefetch = 1, scatters = 1;
+  std::int64_t context = 0;                 // tokens of a sample
   std::int64_t samples = 0, positions = 0;  // of a microbatch; on this rank
   DType compute = DType::f32, master = DType::f32;
   DType reduce = DType::f32;      // what gradients travel as

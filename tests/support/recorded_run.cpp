@@ -8,6 +8,11 @@ namespace trireme::test {
 static TrainerSetup setup_of(const Deck& d) {
   TrainerSetup s;
   s.model = d.model;
+  s.adapter = d.adapter;
+  s.context = d.data.context;
+  s.dropout = d.train.dropout;
+  s.recompute = d.train.recompute;
+  s.offload = d.train.offload;
   s.optimizer = d.optimizer;
   s.freeze = d.freeze;
   s.compute = d.precision.compute;
@@ -17,7 +22,7 @@ static TrainerSetup setup_of(const Deck& d) {
 }
 
 void record_run(const std::filesystem::path& run, const Deck& d, Backend& backend) {
-  const auto training = training_data(d.data, d.model.context, d.model.vocab,
+  const auto training = training_data(d.data, d.data.context, d.model.vocab,
                                       static_cast<std::uint64_t>(d.train.seed));
   CheckpointMeta meta;
   meta.seed = static_cast<std::uint64_t>(d.train.seed);
@@ -25,7 +30,7 @@ void record_run(const std::filesystem::path& run, const Deck& d, Backend& backen
   meta.version = "another";
   meta.run = "another";
   meta.vocab = d.model.vocab;
-  for (const auto& p : make_spec(d.model).params) meta.updates[p.name] = 0;
+  for (const auto& p : make_spec(d.model, d.adapter).params) meta.updates[p.name] = 0;
 
   const RunDirectory directory(run, Existing::refuse);
   directory.write_deck(meta.deck);

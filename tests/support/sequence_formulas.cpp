@@ -29,7 +29,7 @@ std::int64_t window_of_block(const ModelConfig& c, std::int64_t layer) {
 }
 
 ops::SequenceLayout layout_of(const RankStep& s) {
-  return {s.spec.config.context, s.grid.seq, s.spec.config.heads, 1, s.key_tile};
+  return {s.context, s.grid.seq, s.spec.config.heads, 1, s.key_tile};
 }
 
 // The first key of the tiles that a block of queries sees, which begins at `query`.

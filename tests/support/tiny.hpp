@@ -17,7 +17,7 @@ inline ModelConfig tiny_gpt2() {
   c.width = 12;
   c.heads = 3;
   c.vocab = 19;
-  c.context = 7;
+  c.max_context = 7;
   return completed(c);
 }
 
@@ -168,7 +168,7 @@ inline Batch random_batch(const ModelConfig& c, std::int64_t samples, std::int64
   Batch b;
   for (std::int64_t s = first; s < first + samples; ++s) {
     b.sample_B.push_back(s);
-    for (std::int64_t t = 0; t < c.context; ++t) {
+    for (std::int64_t t = 0; t < c.max_context; ++t) {
       const auto r = philox4x32(seed, static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(s));
       const auto vocab = static_cast<std::uint32_t>(c.vocab);
       b.ids_BT.push_back(static_cast<std::int32_t>(r[0] % vocab));
@@ -227,6 +227,18 @@ inline TrainerSetup setup_of(const ModelConfig& model, const OptimizerConfig& op
   s.compute = compute;
   s.seed = 5;
   return s;
+}
+
+inline TrainerSetup without_adapters(TrainerSetup s) {
+  s.adapter = {};
+  return s;
+}
+
+// With as many tokens as samples of the setup have.
+inline Batch random_batch(const TrainerSetup& s, std::int64_t samples, std::int64_t first = 0) {
+  auto model = s.model;
+  model.max_context = context_of(s);
+  return random_batch(model, samples, first);
 }
 
 // All of one parameter's state.

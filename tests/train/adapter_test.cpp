@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -25,7 +26,7 @@ struct Product {
 };
 
 // By the names in docs/deck.md.
-std::vector<Product> products_of_block(const ModelConfig& c, std::int64_t layer) {
+std::vector<Product> products_of_block(const ModelConfig& c, std::int64_t layer, bool experts) {
   const auto block = "blocks." + std::to_string(layer);
   const auto q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
   std::vector<Product> all;
@@ -49,6 +50,9 @@ std::vector<Product> products_of_block(const ModelConfig& c, std::int64_t layer)
     mlp(block, c.ffn_width);
   else if (c.shared_expert_width > 0)
     mlp(block + ".shared_expert", c.shared_expert_width);
+  if (experts && has_experts(c, layer))
+    for (std::int64_t e = 0; e < c.experts; ++e)
+      mlp(block + ".experts." + std::to_string(e), c.expert_width);
   return all;
 }
 
@@ -65,10 +69,10 @@ struct Outcome {
 };
 
 // SGD with rate 1 subtracts the gradient. `begin` of nothing: as initialized.
-Outcome outcome_of(const ModelConfig& c, Weights begin, const Batch& batch) {
+Outcome outcome_of(const TrainerSetup& setup, Weights begin, const Batch& batch) {
   Ref backend;
   const Workspace scratch(backend);
-  Trainer trainer(backend, {}, setup_of(c));
+  Trainer trainer(backend, {}, setup);
   trainer.store().initialize(3, 1);
   if (begin.empty()) {
     begin = weights_of(trainer.store());
@@ -88,7 +92,7 @@ Outcome outcome_of(const ModelConfig& c, Weights begin, const Batch& batch) {
 
 struct Case {
   const char* name;
-  ModelConfig model;
+  TrainerSetup setup;
   bool operator==(const Case& o) const { return std::string_view(name) == o.name; }
 };
 void PrintTo(const Case& c, std::ostream* out) {
@@ -96,22 +100,29 @@ void PrintTo(const Case& c, std::ostream* out) {
 }
 
 std::vector<Case> cases() {
-  std::vector<Case> all = {{"gpt2", test::tiny_gpt2()},
-                           {"llama", test::tiny_llama()},
-                           {"qwen", test::tiny_qwen()},
-                           {"mixture", test::tiny_mixture()},
-                           {"sigmoid", test::tiny_sigmoid_mixture()},
-                           {"gpt_oss", test::tiny_gpt_oss()}};
-  for (auto& c : all) c.model.adapter.rank = 3;
+  std::vector<Case> all = {{"gpt2", setup_of(test::tiny_gpt2())},
+                           {"llama", setup_of(test::tiny_llama())},
+                           {"qwen", setup_of(test::tiny_qwen())},
+                           {"mixture", setup_of(test::tiny_mixture())},
+                           {"sigmoid", setup_of(test::tiny_sigmoid_mixture())},
+                           {"gpt_oss", setup_of(test::tiny_gpt_oss())}};
+  for (auto& c : all) c.setup.adapter.rank = 3;
+  for (const auto i : {3, 4, 5}) {  // the mixtures again, with adapters of their experts
+    static const std::array names{"mixture_experts", "sigmoid_experts", "gpt_oss_experts"};
+    auto experts = all[static_cast<std::size_t>(i)];
+    experts.name = names[static_cast<std::size_t>(i - 3)];
+    experts.setup.adapter.patterns = {"*", "*.experts.*"};
+    all.push_back(experts);
+  }
   auto some = all[1];
   some.name = "llama_some";
-  some.model.adapter.patterns = {"*.qkv.q", "blocks.1.qkv.v", "*.ffn_in.up"};
-  some.model.adapter.alpha = 5;
-  some.model.adapter.rank_stabilized = true;
+  some.setup.adapter.patterns = {"*.qkv.q", "blocks.1.qkv.v", "*.ffn_in.up"};
+  some.setup.adapter.alpha = 5;
+  some.setup.adapter.rank_stabilized = true;
   all.push_back(some);
   auto recompute = all[1];
   recompute.name = "llama_recompute";
-  recompute.model.recompute = Recompute::block;
+  recompute.setup.recompute = Recompute::block;
   all.push_back(recompute);
   return all;
 }
@@ -120,12 +131,16 @@ class Adapters : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Train, Adapters, testing::ValuesIn(cases()),
                          [](const auto& i) { return std::string(i.param.name); });
 
+bool names_experts(const TrainerSetup& setup) {
+  return setup.adapter.patterns.back() == "*.experts.*";
+}
+
 // As many products as it has are found by a pattern, in all its blocks.
-std::vector<Product> adapted(const ModelConfig& c, const Weights& weights) {
+std::vector<Product> adapted(const TrainerSetup& setup, const Weights& weights) {
   std::vector<Product> all;
-  for (std::int64_t l = 0; l < c.layers; ++l)
-    for (const auto& p : products_of_block(c, l)) {
-      const bool some = c.adapter.patterns.size() > 1;
+  for (std::int64_t l = 0; l < setup.model.layers; ++l)
+    for (const auto& p : products_of_block(setup.model, l, names_experts(setup))) {
+      const bool some = setup.adapter.patterns.size() > 2;
       if (some && !p.name.ends_with(".qkv.q") && p.name != "blocks.1.qkv.v" &&
           !p.name.ends_with(".ffn_in.up"))
         continue;
@@ -135,13 +150,20 @@ std::vector<Product> adapted(const ModelConfig& c, const Weights& weights) {
   return all;
 }
 
+// The hidden channels of the MLP to which the weight belongs.
+std::int64_t hidden_of(const ModelConfig& c, const std::string& weight) {
+  if (weight.find(".shared_expert.") != weight.npos) return c.shared_expert_width;
+  return weight.find(".experts.") != weight.npos ? c.expert_width : c.ffn_width;
+}
+
 TEST_P(Adapters, AreThoseOfMergedWeights) {
-  const auto& c = GetParam().model;
+  const auto& setup = GetParam().setup;
+  const auto& c = setup.model;
   const auto batch = test::random_batch(c, 3);
-  const auto got = outcome_of(c, {}, batch);
-  const auto R = static_cast<std::size_t>(c.adapter.rank);
+  const auto got = outcome_of(setup, {}, batch);
+  const auto R = static_cast<std::size_t>(setup.adapter.rank);
   const double r = static_cast<double>(R);
-  const double s = c.adapter.rank_stabilized ? 5 / std::sqrt(r) : 2;  // alpha: twice the rank
+  const double s = setup.adapter.rank_stabilized ? 5 / std::sqrt(r) : 2;  // alpha: twice the rank
 
   // Merged by plain sums; each product's a has its own rows, in order.
   auto merged = got.before;
@@ -151,7 +173,7 @@ TEST_P(Adapters, AreThoseOfMergedWeights) {
     std::size_t a_row, b_row, inputs;
   };
   std::vector<Place> places;
-  for (const auto& p : adapted(c, got.before)) {
+  for (const auto& p : adapted(setup, got.before)) {
     auto& w = merged.at(p.weight + ".weight");
     const auto &a = got.before.at(p.weight + ".lora_a"), &b = got.before.at(p.weight + ".lora_b");
     const Place at{
@@ -159,9 +181,7 @@ TEST_P(Adapters, AreThoseOfMergedWeights) {
         w.size() / static_cast<std::size_t>(
                        p.weight.ends_with(".qkv") ? (c.heads + 2 * c.kv_heads) * c.head_dim
                        : p.weight.ends_with(".ffn_in")
-                           ? (c.activation == ActivationKind::swiglu ? 2 : 1) *
-                                 (p.weight.ends_with("shared_expert.ffn_in") ? c.shared_expert_width
-                                                                             : c.ffn_width)
+                           ? (is_gated(c.activation) ? 2 : 1) * hidden_of(c, p.weight)
                            : c.width)};
     a_row[p.weight] += R;
     b_row[p.weight] += static_cast<std::size_t>(p.count);
@@ -173,13 +193,14 @@ TEST_P(Adapters, AreThoseOfMergedWeights) {
               s * b[(at.b_row + n) * R + k] * a[(at.a_row + k) * at.inputs + i];
   }
   std::erase_if(merged, [](const auto& w) { return w.first.find(".lora_") != std::string::npos; });
-  const auto want = outcome_of(without_adapters(c), merged, batch);
+  const auto want = outcome_of(test::without_adapters(setup), merged, batch);
 
   EXPECT_NEAR(got.loss, want.loss, 1e-13 * want.loss);
   for (const auto& [name, dw] : got.gradients) {
     if (name.find(".lora_") != std::string::npos) continue;
     EXPECT_TRUE(std::ranges::all_of(dw, [](double d) { return d == 0; })) << name;
   }
+  std::size_t trained = 0;  // without the products of experts that no token chose
   for (const auto& [p, a_begin, b_begin, inputs] : places) {
     const auto& dw = want.gradients.at(p.weight + ".weight");
     const auto &a = got.before.at(p.weight + ".lora_a"), &b = got.before.at(p.weight + ".lora_b");
@@ -195,7 +216,10 @@ TEST_P(Adapters, AreThoseOfMergedWeights) {
         most = std::max(most, std::fabs(sum));
         EXPECT_NEAR(da[(a_begin + k) * inputs + i], sum, 1e-13) << p.name;
       }
-    EXPECT_GT(most, 1e-6) << p.name;
+    const bool idle = p.name.find(".experts.") != p.name.npos &&
+                      std::ranges::all_of(dw, [](double d) { return d == 0; });
+    trained += !idle;
+    EXPECT_TRUE(idle || most > 1e-6) << p.name;
     for (std::size_t n = 0; n < static_cast<std::size_t>(p.count); ++n)
       for (std::size_t k = 0; k < R; ++k) {
         double sum = 0;
@@ -205,56 +229,56 @@ TEST_P(Adapters, AreThoseOfMergedWeights) {
         EXPECT_NEAR(db[(b_begin + n) * R + k], sum, 1e-13) << p.name;
       }
   }
+  EXPECT_GT(trained, places.size() / 2);
 }
 
 TEST_P(Adapters, AloneAreInCheckpoints) {
-  for (const auto& p : make_spec(GetParam().model).params)
+  const auto& setup = GetParam().setup;
+  for (const auto& p : make_spec(setup.model, setup.adapter).params)
     EXPECT_EQ(is_saved(p), p.name.find(".lora_") != std::string::npos) << p.name;
 }
 
 // b is zero at first: nothing is added.
 TEST_P(Adapters, BeginAsTheModelThatTheyStandBeside) {
-  const auto& c = GetParam().model;
-  const auto batch = test::random_batch(c, 2);
-  const auto loss = [&](const ModelConfig& config) {
+  const auto& setup = GetParam().setup;
+  const auto batch = test::random_batch(setup.model, 2);
+  const auto loss = [&](const TrainerSetup& of) {
     Ref backend;
     const Workspace scratch(backend);
-    Trainer trainer(backend, {}, setup_of(config));
+    Trainer trainer(backend, {}, of);
     trainer.store().initialize(3, 1);
     return trainer.evaluate(batch).sum;
   };
-  EXPECT_EQ(loss(c), loss(without_adapters(c)));
+  EXPECT_EQ(loss(setup), loss(test::without_adapters(setup)));
 }
 
 // The mask is a function of the step, so differences of the loss see the same one.
 TEST(Adapters, DropoutHasTheGradientOfItsMask) {
   auto c = test::tiny_llama();
   c.layers = 1;
-  c.adapter.rank = 2;
-  c.adapter.dropout = 0.4;
+  auto setup = setup_of(c);
+  setup.adapter.rank = 2;
+  setup.adapter.dropout = 0.4;
   const auto batch = test::random_batch(c, 2);
-  const auto o = outcome_of(c, {}, batch);
+  const auto o = outcome_of(setup, {}, batch);
   const auto name = std::string("blocks.0.qkv.lora_a");
   for (const std::size_t e : {0U, 5U, 30U, 77U}) {
     const auto at = [&](double by) {
       auto moved = o.before;
       moved.at(name)[e] += by;
-      return outcome_of(c, moved, batch).loss;
+      return outcome_of(setup, moved, batch).loss;
     };
     const double h = 1e-5;
     EXPECT_NEAR(o.gradients.at(name)[e], (at(h) - at(-h)) / (2 * h), 1e-9);
   }
-  auto without = c;
+  auto without = setup;
   without.adapter.dropout = 0;
   EXPECT_NE(o.loss, outcome_of(without, o.before, batch).loss);
 }
 
 TEST(Adapters, PatternsThatMatchNothingAreNamed) {
-  auto c = test::tiny_gpt2();
-  c.adapter.rank = 2;
-  c.adapter.patterns = {"*.qkv", "*.qkv.q"};
   try {
-    make_spec(c);
+    make_spec(test::tiny_gpt2(), {.rank = 2, .patterns = {"*.qkv", "*.qkv.q"}});
     FAIL();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("\"*.qkv.q\" matches no matrix product"),

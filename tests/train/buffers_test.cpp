@@ -22,9 +22,9 @@ RankPlan plan_stage(int stages, int microbatches, int stage, Recompute recompute
   m.width = width;
   m.heads = 4;
   m.vocab = 64;
-  m.context = tokens;
-  m.recompute = recompute;
+  m.max_context = tokens;
   m = completed(m);
+  in.setup.recompute = recompute;
   in.grid = {stages, 1, 1};
   in.train.microbatch = samples;
   in.train.batch = samples * microbatches;

@@ -16,9 +16,11 @@ namespace {
 
 using test::random_batch;
 
-std::vector<ModelConfig> models() {
-  std::vector<ModelConfig> all{test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(),
-                               test::tiny_mixture(), test::tiny_granite()};
+std::vector<TrainerSetup> setups(const OptimizerConfig& optimizer, DType compute) {
+  std::vector<TrainerSetup> all;
+  for (const auto& model : {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(),
+                            test::tiny_mixture(), test::tiny_granite()})
+    all.push_back(test::setup_of(model, optimizer, compute));
   all[0].dropout = 0.2;
   all[2].recompute = Recompute::block;
   return all;
@@ -52,9 +54,9 @@ constexpr std::int64_t sizes[] = {4, 1, 7, 14};
 
 // Sums of up to 42 terms: 1e-12 of a weight of size 1 bounds what another order makes of them.
 TEST(ChunkTokens, ChangeNothingButTheOrderOfSums) {
-  for (const auto& model : models())
+  for (auto setup : setups(test::plain_sgd(), DType::f64))
     for (const bool documents : {false, true}) {
-      auto setup = test::setup_of(model, test::plain_sgd(), DType::f64);
+      setup.chunk_tokens = 0;
       setup.attention = documents ? AttentionSpan::document : AttentionSpan::causal;
       Ref ref;
       Trained whole;
@@ -76,10 +78,9 @@ TEST(ChunkTokens, ChangeNothingButTheOrderOfSums) {
 }
 
 TEST(ChunkTokens, ChangeNoBitWhereSumsAreCounted) {
-  for (auto model : models())
-    for (const DType t : {DType::f32, DType::bf16}) {
-      model.context = 8;
-      auto setup = test::setup_of(model, test::adamw(), t);
+  for (const DType t : {DType::f32, DType::bf16})
+    for (auto setup : setups(test::adamw(), t)) {
+      setup.model.max_context = 8;
       setup.exact_chunk = 2;
       Host host(2);
       Trained whole;
@@ -117,13 +118,13 @@ PlanInput long_input(std::int64_t tokens, Recompute recompute) {
   m.heads = 2;
   m.ffn_width = 2048;
   m.vocab = 4096;
-  m.context = tokens;
+  m.max_context = tokens;
   m.activation = ActivationKind::swiglu;
   m.norm = NormKind::rms;
   m.bias = false;
   m.positions = Positions::rotary;
-  m.recompute = recompute;
   m = completed(m);
+  in.setup.recompute = recompute;
   in.setup.chunk_tokens = 64;
   in.train.batch = in.train.microbatch = 1;
   return in;

@@ -24,8 +24,7 @@ ModelConfig model_named(std::string_view name) {
   c.heads = 6;
   c.kv_heads = 2;
   c.vocab = 61;
-  c.context = 32;
-  c.dropout = 0.1;
+  c.max_context = 32;
   if (name == "llama") {
     c.norm = NormKind::rms;
     c.bias = false;
@@ -44,6 +43,7 @@ struct Running {
           DType compute, std::int64_t exact_chunk)
       : trainer(backend, {}, [&] {
           auto s = test::setup_of(model, optimizer, compute);
+          s.dropout = 0.1;
           s.exact_chunk = exact_chunk;
           return s;
         }()) {
@@ -128,7 +128,7 @@ struct Gradients {
 // Leaves that are added to a parameter, over all its elements: one a chunk of tokens, and one a
 // token to each row of a table; the tied one has both.
 double leaf_elements(const ModelSpec& spec, ParamId p) {
-  const auto tokens = static_cast<double>(samples * spec.config.context);
+  const auto tokens = static_cast<double>(samples * spec.config.max_context);
   const auto chunks = tokens / static_cast<double>(chunk) *
                       static_cast<double>(spec.params[p.index()].shape.count());
   const auto rows = tokens * static_cast<double>(spec.config.width);

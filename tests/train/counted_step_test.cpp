@@ -20,7 +20,7 @@ using test::random_batch;
 
 ModelConfig model() {
   auto c = test::tiny_llama();
-  c.context = 8;
+  c.max_context = 8;
   return completed(c);
 }
 

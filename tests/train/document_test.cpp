@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t T = 12;
 
 ModelConfig with_context(ModelConfig c) {
-  c.context = T;
+  c.max_context = T;
   return completed(c);
 }
 
@@ -71,6 +71,7 @@ struct Case {
   const char* name;
   ModelConfig model;
   Balance balance = Balance::none;
+  Recompute recompute = Recompute::none;
 };
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
@@ -82,6 +83,7 @@ Outcome outcome_of(const Case& c, AttentionSpan attention, std::span<const Batch
   const Workspace scratch(backend);
   auto setup = test::setup_of(c.model, test::plain_sgd(), DType::f64);
   setup.attention = attention;
+  setup.recompute = c.recompute;
   setup.balance = c.balance;
   setup.balance_weight = setup.router_z = setup.balance_rate = 0.1;
   Trainer trainer(backend, {}, setup);
@@ -104,11 +106,6 @@ Outcome outcome_of(const Case& c, AttentionSpan attention, std::span<const Batch
 }
 
 class Documents : public testing::TestWithParam<Case> {};
-
-ModelConfig run_again(ModelConfig c) {
-  c.recompute = Recompute::block;
-  return c;
-}
 
 // A number passes 3 layers of 4 products forward and back, sums of up to 80 terms, and a sum over
 // 60 tokens; n roundings add up to 6 sqrt(n) of them at most. Weights of up to 1 hide the digits of
@@ -196,9 +193,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"gpt2", with_context(test::tiny_gpt2())},
         Case{"llama", with_context(test::tiny_llama())},
-        Case{"llama_recompute", run_again(with_context(test::tiny_llama()))},
+        Case{"llama_recompute", with_context(test::tiny_llama()), Balance::none, Recompute::block},
         Case{"mixture", with_context(test::tiny_mixture()), Balance::sample},
-        Case{"mixture_recompute", run_again(with_context(test::tiny_mixture())), Balance::sample},
+        Case{"mixture_recompute", with_context(test::tiny_mixture()), Balance::sample,
+             Recompute::block},
         Case{"sigmoid", with_context(test::tiny_sigmoid_mixture()), Balance::sample},
         Case{"sigmoid_bias", with_context(test::tiny_sigmoid_mixture()), Balance::bias}),
     [](const auto& info) { return std::string(info.param.name); });

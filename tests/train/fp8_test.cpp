@@ -13,9 +13,10 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<std::string> in_fp8(const ModelConfig& model, std::vector<std::string> except = {}) {
+std::vector<std::string> in_fp8(const ModelConfig& model, std::vector<std::string> except = {},
+                                const AdapterConfig& adapter = {}) {
   std::vector<std::string> names;
-  for (const auto& p : with_fp8(make_spec(model), except).params)
+  for (const auto& p : with_fp8(make_spec(model, adapter), except).params)
     if (p.products == ProductType::fp8) names.push_back(p.name);
   return names;
 }
@@ -25,8 +26,7 @@ TEST(Fp8Weights, AreThoseOfLinearLayersInBlocks) {
   model.layers = 1;
   EXPECT_THAT(in_fp8(model), ElementsAre("blocks.0.qkv.weight", "blocks.0.projection.weight",
                                          "blocks.0.ffn_in.weight", "blocks.0.ffn_out.weight"));
-  model.adapter.rank = 2;
-  EXPECT_EQ(in_fp8(model).size(), 4U);
+  EXPECT_EQ(in_fp8(model, {}, {.rank = 2}).size(), 4U);
 }
 
 TEST(Fp8Weights, IncludeASharedExpertButNoRoutedOne) {

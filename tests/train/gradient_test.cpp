@@ -11,56 +11,55 @@ namespace trireme {
 
 class ModelGradient : public testing::TestWithParam<const char*> {};
 
-static ModelConfig model_named(std::string_view name) {
-  if (name == "gpt2") return test::tiny_gpt2();
-  if (name == "llama") return test::tiny_llama();
-  if (name == "qwen") return test::tiny_qwen();
+// A model, and how blocks are trained.
+struct TrainedModel {
+  ModelConfig model;
+  double dropout = 0;
+  Recompute recompute = Recompute::none;
+};
+
+static TrainedModel model_named(std::string_view name) {
+  if (name == "gpt2") return {test::tiny_gpt2()};
+  if (name == "llama") return {test::tiny_llama()};
+  if (name == "qwen") return {test::tiny_qwen()};
   if (name == "learned_qk_norm") {
     auto c = test::tiny_gpt2();
     c.qk_norm = true;
     c.head_dim = 5;
-    c.recompute = Recompute::block;
-    return c;
+    return {c, 0, Recompute::block};
   }
   if (name == "olmo2") {
     auto c = test::tiny_olmo2();
     c.norm_eps = 0.01;
-    return c;
+    return {c};
   }
-  if (name == "gemma2") return test::tiny_gemma2();
-  if (name == "gemma3") return test::tiny_gemma3();
-  if (name == "granite") return test::tiny_granite();
-  if (name == "glm4") return test::tiny_glm4();
+  if (name == "gemma2") return {test::tiny_gemma2()};
+  if (name == "gemma3") return {test::tiny_gemma3()};
+  if (name == "granite") return {test::tiny_granite()};
+  if (name == "glm4") return {test::tiny_glm4()};
   if (name == "norms_on_both_sides") {  // of layers, with biases
     auto c = test::tiny_gpt2();
     c.norm_place = NormPlace::both;
     c.norm_eps = 0.01;  // what norms behind take is of size 0.001
-    c.dropout = 0.2;
-    c.recompute = Recompute::block;
-    return c;
+    return {c, 0.2, Recompute::block};
   }
   if (name == "mixture_between_norms") {
     auto c = test::tiny_mixture();
     c.norm_place = NormPlace::both;
     c.norm_eps = 0.01;
-    return c;
+    return {c};
   }
-  if (name == "mixture") return test::tiny_mixture();
+  if (name == "mixture") return {test::tiny_mixture()};
   if (name == "gpt_oss") {
     auto c = test::tiny_gpt_oss();
     // A bias moves all tokens at once, and then some would choose other experts.
     c.experts_per_token = c.experts;
-    return c;
+    return {c};
   }
-  if (name == "sigmoid_mixture") {
-    auto c = test::tiny_sigmoid_mixture();
-    c.recompute = Recompute::block;
-    return c;
-  }
-  auto c = name == "gpt2_dropout" ? test::tiny_gpt2() : test::tiny_llama();
-  c.dropout = 0.3;
-  c.recompute = name == "llama_dropout_recompute" ? Recompute::block : Recompute::none;
-  return c;
+  if (name == "sigmoid_mixture") return {test::tiny_sigmoid_mixture(), 0, Recompute::block};
+  if (name == "gpt2_dropout") return {test::tiny_gpt2(), 0.3};
+  expect(name == "llama_dropout_recompute", "the flavour is known");
+  return {test::tiny_llama(), 0.3, Recompute::block};
 }
 
 // Logits of routers apart, so that no choice changes where a weight does.
@@ -89,10 +88,12 @@ static void draw_expert_biases(Store& store) {
 
 // SGD with rate 1 subtracts the gradient, so it can be read off the weights.
 TEST_P(ModelGradient, MatchesCentralDifferences) {
-  const auto config = model_named(GetParam());
+  const auto [config, dropout, recompute] = model_named(GetParam());
   Ref backend;
   const Workspace scratch(backend);
   auto setup = test::setup_of(config, test::plain_sgd(), DType::f64);
+  setup.dropout = dropout;
+  setup.recompute = recompute;
   setup.balance = config.experts > 0 ? Balance::sample : Balance::none;
   setup.balance_weight = 0.3;
   setup.router_z = 0.2;

@@ -46,7 +46,7 @@ class PlainModel {
       }
       if (std::count(c.nope_layers.begin(), c.nope_layers.end(), l) > 0)
         own.c.positions = Positions::learned;
-      const auto mixed_T = own.attention(block, x_T, windowed ? c.window : c.context);
+      const auto mixed_T = own.attention(block, x_T, windowed ? c.window : c.max_context);
       for (std::size_t t = 0; t < x_T.size(); ++t) {
         add_branch(x_T[t], norm_where(block + "attention_out_norm",
                                       linear(block + "projection", mixed_T[t])));
@@ -292,7 +292,7 @@ TEST(Logits, AreThoseOfThePapers) {
     ASSERT_EQ(found.size(), wanted.size());
     // A normed row has the length of its weights, up to 1.5, and all that was added on its way in
     // blocks moves it by rounding; a logit's terms add up to that by a row of the head.
-    const auto terms = c.layers * (3 * c.width + 2 * c.ffn_width + 2 * c.context) + c.width;
+    const auto terms = c.layers * (3 * c.width + 2 * c.ffn_width + 2 * c.max_context) + c.width;
     const double bound = 2 * sum_error(DType::f64, terms, 1.5 * 0.5 * static_cast<double>(c.width));
     for (std::size_t v = 0; v < wanted.size(); ++v) EXPECT_NEAR(found[v], wanted[v], bound);
   }

@@ -42,11 +42,11 @@ struct Run {
 TrainerSetup setup_of(Offload offload, std::int64_t chunk_tokens) {
   auto model = test::tiny_llama();
   model.layers = 4;
-  model.context = 160;
-  model.dropout = 0.1;
-  model.recompute = Recompute::block;
-  model.offload = offload;
+  model.max_context = 160;
   auto s = test::setup_of(model, test::adamw(), DType::f32);
+  s.dropout = 0.1;
+  s.recompute = Recompute::block;
+  s.offload = offload;
   s.chunk_tokens = chunk_tokens;
   return s;
 }

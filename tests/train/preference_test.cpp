@@ -18,6 +18,7 @@ constexpr double beta = 0.7;
 
 using test::Weights;
 using test::weights_of;
+using test::without_adapters;
 using test::write_all;
 
 // Begins of documents, two of them a pair, and where padding begins.
@@ -28,9 +29,9 @@ struct Sample {
 const std::vector<Sample> samples{
     {{0, 5}, 14}, {{0, 1, 4, 9}, 12}, {{0, 6}, 9}, {{0, 3, 7, 8}, 14}};
 
-Batch batch_of(const ModelConfig& c, std::size_t first, std::size_t count) {
+Batch batch_of(const TrainerSetup& setup, std::size_t first, std::size_t count) {
   auto b =
-      test::random_batch(c, static_cast<std::int64_t>(count), static_cast<std::int64_t>(first));
+      test::random_batch(setup, static_cast<std::int64_t>(count), static_cast<std::int64_t>(first));
   for (std::size_t s = 0; s < count; ++s) {
     const auto& [begins, end] = samples[first + s];
     b.tokens_B.push_back(end);
@@ -62,24 +63,25 @@ std::vector<Batch> documents_alone(const Batch& b) {
   return all;
 }
 
-ModelConfig with_adapters(ModelConfig c) {
-  c.context = T;
-  c.adapter.rank = 3;
-  return completed(c);
-}
-
-TrainerSetup dpo_setup(const ModelConfig& c) {
+TrainerSetup dpo_setup(ModelConfig c) {
+  c.max_context = T;
   auto s = test::setup_of(c, test::plain_sgd(), DType::f64);
   s.attention = AttentionSpan::document;
   s.objective = PairTraining{Dpo{beta}};
   return s;
 }
 
+TrainerSetup with_adapters(const ModelConfig& c) {
+  auto s = dpo_setup(c);
+  s.adapter.rank = 3;
+  return s;
+}
+
 // As initialized, with b of this size, which begins at zero.
-Weights some_weights(const ModelConfig& c, double size) {
+Weights some_weights(const TrainerSetup& setup, double size) {
   Ref backend;
   const Workspace scratch(backend);
-  Trainer trainer(backend, {}, dpo_setup(c));
+  Trainer trainer(backend, {}, setup);
   trainer.store().initialize(3, 1);
   auto all = weights_of(trainer.store());
   for (auto& [name, values] : all)
@@ -89,11 +91,13 @@ Weights some_weights(const ModelConfig& c, double size) {
   return all;
 }
 
-std::vector<double> losses_alone(const ModelConfig& c, const Weights& weights,
+std::vector<double> losses_alone(TrainerSetup setup, const Weights& weights,
                                  std::span<const Batch> documents) {
+  setup.attention = AttentionSpan::causal;
+  setup.objective = TokenTraining{};
   Ref backend;
   const Workspace scratch(backend);
-  Trainer trainer(backend, {}, test::setup_of(c, test::plain_sgd(), DType::f64));
+  Trainer trainer(backend, {}, setup);
   write_all(trainer.store(), weights);
   return trainer.losses(documents);
 }
@@ -114,13 +118,13 @@ PreferenceSums sums_of(const std::vector<double>& policy, const std::vector<doub
   return all;
 }
 
-PreferenceSums want_of(const ModelConfig& c, const Weights& weights,
+PreferenceSums want_of(const TrainerSetup& setup, const Weights& weights,
                        std::span<const Batch> batches) {
   std::vector<Batch> documents;
   for (const auto& b : batches)
     for (auto& d : documents_alone(b)) documents.push_back(std::move(d));
-  return sums_of(losses_alone(c, weights, documents),
-                 losses_alone(without_adapters(c), weights, documents));
+  return sums_of(losses_alone(setup, weights, documents),
+                 losses_alone(without_adapters(setup), weights, documents));
 }
 
 // At 0, of fourth order: of this model the third derivative, with beta, hides digits otherwise.
@@ -157,19 +161,18 @@ Outcome outcome_of(const TrainerSetup& setup, const Weights& weights,
 
 struct Case {
   const char* name;
-  ModelConfig model;
+  TrainerSetup setup;
 };
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
 }
 std::vector<Case> cases() {
-  std::vector<Case> all = {{"gpt2", test::tiny_gpt2()},
-                           {"llama", test::tiny_llama()},
-                           {"qwen", test::tiny_qwen()},
-                           {"mixture", test::tiny_mixture()}};
-  for (auto& c : all) c.model = with_adapters(c.model);
-  all.push_back({"llama_recompute", all[1].model});
-  all.back().model.recompute = Recompute::block;
+  std::vector<Case> all = {{"gpt2", with_adapters(test::tiny_gpt2())},
+                           {"llama", with_adapters(test::tiny_llama())},
+                           {"qwen", with_adapters(test::tiny_qwen())},
+                           {"mixture", with_adapters(test::tiny_mixture())}};
+  all.push_back({"llama_recompute", all[1].setup});
+  all.back().setup.recompute = Recompute::block;
   return all;
 }
 class Preferences : public testing::TestWithParam<Case> {};
@@ -177,14 +180,14 @@ INSTANTIATE_TEST_SUITE_P(Train, Preferences, testing::ValuesIn(cases()),
                          [](const auto& i) { return std::string(i.param.name); });
 
 TEST_P(Preferences, AreThoseOfEachPairAlone) {
-  const auto& c = GetParam().model;
-  const auto weights = some_weights(c, 0.3);
-  const std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
-  const auto want = want_of(c, weights, batches);
+  const auto& setup = GetParam().setup;
+  const auto weights = some_weights(setup, 0.3);
+  const std::vector<Batch> batches{batch_of(setup, 0, 2), batch_of(setup, 2, 2)};
+  const auto want = want_of(setup, weights, batches);
   EXPECT_EQ(want.pairs, 6);
   EXPECT_GT(want.preferred, 0);
   EXPECT_LT(want.preferred, want.pairs);
-  const auto got = outcome_of(dpo_setup(c), weights, batches);
+  const auto got = outcome_of(setup, weights, batches);
   expect_near(got.evaluated, want);
   ASSERT_TRUE(got.step.preferences);
   expect_near(*got.step.preferences, want);
@@ -199,7 +202,7 @@ TEST_P(Preferences, AreThoseOfEachPairAlone) {
       const auto loss_at = [&](double by) {
         auto moved = weights;
         moved.at(name)[e] += by;
-        return want_of(c, moved, batches).loss / 6;
+        return want_of(setup, moved, batches).loss / 6;
       };
       EXPECT_NEAR(gradient[e], slope_of(loss_at), 1e-8) << name << " " << e;
     }
@@ -207,10 +210,10 @@ TEST_P(Preferences, AreThoseOfEachPairAlone) {
 }
 
 TEST_P(Preferences, BeginWithNone) {
-  auto c = GetParam().model;
-  c.dropout = 0.3;
-  const std::vector<Batch> batches{batch_of(c, 0, 4)};
-  const auto got = outcome_of(dpo_setup(c), some_weights(c, 0), batches);
+  auto setup = GetParam().setup;
+  setup.dropout = 0.3;
+  const std::vector<Batch> batches{batch_of(setup, 0, 4)};
+  const auto got = outcome_of(setup, some_weights(setup, 0), batches);
   EXPECT_DOUBLE_EQ(got.step.loss, std::log(2));
   EXPECT_EQ(got.step.preferences->margin, 0);
   EXPECT_EQ(got.step.preferences->preferred, 0);
@@ -220,27 +223,27 @@ TEST_P(Preferences, BeginWithNone) {
 
 // The same mask in the pass that measures and in the one with gradients; none in evaluation.
 TEST(Preferences, DropoutHasTheGradientOfItsMask) {
-  auto c = with_adapters(test::tiny_llama());
-  c.adapter.dropout = 0.4;
-  const auto weights = some_weights(c, 0.3);
-  const std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
-  const auto got = outcome_of(dpo_setup(c), weights, batches);
-  expect_near(got.evaluated, want_of(c, weights, batches));
+  auto setup = with_adapters(test::tiny_llama());
+  setup.adapter.dropout = 0.4;
+  const auto weights = some_weights(setup, 0.3);
+  const std::vector<Batch> batches{batch_of(setup, 0, 2), batch_of(setup, 2, 2)};
+  const auto got = outcome_of(setup, weights, batches);
+  expect_near(got.evaluated, want_of(setup, weights, batches));
   EXPECT_NE(got.step.preferences->loss, got.evaluated.loss);
   const std::string name = "blocks.0.qkv.lora_a";
   for (const std::size_t e : {1U, 40U, 100U}) {
     const auto loss_at = [&](double by) {
       auto moved = weights;
       moved.at(name)[e] += by;
-      return outcome_of(dpo_setup(c), moved, batches).step.loss;
+      return outcome_of(setup, moved, batches).step.loss;
     };
     EXPECT_NEAR(got.gradients.at(name)[e], slope_of(loss_at), 1e-8) << e;
   }
 }
 
 TEST(Preferences, RowsOfAllRanksAreThoseOfTheDocuments) {
-  const auto c = with_adapters(test::tiny_gpt2());
-  const auto whole = batch_of(c, 0, samples.size());
+  const auto setup = with_adapters(test::tiny_gpt2());
+  const auto whole = batch_of(setup, 0, samples.size());
   EXPECT_EQ(documents_in(whole), 12);
   for (const int ranks : {1, 2, 7}) {
     const ops::SequenceLayout layout(T, ranks, 3, 1, 1);
@@ -320,12 +323,12 @@ std::int64_t targets_of(const Batch& document) {
 
 // Losses of all of a model's weights, which need no other model: pair by pair, of documents alone.
 TEST_P(Preferences, WithoutAReferenceAreThoseOfEachPairAlone) {
-  const auto c = without_adapters(GetParam().model);
-  auto weights = some_weights(c, 0);
+  const auto plain = without_adapters(GetParam().setup);
+  auto weights = some_weights(plain, 0);
   for (auto& [name, values] : weights)
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] += 0.05 * std::sin(static_cast<double>(3 * i + name.size()));
-  std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
+  std::vector<Batch> batches{batch_of(plain, 0, 2), batch_of(plain, 2, 2)};
   auto& masked = batches[0].targets_BT[1];  // so that documents of a length have other numbers
   masked = no_target;
   --batches[0].valid;
@@ -343,7 +346,7 @@ TEST_P(Preferences, WithoutAReferenceAreThoseOfEachPairAlone) {
   };
   const auto check = [&](const PairLoss& loss, const auto& formula) {
     const auto loss_of = [&](const Weights& w) {
-      const auto sums = losses_alone(c, w, documents);
+      const auto sums = losses_alone(plain, w, documents);
       double all = 0;
       const auto per_token = [&](std::size_t d) {
         return -sums[d] / static_cast<double>(targets_of(documents[d]));
@@ -352,7 +355,7 @@ TEST_P(Preferences, WithoutAReferenceAreThoseOfEachPairAlone) {
         all += formula(per_token(d), per_token(d + 1));
       return all / 6;
     };
-    auto setup = dpo_setup(c);
+    auto setup = plain;
     setup.objective = PairTraining{loss, Reference::none};
     const auto got = outcome_of(setup, weights, batches);
     ASSERT_TRUE(got.step.preferences);
@@ -385,36 +388,35 @@ TEST(Preferences, WithoutAReferenceNeedOnePassBefore) {
 }
 
 // Minus the log-probabilities of a batch's documents, each alone.
-Batch with_reference(const ModelConfig& c, const Weights& weights, Batch b) {
-  b.reference_D = losses_alone(c, weights, documents_alone(b));
+Batch with_reference(const TrainerSetup& setup, const Weights& weights, Batch b) {
+  b.reference_D = losses_alone(setup, weights, documents_alone(b));
   return b;
 }
 
-TrainerSetup setup_of_scores(const ModelConfig& c) {
-  auto s = dpo_setup(c);
+TrainerSetup setup_of_scores(TrainerSetup s) {
   s.objective = PairTraining{Dpo{beta}, Reference::given};
   return s;
 }
 
 // All of a model is trained, against another one whose losses batches bring.
 TEST_P(Preferences, OfAWholeModelAreThoseAgainstTheScores) {
-  const auto c = without_adapters(GetParam().model);
-  const auto fixed = some_weights(c, 0);
+  const auto plain = without_adapters(GetParam().setup);
+  const auto fixed = some_weights(plain, 0);
   auto weights = fixed;
   for (auto& [name, values] : weights)
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] += 0.05 * std::sin(static_cast<double>(3 * i + name.size()));
-  std::vector<Batch> batches{with_reference(c, fixed, batch_of(c, 0, 2)),
-                             with_reference(c, fixed, batch_of(c, 2, 2))};
+  std::vector<Batch> batches{with_reference(plain, fixed, batch_of(plain, 0, 2)),
+                             with_reference(plain, fixed, batch_of(plain, 2, 2))};
   const auto loss_of = [&](const Weights& policy) {
     PreferenceSums all;
     for (const auto& b : batches)
-      all += sums_of(losses_alone(c, policy, documents_alone(b)), b.reference_D);
+      all += sums_of(losses_alone(plain, policy, documents_alone(b)), b.reference_D);
     return all;
   };
   const auto want = loss_of(weights);
   ASSERT_EQ(want.pairs, 6);
-  const auto got = outcome_of(setup_of_scores(c), weights, batches);
+  const auto got = outcome_of(setup_of_scores(plain), weights, batches);
   expect_near(got.evaluated, want);
   ASSERT_TRUE(got.step.preferences);
   expect_near(*got.step.preferences, want);
@@ -433,13 +435,13 @@ TEST_P(Preferences, OfAWholeModelAreThoseAgainstTheScores) {
 
 // What a Trainer of the model says of documents that share samples is what saves the other pass.
 TEST_P(Preferences, AgainstScoresAreThoseAgainstThePass) {
-  const auto& c = GetParam().model;
-  const auto weights = some_weights(c, 0.3);
-  std::vector<Batch> batches{batch_of(c, 0, 2), batch_of(c, 2, 2)};
-  const auto computed = outcome_of(dpo_setup(c), weights, batches);
+  const auto& setup = GetParam().setup;
+  const auto weights = some_weights(setup, 0.3);
+  std::vector<Batch> batches{batch_of(setup, 0, 2), batch_of(setup, 2, 2)};
+  const auto computed = outcome_of(setup, weights, batches);
   Ref backend;
   const Workspace scratch(backend);
-  auto plain = dpo_setup(without_adapters(c));
+  auto plain = without_adapters(setup);
   plain.trainable = false;
   Trainer base(backend, {}, plain);
   write_all(base.store(), weights);
@@ -451,27 +453,27 @@ TEST_P(Preferences, AgainstScoresAreThoseAgainstThePass) {
     b.reference_D.assign(next, next + n);
     next += n;
   }
-  const auto given = outcome_of(setup_of_scores(c), weights, batches);
+  const auto given = outcome_of(setup_of_scores(setup), weights, batches);
   expect_near(given.evaluated, computed.evaluated);
   expect_near(*given.step.preferences, *computed.step.preferences);
   EXPECT_NEAR(given.step.grad_norm, computed.step.grad_norm, 1e-12 * computed.step.grad_norm);
 
   batches[1].reference_D.pop_back();
-  EXPECT_THROW(outcome_of(setup_of_scores(c), weights, batches), Error);
+  EXPECT_THROW(outcome_of(setup_of_scores(setup), weights, batches), Error);
 }
 
 // The passes are two of five parts of a step's work, or one of four.
 TEST(Preferences, AStepIsDroppedBehindThePasses) {
-  const auto c = with_adapters(test::tiny_llama());
-  const auto weights = some_weights(c, 0.1);
-  const auto fixed = without_adapters(c);
-  const std::vector<Batch> batches{with_reference(fixed, weights, batch_of(c, 0, 2)),
-                                   with_reference(fixed, weights, batch_of(c, 2, 2))};
+  const auto policy = with_adapters(test::tiny_llama());
+  const auto weights = some_weights(policy, 0.1);
+  const auto fixed = without_adapters(policy);
+  const std::vector<Batch> batches{with_reference(fixed, weights, batch_of(policy, 0, 2)),
+                                   with_reference(fixed, weights, batch_of(policy, 2, 2))};
   for (const bool gives_up : {true, false})
     for (const auto reference : {Reference::without_adapters, Reference::given}) {
       Ref backend;
       const Workspace scratch(backend);
-      auto setup = dpo_setup(c);
+      auto setup = policy;
       setup.objective = PairTraining{Dpo{beta}, reference};
       Trainer trainer(backend, {}, setup);
       write_all(trainer.store(), weights);
@@ -490,13 +492,12 @@ TEST(Preferences, AStepIsDroppedBehindThePasses) {
 }
 
 TEST(Preferences, NeedAModelToCompareWith) {
-  auto c = test::tiny_llama();
-  c.context = T;
+  const auto setup = dpo_setup(test::tiny_llama());
   Ref backend;
   const Workspace scratch(backend);
-  Trainer trainer(backend, {}, dpo_setup(completed(c)));
+  Trainer trainer(backend, {}, setup);
   trainer.store().initialize(3, 1);
-  const auto batch = batch_of(c, 0, 1);
+  const auto batch = batch_of(setup, 0, 1);
   EXPECT_THROW(trainer.evaluate_pairs({&batch, 1}), Error);
 }
 

@@ -21,7 +21,7 @@ using testing::MatchesRegex;
 
 ModelConfig model() {
   auto c = test::tiny_llama();
-  c.context = 8;
+  c.max_context = 8;
   return completed(c);
 }
 
@@ -41,7 +41,7 @@ class ReplayTest : public testing::TestWithParam<Kind> {
     auto s = test::setup_of(model(), test::adamw(), GetParam().compute);
     s.exact_chunk = GetParam().exact_chunk;
     s.check_memory = true;
-    s.model.recompute = GetParam().recompute;
+    s.recompute = GetParam().recompute;
     return s;
   }
   ReplayTest() { trainer.store().initialize(3, 1); }

@@ -48,10 +48,9 @@ struct Trained {
 // Each of 4 samples of 7 tokens chooses 2 experts in the two blocks that have some, however the
 // step is cut, and whether or not forward is run again.
 TEST(Routing, LoadsAreThoseOfTheStep) {
-  auto c = test::tiny_mixture();
+  const auto c = test::tiny_mixture();
   for (const auto recompute : {Recompute::none, Recompute::block}) {
-    c.recompute = recompute;
-    Trained run(c, [](auto&) {});
+    Trained run(c, [&](TrainerSetup& s) { s.recompute = recompute; });
 
     const auto whole = run.step(0, 0, {test::random_batch(c, 4)});
     const auto cut = run.step(0, 0, {test::random_batch(c, 2), test::random_batch(c, 2, 2)});

@@ -42,7 +42,7 @@ class StageParts : public testing::Test {
   }
 
   Ref backend;
-  Model model{backend, make_spec(four_blocks()), DType::f64};
+  Model model{backend, make_spec(four_blocks()), {.compute = DType::f64}};
 };
 
 TEST_F(StageParts, AreAllOfTheModelInOrder) {

@@ -19,37 +19,37 @@ static Trainer make(Backend& b, const ModelConfig& c, const OptimizerConfig& o,
 }
 
 template <class T>
-static std::vector<std::vector<T>> train(Backend& b, const ModelConfig& c, const OptimizerConfig& o,
-                                         DType t, int steps) {
-  Trainer trainer(b, {}, test::setup_of(c, o, t));
+static std::vector<std::vector<T>> train(Backend& b, const TrainerSetup& setup, int steps) {
+  Trainer trainer(b, {}, setup);
   trainer.store().initialize(3, 2);
   for (int s = 0; s < steps; ++s)
-    EXPECT_EQ(trainer.step(s, 1e-2, std::vector{random_batch(c, 4, 4 * s)}).outcome,
+    EXPECT_EQ(trainer.step(s, 1e-2, std::vector{random_batch(setup, 4, 4 * s)}).outcome,
               StepOutcome::updated);
   return test::read_all<T>(trainer.store());
 }
 
 TEST(Step, TwiceGivesTheSameBits) {
-  auto c = test::tiny_gpt2();
-  c.dropout = 0.1;
+  auto setup = test::setup_of(test::tiny_gpt2(), test::adamw(), DType::f32);
+  setup.dropout = 0.1;
   Host host(2);
   const Workspace host_scratch(host);
 
-  const auto a = train<float>(host, c, test::adamw(), DType::f32, 3);
-  const auto b = train<float>(host, c, test::adamw(), DType::f32, 3);
+  const auto a = train<float>(host, setup, 3);
+  const auto b = train<float>(host, setup, 3);
 
   EXPECT_EQ(a, b);
 }
 
 TEST(Step, RecomputeGivesTheSameBits) {
-  for (auto c : {test::tiny_gpt2(), test::tiny_llama()}) {
-    c.dropout = 0.2;
+  for (const auto& c : {test::tiny_gpt2(), test::tiny_llama()}) {
+    auto setup = test::setup_of(c, test::adamw(), DType::f32);
+    setup.dropout = 0.2;
     Host host(2);
     const Workspace host_scratch(host);
-    const auto kept = train<float>(host, c, test::adamw(), DType::f32, 3);
-    c.recompute = Recompute::block;
+    const auto kept = train<float>(host, setup, 3);
+    setup.recompute = Recompute::block;
 
-    const auto again = train<float>(host, c, test::adamw(), DType::f32, 3);
+    const auto again = train<float>(host, setup, 3);
 
     EXPECT_EQ(kept, again);
   }
@@ -63,8 +63,9 @@ TEST(Step, FencedTrainsLikeHost) {
       Fenced fenced(2);
       const Workspace fenced_scratch(fenced);
 
-      const auto a = train<float>(host, c, test::adamw(), t, 2);
-      const auto b = train<float>(fenced, c, test::adamw(), t, 2);
+      const auto setup = test::setup_of(c, test::adamw(), t);
+      const auto a = train<float>(host, setup, 2);
+      const auto b = train<float>(fenced, setup, 2);
 
       EXPECT_EQ(a, b);
     }
@@ -120,7 +121,7 @@ TEST(Step, StartsAtTheEntropyOfTheVocabulary) {
   c.heads = 6;
   c.head_dim = 16;
   c.ffn_width = 384;
-  c.context = 64;
+  c.max_context = 64;
   c.vocab = 301;
   Host host(2);
   const Workspace host_scratch(host);
@@ -243,13 +244,14 @@ TEST(Step, ClippingLeavesShortGradientsAlone) {
 }
 
 TEST(Step, EvaluationDropsNothingAndChangesNothing) {
-  auto c = test::tiny_gpt2();
+  const auto c = test::tiny_gpt2();
   Host host(2);
   const Workspace host_scratch(host);
   auto plain = make(host, c, test::adamw());
   plain.store().initialize(3, 2);
-  c.dropout = 0.5;
-  auto dropping = make(host, c, test::adamw());
+  auto setup = test::setup_of(c, test::adamw(), DType::f32);
+  setup.dropout = 0.5;
+  Trainer dropping(host, {}, setup);
   dropping.store().initialize(3, 2);
   const auto batch = random_batch(c, 3);
 

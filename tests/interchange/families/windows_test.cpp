@@ -17,7 +17,7 @@ TEST(Windows, AreThoseOfTheFamily) {
   const Window none{0, {}};
   const auto window = [](const Json& json, const char* changes) {
     const auto c = with(json, changes);
-    EXPECT_EQ(c.context, 64);
+    EXPECT_EQ(c.max_context, 64);
     return Window{c.window, c.window_layers};
   };
   const auto llama = [&](const char* changes) {
@@ -67,14 +67,14 @@ TEST(Windows, AreThoseOfTheFamily) {
 TEST(Windows, OneThatIsNotKnownIsRefusedWhereItMatters) {
   // Versions 4 and 5 give the window to other layers.
   const auto json = qwen2_moe_config();
-  EXPECT_EQ(with(json, R"({"sliding_window": 8, "use_sliding_window": false})").context, 64);
+  EXPECT_EQ(with(json, R"({"sliding_window": 8, "use_sliding_window": false})").max_context, 64);
   EXPECT_EQ(with(json, R"({"sliding_window": 64, "use_sliding_window": true})").window, 0);
   const char* used = R"({"sliding_window": 8, "use_sliding_window": true})";
   const auto says = message_of<Error>([&] { with(json, used); });
   EXPECT_NE(says.find("'sliding_window' = 8"), std::string::npos) << says;
   EXPECT_NE(says.find("--context 8"), std::string::npos) << says;
   auto olmoe = mixture_config(R"({"model_type": "olmoe"})");
-  EXPECT_EQ(with(olmoe, R"({"sliding_window": null})").context, 64);
+  EXPECT_EQ(with(olmoe, R"({"sliding_window": null})").max_context, 64);
   EXPECT_NE(message_of<Error>([&] {
               with(olmoe, R"({"sliding_window": 8})");
             }).find("'sliding_window' = 8"),
@@ -82,7 +82,7 @@ TEST(Windows, OneThatIsNotKnownIsRefusedWhereItMatters) {
   // Where what a window does is not known, it is the same model within that alone.
   auto wider = json;
   wider.update(Json::parse(R"({"sliding_window": 32, "use_sliding_window": true})"));
-  EXPECT_EQ(positions_of(model_of_config(wider, "config.json", 16)), 32);
+  EXPECT_EQ(model_of_config(wider, "config.json", 16).max_context, 32);
 }
 
 TEST(Windows, WhatCannotBeReadIsRefusedByName) {
