@@ -71,7 +71,7 @@ class Tape {
     const Op* op = nullptr;                  // owned by the model
     const TokenwiseOps* sequence = nullptr;  // set in place of `op` for a sequence in chunks
     std::vector<std::int32_t> in = {}, out = {};
-    Saved saved = {};  // for a sequence: its inputs, as a vector of tensors
+    Saved saved = {};  // for a sequence: a vector of its inputs
   };
   // An op whose weight_gradients() has not been called yet, with the arguments for the call.
   struct Later {

@@ -129,7 +129,7 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
                                           kept.weight_TK.dtype(), MemoryKind::transient);
   for (std::size_t i = 0; i < rounds.all.size(); ++i) {
     const TokenDispatch dispatch(run, rounds.all[i], rounds.most);
-    RoundKept round = std::move(kept.first);
+    RoundKept round = std::move(kept.first);  // absent tensors from the second round on
     if (i > 0) {
       const Tensor x_RC = dispatch.rows_again(as_rows(kept.x_BTC), order.token_R.view());
       const Tensor weight_R1 =
