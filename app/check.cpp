@@ -10,6 +10,7 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
@@ -119,10 +120,11 @@ void check(const CheckArguments& a, const JobHere& job) {
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // the ranks run elsewhere
   const auto plan = make_plan(
       plan_input_of(deck, compute, transport_of(deck, choice), fixed.teacher_model), target);
-  say("{} is valid{}: {}, {} samples per epoch, {} of memory reserved per rank\n", a.deck.path,
+  say("{} is valid{}: {}, {} per epoch, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
       parameters_text(make_spec(deck.model, deck.adapter), deck.freeze, 0),
-      training->samples_per_epoch(), memory_text(static_cast<double>(plan.most_reserved())));
+      counted(training->samples_per_epoch(), "sample"),
+      memory_text(static_cast<double>(plan.most_reserved())));
   if (deck.adapter.rank > 0)
     say("adapters: {}\n", adapted_products_text(make_spec(deck.model, deck.adapter)));
   if (plan.most_reserved() > here)

@@ -63,15 +63,20 @@ class Comparison {
  private:
   void describe(const Side& side, const char* key) {
     const auto& p = side.deck.parallel;
-    report_.say(key,
-                {{"path", side.path.string()},
-                 {"kind", side.is_run ? "run" : "checkpoint"},
-                 {"step", side.step},
-                 {"grid", {p.pipe, p.data, p.seq, p.expert}}},
-                fmt::format("{}: {} {}, step {}, grid pipe {} x data {} x seq {}{}", side.label,
-                            side.is_run ? "run" : "checkpoint", side.path.string(), side.step,
-                            p.pipe, p.data, p.seq,
-                            p.expert > 1 ? fmt::format(" with experts over {}", p.expert) : ""));
+    const bool trained = p.data > 0;  // an imported checkpoint has no deck, and so no grid
+    report_.say(
+        key,
+        {{"path", side.path.string()},
+         {"kind", side.is_run ? "run" : "checkpoint"},
+         {"step", side.step},
+         {"grid", trained ? Report::Json({p.pipe, p.data, p.seq, p.expert}) : Report::Json()}},
+        fmt::format(
+            "{}: {} {}, step {}{}", side.label, side.is_run ? "run" : "checkpoint",
+            side.path.string(), side.step,
+            trained
+                ? fmt::format(", grid pipe {} x data {} x seq {}{}", p.pipe, p.data, p.seq,
+                              p.expert > 1 ? fmt::format(" with experts over {}", p.expert) : "")
+                : ""));
   }
 
   void settings() {

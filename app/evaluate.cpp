@@ -47,31 +47,34 @@ std::string_view override_of(std::string_view key, const std::vector<std::string
   return value;
 }
 
-// Returns the deck, changed if the files contain preference pairs. Pairs are measured with the
-// objective of the run or of an override. If that objective is not for pairs, they are measured as
-// with train.objective = "dpo".
+// Returns the deck, changed if the files contain preference pairs or labeled answers. They are
+// measured with the objective of the run or of an override. If that objective is for other
+// documents, pairs are measured as with train.objective = "dpo", and labeled answers as with "kto".
 Deck for_data(const EvaluateArguments& a, Deck deck) {
   const auto files = files_of(a, deck.data);
   for (const auto& f : files)
     require(f.find('=') == std::string::npos || std::filesystem::exists(f),
             "--data: there is no token file {}. If this is an override, write it before --data", f);
+  const auto kind_of = [](auto& f) { return TokenFile(f).header().kind; };
   const auto pairs =
-      std::ranges::find_if(files, [](auto& f) { return TokenFile(f).header().pairs; });
+      std::ranges::find_if(files, [&](auto& f) { return kind_of(f) != Documents::single; });
   const auto given = override_of("train.objective=", a.model.overrides);
   if (pairs == files.end()) {
     require(given.empty(),
-            "train.objective={} has no effect, because {} contains no preference pairs", given,
-            fmt::join(files, " and "));
+            "train.objective={} has no effect, because {} contains no preference pairs or labeled "
+            "answers",
+            given, fmt::join(files, " and "));
     return deck;
   }
+  const auto kind = kind_of(*pairs);
+  const auto many = names_of(kind).many;
   const auto before = deck.train.objective;
   deck.train.objective = value_named<Objective>(given).value_or(before);
-  require(given.empty() || traits_of(deck.train.objective).samples == SamplesAre::pairs,
-          "{} contains preference pairs, which train.objective={} does not measure. Set "
-          "train.objective to {}",
-          *pairs, given, objectives_of_pairs());
-  if (traits_of(deck.train.objective).samples != SamplesAre::pairs)
-    deck.train.objective = Objective::dpo;
+  require(given.empty() || traits_of(deck.train.objective).samples == kind,
+          "{} contains {}, which train.objective={} does not measure. Set train.objective to {}",
+          *pairs, many, given, objectives_for(kind));
+  if (traits_of(deck.train.objective).samples != kind)
+    deck.train.objective = kind == Documents::pairs ? Objective::dpo : Objective::kto;
   if (deck.train.objective != before) {
     // Keys of the run's objective have no effect on another one.
     const TrainConfig plain;
@@ -82,13 +85,13 @@ Deck for_data(const EvaluateArguments& a, Deck deck) {
   if (traits_of(deck.train.objective).fixed == FixedModel::reference) {
     const auto scores = override_of("train.dpo_scores=", a.model.overrides);
     if (!scores.empty()) deck.train.dpo_scores = std::filesystem::absolute(scores).string();
+    const auto alone =
+        objectives_text([&](auto& o) { return o.samples == kind && o.fixed == FixedModel::none; });
     require(deck.adapter.rank > 0 || !deck.train.dpo_scores.empty(),
-            "{} contains preference pairs, and {} has no adapters whose base model could be the "
-            "reference of DPO. Set train.dpo_scores to a file that `trireme score` wrote, or set "
-            "train.objective to {}",
-            *pairs, a.model.checkpoint, objectives_text([](auto& o) {
-              return o.samples == SamplesAre::pairs && o.fixed == FixedModel::none;
-            }));
+            "{} contains {}, and {} has no adapters whose base model could be the reference of "
+            "train.objective={}. Set train.dpo_scores to a file that `trireme score` wrote{}",
+            *pairs, many, a.model.checkpoint, name_of(deck.train.objective),
+            alone.empty() ? "" : ", or set train.objective to " + alone);
   }
   deck.data.packing = Packing::documents;
   deck.data.attention = AttentionSpan::document;
@@ -136,17 +139,20 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
     throw SharedError(
         "the validation data have no targets, because all of their tokens are masked");
   if (const auto wrong = not_finite(result); !wrong.empty())
-    throw SharedError(
-        fmt::format("{}, over {}: the model's computation overflows, because its weights or "
-                    "adapters are too large",
-                    wrong, counted(loss.valid, result.preferences ? "pair" : "target")));
+    throw SharedError(fmt::format(
+        "{}, over {}: the model's computation overflows, because its weights or "
+        "adapters are too large",
+        wrong,
+        counted(loss.valid, result.preferences ? names_of(held_out->kind()).one : "target")));
   if (model.speaks() && result.preferences)
-    fmt::print("step {}: loss {:.6f}, {}, over {} pairs of documents, with {}\n", model.meta().step,
-               loss.mean(), text_of(columns_of(*result.preferences)), loss.valid,
+    fmt::print("step {}: loss {:.6f}, {}, over {}, with {}\n", model.meta().step, loss.mean(),
+               text_of(columns_of(*result.preferences)),
+               counted(loss.valid, names_of(held_out->kind()).one),
                loss_settings_text(model.deck().train));
   else if (model.speaks())
-    fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets {}\n", model.meta().step,
-               loss.mean(), std::exp(loss.mean()), loss.valid, read_as(model.deck()));
+    fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} {}\n", model.meta().step,
+               loss.mean(), std::exp(loss.mean()), counted(loss.valid, "target"),
+               read_as(model.deck()));
   return 0;
 }
 

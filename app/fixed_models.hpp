@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// What a command does with a model. `evaluation` computes losses as the run computes them.
-// `generation` computes logits, and losses of single samples.
+// The use of a model. With `evaluation`, losses are computed as in the run. With `generation`,
+// logits and the losses of single samples are computed.
 enum class ModelUse : std::uint8_t { training, evaluation, generation };
 
 struct FixedModels {

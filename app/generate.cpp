@@ -138,16 +138,18 @@ std::vector<Request> requests_of(const std::vector<Prompt>& prompts, const Token
                                  const GenerateArguments& a) {
   std::vector<Request> requests;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const auto name = prompts.size() == 1 ? "the prompt" : fmt::format("prompt {}", i + 1);
     auto& r = requests.emplace_back(Request{{}, prompts[i].tokens.value_or(a.tokens), a.sampling});
     try {
       r.ids = ids_of(prompts[i], tokenizer, chat);
     } catch (const Error& e) {
-      fail("prompt {}: {}", i + 1, e.what());
+      if (prompts.size() == 1) throw;
+      fail("{}: {}", name, e.what());
     }
-    require(!r.ids.empty(), "prompt {} contains no tokens: give a longer one", i + 1);
+    require(!r.ids.empty(), "{} contains no tokens: give a longer one", name);
     if (std::ssize(r.ids) > context)
-      log_warning("prompt {} has {} tokens, but the model sees only the last {} (model.context)",
-                  i + 1, r.ids.size(), context);
+      log_warning("{} has {} tokens, but the model sees only the last {} (model.context)", name,
+                  r.ids.size(), context);
     // Each prompt has its own stream of random numbers.
     r.sampling.seed = prompts[i].seed.value_or(a.sampling.seed + i);
   }
@@ -185,6 +187,10 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
   together(world, [&] {
     tokenizer = model.tokenizer(a.model.checkpoint);
     std::optional<ChatTemplate> chat;
+    require(!a.chat || tokenizer->spec().kind != TokenizerKind::none,
+            "{} has no tokenizer, and --chat needs one: leave out --chat, and give the prompt as "
+            "ids, such as --prompt '1 2 3'",
+            a.model.checkpoint);
     if (a.chat)
       chat = with_tokens_of(
           chat_template_for(a.chat_template, *tokenizer, model.meta(), a.model.checkpoint),

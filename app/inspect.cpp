@@ -119,7 +119,7 @@ int inspect_scores(const std::filesystem::path& path) {
       "{}\n",
       path.string(), all.checkpoint, all.compute, all.context, all.model);
   for (const auto& f : all.files)
-    say("  {}: {}\n", f.file, counted(std::ssize(f.loss_D) / 2, "pair"));
+    say("  {}: {}\n", f.file, counted(std::ssize(f.loss_D), "document"));
   say("verdict: intact\n");
   return 0;
 }

@@ -52,21 +52,41 @@ void say_contents(const TokenFile& file) {
   }
   if (!h.separator) return say("  no separator: the file is one document\n");
   auto all = documents_of(file, 0, file.count());
-  require(
-      !h.pairs || all.size() % 2 == 0,
-      "{} is damaged: its header says that it contains pairs, but its number of documents is odd",
-      file.path().string());
+  const auto names = names_of(h.kind);
+  const bool single = h.kind == Documents::single;
+  require(single || all.size() % 2 == 0,
+          "{} is damaged: its header says that it contains {}, but its number of documents is odd",
+          file.path().string(), names.many);
   say("  {}{}, each document followed by separator token {}\n",
       counted(std::ssize(all), "document"),
-      h.pairs ? fmt::format(", {}", counted(std::ssize(all) / 2, "pair")) : "", *h.separator);
+      single ? "" : fmt::format(", {}", counted(std::ssize(all) / 2, names.one)), *h.separator);
+  if (h.kind == Documents::labeled)
+    say("  {} desirable, {} undesirable\n", std::ranges::count(file.labels(), true),
+        std::ranges::count(file.labels(), false));
   std::vector<std::int64_t> lengths;
   for (const auto& d : all) lengths.push_back(d.count);
   say_lengths("document, without separators", lengths);
-  if (!h.pairs) return;
+  if (single) return;
   for (std::size_t i = 0; i < lengths.size() / 2; ++i)
     lengths[i] = lengths[2 * i] + lengths[2 * i + 1];
   lengths.resize(lengths.size() / 2);
-  say_lengths("pair, without separators", std::move(lengths));
+  say_lengths(h.kind == Documents::pairs ? "pair, without separators"
+                                         : "labeled answer and mismatched answer together",
+              std::move(lengths));
+}
+
+// Returns what document n is in its pair.
+std::string role_of(const TokenFile& file, std::int64_t n) {
+  const auto kind = file.header().kind;
+  const bool first = n % 2 == 0;
+  if (kind == Documents::pairs)
+    return fmt::format(", {} of pair {}", first ? "chosen" : "rejected", n / 2);
+  if (kind == Documents::single) return "";
+  if (!first) return fmt::format(", mismatched answer of labeled answer {}", n / 2);
+  const auto labels = file.labels();
+  const auto i = static_cast<std::size_t>(n / 2);
+  return fmt::format(", labeled answer {}, {}", n / 2,
+                     i < labels.size() && labels[i] ? "desirable" : "undesirable");
 }
 
 // Prints a document: one line for each run of consecutive tokens that are trained on, or that are
@@ -85,11 +105,7 @@ void say_document(const TokenFile& file, std::int64_t n) {
   const auto spec = file.tokenizer();
   std::unique_ptr<Tokenizer> tokenizer;
   if (spec.kind != TokenizerKind::none) tokenizer = make_tokenizer(spec, file.path().string());
-  say("document {}{}: tokens {} to {}\n", n,
-      !h.pairs     ? ""
-      : n % 2 == 0 ? fmt::format(", chosen of pair {}", n / 2)
-                   : fmt::format(", rejected of pair {}", n / 2),
-      begin, end - 1);
+  say("document {}{}: tokens {} to {}\n", n, role_of(file, n), begin, end - 1);
   for (std::size_t i = 0; i < ids.size();) {
     auto j = i + 1;
     while (j < ids.size() && learnt[j] == learnt[i]) ++j;

@@ -9,6 +9,7 @@
 #include "app/launch.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
+#include "lib/deck/table.hpp"
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 #include "lib/tokenizer/ids_tokenizer.hpp"
@@ -47,19 +48,22 @@ void add_model_arguments(CLI::App& command, ModelArguments& a, const std::string
 
 // Keys outside of the machine's sections that `evaluate` may override.
 static std::vector<std::string> evaluated_keys() {
-  std::vector<std::string> keys{"data.packing=", "data.attention=", "data.long_documents=",
-                                "data.separator_masks=", "train.objective="};
-  for (const auto& key : objective_keys()) keys.push_back(fmt::format("train.{}=", key.name));
+  std::vector<std::string> keys{"data.packing", "data.attention", "data.long_documents",
+                                "data.separator_masks", "train.objective"};
+  for (const auto& key : objective_keys()) keys.push_back(fmt::format("train.{}", key.name));
   return keys;
 }
 
+// Keys that do not exist pass, because with_overrides() refuses them with the nearest key.
 static void require_machine_keys(const std::vector<std::string>& overrides,
                                  std::span<const std::string> more) {
-  constexpr std::array<std::string_view, 4> sections{"parallel.", "zero.", "precision.", "run."};
+  constexpr std::array<std::string_view, 4> sections{"parallel", "zero", "precision", "run"};
   const auto more_text = more.empty() ? "" : fmt::format(", and also {}", fmt::join(more, ", "));
   for (const auto& o : overrides) {
-    const auto begins = [&](auto s) { return o.starts_with(s); };
-    require(std::ranges::any_of(sections, begins) || std::ranges::any_of(more, begins),
+    const auto path = overridden_key(o);
+    const auto* const key = find_key(path);
+    require(!key || std::ranges::find(sections, key->section) != sections.end() ||
+                std::ranges::find(more, path) != more.end(),
             "override '{}': the checkpoint determines this value. You can override only keys of "
             "[parallel], [zero], [precision] and [run]{}",
             o, more_text);

@@ -108,10 +108,11 @@ static void load(Machine& m, FixedModels& fixed, CheckpointReader* from, std::ui
   if (adapts) {
     load_base(store, *fixed.initial);
     const auto kept = setup.adapter.base;
-    if (setup.trainable)
-      log_info("training adapters on the base model {}{}: {}", fixed.initial->directory().string(),
-               kept == BaseType::compute ? "" : fmt::format(", stored as {}", name_of(kept)),
-               adapted_products_text(m.trainer->model().spec()));
+    if (setup.trainable) {
+      log_info("training adapters on the base model {}{}", fixed.initial->directory().string(),
+               kept == BaseType::compute ? "" : fmt::format(", stored as {}", name_of(kept)));
+      log_info("adapters: {}", adapted_products_text(m.trainer->model().spec()));
+    }
   }
   if (from && setup.trainable) {
     load_state(store, *from, m.trainer->freeze_states());

@@ -59,9 +59,8 @@ Inputs inputs_of(Deck deck, const std::string& from) {
   std::optional<CheckpointReader> reader;
   if (!from.empty()) {
     reader.emplace(from);
-    require_model(
-        *reader,
-        make_spec(deck.model, deck.adapter));  // before anything of the model's size is allocated
+    // Before anything of the model's size is allocated.
+    require_model(*reader, make_spec(deck.model, deck.adapter));
   }
   const auto* const begin = reader ? &*reader : nullptr;
   auto meta =

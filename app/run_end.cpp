@@ -6,6 +6,7 @@
 
 #include "app/launch.hpp"
 #include "app/run_support.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
@@ -119,7 +120,7 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
   log_info("{}", loop.summary());
   if (ending == Ending::done) {
     last_outcome("done", done_reason);
-    log_info("done: {} steps", loop.step());
+    log_info("done: {}", counted(loop.step(), "step"));
     return 0;
   }
   last_outcome("stopped", loop.reason());
@@ -138,7 +139,8 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
 int end_finished(const RunDirectory* directory, const Inputs& in, const std::filesystem::path& run,
                  const JobStart& start) {
   const auto* const longer = in.deck.train.steps > 0 ? "train.steps" : "train.tokens";
-  log_info("the run is finished: all {} steps are done; to train longer, raise {}", in.meta.step,
+  log_info("the run is finished: {} done; to train longer, raise {}",
+           in.meta.step == 1 ? "its only step is" : fmt::format("all {} steps are", in.meta.step),
            longer);
   if (!directory) {
     log_warning(

@@ -1,9 +1,14 @@
 #include "app/run_support.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/interchange/adapter_names.hpp"
 #include "lib/io/scores_file.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/launch/devices.hpp"
@@ -135,6 +140,31 @@ static void warn_of_rate(const OptimizerConfig& o) {
         above ? "the first steps may destroy the model" : "the model may learn nothing");
 }
 
+// Warns if `export --format peft` will refuse the adapters. Models that no family of transformers
+// fits have no names of modules to warn of.
+static void warn_of_shared_modules(const ModelSpec& spec) {
+  std::vector<std::string> shared, stored;
+  const auto add = [](std::vector<std::string>& patterns, const std::string& product) {
+    if (auto p = pattern_of(product); std::ranges::find(patterns, p) == patterns.end())
+      patterns.push_back(std::move(p));
+  };
+  try {
+    for (const auto& s : shared_products(spec)) add(shared, s.product);
+    if (shared.empty()) return;
+    for (const auto& t : adapter_tensors(spec, SharedModules::skip)) add(stored, t.product);
+  } catch (const Error&) {
+    return;
+  }
+  log_warning(
+      "`trireme export --format peft` will refuse the adapters of {}, because one module of "
+      "transformers computes each of these products and others. The other formats merge them into "
+      "the model{}",
+      fmt::join(shared, " and "),
+      stored.empty() ? ""
+                     : fmt::format(". To export to PEFT, set adapter.patterns = {}",
+                                   to_toml(KeyValue(stored))));
+}
+
 void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples_per_epoch) {
   const auto warmup = deck.schedule.warmup_steps, batch = deck.train.batch;
   if (warmup > steps)
@@ -145,29 +175,30 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
         number_text(deck.optimizer.lr));
   if (samples_per_epoch > 0 && batch > samples_per_epoch)
     log_warning(
-        "train.batch = {} is more than the {} samples of an epoch: a step trains on some of them "
-        "more than once",
-        batch, samples_per_epoch);
+        "train.batch = {} is more than the {} of an epoch: a step trains on some samples more "
+        "than once",
+        batch, counted(samples_per_epoch, "sample"));
   warn_of_trace(deck.run.trace_steps, steps);
   warn_of_freeze(deck.freeze, steps);
   warn_of_decay(deck, steps);
   warn_of_rate(deck.optimizer);
-  const FreezeSchedule freeze(deck.freeze, make_spec(deck.model, deck.adapter));
+  const auto spec = make_spec(deck.model, deck.adapter);
+  if (deck.adapter.rank > 0) warn_of_shared_modules(spec);
+  const FreezeSchedule freeze(deck.freeze, spec);
   if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");
 }
 
 void require_objective(const Deck& deck, const Dataset& data) {
-  const bool pairs = traits_of(deck.train.objective).samples == SamplesAre::pairs;
+  const auto wanted = traits_of(deck.train.objective).samples, found = data.kind();
   const auto name = data.ranges()[0].file.path().string();
-  require(pairs || !data.pairs(),
-          "{} contains preference pairs, whose rejected documents must not be learned: set "
-          "train.objective = {}",
-          name, objectives_of_pairs());
-  require(!pairs || data.pairs(),
-          "train.objective = \"{}\" needs preference pairs, but {} contains none. Create them "
-          "with `trireme tokenize --preference`",
-          name_of(deck.train.objective), name);
+  require(wanted != Documents::single || found == wanted,
+          "{} contains {}, and some of its documents must not be learned: set train.objective = {}",
+          name, names_of(found).many, objectives_for(found));
+  require(found == wanted,
+          "train.objective = \"{}\" needs {}, but {} contains none. Create them with `trireme "
+          "tokenize {}`",
+          name_of(deck.train.objective), names_of(wanted).many, name, names_of(wanted).option);
 }
 
 ReferenceLosses scores_of(const Deck& deck) {
@@ -179,7 +210,7 @@ ReferenceLosses scores_of(const Deck& deck) {
 }
 
 Dataset with_scores(const Deck& deck, Dataset data) {
-  if (deck.train.dpo_scores.empty() || !data.pairs()) return data;
+  if (deck.train.dpo_scores.empty() || data.kind() == Documents::single) return data;
   return data.with_reference(scores_of(deck));
 }
 
@@ -198,16 +229,16 @@ void log_packing(const Dataset& data) {
     const auto* const p = data.packed(i);
     if (!p) continue;
     const auto file = data.ranges()[i].file.path().string();
-    log_info(
-        "{}: {} packed into {} samples, which are {:.1f}% full", file,
-        p->pairs > 0 ? counted(p->in_samples() / 2, "pair") : counted(p->in_samples(), "document"),
-        p->samples, percent(p->inputs, p->samples * data.sample_length()));
+    const auto one = names_of(data.kind()).one;
+    log_info("{}: {} packed into {} ({:.1f}% full)", file,
+             counted(p->pairs > 0 ? p->in_samples() / 2 : p->in_samples(), one),
+             counted(p->samples, "sample"), percent(p->inputs, p->samples * data.sample_length()));
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(
             "{}: of {}, {} longer than a sample and {} with a document without a target are left "
             "out (`trireme inspect` shows the lengths)",
-            file, counted(p->pairs, "pair"), p->long_pairs, p->left_out / 2);
+            file, counted(p->pairs, one), p->long_pairs, p->left_out / 2);
       continue;
     }
     if (p->long_documents + p->left_out == 0) continue;

@@ -45,16 +45,15 @@ void warn_of_threads(const BackendChoice&, int processors);
 // the number of steps of the run. `samples_per_epoch` is 0 if unknown.
 void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
 
-// Throws Error if the data are preference pairs and train.objective is not for pairs, or if the
-// objective is for pairs and the data are not.
+// Throws Error if train.objective is for another kind of documents than the data have.
 void require_objective(const Deck&, const Dataset&);
 // Reads the file in train.dpo_scores. Throws Error, which names this key, if the file cannot be
 // read.
 ReferenceLosses scores_of(const Deck&);
-// Adds the reference losses in train.dpo_scores to a dataset of preference pairs, and returns the
-// dataset. If the dataset contains no pairs, or if the deck has no train.dpo_scores, returns the
-// dataset unchanged. Throws Error if the scores file is missing, or lacks a document of the
-// dataset.
+// Adds the reference losses in train.dpo_scores to a dataset of preference pairs or labeled
+// answers, and returns the dataset. If the dataset contains single documents, or if the deck has no
+// train.dpo_scores, returns the dataset unchanged. Throws Error if the scores file is missing, or
+// lacks a document of the dataset.
 Dataset with_scores(const Deck&, Dataset);
 // Logs how documents are packed into samples, and which fraction of the targets is lost because
 // documents are longer than a sample.

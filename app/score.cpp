@@ -1,5 +1,5 @@
 // The `trireme score DECK [section.key=value ...]` command: computes a fixed model's scores of
-// preference pairs.
+// preference pairs and labeled answers.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace trireme {
 
 namespace {
 
-// Returns all pairs of a file in sequence, including those that are held out.
+// Returns all documents of a file in sequence, including those that are held out.
 Dataset all_of(const Deck& deck, const std::string& path) {
   auto data = deck.data;
   data.path.clear();
@@ -127,8 +127,9 @@ int score(const Communicator& world, const DeckArguments& a) {
   for (const auto& f : files) all.files.push_back(scored(trainer, f, deck.train.microbatch));
   at_root(world, Pace::slow, [&] {
     write_scores(output, all);
+    const auto one = names_of(files[0].kind()).one;
     for (const auto& f : all.files)
-      say("{}: {} of {} scored by {}\n", output.string(), counted(std::ssize(f.loss_D) / 2, "pair"),
+      say("{}: {} of {} scored by {}\n", output.string(), counted(std::ssize(f.loss_D) / 2, one),
           f.file, all.checkpoint);
   });
   return 0;
@@ -139,7 +140,7 @@ int score(const Communicator& world, const DeckArguments& a) {
 void add_score(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
       "score",
-      "Compute the reference model's log-probabilities for DPO (model.init_from) "
+      "Compute the reference model's log-probabilities for DPO and KTO (model.init_from) "
       "and write them to train.dpo_scores");
   auto a = std::make_shared<DeckArguments>();
   add_deck_arguments(*command, *a);

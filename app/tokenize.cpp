@@ -81,8 +81,9 @@ int run(Arguments a) {
   if (!a.tokenizer.empty()) tokenizer = tokenizer_at(a.tokenizer, a.tiktoken);
   o.output = a.output;
   o.tokenizer = tokenizer.get();
-  require(!o.preference || !imports,
-          "--preference reads JSON lines, not token ids: leave out --from");
+  const auto kind = names_of(o.documents);
+  require(kind.option.empty() || !imports, "{} reads JSON lines, not token ids: leave out --from",
+          kind.option);
   require(!a.chat || !imports, "--chat reads JSON lines, not token ids: leave out --from");
   std::optional<ChatTemplate> chat;
   require(
@@ -99,16 +100,16 @@ int run(Arguments a) {
   const TokenizeSummary s = tokenize(o);
   if (s.same.count > 0)
     log_warning(
-        "{} left out because the chosen and the rejected answer have the same tokens; the first is "
-        "{}",
+        "{} left out because the chosen and the rejected answer have the same tokens to train on; "
+        "the first is {}",
         s.same.count == 1 ? "a pair is" : fmt::format("{} pairs are", s.same.count), s.same.first);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
   say("{}: {}, {} tokens (vocabulary size {}{}) from {:.1f} MB in {}, "
       "{:.2f} s, {:.1f} MB/s\n",
       a.output,
-      o.preference ? fmt::format("{} ({})", counted(s.documents / 2, "pair"),
-                                 counted(s.documents, "document"))
-                   : counted(s.documents, "document"),
+      kind.option.empty() ? counted(s.documents, "document")
+                          : fmt::format("{} ({})", counted(s.documents / 2, kind.one),
+                                        counted(s.documents, "document")),
       s.tokens, s.vocab,
       s.learnt ? fmt::format(", {} tokens trained on", *s.learnt) : std::string(), megabytes,
       counted(s.files, "file"), s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
@@ -156,12 +157,21 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       "--chat", a->chat,
       "JSON lines: each line is a conversation. Only the assistant's messages are trained on");
   chat->excludes(field)->excludes(prompt);
-  auto* preference = command->add_flag(
-      "--preference", o.preference,
+  auto* preference = command->add_flag_callback(
+      "--preference", [a] { a->options.documents = Documents::pairs; },
       "JSON lines: each line has a prompt, a chosen answer and a rejected answer, for "
       "train.objective = " +
-          objectives_of_pairs() + ". Each of them is a text or, with --chat, a list of messages");
+          objectives_for(Documents::pairs) +
+          ". Each of them is a text or, with --chat, a list of messages");
   preference->excludes(field)->excludes(prompt);
+  auto* labeled = command->add_flag_callback(
+      "--labeled", [a] { a->options.documents = Documents::labeled; },
+      "JSON lines: each line has a prompt, a completion, and a label that is true if the "
+      "completion "
+      "is desirable and false otherwise, for train.objective = " +
+          objectives_for(Documents::labeled) +
+          ". The prompt and the completion are texts or, with --chat, lists of messages");
+  labeled->excludes(field)->excludes(prompt)->excludes(preference);
   add_template_option(*command, a->chat_template)->needs(chat);
   command
       ->add_option_function<std::string>(
@@ -187,7 +197,8 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
                    "Number of threads (default: one per core available to this process)")
       ->check(CLI::Range(1, 4096));
   command->callback([a, from, field, prompt, &chosen] {
-    const bool json = a->chat || a->options.preference || !field->empty() || !prompt->empty();
+    const bool json =
+        a->chat || a->options.documents != Documents::single || !field->empty() || !prompt->empty();
     if (json && from->empty()) a->options.format = InputFormat::jsonl;
     chosen = [a] { return run(*a); };
   });

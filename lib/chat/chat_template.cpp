@@ -149,7 +149,7 @@ ChatTemplate with_tokens_of(ChatTemplate t, const Tokenizer& tokenizer) {
     require(tokenizer.id_of(text).has_value(),
             "the chat template {} writes the token {}, which the tokenizer does not have: choose "
             "another --template. If it is meant as plain text, move it from \"special\" to "
-            "\"plain\" in the template's file (--show-template prints one)",
+            "\"plain\" in the template's file (`trireme tokenize --show-template` prints one)",
             t.name, text);
   each_text(t, [&](const std::string& text) { require_tokens(t, tokenizer, text); });
   return t;

@@ -253,6 +253,31 @@ ConversationPair conversation_pair_of(const Json& object, std::string_view text)
   return pair;
 }
 
+LabeledTurns labeled_turns_of(const Json& object, std::string_view text) {
+  if (!object.contains("completion")) {
+    auto all = conversation_of(object, text);
+    require(!all.empty() && all.back().role == "assistant",
+            "there is no \"completion\", and the last message is not an assistant message: write "
+            "each line as {{\"prompt\": .., \"completion\": .., \"label\": true}}");
+    LabeledTurns turns{{}, {all.back()}};
+    all.pop_back();
+    turns.prompt = std::move(all);
+    require(!turns.prompt.empty(), "the conversation has no message before its last one");
+    return turns;
+  }
+  Texts texts(text);
+  LabeledTurns turns{prompt_in(object, texts).messages, answer_in(object, "completion", texts)};
+  require(!turns.prompt.empty(), "there is no \"prompt\" for the \"completion\": add one");
+  add_system_and_tools(object, texts, turns.prompt);
+  last_answer(turns.answer, "completion");
+  const auto& first = turns.answer[0].role;
+  require(first != "system" && first != "user",
+          "\"completion\" begins with a message of the role {}: give only the messages after "
+          "\"prompt\"",
+          first);
+  return turns;
+}
+
 Conversation conversation_of(const Json& object, std::string_view text) {
   require(object.is_object(), "this line is JSON, but not a JSON object: each line must be one");
   const bool shared = !object.contains("messages") && object.contains("conversations");

@@ -1,5 +1,5 @@
 #pragma once
-// Reads conversations and preference pairs from lines of JSON.
+// Reads conversations, preference pairs and labeled answers from lines of JSON.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -60,5 +60,16 @@ struct ConversationPair {
 // conversation_of(), and if a conversation has no assistant message. The two conversations may be
 // equal.
 ConversationPair conversation_pair_of(const nlohmann::json&, std::string_view text);
+
+// The messages of a prompt, which begin with a system message and tools, if any, and those of an
+// answer to it.
+struct LabeledTurns {
+  Conversation prompt, answer;
+};
+// Reads the messages of {"prompt": .., "completion": .., "label": ..}, in the forms of a prompt and
+// an answer in a ConversationPair. Without a completion, the object is a conversation as in
+// conversation_of(), and the answer is its last message. Throws Error under the conditions of
+// conversation_of(), and if the prompt is empty or the answer has no assistant message.
+LabeledTurns labeled_turns_of(const nlohmann::json&, std::string_view text);
 
 }  // namespace trireme

@@ -45,4 +45,9 @@ bool same_answers(const PairDocuments& p) {
   return targets_of(p.chosen) == targets_of(p.rejected);
 }
 
+bool differ_at_their_start(const PairDocuments& p) {
+  return !p.chosen.ids.empty() && !p.rejected.ids.empty() && p.chosen.targets[0] &&
+         p.rejected.targets[0] && p.chosen.ids[0] != p.rejected.ids[0];
+}
+
 }  // namespace trireme

@@ -32,5 +32,7 @@ PairDocuments pair_of_texts(const Tokenizer&, const nlohmann::json&);
 // Returns true if both documents have the same target ids. A document's first id is never a target,
 // because nothing predicts it.
 bool same_answers(const PairDocuments&);
+// Returns true if the answers begin the documents, and have different first ids.
+bool differ_at_their_start(const PairDocuments&);
 
 }  // namespace trireme

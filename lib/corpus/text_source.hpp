@@ -36,10 +36,17 @@ struct TextPiece {
   std::string file;
 };
 
+// A line of JSON and its place.
+struct JsonLine {
+  std::string text, file;
+  std::int64_t number = 0;
+};
+
 // A text to be encoded by one thread, and the pieces that it consists of.
 struct TextItem {
   std::string text;
   std::vector<TextPiece> pieces;
+  JsonLine next{};  // the line that follows, if FollowingLines adds it
 };
 
 // Whether a file must look like text (`checked`) or is accepted without a check (`taken`).

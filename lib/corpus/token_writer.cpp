@@ -18,6 +18,16 @@ void narrow(std::span<const std::int32_t> ids, std::byte* out) {
   for (std::size_t i = 0; i < ids.size(); ++i) to[i] = static_cast<T>(ids[i]);
 }
 
+// Appends bits to `to`, which has `count` bits, the lowest bit of each byte first.
+void append_bits(std::span<const std::uint8_t> bits, std::vector<std::byte>& to,
+                 std::int64_t& count) {
+  for (const std::uint8_t bit : bits) {
+    if (count % 8 == 0) to.push_back(std::byte{0});
+    to.back() |= std::byte{bit} << (count % 8);
+    ++count;
+  }
+}
+
 }  // namespace
 
 void PackedTokens::append(std::span<const std::int32_t> ids, int token_bytes) {
@@ -87,14 +97,11 @@ void TokenWriter::append(const PackedTokens& packed) {
   write(packed.tokens);
   header_.count += packed.count;
   header_.largest = std::max(header_.largest, packed.largest);
+  append_bits(packed.labels, labels_, label_bits_);
   if (!header_.has_mask) return;
   expect(packed.targets.size() == static_cast<std::size_t>(packed.count),
          "there is a target bit for each token");
-  for (const std::uint8_t target : packed.targets) {
-    if (mask_bits_ % 8 == 0) mask_.push_back(std::byte{0});
-    mask_.back() |= std::byte{target} << (mask_bits_ % 8);
-    ++mask_bits_;
-  }
+  append_bits(packed.targets, mask_, mask_bits_);
   if (mask_.size() < mask_buffer) return;
   const std::size_t begun = mask_bits_ % 8 != 0 ? 1 : 0;  // 1 if the last byte is not yet full
   const std::byte last = mask_.back();
@@ -122,10 +129,13 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
   if (header_.has_mask) write_mask();
   write(std::as_bytes(std::span(tokenizer.bytes)));
   write(std::as_bytes(std::span(tokenizer.chat)));
+  expect(label_bits_ == (kind == Documents::labeled ? documents / 2 : 0),
+         "each answer has a label");
+  write(labels_);
   header_.vocab = vocab;
   header_.separator = separator;
   header_.documents = documents;
-  header_.pairs = kind == Documents::pairs;
+  header_.kind = kind;
   header_.tokenizer = tokenizer.kind;
   header_.tokenizer_bytes = static_cast<std::int64_t>(tokenizer.bytes.size());
   header_.chat_bytes = static_cast<std::int64_t>(tokenizer.chat.size());

@@ -19,15 +19,13 @@ namespace trireme {
 
 enum class TargetMask : std::uint8_t { absent, present };
 
-// Whether documents are independent, or alternate between the chosen and the rejected answers of
-// pairs.
-enum class Documents : std::uint8_t { single, pairs };
-
 // Tokens in the width of the file, ready to be appended to the file.
 struct PackedTokens {
   std::vector<std::byte> tokens;  // little-endian u16 or u32
   // Mask with 1 or 0 per token. Empty if the file has no mask.
   std::vector<std::uint8_t> targets;
+  // 1 or 0 for each labeled answer. Empty in files of other kinds.
+  std::vector<std::uint8_t> labels;
   std::int64_t count = 0;
   std::int64_t largest = 0;
 
@@ -82,6 +80,8 @@ class TokenWriter {
   Hasher hasher_;
   std::vector<std::byte> mask_;  // bits that are not yet in mask_part_
   std::int64_t mask_bits_ = 0;   // number of bits in mask_
+  std::vector<std::byte> labels_;
+  std::int64_t label_bits_ = 0;  // number of bits in labels_
 };
 
 // Returns the bytes per token for a vocabulary of this size.

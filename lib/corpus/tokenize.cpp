@@ -18,6 +18,7 @@
 #include "lib/chat/chat_text.hpp"
 #include "lib/corpus/import.hpp"
 #include "lib/corpus/inputs.hpp"
+#include "lib/corpus/labeled_answers.hpp"
 #include "lib/corpus/ordered_pool.hpp"
 #include "lib/corpus/pair_documents.hpp"
 #include "lib/corpus/text_source.hpp"
@@ -27,7 +28,7 @@
 namespace trireme {
 
 static bool has_mask(const TokenizeOptions& o) {
-  return o.chat || !o.prompt.empty() || o.preference;
+  return o.chat || !o.prompt.empty() || o.documents != Documents::single;
 }
 
 namespace {
@@ -54,12 +55,18 @@ class Encoder {
 
   Encoded operator()(const TextItem& item) const {
     Encoded out;
+    if (options_.documents == Documents::labeled) {
+      add_labeled(item, out);
+      return out;
+    }
     for (const auto& piece : item.pieces) {
-      const auto text = std::string_view(item.text).substr(piece.begin, piece.end - piece.begin);
       if (piece.kind == PieceKind::json_lines) {
-        add_lines(text, piece, out);
+        each_line(item.text, piece, [&](std::string_view line, std::int64_t number) {
+          add_line(line, piece.file, number, out);
+        });
         continue;
       }
+      const auto text = std::string_view(item.text).substr(piece.begin, piece.end - piece.begin);
       const bool open = add_text(text, piece, out);
       const bool empty = text.empty() && piece.place == TextPlace::start;
       if (piece.ends_document && !empty) end_document(out, open);
@@ -120,7 +127,7 @@ class Encoder {
       fail(
           "the separator {} is inside this document and would divide it: remove it, or give "
           "another id with --separator{}",
-          separator_text(), options_.preference ? "" : ", or none");
+          separator_text(), options_.documents == Documents::single ? ", or none" : "");
   }
 
   TrainingDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
@@ -172,12 +179,66 @@ class Encoder {
   // if both answers are the same, because such a pair teaches nothing.
   void add_pair(const PairDocuments& pair, const std::string& place, Encoded& out) const {
     if (same_answers(pair)) {
-      if (out.same.count++ == 0) out.same.first = place;
+      if (out.same.count++ == 0)
+        out.same.first = place + (differ_at_their_start(pair)
+                                      ? " (without a prompt, the first token is not trained on)"
+                                      : "");
       return;
     }
     add(pair.chosen, out);
     end_document(out);
     add(pair.rejected, out);
+  }
+
+  // Returns the document in which one answer follows the prompt of another one, or its own prompt.
+  TrainingDocument labeled_document(const LabeledAnswer& prompt_of,
+                                    const LabeledAnswer& answer_of) const {
+    if (options_.chat) {
+      auto conversation = prompt_of.turns.prompt;
+      const auto& answer = answer_of.turns.answer;
+      conversation.insert(conversation.end(), answer.begin(), answer.end());
+      return chat_of(conversation, prompt_of.turns.prompt.size());
+    }
+    auto d = answer_document(*options_.tokenizer, prompt_of.prompt, answer_of.answer);
+    require(!d.ids.empty(), "the document is empty: \"prompt\" and \"completion\" have no text");
+    require_one_document(d.ids);
+    return d;
+  }
+
+  LabeledAnswer labeled_in(std::string_view line, const std::string& file,
+                           std::int64_t number) const {
+    LabeledAnswer a;
+    with_place(file, number, line, [&](const Json& object) {
+      a = labeled_answer_of(object, line, options_.chat != nullptr);
+    });
+    a.place = fmt::format("{}:{}", file, number);
+    return a;
+  }
+
+  // Adds each answer with its own prompt, and the answer that follows it with the same prompt.
+  void add_labeled(const TextItem& item, Encoded& out) const {
+    std::vector<LabeledAnswer> all;
+    for (const auto& piece : item.pieces)
+      each_line(item.text, piece, [&](std::string_view line, std::int64_t number) {
+        all.push_back(labeled_in(line, piece.file, number));
+      });
+    all.push_back(labeled_in(item.next.text, item.next.file, item.next.number));
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      try {
+        add(labeled_document(all[i], all[i]), out);
+      } catch (const Error& e) {
+        fail("{}: {}", all[i].place, e.what());
+      }
+      end_document(out);
+      try {
+        add(labeled_document(all[i], all[i + 1]), out);
+      } catch (const Error& e) {
+        fail("{}: its prompt with the answer of {}, which KTO compares with: {}", all[i].place,
+             all[i + 1].place, e.what());
+      }
+      end_document(out);
+      out.packed.labels.push_back(all[i].desirable ? 1 : 0);
+    }
   }
 
   // Returns advice that names a special token which conversations never contain.
@@ -189,35 +250,34 @@ class Encoder {
     return "--separator none, because the chat template uses all special tokens of the tokenizer";
   }
 
-  void add_lines(std::string_view lines, const TextPiece& piece, Encoded& out) const {
-    auto number = piece.first_line;
-    for (const auto line : split(lines, '\n')) {
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos)
-        add_line(line, piece.file, number, out);
-      ++number;
-    }
-  }
-
   void add_line(std::string_view line, const std::string& file, std::int64_t number,
                 Encoded& out) const {
+    const std::int64_t before = out.packed.count;
+    with_place(file, number, line, [&](const Json& object) {
+      if (options_.documents == Documents::pairs)
+        add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
+      else
+        add(options_.chat ? chat_of(conversation_of(object, line), 0) : text_of(object), out);
+    });
+    if (out.packed.count > before) end_document(out);
+  }
+
+  // Calls use(object) for a line of JSON, and adds the line's place to errors.
+  static void with_place(const std::string& file, std::int64_t number, std::string_view line,
+                         const std::function<void(const Json&)>& use) {
     Json object;
     try {
       object = parse_json(line);
     } catch (const Error& e) {
       fail("{}:{}: this is not JSON ({}): each line must be one object", file, number, e.what());
     }
-    const std::int64_t before = out.packed.count;
     try {
-      if (options_.preference)
-        add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
-      else
-        add(options_.chat ? chat_of(conversation_of(object, line), 0) : text_of(object), out);
+      use(object);
     } catch (const Error& e) {
       fail("{}:{}: {}", file, number, e.what());
     } catch (const Json::exception& e) {
       fail("{}:{}: this conversation cannot be read ({})", file, number, without_tag(e.what()));
     }
-    if (out.packed.count > before) end_document(out);
   }
 
   const TokenizeOptions& options_;
@@ -269,9 +329,10 @@ void check(const TokenizeOptions& o, bool ids) {
   const auto vocab = o.vocab       ? *o.vocab
                      : o.tokenizer ? o.tokenizer->vocab()
                                    : std::int64_t{1} << 30;
-  require(!o.preference || o.separator,
-          "pairs of documents need a separator after each document: give --separator an id or a "
-          "token's text, not none");
+  require(o.documents == Documents::single || o.separator,
+          "{} need a separator after each document: give --separator an id or a token's text, not "
+          "none",
+          names_of(o.documents).many);
   require(!o.separator || (*o.separator >= 0 && *o.separator < vocab),
           "separator {} is not in the vocabulary of {}: choose an id below it, or none",
           o.separator.value_or(-1), vocab);
@@ -309,11 +370,14 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
         if (sum.same.count == 0) sum.same.first = std::move(encoded.same.first);
         sum.same.count += encoded.same.count;
       });
+  const auto encode = [&](TextItem item) {
+    const std::size_t n = item.text.size();
+    pool.add(std::move(item), n);
+  };
+  FollowingLines following(encode);
+  const bool labeled = options.documents == Documents::labeled;
   TextSource source(
-      [&](TextItem item) {
-        const std::size_t n = item.text.size();
-        pool.add(std::move(item), n);
-      },
+      [&](TextItem item) { labeled ? following.add(std::move(item)) : encode(std::move(item)); },
       longest_line,
       [&](std::string_view text, std::size_t limit) {
         return options.tokenizer->cut(text, limit);
@@ -329,7 +393,13 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
     ++sum.files;
   }
   source.finish();
+  following.finish();
   pool.finish();
+  require(
+      !labeled || sum.documents != 2,
+      "the inputs contain a single labeled answer, but KTO compares answers with those to other "
+      "prompts: give at least two, or {} is not written",
+      options.output.string());
   sum.bytes = source.bytes();
   return sum;
 }
@@ -352,8 +422,10 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
   sum = ids ? import_tokens(options, files, vocab, writer)
             : tokenize_text(options, files, *vocab, writer);
   require(sum.same.count == 0 || writer.count() > 0,
-          "both answers have the same tokens in all {} pairs, the first at {}: {} was not written",
-          sum.same.count, sum.same.first, options.output.string());
+          "both answers have the same tokens to train on in {}{}: {} was not written",
+          sum.same.count == 1 ? "the only pair, "
+                              : fmt::format("all {} pairs, the first at ", sum.same.count),
+          sum.same.first, options.output.string());
   require(writer.count() > 0, "the inputs contain no tokens: {} was not written",
           options.output.string());
   require(!sum.learnt || *sum.learnt > 0,
@@ -361,8 +433,7 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
           "assistant: {} was not written",
           options.output.string());
   if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
-  writer.finish(*vocab, options.separator, sum.documents, spec_of(options),
-                options.preference ? Documents::pairs : Documents::single);
+  writer.finish(*vocab, options.separator, sum.documents, spec_of(options), options.documents);
   sum.tokens = writer.count();
   sum.vocab = *vocab;
   sum.seconds = seconds_since(begin);

@@ -42,10 +42,12 @@ struct TokenizeOptions {
   // assistant's turns are targets. The pointer is not owned. The template must come from
   // with_tokens_of(tokenizer).
   const ChatTemplate* chat = nullptr;
-  // For JSON lines: whether each line is a preference pair {"prompt": .., "chosen": .., "rejected":
-  // ..}. A pair becomes two documents. The values are strings, or lists of messages if `chat` is
-  // set. The messages that both answers share are not targets.
-  bool preference = false;
+  // For JSON lines: with `pairs`, each line is a preference pair {"prompt": .., "chosen": ..,
+  // "rejected": ..}. With `labeled`, each line is a labeled answer {"prompt": .., "completion": ..,
+  // "label": ..}. Each of them becomes two documents. The values are strings, or lists of messages
+  // if `chat` is set. Only the answers are targets, and not the messages that both answers of a
+  // pair share.
+  Documents documents = Documents::single;
   // Text of the chat template to store in the output (chat_template_text).
   std::string chat_file{};
   // Tokenizer, not owned. It is required for text. For imported ids it is only stored in the
@@ -64,7 +66,7 @@ struct TokenizeOptions {
 // learned from them.
 struct SamePairs {
   std::int64_t count = 0;
-  std::string first{};  // "file:line" of the first such pair
+  std::string first{};  // "file:line" of the first such pair, and why if its texts differ
 };
 
 // Statistics of a tokenization.

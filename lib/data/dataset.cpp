@@ -24,8 +24,16 @@ std::int64_t training_tokens(const TokenFile& file, double held_out) {
   return file.count() - std::llround(static_cast<double>(file.count()) * held_out);
 }
 
+// Returns text such as "preference pairs (trireme tokenize --preference)".
+std::string contents_of(const TokenFileHeader& h) {
+  const auto names = names_of(h.kind);
+  if (names.option.empty()) return std::string(names.many);
+  return fmt::format("{} (trireme tokenize {})", names.many, names.option);
+}
+
 void check_range(const TokenRange& range, const Dataset::Settings& s) {
   const auto& header = range.file.header();
+  const bool single = header.kind == Documents::single;
   const std::string name = range.file.path().string();
   require(header.largest < s.vocab,
           "{} has the id {} of a vocabulary of {}, but the model has a vocabulary of {}: tokenize "
@@ -48,23 +56,22 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
           "data.packing is \"documents\", but {} has no separator id, which would end each "
           "document: tokenize again with --separator, or set data.packing = \"windows\"",
           name);
-  require(
-      !header.pairs || (s.packing == Packing::documents && s.attention == AttentionSpan::document),
-      "{} contains pairs of documents (trireme tokenize --preference): set data.packing = "
-      "\"documents\" and data.attention = \"document\"",
-      name);
-  require(!header.pairs || s.long_documents != LongDocuments::split,
-          "{} contains pairs of documents, which cannot be split: set data.long_documents = "
-          "\"drop\" or \"refuse\"",
-          name);
+  require(single || (s.packing == Packing::documents && s.attention == AttentionSpan::document),
+          "{} contains {}: set data.packing = \"documents\" and data.attention = \"document\"",
+          name, contents_of(header));
+  require(single || s.long_documents != LongDocuments::split,
+          "{} contains {}, which cannot be split: set data.long_documents = \"drop\" or "
+          "\"refuse\"",
+          name, contents_of(header));
 }
 
 void check_samples(const TokenRange& range, const Dataset::Settings& s, std::int64_t samples) {
   const char* const use = range.begin > 0 ? " held out by data.validation" : "";
-  require(samples > 0 || !range.file.header().pairs,
-          "{}: no pair of documents{} fits into a sample of {} tokens: give more data, change "
-          "data.validation, or raise model.context",
-          range.file.path().string(), use, s.T);
+  const auto kind = range.file.header().kind;
+  require(samples > 0 || kind == Documents::single,
+          "{}: no {}{} fits into a sample of {} tokens: give more data, change data.validation, or "
+          "raise model.context",
+          range.file.path().string(), names_of(kind).one, use, s.T);
   require(samples > 0 || s.packing == Packing::windows,
           "{}: no document{} has a target that counts in its first {} tokens: give more data, "
           "change data.validation, or raise model.context",
@@ -99,10 +106,10 @@ std::vector<TokenRange> checked(std::vector<TokenRange> ranges, const Dataset::S
   require(s.T > 0, "a sample has {} tokens: set model.context above zero", s.T);
   for (const auto& range : ranges) check_range(range, s);
   for (const auto& range : ranges)
-    require(range.file.header().pairs == ranges[0].file.header().pairs,
-            "one of {} and {} contains pairs of documents (trireme tokenize --preference), and the "
-            "other does not: use files of one kind",
-            ranges[0].file.path().string(), range.file.path().string());
+    require(range.file.header().kind == ranges[0].file.header().kind,
+            "{} contains {}, but {} contains {}: use files of one kind",
+            ranges[0].file.path().string(), contents_of(ranges[0].file.header()),
+            range.file.path().string(), contents_of(range.file.header()));
   check_same_tokenizer(ranges);
   return ranges;
 }
@@ -135,7 +142,7 @@ std::vector<std::int64_t> Dataset::samples_of_ranges() const {
 }
 
 Dataset Dataset::with_reference(const ReferenceLosses& all) const {
-  expect(pairs(), "a reference is of pairs");
+  expect(kind() != Documents::single, "a reference is of two documents that belong together");
   auto with = *this;
   with.reference_.clear();
   for (std::size_t i = 0; i < ranges_.size(); ++i)
@@ -149,6 +156,15 @@ std::span<const double> Dataset::reference(std::int64_t sample) const {
   const auto [begin, end] = documents_of(sample);
   const auto file = static_cast<std::size_t>(sequence_(sample).file);
   return std::span(*reference_[file]).subspan(begin, end - begin);
+}
+
+std::vector<std::uint8_t> Dataset::labels(std::int64_t sample) const {
+  std::vector<std::uint8_t> all;
+  if (kind() != Documents::labeled) return all;
+  const auto [begin, end] = documents_of(sample);
+  const auto& packing = *packings_[static_cast<std::size_t>(sequence_(sample).file)];
+  for (auto d = begin; d < end; d += 2) all.push_back(packing.desirable(d) ? 1 : 0);
+  return all;
 }
 
 DocumentPacking::Numbers Dataset::documents_of(std::int64_t sample) const {
@@ -336,6 +352,8 @@ Batch read_batch(const Dataset& data, std::span<const std::int64_t> samples) {
     if (data.packed(0)) batch.tokens_B.push_back(data.tokens(samples[b]));
     const auto reference = data.reference(samples[b]);
     batch.reference_D.insert(batch.reference_D.end(), reference.begin(), reference.end());
+    const auto labels = data.labels(samples[b]);
+    batch.desirable_A.insert(batch.desirable_A.end(), labels.begin(), labels.end());
   }
   return batch;
 }

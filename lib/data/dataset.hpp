@@ -1,6 +1,6 @@
 #pragma once
 // Reads samples of a fixed length T from token files. A global sample number determines the sample.
-//   B samples of a batch, T tokens of a sample
+//   B samples of a batch, T tokens of a sample, D documents, A labeled answers
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,9 +54,9 @@ class Dataset {
   // - An id exceeds the model's vocabulary, or the files were made with different tokenizers.
   // - The settings need a separator (to mask targets, to find documents, or to keep attention
   //   within them), and a file has none.
-  // - Some files contain preference pairs and others do not.
-  // - Files contain pairs, but samples are windows, attention is not kept within documents, or long
-  //   documents would be split.
+  // - The documents of the files are of different kinds (Documents).
+  // - Files contain pairs or labeled answers, but samples are windows, attention is not kept within
+  //   documents, or long documents would be split.
   Dataset(std::vector<TokenRange>, Settings);
 
   std::int64_t sample_length() const { return settings_.T; }
@@ -69,8 +69,8 @@ class Dataset {
   // (WindowSequence::shuffles_few).
   bool shuffles_few() const { return sequence_.shuffles_few(); }
   const std::vector<TokenRange>& ranges() const { return ranges_; }
-  // Returns true if the samples are preference pairs of chosen and rejected documents.
-  bool pairs() const { return ranges_[0].file.header().pairs; }
+  // Returns what the documents of the samples are.
+  Documents kind() const { return ranges_[0].file.header().kind; }
   // Returns the packing statistics of a range, or nullptr if samples are windows.
   const PackingTotals* packed(std::size_t range) const {
     return packings_.empty() ? nullptr : &packings_[range]->totals();
@@ -80,12 +80,15 @@ class Dataset {
     return packings_.empty() ? std::span<const PackedDocument>() : packings_[range]->documents();
   }
   // Returns a copy of the dataset that also provides the reference model's losses of the documents.
-  // The dataset must contain pairs. Throws Error, naming the file, if `ReferenceLosses` lacks the
-  // file or one of its documents.
+  // The dataset must not contain single documents. Throws Error, naming the file, if
+  // `ReferenceLosses` lacks the file or one of its documents.
   Dataset with_reference(const ReferenceLosses&) const;
   // Returns the reference losses of a sample's documents, in order. Empty if there are no reference
   // losses.
   std::span<const double> reference(std::int64_t sample) const;
+  // Returns the labels of a sample's labeled answers, in order: 1 for each desirable answer, 0 for
+  // the others. Empty if the documents are of another kind.
+  std::vector<std::uint8_t> labels(std::int64_t sample) const;
   // Returns the range of a sample's documents in the list documents(range) of the sample's file.
   // Samples must consist of whole documents.
   DocumentPacking::Numbers documents_of(std::int64_t sample) const;
@@ -165,6 +168,10 @@ struct Batch {
   // all documents of a sample, even if this batch has only one rank's part of each sample. Empty if
   // there are no reference losses.
   std::vector<double> reference_D{};
+  // Labels of the labeled answers of all samples, concatenated (see Dataset::labels). Covers all
+  // answers of a sample, even if this batch has only one rank's part of each sample. Empty if the
+  // documents are of another kind.
+  std::vector<std::uint8_t> desirable_A{};
 };
 
 Batch read_batch(const Dataset&, std::span<const std::int64_t> samples);

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -55,36 +54,43 @@ std::vector<PackedDocument> documents_of(const TokenFile& file, std::int64_t beg
 
 namespace {
 
+// Two documents that belong together, and their number among those of the file.
+struct PackedPair {
+  PackedDocument first, second;
+  std::size_t number = 0;
+};
+
 // Returns the pairs that begin in [begin, end). The file must contain only pairs. The function
 // reads the file from its first token, because only the count from there tells which documents form
 // a pair.
-std::vector<std::pair<PackedDocument, PackedDocument>> pairs_of(const TokenFile& file,
-                                                                std::int64_t begin,
-                                                                std::int64_t end) {
-  std::vector<std::pair<PackedDocument, PackedDocument>> all;
-  std::optional<PackedDocument> chosen;
+std::vector<PackedPair> pairs_of(const TokenFile& file, std::int64_t begin, std::int64_t end) {
+  std::vector<PackedPair> all;
+  PackedPair next;
+  bool has_first = false;
   std::int64_t from = 0;
   const auto name = file.path().string();
   each_separator(file, 0, [&](std::int64_t separator) {
     const PackedDocument d{from, separator - from};
-    require(
-        d.count > 0,
-        "{} is damaged: the document at token {} belongs to a pair, but is empty. Tokenize again",
-        name, from);
+    require(d.count > 0,
+            "{} is damaged: the document at token {} belongs to another one, but is empty. "
+            "Tokenize again",
+            name, from);
     from = separator + 1;
-    if (!chosen) {
-      chosen = d;
+    has_first = !has_first;
+    if (has_first) {
+      next.first = d;
       return d.begin < end;
     }
-    if (chosen->begin >= begin && chosen->begin < end) all.emplace_back(*chosen, d);
-    chosen.reset();
+    next.second = d;
+    if (next.first.begin >= begin && next.first.begin < end) all.push_back(next);
+    ++next.number;
     return true;
   });
-  const bool whole = !chosen || chosen->begin >= end;
-  require(whole && (chosen || from == file.count()),
-          "{} is damaged: its header says that its documents are pairs, but the last document is "
-          "not part of a pair. Tokenize again",
-          name);
+  const bool whole = !has_first || next.first.begin >= end;
+  require(whole && (has_first || from == file.count()),
+          "{} is damaged: its header says that it contains {}, which have two documents each, but "
+          "its last document is alone. Tokenize again",
+          name, names_of(file.header().kind).many);
   return all;
 }
 
@@ -165,14 +171,18 @@ void DocumentPacking::pack(std::span<const PackedDocument> documents, std::size_
   for (const auto sample : sample_of) first_[at(sample) + 1] += static_cast<std::int64_t>(in_item);
   std::partial_sum(first_.begin(), first_.end(), first_.begin());
   documents_.resize(documents.size());
+  const auto labels = desirable_;  // in the order of `documents`
   auto next = first_;
-  for (std::size_t d = 0; d < documents.size(); ++d)
-    documents_[at(next[at(sample_of[d / in_item])]++)] = documents[d];
+  for (std::size_t d = 0; d < documents.size(); ++d) {
+    const auto to = at(next[at(sample_of[d / in_item])]++);
+    documents_[to] = documents[d];
+    if (!labels.empty()) desirable_[to / 2] = labels[d / 2];
+  }
 }
 
 DocumentPacking::DocumentPacking(const TokenFile& file, std::int64_t begin, std::int64_t end,
                                  const Settings& s) {
-  if (file.header().pairs) {
+  if (file.header().kind != Documents::single) {
     pack(whole_pairs(file, begin, end, s), 2, s);
     return;
   }
@@ -206,28 +216,34 @@ DocumentPacking::DocumentPacking(const TokenFile& file, std::int64_t begin, std:
 std::vector<PackedDocument> DocumentPacking::whole_pairs(const TokenFile& file, std::int64_t begin,
                                                          std::int64_t end, const Settings& s) {
   std::vector<PackedDocument> kept;
-  for (const auto& [chosen, rejected] : pairs_of(file, begin, end)) {
+  const auto labels = file.labels();
+  for (const auto& [first, second, number] : pairs_of(file, begin, end)) {
     ++totals_.pairs;
     totals_.documents += 2;
-    const auto inputs = chosen.count + rejected.count;
+    const auto inputs = first.count + second.count;
     if (inputs > s.T) {
       require(s.too_long != LongDocuments::refuse,
-              "{}: the pair of documents that begins at token {} has {} input tokens, more than "
+              "{}: the {} that begins at token {} has {} input tokens in two documents, more than "
               "the {} of a sample: raise model.context, or set data.long_documents = \"drop\" to "
-              "leave the pair out",
-              file.path().string(), chosen.begin, inputs, s.T);
+              "leave it out",
+              file.path().string(), names_of(file.header().kind).one, first.begin, inputs, s.T);
       ++totals_.long_pairs;
       continue;
     }
-    const auto of_chosen = targets_in(file, chosen.begin, chosen.count),
-               of_rejected = targets_in(file, rejected.begin, rejected.count);
-    if (of_chosen == 0 || of_rejected == 0) {
+    const auto of_first = targets_in(file, first.begin, first.count),
+               of_second = targets_in(file, second.begin, second.count);
+    if (of_first == 0 || of_second == 0) {
       totals_.left_out += 2;
       continue;
     }
-    totals_.targets += of_chosen + of_rejected;
-    kept.push_back(chosen);
-    kept.push_back(rejected);
+    totals_.targets += of_first + of_second;
+    kept.push_back(first);
+    kept.push_back(second);
+    if (labels.empty()) continue;
+    require(number < labels.size(),
+            "{} is damaged: it has more labeled answers than labels. Tokenize again",
+            file.path().string());
+    desirable_.push_back(labels[number]);
   }
   return kept;
 }

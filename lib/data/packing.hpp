@@ -40,7 +40,7 @@ struct PackingTotals {
   std::int64_t dropped = 0;
   // Number of documents that were omitted because no target counts in the loss.
   std::int64_t left_out = 0;
-  // Number of preference pairs, and the number of pairs longer than a sample.
+  // Number of preference pairs or labeled answers, and the number of those longer than a sample.
   std::int64_t pairs = 0, long_pairs = 0;
   // Returns the number of documents of which at least a part is in a sample.
   std::int64_t in_samples() const { return documents - 2 * long_pairs - dropped - left_out; }
@@ -66,7 +66,8 @@ class DocumentPacking {
   //
   // In a file of preference pairs, both documents of a pair are in the same sample, with the chosen
   // document first. A pair is omitted if it is longer than a sample or if one of its documents has
-  // no target. Throws Error if the documents are not in pairs.
+  // no target. Throws Error if the documents are not in pairs. The same holds for a labeled answer
+  // and its mismatched answer.
   DocumentPacking(const TokenFile&, std::int64_t begin, std::int64_t end, const Settings&);
 
   std::int64_t samples() const { return totals_.samples; }
@@ -80,6 +81,8 @@ class DocumentPacking {
   };
   // Returns the indices of sample i's documents.
   Numbers numbers(std::int64_t i) const;
+  // Returns the label of the labeled answer that documents()[d] belongs to.
+  bool desirable(std::size_t d) const { return desirable_[d / 2]; }
   const PackingTotals& totals() const { return totals_; }
 
  private:
@@ -88,6 +91,7 @@ class DocumentPacking {
   void pack(std::span<const PackedDocument>, std::size_t in_item, const Settings&);
 
   std::vector<PackedDocument> documents_;  // sample by sample
+  std::vector<bool> desirable_;            // by two documents; empty unless answers are labeled
   std::vector<std::int64_t> first_;        // index of each sample's first document, and the total
   PackingTotals totals_;
 };

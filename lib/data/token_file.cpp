@@ -24,6 +24,16 @@ std::uint32_t widen(const std::byte* from, std::span<std::int32_t> to) {
   return largest;
 }
 
+// Returns bits [begin, begin + n), the lowest bit of each byte first.
+std::vector<bool> bits_of(std::span<const std::byte> raw, std::int64_t begin, std::int64_t n) {
+  std::vector<bool> bits(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    const auto bit = static_cast<std::size_t>(begin) + i;
+    bits[i] = (std::to_integer<unsigned>(raw[bit / 8]) >> (bit % 8) & 1U) != 0;
+  }
+  return bits;
+}
+
 }  // namespace
 
 static std::shared_ptr<const PosixFile> opened(const std::filesystem::path& path) try {
@@ -69,12 +79,13 @@ std::vector<bool> TokenFile::targets(std::int64_t begin, std::int64_t n) const {
   if (!header_.has_mask) return std::vector<bool>(static_cast<std::size_t>(n), true);
   std::vector<std::byte> raw(static_cast<std::size_t>((begin + n + 7) / 8 - begin / 8));
   read_bytes(header_.mask_offset() + begin / 8, raw);
-  std::vector<bool> targets(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const auto bit = static_cast<std::size_t>(begin % 8) + i;
-    targets[i] = (std::to_integer<unsigned>(raw[bit / 8]) >> (bit % 8) & 1U) != 0;
-  }
-  return targets;
+  return bits_of(raw, begin % 8, n);
+}
+
+std::vector<bool> TokenFile::labels() const {
+  std::vector<std::byte> raw(static_cast<std::size_t>(header_.label_bytes()));
+  read_bytes(header_.label_offset(), raw);
+  return bits_of(raw, 0, raw.empty() ? 0 : header_.documents / 2);
 }
 
 TokenizerSpec TokenFile::tokenizer() const {

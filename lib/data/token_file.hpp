@@ -1,7 +1,7 @@
 #pragma once
 // Files of token ids in Trireme's own format (docs/token_file.md). A file consists of a header of
-// 256 bytes, the tokens, an optional mask with one bit per token, the tokenizer, and the chat
-// template.
+// 256 bytes, the tokens, an optional mask with one bit per token, the tokenizer, the chat template,
+// and the labels of labeled answers.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/hash.hpp"
@@ -17,10 +18,27 @@
 
 namespace trireme {
 
+// What the documents of a token file are. In pairs, each chosen document is followed by its
+// rejected document. Each labeled answer is followed by a mismatched answer: the same prompt with
+// the answer of another one.
+enum class Documents : std::uint8_t { single, pairs, labeled };
+
+// Names of two consecutive documents for messages: one item, several items, and the option of
+// `trireme tokenize` that writes them.
+struct DocumentsNames {
+  std::string_view one, many, option;
+};
+constexpr DocumentsNames names_of(Documents d) {
+  if (d == Documents::pairs) return {"pair", "preference pairs", "--preference"};
+  if (d == Documents::labeled) return {"labeled answer", "labeled answers", "--labeled"};
+  return {"document", "single documents", ""};
+}
+
 // The header of a token file.
 struct TokenFileHeader {
   static constexpr std::size_t bytes = 256;
-  static constexpr std::uint32_t version = 1, version_with_chat = 2, version_of_pairs = 3;
+  static constexpr std::uint32_t version = 1, version_with_chat = 2, version_of_pairs = 3,
+                                 version_with_labels = 4;
 
   std::int32_t token_bytes = 2;  // 2 or 4
   std::int64_t count = 0;        // tokens
@@ -35,8 +53,7 @@ struct TokenFileHeader {
   std::int64_t tokenizer_bytes = 0;
   // Size of the chat template. 0 if there is none.
   std::int64_t chat_bytes = 0;
-  // Whether documents alternate between the chosen and the rejected answers of preference pairs.
-  bool pairs = false;
+  Documents kind = Documents::single;
   // Hash of everything after the header. Zero if the file has no hash.
   Hash128 payload_hash;
 
@@ -46,7 +63,12 @@ struct TokenFileHeader {
   }
   std::int64_t tokenizer_offset() const { return mask_offset() + mask_bytes(); }
   std::int64_t chat_offset() const { return tokenizer_offset() + tokenizer_bytes; }
-  std::int64_t file_bytes() const { return chat_offset() + chat_bytes; }
+  // Labels, one bit for each two documents.
+  std::int64_t label_bytes() const {
+    return kind == Documents::labeled ? (documents / 2 + 7) / 8 : 0;
+  }
+  std::int64_t label_offset() const { return chat_offset() + chat_bytes; }
+  std::int64_t file_bytes() const { return label_offset() + label_bytes(); }
 
   std::array<std::byte, bytes> encoded() const;
   // Reads a header. `first_bytes` is the beginning of `file`, which is `file_bytes` bytes long.
@@ -79,6 +101,8 @@ class TokenFile {
   // Returns, for each of the tokens [begin, begin + n), whether its prediction counts in the loss.
   // Without a mask, all tokens count.
   std::vector<bool> targets(std::int64_t begin, std::int64_t n) const;
+  // Returns, for each labeled answer, whether it is desirable. Empty in files of other kinds.
+  std::vector<bool> labels() const;
   // Returns the tokenizer and chat template.
   TokenizerSpec tokenizer() const;
 

@@ -4,7 +4,7 @@
 //  56 u32 has mask      60 u32 tokenizer   64 u64 tokenizer bytes
 //  72 u128 payload hash
 //  88 u64 chat template bytes; if not 0, the version is at least 2
-//  96 u32 1 if documents are pairs; then the version is 3
+//  96 u32 kind of the documents: 0 single, 1 pairs (then the version is 3), 2 labeled answers (4)
 // 100 zeros
 // 240 u128 hash of bytes [0, 240)
 #include <bit>
@@ -78,13 +78,17 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
   sound((h.tokenizer_bytes > 0) == has_contents(h.tokenizer),
         "kind and size of the tokenizer disagree");
   const auto version = get<std::uint32_t>(first, 8);
-  sound(version == TokenFileHeader::version_of_pairs ||
+  const auto kind = get<std::uint32_t>(first, 96);
+  sound(kind <= 2, "the kind of its documents is unknown");
+  sound(h.kind != Documents::single ||
             (h.chat_bytes > 0) == (version == TokenFileHeader::version_with_chat),
         "its version and the size of the chat template disagree");
-  sound(get<std::uint32_t>(first, 96) == (version == TokenFileHeader::version_of_pairs ? 1 : 0),
-        "its version and its flag of pairs disagree");
-  sound(!h.pairs || (h.has_mask && separator >= 0 && h.documents % 2 == 0),
-        "its documents are pairs, but it has no mask, no separator or an odd number of documents");
+  sound((version == TokenFileHeader::version_of_pairs) == (h.kind == Documents::pairs) &&
+            (version == TokenFileHeader::version_with_labels) == (h.kind == Documents::labeled),
+        "its version and the kind of its documents disagree");
+  sound(h.kind == Documents::single || (h.has_mask && separator >= 0 && h.documents % 2 == 0),
+        "its documents belong together in twos, but it has no mask, no separator or an odd number "
+        "of documents");
   for (std::size_t i = reserved_begin; i < hashed_bytes; ++i) {
     sound(first[i] == std::byte{0}, "reserved bytes are not zero");
   }
@@ -96,7 +100,11 @@ std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   std::array<std::byte, bytes> out{};
   std::memcpy(out.data(), magic.data(), magic.size());
   // The lowest version that fits is written, because older programs can read it.
-  put(out, 8, pairs ? version_of_pairs : chat_bytes > 0 ? version_with_chat : version);
+  put(out, 8,
+      kind == Documents::labeled ? version_with_labels
+      : kind == Documents::pairs ? version_of_pairs
+      : chat_bytes > 0           ? version_with_chat
+                                 : version);
   put(out, 12, static_cast<std::uint32_t>(token_bytes));
   put(out, 16, count);
   put(out, 24, vocab);
@@ -109,7 +117,7 @@ std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   put(out, 72, payload_hash.low);
   put(out, 80, payload_hash.high);
   put(out, 88, chat_bytes);
-  put(out, 96, std::uint32_t{pairs});
+  put(out, 96, static_cast<std::uint32_t>(kind));
   const Hash128 own = hash128(std::span(out).first(hashed_bytes));
   put(out, 240, own.low);
   put(out, 248, own.high);
@@ -140,10 +148,10 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
           "{} is truncated: it has {} bytes, fewer than a header; copy or tokenize it again", name,
           size);
   const auto found = get<std::uint32_t>(first, 8);
-  require(version <= found && found <= version_of_pairs,
+  require(version <= found && found <= version_with_labels,
           "{} has version {} of the token file format, but this build reads versions {} to {}: "
           "tokenize again with this build",
-          name, found, version, version_of_pairs);
+          name, found, version, version_with_labels);
   const Hash128 stored = get_hash(first, 240);
   require(stored == Hash128{} || stored == hash128(first.first(hashed_bytes)),
           "{}: the header of this token file is damaged (its hash differs): tokenize again or copy "
@@ -162,13 +170,13 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
   h.tokenizer_bytes = get<std::int64_t>(first, 64);
   h.payload_hash = get_hash(first, 72);
   h.chat_bytes = get<std::int64_t>(first, 88);
-  h.pairs = get<std::uint32_t>(first, 96) != 0;
+  h.kind = static_cast<Documents>(get<std::uint32_t>(first, 96));
   check_fields(h, first, name);
 
   // Each size is bounded before the sizes are added, so that no sum overflows.
   const std::int64_t payload = size - static_cast<std::int64_t>(bytes);
-  const bool fits =
-      h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload && h.chat_bytes <= payload;
+  const bool fits = h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload &&
+                    h.chat_bytes <= payload && h.label_bytes() <= payload;
   require(fits && h.file_bytes() <= size,
           "{} is truncated: its header says {} tokens of {} bytes, but the file has {} bytes; copy "
           "or tokenize it again",

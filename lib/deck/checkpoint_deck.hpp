@@ -10,8 +10,9 @@ namespace trireme {
 // result is deck_without_run(). Throws Error if the deck cannot be read, or if it refers to a
 // checkpoint for the model's shape, which might be this very checkpoint.
 Deck deck_of(const CheckpointReader&);
-// Returns the completed model of a checkpoint, without or with what goes with it. Checkpoints of
-// formats 1 and 2 contain the model only as part of their deck.
+// model_of() returns the completed model of a checkpoint. description_of() also returns its
+// adapters and its context. Checkpoints of formats 1 and 2 contain these only as part of their
+// deck.
 ModelConfig model_of(const CheckpointReader&);
 ModelDescription description_of(const CheckpointReader&);
 

@@ -66,6 +66,9 @@ Deck parse_dumped_deck(std::string_view text, std::string source_name);
 // for the overrides of a deck in a file.
 Deck with_overrides(Deck, std::span<const std::string> overrides);
 
+// Returns the part of an override that names the key, without blanks around it.
+std::string overridden_key(const std::string& override_text);
+
 // A model as a checkpoint describes it: the keys of [model] and [adapter].
 struct ModelDescription {
   ModelConfig model;

@@ -58,7 +58,7 @@ constexpr std::string_view balance_bias =
 constexpr std::string_view by_scores = "is train.dpo_scores here: `trireme score` writes that file";
 constexpr std::string_view next_token =
     "is not supported: train.objective offers next-token prediction, DPO, SimPO and ORPO on pairs "
-    "of answers, and distillation from a teacher";
+    "of answers, KTO on labeled answers, and distillation from a teacher";
 
 constexpr std::array names = {
     // the model
@@ -260,11 +260,14 @@ constexpr std::array names = {
     FamiliarName{"dpo", "train.objective", "is train.objective = \"dpo\" here"},
     FamiliarName{"simpo", "train.objective", "is train.objective = \"simpo\" here"},
     FamiliarName{"orpo", "train.objective", "is train.objective = \"orpo\" here"},
+    FamiliarName{"kto", "train.objective", "is train.objective = \"kto\" here"},
+    FamiliarName{"desirable_weight", "train.kto_desirable_weight", ""},
+    FamiliarName{"undesirable_weight", "train.kto_undesirable_weight", ""},
     FamiliarName{"gamma_beta_ratio", "train.simpo_gamma",
                  "is train.simpo_gamma here, which is the ratio times train.simpo_beta"},
     FamiliarName{"beta", "train.dpo_beta",
-                 "is train.dpo_beta, train.simpo_beta or train.orpo_lambda here, for the "
-                 "train.objective of that name"},
+                 "is train.dpo_beta, train.simpo_beta, train.orpo_lambda or train.kto_beta here, "
+                 "for the train.objective of that name"},
     FamiliarName{"ref_model", "train.dpo_scores", by_scores},
     FamiliarName{"reference_model", "train.dpo_scores", by_scores},
     FamiliarName{"precompute_ref_log_probs", "train.dpo_scores", by_scores},

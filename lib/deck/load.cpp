@@ -30,12 +30,13 @@ std::string homes_of(std::string_view key) {
   return homes;
 }
 
-enum class Presets : std::uint8_t { of_this_program, of_checkpoints_too };
+// A deck in a checkpoint names no other checkpoint, and obeys only the rules of its time.
+enum class Origin : std::uint8_t { user, checkpoint };
 
 class Loader final : public TableReader {
  public:
-  explicit Loader(const std::string& source, Presets presets = Presets::of_checkpoints_too)
-      : TableReader(deck_sections(), "a deck", source), presets_(presets) {
+  explicit Loader(const std::string& source, Origin origin = Origin::user)
+      : TableReader(deck_sections(), "a deck", source), origin_(origin) {
     deck_.name = std::filesystem::path(source).stem().string();
     deck_.model.max_context = 0;
   }
@@ -50,7 +51,7 @@ class Loader final : public TableReader {
   void override_with(const std::string& argument) {
     const std::string where = fmt::format("override '{}'", argument);
     const auto equals = argument.find('=');
-    const std::string path = trimmed(argument.substr(0, equals));
+    const std::string path = overridden_key(argument);
     const Key* key = find_key(path);
     if (const auto* removed = find_removed(path)) {
       report(where, fmt::format("{} {}", path, removed->says));
@@ -101,12 +102,6 @@ class Loader final : public TableReader {
   }
 
  private:
-  static std::string trimmed(const std::string& text) {
-    const auto first = text.find_first_not_of(" \t");
-    if (first == std::string::npos) return {};
-    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-  }
-
   static std::string nearest_path(const std::string& wrong) {
     // A key without its section, or in another one, is the most common mistake.
     std::vector<std::string> of_that_name;
@@ -179,7 +174,7 @@ class Loader final : public TableReader {
     if (const auto* preset = given("model.preset")) {
       try {
         const auto& name = std::get<std::string>(preset->value);
-        require(presets_ == Presets::of_checkpoints_too || !name.starts_with(checkpoint_preset),
+        require(origin_ == Origin::user || !name.starts_with(checkpoint_preset),
                 "a deck saved in a checkpoint cannot refer to another checkpoint: it was changed "
                 "after it was saved");
         start_from(preset_named(name));
@@ -191,7 +186,8 @@ class Loader final : public TableReader {
     }
     fill(deck_);
     if (deck_.preset.starts_with(checkpoint_preset)) deck_.preset.clear();
-    deck_.model.max_context = std::max(deck_.model.max_context, deck_.data.context);
+    if (origin_ == Origin::checkpoint || !gives_number("model.max_context"))
+      deck_.model.max_context = std::max(deck_.model.max_context, deck_.data.context);
     deck_.model = completed(deck_.model);
     const auto* const reduce = given("precision.reduce");
     if (reduce ? std::holds_alternative<Automatic>(reduce->value) : !continues_)
@@ -199,14 +195,24 @@ class Loader final : public TableReader {
     decide_microbatch(deck_);
   }
 
-  // Returns the first of a rule's keys that the deck gives, or null.
-  const Given* first_given(const DeckProblem& problem) const {
-    for (const auto& key : problem.keys)
-      if (const auto* there = given(key)) return there;
-    return nullptr;
+  bool gives_number(const std::string& path) const {
+    const auto* const there = given(path);
+    return there && !std::holds_alternative<Automatic>(there->value);
   }
 
-  Presets presets_ = Presets::of_checkpoints_too;
+  // Returns the first of a rule's keys that an override gives, otherwise the first that the deck
+  // gives, or null.
+  const Given* first_given(const DeckProblem& problem) const {
+    const Given* first = nullptr;
+    for (const auto& key : problem.keys) {
+      const auto* const there = given(key);
+      if (there && there->place.line == 0) return there;
+      if (!first) first = there;
+    }
+    return first;
+  }
+
+  Origin origin_ = Origin::user;
   bool continues_ = false;
   Deck deck_;
 };
@@ -222,9 +228,16 @@ Deck parse_deck(std::string_view text, std::string source_name,
 }
 
 Deck parse_dumped_deck(std::string_view text, std::string source_name) {
-  Loader loader(source_name, Presets::of_this_program);
+  Loader loader(source_name, Origin::checkpoint);
   loader.read(text);
   return loader.finish();
+}
+
+std::string overridden_key(const std::string& override_text) {
+  const auto path = override_text.substr(0, override_text.find('='));
+  const auto first = path.find_first_not_of(" \t");
+  if (first == std::string::npos) return {};
+  return path.substr(first, path.find_last_not_of(" \t") - first + 1);
 }
 
 Deck with_overrides(Deck deck, std::span<const std::string> overrides) {
@@ -253,7 +266,7 @@ Deck deck_without_run(const ModelDescription& d, DType compute, std::string name
 }
 
 ModelDescription parse_model(std::string_view text, std::string source_name) {
-  Loader loader(source_name, Presets::of_this_program);
+  Loader loader(source_name, Origin::checkpoint);
   loader.read(text);
   return loader.finish_model();
 }

@@ -16,6 +16,7 @@ class ModelRules : DeckRules {
 
   void all() {
     heads();
+    positions();
     window();
     scales();
     experts();
@@ -59,6 +60,14 @@ class ModelRules : DeckRules {
          "model.offload = \"{}\" needs model.recompute = \"block\": set that, or remove "
          "model.offload",
          name_of(deck_.train.offload));
+  }
+
+  void positions() {
+    const auto context = deck_.data.context, most = deck_.model.max_context;
+    rule(most >= context, {"model.max_context", "model.context"},
+         "model.max_context = {} is less than model.context = {}: raise the first, lower the "
+         "second, or remove model.max_context",
+         most, context);
   }
 
   // Requires that each element of a list is a block, and occurs once.

@@ -16,10 +16,9 @@ class ObjectiveRules : DeckRules {
   void all() {
     keys();
     teacher();
-    if (traits_.samples == SamplesAre::pairs) pairs();
+    if (traits_.samples != Documents::single) whole_documents();
     if (traits_.fixed == FixedModel::reference) reference();
-    const bool one_pass =
-        traits_.samples == SamplesAre::tokens && traits_.fixed == FixedModel::none;
+    const bool one_pass = traits_.samples == Documents::single && traits_.fixed == FixedModel::none;
     if (!one_pass) second_pass();
   }
 
@@ -76,10 +75,10 @@ class ObjectiveRules : DeckRules {
          name_of(deck_.adapter.base));
   }
 
-  void pairs() {
+  void whole_documents() {
     rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
-         "train.objective = \"{}\" trains on pairs of documents: set data.packing = \"documents\"",
-         objective_);
+         "train.objective = \"{}\" trains on {}: set data.packing = \"documents\"", objective_,
+         names_of(traits_.samples).many);
     rule(deck_.data.long_documents != LongDocuments::split,
          {"train.objective", "data.long_documents"},
          "train.objective = \"{}\" cannot split documents: set data.long_documents = \"drop\" or "

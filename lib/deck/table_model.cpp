@@ -311,9 +311,9 @@ KeySection adapter_section() {
               "Names of the matrix products that get an adapter, with wildcards * and ?. A name is "
               "blocks.N. followed by qkv.q, qkv.k, qkv.v, projection, ffn_in.gate, ffn_in.up or "
               "ffn_out. Models with learned positions have a single product qkv. Models with gelu "
-              "have a single product ffn_in. In a mixture of experts, the products of experts are "
-              "blocks.N.experts.E.ffn_in.gate, ffn_in.up and ffn_out, and a pattern selects them "
-              "only if it contains \"experts.\". Routers have no adapters"),
+              "have a single product ffn_in. The names of an expert's products begin with "
+              "blocks.N.experts.E. Only patterns that contain \"experts.\" select experts. Routers "
+              "have no adapters"),
       }};
 }
 

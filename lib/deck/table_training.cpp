@@ -50,9 +50,8 @@ KeySection data_section() {
               "What happens to documents that are longer than a sample if packing = \"documents\". "
               "cut: the end is removed. split: the end becomes another document. drop: the "
               "document is left out. refuse: the run fails. Conversations are cut or split after "
-              "an answer, if possible. If the objective is for pairs, cut leaves out pairs that "
-              "are "
-              "too long"),
+              "an answer, if possible. If the objective is for pairs or labeled answers, cut "
+              "leaves out those that are too long"),
           row("attention", &D::attention,
               "Earlier tokens that each token attends to. causal: all in the same sample. "
               "document: only those in the same document. Positions start at 0 in each document. A "
@@ -104,14 +103,17 @@ KeySection train_section() {
               "Training objective. tokens: cross-entropy of the next token. dpo, simpo and orpo: "
               "preference optimization on pairs of documents made by `trireme tokenize "
               "--preference` (DPO: Rafailov et al. 2023, SimPO: Meng et al. 2024, ORPO: Hong et "
-              "al. 2024). distill: knowledge distillation from the model distill.teacher (Hinton "
+              "al. 2024). kto: preference optimization on labeled answers made by `trireme "
+              "tokenize --labeled` (Ethayarajh et al. 2024). distill: knowledge distillation from "
+              "the model distill.teacher (Hinton "
               "et al. 2015)"),
           row("dpo_beta", &T::dpo_beta,
               "For objective = \"dpo\": factor of the log-probability differences in the loss "
               "(beta). Larger values keep the model closer to the reference model")
               .above(0, 1e3),
           row("dpo_scores", &T::dpo_scores,
-              "For objective = \"dpo\": file with scores of the reference model, written by "
+              "For objective = \"dpo\" or \"kto\": file with scores of the reference model, "
+              "written by "
               "`trireme score`. \"\" uses the model without its adapters as reference and computes "
               "its scores in each step")
               .as(ValueKind::path),
@@ -128,6 +130,16 @@ KeySection train_section() {
               "For objective = \"orpo\": weight of the odds ratio loss, which is added to the mean "
               "loss per token of the chosen answer (lambda)")
               .above(0, 1e3),
+          row("kto_beta", &T::kto_beta,
+              "For objective = \"kto\": factor of the log-probability differences in the loss "
+              "(beta). Larger values keep the model closer to the reference model")
+              .above(0, 1e3),
+          row("kto_desirable_weight", &T::kto_desirable_weight,
+              "For objective = \"kto\": weight of the loss of desirable answers (lambda_D)")
+              .in(0, 1e3),
+          row("kto_undesirable_weight", &T::kto_undesirable_weight,
+              "For objective = \"kto\": weight of the loss of undesirable answers (lambda_U)")
+              .in(0, 1e3),
           row("balance", &T::balance,
               "Load balancing of experts. none: off. bias: router biases change after each step to "
               "even out the load, which requires model.router = \"sigmoid\". sample: a "

@@ -1,19 +1,42 @@
 #include "lib/interchange/adapter_names.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
 #include "lib/base/error.hpp"
+#include "lib/base/expect.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
-// Returns the tensor that has the weight's channels from `channel` on. Returns nullptr if the
-// tensor contains other channels, too.
-static const HfTensor* tensor_at(const std::vector<HfTensor>& tensors, const ParamSpec& weight,
-                                 const AdapterParams::Product& p) {
-  const auto columns = weight.shape[1];
-  for (const auto& t : tensors)
-    if (t.param == weight.name && t.begin == p.channel * columns &&
-        t.shape.count() == p.channels * columns)
-      return &t;
-  return nullptr;
+static std::string module_of(const HfTensor& t) {
+  return t.name.substr(0, t.name.rfind(".weight"));
+}
+
+// Calls f(adapter, product, tensor, alone) for each adapted product. `tensor` contains the weights
+// of the product, and `alone` is false if the tensor contains weights of other products, too.
+template <class F>
+static void each_product(const ModelSpec& spec, const F& f) {
+  const auto tensors = hf_tensors(make_spec(spec.config));
+  std::multimap<std::string_view, const HfTensor*> of_param;
+  for (const auto& t : tensors) of_param.emplace(t.param, &t);
+  for (const auto& adapter : spec.adapters) {
+    const auto& weight = spec.params[adapter.weight.index()];
+    for (const auto& p : adapter.products) {
+      const auto begin = p.channel * weight.shape[1], count = p.channels * weight.shape[1];
+      const auto [first, last] = of_param.equal_range(weight.name);
+      const auto found = std::find_if(first, last, [&](const auto& entry) {
+        const auto& t = *entry.second;
+        return t.begin <= begin && begin + count <= t.begin + t.shape.count();
+      });
+      ensure(found != last, "no product is in parts of several tensors");
+      const auto& t = *found->second;
+      f(adapter, p, t, t.begin == begin && t.shape.count() == count && t.experts == 0);
+    }
+  }
 }
 
 static std::string product_at(const ModelConfig& c, const ParamSpec& weight, std::int64_t channel) {
@@ -22,28 +45,42 @@ static std::string product_at(const ModelConfig& c, const ParamSpec& weight, std
   fail("{} has no product that begins with channel {}", weight.name, channel);
 }
 
+std::vector<SharedProduct> shared_products(const ModelSpec& spec) {
+  std::vector<SharedProduct> all;
+  each_product(spec, [&](const AdapterParams& adapter, const AdapterParams::Product& p,
+                         const HfTensor& tensor, bool alone) {
+    if (!alone)
+      all.push_back({product_at(spec.config, spec.params[adapter.weight.index()], p.channel),
+                     module_of(tensor)});
+  });
+  return all;
+}
+
+std::string pattern_of(const std::string& product) {
+  std::vector<std::string> words;
+  for (const auto word : split(product, '.'))
+    words.emplace_back(number_in<std::int64_t>(word) ? "*" : word);
+  return fmt::format("{}", fmt::join(words, "."));
+}
+
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec, SharedModules shared) {
-  const auto modules = hf_tensors(make_spec(spec.config));
   std::vector<AdapterTensor> all;
-  for (const auto& adapter : spec.adapters) {
+  each_product(spec, [&](const AdapterParams& adapter, const AdapterParams::Product& p,
+                         const HfTensor& tensor, bool alone) {
+    if (!alone && shared == SharedModules::skip) return;
     const auto& weight = spec.params[adapter.weight.index()];
-    for (std::size_t i = 0; i < adapter.products.size(); ++i) {
-      const auto& p = adapter.products[i];
-      const auto product = product_at(spec.config, weight, p.channel);
-      const auto* const tensor = tensor_at(modules, weight, p);
-      if (!tensor && shared == SharedModules::skip) continue;
-      require(tensor,
-              "peft's format cannot store the adapter of {}, because one module of transformers "
-              "computes this product and others. Leave the product out of adapter.patterns",
-              product);
-      const auto module = tensor->name.substr(0, tensor->name.rfind(".weight"));
-      const auto name = "base_model.model." + module;
-      all.push_back({name + ".lora_A.weight", module, product, adapter.a,
-                     static_cast<std::int64_t>(i) * adapter.rank, adapter.rank, weight.shape[1]});
-      all.push_back({name + ".lora_B.weight", module, product, adapter.b, p.row, p.channels,
-                     adapter.rank, *tensor});
-    }
-  }
+    const auto product = product_at(spec.config, weight, p.channel);
+    const auto module = module_of(tensor), name = "base_model.model." + module;
+    require(alone,
+            "peft's format cannot store the adapter of {}, because the module {} of transformers "
+            "computes this product and others. Leave the product out of adapter.patterns",
+            product, module);
+    const auto i = &p - adapter.products.data();
+    all.push_back({name + ".lora_A.weight", module, product, adapter.a, i * adapter.rank,
+                   adapter.rank, weight.shape[1]});
+    all.push_back({name + ".lora_B.weight", module, product, adapter.b, p.row, p.channels,
+                   adapter.rank, tensor});
+  });
   return all;
 }
 

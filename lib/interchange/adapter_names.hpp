@@ -28,6 +28,19 @@ struct AdapterTensor {
 // gate_up_proj. peft cannot store an adapter of such a product.
 enum class SharedModules : std::uint8_t { refuse, skip };
 
+// A product whose adapter peft's format cannot store, and the module that computes this product and
+// others.
+struct SharedProduct {
+  std::string product, module;
+};
+
+// Returns those of the adapted products. Throws Error if no family of transformers fits the model.
+std::vector<SharedProduct> shared_products(const ModelSpec&);
+
+// Returns the products in all blocks, and of all experts, that have the name of this one:
+// "blocks.*.qkv.q" for "blocks.0.qkv.q".
+std::string pattern_of(const std::string& product);
+
 // Returns all adapter tensors of a model, in the order of its adapters: for each adapter lora_A,
 // then lora_B. Throws Error if no family of transformers fits the model, or if a product shares its
 // module and `shared` is `refuse`.

@@ -40,9 +40,11 @@ ModelDescription with_context(ModelConfig model, const ImportOptions& options,
                               const std::string& config) {
   const auto context = options.context.value_or(model.max_context);
   if (context > model.max_context) {
-    require(model.positions == Positions::rotary,
-            "--context {} is more than the {} learned positions of the model: lower --context",
-            context, model.max_context);
+    require(
+        model.positions == Positions::rotary,
+        "{} cannot be imported: --context {} is more than the {} learned positions of the model: "
+        "lower --context",
+        config, context, model.max_context);
     log_warning("--context {} is more than the {} positions that {} specifies: lower --context",
                 context, model.max_context, config);
     model.max_context = context;

@@ -49,11 +49,28 @@ void require_same_modules(const AdapterTargets& targets, const std::set<std::str
             config, targets.text(), m, file.path().string());
 }
 
+// Throws Error if the file has an adapter of a module of Phi-3 or GLM-4 that computes several
+// products, each of which has its own adapter here.
+void require_no_packed_modules(const SafetensorsFile& file) {
+  for (const auto& t : file.tensors())
+    for (const std::string_view word : {".qkv_proj.", ".gate_up_proj."})
+      require(t.name.find(word) == t.name.npos,
+              "{}: the tensor {} cannot be imported, because its module computes several products, "
+              "and Trireme trains an adapter for each of them. Merge the adapter into the model "
+              "with merge_and_unload() of PEFT, and import the merged model without --base",
+              file.path().string(), escaped(t.name));
+}
+
 // Returns the config with patterns for the products that have adapters in the file.
 AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
                             const ModelConfig& model, const std::string& config,
                             const SafetensorsFile& file) {
-  a.patterns = {"*", "*experts.*"};
+  require_no_packed_modules(file);
+  a.patterns = {"*"};
+  // Words such as down_proj name experts only where these are modules, which have tensors then.
+  const bool experts = std::ranges::any_of(
+      file.tensors(), [](const SafeTensor& t) { return t.name.find(".experts.") != t.name.npos; });
+  if (experts && model.experts > 0) a.patterns.emplace_back("*experts.*");
   const auto all = make_spec(model, a);
   std::set<std::string> names, modules, with_tensors;
   for (const auto& t : file.tensors()) names.insert(t.name);
@@ -68,8 +85,7 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
   require(
       !a.patterns.empty(),
       "{} contains no adapter tensor that is supported for this model{}. Pass the model that the "
-      "adapter was trained on with --base. An adapter of a module that computes several "
-      "products, such as gate_up_proj, is not supported",
+      "adapter was trained on with --base",
       file.path().string(),
       names.empty() ? "" : fmt::format("; its first tensor is {}", escaped(*names.begin())));
   const auto embedding = hf_tensors(make_spec(model)).front().name;

@@ -125,9 +125,9 @@ void CheckpointReader::require_model(
     const std::vector<std::pair<std::string, Shape>>& model) const {
   const auto differences = model_differences(model);
   require(differences.empty(),
-          "{} contains another model: {} -- use the [model] section of its deck (in {}) or another "
-          "run directory",
-          directory_.string(), differences, manifest_name);
+          "{0} contains another model: {1} -- use the [model] section that `trireme inspect {0}` "
+          "prints, or another run directory",
+          directory_.string(), differences);
 }
 
 const std::vector<CheckpointReader::Place>& CheckpointReader::places_of(

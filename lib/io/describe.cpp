@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/base/sizes.hpp"
@@ -27,8 +28,8 @@ std::string describe(const CheckpointReader& reader) {
     out += fmt::format("  {:<11} {}\n", escaped(key), escaped(value));
   };
   line("step", fmt::format("{}", m.step));
-  line("consumed", fmt::format("{} samples, {} tokens", m.samples, m.tokens));
-  line("skipped", fmt::format("{} steps", m.skipped.size()));
+  line("consumed", counted(m.samples, "sample") + ", " + counted(m.tokens, "token"));
+  line("skipped", counted(m.skipped.size(), "step"));
   line("seed", fmt::format("{}", m.seed));
   line("layout",
        fmt::format("pipe {} x data {} x seq {}{}", m.grid.pipe, m.grid.data, m.grid.seq,
@@ -43,15 +44,15 @@ std::string describe(const CheckpointReader& reader) {
     if (value == std::remove_cvref_t<decltype(value)>()) return;
     const auto text = fmt::format("{}", value);
     const auto rows = std::ranges::count(text, '\n');
-    line(key, rows > 0 ? fmt::format("{} rows", rows) : text);
+    line(key, rows > 0 ? counted(rows, "row") : text);
   });
-  line("size", fmt::format("{} in {} shards", memory_text(static_cast<double>(bytes)), shards));
+  line("size", memory_text(static_cast<double>(bytes)) + " in " + counted(shards, "shard"));
 
   out += "\nfiles\n";
   for (const auto& f : reader.files()) {
     out +=
         fmt::format("  {:<18} {:>12}", escaped(f.name), memory_text(static_cast<double>(f.size)));
-    if (f.rank >= 0) out += fmt::format("  rank {}, {} slices", f.rank, f.slices.size());
+    if (f.rank >= 0) out += fmt::format("  rank {}, {}", f.rank, counted(f.slices.size(), "slice"));
     out += "\n";
   }
   out += fmt::format("\nparameters: {} with {} elements\n", reader.params().size(), elements);
@@ -60,14 +61,15 @@ std::string describe(const CheckpointReader& reader) {
         "  {:<{}}  {} {:<16} {}", escaped(p.name), widest, name_of(p.dtype), to_string(p.shape),
         p.arrays.empty() ? "weights only" : fmt::format("with {}", fmt::join(p.arrays, ", ")));
     if (const auto n = m.updates.find(p.name); n != m.updates.end()) {
-      out += fmt::format(", {} updates", n->second);
+      out += ", " + counted(n->second, "update");
     }
     out += "\n";
   }
-  out += "\ndeck\n";
-  auto lines = split(m.deck, '\n');
+  // An imported checkpoint has a model and no deck.
+  out += m.deck.empty() ? "\nmodel\n" : "\ndeck\n";
+  auto lines = split(m.deck.empty() ? m.model : m.deck, '\n');
   if (lines.back().empty()) lines.pop_back();
-  for (const auto deck_line : lines) out += "  " + without_controls(deck_line) + "\n";
+  for (const auto of_text : lines) out += "  " + without_controls(of_text) + "\n";
   return out;
 }
 

@@ -5,7 +5,8 @@
 
 namespace trireme {
 
-// Returns text that describes a checkpoint: its counters, layout, files, parameters and deck.
+// Returns text that describes a checkpoint: its counters, layout, files, parameters and deck, or
+// its model if it has no deck.
 std::string describe(const CheckpointReader&);
 
 }  // namespace trireme

@@ -67,9 +67,11 @@ inline constexpr TableColumns
         "step,tokens,loss,perplexity",
         "step,tokens,loss,perplexity,margin,accuracy,reward_chosen,reward_rejected"};
 
-// Means over the preference pairs of a step or of the validation data.
+// Means over the preference pairs or labeled answers of a step or of the validation data. A mean is
+// NaN if there is no such answer.
 struct PreferenceColumns {
   double margin = 0, accuracy = 0, reward_chosen = 0, reward_rejected = 0;
+  std::optional<double> z0{};  // of labeled answers; not in the tables
 };
 
 // One row of history.csv.

@@ -55,14 +55,21 @@ void multiply(const Run& run, const Tensor& c_NM, const Tensor& a_NK,
            weights_of(run, params, view_of, rows), rows);
 }
 
-// A matrix of rows.count rows that exists only within a function.
-Tensor room(const Run& run, const ExpertRows& rows, std::int64_t columns, DType type) {
-  return Tensor::empty(run.backend, {rows.count, columns}, type, MemoryKind::transient);
+// Allocates a temporary matrix with a row for each row, in the type of the adapter.
+Tensor room(const Run& run, const ExpertLowRank& low, const ExpertRows& rows,
+            std::int64_t columns) {
+  return Tensor::empty(run.backend, {rows.most, columns}, run.weights[low.a[0]].dtype,
+                       MemoryKind::transient);
+}
+
+// Allocates t or u, with the R columns of each product.
+Tensor room_for_inner(const Run& run, const ExpertLowRank& low, const ExpertRows& rows) {
+  return room(run, low, rows, low.rank * std::ssize(low.products));
 }
 
 // Returns the columns of t or u that belong to product i.
-View of_product(const Tensor& t_NR, const ExpertLowRank& low, std::size_t i) {
-  return t_NR.view().slice(1, static_cast<std::int64_t>(i) * low.rank, low.rank);
+View of_product(const View& t_NR, const ExpertLowRank& low, std::size_t i) {
+  return t_NR.slice(1, static_cast<std::int64_t>(i) * low.rank, low.rank);
 }
 
 // Returns the rows of b that belong to a product, for each expert.
@@ -73,67 +80,69 @@ std::vector<ConstView> b_of(const Run& run, const ExpertLowRank& low, const LowR
   return all;
 }
 
-void scale(const Run& run, const Tensor& t_NR, double factor) {
-  if (factor != 1)
-    run.backend.put(Queue::compute, kernel::Scale{.x_N = t_NR.view(), .factor = factor});
+void scale(const Run& run, const View& t_NR, double factor) {
+  if (factor != 1) run.backend.put(Queue::compute, kernel::Scale{.x_N = t_NR, .factor = factor});
 }
 
-// Returns t_N(PR) = s x_NK a_(PR)K', with the R columns of each product.
+// Adds the rows of `change` to y.
+void add_rows(const Run& run, const View& y_NM, const View& change) {
+  run.backend.put(Queue::compute, kernel::Copy{.dst = y_NM, .src = change, .how = Accumulate::add});
+}
+
+// Returns t_N(PR) = s x_NK a_(PR)K'.
 Tensor inner(const Run& run, const ExpertLowRank& low, const Tensor& x_NK, const ExpertRows& rows) {
-  const Tensor t = room(run, rows, low.rank * std::ssize(low.products), x_NK.dtype());
+  const Tensor t = room_for_inner(run, low, rows);
   if (rows.count == 0) return t;
   multiply(run, t, x_NK, low.a, turned, rows);
-  scale(run, t, low.scale);
+  scale(run, first_rows(t, rows.count), low.scale);
   return t;
 }
 
-// Returns u_N(PR) = s dy_Nn b_nR, with the R columns of each product.
+// Returns u_N(PR) = s dy_Nn b_nR.
 Tensor inner_gradient(const Run& run, const ExpertLowRank& low, const Tensor& dy_NM,
                       const ExpertRows& rows) {
-  const Tensor u = room(run, rows, low.rank * std::ssize(low.products), dy_NM.dtype());
+  const Tensor u = room_for_inner(run, low, rows);
   if (rows.count == 0) return u;
-  const View dy = first_rows(dy_NM, rows.count);
+  const View dy = first_rows(dy_NM, rows.count), u_NR = first_rows(u, rows.count);
   for (std::size_t i = 0; i < low.products.size(); ++i) {
     const auto& p = low.products[i];
-    multiply(run, of_product(u, low, i), dy.slice(1, p.channel, p.channels),
+    multiply(run, of_product(u_NR, low, i), dy.slice(1, p.channel, p.channels),
              b_of(run, low, p, as_is, rows), rows);
   }
-  scale(run, u, low.scale);
+  scale(run, u_NR, low.scale);
   return u;
 }
 
-// Returns true if this pass computes adapters for the rows.
-bool adapts(const Run& run, const ExpertLowRank& low, const ExpertRows& rows) {
-  return !low.a.empty() && run.pass.adapters && rows.count > 0;
+// Returns true if this pass computes the adapters.
+bool adapts(const Run& run, const ExpertLowRank& low) {
+  return !low.a.empty() && run.pass.adapters;
 }
 
 // Adds the adapters' products of x to y.
 void add_adapters(const Run& run, const ExpertLowRank& low, const Tensor& y_NM, const Tensor& x_NK,
                   const ExpertRows& rows) {
-  if (!adapts(run, low, rows)) return;
+  if (!adapts(run, low)) return;
   const Tensor t = inner(run, low, x_NK, rows);
   for (std::size_t i = 0; i < low.products.size(); ++i) {
     const auto& p = low.products[i];
-    const Tensor change = room(run, rows, p.channels, y_NM.dtype());
-    multiply(run, change.view(), of_product(t, low, i), b_of(run, low, p, turned, rows), rows);
-    run.backend.put(
-        Queue::compute,
-        kernel::Copy{.dst = first_rows(y_NM, rows.count).slice(1, p.channel, p.channels),
-                     .src = change.view(),
-                     .how = Accumulate::add});
+    const Tensor change = room(run, low, rows, p.channels);
+    if (rows.count == 0) continue;
+    const View rows_of_change = first_rows(change, rows.count);
+    multiply(run, rows_of_change, of_product(first_rows(t, rows.count), low, i),
+             b_of(run, low, p, turned, rows), rows);
+    add_rows(run, first_rows(y_NM, rows.count).slice(1, p.channel, p.channels), rows_of_change);
   }
 }
 
 // Adds the gradient of x that passes through the adapters to dx.
 void add_adapters_gradient(const Run& run, const ExpertLowRank& low, const Tensor& dx_NK,
                            const Tensor& dy_NM, const ExpertRows& rows) {
-  if (!adapts(run, low, rows)) return;
+  if (!adapts(run, low)) return;
   const Tensor u = inner_gradient(run, low, dy_NM, rows);
-  const View dx = first_rows(dx_NK, rows.count);
-  const Tensor change = room(run, rows, dx.extent[1], dx.dtype);
-  multiply(run, change.view(), u.view(), weights_of(run, low.a, as_is, rows), rows);
-  run.backend.put(Queue::compute,
-                  kernel::Copy{.dst = dx, .src = change.view(), .how = Accumulate::add});
+  const Tensor change = room(run, low, rows, run.weights[low.a[0]].extent[1]);
+  if (rows.count == 0) return;
+  multiply(run, change, u, low.a, as_is, rows);
+  add_rows(run, first_rows(dx_NK, rows.count), first_rows(change, rows.count));
 }
 
 // Adds the experts' biases, if there are any, to the rows of y.
@@ -184,14 +193,12 @@ void add_gradients(const Run& run, std::span<const ParamId> params, const Tensor
       });
 }
 
-// Adds the gradients of adapters. t and u are computed again, because they are cheap.
+// Adds the gradients of adapters, da = u' x and db = dy' t.
 void add_adapter_gradients(const Run& run, const ExpertLowRank& low, const Tensor& dy_NM,
-                           const Tensor& x_NK, const ExpertRows& rows, std::int64_t leaves,
-                           std::size_t round) {
-  if (!nothing_to_add(run, low.a, rows, round))
-    add_gradients(run, low.a, inner_gradient(run, low, dy_NM, rows), x_NK, rows, leaves, round);
+                           const Tensor& x_NK, const Tensor& t, const Tensor& u,
+                           const ExpertRows& rows, std::int64_t leaves, std::size_t round) {
+  add_gradients(run, low.a, u, x_NK, rows, leaves, round);
   if (nothing_to_add(run, low.b, rows, round)) return;
-  const Tensor t = inner(run, low, x_NK, rows);
   const View dy = first_rows(dy_NM, rows.count);
   run.gradients->add_whole(
       low.b, round > 0 ? 0 : leaves,
@@ -201,7 +208,7 @@ void add_adapter_gradients(const Run& run, const ExpertLowRank& low, const Tenso
           std::vector<View> own;
           for (const auto& b : dst) own.push_back(b ? b.slice(0, p.row, p.channels) : View{});
           multiply_gradients(run, std::move(own), largest, how, dy.slice(1, p.channel, p.channels),
-                             of_product(t, low, i), rows);
+                             of_product(first_rows(t, rows.count), low, i), rows);
         }
       });
 }
@@ -256,9 +263,9 @@ ExpertMlp::Hidden ExpertMlp::room_for_hidden(const Run& run, std::int64_t rows,
 
 void ExpertMlp::hidden(const Run& run, const ExpertRows& rows, const Hidden& made) const {
   const auto n = rows.count;
-  if (n == 0) return;
-  multiply(run, made.gate_up, rows.x_NC, p_.in, turned, rows);
+  if (n > 0) multiply(run, made.gate_up, rows.x_NC, p_.in, turned, rows);
   add_adapters(run, p_.in_adapter, made.gate_up, rows.x_NC, rows);
+  if (n == 0) return;
   add_bias(run, made.gate_up, p_.in_bias, {}, rows);
   run.backend.put(
       Queue::compute,
@@ -270,10 +277,9 @@ void ExpertMlp::hidden(const Run& run, const ExpertRows& rows, const Hidden& mad
 
 void ExpertMlp::output(const Run& run, const ExpertRows& rows, const Tensor& h,
                        const Tensor& y_NC) const {
-  if (rows.count == 0) return;
-  multiply(run, y_NC, h, p_.out, turned, rows);
+  if (rows.count > 0) multiply(run, y_NC, h, p_.out, turned, rows);
   add_adapters(run, p_.out_adapter, y_NC, h, rows);
-  add_bias(run, y_NC, p_.out_bias, weights_of(rows), rows);
+  if (rows.count > 0) add_bias(run, y_NC, p_.out_bias, weights_of(rows), rows);
 }
 
 void ExpertMlp::row_gradients(const Run& run, const ExpertRows& rows, const Tensor& gate_up,
@@ -281,10 +287,10 @@ void ExpertMlp::row_gradients(const Run& run, const ExpertRows& rows, const Tens
   const auto n = rows.count;
   const Tensor dh = Tensor::empty(run.backend, {g.weight_N1.shape()[0], p_.width},
                                   run.weights[p_.out[0]].dtype, MemoryKind::transient);
+  if (n > 0) multiply(run, dh, dy_NC, p_.out, as_is, rows);
+  add_adapters_gradient(run, p_.out_adapter, dh, dy_NC, rows);
   if (n == 0) return;
   const View dweight_N = first_rows(g.weight_N1, n).reshaped({n});
-  multiply(run, dh, dy_NC, p_.out, as_is, rows);
-  add_adapters_gradient(run, p_.out_adapter, dh, dy_NC, rows);
   run.backend.put(
       Queue::compute,
       kernel::SwigluGrad{.dgate_up_T2F = first_rows(g.gate_up, n).reshaped({n, 2, p_.width}),
@@ -303,24 +309,48 @@ void ExpertMlp::row_gradients(const Run& run, const ExpertRows& rows, const Tens
 
 void ExpertMlp::x_gradient(const Run& run, const ExpertRows& rows, const Tensor& dgate_up,
                            const Tensor& dx_NC) const {
-  if (rows.count == 0) return;
-  multiply(run, dx_NC, dgate_up, p_.in, as_is, rows);
+  if (rows.count > 0) multiply(run, dx_NC, dgate_up, p_.in, as_is, rows);
   add_adapters_gradient(run, p_.in_adapter, dx_NC, dgate_up, rows);
 }
 
+bool ExpertMlp::adapts(const Run& run) const {
+  return adapts_in(run) || wants(run, p_.out_adapter);
+}
+
+bool ExpertMlp::adapts_in(const Run& run) const {
+  return wants(run, p_.in_adapter);
+}
+
+ExpertMlp::InnerRows ExpertMlp::inner_rows(const Run& run, const ExpertRows& rows, const Tensor& h,
+                                           const Tensor& dgate_up, const Tensor& dy_NC) const {
+  InnerRows all;
+  const auto &in = p_.in_adapter, &out = p_.out_adapter;
+  if (wants(run, in)) {
+    all.in_t = inner(run, in, rows.x_NC, rows);
+    all.in_u = inner_gradient(run, in, dgate_up, rows);
+  }
+  if (wants(run, out)) {
+    all.out_t = inner(run, out, h, rows);
+    all.out_u = inner_gradient(run, out, dy_NC, rows);
+  }
+  return all;
+}
+
 void ExpertMlp::add_in_gradients(const Run& run, const Tensor& dgate_up, const Tensor& x_NC,
-                                 const ExpertRows& rows, std::int64_t leaves,
-                                 std::size_t round) const {
+                                 const InnerRows& inner, const ExpertRows& rows,
+                                 std::int64_t leaves, std::size_t round) const {
   add_gradients(run, p_.in, dgate_up, x_NC, rows, leaves, round);
-  add_adapter_gradients(run, p_.in_adapter, dgate_up, x_NC, rows, leaves, round);
+  add_adapter_gradients(run, p_.in_adapter, dgate_up, x_NC, inner.in_t, inner.in_u, rows, leaves,
+                        round);
   add_bias_gradients(run, p_.in_bias, dgate_up, {}, rows, leaves, round);
 }
 
 void ExpertMlp::add_out_gradients(const Run& run, const Tensor& dy_NC, const Tensor& h,
-                                  const ExpertRows& rows, std::int64_t leaves,
-                                  std::size_t round) const {
+                                  const InnerRows& inner, const ExpertRows& rows,
+                                  std::int64_t leaves, std::size_t round) const {
   add_gradients(run, p_.out, dy_NC, h, rows, leaves, round);
-  add_adapter_gradients(run, p_.out_adapter, dy_NC, h, rows, leaves, round);
+  add_adapter_gradients(run, p_.out_adapter, dy_NC, h, inner.out_t, inner.out_u, rows, leaves,
+                        round);
   add_bias_gradients(run, p_.out_bias, dy_NC, weights_of(rows), rows, leaves, round);
 }
 

@@ -25,6 +25,9 @@ struct ExpertRows {
   std::int64_t count;
   std::int64_t first_expert = 0;             // the expert of the first offset in offset_E1
   std::vector<std::int32_t> known_offset{};  // as in kernel::GroupedMatmul
+  // Number of rows for which temporary results are allocated, so that memory does not depend on how
+  // many tokens chose these experts. At least `count`.
+  std::int64_t most = count;
 };
 
 // Low-rank adapters of one weight of each expert, as AdaptedLinear defines them. All experts have
@@ -49,6 +52,11 @@ class ExpertMlp {
   // Gradients of gate and up, and of the rows' weights.
   struct RowGradients {
     Tensor gate_up, weight_N1;
+  };
+  // What the gradients of adapters need of each row: t = s x a' and u = s dy b, of the first and of
+  // the second layer. Tensors are absent if no gradient needs them.
+  struct InnerRows {
+    Tensor in_t, in_u, out_t, out_u;
   };
   // `in` [2F, C] and `out` [C, F] are the weights of the experts whose rows are processed. The
   // biases have 2F and C elements. Their spans are empty if the experts have no biases. `width` is
@@ -79,14 +87,21 @@ class ExpertMlp {
                      const RowGradients&) const;
   // Computes the gradient of x from the gradient of gate and up.
   void x_gradient(const Run&, const ExpertRows&, const Tensor& dgate_up, const Tensor& dx_NC) const;
+  // Computes the inner rows of both layers' adapters if their gradients are wanted. rows.x_NC must
+  // be present if adapts_in().
+  InnerRows inner_rows(const Run&, const ExpertRows&, const Tensor& h, const Tensor& dgate_up,
+                       const Tensor& dy_NC) const;
+  // Returns true if the gradients of any adapter, or of one of the first layer, are wanted.
+  bool adapts(const Run&) const;
+  bool adapts_in(const Run&) const;
   // Add the wanted gradients of the first or of the second layer's parameters, from the gradient of
-  // gate and up and from the gradient of y. If the experts have biases, the second layer needs the
-  // rows' weights. `leaves` is the argument of Gradients::add_whole for all rounds together.
-  // `round` is the index of the round that these rows belong to.
-  void add_in_gradients(const Run&, const Tensor& dgate_up, const Tensor& x_NC, const ExpertRows&,
-                        std::int64_t leaves, std::size_t round = 0) const;
-  void add_out_gradients(const Run&, const Tensor& dy_NC, const Tensor& h, const ExpertRows&,
-                         std::int64_t leaves, std::size_t round = 0) const;
+  // gate and up and from the gradient of y. They read no weights. If the experts have biases, the
+  // second layer needs the rows' weights. `leaves` is the argument of Gradients::add_whole for all
+  // rounds together. `round` is the index of the round that these rows belong to.
+  void add_in_gradients(const Run&, const Tensor& dgate_up, const Tensor& x_NC, const InnerRows&,
+                        const ExpertRows&, std::int64_t leaves, std::size_t round = 0) const;
+  void add_out_gradients(const Run&, const Tensor& dy_NC, const Tensor& h, const InnerRows&,
+                         const ExpertRows&, std::int64_t leaves, std::size_t round = 0) const;
 
  private:
   Params p_;

@@ -11,9 +11,10 @@ namespace {
 
 struct ExpertsKept {
   Tensor x_BTC{}, offset_E1{}, token_R{}, row_TK{};
-  Tensor weight_R1{};        // the weights of the sorted rows
-  ExpertMlp::Hidden made{};  // input_gradients() replaces gate_up by its gradient
-  Tensor offset_on_host{};   // from copy_to_host()
+  Tensor weight_R1{};            // the weights of the sorted rows
+  ExpertMlp::Hidden made{};      // input_gradients() replaces gate_up by its gradient
+  Tensor offset_on_host{};       // from copy_to_host()
+  ExpertMlp::InnerRows inner{};  // from input_gradients(), for the gradients of adapters
 };
 
 // Copies offset_E1 to pinned memory, so that neither the products of this pass nor those of the
@@ -112,9 +113,20 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
   const ExpertMlp experts = experts_.mlp();
   auto& kept = saved.as<ExpertsKept>();
   const ExpertRows rows = rows_of(run, kept);
-  if (!wanted[in_x] && !wanted[in_weight] && !experts.wants_in(run))
+  const auto taken = [&](const Tensor& t) {
+    return take_rows(run, as_rows(t), kept.token_R.view(), MemoryKind::transient);
+  };
+  const auto keep_inner = [&](const Tensor& dgate_up, const Tensor& dy_RC) {
+    if (!experts.adapts(run)) return;
+    ExpertRows with_x = rows;
+    with_x.x_NC = experts.adapts_in(run) ? taken(kept.x_BTC) : Tensor{};
+    kept.inner = experts.inner_rows(run, with_x, kept.made.h, dgate_up, dy_RC);
+  };
+  if (!wanted[in_x] && !wanted[in_weight] && !experts.wants_in(run)) {
+    if (experts.adapts(run)) keep_inner({}, taken(dy));
     return experts_input_gradients(run, kept.row_TK, dy, {}, {}, wanted);
-  const Tensor dy_RC = take_rows(run, as_rows(dy), kept.token_R.view(), MemoryKind::transient);
+  }
+  const Tensor dy_RC = taken(dy);
   const auto room = [&](const Tensor& t) {
     return room_for_rows(run, t.view(), rows.count, MemoryKind::transient);
   };
@@ -124,6 +136,7 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
   if (!experts.has_bias()) kept.weight_R1 = {};
   const Tensor dx_RC = wanted[in_x] ? room(dy_RC) : Tensor{};
   if (dx_RC) experts.x_gradient(run, rows, g.gate_up, dx_RC);
+  keep_inner(g.gate_up, dy_RC);
   return experts_input_gradients(run, kept.row_TK, dy, dx_RC, g.weight_N1, wanted);
 }
 
@@ -136,10 +149,10 @@ void Experts::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Sav
     return take_rows(run, as_rows(t), kept.token_R.view(), MemoryKind::transient);
   };
   if (experts.wants_out(run))
-    experts.add_out_gradients(run, taken(grad_out[0]), kept.made.h, rows, leaves);
+    experts.add_out_gradients(run, taken(grad_out[0]), kept.made.h, kept.inner, rows, leaves);
   kept.made.h = {};
   if (experts.wants_in(run))
-    experts.add_in_gradients(run, kept.made.gate_up, taken(kept.x_BTC), rows, leaves);
+    experts.add_in_gradients(run, kept.made.gate_up, taken(kept.x_BTC), kept.inner, rows, leaves);
 }
 
 }  // namespace trireme::ops

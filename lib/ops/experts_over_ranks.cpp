@@ -20,6 +20,7 @@ struct RoundKept {
 struct RoundGradients {
   ExpertRows rows{};
   Tensor x_NC{}, h{}, dz_NF{}, dy_NC{};
+  ExpertMlp::InnerRows inner{};
 };
 
 struct OverRanksKept {
@@ -32,8 +33,8 @@ struct OverRanksKept {
 
 void add_weight_gradients(const Run& run, const ExpertMlp& mlp, const RoundGradients& g,
                           std::int64_t leaves, std::size_t round) {
-  mlp.add_out_gradients(run, g.dy_NC, g.h, g.rows, leaves, round);
-  mlp.add_in_gradients(run, g.dz_NF, g.x_NC, g.rows, leaves, round);
+  mlp.add_out_gradients(run, g.dy_NC, g.h, g.inner, g.rows, leaves, round);
+  mlp.add_in_gradients(run, g.dz_NF, g.x_NC, g.inner, g.rows, leaves, round);
 }
 
 }  // namespace
@@ -55,9 +56,9 @@ static ExpertMlp::Hidden part(const ExpertMlp::Hidden& made, const TokenDispatch
 }
 
 static ExpertRows rows_of_chunk(const Tensor& x_NC, const Tensor& weight_N1,
-                                const TokenDispatch::Chunk& chunk) {
-  return {x_NC,        weight_N1,          chunk.offset_E1,   {},
-          chunk.count, chunk.first_expert, chunk.known_offset};
+                                const TokenDispatch::Chunk& chunk, std::int64_t most) {
+  return {x_NC,        weight_N1,          chunk.offset_E1,    {},
+          chunk.count, chunk.first_expert, chunk.known_offset, most};
 }
 
 // Computes the first round last. The results that the first round saves then do not coexist with
@@ -94,7 +95,7 @@ std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor
                         .first = round});
     }
     const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
-      const auto rows = rows_of_chunk(arrived[0], arrived[1], chunk);
+      const auto rows = rows_of_chunk(arrived[0], arrived[1], chunk, dispatch.most_of_chunk());
       const auto here =
           keep ? part(round.made, chunk) : mlp.room_for_hidden(run, dispatch.most_of_chunk(), kind);
       mlp.hidden(run, rows, here);
@@ -138,7 +139,8 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
                room_for_rows(run, weight_R1.view(), rounds.most, MemoryKind::saved),
                mlp.room_for_hidden(run, rounds.most, MemoryKind::saved)};
       const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
-        mlp.hidden(run, rows_of_chunk(arrived[0], arrived[1], chunk), part(round.made, chunk));
+        mlp.hidden(run, rows_of_chunk(arrived[0], arrived[1], chunk, dispatch.most_of_chunk()),
+                   part(round.made, chunk));
         return TokenDispatch::ChunkResults{};
       };
       dispatch.through({{x_RC, round.x_NC}, {weight_R1, round.weight_N1}}, compute).wait();
@@ -148,8 +150,9 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
     };
     const Tensor dy_NC = room(dy_RC, rounds.most), dz_NF = room(round.made.gate_up, rounds.most);
     const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
-      const auto rows = rows_of_chunk(part(round.x_NC, chunk), part(round.weight_N1, chunk), chunk);
       const auto most = dispatch.most_of_chunk();
+      const auto rows =
+          rows_of_chunk(part(round.x_NC, chunk), part(round.weight_N1, chunk), chunk, most);
       const ExpertMlp::RowGradients g{part(dz_NF, chunk), room(dweight_R1, most)};
       mlp.row_gradients(run, rows, part(round.made.gate_up, chunk), arrived[0], g);
       const Tensor dx_NC = wanted[in_x] ? room(dy_RC, most) : Tensor{};
@@ -158,14 +161,18 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
     };
     auto returning = dispatch.through({{dy_RC, dy_NC}}, compute);
     round.made.gate_up = {};
-    ExpertRows rows{{},
-                    mlp.has_bias() ? round.weight_N1 : Tensor{},
+    ExpertRows rows{round.x_NC,
+                    round.weight_N1,
                     dispatch.offset_E1(),
                     dispatch.token_N(),
                     dispatch.rows(),
                     0,
-                    dispatch.known_offset()};
-    RoundGradients g{std::move(rows), round.x_NC, round.made.h, dz_NF, dy_NC};
+                    dispatch.known_offset(),
+                    rounds.most};
+    auto inner = mlp.inner_rows(run, rows, round.made.h, dz_NF, dy_NC);
+    if (!mlp.has_bias()) rows.weight_N1 = {};
+    rows.x_NC = {};
+    RoundGradients g{std::move(rows), round.x_NC, round.made.h, dz_NF, dy_NC, std::move(inner)};
     if (add_now)
       add_weight_gradients(run, mlp, g, leaves, i);
     else

@@ -22,10 +22,12 @@ static Batch any_batch(const PlanInput& in) {
               static_cast<std::int64_t>(n)};
   if (in.setup.attention == AttentionSpan::document)
     batch.start_BT.resize(static_cast<std::size_t>(samples * context), 0);
-  const auto* const pairs = std::get_if<PairTraining>(&in.setup.objective);
-  if (!pairs) return batch;
-  // Each sample has one pair.
-  if (pairs->reference == Reference::given)
+  const auto* const training = std::get_if<PreferenceTraining>(&in.setup.objective);
+  if (!training) return batch;
+  // Each sample has one pair, or one labeled answer with its mismatched answer.
+  if (std::holds_alternative<Kto>(training->loss))
+    batch.desirable_A.resize(static_cast<std::size_t>(samples), 1);
+  if (training->reference == Reference::given)
     batch.reference_D.resize(static_cast<std::size_t>(2 * samples), 0);
   for (std::int64_t i = 0; i < samples * context; ++i)
     if (const auto half = (context + 1) / 2; i % context >= half)
@@ -34,8 +36,8 @@ static Batch any_batch(const PlanInput& in) {
 }
 
 static void evaluate_any(const PlanInput& in, Trainer& trainer, std::span<const Batch> batches) {
-  if (std::holds_alternative<PairTraining>(in.setup.objective))
-    trainer.evaluate_pairs(batches);
+  if (std::holds_alternative<PreferenceTraining>(in.setup.objective))
+    trainer.evaluate_pairs(trainer.score_pairs(batches));
   else
     trainer.evaluate(batches);
 }

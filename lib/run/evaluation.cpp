@@ -70,10 +70,10 @@ std::string not_finite(const Evaluation& e) {
   const double loss = e.loss.mean();
   bool finite = std::isfinite(loss);
   if (e.preferences) {
-    const auto p = columns_of(*e.preferences);
-    for (const double x : {p.margin, p.accuracy, p.reward_chosen, p.reward_rejected})
-      finite = finite && std::isfinite(x);
-    if (!finite) return fmt::format("the validation loss is {} with {}", loss, text_of(p));
+    const auto& p = *e.preferences;
+    finite = finite && std::isfinite(p.chosen) && std::isfinite(p.rejected);
+    if (!finite)
+      return fmt::format("the validation loss is {} with {}", loss, text_of(columns_of(p)));
   }
   if (!finite) return fmt::format("the validation loss is {}", loss);
   if (!e.preferences && !std::isfinite(std::exp(loss)))
@@ -85,16 +85,21 @@ std::optional<Evaluation> evaluate(Trainer& trainer, const Dataset& data, std::i
                                    std::int64_t microbatch,
                                    const std::function<bool()>& interrupted) {
   Evaluation total;
-  if (data.pairs()) total.preferences.emplace();
+  const bool pairs = data.kind() != Documents::single;
+  std::vector<ScoredPair> scored;
   const auto add = [&](std::span<const Batch> mine) {
-    if (total.preferences)
-      *total.preferences += trainer.evaluate_pairs(mine);
-    else
+    if (!pairs) {
       total.loss += trainer.evaluate(mine);
+      return;
+    }
+    const auto more = trainer.score_pairs(mine);
+    scored.insert(scored.end(), more.begin(), more.end());
   };
   if (!each_group(trainer, data, samples, microbatch, interrupted, add)) return std::nullopt;
-  if (const auto& p = total.preferences)
-    total.loss = {p->loss, static_cast<std::int64_t>(p->pairs)};
+  if (pairs) {
+    const auto& p = total.preferences.emplace(trainer.evaluate_pairs(scored));
+    total.loss = {p.loss, static_cast<std::int64_t>(p.pairs)};
+  }
   return total;
 }
 

@@ -17,8 +17,8 @@ std::int64_t evaluation_group(const Grid&);
 
 // The result of an evaluation.
 struct Evaluation {
-  LossSum loss;                                 // over valid targets, or over pairs of documents
-  std::optional<PreferenceSums> preferences{};  // for a dataset of pairs
+  LossSum loss;                                 // over valid targets, pairs or labeled answers
+  std::optional<PreferenceSums> preferences{};  // for pairs and labeled answers
 };
 
 // Returns a message that names the numbers in the result that are not finite. Returns an empty
@@ -34,9 +34,9 @@ std::optional<Evaluation> evaluate(Trainer&, const Dataset&, std::int64_t sample
                                    std::int64_t microbatch,
                                    const std::function<bool()>& interrupted = {});
 
-// Returns the summed target losses of each document (Dataset::documents) in a dataset of pairs. The
-// dataset must have one range. Collective. The result is equal on every rank. Throws SharedError if
-// a rank cannot read its samples.
+// Returns the summed target losses of each document (Dataset::documents) in a dataset of pairs or
+// labeled answers. The dataset must have one range. Collective. The result is equal on every rank.
+// Throws SharedError if a rank cannot read its samples.
 std::vector<double> losses_of_documents(Trainer&, const Dataset&, std::int64_t microbatch);
 
 // Returns the samples [first, first + n) as one batch.

@@ -30,7 +30,7 @@ bool evaluation_is_due(const EvaluateConfig& e, std::int64_t step, std::int64_t 
 // loss of tokens.
 static double uniform_loss(const TrainConfig& t, const ModelConfig& model) {
   const auto& traits = traits_of(t.objective);
-  const bool of_tokens = traits.samples == SamplesAre::tokens && traits.fixed == FixedModel::none;
+  const bool of_tokens = traits.samples == Documents::single && traits.fixed == FixedModel::none;
   return of_tokens ? std::log(static_cast<double>(model.vocab)) : 0;
 }
 
@@ -274,10 +274,12 @@ bool TrainLoop::one_step() {
     return false;
   }
 
-  const auto epoch = training_.epoch_of(meta_.samples);
+  const auto before = meta_.samples;
   count_step(meta_, settings_.train, training_.sample_length());
-  if (training_.epoch_of(meta_.samples) != epoch)
-    log_info("step {}: epoch {} begins", meta_.step, training_.epoch_of(meta_.samples) + 1);
+  // A new epoch begins in the step that contains its first sample.
+  const auto epoch = training_.epoch_of(meta_.samples - 1);
+  if (before > 0 && training_.epoch_of(before - 1) != epoch)
+    log_info("step {}: epoch {} begins", meta_.step, epoch + 1);
   const double seconds = seconds_since(begin);
   tokens_ += result.tokens;
   line_.tokens += result.tokens;

@@ -70,7 +70,9 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   }
   if (const auto idle = idle_experts_.after(r.routing, settings_.train.balance); !idle.empty())
     log_warning("step {}: {}", meta_.step, idle);
-  if (r.outcome == StepOutcome::updated)
+  const bool learns = std::ranges::find(trainer_.store().trainable(), 1) !=
+                      trainer_.store().trainable().end();  // false while all is frozen
+  if (r.outcome == StepOutcome::updated && learns)
     for (const auto& why : stalled_.after({r.loss, r.grad_norm, lr}))
       log_warning("step {}: training stalled: {}", meta_.step, why);
   const double left = static_cast<double>(total_steps_ - meta_.step) * times_.step();
@@ -125,7 +127,8 @@ bool TrainLoop::evaluate_now() {
   std::string more;
   if (result->preferences) {
     row.preference = columns_of(*result->preferences);
-    more = fmt::format("{}, of {}", text_of(*row.preference), counted(loss.valid, "pair"));
+    more = fmt::format("{}, of {}", text_of(*row.preference),
+                       counted(loss.valid, names_of(validation_->kind()).one));
   } else {
     row.perplexity = std::exp(row.loss);
     more = fmt::format("perplexity {:.3f}", row.perplexity);

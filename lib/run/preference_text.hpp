@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Returns the means over the pairs in `sums`, or NaNs if there are no pairs.
+// Returns the means over the pairs or labeled answers in `sums`. A mean of nothing is NaN.
 PreferenceColumns columns_of(const PreferenceSums& sums);
 // Returns text such as "margin 0.1032 accuracy 0.750 rewards 0.0612 and -0.0420".
 std::string text_of(const PreferenceColumns&);

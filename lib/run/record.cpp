@@ -149,6 +149,9 @@ static void add_preference(EventFile& events, std::int64_t step, const std::stri
                                           {accuracy, p->accuracy},
                                           {chosen, p->reward_chosen},
                                           {rejected, p->reward_rejected}}});
+  if (!p->z0) return;
+  const std::string z0 = group + "/z0";
+  events.add(step, std::array<Scalar, 1>{{{z0, *p->z0}}});
 }
 
 void RunRecord::add(const HistoryRow& row) {

@@ -24,9 +24,7 @@ class IdsTokenizer final : public Tokenizer {
       at = text.find_first_not_of(between, end);
     }
     require(ids.size() > before,
-            "{} was trained on imported ids and has no tokenizer: give the prompt as ids, such as "
-            "--prompt '1 2 3'",
-            where_);
+            "{} has no tokenizer: give the prompt as ids, such as --prompt '1 2 3'", where_);
   }
   std::string decode(std::span<const std::int32_t> ids) const override {
     return fmt::format("{}", fmt::join(ids, " "));
@@ -38,11 +36,12 @@ class IdsTokenizer final : public Tokenizer {
  private:
   std::int32_t id_in(std::string_view word) const {
     const auto id = number_in<std::int32_t>(word);
-    require(id && *id >= 0 && *id < vocab_,
-            "{} was trained on imported ids and has no tokenizer, and \"{}\" in the prompt is not "
-            "an id below {}: give ids, such as --prompt '1 2 3', or import the tokens again with "
-            "--tokenizer",
-            where_, word, vocab_);
+    require(
+        id && *id >= 0 && *id < vocab_,
+        "{} has no tokenizer, and \"{}\" in the prompt is not an id below {}: give ids, such as "
+        "--prompt '1 2 3'. To give text, import the model from a folder that contains its "
+        "tokenizer, or train on files that `trireme tokenize` wrote with a tokenizer",
+        where_, word, vocab_);
     return *id;
   }
 

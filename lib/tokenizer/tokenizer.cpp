@@ -265,7 +265,7 @@ std::vector<std::int32_t> prompt_ids(const Tokenizer& tokenizer, std::string_vie
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec& spec, std::string_view where) {
   require(spec.kind != TokenizerKind::none,
           "{} has no tokenizer, because its tokens were imported as ids: to turn ids into text, "
-          "import them again with --tokenizer",
+          "write the token file again with `trireme tokenize --tokenizer`",
           where);
   if (spec.kind == TokenizerKind::bytes) return bytes_tokenizer();
   if (spec.kind == TokenizerKind::huggingface) return huggingface_from_spec(spec, where);

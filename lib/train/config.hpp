@@ -30,10 +30,10 @@ template <>
 inline constexpr auto value_names<Offload> = named<Offload>("none", "inputs");
 
 // Training objective. lib/train/objective.hpp describes each objective.
-enum class Objective : std::uint8_t { tokens, dpo, simpo, orpo, distill };
+enum class Objective : std::uint8_t { tokens, dpo, simpo, orpo, kto, distill };
 template <>
 inline constexpr auto value_names<Objective> = named<Objective>("tokens", "dpo", "simpo", "orpo",
-                                                                "distill");
+                                                                "kto", "distill");
 
 // Settings of Objective::distill.
 struct DistillConfig {
@@ -66,6 +66,7 @@ struct TrainConfig {
   std::string dpo_scores{};
   double simpo_beta = 2, simpo_gamma = 1;
   double orpo_lambda = 0.1;
+  double kto_beta = 0.1, kto_desirable_weight = 1, kto_undesirable_weight = 1;
   Balance balance = Balance::none;
   double balance_rate = 0.001;  // for Balance::bias, change of a bias per step (DeepSeek-V3)
   // Weight of the load-balancing loss of Balance::sample. Before weighting, the loss of a layer is

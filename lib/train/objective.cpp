@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace trireme {
 
@@ -12,48 +13,61 @@ static constexpr std::array dpo_keys{ObjectiveKey{"dpo_beta", &TrainConfig::dpo_
 static constexpr std::array simpo_keys{ObjectiveKey{"simpo_beta", &TrainConfig::simpo_beta},
                                        ObjectiveKey{"simpo_gamma", &TrainConfig::simpo_gamma}};
 static constexpr std::array orpo_keys{ObjectiveKey{"orpo_lambda", &TrainConfig::orpo_lambda}};
+static constexpr std::array kto_keys{
+    ObjectiveKey{"kto_beta", &TrainConfig::kto_beta},
+    ObjectiveKey{"kto_desirable_weight", &TrainConfig::kto_desirable_weight},
+    ObjectiveKey{"kto_undesirable_weight", &TrainConfig::kto_undesirable_weight},
+    ObjectiveKey{"dpo_scores", &TrainConfig::dpo_scores}};
 
 static constexpr std::array objectives{
     ObjectiveTraits{.objective = Objective::tokens,
-                    .samples = SamplesAre::tokens,
+                    .samples = Documents::single,
                     .fixed = FixedModel::none,
                     .measures = Measures::perplexity,
                     .keys = {},
-                    .pair_loss = nullptr},
+                    .loss = nullptr},
     ObjectiveTraits{.objective = Objective::dpo,
-                    .samples = SamplesAre::pairs,
+                    .samples = Documents::pairs,
                     .fixed = FixedModel::reference,
                     .measures = Measures::preferences,
                     .keys = dpo_keys,
-                    .pair_loss = [](const TrainConfig& t) -> PairLoss { return Dpo{t.dpo_beta}; }},
+                    .loss = [](const TrainConfig& t) -> PreferenceLoss { return Dpo{t.dpo_beta}; }},
     ObjectiveTraits{.objective = Objective::simpo,
-                    .samples = SamplesAre::pairs,
+                    .samples = Documents::pairs,
                     .fixed = FixedModel::none,
                     .measures = Measures::preferences,
                     .keys = simpo_keys,
-                    .pair_loss = [](const TrainConfig& t) -> PairLoss {
+                    .loss = [](const TrainConfig& t) -> PreferenceLoss {
                       return Simpo{t.simpo_beta, t.simpo_gamma};
                     }},
     ObjectiveTraits{
         .objective = Objective::orpo,
-        .samples = SamplesAre::pairs,
+        .samples = Documents::pairs,
         .fixed = FixedModel::none,
         .measures = Measures::preferences,
         .keys = orpo_keys,
-        .pair_loss = [](const TrainConfig& t) -> PairLoss { return Orpo{t.orpo_lambda}; }},
+        .loss = [](const TrainConfig& t) -> PreferenceLoss { return Orpo{t.orpo_lambda}; }},
+    ObjectiveTraits{.objective = Objective::kto,
+                    .samples = Documents::labeled,
+                    .fixed = FixedModel::reference,
+                    .measures = Measures::preferences,
+                    .keys = kto_keys,
+                    .loss = [](const TrainConfig& t) -> PreferenceLoss {
+                      return Kto{t.kto_beta, t.kto_desirable_weight, t.kto_undesirable_weight};
+                    }},
     ObjectiveTraits{.objective = Objective::distill,
-                    .samples = SamplesAre::tokens,
+                    .samples = Documents::single,
                     .fixed = FixedModel::teacher,
                     .measures = Measures::perplexity,
                     .keys = {},
-                    .pair_loss = nullptr},
+                    .loss = nullptr},
 };
 
 static consteval bool are_complete() {
   for (std::size_t i = 0; i < objectives.size(); ++i) {
     const auto& o = objectives[i];
     if (o.objective != static_cast<Objective>(i)) return false;
-    if ((o.samples == SamplesAre::pairs) != (o.pair_loss != nullptr)) return false;
+    if ((o.samples == Documents::single) != (o.loss == nullptr)) return false;
   }
   return objectives.size() == value_names<Objective>.size();
 }
@@ -67,18 +81,23 @@ bool ObjectiveKey::is_set(const TrainConfig& t) const {
   return std::visit([&](auto m) { return t.*m != TrainConfig().*m; }, member);
 }
 
+// Returns text such as "a, b or c".
+static std::string listed(std::vector<std::string> all, std::string_view word) {
+  if (all.size() < 2) return all.empty() ? "" : all[0];
+  const auto last = all.back();
+  all.pop_back();
+  return fmt::format("{} {} {}", fmt::join(all, ", "), word, last);
+}
+
 std::string objectives_text(const std::function<bool(const ObjectiveTraits&)>& holds) {
   std::vector<std::string> names;
   for (const auto& o : objectives)
     if (holds(o)) names.push_back(fmt::format("\"{}\"", name_of(o.objective)));
-  if (names.size() < 2) return names.empty() ? "" : names[0];
-  const auto last = names.back();
-  names.pop_back();
-  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+  return listed(std::move(names), "or");
 }
 
-std::string objectives_of_pairs() {
-  return objectives_text([](auto& o) { return o.samples == SamplesAre::pairs; });
+std::string objectives_for(Documents kind) {
+  return objectives_text([kind](auto& o) { return o.samples == kind; });
 }
 
 std::vector<ObjectiveKey> objective_keys() {
@@ -97,21 +116,21 @@ std::string objective_keys_text() {
 }
 
 std::string loss_settings_text(const TrainConfig& t) {
-  std::string text;
+  std::vector<std::string> all;
   for (const auto& key : traits_of(t.objective).keys)
     if (const auto* const number = std::get_if<double TrainConfig::*>(&key.member))
-      text += fmt::format("{}{} {}", text.empty() ? "" : " and ", key.name, t.**number);
-  return text;
+      all.push_back(fmt::format("{} {}", key.name, t.**number));
+  return listed(std::move(all), "and");
 }
 
 ObjectiveSetup objective_setup(const TrainConfig& t, const DistillConfig& distill,
                                const std::optional<ModelConfig>& teacher) {
   const auto& traits = traits_of(t.objective);
-  if (traits.samples == SamplesAre::pairs) {
-    PairTraining pairs{traits.pair_loss(t), Reference::none};
+  if (traits.loss) {
+    PreferenceTraining training{traits.loss(t), Reference::none};
     if (traits.fixed == FixedModel::reference)
-      pairs.reference = t.dpo_scores.empty() ? Reference::without_adapters : Reference::given;
-    return pairs;
+      training.reference = t.dpo_scores.empty() ? Reference::without_adapters : Reference::given;
+    return training;
   }
   if (traits.fixed == FixedModel::teacher && teacher)
     return TeacherSetup{*teacher, distill.temperature, distill.weight};
@@ -121,9 +140,9 @@ ObjectiveSetup objective_setup(const TrainConfig& t, const DistillConfig& distil
 std::vector<StepPass> passes_of_step(const ObjectiveSetup& setup) {
   if (std::holds_alternative<TeacherSetup>(setup))
     return {StepPass::teacher_inputs, StepPass::gradients};
-  const auto* const pairs = std::get_if<PairTraining>(&setup);
-  if (!pairs) return {StepPass::gradients};
-  if (pairs->reference != Reference::without_adapters)
+  const auto* const preferences = std::get_if<PreferenceTraining>(&setup);
+  if (!preferences) return {StepPass::gradients};
+  if (preferences->reference != Reference::without_adapters)
     return {StepPass::policy_losses, StepPass::gradients};
   return {StepPass::policy_losses, StepPass::reference_losses, StepPass::gradients};
 }

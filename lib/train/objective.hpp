@@ -11,14 +11,12 @@
 #include <variant>
 #include <vector>
 
+#include "lib/data/token_file.hpp"
 #include "lib/model/config.hpp"
 #include "lib/train/config.hpp"
 #include "lib/train/preference.hpp"
 
 namespace trireme {
-
-// The data of an objective: tokens of any documents, or pairs of a chosen and a rejected document.
-enum class SamplesAre : std::uint8_t { tokens, pairs };
 
 // A model that does not learn, but that the loss depends on. A reference is the model without its
 // adapters, or a file of scores. A teacher is another model in memory.
@@ -39,18 +37,18 @@ struct ObjectiveKey {
 // Everything by which objectives differ.
 struct ObjectiveTraits {
   Objective objective;
-  SamplesAre samples;
+  Documents samples;
   FixedModel fixed;
   Measures measures;
   std::span<const ObjectiveKey> keys;
-  PairLoss (*pair_loss)(const TrainConfig&);  // null unless samples are pairs
+  PreferenceLoss (*loss)(const TrainConfig&);  // null if samples are single documents
 };
 const ObjectiveTraits& traits_of(Objective);
 
 // Returns the names of the objectives for which `holds` is true, as "a", "b" or "c" with quotes.
 std::string objectives_text(const std::function<bool(const ObjectiveTraits&)>& holds);
-// Returns the names of the objectives that train on pairs.
-std::string objectives_of_pairs();
+// Returns the names of the objectives that train on documents of this kind.
+std::string objectives_for(Documents);
 // Returns the keys of all objectives, each one once.
 std::vector<ObjectiveKey> objective_keys();
 // Returns the keys as "train.a, train.b".
@@ -67,12 +65,12 @@ struct TokenTraining {
   bool operator==(const TokenTraining&) const = default;
 };
 
-// Training on pairs of documents.
-struct PairTraining {
-  PairLoss loss;
+// Training on pairs of documents or on labeled answers.
+struct PreferenceTraining {
+  PreferenceLoss loss;
   Reference reference = Reference::without_adapters;
 
-  bool operator==(const PairTraining&) const = default;
+  bool operator==(const PreferenceTraining&) const = default;
 };
 
 // Distillation from a teacher: a frozen model with the same vocabulary. The teacher's forward pass
@@ -84,7 +82,7 @@ struct TeacherSetup {
   bool operator==(const TeacherSetup&) const = default;
 };
 
-using ObjectiveSetup = std::variant<TokenTraining, PairTraining, TeacherSetup>;
+using ObjectiveSetup = std::variant<TokenTraining, PreferenceTraining, TeacherSetup>;
 
 // Returns the settings of the deck's objective. `teacher` is the model of distill.teacher. If it is
 // absent, the model is only evaluated, for which a teacher is not needed.
@@ -99,7 +97,7 @@ enum class StepPass : std::uint8_t {
   gradients          // forward and backward pass
 };
 // Returns the passes of a step in the order in which they run. The last one computes the gradients.
-// Evaluation of pairs runs the passes before the last one.
+// Evaluation of preferences runs the passes before the last one.
 std::vector<StepPass> passes_of_step(const ObjectiveSetup&);
 
 // A point in a step: how many units of work are complete, and how many units the step has.

@@ -15,24 +15,6 @@ PreferenceSums& PreferenceSums::operator+=(const PreferenceSums& x) {
   return *this;
 }
 
-PreferenceSums PreferenceSums::mean() const {
-  PreferenceSums all = *this;
-  for (auto* field : all.fields())
-    if (field != &all.pairs) *field /= pairs;
-  return all;
-}
-
-PreferenceSums sums_of(const PairResult& r) {
-  PreferenceSums one;
-  one.chosen = r.reward_chosen;
-  one.rejected = r.reward_rejected;
-  one.margin = r.margin();
-  one.preferred = one.margin > 0 ? 1 : 0;
-  one.loss = r.loss;
-  one.pairs = 1;
-  return one;
-}
-
 // Returns log(1 + exp(-x)), which equals -log sigmoid(x).
 static double softplus_of_minus(double x) {
   return x > 0 ? std::log1p(std::exp(-x)) : -x + std::log1p(std::exp(x));
@@ -97,29 +79,79 @@ static PairResult result_of_loss(const Orpo& o, const ScoredDocument& chosen,
   return r;
 }
 
-bool uses_targets(const PairLoss& loss) {
-  return std::visit([](const auto& one) { return one.per_target; }, loss);
-}
-
 PairResult result_of(const PairLoss& loss, const ScoredDocument& chosen,
                      const ScoredDocument& rejected) {
   return std::visit([&](const auto& one) { return result_of_loss(one, chosen, rejected); }, loss);
 }
 
+LabeledResult result_of(const Kto& o, const ScoredDocument& answer, bool desirable, double z) {
+  const double reward = o.beta * (answer.reference - answer.policy);
+  const double weight = desirable ? o.desirable_weight : o.undesirable_weight;
+  const double above = desirable ? reward - z : z - reward;
+  const double loss = sigmoid_of_minus(above, weight);
+  const double slope = loss * sigmoid_of_minus(-above, o.beta);  // of the loss, by -above
+  return {loss, reward, desirable ? slope : -slope};
+}
+
+bool uses_targets(const PreferenceLoss& loss) {
+  const auto* const pairs = std::get_if<PairLoss>(&loss);
+  return pairs && std::visit([](const auto& one) { return one.per_target; }, *pairs);
+}
+
+MismatchSum mismatch_of(const PreferenceLoss& loss, std::span<const ScoredPair> all) {
+  MismatchSum sum;
+  if (!std::holds_alternative<Kto>(loss)) return sum;
+  for (const auto& p : all) sum.log_ratio += p.second.reference - p.second.policy;
+  sum.answers = static_cast<double>(all.size());
+  return sum;
+}
+
+double reference_point(const PreferenceLoss& loss, const MismatchSum& sum) {
+  const auto* const kto = std::get_if<Kto>(&loss);
+  // In this order, max() returns a mean that is not a number.
+  return kto ? kto->beta * std::max(sum.log_ratio / sum.answers, 0.0) : 0;
+}
+
+static WeightedPair weighted_with(const PairLoss& loss, const ScoredPair& p, double /*z*/) {
+  const auto r = result_of(loss, p.first, p.second);
+  return {{.loss = r.loss,
+           .preferred = r.margin() > 0 ? 1.0 : 0.0,
+           .chosen = r.reward_chosen,
+           .rejected = r.reward_rejected,
+           .of_chosen = 1,
+           .of_rejected = 1,
+           .pairs = 1},
+          r.weight_chosen,
+          r.weight_rejected};
+}
+
+static WeightedPair weighted_with(const Kto& loss, const ScoredPair& p, double z) {
+  const auto r = result_of(loss, p.first, p.desirable, z);
+  PreferenceSums one{.loss = r.loss, .pairs = 1};
+  one.preferred = (p.desirable ? r.reward > z : r.reward < z) ? 1 : 0;
+  (p.desirable ? one.chosen : one.rejected) = r.reward;
+  (p.desirable ? one.of_chosen : one.of_rejected) = 1;
+  return {one, r.weight, 0};
+}
+
+WeightedPair weighted(const PreferenceLoss& loss, const ScoredPair& p, double z) {
+  return std::visit([&](const auto& one) { return weighted_with(one, p, z); }, loss);
+}
+
 // The documents of a sample: the document's index by position, the position at which padding begins
 // (`end`), and the number of documents.
 namespace {
-struct Documents {
+struct SampleDocuments {
   std::vector<std::int64_t> of_position;
   std::int64_t end = 0, count = 0;
 };
 }  // namespace
 
-static Documents documents_of(const Batch& share, std::size_t sample) {
-  expect(!share.start_BT.empty(), "samples of pairs say where documents begin");
+static SampleDocuments documents_of(const Batch& share, std::size_t sample) {
+  expect(!share.start_BT.empty(), "samples say where documents begin");
   const auto all = share.start_BT.size() / share.sample_B.size();
   const auto* const start = share.start_BT.data() + sample * all;
-  Documents d;
+  SampleDocuments d;
   d.end = share.tokens_B.empty() ? static_cast<std::int64_t>(all) : share.tokens_B[sample];
   for (std::int64_t t = 0; t < d.end; ++t) {
     d.count += start[t] == t;

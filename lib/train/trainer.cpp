@@ -54,8 +54,8 @@ static TrainerSetup setup_of_teacher(const TrainerSetup& s, const TeacherSetup& 
   return t;
 }
 
-// Refuses what the backend or the transport does not support. The deck's rules (lib/deck) ensure
-// everything else.
+// Returns the setup. Throws Error if the backend or the transport does not support it. Rules of
+// decks (lib/deck/check.hpp) ensure the preconditions.
 static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) {
   const Grid& grid = axes.grid;
   const auto chunk = s.exact_chunk, tokens = context_of(s) / grid.seq;
@@ -235,6 +235,7 @@ Batch Trainer::share(const Batch& whole) const {
   mine.start_BT = whole.start_BT;
   mine.tokens_B = whole.tokens_B;
   mine.reference_D = whole.reference_D;
+  mine.desirable_A = whole.desirable_A;
   if (has_head())
     mine.valid = std::ranges::count_if(mine.targets_BT, [](auto t) { return t != no_target; });
   return mine;

@@ -39,7 +39,7 @@ enum class StepOutcome : std::uint8_t {
 // The result of a step, equal on every rank.
 struct StepResult {
   StepOutcome outcome = StepOutcome::updated;
-  double loss = 0;  // Mean over valid targets in nats. For pairs of documents, mean over the pairs.
+  double loss = 0;  // Mean over valid targets in nats. With preferences, mean over their pairs.
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
   std::int64_t tokens = 0;  // of all samples, without padding
@@ -48,7 +48,7 @@ struct StepResult {
   // After a fault, all other results are those on which two of three computations agree.
   std::string fault;
   Routing routing;
-  std::optional<PreferenceSums> preferences;  // for PairTraining, sums over the step's pairs
+  std::optional<PreferenceSums> preferences;  // for PreferenceTraining
 };
 
 // Thrown if a sum may exceed the range of fixed-point numbers (lib/base/fixed.hpp). No weights were
@@ -165,12 +165,16 @@ class Trainer {
   // fixed-point numbers.
   LossSum evaluate(std::span<const Batch> microbatches);
   LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
-  // Returns the preference sums over samples of pairs (Dataset::pairs). TrainerSetup::objective
-  // must be a PairTraining. Ranks may pass different numbers of micro-batches.
-  PreferenceSums evaluate_pairs(std::span<const Batch> microbatches);
-  // Returns the summed target losses of each document in this rank's samples of pairs, by
-  // micro-batch. The losses are 0 on a stage without the head. Data-parallel ranks may pass
-  // different samples.
+  // Returns this rank's pairs or labeled answers in samples of them. Each pair is returned on one
+  // rank. TrainerSetup::objective must be a PreferenceTraining. Ranks may pass different numbers of
+  // micro-batches.
+  std::vector<ScoredPair> score_pairs(std::span<const Batch> microbatches);
+  // Returns the preference sums over the pairs of all ranks. The loss of a labeled answer depends
+  // on all of them.
+  PreferenceSums evaluate_pairs(std::span<const ScoredPair> own) const;
+  // Returns the summed target losses of each document in this rank's samples of pairs or labeled
+  // answers, by micro-batch. The losses are 0 on a stage without the head. Data-parallel ranks may
+  // pass different samples.
   std::vector<double> losses_of_documents(std::span<const Batch> microbatches);
   // Returns this rank's part of the loss of each micro-batch: the sum over the rank's valid
   // targets. The parts of all ranks add up to the loss. Data-parallel ranks may pass different
@@ -255,16 +259,23 @@ class Trainer {
   };
   // Runs the passes of a step before the one with gradients.
   Before run_before(std::span<const Batch>, const ModelStage::Settings&);
-  // Preference sums over all ranks for samples of pairs, and weights for the losses of each
-  // micro-batch's rows. With these weights, the gradient of the token losses equals the gradient of
-  // the mean preference loss.
+  // Preference sums over all ranks, and weights for the losses of each micro-batch's rows. With
+  // these weights, the gradient of the token losses equals the gradient of the mean preference
+  // loss.
   struct Preferences {
     PreferenceSums sums;
     std::vector<std::vector<LossRows>> losses;
   };
-  Preferences prefer(const PairTraining&, std::span<const Batch>, const Before&);
-  // Throws Error if this model cannot train or evaluate pairs.
-  void require_pairs() const;
+  Preferences prefer(const PreferenceTraining&, std::span<const Batch>, const Before&);
+  // Returns the scores of this rank's pairs, on all ranks that share them.
+  std::vector<ScoredPair> scored_pairs(const PreferenceTraining&, std::span<const Batch>,
+                                       const Before&) const;
+  // Returns true on the only rank that counts the pairs that it shares with others.
+  bool counts_pairs() const { return has_head() && axes_.at.seq == 0; }
+  double reference_point_of(const PreferenceLoss&, std::span<const ScoredPair> own) const;
+  PreferenceSums sums_of(const PreferenceLoss&, std::span<const ScoredPair> own, double z) const;
+  // Returns the objective. Throws Error if this model cannot train or evaluate with it.
+  const PreferenceTraining& preference_training() const;
   // Runs a pass with HeadInputs and returns its results.
   std::vector<Tensor> head_inputs(std::span<const Batch>);
   // Returns the summed losses by micro-batch and document of this rank's samples, on the stage with

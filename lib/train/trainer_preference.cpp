@@ -1,7 +1,9 @@
-// The passes of a step before the pass with gradients, and what pairs of documents make of their
-// results: sums, and weights of the documents' losses. The reference model is the base model of the
-// adapters, which needs a forward pass of its own, or is given as scores in the batches.
+// The passes of a step before the pass with gradients, and what pairs of documents or labeled
+// answers make of their results: sums, and weights of the documents' losses. The reference model is
+// the base model of the adapters, which needs a forward pass of its own, or is given as scores in
+// the batches.
 #include <algorithm>
+#include <array>
 
 #include "lib/ops/head.hpp"
 #include "lib/train/trainer.hpp"
@@ -53,21 +55,24 @@ static std::vector<double> reference_of(std::span<const Batch> microbatches) {
   return all;
 }
 
-void Trainer::require_pairs() const {
-  const auto* const pairs = std::get_if<PairTraining>(&setup_.objective);
-  require(pairs, "samples of pairs need an objective for pairs, but train.objective is for tokens");
-  require(pairs->reference != Reference::without_adapters || setup_.adapter.rank > 0,
+const PreferenceTraining& Trainer::preference_training() const {
+  const auto* const training = std::get_if<PreferenceTraining>(&setup_.objective);
+  require(training,
+          "pairs and labeled answers need an objective of their own, but train.objective is for "
+          "tokens");
+  require(training->reference != Reference::without_adapters || setup_.adapter.rank > 0,
           "preference training needs a reference model: set [adapter], whose base model is the "
           "reference, or set train.dpo_scores");
   require(setup_.exact_chunk == 0,
           "run.exactness = \"invariant\" does not support losses of single documents: set "
           "run.exactness = \"repeatable\" or \"fast\"");
+  return *training;
 }
 
 Trainer::Before Trainer::run_before(std::span<const Batch> microbatches,
                                     const ModelStage::Settings& settings) {
   Before before;
-  if (std::holds_alternative<PairTraining>(setup_.objective)) require_pairs();
+  if (std::holds_alternative<PreferenceTraining>(setup_.objective)) preference_training();
   for (const auto pass : passes_of_step(setup_.objective)) switch (pass) {
       case StepPass::teacher_inputs:
         before.teacher = teacher_->head_inputs(microbatches);
@@ -98,30 +103,65 @@ static std::vector<double> targets_in(std::span<const Batch> microbatches,
   return all;
 }
 
-Trainer::Preferences Trainer::prefer(const PairTraining& pairs, std::span<const Batch> microbatches,
-                                     const Before& before) {
+std::vector<ScoredPair> Trainer::scored_pairs(const PreferenceTraining& training,
+                                              std::span<const Batch> microbatches,
+                                              const Before& before) const {
   const auto tokens = std::ssize(microbatches[0].start_BT) / std::ssize(microbatches[0].sample_B);
-  const auto layout = sequence_of(tokens);
   std::vector<double> reference = before.reference, targets;
-  if (pairs.reference == Reference::given) reference = reference_of(microbatches);
-  if (uses_targets(pairs.loss)) targets = targets_in(microbatches, layout, axes_.seq);
+  if (training.reference == Reference::given) reference = reference_of(microbatches);
+  if (uses_targets(training.loss))
+    targets = targets_in(microbatches, sequence_of(tokens), axes_.seq);
   const auto scored = [&](std::size_t d) {
     return ScoredDocument{before.policy[d], reference.empty() ? 0 : reference[d],
                           targets.empty() ? 1 : targets[d]};
   };
-  Preferences p;
-  std::vector<double> weights;  // by document
-  for (std::size_t d = 0; d < before.policy.size(); d += 2) {
-    const auto one = result_of(pairs.loss, scored(d), scored(d + 1));
-    weights.push_back(one.weight_chosen);
-    weights.push_back(one.weight_rejected);
-    if (has_head() && axes_.at.seq == 0) p.sums += sums_of(one);
-  }
-  std::vector<double> all;
-  for (const auto* field : p.sums.fields()) all.push_back(*field);
-  axes_.world.all_reduce(all);
-  for (std::size_t i = 0; auto* field : p.sums.fields()) *field = all[i++];
+  std::vector<ScoredPair> all;
+  for (std::size_t d = 0; d < before.policy.size(); d += 2)
+    all.push_back({scored(d), scored(d + 1)});
+  if (!std::holds_alternative<Kto>(training.loss)) return all;
+  std::size_t next = 0;
+  for (const auto& batch : microbatches)
+    for (const auto label : batch.desirable_A) all.at(next++).desirable = label != 0;
+  expect(next == all.size(), "each labeled answer has a label");
+  return all;
+}
 
+double Trainer::reference_point_of(const PreferenceLoss& loss,
+                                   std::span<const ScoredPair> own) const {
+  if (!std::holds_alternative<Kto>(loss)) return 0;
+  auto sum = mismatch_of(loss, own);
+  std::array both{sum.log_ratio, sum.answers};
+  axes_.world.all_reduce(both);
+  return reference_point(loss, {both[0], both[1]});
+}
+
+PreferenceSums Trainer::sums_of(const PreferenceLoss& loss, std::span<const ScoredPair> own,
+                                double z) const {
+  PreferenceSums sums;
+  for (const auto& p : own) sums += weighted(loss, p, z).sums;
+  std::vector<double> all;
+  for (const auto* field : sums.fields()) all.push_back(*field);
+  axes_.world.all_reduce(all);
+  for (std::size_t i = 0; auto* field : sums.fields()) *field = all[i++];
+  if (std::holds_alternative<Kto>(loss)) sums.z = z;
+  return sums;
+}
+
+Trainer::Preferences Trainer::prefer(const PreferenceTraining& training,
+                                     std::span<const Batch> microbatches, const Before& before) {
+  const auto pairs = scored_pairs(training, microbatches, before);
+  const auto own = counts_pairs() ? std::span(pairs) : std::span<const ScoredPair>();
+  const double z = reference_point_of(training.loss, own);
+  Preferences p;
+  p.sums = sums_of(training.loss, own, z);
+  std::vector<double> weights;  // by document
+  for (const auto& pair : pairs) {
+    const auto w = weighted(training.loss, pair, z);
+    weights.push_back(w.first);
+    weights.push_back(w.second);
+  }
+  const auto tokens = std::ssize(microbatches[0].start_BT) / std::ssize(microbatches[0].sample_B);
+  const auto layout = sequence_of(tokens);
   std::size_t first = 0;  // first document of the micro-batch
   for (const auto& batch : microbatches) {
     auto rows = rows_of_documents(batch, layout, axes_.at.seq);
@@ -137,12 +177,19 @@ Trainer::Preferences Trainer::prefer(const PairTraining& pairs, std::span<const 
   return p;
 }
 
-PreferenceSums Trainer::evaluate_pairs(std::span<const Batch> mine) {
-  require_pairs();
+std::vector<ScoredPair> Trainer::score_pairs(std::span<const Batch> mine) {
+  const auto& training = preference_training();
   const auto microbatches = padded(mine);
   if (microbatches.empty()) return {};
   const auto before = run_before(microbatches, {.phase = Phase::evaluate});
-  return prefer(std::get<PairTraining>(setup_.objective), microbatches, before).sums;
+  auto pairs = scored_pairs(training, microbatches, before);
+  if (!counts_pairs()) pairs.clear();
+  return pairs;
+}
+
+PreferenceSums Trainer::evaluate_pairs(std::span<const ScoredPair> own) const {
+  const auto& loss = preference_training().loss;
+  return sums_of(loss, own, reference_point_of(loss, own));
 }
 
 }  // namespace trireme

@@ -75,8 +75,8 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   const auto before =
       run_before(microbatches, {.phase = Phase::train, .seed = setup_.seed, .step = step});
   std::optional<Preferences> preferences;
-  if (const auto* const pairs = std::get_if<PairTraining>(&setup_.objective)) {
-    preferences = prefer(*pairs, microbatches, before);
+  if (const auto* const training = std::get_if<PreferenceTraining>(&setup_.objective)) {
+    preferences = prefer(*training, microbatches, before);
     settings.head = HeadLossesOfRows{preferences->losses};
     result.preferences = preferences->sums;
   }
@@ -111,7 +111,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     store_.discard_gradients();
     throw CountOverflow(sums.overflow);
   }
-  result.loss = preferences ? preferences->sums.mean().loss : sums.loss * scale;
+  result.loss = preferences ? preferences->sums.mean_loss() : sums.loss * scale;
   result.grad_norm = std::sqrt(sums.squares);
   if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
     result.outcome = StepOutcome::not_finite;

@@ -14,6 +14,26 @@
 
 namespace trireme::test {
 
+// Trims contents.
+inline constexpr const char* pair_turns = R"(special = []
+plain = []
+begin = ""
+end = ""
+default_system = ""
+trim = true
+alternating = false
+refused = ""
+[system]
+before = "s:"
+after = ";"
+[user]
+before = "u:"
+after = ";"
+[assistant]
+before = "a:"
+after = ";"
+)";
+
 class PairFiles : public testing::Test {
  protected:
   TokenizeOptions options(const std::string& lines) const {
@@ -24,7 +44,7 @@ class PairFiles : public testing::Test {
     o.format = InputFormat::jsonl;
     o.tokenizer = bytes_.get();
     o.separator = 0;
-    o.preference = true;
+    o.documents = Documents::pairs;
     return o;
   }
   // What is learnt in capitals, the separator as '|' or, learnt, '!'.

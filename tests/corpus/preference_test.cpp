@@ -25,32 +25,12 @@ TEST_F(Pairs, OfTexts) {
   EXPECT_EQ(text(), "why SO!why NO!!AA!B!p!pC!");
   EXPECT_EQ(s.documents, 6);
   const TokenFile file(output_);
-  EXPECT_TRUE(file.header().pairs);
+  EXPECT_EQ(file.header().kind, Documents::pairs);
   EXPECT_EQ(file.header().documents, 6);
 }
 
-// Trims contents.
-const char* const turns = R"(special = []
-plain = []
-begin = ""
-end = ""
-default_system = ""
-trim = true
-alternating = false
-refused = ""
-[system]
-before = "s:"
-after = ";"
-[user]
-before = "u:"
-after = ";"
-[assistant]
-before = "a:"
-after = ";"
-)";
-
 TEST_F(Pairs, OfConversations) {
-  const auto plain = with_tokens_of(parse_chat_template(turns, "turns.toml"), *bytes_);
+  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
   const auto as_text = [&](const std::string& line) {
     auto o = options(line);
     o.chat = &plain;
@@ -79,7 +59,7 @@ TEST_F(Pairs, OfConversations) {
 
 // As data sets have it: what is meant is in each the same conversation.
 TEST_F(Pairs, AreReadFromAllForms) {
-  const auto plain = with_tokens_of(parse_chat_template(turns, "turns.toml"), *bytes_);
+  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
   const auto as_text = [&](const std::string& line) {
     auto o = options(line);
     o.chat = &plain;
@@ -172,9 +152,15 @@ TEST_F(Pairs, OfTheSameAnswersAreLeftOut) {
   EXPECT_EQ(s.same.count, 2);
   EXPECT_THAT(s.same.first, HasSubstr("in.jsonl:1"));
   EXPECT_THAT(refusal(R"({"prompt": "a", "chosen": "b", "rejected": "b"})"),
-              HasSubstr("both answers have the same tokens in all 1 pairs"));
+              testing::EndsWith("in.jsonl:1: " + output_ + " was not written"));
+  EXPECT_THAT(refusal(R"({"prompt": "", "chosen": "b", "rejected": "c"})"),
+              testing::AllOf(HasSubstr("the same tokens to train on in the only pair, "),
+                             HasSubstr("in.jsonl:1 (without a prompt, the first token is not")));
+  EXPECT_THAT(refusal(R"({"prompt": "a", "chosen": "b", "rejected": "b"}
+{"prompt": "c", "chosen": "d", "rejected": "d"})"),
+              HasSubstr("the same tokens to train on in all 2 pairs, the first at "));
 
-  const auto plain = with_tokens_of(parse_chat_template(turns, "turns.toml"), *bytes_);
+  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
   const auto pair = [](const char* ask, const char* yes, const char* ask_too, const char* no) {
     return fmt::format(
         R"({{"chosen": [{{"role": "user", "content": "{}"}}, {{"role": "assistant", "content": "{}"}}],)"

@@ -40,7 +40,7 @@ TEST_F(PairSamples, StandWholeInASample) {
     auto config = packed(output_);
     config.order = order;
     const auto data = training_data(config, 22, 256, 1);
-    EXPECT_TRUE(data.pairs());
+    EXPECT_EQ(data.kind(), Documents::pairs);
     const auto& totals = *data.packed(0);
     EXPECT_EQ(totals.pairs, 41);
     EXPECT_EQ(totals.long_pairs, 1);
@@ -63,7 +63,7 @@ TEST_F(PairSamples, StandWholeInASample) {
     EXPECT_EQ(found, 40);
     config.long_documents = LongDocuments::refuse;
     EXPECT_THAT(message_of<Error>([&] { training_data(config, 22, 256, 1); }),
-                HasSubstr("the pair of documents that begins at token"));
+                HasSubstr("the pair that begins at token"));
     config.long_documents = LongDocuments::drop;
     EXPECT_EQ(training_data(config, 22, 256, 1).packed(0)->in_samples(), 80);
     config.long_documents = LongDocuments::split;
@@ -94,18 +94,16 @@ TEST_F(PairSamples, AreNotReadAsAnythingElse) {
   auto config = packed(output_);
   EXPECT_NO_THROW(training_data(config, 16, 256, 1));
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 8, 256, 1); }),
-              HasSubstr("no pair of documents"));
+              HasSubstr("no pair fits"));
   config.packing = Packing::windows;
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 1); }),
-              HasSubstr("contains pairs of documents"));
+              HasSubstr("contains preference pairs"));
   TokenFileOptions o;
   o.separator = 0;
   config = packed(output_);
   config.path.push_back(write_token_file(scratch_ / "others", {1, 2, 0, 3, 4, 0}, o));
-  EXPECT_THAT(
-      message_of<Error>([&] { training_data(config, 16, 256, 1); }),
-      HasSubstr(
-          "contains pairs of documents (trireme tokenize --preference), and the other does not"));
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 16, 256, 1); }),
+              HasSubstr("contains preference pairs (trireme tokenize --preference), but"));
 }
 
 // Scores follow their documents into whatever sample these stand.
@@ -175,6 +173,46 @@ TEST_F(PairSamples, BringTheScoresOfTheirDocuments) {
   EXPECT_THAT(refusal(22), HasSubstr("has no scores for the tokens in"));
 }
 
+// Labels follow their answers into whatever sample these stand, and are those of the whole file.
+TEST_F(PairSamples, BringTheLabelsOfTheirAnswers) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i)
+    lines += fmt::format(
+        "{{\"prompt\": \"pp\", \"completion\": \"{}{}\", \"label\": {}}}\n", i % 3 == 0 ? 'y' : 'n',
+        std::string(static_cast<std::size_t>(i % 7 == 3 ? 15 : i % 5), 'c'), i % 3 == 0);
+  auto o = options(lines);
+  o.documents = Documents::labeled;
+  tokenize(o);
+  auto config = packed(output_);
+  config.validation_fraction = 0.4;
+  for (const auto order : {SampleOrder::random, SampleOrder::sequential}) {
+    config.order = order;
+    const auto training = training_data(config, 22, 256, 1);
+    const auto held_out = validation_data(config, 22, 256);
+    EXPECT_EQ(training.kind(), Documents::labeled);
+    EXPECT_GT(training.packed(0)->long_pairs, 0);
+    std::int64_t desirable = 0, answers = 0;
+    for (const auto* data : {&training, &*held_out})
+      for (std::int64_t s = 0; s < data->samples_per_epoch(); ++s) {
+        const auto batch = read_batch(*data, std::vector{s});
+        std::size_t document = 0;
+        for (std::int64_t t = 0; t < batch.tokens_B[0]; ++t) {
+          if (batch.start_BT[static_cast<std::size_t>(t)] != t) continue;
+          if (document++ % 2 != 0) continue;
+          const bool label = batch.ids_BT[static_cast<std::size_t>(t) + 2] == 'y';
+          ASSERT_LT(document / 2, batch.desirable_A.size());
+          EXPECT_EQ(batch.desirable_A[document / 2], label ? 1 : 0);
+          desirable += label;
+        }
+        EXPECT_EQ(batch.desirable_A.size(), document / 2);
+        answers += std::ssize(batch.desirable_A);
+      }
+    EXPECT_EQ(answers, (training.packed(0)->in_samples() + held_out->packed(0)->in_samples()) / 2);
+    EXPECT_GT(desirable, 5);
+    EXPECT_LT(desirable, answers - 5);
+  }
+}
+
 // Of another writer.
 TEST_F(PairSamples, ThatAreNoneAreFound) {
   const auto file_of = [&](const std::vector<std::int32_t>& ids) {
@@ -189,13 +227,13 @@ TEST_F(PairSamples, ThatAreNoneAreFound) {
     return message_of<Error>([&] { training_data(packed(output_), 16, 256, 1); });
   };
   file_of({1, 0, 2, 0, 3, 0});
-  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
+  EXPECT_THAT(found(), HasSubstr("its last document is alone"));
   file_of({1, 0, 2, 0, 3, 0, 4});
-  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
+  EXPECT_THAT(found(), HasSubstr("its last document is alone"));
   file_of({1, 0, 2, 0, 3});
-  EXPECT_THAT(found(), HasSubstr("the last document is not part of a pair"));
+  EXPECT_THAT(found(), HasSubstr("its last document is alone"));
   file_of({1, 0, 0, 2, 0});
-  EXPECT_THAT(found(), HasSubstr("at token 2 belongs to a pair, but is empty"));
+  EXPECT_THAT(found(), HasSubstr("at token 2 belongs to another one, but is empty"));
 }
 
 }  // namespace

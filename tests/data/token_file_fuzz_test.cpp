@@ -21,6 +21,8 @@ void use_all_of(const TokenFile& file) {
   }
   if (n > 0) (void)(is_target(file, 0) != is_target(file, n - 1));
   (void)file.tokenizer().identity();
+  EXPECT_EQ(std::ssize(file.labels()),
+            file.header().kind == Documents::labeled ? file.header().documents / 2 : 0);
   file.verify();
 }
 
@@ -28,7 +30,7 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   constexpr std::uint64_t corners[] = {0,          1,          2,          255,  65536,
                                        1ULL << 31, 1ULL << 62, 1ULL << 63, ~0ULL};
-  constexpr std::size_t fields[] = {8, 12, 16, 24, 32, 40, 48, 56, 60, 64, 72, 88, 240};
+  constexpr std::size_t fields[] = {8, 12, 16, 24, 32, 40, 48, 56, 60, 64, 72, 88, 96, 240};
   for (std::size_t edits = 1 + below(4); edits > 0 && bytes.size() >= 256; --edits) {
     switch (below(4)) {
       case 0:
@@ -60,10 +62,19 @@ TEST(TokenFileFuzz, AMutatedFileOpensOrIsRefused) {
                         .separator = 1,
                         .targets = std::vector<bool>(77, true),
                         .tokenizer = {TokenizerKind::sentencepiece, "some bytes", "a template"}}));
+  const std::string labeled =
+      contents_of(write_token_file(scratch / "l", counting(60),
+                                   {.separator = 1,
+                                    .targets = std::vector<bool>(60, true),
+                                    .tokenizer = {TokenizerKind::bytes, "", "a template"},
+                                    .labels = std::vector<bool>(19, true)}));
   std::mt19937_64 random(20240607);
   int opened = 0, refused = 0;
   for (int i = 0; i < 2000; ++i) {
-    const std::string file = scratch.write("c", mutated(i % 2 == 0 ? plain : full, random));
+    const std::string file = scratch.write("c", mutated(i % 3 == 0   ? plain
+                                                        : i % 3 == 1 ? full
+                                                                     : labeled,
+                                                        random));
     try {
       use_all_of(TokenFile(file));
       ++opened;

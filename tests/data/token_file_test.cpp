@@ -83,6 +83,34 @@ TEST(TokenFile, KeepsTheChatTemplate) {
   }
 }
 
+// Older programs read files without labels, and refuse the version of one that has them.
+TEST(TokenFile, KeepsLabels) {
+  const ScratchFolder scratch;
+  for (const std::size_t n : {2, 8, 9, 29}) {
+    std::vector<bool> labels;
+    for (std::size_t i = 0; i < n; ++i) labels.push_back(i % 3 == 0 || i == 8);
+    const TokenizerSpec with{TokenizerKind::bytes, "", "begin = \"\"\n"};
+    write_token_file(scratch / "a", counting(100),
+                     {.separator = 0,
+                      .targets = std::vector<bool>(100, true),
+                      .tokenizer = with,
+                      .labels = labels});
+    const TokenFile file(scratch / "a");
+    EXPECT_EQ(file.labels(), labels);
+    EXPECT_EQ(file.tokenizer(), with);
+    EXPECT_EQ(file.header().kind, Documents::labeled);
+    EXPECT_EQ(file.verify(), Verified::hash_and_ids);
+    auto bytes = contents_of(scratch / "a");
+    EXPECT_EQ(bytes[8], 4);
+    EXPECT_EQ(bytes[96], 2);
+    EXPECT_EQ(bytes[bytes.size() - (n + 7) / 8] & 1, 1);  // at the end of the file
+    bytes.back() ^= 1;
+    EXPECT_THROW(TokenFile(scratch.write("b", bytes)).verify(), Error);
+    EXPECT_THROW(TokenFile(scratch.write("b", bytes.substr(0, bytes.size() - 1))), Error);
+  }
+  EXPECT_TRUE(TokenFile(write_token_file(scratch / "c", counting(9))).labels().empty());
+}
+
 TEST(TokenFile, AStreamOfAppendsEqualsOne) {
   const ScratchFolder scratch;
   const auto ids = counting(5000);
@@ -218,8 +246,8 @@ TEST(TokenFile, NamesWhatIsWrongWithAFile) {
   put(llmc, 0, std::int32_t{20240520});
   EXPECT_THAT(refused(llmc), HasSubstr("--from llmc"));
   std::string later = good;
-  put(later, 8, std::uint32_t{4});
-  EXPECT_THAT(refused(later), AllOf(HasSubstr("version 4"), HasSubstr("versions 1 to 3")));
+  put(later, 8, std::uint32_t{5});
+  EXPECT_THAT(refused(later), AllOf(HasSubstr("version 5"), HasSubstr("versions 1 to 4")));
 }
 
 TEST(TokenFile, FindsEveryDamagedByteOfTheHeader) {
@@ -257,6 +285,9 @@ TEST(TokenFile, JudgesEachFieldOfAnUnhashedHeader) {
   EXPECT_THAT(with(100, std::uint8_t{1}), HasSubstr("reserved"));
   EXPECT_THAT(with(8, std::uint32_t{2}), HasSubstr("chat template disagree"));
   EXPECT_THAT(with(88, std::int64_t{1}), HasSubstr("chat template disagree"));
+  EXPECT_THAT(with(96, std::uint32_t{2}), HasSubstr("kind of its documents disagree"));
+  EXPECT_THAT(with(96, std::uint32_t{3}), HasSubstr("the kind of its documents is unknown"));
+  EXPECT_THAT(with(8, std::uint32_t{4}), HasSubstr("kind of its documents disagree"));
   put(good, 8, std::uint32_t{2});
   EXPECT_THAT(with(88, std::int64_t{1}), HasSubstr("truncated"));
   EXPECT_THAT(with(88, std::int64_t{1} << 62), HasSubstr("truncated"));

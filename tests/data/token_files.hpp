@@ -14,6 +14,7 @@ struct TokenFileOptions {
   std::optional<std::int32_t> separator = {};
   std::vector<bool> targets = {};  // empty: no mask
   TokenizerSpec tokenizer = {};
+  std::vector<bool> labels = {};  // of two documents each
 };
 
 inline std::string write_token_file(const std::string& path, const std::vector<std::int32_t>& ids,
@@ -24,8 +25,10 @@ inline std::string write_token_file(const std::string& path, const std::vector<s
   PackedTokens packed;
   packed.append(ids, width);
   packed.targets.assign(o.targets.begin(), o.targets.end());
+  packed.labels.assign(o.labels.begin(), o.labels.end());
   writer.append(packed);
-  writer.finish(o.vocab, o.separator, 0, o.tokenizer);
+  writer.finish(o.vocab, o.separator, 2 * std::ssize(o.labels), o.tokenizer,
+                o.labels.empty() ? Documents::single : Documents::labeled);
   return path;
 }
 

@@ -56,6 +56,15 @@ TEST(Check, Heads) {
   expect_problem(d, "model.head_dim", "16384 heads with model.head_dim = 2048 have more than");
 }
 
+TEST(Check, PositionsOfTheModel) {
+  Deck d = sound();
+  d.model.max_context = d.data.context - 1;
+  expect_problem(d, "model.max_context",
+                 "model.max_context = 1023 is less than model.context = 1024: raise the first");
+  d.model.max_context = d.data.context + 1;
+  EXPECT_TRUE(check_deck(d).empty());
+}
+
 TEST(Check, RotaryScaling) {
   Deck d = sound();
   d.model.rope_scaling = RopeScaling::linear;
@@ -328,13 +337,14 @@ TEST(Check, PreferencesWithoutAReferenceNeedNone) {
     Deck d = sound();
     d.train.objective = objective;
     expect_problem(d, "train.objective",
-                   "train.objective = \"" + name + "\" trains on pairs of documents");
+                   "train.objective = \"" + name + "\" trains on preference pairs");
     d.data.packing = Packing::documents;
     d.data.attention = AttentionSpan::document;
     EXPECT_TRUE(check_deck(d).empty()) << name;
     d.train.dpo_scores = "pairs.scores";
-    expect_problem(d, "train.dpo_scores",
-                   "train.dpo_scores needs train.objective = \"dpo\": set that, or remove");
+    expect_problem(
+        d, "train.dpo_scores",
+        "train.dpo_scores needs train.objective = \"dpo\" or \"kto\": set that, or remove");
     d.train.dpo_scores.clear();
     d.train.dpo_beta = 0.5;
     expect_problem(d, "train.dpo_beta", "needs train.objective = \"dpo\"");
@@ -352,6 +362,33 @@ TEST(Check, PreferencesWithoutAReferenceNeedNone) {
   d.train.simpo_gamma = TrainConfig().simpo_gamma;
   d.train.orpo_lambda = 1;
   expect_problem(d, "train.orpo_lambda", "needs train.objective = \"orpo\"");
+}
+
+TEST(Check, LabeledAnswersNeedAReference) {
+  Deck d = sound();
+  d.train.objective = Objective::kto;
+  d.train.dpo_scores = "answers.scores";
+  expect_problem(d, "train.objective", "\"kto\" trains on labeled answers");
+  d.data.packing = Packing::documents;
+  d.data.attention = AttentionSpan::document;
+  d.train.dpo_scores.clear();
+  expect_problem(d, "train.objective", "set adapter.rank");
+  d.train.dpo_scores = "answers.scores";
+  EXPECT_TRUE(check_deck(d).empty());
+  d.train.dpo_scores.clear();
+  d.adapter.rank = 4;
+  d.train.kto_beta = 0.2;
+  d.train.kto_desirable_weight = 0;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.run.replay_every = 2;
+  expect_problem(d, "train.objective", "run.replay_every cannot verify");
+  d.run.replay_every = 0;
+  d.train.dpo_beta = 0.5;
+  expect_problem(d, "train.dpo_beta", "needs train.objective = \"dpo\"");
+  d.train.dpo_beta = TrainConfig().dpo_beta;
+  d.train.objective = Objective::dpo;
+  d.train.kto_desirable_weight = 1;
+  expect_problem(d, "train.kto_beta", "needs train.objective = \"kto\"");
 }
 
 TEST(Check, Grid) {

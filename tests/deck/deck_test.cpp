@@ -239,6 +239,37 @@ TEST(Deck, AModelHoldsNoSettingOfARun) {
   EXPECT_FALSE(of({"model.max_context=1024"}).model == plain.model);
 }
 
+TEST(Deck, PositionsAreAtLeastThoseOfASample) {
+  const std::string deck = "[model]\nmax_context = 512\ncontext = 512\n" + std::string(least_deck);
+  const std::string words = "model.max_context = 512 is less than model.context = ";
+  EXPECT_EQ(refusal(deck), "");
+  EXPECT_EQ(refusal(deck, {"model.context=513"}).find("override 'model.context=513': " + words),
+            0U);
+  EXPECT_EQ(refusal(deck, {"model.max_context=511"}).find("override 'model.max_context=511': "),
+            0U);
+  // The context is the preset's, or the default.
+  EXPECT_NE(
+      refusal_of_overrides({"model.preset=llama-1B", "model.max_context=512"}).find(words + "2048"),
+      std::string::npos);
+  EXPECT_EQ(refusal("[model]\nmax_context = 512\n" + std::string(least_deck))
+                .find("d.toml:2:15: " + words + "1024"),
+            0U);
+  for (const char* word : {"auto", "0"})
+    EXPECT_EQ(overridden({"model.context=4096", std::string("model.max_context=") + word})
+                  .model.max_context,
+              4096);
+  EXPECT_EQ(overridden({"model.preset=llama-1B", "model.context=4096"}).model.max_context, 4096);
+  // A continued run's positions grow with its samples, which its deck does not state as a rule.
+  const std::vector<std::string> longer{"model.context=1024"};
+  EXPECT_EQ(with_overrides(parsed(deck), longer).model.max_context, 1024);
+  // Checkpoints of earlier versions.
+  for (const char* most : {"256", "0"}) {
+    const auto stored = "[model]\ncontext = 512\nmax_context = " + std::string(most) + "\n" +
+                        std::string(least_deck);
+    EXPECT_EQ(parse_dumped_deck(stored, "d.toml").model.max_context, 512);
+  }
+}
+
 TEST(Deck, BiasOfQkvAlone) {
   const auto biases = [](const Deck& d) {
     std::vector<std::string> names;

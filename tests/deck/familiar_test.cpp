@@ -100,6 +100,8 @@ const Known known[] = {
     {"load_in_4bit", "load_in_4bit is [adapter] here, with adapter.base = \"nf4\""},
     {"dpo", "dpo is train.objective = \"dpo\" here"},
     {"orpo", "orpo is train.objective = \"orpo\" here"},
+    {"kto", "kto is train.objective = \"kto\" here"},
+    {"undesirable_weight", "undesirable_weight is train.kto_undesirable_weight here"},
     {"gamma_beta_ratio", "is train.simpo_gamma here, which is the ratio times train.simpo_beta"},
     {"ref_model", "ref_model is train.dpo_scores here: `trireme score` writes that file"},
     {"sample_packing", "sample_packing is data.packing here"},

@@ -90,6 +90,14 @@ TEST(Override, LengthReplacesTheDecksOther) {
             std::string::npos);
 }
 
+// The deck's own values agreed before the override.
+TEST(Override, ARuleOfTwoKeysNamesTheOverride) {
+  const std::string deck = "[model]\nheads = 12\nwidth = 768\n" + std::string(least_deck);
+  EXPECT_EQ(refusal(deck, {"model.width=100"}).find("override 'model.width=100': model.heads = 12"),
+            0U);
+  EXPECT_EQ(refusal(deck, {"model.heads=7"}).find("override 'model.heads=7': model.heads = 7"), 0U);
+}
+
 TEST(Override, ErrorsNameTheArgumentAndTheNearestKey) {
   EXPECT_EQ(refusal_of_overrides({"train.stepz=5"}),
             "override 'train.stepz=5': unknown key 'train.stepz' (nearest key: train.steps)");

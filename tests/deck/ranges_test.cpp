@@ -31,6 +31,7 @@ const Words documents{"data.packing=documents", "data.attention=document"};
 const Words dpo = documents + Words{"train.objective=dpo", "adapter.rank=1"};
 const Words simpo = documents + Words{"train.objective=simpo"};
 const Words orpo = documents + Words{"train.objective=orpo"};
+const Words kto = documents + Words{"train.objective=kto", "adapter.rank=1"};
 const Words distill{"train.objective=distill", "distill.teacher=x"};
 const Words sigmoid = mixture + Words{"model.router=sigmoid", "train.balance=bias"};
 const Words sample = mixture + Words{"train.balance=sample"};
@@ -76,11 +77,15 @@ const std::map<std::string, Words> needs{
     {"train.objective=dpo", dpo},
     {"train.objective=simpo", simpo},
     {"train.objective=orpo", orpo},
+    {"train.objective=kto", kto},
     {"train.objective=distill", distill},
     {"train.dpo_beta", dpo},
     {"train.simpo_beta", simpo},
     {"train.simpo_gamma", simpo},
     {"train.orpo_lambda", orpo},
+    {"train.kto_beta", kto},
+    {"train.kto_desirable_weight", kto},
+    {"train.kto_undesirable_weight", kto},
     {"train.balance=bias", sigmoid},
     {"train.balance=sample", sample},
     {"train.balance_rate", sigmoid},

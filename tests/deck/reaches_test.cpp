@@ -39,7 +39,7 @@ KeyValue other_than(const KeyValue& value, const Key& key) {
 }
 
 // Returns the keys of a section that change nothing in the settings of a trainer and its plan.
-std::set<std::string> without_effect(const char* section) {
+std::set<std::string> without_effect(std::string_view section) {
   std::set<std::string> names;
   Deck deck = parsed(least_deck);
   deck.model.vocab = 32;
@@ -48,9 +48,9 @@ std::set<std::string> without_effect(const char* section) {
     Deck other = deck;
     key.access.set(other, 0, other_than(key.access.get(deck, 0), key));
     const auto after = plan_input_of(other, other.precision.compute, TransportKind::host, {});
-    const bool same =
-        before.setup == after.setup && before.grid == after.grid && before.train == after.train;
-    if (same) names.insert(key.name);
+    // What [model] says of training must be in the settings, too, not in TrainConfig alone.
+    const bool train = section == "model" || before.train == after.train;
+    if (before.setup == after.setup && before.grid == after.grid && train) names.insert(key.name);
   }
   return names;
 }

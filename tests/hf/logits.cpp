@@ -1,9 +1,8 @@
 // hf_logits CHECKPOINT IDS OUT [section.key=value ...]: logits of a checkpoint's model.
 //
-// IDS holds i32 in rows of model.max_context, OUT gets as many f64 rows of model.vocab: each
-// position's logits, those of the first sample first. Overrides change the checkpoint's deck, so
-// that any grid and precision can be asked for. Each position is asked for by itself, as generation
-// does.
+// IDS holds i32 in rows of model.context, OUT gets as many f64 rows of model.vocab: each position's
+// logits, those of the first sample first. Overrides change the checkpoint's deck, so that any grid
+// and precision can be asked for. Each position is asked for by itself, as generation does.
 #include <cstring>
 #include <fstream>
 #include <iostream>

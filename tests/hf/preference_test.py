@@ -1,5 +1,5 @@
 """Preference optimization in f64, as torch has it by the papers' formulas: of each document its completion's log-probabilities,
-alone in a sample. DPO: their sum, by the model with adapters merged and by the one without. SimPO and ORPO: their mean."""
+alone in a sample. DPO and KTO: their sum, by the model with adapters merged and by the one without. SimPO and ORPO: their mean."""
 import math
 import re
 import struct
@@ -17,11 +17,18 @@ from program import GRID, ONE_RANK, weights_of
 
 BETA, LR, WHOLE_LR, STEPS, SEPARATOR = 0.3, 0.5, 0.05, 5, 0
 SIMPO_BETA, GAMMA, LAMBDA = 1.5, 0.4, 0.7
+DESIRABLE, UNDESIRABLE = 1.3, 0.8
 PAIRS = ["data.packing=documents", "data.attention=document"]
-WORDS = [*PAIRS, "train.objective=dpo", f"train.dpo_beta={BETA}"]
+WORDS = {"dpo": [*PAIRS, "train.objective=dpo", f"train.dpo_beta={BETA}"],
+         "kto": [*PAIRS, "train.objective=kto", f"train.kto_beta={BETA}", f"train.kto_desirable_weight={DESIRABLE}",
+                 f"train.kto_undesirable_weight={UNDESIRABLE}"]}
 # Inputs of a pair's two documents: of the first four one fills a sample, of the others two do.
 LENGTHS = [(15, 18), (19, 20), (8, 25), (30, 2), (7, 9), (9, 7), (5, 12), (8, 8), (10, 6), (7, 7), (3, 14), (8, 9)]
 BATCH = 8
+# With kto, a pair is an answer and its mismatched answer.
+LABELS = [n % 3 != 1 for n in range(len(LENGTHS))]
+# Loss of a model that is its own reference: of dpo, and of kto.
+FIRST = {"dpo": math.log(2), "kto": sum(DESIRABLE / 2 if label else UNDESIRABLE / 2 for label in LABELS) / len(LABELS)}
 
 
 def pairs():
@@ -36,7 +43,7 @@ def pairs():
     return made
 
 
-def write_pairs(path, made):
+def write_pairs(path, made, objective="dpo"):
     """As docs/token_file.md says."""
     ids, learnt = [], []
     for chosen, rejected, prompt in made:
@@ -44,9 +51,10 @@ def write_pairs(path, made):
             ids += [*document.tolist(), SEPARATOR]
             learnt += [0] * prompt + [1] * (len(document) - prompt + 1)
     tokens = np.asarray(ids).astype("<u2")
-    header = b"TRITOKEN" + struct.pack("<IIQQQqQIIQQQQI", 3, 2, tokens.size, flavours.SHAPE["vocab_size"], int(tokens.max()), SEPARATOR,
-                                       2 * len(made), 1, 0, 0, 0, 0, 0, 1)
-    path.write_bytes(header.ljust(256, b"\0") + tokens.tobytes() + np.packbits(learnt, bitorder="little").tobytes())
+    header = b"TRITOKEN" + struct.pack("<IIQQQqQIIQQQQI", 4 if objective == "kto" else 3, 2, tokens.size, flavours.SHAPE["vocab_size"], int(tokens.max()), SEPARATOR,
+                                       2 * len(made), 1, 0, 0, 0, 0, 0, 2 if objective == "kto" else 1)
+    labels = np.packbits(LABELS, bitorder="little").tobytes() if objective == "kto" else b""
+    path.write_bytes(header.ljust(256, b"\0") + tokens.tobytes() + np.packbits(learnt, bitorder="little").tobytes() + labels)
 
 
 def log_probability(w, shape, document, prompt):
@@ -68,32 +76,50 @@ def dpo(policy, shape, made, before):
                   "reward_chosen": c.mean().item(), "reward_rejected": r.mean().item()}
 
 
-def sgd(w, shape, adapters, made):
+def kto(policy, shape, made, before):
+    """As dpo() says them, as TRL's trainer does: the KL term is detached and at least 0."""
+    ratios = [[log_probability(policy, shape, document, prompt) - fixed for document, fixed in zip(both, fixed_both)]
+              for (*both, prompt), fixed_both in zip(made, before, strict=True)]
+    kl = torch.stack([mismatched for _, mismatched in ratios]).mean().detach().clamp(min=0)
+    losses = [DESIRABLE * (1 - torch.sigmoid(BETA * (own - kl))) if label else UNDESIRABLE * (1 - torch.sigmoid(BETA * (kl - own)))
+              for (own, _), label in zip(ratios, LABELS, strict=True)]
+    rewards = [BETA * own.item() for own, _ in ratios]
+    good, bad = (np.mean([r for r, label in zip(rewards, LABELS) if label is which]) for which in (True, False))
+    fit = np.mean([r > BETA * kl.item() if label else r < BETA * kl.item() for r, label in zip(rewards, LABELS)])
+    loss = torch.stack(losses).mean()
+    return loss, {"loss": loss.item(), "margin": good - bad, "accuracy": fit, "reward_chosen": good, "reward_rejected": bad,
+                  "z0": BETA * kl.item()}
+
+
+MEASURES = {"dpo": dpo, "kto": kto}
+
+
+def sgd(w, shape, adapters, made, measure):
     scale, rows, norms = ALPHA / RANK, [], []
     before = [[log_probability(w, shape, document, prompt).item() for document in both] for *both, prompt in made]
     for _ in range(STEPS):
         adapters = {m: tuple(x.detach().requires_grad_(True) for x in ab) for m, ab in adapters.items()}
-        loss, row = dpo(merged(w, shape, adapters, scale), shape, made, before)
+        loss, row = measure(merged(w, shape, adapters, scale), shape, made, before)
         flat = [x for ab in adapters.values() for x in ab]
         gradients = torch.autograd.grad(loss, flat)
         norms.append(math.sqrt(sum(float((g * g).sum()) for g in gradients)))
         rows.append(row)
         step = iter(gradients)
         adapters = {m: tuple((x - LR * next(step)).detach() for x in ab) for m, ab in adapters.items()}
-    last = dpo(merged(w, shape, adapters, scale), shape, made, before)[1]["loss"]
+    last = measure(merged(w, shape, adapters, scale), shape, made, before)[1]["loss"]
     return adapters, rows, norms, last
 
 
-def prefers(name, program):
+def prefers(name, program, objective="dpo"):
     folder = program.work / "model"
     flavours.make(name, folder)
     shape, w = reference.load(folder, torch.float64)
     made = pairs()
-    write_pairs(program.work / "random.tokens", made)
+    write_pairs(program.work / "random.tokens", made, objective)
     program("import", folder, "imported")
     text = training_test.DECK.replace("CLIP", "0").replace("every_steps = 0", "every_steps = 1\nkeep_last = 0")
     deck = program.write_deck("deck.toml", text + SECTION.replace("STABLE", "false"))
-    words = [*WORDS, f"train.batch={BATCH}", f"optimizer.lr={LR}"]
+    words = [*WORDS[objective], f"train.batch={BATCH}", f"optimizer.lr={LR}"]
     said = []
     grids = {"one": ONE_RANK, "grid": GRID, "data": (4, ["parallel.data=4", "zero.stage=3"]),
              "two": (2, ["parallel.seq=2", "train.microbatch=2"]),
@@ -105,10 +131,11 @@ def prefers(name, program):
         first, *_, last = sorted((program.work / run / "checkpoints").glob("step-*"))
         # The first step leaves a as it was, as b is zero.
         begin = {m: (a, torch.zeros_like(b)) for m, (a, b) in split(weights_of(first), shape, w).items()}
-        want, rows, norms, after = sgd(w, shape, begin, made)
+        want, rows, norms, after = sgd(w, shape, begin, made, MEASURES[objective])
+        assert objective != "kto" or max(row["z0"] for row in rows) > 0
         history = program.history(run)
         assert len(history["loss"]) == STEPS
-        assert abs(rows[0]["loss"] - math.log(2)) < 1e-12 and history["margin"][0] == 0 and history["accuracy"][0] == 0
+        assert abs(rows[0]["loss"] - FIRST[objective]) < 1e-12 and history["margin"][0] == 0 and history["accuracy"][0] == 0
         assert 0 < rows[-1]["accuracy"] and rows[-1]["loss"] < 0.99 * rows[0]["loss"], f"nothing is learnt: {rows}"
         training_test.expect_near(history["grad_norm"], norms, f"{run}: gradient norms")
         for column, values in history.items():
@@ -119,7 +146,7 @@ def prefers(name, program):
         flat = [{f"{m}.{k}": x for m, ab in adapters.items() for k, x in zip("ab", ab)} for adapters in (got, want)]
         said.append(f"{run} {training_test.expect_weights(*flat):.1e}")
         machine = [word for word in grid if word.startswith(("parallel.", "zero."))]
-        evaluated = float(re.search(r"loss ([0-9.]+), .* over 12 pairs", program("evaluate", run, *machine, "--data", "random.tokens", ranks=ranks))[1])
+        evaluated = float(re.search(r"loss ([0-9.]+), .* over 12 ", program("evaluate", run, *machine, "--data", "random.tokens", ranks=ranks))[1])
         assert abs(evaluated - after) <= 1e-6, f"{run}: {evaluated} for {after}"
     return f"adapters differ by {', '.join(said)}; loss {rows[0]['loss']:.4f} to {after:.4f}, accuracy {rows[-1]['accuracy']:.2f}"
 
@@ -157,21 +184,22 @@ def whole_sgd(w, shape, measure):
     return w, rows, norms
 
 
-def prefers_whole(name, program):
+def prefers_whole(name, program, objective="dpo"):
     """A whole model against scores of the one that it begins as, and, from its end, against those of that first one."""
     folder = program.work / "model"
     flavours.make(name, folder)
     shape, w = reference.load(folder, torch.float64)
     made = pairs()
-    write_pairs(program.work / "random.tokens", made)
+    write_pairs(program.work / "random.tokens", made, objective)
     program("import", folder, "imported")
     deck = program.write_deck("deck.toml", training_test.DECK.replace("CLIP", "0"))
-    words = [*WORDS, f"train.batch={BATCH}", f"optimizer.lr={WHOLE_LR}"]
+    words = [*WORDS[objective], f"train.batch={BATCH}", f"optimizer.lr={WHOLE_LR}"]
     before = [[log_probability(w, shape, document, prompt).item() for document in both] for *both, prompt in made]
-    first, *rest = whole_sgd(w, shape, lambda w: dpo(w, shape, made, before))
-    second = whole_sgd(first, shape, lambda w: dpo(w, shape, made, before))
+    first, *rest = whole_sgd(w, shape, lambda w: MEASURES[objective](w, shape, made, before))
+    second = whole_sgd(first, shape, lambda w: MEASURES[objective](w, shape, made, before))
     wanted = {"one": (first, *rest), "again": second}
-    assert abs(rest[0][0]["loss"] - math.log(2)) < 1e-12 and second[1][0]["margin"] > 0 and second[1][-1]["loss"] < 0.99 * math.log(2)
+    assert objective != "kto" or max(row["z0"] for row in second[1]) > 0
+    assert abs(rest[0][0]["loss"] - FIRST[objective]) < 1e-12 and second[1][0]["margin"] > 0 and second[1][-1]["loss"] < 0.99 * FIRST[objective]
     grids = {"alone": ONE_RANK, "grid": GRID, "data": (4, ["parallel.data=4", "zero.stage=3"]),
              "halves": (2, ["parallel.pipe=2", "parallel.schedule=zero-bubble", "model.recompute=block", "train.microbatch=2"])}
     if shape.experts_per_token:
@@ -230,7 +258,7 @@ def prefers_alone(name, objective, program):
                 assert off <= 1e-11, f"{run}: {column} differs by {off:.1e}"
         said.append(f"{run} {training_test.expect_weights(weights_of(program.newest(run)), names.from_hf(want, shape)):.1e}")
         machine = [word for word in grid if word.startswith(("parallel.", "zero."))]
-        evaluated = float(re.search(r"loss ([0-9.]+), .* over 12 pairs", program("evaluate", run, *machine, "--data", "random.tokens", ranks=ranks))[1])
+        evaluated = float(re.search(r"loss ([0-9.]+), .* over 12 ", program("evaluate", run, *machine, "--data", "random.tokens", ranks=ranks))[1])
         assert abs(evaluated - after) <= 1e-6, f"{run}: {evaluated} for {after}"
     return f"weights differ by {', '.join(said)}; loss {rows[0]['loss']:.4f} to {after:.4f}, accuracy {rows[-1]['accuracy']:.2f}"
 
@@ -242,3 +270,6 @@ def cases():
         yield f"preferences-whole-{name}", lambda program, name=name: prefers_whole(name, program)
     for name in ("gpt2", "llama2", "qwen3", "qwen2-moe"):
         yield f"preferences-{name}", lambda program, name=name: prefers(name, program)
+    for name in ("llama2", "qwen2-moe"):
+        yield f"preferences-kto-whole-{name}", lambda program, name=name: prefers_whole(name, program, "kto")
+        yield f"preferences-kto-{name}", lambda program, name=name: prefers(name, program, "kto")

@@ -9,6 +9,7 @@
 #include "lib/base/array_names.hpp"
 #include "lib/base/json.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
+#include "lib/interchange/adapter_names.hpp"
 #include "lib/interchange/import.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "tests/interchange/model_files.hpp"
@@ -50,6 +51,15 @@ class Adapters : public testing::Test {
         values.insert(values.end(), static_cast<std::size_t>(pair_rank * inputs), a);
         values.insert(values.end(), static_cast<std::size_t>(pair_rank * outputs), b);
       }
+    write_file(entries, values);
+  }
+  // Tensors of zeros.
+  void write_entries(const std::vector<SafeTensor>& entries) {
+    std::int64_t count = 0;
+    for (const auto& t : entries) count += t.count();
+    write_file(entries, std::vector<float>(static_cast<std::size_t>(count)));
+  }
+  void write_file(const std::vector<SafeTensor>& entries, const std::vector<float>& values) {
     std::filesystem::create_directories(folder.path() / "peft");
     std::filesystem::remove(folder.path() / "peft/adapter_model.safetensors");
     SafetensorsWriter file(folder.path() / "peft/adapter_model.safetensors", entries);
@@ -190,6 +200,40 @@ TEST_F(Adapters, WeightsThatOverflowAreRefused) {
   }
   write({"self_attn.q_proj"}, {0, 1}, 1e18F, 1e18F);  // 24 * 2 * 2 of their product: below 3.4e38
   EXPECT_EQ(import_with(q), "");
+}
+
+// Phi-3 and GLM-4 have modules of several products.
+TEST_F(Adapters, ModulesOfSeveralProductsAreRefused) {
+  for (const std::string module : {"mlp.gate_up_proj", "self_attn.qkv_proj"}) {
+    const auto name = "base_model.model.model.layers.0." + module;
+    write_entries({{name + ".lora_A.weight", "F32", {pair_rank, 24}, 0, pair_rank * 24 * 4}});
+    expect_refused(targets(R"(["q_proj", "gate_up_proj", "qkv_proj"])"),
+                   {"peft/adapter_model.safetensors: the tensor " + name +
+                        ".lora_A.weight cannot be imported, because its module computes several",
+                    "merge_and_unload() of PEFT, and import the merged model"});
+  }
+}
+
+// What transformers computes in one module of GLM-4, and in one tensor of gpt-oss.
+TEST(SharedProducts, AreThoseOfGlm4AndOfPackedExperts) {
+  const auto shared = [](const ModelConfig& model, const std::vector<std::string>& patterns) {
+    AdapterConfig a;
+    a.rank = 2;
+    a.patterns = patterns;
+    std::map<std::string, std::string> all;
+    for (const auto& s : shared_products(make_spec(model, a)))
+      all.emplace(pattern_of(s.product), s.module);
+    return all;
+  };
+  using Shared = std::map<std::string, std::string>;
+  EXPECT_EQ(shared(small_llama(), {"*"}), Shared());
+  EXPECT_EQ(shared(small_mixtral(), {"*", "*.experts.*"}), Shared());
+  EXPECT_EQ(shared(small_glm4(), {"*.qkv.*", "*.ffn_out"}), Shared());
+  EXPECT_EQ(shared(small_glm4(), {"blocks.1.*"}),
+            (Shared{{"blocks.*.ffn_in.gate", "model.layers.1.mlp.gate_up_proj"},
+                    {"blocks.*.ffn_in.up", "model.layers.1.mlp.gate_up_proj"}}));
+  EXPECT_EQ(shared(small_gpt_oss(), {"*", "*.experts.*.ffn_out"}),
+            (Shared{{"blocks.*.experts.*.ffn_out", "model.layers.0.mlp.experts.down_proj"}}));
 }
 
 }  // namespace trireme

@@ -12,6 +12,9 @@ MUTANTS = [
     ("no expert may compute a token", "lib/deck/model_rules.cpp", "rule(m.experts_per_token >= 1 && m.", "rule(m.", DECK),
     ("dense blocks may lie behind the last", "lib/deck/model_rules.cpp", "[&](auto l) { return l >= layers; }", "[&](auto l) { return l > layers; }", DECK),
     ("softmax takes a bias", "lib/deck/model_rules.cpp", "t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,", "true,", DECK),
+    ("a table may have fewer positions than a sample", "lib/deck/model_rules.cpp", "rule(most >= context,", "rule(true,", DECK),
+    ("a rule's line is not the override's", "lib/deck/load.cpp", "if (there && there->place.line == 0) return there;", "", DECK),
+    ("a stored deck obeys the rules of a new one", "lib/deck/load.cpp", "if (origin_ == Origin::checkpoint || !gives_number", "if (!gives_number", DECK),
     # values
     ("K is 1", "lib/keys/quantity.cpp", "static_cast<double>(power + 1)", "static_cast<double>(power)", DECK),
     ("GB is GiB", "lib/keys/quantity.cpp", "binary ? 1024.0 : 1000.0", "1024.0", DECK),
@@ -28,7 +31,7 @@ MUTANTS = [
     ("a number too small is zero", "lib/keys/toml_reader.cpp", "if (real->get() == 0) require_zero(source, raw.place);", "", DECK),
     # what is decided
     ("a preset comes behind the deck's keys", "lib/deck/load.cpp", "        start_from(preset_named(name));\n",
-     "        fill(deck_);\n        const auto rest = deck_.model;\n        deck_.model = preset_named(name);\n"
+     "        fill(deck_);\n        const auto rest = deck_.model;\n        start_from(preset_named(name));\n"
      "        if (rest.layers == 0) return;\n        forget(\"model.layers\");\n", DECK),
     ("an override of the length is beside the deck's", "lib/deck/load.cpp", 'if (path == "train.tokens") forget_from_file("train.steps");', "", DECK),
     ("a pipeline has as many microbatches as stages", "lib/deck/microbatch.cpp", "if (samples / m >= 2 * pipe)", "if (samples / m >= pipe)", DECK),
@@ -57,16 +60,18 @@ MUTANTS = [
     ("sizes may stand in any order", "lib/keys/accept.cpp", "!(values[n - 1] > values[n - 2])", "values[n - 1] == values[n - 2]", PLACES),
     # what a run takes of it
     ("a run forgets its seed", "lib/deck/resolve.cpp", "  s.seed = static_cast<std::uint64_t>(d.train.seed);\n", "", DECK),
+    ("a run forgets its dropout", "lib/deck/resolve.cpp", "  s.dropout = d.train.dropout;\n", "", DECK),
+    ("samples are as long as a model's positions", "lib/deck/resolve.cpp", "  s.context = d.data.context;\n", "", DECK),
     ("a run forgets what it freezes", "lib/deck/resolve.cpp", "  s.freeze = d.freeze;\n", "", DECK),
     ("a run's gradients travel as they are computed", "lib/deck/resolve.cpp", "  s.reduce = d.precision.reduce;\n", "  s.reduce = compute;\n", DECK),
     # the model
     ("a preset has another base of its positions", "lib/model/config.cpp", "  c.rope_theta = 500000;\n", "", DECK),
     ("a preset has another epsilon", "lib/model/config.cpp", "  c.norm_eps = 1e-6;\n  c.rope_theta = 1e6;\n", "  c.rope_theta = 1e6;\n", DECK),
     ("a preset's positions are scaled by 8", "lib/model/config.cpp", "RopeScaling::llama3;\n  c.rope_factor = 32;", "RopeScaling::llama3;\n  c.rope_factor = 8;", DECK),
-    ("a preset's samples are shorter", "lib/model/config.cpp", 'with_shape(28, 1024, 16, 8, 3072, 151936, 40960)', 'with_shape(28, 1024, 16, 8, 3072, 151936, 32768)', DECK),
+    ("a preset's samples are shorter", "lib/model/config.cpp", '28, 1024, 16, 8, 3072, 151936, 40960', '28, 1024, 16, 8, 3072, 151936, 32768', DECK),
     ("a SwiGLU's width is 4 times the model's", "lib/model/config.cpp", "(8 * c.width + 2) / 3;", "(12 * c.width + 2) / 3;", DECK),
-    ("a table has no more positions than a sample", "lib/model/spec.cpp", "{c.max_context, c.width}, init_std);", "{c.max_context / 2, c.width}, init_std);",
-     program("interchange_test", "HfConfig.*")),
+    ("a table has no more positions than a sample", "lib/deck/load.cpp", "std::max(deck_.model.max_context, deck_.data.context);", "deck_.data.context;",
+     program("interchange_test", "Import.*")),
     ("branches begin as large as the rest", "lib/model/spec.cpp", "init_std / std::sqrt(2.0 * static_cast<double>(c.layers));", "init_std;", DECK),
     ("biases decay", "lib/model/spec.cpp", 'return add({name + ".bias", role, {n}, u, false, 0, 0});', 'return add({name + ".bias", role, {n}, u, true, 0, 0});', DECK),
     ("norms decay", "lib/model/spec.cpp", "{n}, u, false, 0, 1});", "{n}, u, true, 0, 1});", DECK),

@@ -75,6 +75,7 @@ MUTANTS = [
     ("an index counts one shard", "lib/interchange/export_safetensors.cpp", "bytes += entries[i].bytes;\n    }\n    file.finish();", "bytes = entries[i].bytes;\n    }\n    file.finish();", ROUND),
     ("elements begin anywhere", "lib/interchange/safetensors.cpp", "(text.size() + 7) / 8 * 8", "(text.size() + 1) / 1 * 1", FILES),
     ("tensors may overlap", "lib/interchange/safetensors.cpp", "require(t.begin >= begin,", "require(t.begin >= 0,", FILES),
+    ("a file of weights has a deck's positions", "lib/interchange/export_hdf5.cpp", 'key.name == "max_context"', "false", FILES),
     ("a file of weights lacks the settings of the model", "lib/interchange/export_hdf5.cpp", "else if (!key.of_run)", "else if (key.of_run)", FILES),
     ("a file of weights has transposed weights", "lib/interchange/export_hdf5.cpp", "{p.name, p.shape, summary", "{p.name, p.shape.dims() == 2 ? Shape{p.shape[1], p.shape[0]} : p.shape, summary", FILES),
     # settings
@@ -95,8 +96,8 @@ MUTANTS = [
     ("types of layers change places", "lib/interchange/families/windows.cpp", 'if (type == "sliding_attention") sliding', 'if (type != "sliding_attention") sliding', SHAPES),
     ("a window is exported to all layers", "lib/interchange/families/windows.cpp", 'window_of(c, l) > 0 ? "sliding_attention" : "full_attention"', 'true ? "sliding_attention" : "full_attention"', SHAPES),
     ("a setting that nobody knows is passed over", "lib/interchange/config_fields.cpp", "!used_.contains(key) && !is_without_effect(key)", "false", SHAPES),
-    ("a longer context is not asked for", "lib/interchange/import.cpp", "options.context.value_or(model.max_context)", "model.max_context", SHAPES),
-    ("an export's positions are a sample's", "lib/interchange/config_archive.cpp", "integer(key, c.max_context, otherwise);", "integer(key, c.max_context, otherwise); if (!reads()) (*to_)[key] = 16;", SHAPES),
+    ("a longer context is not asked for", "lib/interchange/import.cpp", "options.context.value_or(model.max_context);", "model.max_context;", FILES),
+    ("an export's positions are a sample's", "lib/interchange/import.cpp", "  return {.model = std::move(model), .context = context};", "  model.max_context = context;\n  return {.model = std::move(model), .context = context};", FILES),
     ("a setting that no family has is lost", "lib/deck/dump.cpp", "if (old != now) all.push_back", "if (old != now && key.name != \"logit_softcap\") all.push_back", SHAPES),
     ("a begin is an end", "lib/interchange/hf_config.cpp", 'json["bos_token_id"] = id_or_null(ids.begin);', 'json["bos_token_id"] = end_ids(ids.ends);', FILES),
     ("norms of Gemma's are read as they are", "lib/interchange/hf_folder.cpp", "if (source.tensor.plus != 0) add", "if (false) add", ROUND),

@@ -1,7 +1,8 @@
 """Mutants of pairs of documents and of what is learnt from them: name, file, right, wrong, suite."""
-from suites import program, rows
+from suites import FEW, program, ranks, rows
 
 PAIRS = program("train_test", "*Preferences.*")
+LABELED = program("train_test", "*Labeled.*")
 SCORES = rows("scores of a model save")
 TAUGHT = program("train_test", "*Distillation.*")
 TAUGHT_ROWS = program("kernels_test", "*CrossEntropy*Teacher*")
@@ -11,19 +12,19 @@ FILES = program("corpus_test", "Pairs.*")
 MUTANTS = [
     ("a signal waits for all of a step of pairs", "lib/train/trainer_step.cpp", "if (passes.size() > 1 && should_abandon && wants_to_end(0).wait() > 0) {", "if (false) {", PAIRS),
     ("the passes take no time", "lib/train/trainer_step.cpp", "should_abandon(progress.done, progress.of)", "should_abandon(m, count)", PAIRS),
-    ("the rejected document is learnt", "lib/train/trainer_preference.cpp", "weights.push_back(one.weight_rejected);", "weights.push_back(-one.weight_rejected);", PAIRS),
+    ("the rejected document is learnt", "lib/train/trainer_preference.cpp", "weights.push_back(w.second);", "weights.push_back(-w.second);", PAIRS),
     ("a pair counts in its microbatch's mean", "lib/train/trainer_preference.cpp", "/ p.sums.pairs;", "/ static_cast<double>(documents / 2);", PAIRS),
     ("documents of all microbatches are the first one's", "lib/train/trainer_preference.cpp", "    first += static_cast<std::size_t>(documents);\n", "", PAIRS),
     ("the reference has adapters", "lib/train/trainer_preference.cpp", "  without.adapters = false;\n", "", PAIRS),
     ("scores are those of the model itself", "lib/train/trainer_preference.cpp", "reference = reference_of(microbatches);", "reference = before.policy;", PAIRS),
-    ("another pass is counted where scores are given", "lib/train/objective.cpp", "if (pairs->reference != Reference::without_adapters)", "if (pairs->reference == Reference::none)", PAIRS),
+    ("another pass is counted where scores are given", "lib/train/objective.cpp", "if (preferences->reference != Reference::without_adapters)", "if (preferences->reference == Reference::none)", PAIRS),
     ("all documents have as many targets", "lib/train/trainer_preference.cpp", "targets.empty() ? 1 : targets[d]", "targets.empty() ? 1 : targets[0]", PAIRS),
     ("masked tokens count as targets", "lib/train/preference.cpp", "[](std::int32_t target) { return target != no_target; }", "[](std::int32_t) { return true; }", PAIRS),
     ("a rank knows the targets of its own positions", "lib/train/trainer_preference.cpp", "  seq.all_reduce(all);\n", "", rows("learns from pairs without")),
     ("gamma is added to the margin", "lib/train/preference.cpp", "r.margin() - o.gamma", "r.margin() + o.gamma", PAIRS),
     ("odds are probabilities", "lib/train/preference.cpp", "log_p - std::log(rest), 1 / rest", "log_p, 1 / rest", PAIRS),
     ("the slope of odds is that of probabilities", "lib/train/preference.cpp", "log_p - std::log(rest), 1 / rest", "log_p - std::log(rest), 1", PAIRS),
-    ("pairs are measured as with dpo whatever the run", "app/evaluate.cpp", "  if (traits_of(deck.train.objective).samples != SamplesAre::pairs)\n", "  if (true)\n", rows("learns from pairs without")),
+    ("pairs are measured as with dpo whatever the run", "app/evaluate.cpp", "  if (traits_of(deck.train.objective).samples != kind)\n", "  if (true)\n", rows("learns from pairs without")),
     ("scores are of documents in the file's order", "lib/data/dataset.cpp", "return std::span(*reference_[file]).subspan(begin, end - begin);",
      "return std::span(*reference_[file]).subspan(0, end - begin);", SAMPLES),
     ("the score of the document behind does", "lib/data/reference_losses.cpp", "begins[i] == d.begin && found->inputs_D[i] == d.count", "begins[i] >= d.begin", SAMPLES),
@@ -31,8 +32,8 @@ MUTANTS = [
      "require(std::ssize(trailer) == trailer_bytes,", program("io_test", "ScoresFile.*")),
     ("a restart goes on against another model", "app/prepare.cpp", "there.empty() || there == here,", "there.empty() || !here.empty(),", SCORES),
     ("of a file's scores those of one data rank are kept", "lib/run/evaluation.cpp", "  axes.world.all_reduce(all);\n  return all;", "  return all;", SCORES),
-    ("held-out rewards are the last pairs'", "lib/run/evaluation.cpp", "*total.preferences += trainer.evaluate_pairs(mine);",
-     "total.preferences = trainer.evaluate_pairs(mine);", rows("^pairs: pairs of answers")),
+    ("held-out rewards are the last pairs'", "lib/run/evaluation.cpp", "    const auto more = trainer.score_pairs(mine);\n",
+     "    const auto more = trainer.score_pairs(mine);\n    scored.clear();\n", rows("^pairs: pairs of answers")),
     ("weights are those of a loss without beta", "lib/train/preference.cpp", "return factor * (x > 0", "return (x > 0", PAIRS),
     ("a document begins with its sample", "lib/train/preference.cpp", "    before += documents.count;\n", "", PAIRS),
     ("rows of a chunk of logits are the sample's first", "lib/ops/head.cpp", "some.target_T = rows_of(whole.target_T, here);",
@@ -47,7 +48,17 @@ MUTANTS = [
     ("what is no target makes answers differ", "lib/corpus/pair_documents.cpp", "for (std::size_t i = 1; i < d.ids.size(); ++i)",
      "for (std::size_t i = 0; i < d.ids.size(); ++i)", FILES),
     ("a prompt stands before conversations that have it", "lib/chat/conversation.cpp", "if (prompt.is_text && asks(pair.chosen, p) && asks(pair.rejected, p)) return;", "", FILES),
-    ("a file of pairs is one of documents", "lib/corpus/token_writer.cpp", "header_.pairs = kind == Documents::pairs;", "header_.pairs = false && kind == Documents::pairs;", FILES),
+    ("a file of pairs is one of documents", "lib/corpus/token_writer.cpp", "header_.kind = kind;", "header_.kind = kind == Documents::pairs ? Documents::single : kind;", FILES),
+    ("mismatched answers are learnt", "lib/train/preference.cpp", "return {one, r.weight, 0};", "return {one, r.weight, -r.weight};", LABELED),
+    ("an undesirable answer is learnt", "lib/train/preference.cpp", "desirable ? slope : -slope", "desirable ? slope : slope", LABELED),
+    ("the reference point is a sum", "lib/train/preference.cpp", "std::max(sum.log_ratio / sum.answers, 0.0)", "std::max(sum.log_ratio, 0.0)", LABELED),
+    ("the reference point may be negative", "lib/train/preference.cpp", "std::max(sum.log_ratio / sum.answers, 0.0)", "(sum.log_ratio / sum.answers)", LABELED),
+    ("the reference point is that of the answers themselves", "lib/train/preference.cpp", "p.second.reference - p.second.policy", "p.first.reference - p.first.policy", LABELED),
+    ("a rank has a reference point of its own", "lib/train/trainer_preference.cpp", "  axes_.world.all_reduce(both);\n", "",
+     ranks(4, FEW)),
+    ("labels stay in the order of the file", "lib/data/packing.cpp", "desirable_[to / 2] = labels[d / 2];", "desirable_[d / 2] = labels[d / 2];", SAMPLES),
+    ("labels are those of the first answers", "lib/data/packing.cpp", "labels[number]", "labels[desirable_.size()]", SAMPLES),
+    ("the last answer of an item is its own next one", "lib/corpus/labeled_answers.cpp", "held_->next = first;", "held_->next = first_;", program("corpus_test", "LabeledFiles.*")),
     ("a teacher is as cold as can be", "kernels/host/loss.cpp", "colder = 1 / t,", "colder = 1 + 0 * t,", TAUGHT_ROWS),
     ("a divergence fades with the temperature", "kernels/host/loss.cpp", "teacher.share * teacher.temperature * teacher.temperature;", "teacher.share;", TAUGHT_ROWS),
     ("a teacher says of all microbatches what it says of the first", "lib/train/stage.cpp", "taught->teacher[static_cast<std::size_t>(m)].view()", "taught->teacher[0].view()", TAUGHT),

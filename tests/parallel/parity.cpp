@@ -64,6 +64,8 @@ constexpr std::int32_t separators = 4;
 static Batch batch_of_pairs(const ParityCase& p, std::int64_t first, std::int64_t samples) {
   auto b = random_batch(parity_setup(p), samples, first);
   const auto T = parity_context(p);
+  // Their scores are above the model's losses on most documents, so that z is not 0.
+  const bool labeled = traits_of(p.objective).samples == Documents::labeled;
   for (std::int64_t i = 0; i < samples; ++i) {
     const auto s = first + i, middle = T / 2 - s % 2, end = T - s % 3;
     for (std::int64_t t = 0; t < T; ++t) {
@@ -75,7 +77,8 @@ static Batch batch_of_pairs(const ParityCase& p, std::int64_t first, std::int64_
     }
     b.tokens_B.push_back(end);
     for (const double document : {0.0, 1.0})
-      b.reference_D.push_back(20 + std::sin(static_cast<double>(s) + document));
+      b.reference_D.push_back((labeled ? 27 : 20) + std::sin(static_cast<double>(s) + document));
+    if (labeled) b.desirable_A.push_back(s % 3 != 0);
   }
   b.valid = std::ranges::count_if(b.targets_BT, [](auto t) { return t != no_target; });
   return b;

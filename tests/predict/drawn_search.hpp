@@ -106,7 +106,7 @@ inline DrawnSearch drawn_search(Draw& d) {
   if (setup.exact_chunk == 0 && d.once_in(4)) {
     setup.adapter.rank = d.between(1, 3);
     setup.attention = AttentionSpan::document;
-    if (d.once_in(2)) setup.objective = PairTraining{Dpo{}};
+    if (d.once_in(2)) setup.objective = PreferenceTraining{Dpo{}};
   }
   setup.zero.prefetch = d.between(1, 3);
   setup.zero.scatters = d.between(1, 3);

@@ -1,6 +1,7 @@
 """Models of other programs: ids that begin and end texts, and weights whose results are not finite."""
 import json
 import math
+import re
 import struct
 
 from fixture import DOCUMENTS
@@ -59,6 +60,14 @@ def ends(at):
     ids = {"bos_token_id": 7, "eos_token_id": list(range(256))}
     at.write("theirs/config.json", json.dumps(at.json("theirs/config.json") | ids))
     at("import theirs model")
+    assert "\nB: checkpoint " in (said := at("compare model model").out) and "grid" not in said, said
+    described = at("inspect model").out
+    assert "\nmodel\n  # A model: every key with its value." in described and re.search(r"\n  width += 16\b", described) and "\ndeck\n" not in described, described
+    for words, said in (("--prompt words", '^[^:]*:[^:]*:[^:]* error model has no tokenizer, and "words" in the prompt is not an id below [0-9]+: give ids, such as --prompt \'1 2 3\'. '
+                                           "To give text, import the model from a folder that contains its tokenizer"),
+                        ("--prompt ''", "error model has no tokenizer: give the prompt as ids"),
+                        ("--chat --template chatml --prompt words", "error model has no tokenizer, and --chat needs one: leave out --chat, and give the prompt as ids")):
+        at(f"generate model {words}", codes=(1,), says=(said,), silent=("--tokenizer", "prompt 1", "show-template"))
     (at / "ids.bin").write_bytes(struct.pack("<2000H", *(i % 256 for i in range(2000))))
     at("tokenize ids.bin --from raw-u16 --vocab 256 --output ids.tokens")
     at.train("model.init_from=model data.path=ids.tokens train.steps=1", run="tuned")

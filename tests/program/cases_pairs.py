@@ -46,7 +46,7 @@ def preferences(at):
     assert held["perplexity"] == "" and measured_as(held) in at("evaluate whole").out and measured_as(held) in at("evaluate whole", ranks=2).out
     assert abs(float(held["margin"]) - float(held["reward_chosen"]) + float(held["reward_rejected"])) < 1e-9 and float(held["accuracy"]) * 14 % 1 == 0
     assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
-    for more, why in (("train.objective=tokens", "contains preference pairs, whose rejected documents must not be learned"),
+    for more, why in (("train.objective=tokens", "contains preference pairs, and some of its documents must not be learned"),
                       ("data.path=text.tokens data.validation=[]", "contains none. Create them with `trireme tokenize --preference`"),
                       ("adapter.rank=0", "set adapter.rank to use the model without its adapters"), ("run.replay_every=2", "run.replay_every cannot verify")):
         at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
@@ -75,19 +75,19 @@ def alone(at):
         numbers = " and ".join(f"{key} {value}" for key, value in keys.items())
         for ranks in (0, 2):
             said = at(f"evaluate {objective}" + (" parallel.seq=2" if ranks else ""), ranks=ranks).out
-            assert said.endswith(f"over 14 pairs of documents, with {numbers}\n")
+            assert said.endswith(f"over 14 pairs, with {numbers}\n")
             assert abs(loss_of(said) - float(held["loss"])) < 1e-5
         assert measured_as(held) in at(f"evaluate {objective}").out
         key = next(iter(keys))
         assert loss_of(at(f"evaluate {objective} train.{key}=9").out) != loss_of(said)
         on_two = at(f"train deck.toml {words} train.microbatch=1 parallel.seq=2 --run-dir {objective}-two", ranks=2)
         assert all(abs(a - b) < 1e-3 for a, b in zip(map(float, at.losses(f"{objective}-two")), map(float, at.losses(objective)), strict=True)), on_two.text
-        for more, why in (("train.dpo_scores=a.scores", "train.dpo_scores needs train.objective = \"dpo\""), ("train.dpo_beta=2", "train.dpo_beta needs"),
+        for more, why in (("train.dpo_scores=a.scores", "train.dpo_scores needs train.objective = \"dpo\" or \"kto\""), ("train.dpo_beta=2", "train.dpo_beta needs"),
                           ("run.exactness=invariant", "does not support run.exactness"), ("run.replay_every=2", "run.replay_every cannot verify"),
                           (f"train.{other}=3", f"needs train.objective = \"{other[:other.index('_')]}\""),
                           ("data.path=text.tokens data.validation=[]", "contains none. Create them with `trireme tokenize --preference`")):
             at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
-        at(f"score deck.toml {words}", codes=(1, *REFUSED), says=("set train.objective = \"dpo\"",))
+        at(f"score deck.toml {words}", codes=(1, *REFUSED), says=("set train.objective = \"dpo\" or \"kto\"",))
 
 
 @story(CASES, fast=True)
@@ -104,11 +104,11 @@ def scores(at):
     at(f"score deck.toml {words} train.dpo_scores=b.scores adapter.rank=2 parallel.data=2 zero.stage=3", ranks=2)
     at(f"score deck.toml {words} train.dpo_scores=a.scores", codes=(1,), says=("a.scores already exists",))
     (at / "folder").mkdir()
-    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores to use a file of scores"), ("train.objective=tokens", "set train.objective = \"dpo\"")):
+    for more, why in (("train.dpo_scores=folder", "folder is a directory"), ("train.dpo_scores=", "or train.dpo_scores to use a file of scores"), ("train.objective=tokens", "set train.objective = \"dpo\" or \"kto\"")):
         said = at(f"score deck.toml {words} {more}", codes=(1, *REFUSED), says=(why,))
         assert "remove" not in said.text and (at / "folder").is_dir()
     inspected = at("inspect a.scores").out
-    assert "scores by " in inspected and "pairs.tokens: 49 pairs\n" in inspected and inspected.endswith("verdict: intact\n")
+    assert "scores by " in inspected and "pairs.tokens: 98 documents\n" in inspected and inspected.endswith("verdict: intact\n")
     assert "tokens per pair, without separators: " in at("inspect pairs.tokens").out
 
     def near(a, b):
@@ -162,6 +162,80 @@ def scores(at):
 
 
 @story(CASES, fast=True)
+def labeled(at):
+    """a run learns from labeled answers, takes what was planned, goes on with the bits of one run, with scores or adapters, and is measured as it learns"""
+    at.take("one", run="base")
+    for name, sums in (("answers", range(1, 8)), ("held", range(8, 10))):
+        at.write(f"{name}.jsonl", "".join(f'{{"prompt": "{a}{b}", "completion": "{chr(97 + a * b % 26)}", "label": {str(b % 3 > 0).lower()}}}\n' for a in sums for b in range(1, 8)))
+        said = at(f"tokenize {name}.jsonl --labeled --output {name}.tokens").out
+        assert f"{7 * len(sums)} labeled answers ({14 * len(sums)} documents)" in said
+    said = at("inspect held.tokens").out
+    assert "28 documents, 14 labeled answers," in said and "10 desirable, 4 undesirable" in said
+    for n, what in ((0, "labeled answer 0, desirable"), (4, "labeled answer 2, undesirable"), (27, "mismatched answer of labeled answer 13")):
+        assert at(f"inspect held.tokens --document {n}").out.startswith(f"document {n}, {what}: tokens")
+    numbers = {"kto_beta": 0.3, "kto_desirable_weight": 1.25, "kto_undesirable_weight": 0.75}
+    words = (f"{DOCUMENTS} train.objective=kto data.path=answers.tokens data.validation=[held.tokens] evaluate.batches=0 "
+             f"checkpoint.keep_last=0 train.microbatch=1 model.dropout=0 run.backend=ref precision.compute=f64 {' '.join(f'train.{k}={v}' for k, v in numbers.items())}")
+    start = f"{words} model.init_from=base"
+    said = at(f"score deck.toml {start} train.dpo_scores=a.scores").out
+    assert re.search(r"a\.scores: 49 labeled answers of \S*answers\.tokens scored by \S*base/", said)
+    for run, more in (("adapters", "adapter.rank=2"), ("given", "adapter.rank=2 train.dpo_scores=a.scores"), ("whole", "train.dpo_scores=a.scores")):
+        said = at(f"train deck.toml {start} {more} --run-dir {run}").text
+        assert "validation loss" in said and "perplexity" not in said and " z0 " in at.read(f"{run}/log")
+        rows = at.rows(run)
+        assert float(rows[0]["reward_chosen"]) == float(rows[0]["reward_rejected"]) == 0 or run != "adapters"
+        # At the begin all sigmoids are one half; the share of labels is that of the step.
+        assert 0.375 - 1e-9 <= float(rows[0]["loss"]) <= 0.625 + 1e-9
+        assert [at.plan(f"deck.toml {start} {more}")["reserved_bytes"]] == [int(n) for n in re.search(r"bytes by rank: ([\d ]+)", at.read(f"{run}/log"))[1].split()]
+    for a, b in zip(at.rows("adapters"), at.rows("given"), strict=True):
+        assert all(a[c] == b[c] == "nan" or abs(float(a[c]) - float(b[c])) <= 1e-12 for c in ("loss", "grad_norm", "margin", "accuracy", "reward_chosen", "reward_rejected")), (a, b)
+    at(f"train deck.toml {start} train.dpo_scores=a.scores --restart whole/checkpoints/step-00000004 --run-dir rest")
+    assert at.losses("rest") == at.losses("whole")[4:]
+    held = at.rows("whole", "evaluation.csv")[-1]
+    for ranks, grid in ((0, ""), (2, " parallel.seq=2"), (2, " parallel.pipe=2"), (2, "")):
+        said = at(f"evaluate whole{grid}", ranks=ranks).out
+        assert measured_as(held) in said, (said, held)
+        assert said.endswith(f"over 14 labeled answers, with {', '.join(f'{k} {v}' for k, v in list(numbers.items())[:2])} and kto_undesirable_weight 0.75\n")
+    # By the formula, of what `score` says of the trained model and of the one that it began with.
+    at(f"score deck.toml {words} model.init_from=whole train.dpo_scores=later.scores")
+    before, after = (losses_in(at / name, 1) for name in ("a.scores", "later.scores"))
+    ratios = [b - a for b, a in zip(before, after, strict=True)]
+    z = 0.3 * max(0, sum(ratios[1::2]) / 14)
+    labels = [b % 3 > 0 for _ in (8, 9) for b in range(1, 8)]
+    rewards = [0.3 * r for r in ratios[::2]]
+    losses = [1.25 / (1 + math.exp(r - z)) if label else 0.75 / (1 + math.exp(z - r)) for r, label in zip(rewards, labels, strict=True)]
+    good, bad = ([r for r, label in zip(rewards, labels) if label is which] for which in (True, False))
+    fits = sum(r > z if label else r < z for r, label in zip(rewards, labels))
+    for column, want in (("loss", sum(losses) / 14), ("reward_chosen", sum(good) / 10), ("reward_rejected", sum(bad) / 4),
+                         ("margin", sum(good) / 10 - sum(bad) / 4), ("accuracy", fits / 14)):
+        assert abs(float(held[column]) - want) <= 1e-12, (column, held, want)
+    on_two = at(f"train deck.toml {start} train.dpo_scores=a.scores parallel.seq=2 --run-dir two", ranks=2)
+    assert all(abs(float(a) - float(b)) < 1e-9 for a, b in zip(at.losses("two"), at.losses("whole"), strict=True)), on_two.text
+    # Answers of one label alone: there is no mean reward of the other one.
+    at.write("good.jsonl", "".join(f'{{"prompt": "{a}", "completion": "{a}", "label": true}}\n' for a in range(1, 8)))
+    at("tokenize good.jsonl --labeled --output good.tokens")
+    at(f"train deck.toml {start} adapter.rank=2 data.path=good.tokens data.validation=[] --run-dir good")
+    row = at.rows("good")[-1]
+    assert row["reward_rejected"] == row["margin"] == "nan" and math.isfinite(float(row["reward_chosen"]) + float(row["loss"]))
+    said = at("evaluate adapters --data good.tokens").out
+    assert "over 7 labeled answers" in said and "nan" in said
+    # Another run's labeled answers are measured as with kto; other data are refused.
+    at("train deck.toml model.init_from=base adapter.rank=2 train.steps=2 --run-dir taught")
+    assert "over 7 labeled answers, with kto_beta 0.1, kto_desirable_weight 1 and kto_undesirable_weight 1" in at("evaluate taught --data good.tokens").out
+    at("evaluate taught train.objective=dpo --data good.tokens", codes=(1,), says=("contains labeled answers, which train.objective=dpo does not measure. Set train.objective to \"kto\"",))
+    at("evaluate base --data good.tokens", codes=(1,), says=("has no adapters whose base model could be the reference of train.objective=kto",))
+    at.write("pairs.jsonl", "".join(f'{{"prompt": "{a}", "chosen": "{a}", "rejected": "x"}}\n' for a in range(1, 8)))
+    at("tokenize pairs.jsonl --preference --output pairs.tokens")
+    for more, why in (("data.path=pairs.tokens data.validation=[]", "needs labeled answers, but"), ("train.objective=tokens", "train.kto_beta needs train.objective = \"kto\""),
+                      ("data.path=[pairs.tokens,answers.tokens]", "use files of one kind"), ("run.replay_every=2", "run.replay_every cannot verify"),
+                      ("run.exactness=invariant", "does not support run.exactness"), ("train.dpo_beta=2", "train.dpo_beta needs")):
+        at.train(f"{start} adapter.rank=2 {more}", run="none", codes=REFUSED, says=(why,))
+    at.write("one.jsonl", '{"prompt": "a", "completion": "b", "label": true}\n')
+    at("tokenize one.jsonl --labeled --output one.tokens", codes=(1,), says=("a single labeled answer",))
+    at("tokenize good.jsonl --labeled --preference --output one.tokens", codes=(2,), says=("excludes",))
+
+
+@story(CASES, fast=True)
 def measured(at):
     """pairs are measured of whatever has adapters, with the beta that is asked for, and refused elsewhere on all ranks"""
     at.take("one", run="base")
@@ -170,7 +244,7 @@ def measured(at):
     # Taught with tokens, in windows; so are adapters that are imported.
     at.train("model.init_from=base adapter.rank=2 train.steps=4 optimizer.lr=0.1", run="whole")
     one = at("evaluate whole --data pairs.tokens").out
-    assert "over 7 pairs of documents, with dpo_beta 0.1\n" in one
+    assert "over 7 pairs, with dpo_beta 0.1\n" in one
     assert abs(loss_of(at("evaluate whole --data pairs.tokens", ranks=2).out) - loss_of(one)) < 1e-5
     at("export whole theirs --format peft --base-name base")
     at("import theirs again --base base")
@@ -180,10 +254,12 @@ def measured(at):
     assert abs(small - math.log(2)) < 1e-5 < abs(loss_of(one) - math.log(2)) < abs(large - math.log(2))
     for ranks in (0, 2):
         at("evaluate base train.objective=tokens --data pairs.tokens", ranks=ranks, codes=(1,), says=("which train.objective=tokens does not measure",))
-        said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("has no adapters whose base model could be the reference of DPO",))
+        said = at("evaluate base --data pairs.tokens", ranks=ranks, codes=(1,), says=("has no adapters whose base model could be the reference of train.objective=dpo",))
         assert "abort" not in said.text.lower()
     at("evaluate whole --data pairs.tokens train.dpo_beta=1", codes=(1,), says=("write it before --data",))
-    at("evaluate base data.path=x", codes=(1,), says=("data.packing=, data.attention=",))
+    at("evaluate base data.path=x", codes=(1,), says=("the checkpoint determines this value", "and also data.packing, data.attention, "))
+    at("evaluate base data.pakcing=documents", codes=(1,), says=("override 'data.pakcing=documents': unknown key 'data.pakcing' .nearest key: data.packing",))
+    at("generate base model.widht=3 --prompt x", codes=(1,), says=("unknown key 'model.widht' .nearest key: model.width",))
 
 
 @story(CASES, fast=True)

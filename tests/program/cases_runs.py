@@ -125,6 +125,10 @@ def lengths(at):
     samples = int(re.search(r"all trained, (\d+) samples", sound)[1])
     at(f"check deck.toml train.microbatch=1 train.batch={samples} schedule.warmup_steps=12", silent=("warning",))
     at(f"check deck.toml train.microbatch=1 train.batch={samples + 1}", says=("samples of an epoch",))
+    # Where an epoch ends with a step, and where it ends within the second.
+    for batch in (samples, samples - 1):
+        at.train(f"train.microbatch=1 train.batch={batch} train.steps=2 schedule.warmup_steps=0 --overwrite", says=("step 2: epoch 2 begins",), silent=("step 1: epoch",))
+    at.train(f"train.microbatch=1 train.batch={samples} train.steps=1 schedule.warmup_steps=0 --overwrite", silent=("epoch 2 begins", "1 steps"))
     at("check deck.toml parallel.pipe=2 data.path=none.tokens", codes=(1,), says=("start a multiple of 2", "none.tokens"))  # both at once
     at("check deck.toml data.validation=none.tokens", codes=(1,), says=("none.tokens",), silent=("vocabulary",))
     (at.folder / "frozen.toml").write_text((at.folder / "deck.toml").read_text() + "[[freeze]]\npattern = '*'\n")
@@ -168,7 +172,7 @@ def stalled(at):
 def frozen_steps(at):
     """steps of freeze rules count from 0, those of the history from 1"""
     at.write("freeze.toml", DECK + rule("*", 3, 5, "fresh"))
-    at("train freeze.toml --run-dir run")
+    at("train freeze.toml --run-dir run", silent=("stalled",))
     assert [int(row["step"]) for row in at.rows("run") if float(row["grad_norm"]) == 0] == [4, 5]
 
 

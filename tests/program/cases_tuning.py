@@ -19,6 +19,20 @@ def tuning(at):
 
 
 @story(CASES, fast=True)
+def modules(at):
+    """adapters that peft's format cannot store are named as a run begins, with the patterns that it can"""
+    glm = "model.norm_place=both model.norm=rms model.positions=rotary model.activation=swiglu model.bias=false model.qkv_bias=true model.tied=false model.rotary_dim=2"
+    at.train(f"{glm} train.steps=1", run="base")
+    beside = f"{glm} model.init_from=base adapter.rank=2 train.steps=1"
+    warned = (r"`trireme export --format peft` will refuse the adapters of blocks\.\*\.ffn_in\.gate and blocks\.\*\.ffn_in\.up, because",)
+    right = re.search(r"set (adapter.patterns) = (\[.*\])", at(f"check deck.toml {beside}", says=warned).text)
+    at.train(beside, run="whole", says=warned)
+    at("export whole theirs --format peft --base-name x", codes=(1,), says=("Leave the product out of adapter.patterns",))
+    at.train(f"{beside} '{right[1]}={right[2]}'", run="part", silent=("will refuse",))
+    at("export part theirs --format peft --base-name x")
+
+
+@story(CASES, fast=True)
 def adapters(at):
     """adapters beside a base: a restart has the bits of one run, readers find the base, and other weights are refused"""
     at.take("one", run="base")
@@ -121,7 +135,7 @@ def shown(at):
     at.train(f"{words} data.validation=[other.tokens] train.steps=2", run="base", says=("different chat templates",))
     at("inspect base --document 0", codes=(1,), says=("applies only to token files",))
     at("generate base --chat --template other.toml --prompt one --tokens 1", says=("was trained with another chat template",))
-    at("generate base --chat --prompt 123456789 --tokens 1", says=("prompt 1 has 14 tokens, but the model sees only the last 8",))
+    at("generate base --chat --prompt 123456789 --tokens 1", says=("the prompt has 14 tokens, but the model sees only the last 8",))
     at("evaluate base --data other.tokens", says=("have another chat template", "in windows of 8"))
     beside = f"{words} data.validation=[] model.init_from=base adapter.rank=2 train.steps=2"
     at.train(f"{beside} model.context=16", run="long", says=("was trained only with positions up to 8",))

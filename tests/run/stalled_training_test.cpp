@@ -16,7 +16,6 @@ TEST(StalledTraining, ALossOfUniformProbabilitiesWithoutAGradientIsReportedOnce)
   const double uniform = std::log(256.0);
   StalledTraining watch(uniform);
   EXPECT_THAT(watch.after({uniform, 1, 1e-3}), IsEmpty());  // the first step of a new model
-  EXPECT_THAT(watch.after({uniform + 0.01, 0, 1e-3}), IsEmpty()) << "another loss";
   StalledTraining dead(uniform);
   EXPECT_THAT(dead.after({5.54518, 0, 1e3}),
               ElementsAre(HasSubstr("the same probability (loss 5.5452 = ln(model.vocab))")));

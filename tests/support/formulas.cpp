@@ -218,6 +218,15 @@ double step_flops(const RankStep& s) {
     if (!b->expert_in.empty()) {
       products += 2 * static_cast<double>(rows.all) * 3 * expert;
       sum += backwards * 2 * static_cast<double>(rows.later) * 2 * expert;
+      // Backward an adapter's a and b are each multiplied three times: for what lies before them,
+      // for t and u, and for their own gradients. Rows of later rounds pass the first layer again.
+      const auto low = [&](ParamId weight) {
+        const auto* a = s.spec.adapter_of(weight);
+        return a ? count(a->a) + count(a->b) : 0;
+      };
+      const double in = low(b->expert_in[0]), out = low(b->expert_out[0]);
+      sum += (forwards + 3 * backwards) * 2 * static_cast<double>(rows.all) * (in + out) +
+             backwards * 2 * static_cast<double>(rows.later) * in;
     }
     sum += forwards * (products + 2 * t * adapters + 2 * attention) +
            backwards * ((adapts ? 1 : 2) * products + 2 * 2 * t * adapters + 5 * attention);

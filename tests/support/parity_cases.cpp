@@ -132,6 +132,7 @@ std::vector<ParityCase> few_cases(int n) {
   cases[11].objective = Objective::dpo;
   cases[14].objective = Objective::dpo;
   cases[16].objective = Objective::orpo;
+  cases[12].objective = cases[15].objective = Objective::kto;
   for (const std::size_t i : {0, 1, 5, 10, 11}) cases[i].chunk_tokens = 6;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;

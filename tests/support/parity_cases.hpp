@@ -30,7 +30,8 @@ struct ParityCase {
   BaseType base = BaseType::compute;  // what adapters stand beside
   bool documents = false;             // data.attention = "document"
   // distill: of a smaller llama, under a soft cap. Samples of other objectives than tokens and
-  // distill are pairs. dpo: against the model without adapters, or scores where it has none.
+  // distill are pairs or labeled answers. dpo and kto: against the model without adapters, or
+  // scores where it has none.
   Objective objective = Objective::tokens;
   OptimizerKind optimizer = OptimizerKind::sgd;
   double momentum = 0;  // of sgd

@@ -110,7 +110,8 @@ std::vector<Factor> factors(int ranks, Objectives objectives) {
                    [](ParityCase& c) {
                      if (c.grid.expert == 1) c.objective = Objective::distill;
                    },
-                   pairs(Objective::dpo), pairs(Objective::simpo), pairs(Objective::orpo)});
+                   pairs(Objective::dpo), pairs(Objective::simpo), pairs(Objective::orpo),
+                   pairs(Objective::kto)});
   all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }});
   return all;
 }

@@ -196,7 +196,7 @@ static ModelConfig parity_teacher(const ParityCase& p) {
 }
 
 bool trains_on_pairs(const ParityCase& p) {
-  return traits_of(p.objective).samples == SamplesAre::pairs;
+  return traits_of(p.objective).samples != Documents::single;
 }
 
 // Numbers of which no default is one.
@@ -209,6 +209,9 @@ static ObjectiveSetup parity_objective(const ParityCase& p) {
   numbers.simpo_beta = 1.3;
   numbers.simpo_gamma = 0.4;
   numbers.orpo_lambda = 0.8;
+  numbers.kto_beta = 0.6;
+  numbers.kto_desirable_weight = 1.2;
+  numbers.kto_undesirable_weight = 0.7;
   if (p.adapter_rank == 0) numbers.dpo_scores = "given";
   return objective_setup(numbers, {}, std::nullopt);
 }
