@@ -7,11 +7,13 @@
 // Names of tensors end in their dims: B samples, T positions (or rows of all samples), C and N
 // channels, V vocabulary, H query heads, G key-value heads, D channels per head, E experts, K
 // experts per token, R rows.
+#include <any>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/ids.hpp"
@@ -145,8 +147,25 @@ struct Run {
   bool wants(ParamId p) const { return gradients && trainable[p.index()]; }
 };
 
-// Tensors that the forward pass of an op saves for its backward pass.
-using Saved = std::vector<Tensor>;
+// Tensors that the forward pass of an op saves for its backward pass: one tensor, or a struct or
+// container of tensors. Each op defines its own struct, whose members name the tensors.
+class Saved {
+ public:
+  // Replaces what was saved before.
+  template <class Kept>
+  void keep(Kept kept) {
+    kept_ = std::move(kept);
+  }
+  // Returns what keep() saved. The op may then release or replace single tensors. Throws
+  // std::bad_any_cast if keep() saved another type.
+  template <class Kept>
+  Kept& as() {
+    return std::any_cast<Kept&>(kept_);
+  }
+
+ private:
+  std::any kept_;
+};
 
 // A differentiable operation on tensors. Ops belong to the model and keep no state between calls.
 class Op {

@@ -71,7 +71,7 @@ class Tape {
     const Op* op = nullptr;                  // owned by the model
     const TokenwiseOps* sequence = nullptr;  // set in place of `op` for a sequence in chunks
     std::vector<std::int32_t> in = {}, out = {};
-    Saved saved = {};
+    Saved saved = {};  // for a sequence: a vector of its inputs
   };
   // An op whose weight_gradients() has not been called yet, with the arguments for the call.
   struct Later {
@@ -94,7 +94,7 @@ class Tape {
   // returns the gradients of the sequence's inputs.
   using GoBack = std::function<std::vector<Tensor>(Tape&, const Run&, Slots roots,
                                                    std::vector<Tensor> seeds, Slots leaves)>;
-  static std::vector<Tensor> each_chunk_back(const Run&, const Step&, std::vector<Tensor> grad_out,
+  static std::vector<Tensor> each_chunk_back(const Run&, Step&, std::vector<Tensor> grad_out,
                                              std::span<const std::uint8_t> wanted, const GoBack&);
 
   Record record_;

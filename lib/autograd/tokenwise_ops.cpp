@@ -84,7 +84,7 @@ std::vector<Value> Tape::apply(const Run& run, const TokenwiseOps& sequence,
     s.out.push_back(out.back().slot);
   }
   if (!record) return out;
-  s.saved = std::move(x);
+  s.saved.keep(std::move(x));
   steps_.push_back(std::move(s));
   return out;
 }
@@ -93,18 +93,19 @@ Value Tape::finish(const Run& run, const TokenwiseOps& sequence, std::vector<Val
   if (record_ != Record::again || chunks_of(run, in[0].data).size() == 1)
     return std::move(apply(run, sequence, std::move(in))[0]);
   Step s{.sequence = &sequence, .in = slots_of(in)};
-  for (auto& v : in) s.saved.push_back(std::move(v.data));
+  std::vector<Tensor> x;
+  for (auto& v : in) x.push_back(std::move(v.data));
+  s.saved.keep(std::move(x));
   Value out = input({}, true);
   s.out = {out.slot};
   steps_.push_back(std::move(s));
   return out;
 }
 
-std::vector<Tensor> Tape::each_chunk_back(const Run& run, const Step& s,
-                                          std::vector<Tensor> grad_out,
+std::vector<Tensor> Tape::each_chunk_back(const Run& run, Step& s, std::vector<Tensor> grad_out,
                                           std::span<const std::uint8_t> wanted,
                                           const GoBack& go_back) {
-  const auto& x = s.saved;
+  const auto& x = s.saved.as<std::vector<Tensor>>();
   std::vector<Tensor> grad_in(x.size());
   for (const auto& c : chunks_of(run, x[0])) {
     const auto here = run_of(run, c);

@@ -6,6 +6,16 @@
 
 namespace trireme::ops {
 
+namespace {
+
+// In the first half of the backward pass, drop(x) replaces x, and u is added. weight_gradients()
+// may be called with another PassContext, so it cannot apply the dropout itself.
+struct AdaptedLinearKept {
+  Tensor x{}, t{}, u{};
+};
+
+}  // namespace
+
 AdaptedLinear::AdaptedLinear(Linear frozen, LowRank low)
     : frozen_(std::move(frozen)), low_(std::move(low)), params_{low_.a, low_.b} {}
 
@@ -52,18 +62,17 @@ std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> i
                         .b_KN = run.weights[low_.b].slice(0, p.row, p.channels).transposed(),
                         .how = Accumulate::add});
   }
-  if (saved) *saved = {x, t};
+  if (saved) saved->keep(AdaptedLinearKept{.x = x, .t = t});
   return {y};
 }
 
-// Appends u to Saved and replaces x by drop(x), both for weight_gradients(). weight_gradients() may
-// be called with another PassContext, so it cannot apply the dropout itself.
 std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                    Saved& saved,
                                                    std::span<const std::uint8_t> wanted) const {
   if (!wanted[0] && !run.wants(low_.a)) return {Tensor{}};
-  const Tensor &dy = grad_out[0], x = saved[0];
-  Tensor u = ranks_of(run, x, low_, MemoryKind::transient);
+  const Tensor& dy = grad_out[0];
+  auto& [x, t, u] = saved.as<AdaptedLinearKept>();
+  u = ranks_of(run, x, low_, MemoryKind::transient);
   for (std::size_t i = 0; i < low_.products.size(); ++i) {
     const auto& p = low_.products[i];
     multiply_rows(run, {.c_MN = of_product(u, low_.rank, i),
@@ -84,15 +93,15 @@ std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<T
                         .how = drops ? Accumulate::overwrite : Accumulate::add});
     if (drops) dx = drop(run, low_.dropout, std::move(back), dx.view(), MemoryKind::transient);
   }
-  if (run.wants(low_.a)) saved[0] = dropped(run, x);
-  saved.push_back(std::move(u));
+  if (run.wants(low_.a)) x = dropped(run, x);
   return {dx};
 }
 
 void AdaptedLinear::weight_gradients(const Run& run, std::vector<Tensor> grad_out,
                                      Saved saved) const {
   if (!wants_any(run, params_)) return;
-  const ConstView dy_TN = as_rows(grad_out[0]), x_TC = as_rows(saved[0]), t_TR = as_rows(saved[1]);
+  const auto& kept = saved.as<AdaptedLinearKept>();
+  const ConstView dy_TN = as_rows(grad_out[0]), x_TC = as_rows(kept.x), t_TR = as_rows(kept.t);
   run.gradients->add(
       params_, dy_TN.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
         const auto product = [&](const View& c, const ConstView& left_TM, const ConstView& right) {
@@ -102,7 +111,7 @@ void AdaptedLinear::weight_gradients(const Run& run, std::vector<Tensor> grad_ou
                                                          .how = how,
                                                          .order = sum_order(run)});
         };
-        if (dst[0]) product(dst[0], as_rows(saved[2]), x_TC);
+        if (dst[0]) product(dst[0], as_rows(kept.u), x_TC);
         for (std::size_t i = 0; dst[1] && i < low_.products.size(); ++i) {
           const auto& p = low_.products[i];
           product(dst[1].slice(0, p.row, p.channels), dy_TN.slice(1, p.channel, p.channels),

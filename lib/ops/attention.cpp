@@ -24,6 +24,11 @@ int shift_of(const Run& run) {
   return -std::ilogb(run.pass.scale) - 6;
 }
 
+struct AttentionKept {
+  Tensor qkv{}, o{}, lse{};
+  Tensor sink_H{};  // of this rank's heads; absent without sinks
+};
+
 }  // namespace
 
 std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
@@ -63,11 +68,12 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
     if (run.cached) fill(run, cached, chunk_BTGD, calls.layout.chunk(c).begin);
   }
   if (!saved) return {o};
-  *saved = {qkv, o, lse};
+  AttentionKept kept{.qkv = qkv, .o = o, .lse = lse};
   if (own_H) {
-    saved->push_back(Tensor::empty(b, {query}, own_H.dtype, MemoryKind::saved));
-    b.put(Queue::compute, kernel::Copy{.dst = saved->back().view(), .src = own_H});
+    kept.sink_H = Tensor::empty(b, {query}, own_H.dtype, MemoryKind::saved);
+    b.put(Queue::compute, kernel::Copy{.dst = kept.sink_H.view(), .src = own_H});
   }
+  saved->keep(std::move(kept));
   return {o};
 }
 
@@ -76,7 +82,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
                                                std::span<const std::uint8_t> wanted) const {
   if (!wanted[0]) return {Tensor{}};
   auto& b = run.backend;
-  const Tensor &qkv = saved[0], &o = saved[1], &lse = saved[2];
+  auto& [qkv, o, lse, sink_H] = saved.as<AttentionKept>();
   const auto leaf = run.pass.exact_chunk;
   const bool counts = leaf > 0;
   AttentionCalls calls(run, heads_, window_, scores_, qkv, Direction::backward, leaf);
@@ -140,7 +146,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
     if (!direct) sums.exchange(c, sum);
   }
   sums.finish();
-  if (!sinks_.empty()) saved[0] = {};
+  if (!sinks_.empty()) qkv = {};
   return {dqkv};
 }
 
@@ -149,8 +155,8 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
 void Attention::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   if (!wants_any(run, sinks_)) return;
   auto& b = run.backend;
-  const Tensor &o = saved[1], &lse = saved[2], &sink = saved[3];
-  const OwnHeads own(run, heads_, o);
+  const auto& kept = saved.as<AttentionKept>();
+  const OwnHeads own(run, heads_, kept.o);
   const auto add = [&](std::int64_t sample, std::int64_t samples, Rows t, const View& dsink_H,
                        Accumulate how) {
     const auto rows = [&](const View& v, int of_tokens) {
@@ -162,9 +168,9 @@ void Attention::weight_gradients(const Run& run, std::vector<Tensor> grad_out, S
                 .dsink_H = dsink_H.slice(0, own.share.query.begin + g.query.begin, g.query.count),
                 .how = how,
                 .do_BTHD = rows(own.heads(grad_out[0], g), 1),
-                .o_BTHD = rows(own.heads(o, g), 1),
-                .lse_BHT = rows(own.lse(lse, g), 2),
-                .sink_H = sinks_of(sink.view(), g.query)});
+                .o_BTHD = rows(own.heads(kept.o, g), 1),
+                .lse_BHT = rows(own.lse(kept.lse, g), 2),
+                .sink_H = sinks_of(kept.sink_H.view(), g.query)});
   };
   run.gradients->add(sinks_, own.batch * own.tokens,
                      [&](Rows r, std::span<const View> dst, Accumulate how) {

@@ -11,7 +11,7 @@ std::vector<Tensor> Embedding::forward(const Run& run, std::vector<Tensor> in, S
   run.backend.put(Queue::compute, kernel::Embedding{.y_TC = as_rows(y),
                                                     .ids_T = ids.view().reshaped({batch * tokens}),
                                                     .table_VC = run.weights[params_[0]]});
-  if (saved) *saved = {ids};
+  if (saved) saved->keep(ids);
   return {y};
 }
 
@@ -37,7 +37,7 @@ static void add_rows_of(const Run& run, ParamId table, const ConstView& dy_TC,
 void Embedding::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   const ConstView dy_TC = as_rows(grad_out[0]);
   if (wants_any(run, params_))
-    add_rows_of(run, params_[0], dy_TC, saved[0].view().reshaped({dy_TC.extent[0]}),
+    add_rows_of(run, params_[0], dy_TC, saved.as<Tensor>().view().reshaped({dy_TC.extent[0]}),
                 dy_TC.extent[0]);
 }
 

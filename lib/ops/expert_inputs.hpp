@@ -1,32 +1,35 @@
 #pragma once
-// Helpers that Experts and ExpertsOverRanks share: indices of their inputs and saved tensors, and
-// computations that both perform.
+// Helpers that Experts and ExpertsOverRanks share: their inputs, and computations that both
+// perform.
+#include <utility>
 #include <vector>
 
 #include "kernels/operations.hpp"
 #include "lib/autograd/op.hpp"
+#include "lib/ops/router.hpp"
 #include "lib/ops/support.hpp"
 
 namespace trireme::ops {
 
-// Indices of the inputs of both ops.
-enum In : std::uint8_t {
-  in_x,
-  in_weight,
-  in_offset,
-  in_token,
-  in_choice,
-  in_row,
-  in_count,
-  in_skip
+// Inputs of both ops.
+struct ExpertInputs {
+  Tensor x_BTC{}, weight_TK{};
+  ExpertOrder order{};
+  Tensor skip_BTC{};  // absent if the op has no skip connection
 };
-// Indices, in Saved, of the tensors that both ops save for the backward pass. Other tensors follow
-// them.
-enum Kept : std::uint8_t { kept_x, kept_offset, kept_token, kept_row, kept_weight, end_kept };
+
+// Indices of the inputs that have gradients. The tensors of ExpertOrder are between them.
+enum In : std::uint8_t { in_x = 0, in_weight = 1, in_skip = 7 };
+
+inline ExpertInputs inputs_of(std::vector<Tensor> in) {
+  auto next = in.begin();
+  const auto take = [&] { return next == in.end() ? Tensor{} : std::move(*next++); };
+  return {take(), take(), {take(), take(), take(), take(), take()}, take()};
+}
 
 // Returns the skip connection as rows, or an absent view if the op has no skip connection.
-inline ConstView skip_of(const std::vector<Tensor>& in) {
-  return in.size() > in_skip ? ConstView(as_rows(in[in_skip])) : ConstView{};
+inline ConstView skip_of(const ExpertInputs& in) {
+  return in.skip_BTC ? ConstView(as_rows(in.skip_BTC)) : ConstView{};
 }
 
 // Returns a tensor with one number per choice of an expert as a matrix with one column.
@@ -47,19 +50,18 @@ inline Tensor sum_rows(const Run& run, const Tensor& x_RC, const Tensor& row_TK,
 }
 
 // Returns the wanted gradients of x, weight and skip. `dx_RC` has the gradients of the sorted rows,
-// and `dweight_R1` has the gradients of their weights.
-inline std::vector<Tensor> experts_input_gradients(const Run& run, const Saved& saved,
+// and `dweight_R1` has the gradients of their weights. ExpertOrder has `row_TK`.
+inline std::vector<Tensor> experts_input_gradients(const Run& run, const Tensor& row_TK,
                                                    const Tensor& dy_BTC, const Tensor& dx_RC,
                                                    const Tensor& dweight_R1,
                                                    std::span<const std::uint8_t> wanted) {
   std::vector<Tensor> grad_in(wanted.size());
-  const Tensor& row_TK = saved[kept_row];
   if (wanted.size() > in_skip && wanted[in_skip]) grad_in[in_skip] = dy_BTC;
   if (wanted[in_weight])
     grad_in[in_weight] = take_rows(run, dweight_R1.view(), row_TK.view(), MemoryKind::transient)
                              .reshaped(row_TK.shape());
   if (wanted[in_x])
-    grad_in[in_x] = sum_rows(run, dx_RC, row_TK, saved[kept_x].shape(), {}, MemoryKind::transient);
+    grad_in[in_x] = sum_rows(run, dx_RC, row_TK, dy_BTC.shape(), {}, MemoryKind::transient);
   return grad_in;
 }
 

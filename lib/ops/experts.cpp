@@ -9,9 +9,13 @@ namespace trireme::ops {
 
 namespace {
 
-// Indices of further tensors in Saved, after those of Kept.
-// first_inner is the first of four tensors, which input_gradients() appends.
-enum Here : std::uint8_t { gate_up = end_kept, activated, offset_on_host, first_inner };
+struct ExpertsKept {
+  Tensor x_BTC{}, offset_E1{}, token_R{}, row_TK{};
+  Tensor weight_R1{};            // the weights of the sorted rows
+  ExpertMlp::Hidden made{};      // input_gradients() replaces gate_up by its gradient
+  Tensor offset_on_host{};       // from copy_to_host()
+  ExpertMlp::InnerRows inner{};  // from input_gradients(), for the gradients of adapters
+};
 
 // Copies offset_E1 to pinned memory, so that neither the products of this pass nor those of the
 // backward pass wait for it. The host waits here, once. Returns an absent tensor if kernels run on
@@ -35,6 +39,17 @@ std::vector<std::int32_t> known_offset(const Run& run, const Tensor& pinned) {
   if (!pinned || !run.backend.keeps_values()) return {};
   const auto* const first = reinterpret_cast<const std::int32_t*>(pinned.view().data);
   return {first, first + pinned.shape().count()};
+}
+
+// Returns the sorted rows without x.
+ExpertRows rows_of(const Run& run, const ExpertsKept& kept) {
+  return {{},
+          kept.weight_R1,
+          kept.offset_E1,
+          kept.token_R,
+          kept.token_R.shape()[0],
+          0,
+          known_offset(run, kept.offset_on_host)};
 }
 
 }  // namespace
@@ -65,94 +80,79 @@ ExpertMlp ExpertParams::mlp(std::int64_t first, std::int64_t count) const {
   return ExpertMlp(std::move(p));
 }
 
-std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+std::vector<Tensor> Experts::forward(const Run& run, std::vector<Tensor> inputs,
+                                     Saved* saved) const {
+  const ExpertInputs in = inputs_of(std::move(inputs));
+  const auto& order = in.order;
   const ExpertMlp experts = experts_.mlp();
   const auto kind = kind_of(saved);
-  const auto shape = in[in_x].shape();
-  const Tensor on_host = copy_to_host(run, in[in_offset]);
-  ExpertRows rows{take_rows(run, as_rows(in[in_x]), in[in_token].view(), MemoryKind::transient),
-                  take_rows(run, as_column(in[in_weight]), in[in_choice].view(), kind),
-                  in[in_offset],
+  const Tensor on_host = copy_to_host(run, order.offset_E1);
+  ExpertRows rows{take_rows(run, as_rows(in.x_BTC), order.token_R.view(), MemoryKind::transient),
+                  take_rows(run, as_column(in.weight_TK), order.choice_R.view(), kind),
+                  order.offset_E1,
                   {},
-                  in[in_token].shape()[0],
+                  order.token_R.shape()[0],
                   0,
                   known_offset(run, on_host)};
   auto made = experts.room_for_hidden(run, rows.count, kind);
   experts.hidden(run, rows, made);
   if (saved)
-    *saved = {in[in_x],       in[in_offset], in[in_token], in[in_row],
-              rows.weight_N1, made.gate_up,  made.h,       on_host};
+    saved->keep(ExpertsKept{in.x_BTC, order.offset_E1, order.token_R, order.row_TK, rows.weight_N1,
+                            made, on_host});
   made.gate_up = rows.x_NC = {};
-  const Tensor y_RC = room_for_rows(run, as_rows(in[in_x]), rows.count, MemoryKind::transient);
+  const Tensor y_RC = room_for_rows(run, as_rows(in.x_BTC), rows.count, MemoryKind::transient);
   experts.output(run, rows, made.h, y_RC);
   made = {};
-  return {sum_rows(run, y_RC, in[in_row], shape, skip_of(in), kind)};
+  return {sum_rows(run, y_RC, order.row_TK, in.x_BTC.shape(), skip_of(in), kind)};
 }
 
-// Replaces gate_up in Saved by its gradient, and appends the inner rows of adapters. Both are for
-// weight_gradients().
 std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                              Saved& saved,
                                              std::span<const std::uint8_t> wanted) const {
   const Tensor& dy = grad_out[0];
   const ExpertMlp experts = experts_.mlp();
-  const ExpertRows rows{saved[kept_x],
-                        saved[kept_weight],
-                        saved[kept_offset],
-                        {},
-                        saved[kept_token].shape()[0],
-                        0,
-                        known_offset(run, saved[offset_on_host])};
+  auto& kept = saved.as<ExpertsKept>();
+  const ExpertRows rows = rows_of(run, kept);
   const auto taken = [&](const Tensor& t) {
-    return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);
+    return take_rows(run, as_rows(t), kept.token_R.view(), MemoryKind::transient);
   };
-  const auto append = [&](const Tensor& dgate_up, const Tensor& dy_RC) {
+  const auto keep_inner = [&](const Tensor& dgate_up, const Tensor& dy_RC) {
     if (!experts.adapts(run)) return;
     ExpertRows with_x = rows;
-    with_x.x_NC = experts.adapts_in(run) ? taken(saved[kept_x]) : Tensor{};
-    auto inner = experts.inner_rows(run, with_x, saved[activated], dgate_up, dy_RC);
-    saved.insert(saved.end(), {inner.in_t, inner.in_u, inner.out_t, inner.out_u});
+    with_x.x_NC = experts.adapts_in(run) ? taken(kept.x_BTC) : Tensor{};
+    kept.inner = experts.inner_rows(run, with_x, kept.made.h, dgate_up, dy_RC);
   };
   if (!wanted[in_x] && !wanted[in_weight] && !experts.wants_in(run)) {
-    if (experts.adapts(run)) append({}, taken(dy));
-    return experts_input_gradients(run, saved, dy, {}, {}, wanted);
+    if (experts.adapts(run)) keep_inner({}, taken(dy));
+    return experts_input_gradients(run, kept.row_TK, dy, {}, {}, wanted);
   }
   const Tensor dy_RC = taken(dy);
   const auto room = [&](const Tensor& t) {
     return room_for_rows(run, t.view(), rows.count, MemoryKind::transient);
   };
-  const ExpertMlp::RowGradients g{room(saved[gate_up]), room(rows.weight_N1)};
-  experts.row_gradients(run, rows, saved[gate_up], dy_RC, g);
-  saved[gate_up] = g.gate_up;
-  if (!experts.has_bias()) saved[kept_weight] = {};
+  const ExpertMlp::RowGradients g{room(kept.made.gate_up), room(rows.weight_N1)};
+  experts.row_gradients(run, rows, kept.made.gate_up, dy_RC, g);
+  kept.made.gate_up = g.gate_up;
+  if (!experts.has_bias()) kept.weight_R1 = {};
   const Tensor dx_RC = wanted[in_x] ? room(dy_RC) : Tensor{};
   if (dx_RC) experts.x_gradient(run, rows, g.gate_up, dx_RC);
-  append(g.gate_up, dy_RC);
-  return experts_input_gradients(run, saved, dy, dx_RC, g.weight_N1, wanted);
+  keep_inner(g.gate_up, dy_RC);
+  return experts_input_gradients(run, kept.row_TK, dy, dx_RC, g.weight_N1, wanted);
 }
 
 void Experts::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   const ExpertMlp experts = experts_.mlp();
-  const auto leaves = leaves_of(run, saved[kept_x], 1);
-  const ExpertRows rows{{},
-                        saved[kept_weight],
-                        saved[kept_offset],
-                        saved[kept_token],
-                        saved[kept_token].shape()[0],
-                        0,
-                        known_offset(run, saved[offset_on_host])};
+  auto& kept = saved.as<ExpertsKept>();
+  const auto leaves = leaves_of(run, kept.x_BTC, 1);
+  const ExpertRows rows = rows_of(run, kept);
   const auto taken = [&](const Tensor& t) {
-    return take_rows(run, as_rows(t), saved[kept_token].view(), MemoryKind::transient);
+    return take_rows(run, as_rows(t), kept.token_R.view(), MemoryKind::transient);
   };
-  ExpertMlp::InnerRows inner;
-  if (saved.size() > first_inner)
-    inner = {saved[first_inner], saved[first_inner + 1], saved[first_inner + 2],
-             saved[first_inner + 3]};
   if (experts.wants_out(run))
-    experts.add_out_gradients(run, taken(grad_out[0]), saved[activated], inner, rows, leaves);
-  saved[activated] = {};
+    experts.add_out_gradients(run, taken(grad_out[0]), kept.made.h, kept.inner, rows, leaves);
+  kept.made.h = {};
   if (experts.wants_in(run))
-    experts.add_in_gradients(run, saved[gate_up], taken(saved[kept_x]), inner, rows, leaves);
+    experts.add_in_gradients(run, kept.made.gate_up, taken(kept.x_BTC), kept.inner, rows, leaves);
 }
 
 }  // namespace trireme::ops

@@ -103,7 +103,7 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
                                                  .order = sum_order(run)});
           });
   }
-  if (saved) *saved = {dx};
+  if (saved) saved->keep(dx);
   return {loss};
 }
 
@@ -128,7 +128,7 @@ std::vector<double> Head::download_sums(Backend& b, const Tensor& t) {
 
 std::vector<Tensor> Head::input_gradients(const Run&, std::vector<Tensor>&, Saved& saved,
                                           std::span<const std::uint8_t>) const {
-  return {std::move(saved[0])};
+  return {std::move(saved.as<Tensor>())};
 }
 
 }  // namespace trireme::ops

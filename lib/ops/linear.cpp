@@ -62,7 +62,7 @@ std::vector<Tensor> Linear::forward(const Run& run, std::vector<Tensor> in, Save
   const Tensor& x = in[0];
   const Tensor y = Tensor::empty(run.backend, output_shape(x.shape()), x.dtype(), kind_of(saved));
   multiply(run, y, x);
-  if (saved) *saved = {x};
+  if (saved) saved->keep(x);
   return {y};
 }
 
@@ -70,14 +70,14 @@ std::vector<Tensor> Linear::input_gradients(const Run& run, std::vector<Tensor>&
                                             Saved& saved,
                                             std::span<const std::uint8_t> wanted) const {
   if (!wanted[0]) return {Tensor{}};
-  const Tensor& x = saved[0];
+  const auto& x = saved.as<Tensor>();
   Tensor dx = Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient);
   multiply_grad(run, dx, grad_out[0]);
   return {dx};
 }
 
 void Linear::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
-  add_gradients(run, grad_out[0], saved[0]);
+  add_gradients(run, grad_out[0], saved.as<Tensor>());
 }
 
 }  // namespace trireme::ops

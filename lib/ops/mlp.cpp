@@ -6,6 +6,15 @@
 
 namespace trireme::ops {
 
+namespace {
+
+struct MlpKept {
+  Tensor x{}, z{}, h{};
+  Tensor dz{};  // replaces z in the first half of the backward pass
+};
+
+}  // namespace
+
 Mlp::Mlp(Linear in, Activation activation, Linear out)
     : in_(std::move(in)), out_(std::move(out)), activation_(activation) {
   for (const auto* layer : {&in_, &out_})
@@ -19,11 +28,10 @@ std::vector<Tensor> Mlp::forward(const Run& run, std::vector<Tensor> in, Saved* 
   Tensor z = Tensor::empty(b, hidden, x.dtype(), kind_of(saved));
   Tensor h = Tensor::empty(b, hidden, x.dtype(), kind_of(saved));
   in_.multiply(run, z, x, {.activation = activation_, .activated_MN = as_rows(h)});
-  if (saved) *saved = {x, z};
+  if (saved) saved->keep(MlpKept{.x = x, .z = z, .h = h});
   x = z = {};
   Tensor y = Tensor::empty(b, out_.output_shape(hidden), h.dtype(), kind_of(saved));
   out_.multiply(run, y, h);
-  if (saved) saved->push_back(std::move(h));
   return {y};
 }
 
@@ -40,30 +48,31 @@ Tensor Mlp::input_gradient(const Run& run, const Tensor& dz, const Shape& x) con
   return dx;
 }
 
-// Replaces z in Saved by dz, which weight_gradients() reads.
 std::vector<Tensor> Mlp::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                          Saved& saved, std::span<const std::uint8_t> wanted) const {
   if (!wanted[0] && !wants_any(run, in_.params())) return {Tensor{}};
-  saved[1] = hidden_gradient(run, grad_out[0], saved[1]);
+  auto& kept = saved.as<MlpKept>();
+  kept.dz = hidden_gradient(run, grad_out[0], kept.z);
+  kept.z = {};
   if (!wanted[0]) return {Tensor{}};
-  return {input_gradient(run, saved[1], saved[0].shape())};
+  return {input_gradient(run, kept.dz, kept.x.shape())};
 }
 
 void Mlp::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
-  out_.add_gradients(run, grad_out[0], saved[2]);
-  in_.add_gradients(run, saved[1], saved[0]);
+  const auto& kept = saved.as<MlpKept>();
+  out_.add_gradients(run, grad_out[0], kept.h);
+  in_.add_gradients(run, kept.dz, kept.x);
 }
 
 // Computes the second layer's weight gradients first, so that h is freed before dz is allocated.
 std::vector<Tensor> Mlp::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
                                   std::span<const std::uint8_t> wanted) const {
-  const Tensor x = std::move(saved[0]);
-  Tensor z = std::move(saved[1]), h = std::move(saved[2]), dy = std::move(grad_out[0]);
-  saved.clear();
+  auto& [x, z, h, dz] = saved.as<MlpKept>();
+  Tensor dy = std::move(grad_out[0]);
   out_.add_gradients(run, dy, h);
   h = {};
   if (!wanted[0] && !wants_any(run, in_.params())) return {Tensor{}};
-  const Tensor dz = hidden_gradient(run, dy, z);
+  dz = hidden_gradient(run, dy, z);
   z = dy = {};
   in_.add_gradients(run, dz, x);
   if (!wanted[0]) return {Tensor{}};

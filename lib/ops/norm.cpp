@@ -28,10 +28,10 @@ static View part(const Tensor& t, Rows r) {
   return t.shape().dims() == 1 ? rows_of(t.view(), r) : rows_of(as_rows(t), r);
 }
 
-Tensor NormWeights::backward(const Run& run, const Grad& grad, const Saved& saved, bool wanted,
+Tensor NormWeights::backward(const Run& run, const Grad& grad, const Kept& kept, bool wanted,
                              Half half) const {
   if (!grad.dy) return wanted ? grad.dsum : Tensor{};
-  const Tensor &x = saved[0], &mean = saved[1], &rstd = saved[2];
+  const Tensor& x = kept.x;
   Tensor dx;
   if (wanted && half != Half::weight)
     dx = Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient);
@@ -46,8 +46,8 @@ Tensor NormWeights::backward(const Run& run, const Grad& grad, const Saved& save
                                                      .dy_TC = part(grad.dy, r),
                                                      .x_TC = part(x, r),
                                                      .w_C = w_C,
-                                                     .mean_T = part(mean, r),
-                                                     .rstd_T = part(rstd, r)});
+                                                     .mean_T = part(kept.of_x.mean_T, r),
+                                                     .rstd_T = part(kept.of_x.rstd_T, r)});
   };
   if (half != Half::input && wants_any(run, params_)) {
     run.gradients->add(params_, rows, fill);
@@ -61,15 +61,15 @@ Tensor NormWeights::backward(const Run& run, const Grad& grad, const Saved& save
 std::vector<Tensor> Norm::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   const Tensor x = std::move(in[0]);
   Tensor y = Tensor::empty(run.backend, x.shape(), x.dtype(), kind_of(saved));
-  const auto [mean, rstd] = weights_.statistics(run, x, saved);
+  const auto of_x = weights_.statistics(run, x, saved);
   run.backend.put(Queue::compute, kernel::Norm{.y_TC = as_rows(y),
-                                               .mean_T = mean.view(),
-                                               .rstd_T = rstd.view(),
+                                               .mean_T = of_x.mean_T.view(),
+                                               .rstd_T = of_x.rstd_T.view(),
                                                .x_TC = as_rows(x),
                                                .w_C = weights_.weight(run),
                                                .b_C = weights_.bias(run),
                                                .eps = weights_.eps()});
-  if (saved) *saved = {x, mean, rstd};
+  if (saved) saved->keep(NormWeights::Kept{x, of_x});
   return {x, y};
 }
 
@@ -77,17 +77,19 @@ std::vector<Tensor> Norm::input_gradients(const Run& run, std::vector<Tensor>& g
                                           Saved& saved,
                                           std::span<const std::uint8_t> wanted) const {
   const Tensor dsum = std::move(grad_out[0]);
-  return {weights_.backward(run, {dsum, grad_out[1]}, saved, wanted[0], NormWeights::Half::input)};
+  return {weights_.backward(run, {dsum, grad_out[1]}, saved.as<NormWeights::Kept>(), wanted[0],
+                            NormWeights::Half::input)};
 }
 
 void Norm::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
-  weights_.backward(run, {{}, grad_out[1]}, saved, false, NormWeights::Half::weight);
+  weights_.backward(run, {{}, grad_out[1]}, saved.as<NormWeights::Kept>(), false,
+                    NormWeights::Half::weight);
 }
 
 std::vector<Tensor> Norm::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
                                    std::span<const std::uint8_t> wanted) const {
-  return {weights_.backward(run, {grad_out[0], grad_out[1]}, saved, wanted[0],
-                            NormWeights::Half::both)};
+  return {weights_.backward(run, {grad_out[0], grad_out[1]}, saved.as<NormWeights::Kept>(),
+                            wanted[0], NormWeights::Half::both)};
 }
 
 }  // namespace trireme::ops

@@ -28,6 +28,11 @@ class NormWeights {
   struct Statistics {
     Tensor mean_T, rstd_T;
   };
+  // What a norm of x saves for backward().
+  struct Kept {
+    Tensor x{};
+    Statistics of_x{};
+  };
   // Allocates the statistics of x.
   Statistics statistics(const Run&, const Tensor& x, const Saved*) const;
 
@@ -39,8 +44,8 @@ class NormWeights {
   // Which gradients a backward pass computes: only the input's, only the weights', or both.
   enum class Half : std::uint8_t { input, weight, both };
   // Returns dx = dsum + the norm's adjoint of dy, or an absent tensor if dx is not wanted. `wanted`
-  // must be false with Half::weight. `Saved` is {x, mean, rstd}.
-  Tensor backward(const Run&, const Grad&, const Saved&, bool wanted, Half) const;
+  // must be false with Half::weight.
+  Tensor backward(const Run&, const Grad&, const Kept&, bool wanted, Half) const;
 
  private:
   NormKind kind_;

@@ -4,6 +4,14 @@
 
 namespace trireme::ops {
 
+namespace {
+
+struct SwigluKept {
+  Tensor x{}, weight{};  // `weight` is absent if rows have no weights
+};
+
+}  // namespace
+
 std::vector<Tensor> Swiglu::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   const Tensor& x = in[0];
   const Shape& s = x.shape();
@@ -14,13 +22,13 @@ std::vector<Tensor> Swiglu::forward(const Run& run, std::vector<Tensor> in, Save
                    .gate = gate_};
   if (in.size() > 1) o.weight_T = in[1].view().reshaped({s[0] * s[1]});
   run.backend.put(Queue::compute, o);
-  if (saved) *saved = std::move(in);
+  if (saved) saved->keep(SwigluKept{std::move(in[0]), in.size() > 1 ? std::move(in[1]) : Tensor{}});
   return {y};
 }
 
 std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                             Saved& saved, std::span<const std::uint8_t>) const {
-  const Tensor& x = saved[0];
+  const auto& [x, weight] = saved.as<SwigluKept>();
   const Shape& s = x.shape();
   const auto f = s[2] / 2;
   std::vector<Tensor> dx = {Tensor::empty(run.backend, s, x.dtype(), MemoryKind::transient)};
@@ -28,8 +36,7 @@ std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>&
                        .dy_TF = grad_out[0].view().reshaped({s[0] * s[1], f}),
                        .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f}),
                        .gate = gate_};
-  if (saved.size() > 1) {
-    const Tensor& weight = saved[1];
+  if (weight) {
     dx.push_back(Tensor::empty(run.backend, weight.shape(), weight.dtype(), MemoryKind::transient));
     o.weight_T = weight.view().reshaped({s[0] * s[1]});
     o.dweight_T = dx[1].view().reshaped({s[0] * s[1]});
@@ -58,14 +65,14 @@ std::vector<Tensor> Activate::forward(const Run& run, std::vector<Tensor> in, Sa
   const Tensor y = Tensor::empty(run.backend, x.shape(), x.dtype(), kind_of(saved));
   run.backend.put(Queue::compute,
                   kernel::Activate{.activation = f_, .y_N = y.view(), .x_N = x.view()});
-  if (saved) *saved = std::move(in);
+  if (saved) saved->keep(std::move(in[0]));
   return {y};
 }
 
 // Writes dx into dy's memory if no other tensor shares it.
 std::vector<Tensor> Activate::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                               Saved& saved, std::span<const std::uint8_t>) const {
-  const Tensor& x = saved[0];
+  const auto& x = saved.as<Tensor>();
   Tensor dy = std::move(grad_out[0]);
   const Tensor dx =
       dy.unique() ? dy : Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient);

@@ -6,6 +6,16 @@
 
 namespace trireme::ops {
 
+namespace {
+
+// Dense rows of heads, and one number per row.
+struct NormedHeads {
+  Tensor x{}, rstd{};
+};
+using QkNormKept = std::array<NormedHeads, 2>;  // queries and keys, in the order of params()
+
+}  // namespace
+
 // Copies heads into dense rows, because norm kernels require dense rows and a view of heads has
 // gaps between tokens.
 static Tensor dense(const Run& run, const View& x_BTHD, MemoryKind kind) {
@@ -25,24 +35,26 @@ std::vector<Tensor> QkNorm::forward(const Run& run, std::vector<Tensor> in, Save
   auto& b = run.backend;
   const Tensor qkv = owned(run, std::move(in[0]), kind_of(saved));
   const auto p = unpack(qkv, heads_);
-  std::size_t param = 0;
-  for (const auto& x_BTHD : {p.q_BTHD, p.k_BTGD}) {
-    const Tensor x = dense(run, x_BTHD, kind_of(saved));
+  const std::array heads = {p.q_BTHD, p.k_BTGD};
+  QkNormKept kept;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const Tensor x = dense(run, heads[i], kind_of(saved));
     const View rows = as_rows_of_norm(x);
     const Tensor y = Tensor::empty(b, x.shape(), x.dtype(), MemoryKind::transient);
     const Tensor rstd = Tensor::empty(b, {rows.extent[0]}, wide(x.dtype()), kind_of(saved));
     b.put(Queue::compute, kernel::Norm{.y_TC = as_rows_of_norm(y),
                                        .rstd_T = rstd.view(),
                                        .x_TC = rows,
-                                       .w_C = run.weights[params_[param++]],
+                                       .w_C = run.weights[params_[i]],
                                        .eps = eps_});
-    b.put(Queue::compute, kernel::Copy{.dst = x_BTHD, .src = y.view()});
-    if (saved) saved->insert(saved->end(), {x, rstd});
+    b.put(Queue::compute, kernel::Copy{.dst = heads[i], .src = y.view()});
+    if (saved) kept[i] = {x, rstd};
   }
+  if (saved) saved->keep(std::move(kept));
   return {qkv};
 }
 
-Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, const Saved& saved, bool wanted,
+Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, Saved& saved, bool wanted,
                              Half half) const {
   const auto tokens = dqkv.shape()[0] * dqkv.shape()[1];
   std::array rows = {heads_.query, heads_.kv};  // rows of the norm per token
@@ -50,6 +62,7 @@ Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, const Saved& saved, bo
   const auto p = unpack(dqkv, heads_);
   const std::array d = {dense(run, p.q_BTHD, MemoryKind::transient),
                         dense(run, p.k_BTGD, MemoryKind::transient)};
+  const auto& kept = saved.as<QkNormKept>();
   const auto fill = [&](Rows r, std::span<const View> dst, Accumulate how) {
     for (std::size_t i = 0; i < d.size(); ++i) {
       if (!wanted && !dst[i]) continue;
@@ -60,9 +73,9 @@ Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, const Saved& saved, bo
                                        .dw_C = dst[i],
                                        .how = how,
                                        .dy_TC = dy,
-                                       .x_TC = rows_of(as_rows_of_norm(saved[2 * i]), own),
+                                       .x_TC = rows_of(as_rows_of_norm(kept[i].x), own),
                                        .w_C = wanted ? run.weights[params_[i]] : ConstView{},
-                                       .rstd_T = rows_of(saved[2 * i + 1].view(), own)});
+                                       .rstd_T = rows_of(kept[i].rstd.view(), own)});
     }
   };
   if (half != Half::input && wants_any(run, params_))

@@ -35,7 +35,7 @@ class QkNorm final : public Op {
   View as_rows_of_norm(const Tensor& x_BTHD) const;
   // Returns the gradient of the input, or an absent tensor if this gradient is not wanted. `wanted`
   // must be false with Half::weight.
-  Tensor differentiate(const Run&, Tensor dqkv, const Saved&, bool wanted, Half) const;
+  Tensor differentiate(const Run&, Tensor dqkv, Saved&, bool wanted, Half) const;
 
   Heads heads_;
   std::vector<ParamId> params_;  // weights for queries and for keys

@@ -10,11 +10,11 @@ std::vector<Tensor> ResidualNorm::forward(const Run& run, std::vector<Tensor> in
   const auto kind = kind_of(saved);
   const auto like_x = [&] { return Tensor::empty(run.backend, x.shape(), x.dtype(), kind); };
   const Tensor sum = x.unique() ? x : like_x(), y = like_x();
-  const auto [mean, rstd] = weights_.statistics(run, x, saved);
+  const auto of_sum = weights_.statistics(run, x, saved);
   run.backend.put(Queue::compute, kernel::ResidualNorm{.sum_BTC = sum.view(),
                                                        .y_BTC = y.view(),
-                                                       .mean_T = mean.view(),
-                                                       .rstd_T = rstd.view(),
+                                                       .mean_T = of_sum.mean_T.view(),
+                                                       .rstd_T = of_sum.rstd_T.view(),
                                                        .x_BTC = x.view(),
                                                        .skip_BTC = in[0].view(),
                                                        .w_C = weights_.weight(run),
@@ -22,7 +22,7 @@ std::vector<Tensor> ResidualNorm::forward(const Run& run, std::vector<Tensor> in
                                                        .eps = weights_.eps(),
                                                        .key = site_.key(run.pass),
                                                        .rows = run.pass.rows});
-  if (saved) *saved = {sum, mean, rstd};
+  if (saved) saved->keep(NormWeights::Kept{sum, of_sum});
   return {sum, y};
 }
 
@@ -39,23 +39,25 @@ std::vector<Tensor> ResidualNorm::input_gradients(const Run& run, std::vector<Te
   const Tensor dsum = std::move(grad_out[0]);
   const bool any = wanted[0] || wanted[1];
   return split(run,
-               weights_.backward(run, {dsum, grad_out[1]}, saved, any, NormWeights::Half::input),
+               weights_.backward(run, {dsum, grad_out[1]}, saved.as<NormWeights::Kept>(), any,
+                                 NormWeights::Half::input),
                wanted);
 }
 
 void ResidualNorm::weight_gradients(const Run& run, std::vector<Tensor> grad_out,
                                     Saved saved) const {
-  weights_.backward(run, {{}, grad_out[1]}, saved, false, NormWeights::Half::weight);
+  weights_.backward(run, {{}, grad_out[1]}, saved.as<NormWeights::Kept>(), false,
+                    NormWeights::Half::weight);
 }
 
 std::vector<Tensor> ResidualNorm::backward(const Run& run, std::vector<Tensor> grad_out,
                                            Saved saved,
                                            std::span<const std::uint8_t> wanted) const {
   const bool any = wanted[0] || wanted[1];
-  Tensor dsum =
-      weights_.backward(run, {grad_out[0], grad_out[1]}, saved, any, NormWeights::Half::both);
+  Tensor dsum = weights_.backward(run, {grad_out[0], grad_out[1]}, saved.as<NormWeights::Kept>(),
+                                  any, NormWeights::Half::both);
   grad_out.clear();
-  saved.clear();
+  saved = {};
   return split(run, std::move(dsum), wanted);
 }
 

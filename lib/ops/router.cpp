@@ -6,6 +6,16 @@
 
 namespace trireme::ops {
 
+namespace {
+
+// What Router and SigmoidGate save.
+struct RouterKept {
+  Tensor x{}, logits_TE{}, choice_RTK{};
+  Tensor dlogits_TE{};  // replaces the logits and choices in the first half of the backward pass
+};
+
+}  // namespace
+
 // Returns the logits z_TE = x_TC w_EC' + bias_E in the wide type. `params` are the weight and the
 // bias, which may be missing. A product with a wide result has no epilogue with a bias.
 static Tensor logits_of(const Run& run, const Tensor& x, std::span<const ParamId> params,
@@ -160,15 +170,16 @@ std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Save
                                             .choice_R = order.choice_R.view(),
                                             .row_TK = order.row_TK.view(),
                                             .choice_TK = choice_TK.view()});
-  if (saved) *saved = {x, logits_TE, choice_RTK};
+  if (saved) saved->keep(RouterKept{x, logits_TE, choice_RTK});
   return {weight_TK, order.offset_E1, order.token_R, order.choice_R, order.row_TK, order.count_LE};
 }
 
-// Replaces the logits in Saved by their gradient dz, which weight_gradients() reads.
 std::vector<Tensor> Router::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                             Saved& saved,
                                             std::span<const std::uint8_t> wanted) const {
-  const Tensor x = saved[0], logits_TE = std::move(saved[1]), choice_RTK = std::move(saved[2]);
+  auto& kept = saved.as<RouterKept>();
+  const Tensor &x = kept.x, logits_TE = std::move(kept.logits_TE),
+               choice_RTK = std::move(kept.choice_RTK);
   const Tensor count_BE = count_together(run, choice_RTK, x.shape()[0]);
   const Tensor dz = Tensor::empty(run.backend, logits_TE.shape(), x.dtype(), MemoryKind::transient);
   run.backend.put(Queue::compute,
@@ -183,13 +194,14 @@ std::vector<Tensor> Router::input_gradients(const Run& run, std::vector<Tensor>&
                                     .balance_scale = run.pass.balance_scale,
                                     .z_scale = run.pass.z_scale});
   grad_out.clear();
-  saved = {x, dz};
+  kept.dlogits_TE = dz;
   if (!wanted[0]) return {Tensor{}};
   return {input_gradient(run, dz, params_[0], x.shape())};
 }
 
 void Router::weight_gradients(const Run& run, std::vector<Tensor>, Saved saved) const {
-  add_gradient(run, saved[1], saved[0], params_);
+  const auto& kept = saved.as<RouterKept>();
+  add_gradient(run, kept.dlogits_TE, kept.x, params_);
 }
 
 // Computes the gate as a router with a single expert.
@@ -203,27 +215,30 @@ std::vector<Tensor> SigmoidGate::forward(const Run& run, std::vector<Tensor> in,
                                                 .choice_TK = choice_T1.view(),
                                                 .logits_TE = z_T1.view(),
                                                 .scores = RouterScores::sigmoid});
-  if (saved) *saved = {x, z_T1, choice_T1};
+  if (saved) saved->keep(RouterKept{x, z_T1, choice_T1});
   return {weight_T1};
 }
 
 std::vector<Tensor> SigmoidGate::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                  Saved& saved,
                                                  std::span<const std::uint8_t> wanted) const {
-  const Tensor x = saved[0], z_T1 = std::move(saved[1]), choice_T1 = std::move(saved[2]);
+  auto& kept = saved.as<RouterKept>();
+  const Tensor &x = kept.x, z_T1 = std::move(kept.logits_TE),
+               choice_T1 = std::move(kept.choice_RTK);
   const Tensor dz = Tensor::empty(run.backend, z_T1.shape(), x.dtype(), MemoryKind::transient);
   run.backend.put(Queue::compute, kernel::RouteGrad{.dlogits_TE = dz.view(),
                                                     .dweight_TK = grad_out[0].view(),
                                                     .choice_TK = choice_T1.view(),
                                                     .logits_TE = z_T1.view(),
                                                     .scores = RouterScores::sigmoid});
-  saved = {x, dz};
+  kept.dlogits_TE = dz;
   if (!wanted[0]) return {Tensor{}};
   return {input_gradient(run, dz, params_[0], x.shape())};
 }
 
 void SigmoidGate::weight_gradients(const Run& run, std::vector<Tensor>, Saved saved) const {
-  add_gradient(run, saved[1], saved[0], params_);
+  const auto& kept = saved.as<RouterKept>();
+  add_gradient(run, kept.dlogits_TE, kept.x, params_);
 }
 
 }  // namespace trireme::ops

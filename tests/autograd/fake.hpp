@@ -76,7 +76,7 @@ class TapeTest : public testing::Test {
   Fake scale(double factor, bool saves = false) {
     Fake op;
     op.go = [=, this](Tensors in, Saved* saved) {
-      if (saved && saves) *saved = {in[0]};
+      if (saved && saves) saved->keep(in[0]);
       return Tensors{scaled(in[0], factor)};
     };
     op.back = [=, this](Tensors dy, Saved) { return Tensors{scaled(dy[0], factor)}; };

@@ -47,8 +47,8 @@ TEST_F(TapeMemory, BackwardLeavesNothing) {
   const auto middle = scale(3, true), last = scale(5, true);
   first.back = [&](Tensors dy, Saved saved) {
     at_first = live();
-    EXPECT_TRUE(saved[0].unique());  // so an op may free or overwrite it
-    return Tensors{scaled(saved[0], values(dy[0])[0])};
+    EXPECT_TRUE(saved.as<Tensor>().unique());  // so an op may free or overwrite it
+    return Tensors{scaled(saved.as<Tensor>(), values(dy[0])[0])};
   };
   {
     Tape tape;
@@ -80,7 +80,7 @@ TEST_F(TapeMemory, TheFirstHalfKeepsWhatTheSecondReads) {
     auto op = scale(2, true);
     op.parameters = {p};
     op.weigh = [&](Tensors dy, Saved saved) {
-      EXPECT_TRUE(dy[0].unique() && saved[0].unique());
+      EXPECT_TRUE(dy[0].unique() && saved.as<Tensor>().unique());
       seen.push_back(live());
     };
     return op;

@@ -173,7 +173,8 @@ TEST_F(TapeTest, WeightGradientsOfTheSecondHalfGetWhatTheFirstGot) {
     auto op = scale(factor, true);
     op.parameters = {learning};
     op.weigh = [&calls, factor, this](Tensors dy, Saved saved) {
-      calls.push_back(fmt::format("{}: {} {}", factor, values(dy[0])[0], values(saved[0])[0]));
+      calls.push_back(
+          fmt::format("{}: {} {}", factor, values(dy[0])[0], values(saved.as<Tensor>())[0]));
     };
     return op;
   };

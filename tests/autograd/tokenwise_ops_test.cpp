@@ -36,7 +36,7 @@ class StretchTest : public TapeTest {
   Fake shaped(double factor, bool saves = false) {
     Fake op;
     op.go = [=, this](Tensors in, Saved* saved) {
-      if (saved && saves) *saved = {in[0]};
+      if (saved && saves) saved->keep(in[0]);
       return Tensors{scaled(in[0], factor).reshaped(in[0].shape())};
     };
     op.back = [=, this](Tensors dy, Saved) {
@@ -53,7 +53,7 @@ TEST_F(StretchTest, ForwardAndItsAdjointAreThoseOfAllTokens) {
     learned.parameters = {learning};
     double weight_gradient = 0;
     learned.weigh = [&](Tensors dy, Saved saved) {
-      const auto g = values(dy[0]), x = values(saved[0]);
+      const auto g = values(dy[0]), x = values(saved.as<Tensor>());
       weight_gradient = std::inner_product(g.begin(), g.end(), x.begin(), weight_gradient);
     };
     const Fives sequence(twice, learned);
@@ -88,7 +88,7 @@ TEST_F(StretchTest, KeepsOfEachChunkWhatTheSecondHalfReads) {
   std::vector<double> first;
   learned.weigh = [&](Tensors dy, Saved saved) {
     first.push_back(values(dy[0])[0]);
-    first.push_back(values(saved[0])[0]);
+    first.push_back(values(saved.as<Tensor>())[0]);
   };
   const Fives sequence(twice, learned);
   Tape tape;

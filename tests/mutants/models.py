@@ -25,7 +25,7 @@ MUTANTS = [
     ("an adapter's gradient is not scaled", "lib/ops/adapted_linear.cpp", "  scale(run, u, low_.scale);\n", "", ADAPTED),
     ("an adapter's products share the first one's rows", "lib/ops/adapted_linear.cpp", "run.weights[low_.b].slice(0, p.row, p.channels)});",
      "run.weights[low_.b].slice(0, 0 * p.row, p.channels)});", ADAPTED),
-    ("an adapter's gradients are of what dropout took, too", "lib/ops/adapted_linear.cpp", "if (run.wants(low_.a)) saved[0] = dropped(run, x);", "", ADAPTED),
+    ("an adapter's gradients are of what dropout took, too", "lib/ops/adapted_linear.cpp", "if (run.wants(low_.a)) x = dropped(run, x);", "", ADAPTED),
     ("all products are adapted", "lib/model/spec.cpp", "if (!named) continue;", "if (false) continue;", ADAPTED),
     ("what adapters stand beside trains", "lib/model/spec.cpp", "      p.learns_from = LearnsFrom::nothing;\n", "", ADAPTED),
     ("any weights will do beside adapters", "lib/io/checkpoint_reader.cpp", 'for (const auto& chunk : record.chunks) all += " " + to_string(chunk.hash);', "", ADAPTERS),
