@@ -115,7 +115,7 @@ int inspect_run(const std::filesystem::path& run) {
 // Describes a file of scores. read_scores() checks the hash.
 int inspect_scores(const std::filesystem::path& path) {
   const auto all = read_scores(path);
-  say("{}: DPO scores by {}, computed in {}, with samples of {} tokens\n  hash of the weights: "
+  say("{}: scores by {}, computed in {}, with samples of {} tokens\n  hash of the weights: "
       "{}\n",
       path.string(), all.checkpoint, all.compute, all.context, all.model);
   for (const auto& f : all.files)

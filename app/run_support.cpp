@@ -192,9 +192,10 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
 void require_objective(const Deck& deck, const Dataset& data) {
   const auto wanted = traits_of(deck.train.objective).samples, found = data.kind();
   const auto name = data.ranges()[0].file.path().string();
-  require(wanted != Documents::single || found == wanted,
-          "{} contains {}, and some of its documents must not be learned: set train.objective = {}",
-          name, names_of(found).many, objectives_for(found));
+  require(
+      found == wanted || found == Documents::single,
+      "{} contains {}, which train.objective = \"{}\" cannot train on: set train.objective = {}",
+      name, names_of(found).many, name_of(deck.train.objective), objectives_for(found));
   require(found == wanted,
           "train.objective = \"{}\" needs {}, but {} contains none. Create them with `trireme "
           "tokenize {}`",
@@ -236,9 +237,11 @@ void log_packing(const Dataset& data) {
     if (p->pairs > 0) {
       if (p->long_pairs + p->left_out > 0)
         log_warning(
-            "{}: of {}, {} longer than a sample and {} with a document without a target are left "
+            "{}: of {}, {} longer than a sample{} and {} with a document without a target are left "
             "out (`trireme inspect` shows the lengths)",
-            file, counted(p->pairs, one), p->long_pairs, p->left_out / 2);
+            file, counted(p->pairs, one), p->long_pairs,
+            data.kind() == Documents::labeled ? " together with the mismatched answer" : "",
+            p->left_out / 2);
       continue;
     }
     if (p->long_documents + p->left_out == 0) continue;

@@ -103,6 +103,15 @@ int run(Arguments a) {
         "{} left out because the chosen and the rejected answer have the same tokens to train on; "
         "the first is {}",
         s.same.count == 1 ? "a pair is" : fmt::format("{} pairs are", s.same.count), s.same.first);
+  if (s.alike.count > 0)
+    log_warning(
+        "of {}, {} followed by a line with the same prompt or the same answer, the first at {}. "
+        "The "
+        "following answer should be unsuitable for the prompt, because KTO uses it as the "
+        "mismatched "
+        "answer: shuffle the lines",
+        counted(s.documents / 2, kind.one),
+        s.alike.count == 1 ? "one is" : fmt::format("{} are", s.alike.count), s.alike.first);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
   say("{}: {}, {} tokens (vocabulary size {}{}) from {:.1f} MB in {}, "
       "{:.2f} s, {:.1f} MB/s\n",

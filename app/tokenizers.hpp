@@ -23,8 +23,7 @@ void require_tokens_of(const CheckpointMeta&, const std::string& model, const To
 
 // Returns the tokenizer of the training data. Throws Error if the tokenizer of the validation data
 // (`held_out`) is not compatible with it.
-TokenizerSpec tokenizer_of_files(const Dataset& training,
-                                 std::span<const ValidationData> held_out);
+TokenizerSpec tokenizer_of_files(const Dataset& training, std::span<const ValidationData> held_out);
 
 // Returns the tokenizer that the run stores in its checkpoints. This is the tokenizer of the token
 // files, merged with the tokenizer of the model from which the run starts or restarts. If the run

@@ -182,8 +182,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
     if (!s.directory) return;
     locked.lock_text = s.directory->lock_text();
     prepare_directory(*s.directory, s.mode.existing, in.meta);
-    record = RunRecord(*s.directory, origin, preferences_of(in.deck),
-                       names_of_sets(in.validation),
+    record = RunRecord(*s.directory, origin, preferences_of(in.deck), names_of_sets(in.validation),
                        in.deck.run.digest_every > 0 ? Digests::some : Digests::none,
                        in.deck.model.experts > 0 ? RoutingTable::some : RoutingTable::none, in.meta,
                        s.job);
@@ -236,8 +235,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const auto locked = begin_run(world, start, signals, a.deck.path, in, machine, origin, record);
   drop_tables(in.meta);
   log_processes(world);
-  TrainLoop loop({*machine.trainer, in.training, in.validation, record,
-                  signals, tokenizer.get()},
+  TrainLoop loop({*machine.trainer, in.training, in.validation, record, signals, tokenizer.get()},
                  loop_settings(in.deck, time_limit, peak, start.run, started),
                  {std::move(in.meta), start.from, std::move(missing)});
   in.from.reset();

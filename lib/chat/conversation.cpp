@@ -254,6 +254,11 @@ ConversationPair conversation_pair_of(const Json& object, std::string_view text)
 }
 
 LabeledTurns labeled_turns_of(const Json& object, std::string_view text) {
+  for (const char* other : {"prompt", "completion"})
+    require(!object.contains("messages") || !object.contains(other),
+            "there are both \"messages\" and \"{}\": \"messages\" is a whole conversation, whose "
+            "last message is the answer. Remove one of them",
+            other);
   if (!object.contains("completion")) {
     auto all = conversation_of(object, text);
     require(!all.empty() && all.back().role == "assistant",

@@ -40,7 +40,7 @@ constexpr std::size_t text_in_flight = std::size_t{1} << 26;
 struct Encoded {
   PackedTokens packed;
   std::int64_t documents = 0;
-  SamePairs same{};
+  FoundLines same{}, alike{};
 };
 
 // Encodes items; one object serves all threads.
@@ -215,6 +215,11 @@ class Encoder {
     return a;
   }
 
+  bool are_alike(const LabeledAnswer& a, const LabeledAnswer& b) const {
+    if (options_.chat) return a.turns.prompt == b.turns.prompt || a.turns.answer == b.turns.answer;
+    return a.prompt == b.prompt || a.answer == b.answer;
+  }
+
   // Adds each answer with its own prompt, and the answer that follows it with the same prompt.
   void add_labeled(const TextItem& item, Encoded& out) const {
     std::vector<LabeledAnswer> all;
@@ -238,6 +243,7 @@ class Encoder {
       }
       end_document(out);
       out.packed.labels.push_back(all[i].desirable ? 1 : 0);
+      if (are_alike(all[i], all[i + 1]) && out.alike.count++ == 0) out.alike.first = all[i].place;
     }
   }
 
@@ -367,8 +373,12 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
         if (sum.learnt) *sum.learnt += std::ranges::count(encoded.packed.targets, std::uint8_t{1});
         writer.append(encoded.packed);
         sum.documents += encoded.documents;
-        if (sum.same.count == 0) sum.same.first = std::move(encoded.same.first);
-        sum.same.count += encoded.same.count;
+        const auto count = [](FoundLines& all, FoundLines& here) {
+          if (all.count == 0) all.first = std::move(here.first);
+          all.count += here.count;
+        };
+        count(sum.same, encoded.same);
+        count(sum.alike, encoded.alike);
       });
   const auto encode = [&](TextItem item) {
     const std::size_t n = item.text.size();
@@ -398,7 +408,7 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
   require(
       !labeled || sum.documents != 2,
       "the inputs contain a single labeled answer, but KTO compares answers with those to other "
-      "prompts: give at least two, or {} is not written",
+      "prompts: give at least two. {} was not written",
       options.output.string());
   sum.bytes = source.bytes();
   return sum;

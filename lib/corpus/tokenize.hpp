@@ -62,11 +62,10 @@ struct TokenizeOptions {
   int threads = 0;
 };
 
-// Preference pairs whose two answers have the same tokens. They are omitted because nothing can be
-// learned from them.
-struct SamePairs {
+// Lines of one kind: their number, and the first one.
+struct FoundLines {
   std::int64_t count = 0;
-  std::string first{};  // "file:line" of the first such pair, and why if its texts differ
+  std::string first{};  // "file:line", and the reason if it is not obvious
 };
 
 // Statistics of a tokenization.
@@ -75,7 +74,11 @@ struct TokenizeSummary {
   std::int64_t vocab = 0;
   // Number of tokens that count in the loss. Absent if all tokens count.
   std::optional<std::int64_t> learnt = {};
-  SamePairs same = {};
+  // Preference pairs whose two answers have the same tokens. They are omitted because nothing can
+  // be learned from them.
+  FoundLines same = {};
+  // Labeled answers whose mismatched answer has the same prompt or is the same answer.
+  FoundLines alike = {};
   double seconds = 0;
 };
 

@@ -69,8 +69,8 @@ void check_samples(const TokenRange& range, const Dataset::Settings& s, std::int
   const char* const use = range.begin > 0 ? " held out by data.validation" : "";
   const auto kind = range.file.header().kind;
   require(samples > 0 || kind == Documents::single,
-          "{}: no {}{} fits into a sample of {} tokens: give more data, change data.validation, or "
-          "raise model.context",
+          "{}: no {}{} fits into a sample of {} tokens and has a target in both of its documents: "
+          "give more data, change data.validation, or raise model.context",
           range.file.path().string(), names_of(kind).one, use, s.T);
   require(samples > 0 || s.packing == Packing::windows,
           "{}: no document{} has a target that counts in its first {} tokens: give more data, "

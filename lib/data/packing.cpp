@@ -91,6 +91,12 @@ std::vector<PackedPair> pairs_of(const TokenFile& file, std::int64_t begin, std:
           "{} is damaged: its header says that it contains {}, which have two documents each, but "
           "its last document is alone. Tokenize again",
           name, names_of(file.header().kind).many);
+  const auto documents = file.header().documents,
+             found = 2 * static_cast<std::int64_t>(next.number);
+  require(documents == 0 || (from == file.count() ? documents == found : documents > found),
+          "{} is damaged: its header says that it contains {} documents, but it has {}. Tokenize "
+          "again",
+          name, documents, from == file.count() ? fmt::format("{}", found) : "more");
   return all;
 }
 
@@ -223,10 +229,14 @@ std::vector<PackedDocument> DocumentPacking::whole_pairs(const TokenFile& file, 
     const auto inputs = first.count + second.count;
     if (inputs > s.T) {
       require(s.too_long != LongDocuments::refuse,
-              "{}: the {} that begins at token {} has {} input tokens in two documents, more than "
-              "the {} of a sample: raise model.context, or set data.long_documents = \"drop\" to "
-              "leave it out",
-              file.path().string(), names_of(file.header().kind).one, first.begin, inputs, s.T);
+              "{}: the {} that begins at token {} has {} input tokens in two documents{}, more "
+              "than the {} of a sample: raise model.context, or set data.long_documents = \"drop\" "
+              "to leave it out",
+              file.path().string(), names_of(file.header().kind).one, first.begin, inputs,
+              labels.empty() ? ""
+                             : fmt::format(" ({} in its own and {} in its mismatched answer)",
+                                           first.count, second.count),
+              s.T);
       ++totals_.long_pairs;
       continue;
     }

@@ -89,6 +89,8 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
   sound(h.kind == Documents::single || (h.has_mask && separator >= 0 && h.documents % 2 == 0),
         "its documents belong together in twos, but it has no mask, no separator or an odd number "
         "of documents");
+  sound(h.kind != Documents::labeled || h.documents > 0 || h.count == 0,
+        "it contains labeled answers, but does not state their number");
   for (std::size_t i = reserved_begin; i < hashed_bytes; ++i) {
     sound(first[i] == std::byte{0}, "reserved bytes are not zero");
   }

@@ -76,6 +76,11 @@ class ObjectiveRules : DeckRules {
   }
 
   void whole_documents() {
+    const TrainConfig& t = deck_.train;
+    rule(t.objective != Objective::kto || t.kto_desirable_weight + t.kto_undesirable_weight > 0,
+         {"train.kto_desirable_weight", "train.kto_undesirable_weight"},
+         "train.kto_desirable_weight and train.kto_undesirable_weight are both 0, so nothing would "
+         "be trained: raise one of them");
     rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
          "train.objective = \"{}\" trains on {}: set data.packing = \"documents\"", objective_,
          names_of(traits_.samples).many);

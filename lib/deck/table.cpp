@@ -6,10 +6,11 @@
 namespace trireme {
 const std::vector<KeySection>& deck_sections() {
   static const auto sections = [] {
-    auto all = table_of({model_section(), adapter_section(), data_section(), validation_section(), train_section(),
-                         distill_section(), optimizer_section(), schedule_section(),
-                         precision_section(), parallel_section(), zero_section(), freeze_section(),
-                         evaluate_section(), checkpoint_section(), run_section()});
+    auto all =
+        table_of({model_section(), adapter_section(), data_section(), validation_section(),
+                  train_section(), distill_section(), optimizer_section(), schedule_section(),
+                  precision_section(), parallel_section(), zero_section(), freeze_section(),
+                  evaluate_section(), checkpoint_section(), run_section()});
     for (auto& section : all)
       for (auto& key : section.keys) key.familiar = familiar_choice;
     return all;

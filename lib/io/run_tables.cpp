@@ -231,8 +231,8 @@ std::vector<std::string> evaluated_sets(const fs::path& run) {
   for (fs::directory_iterator it(run, none), end; !none && it != end; it.increment(none)) {
     const auto name = it->path().filename().string();
     if (is_table_of_set(name))
-      sets.push_back(name.substr(before_set.size(),
-                                 name.size() - before_set.size() - after_set.size()));
+      sets.push_back(
+          name.substr(before_set.size(), name.size() - before_set.size() - after_set.size()));
   }
   if (is_there(evaluation_table(run, ""))) sets.emplace_back();
   std::ranges::sort(sets);

@@ -178,15 +178,15 @@ auto rows_of(std::vector<Entry> Root::*entries) {
 
 // Returns the declaration of a repeated section. `entries` is as in rows_of_entries().
 template <class Root, class Entries>
-KeySection repeated(Entries entries, std::string name, std::string meaning,
-                    std::vector<Key> keys) {
-  return {
-      std::move(name),
-      std::move(meaning),
-      true,
-      std::move(keys),
-      [entries](AnyStruct<const void> all) { return std::invoke(entries, all.as<const Root>()).size(); },
-      [entries](AnyStruct<void> all) { std::invoke(entries, all.as<Root>()).emplace_back(); }};
+KeySection repeated(Entries entries, std::string name, std::string meaning, std::vector<Key> keys) {
+  return {std::move(name),
+          std::move(meaning),
+          true,
+          std::move(keys),
+          [entries](AnyStruct<const void> all) {
+            return std::invoke(entries, all.as<const Root>()).size();
+          },
+          [entries](AnyStruct<void> all) { std::invoke(entries, all.as<Root>()).emplace_back(); }};
 }
 template <class Root, class Entry>
 KeySection repeated(std::vector<Entry> Root::*entries, std::string name, std::string meaning,

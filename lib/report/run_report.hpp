@@ -13,7 +13,8 @@ namespace trireme {
 //   newest row), rows, tokens
 //   series   loss, grad_norm, lr, tokens_per_second, held_out; for pairs margin, accuracy,
 //            held_out_margin, held_out_accuracy; for routers balance, router_z, least_load,
-//            most_load; for [[validation]] sets held_out[NAME]. Each has step, tokens, value, thinned
+//            most_load; for [[validation]] sets held_out[NAME]. Each has step, tokens, value,
+//            thinned
 //   marks    checkpoints (step, kept), restarts (step), skipped (step, why),
 //            stalled (step, why)
 //   timing   the processes in timing.json, oldest first

@@ -72,8 +72,7 @@ std::string not_finite(const Evaluation& e, std::string_view set) {
   if (e.preferences) {
     const auto& p = *e.preferences;
     finite = finite && std::isfinite(p.chosen) && std::isfinite(p.rejected);
-    if (!finite)
-      return fmt::format("the {} loss is {} with {}", set, loss, text_of(columns_of(p)));
+    if (!finite) return fmt::format("the {} loss is {} with {}", set, loss, text_of(columns_of(p)));
   }
   if (!finite) return fmt::format("the {} loss is {}", set, loss);
   if (!e.preferences && !std::isfinite(std::exp(loss)))

@@ -107,8 +107,8 @@ void require_tables(const RunDirectory& directory) {
 }
 
 RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences preferences,
-                     std::span<const std::string> evaluated, Digests digests,
-                     RoutingTable routing, const CheckpointMeta& meta, JobStart start) {
+                     std::span<const std::string> evaluated, Digests digests, RoutingTable routing,
+                     const CheckpointMeta& meta, JobStart start) {
   files_.emplace(Files{directory,
                        open_with_preferences(directory.history(), history_columns, preferences,
                                              history_start(origin, meta)),

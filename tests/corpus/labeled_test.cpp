@@ -102,10 +102,33 @@ TEST_F(LabeledFiles, OfConversations) {
       HasSubstr("begins with a message of the role user"));
   EXPECT_THAT(tokenized(line(R"("messages": [{"role": "user", "content": "x"}])")),
               HasSubstr("the last message is not an assistant message"));
+  for (const char* other : {"prompt", "completion"})
+    EXPECT_THAT(
+        tokenized(fmt::format(
+            R"({{"{}": "x", "messages": [{{"role": "user", "content": "u"}}, {{"role": "assistant", "content": "a"}}], "label": true}})",
+            other)),
+        HasSubstr(fmt::format("both \"messages\" and \"{}\"", other)));
   // An answer that cannot follow the prompt before it.
   const std::string after_answer =
       R"({"prompt": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "v"}], "completion": [{"role": "tool", "content": "4"}, {"role": "assistant", "content": "y"}], "label": true})";
   EXPECT_THAT(tokenized(no + "\n" + after_answer), HasSubstr("in.jsonl:1: "));
+}
+
+// Of neighbors, one is the mismatched answer of the other.
+TEST_F(LabeledFiles, NeighborsThatAreAlikeAreCounted) {
+  const auto line = [](std::string_view prompt, std::string_view answer) {
+    return fmt::format(R"({{"prompt": "{}", "completion": "{}", "label": true}})"
+                       "\n",
+                       prompt, answer);
+  };
+  const auto alike = [&](const std::string& lines) { return tokenize(labeled(lines)).alike; };
+  EXPECT_EQ(alike(line("p", "a") + line("q", "b") + line("r", "c")).count, 0);
+  const auto found = alike(line("p", "a") + line("q", "b") + line("q", "c") + line("r", "c"));
+  EXPECT_EQ(found.count, 2);
+  EXPECT_THAT(found.first, HasSubstr("in.jsonl:2"));
+  // The first line follows the last one.
+  EXPECT_THAT(alike(line("p", "a") + line("q", "b") + line("p", "c")).first,
+              HasSubstr("in.jsonl:3"));
 }
 
 TEST_F(LabeledFiles, AreRefusedByLine) {

@@ -131,7 +131,8 @@ TEST(Dataset, DocumentsOfASampleBeginInIt) {
   config.attention = AttentionSpan::document;
   EXPECT_THAT(read_batch(training_data(config, 4, 256, 0), both).start_BT,
               ElementsAre(0, 0, 0, 3, 0, 1, 1, 1));
-  EXPECT_THAT(read_batch(validation_data(config, 4, 256).at(0).data, one).start_BT, ElementsAre(0, 0, 2, 3));
+  EXPECT_THAT(read_batch(validation_data(config, 4, 256).at(0).data, one).start_BT,
+              ElementsAre(0, 0, 2, 3));
 
   config.path = {write_token_file(scratch / "b", counting(20))};
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 0); }),

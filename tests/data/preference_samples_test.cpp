@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
 #include <numeric>
 
 #include "lib/corpus/tokenize.hpp"
@@ -171,6 +173,20 @@ TEST_F(PairSamples, BringTheScoresOfTheirDocuments) {
   lines[lines.find("\"c\"") + 1] = 'd';
   tokenize(options(lines));
   EXPECT_THAT(refusal(22), HasSubstr("has no scores for the tokens in"));
+}
+
+TEST_F(PairSamples, MustBeAsManyAsTheHeaderSays) {
+  tokenize(options(line(1, 2) + line(3, 4) + line(2, 2)));
+  const auto text = contents_of(output_);
+  const auto documents = TokenFile(output_).header().documents;
+  for (const std::int64_t wrong : {documents - 2, documents + 2}) {
+    auto bad = text;
+    std::memcpy(bad.data() + 48, &wrong, sizeof wrong);
+    std::fill(bad.begin() + 240, bad.begin() + 256, '\0');  // a header without a hash
+    std::ofstream(output_, std::ios::binary) << bad;
+    EXPECT_THAT(message_of<Error>([&] { training_data(packed(output_), 64, 256, 1); }),
+                HasSubstr(fmt::format("says that it contains {} documents", wrong)));
+  }
 }
 
 // Labels follow their answers into whatever sample these stand, and are those of the whole file.

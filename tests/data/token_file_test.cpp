@@ -288,6 +288,16 @@ TEST(TokenFile, JudgesEachFieldOfAnUnhashedHeader) {
   EXPECT_THAT(with(96, std::uint32_t{2}), HasSubstr("kind of its documents disagree"));
   EXPECT_THAT(with(96, std::uint32_t{3}), HasSubstr("the kind of its documents is unknown"));
   EXPECT_THAT(with(8, std::uint32_t{4}), HasSubstr("kind of its documents disagree"));
+  auto labeled = good;
+  put(labeled, 8, std::uint32_t{4});
+  put(labeled, 96, std::uint32_t{2});
+  put(labeled, 40, std::int64_t{0});
+  put(labeled, 56, std::uint32_t{1});
+  labeled += std::string(13, '\0');  // the mask
+  EXPECT_THAT(refusal(scratch.write("b", labeled)), HasSubstr("does not state their number"));
+  put(labeled, 48, std::int64_t{2});
+  labeled += '\0';
+  EXPECT_EQ(refusal(scratch.write("b", labeled)), "");
   put(good, 8, std::uint32_t{2});
   EXPECT_THAT(with(88, std::int64_t{1}), HasSubstr("truncated"));
   EXPECT_THAT(with(88, std::int64_t{1} << 62), HasSubstr("truncated"));

@@ -396,6 +396,9 @@ TEST(Check, LabeledAnswersNeedAReference) {
   d.train.kto_beta = 0.2;
   d.train.kto_desirable_weight = 0;
   EXPECT_TRUE(check_deck(d).empty());
+  d.train.kto_undesirable_weight = 0;
+  expect_problem(d, "train.kto_desirable_weight", "are both 0, so nothing would be trained");
+  d.train.kto_undesirable_weight = 1;
   d.run.replay_every = 2;
   expect_problem(d, "train.objective", "run.replay_every cannot verify");
   d.run.replay_every = 0;

@@ -46,7 +46,7 @@ def preferences(at):
     assert held["perplexity"] == "" and measured_as(held) in at("evaluate whole").out and measured_as(held) in at("evaluate whole", ranks=2).out
     assert abs(float(held["margin"]) - float(held["reward_chosen"]) + float(held["reward_rejected"])) < 1e-9 and float(held["accuracy"]) * 14 % 1 == 0
     assert "perplexity" in at("evaluate whole --data text.tokens --samples 4").out
-    for more, why in (("train.objective=tokens", "contains preference pairs, and some of its documents must not be learned"),
+    for more, why in (("train.objective=tokens", r"contains preference pairs, which train.objective = \"tokens\" cannot train on: set train.objective = \"dpo\""),
                       ("data.path=text.tokens data.validation=[]", "contains none. Create them with `trireme tokenize --preference`"),
                       ("adapter.rank=0", "set adapter.rank to use the model without its adapters"), ("run.replay_every=2", "run.replay_every cannot verify")):
         at.train(f"{words} {more}", run="none", codes=REFUSED, says=(why,))
@@ -226,7 +226,7 @@ def labeled(at):
     at("evaluate base --data good.tokens", codes=(1,), says=("has no adapters whose base model could be the reference of train.objective=kto",))
     at.write("pairs.jsonl", "".join(f'{{"prompt": "{a}", "chosen": "{a}", "rejected": "x"}}\n' for a in range(1, 8)))
     at("tokenize pairs.jsonl --preference --output pairs.tokens")
-    for more, why in (("data.path=pairs.tokens data.validation=[]", "needs labeled answers, but"), ("train.objective=tokens", "train.kto_beta needs train.objective = \"kto\""),
+    for more, why in (("data.path=pairs.tokens data.validation=[]", r"contains preference pairs, which train.objective = \"kto\" cannot train on"), ("train.objective=tokens", "train.kto_beta needs train.objective = \"kto\""),
                       ("data.path=[pairs.tokens,answers.tokens]", "use files of one kind"), ("run.replay_every=2", "run.replay_every cannot verify"),
                       ("run.exactness=invariant", "does not support run.exactness"), ("train.dpo_beta=2", "train.dpo_beta needs")):
         at.train(f"{start} adapter.rank=2 {more}", run="none", codes=REFUSED, says=(why,))
