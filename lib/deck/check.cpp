@@ -268,7 +268,8 @@ class Checker : DeckRules {
            "the name of [[validation]] set {} is \"{}\"; give a name of letters, digits, _ and -, "
            "such as \"code\"",
            i + 1, name);
-      rule(std::ranges::count(sets, name, &ValidationSet::name) == 1 || name.empty(), {key("name")},
+      const auto same = std::ranges::find(sets, name, &ValidationSet::name);
+      rule(same == sets.begin() + static_cast<std::ptrdiff_t>(i) || name.empty(), {key("name")},
            "two [[validation]] sets have the name \"{}\"; give each set its own name", name);
       rule(!path.empty(), {key("path")},
            "the [[validation]] set \"{}\" has no path; name its token files", name);

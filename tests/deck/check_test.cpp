@@ -243,7 +243,7 @@ TEST(Check, ValidationSets) {
     expect_problem(d, "validation.name#1", "give a name of letters, digits, _ and -");
   }
   d.data.sets[1].name = "code";
-  expect_problem(d, "validation.name", "two [[validation]] sets have the name \"code\"");
+  expect_problem(d, "validation.name#1", "two [[validation]] sets have the name \"code\"");
   d.data.sets[1] = {"empty", {}};
   expect_problem(d, "validation.path#1", "\"empty\" has no path");
   d.data.sets[1].path = {"b.tokens", d.data.path[0]};

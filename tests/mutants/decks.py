@@ -12,7 +12,7 @@ MUTANTS = [
     ("no expert may compute a token", "lib/deck/model_rules.cpp", "rule(m.experts_per_token >= 1 && m.", "rule(m.", DECK),
     ("dense blocks may lie behind the last", "lib/deck/model_rules.cpp", "[&](auto l) { return l >= layers; }", "[&](auto l) { return l > layers; }", DECK),
     ("softmax takes a bias", "lib/deck/model_rules.cpp", "t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,", "true,", DECK),
-    ("validation sets may share a name", "lib/deck/check.cpp", "rule(std::ranges::count(sets, name, &ValidationSet::name) == 1 || name.empty(),", "rule(true,", DECK),
+    ("validation sets may share a name", "lib/deck/check.cpp", "rule(same == sets.begin() + static_cast<std::ptrdiff_t>(i) || name.empty(),", "rule(true,", DECK),
     ("a table may have fewer positions than a sample", "lib/deck/model_rules.cpp", "rule(most >= context,", "rule(true,", DECK),
     ("a rule's line is not the override's", "lib/deck/load.cpp", "if (there && there->place.line == 0) return there;", "", DECK),
     ("a stored deck obeys the rules of a new one", "lib/deck/load.cpp", "if (origin_ == Origin::checkpoint || !gives_number", "if (!gives_number", DECK),

@@ -37,7 +37,7 @@ def apart(at):
     for name in FILES:
         for one, two in zip(at.losses("run", table(name)), at.losses("two", table(name)), strict=True):
             assert abs(one - two) < 1e-5 * one
-    said = at("compare run two", codes=(1,)).out
+    said = at("compare run two").out
     assert "evaluations[more]: 6 steps in common" in said and "evaluations[both-2]: 6 steps in common" in said, said
     at("report run two --output page.html")
     assert '"held_out[more]"' in at.read("page.html")
@@ -49,7 +49,6 @@ def restarted(at):
     with_sets(at)
     at.train(KEYS)
     tables = {name: at.read(f"run/{table(name)}") for name in FILES}
-    kept = {name: (at / f"run/{table(name)}").stat() for name in FILES}
     assert len(at.rows("run", table("more"))) == 6
 
     def unchanged():
@@ -58,7 +57,6 @@ def restarted(at):
     at.write(f"run/{table('both-2')}", tables["both-2"][:tables["both-2"].rstrip().rindex("\n") + 1])
     at.train(f"{KEYS} --restart latest", says=(r"step 12: validation\[both-2\] loss",), silent=(r"validation\[more\] loss",))
     unchanged()
-    assert (at / f"run/{table('more')}").stat().st_ino == kept["more"].st_ino
     # From an earlier checkpoint: rows behind it go, and lost ones come back.
     (at / f"run/{table('more')}").unlink()
     at.write(f"run/{table('both-2')}", "no table\n")
@@ -79,9 +77,9 @@ def restarted(at):
 def refused(at):
     """validation sets with mistakes"""
     with_sets(at)
-    for old, new, why in (('"more"', '"a/b"', r"deck.toml:40:8: the name of ..validation.. set 1 is \"a/b\"; give a name"), ('"more"', '"both-2"', "two ..validation.. sets have the name"),
+    for old, new, why in (('"more"', '"a/b"', r"deck.toml:37:8: the name of ..validation.. set 1 is \"a/b\"; give a name"), ('"more"', '"both-2"', "two ..validation.. sets have the name"),
                           ('"more.tokens"', '"text.tokens"', "contains a file that is also in data.path"), ('"more.tokens"', "[]", "has no path"),
-                          ('"more.tokens"', '"none.tokens"', "none.tokens"), ("name =", "nam =", "unknown key 'validation.nam'"), ('name = "more"\n', "", "name")):
+                          ('"more.tokens"', '"none.tokens"', "none.tokens"), ("name =", "nam =", "there is no key 'nam' in ..validation..; did you mean 'name'"), ('name = "more"\n', "", "name")):
         at.write("deck.toml", DECK + SECTIONS["sets"].replace(old, new, 1))
         at("check deck.toml", codes=(1,), says=(why,))
         at("train deck.toml --run-dir run", codes=(1,), says=(why,))
