@@ -9,288 +9,25 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/base/escaped.hpp"
-#include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
-#include "lib/base/text_parts.hpp"
-#include "lib/base/vendor_text.hpp"
 #include "lib/chat/chat_text.hpp"
 #include "lib/corpus/import.hpp"
 #include "lib/corpus/inputs.hpp"
+#include "lib/corpus/item_encoder.hpp"
 #include "lib/corpus/labeled_answers.hpp"
 #include "lib/corpus/ordered_pool.hpp"
-#include "lib/corpus/pair_documents.hpp"
 #include "lib/corpus/text_source.hpp"
 #include "lib/corpus/token_writer.hpp"
 #include "lib/tokenizer/same_tokenizer.hpp"
 
 namespace trireme {
 
-static bool has_mask(const TokenizeOptions& o) {
-  return o.chat || !o.prompt.empty() || o.documents != Documents::single;
-}
-
 namespace {
 
 // Bytes of text that are in the pool. The ids that are not yet written take at most 9 times as
 // much.
 constexpr std::size_t text_in_flight = std::size_t{1} << 26;
-
-struct Encoded {
-  PackedTokens packed;
-  std::int64_t documents = 0;
-  FoundLines same{}, alike{};
-};
-
-// Encodes items; one object serves all threads.
-class Encoder {
- public:
-  Encoder(const TokenizeOptions& options, int token_bytes)
-      : options_(options),
-        token_bytes_(token_bytes),
-        masked_(has_mask(options)),
-        has_byte_ids_(options.tokenizer->spec().kind == TokenizerKind::bytes),
-        prefix_(options.tokenizer->prefix()) {}
-
-  Encoded operator()(const TextItem& item) const {
-    Encoded out;
-    if (options_.documents == Documents::labeled) {
-      add_labeled(item, out);
-      return out;
-    }
-    for (const auto& piece : item.pieces) {
-      if (piece.kind == PieceKind::json_lines) {
-        each_line(item.text, piece, [&](std::string_view line, std::int64_t number) {
-          add_line(line, piece.file, number, out);
-        });
-        continue;
-      }
-      const auto text = std::string_view(item.text).substr(piece.begin, piece.end - piece.begin);
-      const bool open = add_text(text, piece, out);
-      const bool empty = text.empty() && piece.place == TextPlace::start;
-      if (piece.ends_document && !empty) end_document(out, open);
-    }
-    return out;
-  }
-
- private:
-  void add_ids(std::span<const std::int32_t> ids, bool target, Encoded& out) const {
-    out.packed.append(ids, token_bytes_);
-    if (masked_)
-      out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), target ? 1 : 0);
-  }
-
-  // Adds the ids of a text. A separator in the text ends a document, too, if it follows another id.
-  // Returns true if ids follow the last separator.
-  bool add_text(std::string_view text, const TextPiece& piece, Encoded& out) const {
-    require(options_.format == InputFormat::text || !is_separator('\0') || !has_byte_ids_ ||
-                text.find('\0') == std::string_view::npos,
-            "{} has a zero byte, which is the separator 0: remove it, or give another id with "
-            "--separator (--from text tokenizes the file as it is)",
-            piece.file);
-    std::vector<std::int32_t> ids;
-    if (piece.place == TextPlace::start && !text.empty()) add_ids(prefix_, false, out);
-    encode_in_pieces(*options_.tokenizer, text, piece.place, ids);
-    bool open = piece.place != TextPlace::start;
-    for (const auto id : ids) {
-      if (open && is_separator(id)) ++out.documents;
-      open = !is_separator(id);
-    }
-    add_ids(ids, true, out);
-    return open;
-  }
-
-  // `open` is true if the document has ids of its own.
-  void end_document(Encoded& out, bool open = true) const {
-    if (open) ++out.documents;
-    if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
-  }
-
-  void add(const TrainingDocument& d, Encoded& out) const {
-    out.packed.append(d.ids, token_bytes_);
-    if (masked_)
-      out.packed.targets.insert(out.packed.targets.end(), d.targets.begin(), d.targets.end());
-  }
-
-  bool is_separator(std::int32_t id) const { return id == options_.separator; }
-  bool has_separator(std::span<const std::int32_t> ids) const {
-    return std::ranges::any_of(ids, [&](auto id) { return is_separator(id); });
-  }
-  std::string separator_text() const {
-    return fmt::format("{} (\"{}\")", *options_.separator,
-                       escaped(options_.tokenizer->decode({&*options_.separator, 1})));
-  }
-  // Throws Error if `ids` contain the separator. They are a document, or its part after the prefix.
-  void require_one_document(std::span<const std::int32_t> ids) const {
-    if (has_separator(ids))
-      fail(
-          "the separator {} is inside this document and would divide it: remove it, or give "
-          "another id with --separator{}",
-          separator_text(), options_.documents == Documents::single ? ", or none" : "");
-  }
-
-  TrainingDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
-    TrainingDocument d;
-    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation, learnt_from), d.ids,
-                d.targets);
-    if (has_separator(d.ids))
-      fail("the separator {} is inside this conversation, which must remain one document: give {}",
-           separator_text(), other_separator());
-    return d;
-  }
-
-  // Returns the document of a JSON line. If its text ends with the separator, that separator is not
-  // written twice.
-  TrainingDocument text_of(const Json& object) const {
-    const auto field = [&](const std::string& name) -> const std::string& {
-      require(object.is_object(),
-              "this line is JSON, but not a JSON object: each line must be one");
-      const auto found = object.find(name);
-      require(found != object.end(),
-              "there is no field \"{}\": name the field that contains the text with --field", name);
-      require(found->is_string(), "field \"{}\" is not a string", name);
-      return found->get_ref<const std::string&>();
-    };
-    static const std::string none;
-    auto d = answer_document(*options_.tokenizer, masked_ ? field(options_.prompt) : none,
-                             field(masked_ ? options_.completion : options_.field));
-    if (!d.ids.empty() && is_separator(d.ids.back()) && d.targets.back() == 1) {
-      d.ids.pop_back();
-      d.targets.pop_back();
-    }
-    const auto begins = std::min(prefix_.size(), d.ids.size());
-    require_one_document(std::span(d.ids).subspan(begins));
-    return d;
-  }
-
-  PairDocuments pair_of(const Json& object, std::string_view line) const {
-    if (options_.chat) {
-      const auto pair = conversation_pair_of(object, line);
-      return {chat_of(pair.chosen, pair.learnt_from), chat_of(pair.rejected, pair.learnt_from)};
-    }
-    auto pair = pair_of_texts(*options_.tokenizer, object);
-    require_one_document(pair.chosen.ids);
-    require_one_document(pair.rejected.ids);
-    return pair;
-  }
-
-  // Adds a pair, except for the end of the rejected document, which the caller adds. Adds nothing
-  // if both answers are the same, because such a pair teaches nothing.
-  void add_pair(const PairDocuments& pair, const std::string& place, Encoded& out) const {
-    if (same_answers(pair)) {
-      if (out.same.count++ == 0)
-        out.same.first = place + (differ_at_their_start(pair)
-                                      ? " (without a prompt, the first token is not trained on)"
-                                      : "");
-      return;
-    }
-    add(pair.chosen, out);
-    end_document(out);
-    add(pair.rejected, out);
-  }
-
-  // Returns the document in which one answer follows the prompt of another one, or its own prompt.
-  TrainingDocument labeled_document(const LabeledAnswer& prompt_of,
-                                    const LabeledAnswer& answer_of) const {
-    if (options_.chat) {
-      auto conversation = prompt_of.turns.prompt;
-      const auto& answer = answer_of.turns.answer;
-      conversation.insert(conversation.end(), answer.begin(), answer.end());
-      return chat_of(conversation, prompt_of.turns.prompt.size());
-    }
-    auto d = answer_document(*options_.tokenizer, prompt_of.prompt, answer_of.answer);
-    require(!d.ids.empty(), "the document is empty: \"prompt\" and \"completion\" have no text");
-    require_one_document(d.ids);
-    return d;
-  }
-
-  LabeledAnswer labeled_in(std::string_view line, const std::string& file,
-                           std::int64_t number) const {
-    LabeledAnswer a;
-    with_place(file, number, line, [&](const Json& object) {
-      a = labeled_answer_of(object, line, options_.chat != nullptr);
-    });
-    a.place = fmt::format("{}:{}", file, number);
-    return a;
-  }
-
-  bool are_alike(const LabeledAnswer& a, const LabeledAnswer& b) const {
-    if (options_.chat) return a.turns.prompt == b.turns.prompt || a.turns.answer == b.turns.answer;
-    return a.prompt == b.prompt || a.answer == b.answer;
-  }
-
-  // Adds each answer with its own prompt, and the answer that follows it with the same prompt.
-  void add_labeled(const TextItem& item, Encoded& out) const {
-    std::vector<LabeledAnswer> all;
-    for (const auto& piece : item.pieces)
-      each_line(item.text, piece, [&](std::string_view line, std::int64_t number) {
-        all.push_back(labeled_in(line, piece.file, number));
-      });
-    all.push_back(labeled_in(item.next.text, item.next.file, item.next.number));
-    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
-      try {
-        add(labeled_document(all[i], all[i]), out);
-      } catch (const Error& e) {
-        fail("{}: {}", all[i].place, e.what());
-      }
-      end_document(out);
-      try {
-        add(labeled_document(all[i], all[i + 1]), out);
-      } catch (const Error& e) {
-        fail("{}: its prompt with the answer of {}, which KTO compares with: {}", all[i].place,
-             all[i + 1].place, e.what());
-      }
-      end_document(out);
-      out.packed.labels.push_back(all[i].desirable ? 1 : 0);
-      if (are_alike(all[i], all[i + 1]) && out.alike.count++ == 0) out.alike.first = all[i].place;
-    }
-  }
-
-  // Returns advice that names a special token which conversations never contain.
-  std::string other_separator() const {
-    const auto& used = options_.chat->special;
-    for (const auto& token : options_.tokenizer->special_tokens())
-      if (std::ranges::find(used, token) == used.end())
-        return fmt::format("another one, such as --separator '{}', or --separator none", token);
-    return "--separator none, because the chat template uses all special tokens of the tokenizer";
-  }
-
-  void add_line(std::string_view line, const std::string& file, std::int64_t number,
-                Encoded& out) const {
-    const std::int64_t before = out.packed.count;
-    with_place(file, number, line, [&](const Json& object) {
-      if (options_.documents == Documents::pairs)
-        add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
-      else
-        add(options_.chat ? chat_of(conversation_of(object, line), 0) : text_of(object), out);
-    });
-    if (out.packed.count > before) end_document(out);
-  }
-
-  // Calls use(object) for a line of JSON, and adds the line's place to errors.
-  static void with_place(const std::string& file, std::int64_t number, std::string_view line,
-                         const std::function<void(const Json&)>& use) {
-    Json object;
-    try {
-      object = parse_json(line);
-    } catch (const Error& e) {
-      fail("{}:{}: this is not JSON ({}): each line must be one object", file, number, e.what());
-    }
-    try {
-      use(object);
-    } catch (const Error& e) {
-      fail("{}:{}: {}", file, number, e.what());
-    } catch (const Json::exception& e) {
-      fail("{}:{}: this conversation cannot be read ({})", file, number, without_tag(e.what()));
-    }
-  }
-
-  const TokenizeOptions& options_;
-  int token_bytes_;
-  bool masked_, has_byte_ids_;
-  std::vector<std::int32_t> prefix_;
-};
 
 // Returns the input files. Throws Error if the output is one of them, as the output of an earlier
 // run may be if its folder is an input.
@@ -367,9 +104,9 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
                               std::int64_t vocab, TokenWriter& writer) {
   TokenizeSummary sum;
   if (has_mask(options)) sum.learnt = 0;
-  OrderedPool<TextItem, Encoded> pool(
+  OrderedPool<TextItem, EncodedItem> pool(
       options.threads > 0 ? options.threads : usable_threads(), text_in_flight,
-      Encoder(options, token_bytes_for(vocab)), [&](Encoded encoded) {
+      item_encoder(options, token_bytes_for(vocab)), [&](EncodedItem encoded) {
         if (sum.learnt) *sum.learnt += std::ranges::count(encoded.packed.targets, std::uint8_t{1});
         writer.append(encoded.packed);
         sum.documents += encoded.documents;
