@@ -103,6 +103,9 @@ int run(Arguments a) {
         "{} left out because the chosen and the rejected answer have the same tokens to train on; "
         "the first is {}",
         s.same.count == 1 ? "a pair is" : fmt::format("{} pairs are", s.same.count), s.same.first);
+  for (const auto& [key, found] : s.unread)
+    log_warning("\"{}\" is not read and therefore not in the text: {}, the first at {}", key,
+                counted(found.count, "line"), found.first);
   if (s.alike.count > 0)
     log_warning(
         "of {}, {} followed by a line with the same prompt or the same answer, the first at {}. "

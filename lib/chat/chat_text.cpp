@@ -259,7 +259,8 @@ static Writer written(const ChatTemplate& t, const Conversation& conversation,
     const auto end = writer.write(turn.after, id);
     // The prepared turns may only differ by a system message before all others.
     const auto message_number = i + conversation.size() - turns.size();
-    if (role == "assistant" && message_number >= learnt_from) writer.learn(begin, end);
+    if (role == "assistant" && message.learnt && message_number >= learnt_from)
+      writer.learn(begin, end);
     if (ends || turns[i + 1].role != role) writer.write(turn.group_after);
   }
   return writer;

@@ -117,6 +117,27 @@ std::string role_of(const std::string& from) {
   return found == roles.end() ? from : found->second;
 }
 
+// Returns whether the message is trained on, as "weight" or "train" say. Messages of other roles
+// than the assistant are never trained on.
+bool is_learnt(const Json& message, const std::string& role, std::size_t number) {
+  bool learnt = true;
+  if (const auto found = message.find("weight"); found != message.end() && !found->is_null()) {
+    require(found->is_number() && (*found == 0 || *found == 1),
+            "message {} has a \"weight\" that is neither 0 nor 1", number);
+    learnt = *found == 1;
+  }
+  if (const auto found = message.find("train"); found != message.end() && !found->is_null()) {
+    require(found->is_boolean(), "message {} has \"train\" that is neither true nor false", number);
+    require(
+        role == "assistant" || !found->get<bool>(),
+        "message {} has \"train\": true, but only messages of the assistant are trained on, and "
+        "its role is {}",
+        number, role);
+    learnt = learnt && found->get<bool>();
+  }
+  return learnt;
+}
+
 // Returns the message at `place` in the text. Error messages call it message `number`.
 Message message_of(const Json& message, const JsonPlace& place, std::size_t number, Texts& texts) {
   require(message.is_object(), "message {} is not a JSON object", number);
@@ -124,11 +145,10 @@ Message message_of(const Json& message, const JsonPlace& place, std::size_t numb
   auto calls = calls_in(message, place, number, texts);
   auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
   auto role = text_in(message, shared ? "from" : "role", number);
-  return {shared ? role_of(role) : role,
-          std::move(content),
-          std::move(calls),
-          {},
-          id_in(message, "tool_call_id")};
+  if (shared) role = role_of(role);
+  const bool learnt = is_learnt(message, role, number);
+  return {std::move(role), std::move(content), std::move(calls), {}, id_in(message, "tool_call_id"),
+          learnt};
 }
 
 Conversation messages_in(const Json& list, const char* name, Texts& texts) {

@@ -23,6 +23,7 @@ struct Message {
   std::vector<std::string> tools{};
   // Id of the tool call that this message answers. Empty if the message answers none.
   std::string call_id{};
+  bool learnt = true;  // false if an assistant message is not trained on
   bool operator==(const Message&) const = default;
 };
 using Conversation = std::vector<Message>;
@@ -35,7 +36,8 @@ using Conversation = std::vector<Message>;
 // A message may have either form. ShareGPT's roles such as human and gpt become user and assistant.
 // A content is a text or a list of {"type": "text", "text": ..}. It may be null if the message has
 // "tool_calls": [{"id": .., "function": {"name": .., "arguments": {..}}}, ..]. A tool's answer has
-// a "tool_call_id".
+// a "tool_call_id". An assistant message with "weight": 0 (OpenAI) or "train": false (axolotl) is
+// not trained on.
 //
 // The object may also have a list of objects "tools", and a text "system" that precedes the
 // messages. Tools and arguments are written as Python's json.dumps does. Arguments that are already

@@ -10,6 +10,7 @@
 #include "lib/base/json.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/chat/chat_text.hpp"
+#include "lib/chat/unread_keys.hpp"
 #include "lib/corpus/labeled_answers.hpp"
 #include "lib/corpus/pair_documents.hpp"
 
@@ -182,10 +183,11 @@ class Encoder {
     return d;
   }
 
-  LabeledAnswer labeled_in(std::string_view line, const std::string& file,
-                           std::int64_t number) const {
+  LabeledAnswer labeled_in(std::string_view line, const std::string& file, std::int64_t number,
+                           EncodedItem* counts) const {
     LabeledAnswer a;
     with_place(file, number, line, [&](const Json& object) {
+      if (counts) count_unread(object, fmt::format("{}:{}", file, number), *counts);
       a = labeled_answer_of(object, line, options_.chat != nullptr);
     });
     a.place = fmt::format("{}:{}", file, number);
@@ -202,9 +204,10 @@ class Encoder {
     std::vector<LabeledAnswer> all;
     for (const auto& piece : item.pieces)
       each_line(item.text, piece, [&](std::string_view line, std::int64_t number) {
-        all.push_back(labeled_in(line, piece.file, number));
+        all.push_back(labeled_in(line, piece.file, number, &out));
       });
-    all.push_back(labeled_in(item.next.text, item.next.file, item.next.number));
+    // The next item counts the keys of its own first line.
+    all.push_back(labeled_in(item.next.text, item.next.file, item.next.number, nullptr));
     for (std::size_t i = 0; i + 1 < all.size(); ++i) {
       try {
         add(labeled_document(all[i], all[i]), out);
@@ -237,12 +240,21 @@ class Encoder {
                 EncodedItem& out) const {
     const std::int64_t before = out.packed.count;
     with_place(file, number, line, [&](const Json& object) {
+      count_unread(object, fmt::format("{}:{}", file, number), out);
       if (options_.documents == Documents::pairs)
         add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
       else
         add(options_.chat ? chat_of(conversation_of(object, line), 0) : text_of(object), out);
     });
     if (out.packed.count > before) end_document(out);
+  }
+
+  void count_unread(const Json& object, const std::string& place, EncodedItem& out) const {
+    if (!options_.chat && options_.documents == Documents::single) return;
+    for (const auto& key : unread_keys(object)) {
+      auto& found = out.unread[key];
+      if (found.count++ == 0) found.first = place;
+    }
   }
 
   // Calls use(object) for a line of JSON, and adds the line's place to errors.

@@ -3,6 +3,8 @@
 // tokenize` say.
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "lib/corpus/text_source.hpp"
 #include "lib/corpus/token_writer.hpp"
@@ -18,6 +20,7 @@ struct EncodedItem {
   PackedTokens packed;
   std::int64_t documents = 0;
   FoundLines same{}, alike{};  // as in TokenizeSummary
+  std::map<std::string, FoundLines> unread{};
 };
 
 // Returns a function that encodes an item. Several threads may call the function at once. It throws

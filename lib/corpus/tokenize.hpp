@@ -3,6 +3,7 @@
 // below 1 GB for inputs of any size. The output does not depend on the number of threads.
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +80,9 @@ struct TokenizeSummary {
   FoundLines same = {};
   // Labeled answers whose mismatched answer has the same prompt or is the same answer.
   FoundLines alike = {};
+  // Lines with keys that are not read, by key (lib/chat/unread_keys.hpp). Empty for texts in a
+  // field that the options name.
+  std::map<std::string, FoundLines> unread = {};
   double seconds = 0;
 };
 

@@ -211,6 +211,37 @@ TEST(ChatText, AQuestionEndsWhereItsAnswerBegins) {
               HasSubstr("ends with an assistant message"));
 }
 
+TEST(ChatText, AnswersWithoutWeightAreNotLearnt) {
+  auto talk = long_talk;
+  talk[2].learnt = false;
+  const auto chat = write_chat(chat_named("chatml"), talk);
+  ASSERT_EQ(chat.targets.size(), 1U);
+  EXPECT_EQ(chat.text.substr(chat.targets[0].begin, 3), "Yes");
+  EXPECT_EQ(chat.text, written("chatml", long_talk));
+}
+
+TEST(Conversations, SayWhichAnswersAreLearnt) {
+  const auto learnt_of = [](const std::string& more, const char* role = "assistant") {
+    const auto text = fmt::format(
+        R"({{"messages": [{{"role": "user", "content": "a"}}, {{"role": "{}", "content": "b"{}}}]}})",
+        role, more);
+    return conversation_of(nlohmann::json::parse(text), text).at(1).learnt;
+  };
+  for (const char* yes : {"", R"(, "weight": 1)", R"(, "weight": null)", R"(, "train": true)"})
+    EXPECT_TRUE(learnt_of(yes)) << yes;
+  for (const char* no : {R"(, "weight": 0)", R"(, "weight": 0.0)", R"(, "train": false)",
+                         R"(, "train": true, "weight": 0)"})
+    EXPECT_FALSE(learnt_of(no)) << no;
+  EXPECT_NO_THROW(learnt_of(R"(, "train": false)", "user"));
+  const auto refusal = [&](const char* more, const char* role) {
+    return message_of<Error>([&] { learnt_of(more, role); });
+  };
+  for (const char* wrong : {R"(, "weight": 0.5)", R"(, "weight": "0")", R"(, "weight": true)"})
+    EXPECT_THAT(refusal(wrong, "assistant"), HasSubstr("message 2 has a \"weight\"")) << wrong;
+  EXPECT_THAT(refusal(R"(, "train": 1)", "assistant"), HasSubstr("neither true nor false"));
+  EXPECT_THAT(refusal(R"(, "train": true)", "user"), HasSubstr("its role is user"));
+}
+
 TEST(Conversations, AreReadFromBothForms) {
   const auto read = [](const char* text) {
     return conversation_of(nlohmann::json::parse(text), text);

@@ -131,6 +131,22 @@ TEST_F(LabeledFiles, NeighborsThatAreAlikeAreCounted) {
               HasSubstr("in.jsonl:3"));
 }
 
+// Each line counts once, although it is read again for its neighbor.
+TEST_F(LabeledFiles, KeysThatAreNotReadAreCounted) {
+  const auto line = [](int i, std::string_view more) {
+    return fmt::format("{{\"prompt\": \"{}\", \"completion\": \"{}\", \"label\": true{}}}\n", i,
+                       i + 100, more);
+  };
+  std::string lines;
+  for (int i = 0; i < 5; ++i) lines += line(i, i % 2 == 1 ? R"(, "source": "x")" : "");
+  auto unread = tokenize(labeled(line(9, R"(, "score": 0.5)") + lines)).unread;
+  ASSERT_EQ(unread.size(), 2U);
+  EXPECT_EQ(unread["source"].count, 2);
+  EXPECT_THAT(unread["source"].first, HasSubstr("in.jsonl:3"));
+  EXPECT_EQ(unread["score"].count, 1);
+  EXPECT_TRUE(tokenize(labeled(line(1, "") + line(2, ""))).unread.empty());
+}
+
 TEST_F(LabeledFiles, AreRefusedByLine) {
   const std::string sound = R"({"prompt": "a", "completion": "b", "label": true})";
   EXPECT_THAT(refused(sound), HasSubstr("a single labeled answer"));

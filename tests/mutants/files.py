@@ -52,8 +52,8 @@ MUTANTS = [
     ("rows behind the checkpoint stay", "lib/io/table_rows.cpp", "if (step && *step <= start.step) rows.push_back({*step, line, Source::file});",
      "if (step) rows.push_back({*step, line, Source::file});", program("io_test", "TableRows.*")),
     # conversations
-    ("what a user says is learnt", "lib/chat/chat_text.cpp", 'if (role == "assistant" && message_number >= learnt_from) writer.learn(begin, end);',
-     "if (message_number >= learnt_from) writer.learn(begin, end);", program("chat_test", "Chat*")),
+    ("what a user says is learnt", "lib/chat/chat_text.cpp", 'if (role == "assistant" && message.learnt && message_number >= learnt_from)',
+     "if (message_number >= learnt_from)", program("chat_test", "Chat*")),
     ("the end of a turn is not learnt", "lib/chat/chat_text.cpp", "const auto end = writer.write(turn.after, id);",
      "const auto end = writer.place();\n    writer.write(turn.after, id);", program("chat_test", "Chat*")),
     ("special texts of contents are marked", "lib/chat/chat_text.cpp", "writer.write_content(thinks", "writer.write(thinks",
