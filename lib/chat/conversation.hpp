@@ -33,15 +33,19 @@ using Conversation = std::vector<Message>;
 //   {"messages": [{"role": .., "content": ..}, ..]}
 //   {"conversations": [{"from": .., "value": ..}, ..]}   (ShareGPT)
 //
-// A message may have either form. ShareGPT's roles such as human and gpt become user and assistant.
+// A message may have either form. ShareGPT's roles such as human and gpt become user and assistant,
+// LLaMA-Factory's observation becomes tool, and OpenAI's developer becomes system. The content of
+// LLaMA-Factory's role function_call is a JSON text of calls, and the message becomes one of the
+// assistant with these calls.
 // A content is a text or a list of {"type": "text", "text": ..}. It may be null if the message has
 // "tool_calls": [{"id": .., "function": {"name": .., "arguments": {..}}}, ..]. A tool's answer has
 // a "tool_call_id". An assistant message with "weight": 0 (OpenAI) or "train": false (axolotl) is
 // not trained on.
 //
-// The object may also have a list of objects "tools", and a text "system" that precedes the
-// messages. Tools and arguments are written as Python's json.dumps does. Arguments that are already
-// a string must be JSON and are kept unchanged. `text` is the JSON text of the object.
+// The object may also have a list of objects "tools" or a JSON text of this list, and a text
+// "system" that precedes the messages. Tools and arguments are written as Python's json.dumps does.
+// Arguments that are already a string must be JSON and are kept unchanged. `text` is the JSON text
+// of the object.
 //
 // Throws Error, naming the missing or unsupported part (for example images). The caller adds the
 // file and line to the error.

@@ -42,6 +42,37 @@ TEST(Conversations, HaveCallsOfTools) {
 }
 
 // As Qwen's model cards show them.
+// LLaMA-Factory's form: contents and tools are JSON texts, which are written as json.dumps does.
+TEST(Conversations, HaveCallsInTexts) {
+  const auto read = [](const std::string& text) {
+    return conversation_of(nlohmann::json::parse(text), text);
+  };
+  const auto line = [](std::string_view call, std::string_view tools) {
+    return fmt::format(
+        R"({{"conversations": [{{"from": "human", "value": "a"}},
+            {{"from": "function_call", "value": {}}}, {{"from": "observation", "value": "r"}},
+            {{"from": "gpt", "value": "b"}}], "tools": {}}})",
+        nlohmann::json(call).dump(), nlohmann::json(tools).dump());
+  };
+  const auto one = R"({"name": "f", "arguments": {"z":1,"a":[2.0]}})";
+  const auto all = read(line(one, R"([{"name":"f","b":1}, {"name":"g"}])"));
+  EXPECT_THAT(
+      all, ElementsAre(Message{"user", "a", {}, {R"({"name": "f", "b": 1})", R"({"name": "g"})"}},
+                       Message{"assistant", "", {{"f", R"({"z": 1, "a": [2.0]})"}}},
+                       Message{"tool", "r"}, Message{"assistant", "b"}));
+  EXPECT_EQ(read(line(fmt::format("[{}, {}]", one, one), "")).at(1).calls.size(), 2U);
+  const auto refusal = [&](std::string_view call, std::string_view tools) {
+    return message_of<Error>([&] { read(line(call, tools)); });
+  };
+  EXPECT_THAT(refusal("f(1)", ""),
+              HasSubstr("message 2 has the role function_call, but its content is not JSON"));
+  EXPECT_THAT(refusal(R"({"name": "f"})", ""), HasSubstr("is not {\"name\""));
+  EXPECT_THAT(refusal(one, "x"), HasSubstr("\"tools\" is a text that is not JSON"));
+  EXPECT_THAT(refusal(one, "{}"), HasSubstr("not of a list"));
+  EXPECT_THAT(refusal(one, "[1]"), HasSubstr("element 1 of \"tools\""));
+  EXPECT_EQ(read(R"({"messages": [{"role": "developer", "content": "d"}]})").at(0).role, "system");
+}
+
 TEST(ChatText, HasToolsAndTheirCalls) {
   const auto call = [](const char* name) { return ToolCall{name, R"({"a": 1})"}; };
   const Conversation talk{{"user", "q", {}, {R"({"name": "f"})"}},
