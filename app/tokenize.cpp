@@ -103,6 +103,11 @@ int run(Arguments a) {
         "{} left out because the chosen and the rejected answer have the same tokens to train on; "
         "the first is {}",
         s.same.count == 1 ? "a pair is" : fmt::format("{} pairs are", s.same.count), s.same.first);
+  if (s.empty.count > 0)
+    log_warning("{} not trained on, the first at {}",
+                s.empty.count == 1 ? "an empty answer is"
+                                   : fmt::format("{} empty answers are", s.empty.count),
+                s.empty.first);
   for (const auto& [key, found] : s.unread)
     log_warning("\"{}\" is not read and therefore not in the text: {}, the first at {}", key,
                 counted(found.count, "line"), found.first);

@@ -244,9 +244,26 @@ class Encoder {
       if (options_.documents == Documents::pairs)
         add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
       else
-        add(options_.chat ? chat_of(conversation_of(object, line), 0) : text_of(object), out);
+        add(options_.chat
+                ? chat_of(answered(object, line, fmt::format("{}:{}", file, number), out), 0)
+                : text_of(object),
+            out);
     });
     if (out.packed.count > before) end_document(out);
+  }
+
+  // Returns the conversation in a line. Empty answers are not trained on, because they would teach
+  // the model not to answer.
+  static Conversation answered(const Json& object, std::string_view line, const std::string& place,
+                               EncodedItem& out) {
+    auto conversation = conversation_of(object, line);
+    for (auto& m : conversation) {
+      const bool empty = m.content.find_first_not_of(" \t\r\n") == std::string::npos;
+      if (m.role != "assistant" || !m.learnt || !empty || !m.calls.empty()) continue;
+      m.learnt = false;
+      if (out.empty.count++ == 0) out.empty.first = place;
+    }
+    return conversation;
   }
 
   void count_unread(const Json& object, const std::string& place, EncodedItem& out) const {

@@ -19,7 +19,7 @@ bool has_mask(const TokenizeOptions&);
 struct EncodedItem {
   PackedTokens packed;
   std::int64_t documents = 0;
-  FoundLines same{}, alike{};  // as in TokenizeSummary
+  FoundLines same{}, alike{}, empty{};  // as in TokenizeSummary
   std::map<std::string, FoundLines> unread{};
 };
 

@@ -116,6 +116,7 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
         };
         count(sum.same, encoded.same);
         count(sum.alike, encoded.alike);
+        count(sum.empty, encoded.empty);
         for (auto& [key, found] : encoded.unread) count(sum.unread[key], found);
       });
   const auto encode = [&](TextItem item) {

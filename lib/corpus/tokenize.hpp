@@ -80,6 +80,8 @@ struct TokenizeSummary {
   FoundLines same = {};
   // Labeled answers whose mismatched answer has the same prompt or is the same answer.
   FoundLines alike = {};
+  // Empty answers in conversations. They are not trained on.
+  FoundLines empty = {};
   // Lines with keys that are not read, by key (lib/chat/unread_keys.hpp). Empty for texts in a
   // field that the options name.
   std::map<std::string, FoundLines> unread = {};

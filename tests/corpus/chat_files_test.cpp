@@ -54,6 +54,18 @@ TEST(ChatFiles, NameTheLineThatIsRefused) {
               HasSubstr("c.jsonl:1: message 1 has a part"));
   o.inputs = {scratch.write("d.jsonl", question + "\n" + question)};
   EXPECT_THAT(message_of<Error>([&] { tokenize(o); }), HasSubstr("no conversation has a turn"));
+  // Empty answers are not learnt, and other answers of their conversation are.
+  const std::string empty =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": " \n"},
+                       {"role": "user", "content": "c"}, {"role": "assistant", "content": "b"}]})";
+  std::string line = empty;
+  std::erase(line, '\n');
+  o.inputs = {scratch.write("e.jsonl", good + "\n" + line + "\n" + line)};
+  const auto sum = tokenize(o);
+  EXPECT_EQ(sum.learnt, 6);
+  EXPECT_EQ(sum.empty.count, 2);
+  EXPECT_THAT(sum.empty.first, HasSubstr("e.jsonl:2"));
+  EXPECT_TRUE(sum.unread.empty());
 }
 
 }  // namespace

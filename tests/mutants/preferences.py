@@ -45,6 +45,7 @@ MUTANTS = [
     ("what a pair shares is learnt", "lib/chat/chat_text.cpp", "message_number >= learnt_from", "message_number + learnt_from >= 0", FILES),
     ("a prompt is learnt", "lib/corpus/pair_documents.cpp", "d.targets.assign(d.ids.size(), 0);", "d.targets.assign(d.ids.size(), 1);", FILES),
     ("answers without weight are learnt", "lib/chat/chat_text.cpp", "role == \"assistant\" && message.learnt &&", "role == \"assistant\" &&", program("chat_test", "ChatText.AnswersWithoutWeight*")),
+    ("empty answers are learnt", "lib/corpus/item_encoder.cpp", "      m.learnt = false;\n", "", program("corpus_test", "ChatFiles.*")),
     ("a line's keys count for its neighbor, too", "lib/corpus/item_encoder.cpp", "item.next.number, nullptr)", "item.next.number, &out)", program("corpus_test", "LabeledFiles.Keys*")),
     ("pairs that teach nothing are kept", "lib/corpus/item_encoder.cpp", "if (same_answers(pair)) {", "if (false && same_answers(pair)) {", FILES),
     ("what is no target makes answers differ", "lib/corpus/pair_documents.cpp", "for (std::size_t i = 1; i < d.ids.size(); ++i)",
