@@ -118,10 +118,13 @@ std::vector<std::string> setting_differences(const Side& a, const Side& b) {
 
 std::vector<std::string> other_training(const std::vector<std::string>& differences) {
   // The length of a run affects training only through the learning rate, which histories record.
-  constexpr std::array<std::string_view, 12> same{
-      "parallel.",    "zero.",         "checkpoint.",       "evaluate.",        "run.",
-      "train.steps:", "train.tokens:", "train.microbatch:", "model.recompute:", "precision.reduce:",
-      "version:",     "machine:"};
+  constexpr std::array<std::string_view, 13> same{"parallel.",         "zero.",
+                                                  "checkpoint.",       "evaluate.",
+                                                  "validation.",       "run.",
+                                                  "train.steps:",      "train.tokens:",
+                                                  "train.microbatch:", "model.recompute:",
+                                                  "precision.reduce:", "version:",
+                                                  "machine:"};
   std::vector<std::string> others;
   std::ranges::copy_if(differences, std::back_inserter(others), [&](const std::string& line) {
     return !line.ends_with(same_tokens) &&

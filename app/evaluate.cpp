@@ -113,22 +113,21 @@ std::string read_as(const Deck& deck) {
   return fmt::format("in windows of {}{}", T, within ? ", attention within documents" : "");
 }
 
-// Evaluates the model on a set, and prints the result.
-void evaluate_set(LoadedModel& model, const ValidationData& v, std::int64_t samples) {
+// Evaluates the model on a set, and prints the result. Returns false if the evaluated samples have
+// no targets.
+bool evaluate_set(LoadedModel& model, const ValidationData& v, std::int64_t samples) {
   const auto& deck = model.deck();
   const auto result = *evaluate(model.trainer(), v.data, samples, deck.train.microbatch);
   const auto& loss = result.loss;
   const auto label = v.label();
-  if (loss.valid == 0)
-    throw SharedError(
-        fmt::format("the {} data have no targets, because all of their tokens are masked", label));
+  if (loss.valid == 0) return false;
   const auto item = result.preferences ? names_of(v.data.kind()).one : "target";
   if (const auto wrong = not_finite(result, label); !wrong.empty())
     throw SharedError(
         fmt::format("{}, over {}: the model's computation overflows, because its weights or "
                     "adapters are too large",
                     wrong, counted(loss.valid, item)));
-  if (!model.speaks()) return;
+  if (!model.speaks()) return true;
   const auto begin = fmt::format("step {}: {}loss {:.6f}", model.meta().step,
                                  v.name.empty() ? "" : label + " ", loss.mean());
   if (result.preferences)
@@ -137,6 +136,7 @@ void evaluate_set(LoadedModel& model, const ValidationData& v, std::int64_t samp
   else
     fmt::print("{}, perplexity {:.4f}, over {} {}\n", begin, std::exp(loss.mean()),
                counted(loss.valid, item), read_as(deck));
+  return true;
 }
 
 int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
@@ -162,7 +162,15 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   });
   if (model.speaks())
     for (const auto& v : sets) log_packing(v.data);
-  for (const auto& v : sets) evaluate_set(model, v, a.samples);
+  std::vector<std::string> without_targets;
+  for (const auto& v : sets)
+    if (!evaluate_set(model, v, a.samples)) without_targets.push_back(v.label());
+  if (!without_targets.empty())
+    throw SharedError(
+        fmt::format("no {} loss, because all tokens of the evaluated samples are masked: evaluate "
+                    "more samples, "
+                    "or remove the masks",
+                    fmt::join(without_targets, " and no ")));
   return 0;
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
@@ -142,18 +144,30 @@ static void warn_of_rate(const OptimizerConfig& o) {
 
 // Warns if `export --format peft` will refuse the adapters. Models that no family of transformers
 // fits have no names of modules to warn of.
-static void warn_of_shared_modules(const ModelSpec& spec) {
+static void warn_of_shared_modules(const Deck& deck, const ModelSpec& spec) {
   std::vector<std::string> shared, stored;
-  const auto add = [](std::vector<std::string>& patterns, const std::string& product) {
-    if (auto p = pattern_of(product); std::ranges::find(patterns, p) == patterns.end())
-      patterns.push_back(std::move(p));
+  std::set<std::string> here,
+      all;  // products with adapters in PEFT: of the deck, and possible ones
+  const auto add = [](std::vector<std::string>& names, std::string name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
   };
   try {
-    for (const auto& s : shared_products(spec)) add(shared, s.product);
+    for (const auto& s : shared_products(spec)) add(shared, pattern_of(s.product));
     if (shared.empty()) return;
-    for (const auto& t : adapter_tensors(spec, SharedModules::skip)) add(stored, t.product);
+    auto everywhere = deck.adapter;
+    everywhere.patterns = {"*", "*.experts.*"};
+    for (const auto& t : adapter_tensors(spec, SharedModules::skip)) here.insert(t.product);
+    for (const auto& t : adapter_tensors(make_spec(deck.model, everywhere), SharedModules::skip))
+      all.insert(t.product);
   } catch (const Error&) {
     return;
+  }
+  // A pattern replaces names only if the deck has adapters in all blocks.
+  for (const auto& product : here) {
+    const auto pattern = pattern_of(product);
+    const bool whole = std::ranges::all_of(
+        all, [&](auto& other) { return pattern_of(other) != pattern || here.contains(other); });
+    add(stored, whole ? pattern : product);
   }
   log_warning(
       "`trireme export --format peft` will refuse the adapters of {}, because one module of "
@@ -183,7 +197,7 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
   warn_of_decay(deck, steps);
   warn_of_rate(deck.optimizer);
   const auto spec = make_spec(deck.model, deck.adapter);
-  if (deck.adapter.rank > 0) warn_of_shared_modules(spec);
+  if (deck.adapter.rank > 0) warn_of_shared_modules(deck, spec);
   const FreezeSchedule freeze(deck.freeze, spec);
   if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include "app/commands.hpp"
 #include "app/launch.hpp"
@@ -37,8 +38,10 @@ Dataset all_of(const Deck& deck, const std::string& path) {
 // Returns the files that the deck trains on and the files that it holds out.
 std::vector<Dataset> files_of(const Deck& deck) {
   std::vector<Dataset> all;
+  std::set<std::string> known;  // validation sets may share files
   const auto add = [&](const std::vector<std::string>& files) {
-    for (const auto& path : files) all.push_back(all_of(deck, path));
+    for (const auto& path : files)
+      if (known.insert(path).second) all.push_back(all_of(deck, path));
   };
   add(deck.data.path);
   add(deck.data.validation_files);

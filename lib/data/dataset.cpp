@@ -70,15 +70,15 @@ void check_samples(const TokenRange& range, const Dataset::Settings& s, std::int
   const auto kind = range.file.header().kind;
   require(samples > 0 || kind == Documents::single,
           "{}: no {}{} fits into a sample of {} tokens and has a target in both of its documents: "
-          "give more data, change data.validation, or raise model.context",
+          "give more data, change the validation data, or raise model.context",
           range.file.path().string(), names_of(kind).one, use, s.T);
   require(samples > 0 || s.packing == Packing::windows,
           "{}: no document{} has a target that counts in its first {} tokens: give more data, "
-          "change data.validation, or raise model.context",
+          "change the validation data, or raise model.context",
           range.file.path().string(), use, s.T);
   require(samples > 0,
           "{} has {} tokens{} (of {} in all), but one sample of {} needs {}: give more data, "
-          "change data.validation, or lower model.context",
+          "change the validation data, or lower model.context",
           range.file.path().string(), range.end - range.begin, use, range.file.count(), s.T,
           s.T + 1);
 }
@@ -346,7 +346,7 @@ std::vector<ValidationData> validation_data(const DataConfig& config, std::int64
     all.push_back({"", in_sequence(config, std::move(ranges), T, vocab, config.weights)});
   }
   for (const auto& set : config.sets) {
-    require_held_out(config, set.path, "validation.path");
+    require_held_out(config, set.path, fmt::format("the [[validation]] set {}", set.name));
     all.push_back({set.name, held_out_data(config, set.path, T, vocab)});
   }
   return all;

@@ -13,6 +13,7 @@
 #include "lib/deck/rules.hpp"
 #include "lib/deck/sections.hpp"
 #include "lib/deck/table.hpp"
+#include "lib/io/run_tables.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/pipe/partition.hpp"
 #include "lib/pipe/schedule.hpp"
@@ -254,19 +255,16 @@ class Checker : DeckRules {
 
   void validation_sets() {
     const auto& sets = deck_.data.sets;
-    const auto of_name = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-             c == '_' || c == '-';
-    };
     for (std::size_t i = 0; i < sets.size(); ++i) {
       const auto key = [&](const char* member) {
         return i == 0 ? fmt::format("validation.{}", member)
                       : fmt::format("validation.{}#{}", member, i);
       };
       const auto& [name, path] = sets[i];
-      rule(!name.empty() && std::ranges::all_of(name, of_name), {key("name")},
-           "the name of [[validation]] set {} is \"{}\"; give a name of letters, digits, _ and -, "
-           "such as \"code\"",
+      rule(is_set_name(name), {key("name")},
+           "the name of [[validation]] set {} is \"{}\"; give a name of at most 100 letters, "
+           "digits, "
+           "_ and -, such as \"code\"",
            i + 1, name);
       const auto same = std::ranges::find(sets, name, &ValidationSet::name);
       rule(same == sets.begin() + static_cast<std::ptrdiff_t>(i) || name.empty(), {key("name")},

@@ -139,9 +139,11 @@ KeySection freeze_section() {
 KeySection evaluate_section() {
   using E = EvaluateConfig;
   const auto row = rows_of(&Deck::evaluate);
-  return {.name = "evaluate",
-          .meaning = "Evaluation on data.validation, written to evaluation.csv, and sample texts.",
-          .keys = {
+  return {
+      .name = "evaluate",
+      .meaning = "Evaluation on data.validation and on the [[validation]] sets, and sample texts.",
+      .keys =
+          {
               row("every_steps", &E::every_steps,
                   "Steps between evaluations. 0 means no evaluations during training. The last "
                   "step is always evaluated")
@@ -168,7 +170,8 @@ KeySection evaluate_section() {
               row("sample_temperature", &E::sample_temperature,
                   "Sampling temperature for sample texts. 0 always chooses the most likely token")
                   .in(0, 1e6),
-          }};
+          },
+      .other_names = {"evaluation", "eval"}};
 }
 
 KeySection checkpoint_section() {

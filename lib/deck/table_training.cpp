@@ -71,7 +71,7 @@ KeySection validation_section() {
   return repeated<Deck>(
       entries, "validation",
       "Further sets of validation data, one [[validation]] section per set. Each set is evaluated "
-      "apart from data.validation, at the same steps, and has its own table evaluation.NAME.csv.",
+      "apart from data.validation, at the same steps, and has its own table evaluations/NAME.csv.",
       {
           row("name", &V::name,
               "Name of the set in logs, reports and file names. It consists of letters, digits, _ "

@@ -34,8 +34,7 @@ static void require_regular_files(const fs::path& run) {
   std::vector<fs::path> names = {"lock",         "log",         "history.csv",
                                  "digests.csv",  "routing.csv", "effective.toml",
                                  "outcome.json", "timing.json"};
-  for (const auto& set : evaluated_sets(run))
-    names.push_back(evaluation_table(run, set).filename());
+  for (const auto& set : evaluated_sets(run)) names.push_back(evaluation_table({}, set));
   for (const auto& name : names) {
     std::error_code e;
     require(!is_there(run / name) || fs::is_regular_file(run / name, e),

@@ -53,9 +53,8 @@ bool is_probe(std::string_view name) {
 }
 
 bool is_file_of_run(std::string_view name) {
-  const auto plain = without_damaged(without_new(name));
-  return is_probe(name) || is_lock_left(name) || is_table_of_set(plain) ||
-         std::ranges::find(files_in_run, plain) != files_in_run.end();
+  return is_probe(name) || is_lock_left(name) ||
+         std::ranges::find(files_in_run, without_damaged(without_new(name))) != files_in_run.end();
 }
 
 bool is_file_of_checkpoint(std::string_view name) {
@@ -133,6 +132,11 @@ bool add_folder(RunFiles& files, const fs::path& path, std::string_view name) {
     add_entries(files, path, is_trace, add_nothing);
   else if (name == "tensorboard")
     add_entries(files, path, is_event_file, add_nothing);
+  else if (name == folder_of_sets)
+    add_entries(
+        files, path,
+        [](auto its_name) { return is_table_of_set(without_damaged(without_new(its_name))); },
+        add_nothing);
   else
     return false;
   if (!is_link(path)) files.own.push_back(path);

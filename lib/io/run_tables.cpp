@@ -212,28 +212,35 @@ static std::vector<Row> read_rows(const fs::path& path, const TableColumns& colu
   return rows;
 }
 
-constexpr std::string_view before_set = "evaluation.", after_set = ".csv";
+bool is_set_name(std::string_view name) {
+  constexpr std::size_t most = 100;  // so that NAME.csv.damaged-2 is a file name, too
+  const auto sound = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= most && std::ranges::all_of(name, sound);
+}
+
+constexpr std::string_view after_set = ".csv";
 
 fs::path evaluation_table(const fs::path& run, std::string_view set) {
-  return run / (set.empty() ? "evaluation.csv" : fmt::format("{}{}{}", before_set, set, after_set));
+  if (set.empty()) return run / "evaluation.csv";
+  return run / folder_of_sets / fmt::format("{}{}", set, after_set);
 }
 
 bool is_table_of_set(std::string_view name) {
-  if (!name.starts_with(before_set) || !name.ends_with(after_set)) return false;
-  if (name.size() <= before_set.size() + after_set.size()) return false;
+  if (!name.ends_with(after_set)) return false;
   name.remove_suffix(after_set.size());
-  return name.find('.', before_set.size()) == name.npos;
+  return is_set_name(name);
 }
 
 std::vector<std::string> evaluated_sets(const fs::path& run) {
   std::vector<std::string> sets;
   std::error_code none;
-  for (fs::directory_iterator it(run, none), end; !none && it != end; it.increment(none)) {
-    const auto name = it->path().filename().string();
-    if (is_table_of_set(name))
-      sets.push_back(
-          name.substr(before_set.size(), name.size() - before_set.size() - after_set.size()));
-  }
+  for (fs::directory_iterator it(run / folder_of_sets, none), end; !none && it != end;
+       it.increment(none))
+    if (const auto name = it->path().filename().string(); is_table_of_set(name))
+      sets.push_back(name.substr(0, name.size() - after_set.size()));
   if (is_there(evaluation_table(run, ""))) sets.emplace_back();
   std::ranges::sort(sets);
   return sets;

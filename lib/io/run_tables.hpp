@@ -97,10 +97,14 @@ struct EvaluationRow {
 // Returns the row as text. If `perplexity` is undefined, its field is empty.
 std::string to_csv(const EvaluationRow&);
 
+// Returns true if a [[validation]] set may have this name, which is part of a file's name.
+bool is_set_name(std::string_view);
+// The folder of a run directory that contains the tables of [[validation]] sets.
+inline constexpr std::string_view folder_of_sets = "evaluations";
 // Returns the path of a run's evaluation table: evaluation.csv for the set without a name, which is
-// data.validation, and evaluation.NAME.csv for a [[validation]] set.
+// data.validation, and evaluations/NAME.csv for a [[validation]] set.
 std::filesystem::path evaluation_table(const std::filesystem::path& run, std::string_view set);
-// Returns true if a file with this name is the table of a [[validation]] set.
+// Returns true if a file with this name in folder_of_sets is the table of a set.
 bool is_table_of_set(std::string_view file_name);
 // Returns the names of the sets whose tables are in the run directory, in order. The set without a
 // name is first, if it has a table.

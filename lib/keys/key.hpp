@@ -110,6 +110,7 @@ struct KeySection {
   // For a repeated section, count() returns the number of entries, and append() adds an entry.
   std::function<std::size_t(AnyStruct<const void>)> count = {};
   std::function<void(AnyStruct<void>)> append = {};
+  std::vector<std::string> other_names = {};  // names that users may try
 
   std::string header() const { return repeated ? "[[" + name + "]]" : "[" + name + "]"; }
   std::size_t rows(AnyStruct<const void> all) const { return repeated ? count(all) : 1; }

@@ -47,11 +47,15 @@ const KeySection* TableReader::section_of(const RawSection& raw) {
 }
 
 std::string TableReader::hint_of_section(const RawSection& raw) {
-  const auto near = nearest_name(raw.name, names_of(table_));
+  auto near = nearest_name(raw.name, names_of(table_));
+  for (const auto& section : table_)
+    if (std::ranges::find(section.other_names, raw.name) != section.other_names.end())
+      near = section.name;
   if (near.empty()) return fmt::format("; sections: {}", fmt::join(names_of(table_), ", "));
   // What the misspelt section would have set is unknown, so rules about its keys are not checked.
-  for (const auto& key : find_section(table_, near)->keys) doubt(key.path());
-  return fmt::format("; did you mean [{}]?", near);
+  const auto& section = *find_section(table_, near);
+  for (const auto& key : section.keys) doubt(key.path());
+  return fmt::format("; did you mean {}?", section.header());
 }
 
 void TableReader::homeless(const RawEntry& entry) {

@@ -118,7 +118,7 @@ bool TrainLoop::evaluate_set(const ValidationData& v) {
   const auto label = v.label();
   const auto loss = result->loss;
   if (loss.valid == 0) {
-    log_warning("step {}: no {} loss, because all targets of the validation data are masked",
+    log_warning("step {}: no {} loss, because all targets of the evaluated samples are masked",
                 meta_.step, label);
     return true;
   }

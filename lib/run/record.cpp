@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -17,8 +18,9 @@ namespace trireme {
 static CsvFile open_table(const std::filesystem::path& path, std::string_view columns,
                           const std::optional<TableStart>& start) {
   CsvFile table(path, columns, start);
-  for (const auto& remark : table.remarks())
-    log_warning("{}: {}", path.filename().string(), remark);
+  const auto folder = path.parent_path().filename();
+  const auto name = folder == folder_of_sets ? folder / path.filename() : path.filename();
+  for (const auto& remark : table.remarks()) log_warning("{}: {}", name.string(), remark);
   return table;
 }
 
@@ -46,6 +48,20 @@ static std::string rows_of_set(std::string_view rows, std::string_view set) {
   for (const auto line : split(rows, '\n'))
     if (line.starts_with(begin)) all += fmt::format("{}\n", line.substr(begin.size()));
   return all;
+}
+
+// Returns the sets that have tables: those that are evaluated and, if the run continues, those that
+// were. Tables of earlier sets must end at the restored step, because the sets may come back.
+static std::set<std::string> sets_with_tables(const RunDirectory& directory, Origin origin,
+                                              std::span<const std::string> evaluated,
+                                              const CheckpointMeta& meta) {
+  std::set<std::string> sets(evaluated.begin(), evaluated.end());
+  if (origin != Origin::this_run) return sets;
+  for (const auto& set : evaluated_sets(directory.path())) sets.insert(set);
+  if (!meta.extra.evaluation.empty()) sets.emplace();
+  for (const auto line : split(meta.extra.evaluation_of_sets, '\n'))
+    if (!line.empty()) sets.emplace(line.substr(0, line.find(',')));
+  return sets;
 }
 
 static std::optional<TableStart> evaluation_start(Origin origin, const CheckpointMeta& meta,
@@ -120,7 +136,10 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences p
                        std::move(start),
                        {}});
   files_->history_begins = files_->history.file.first_step().value_or(meta.step + 1);
-  for (const auto& set : evaluated)
+  const auto sets = sets_with_tables(directory, origin, evaluated, meta);
+  if (std::ranges::any_of(sets, [](auto& set) { return !set.empty(); }))
+    make_directory(directory.path() / folder_of_sets);
+  for (const auto& set : sets)
     files_->evaluations.emplace(
         set, open_with_preferences(directory.evaluation(set), evaluation_columns, preferences,
                                    evaluation_start(origin, meta, set)));

@@ -244,7 +244,7 @@ TEST(Dataset, ValidationSetsFollowDataValidation) {
   EXPECT_EQ(vocabulary_of(config, 0), 300);
   config.sets[1].path = {scratch / "a"};
   EXPECT_THAT(message_of<Error>([&] { validation_data(config, 4, 300); }),
-              HasSubstr("remove it from data.path or from validation.path"));
+              HasSubstr("remove it from data.path or from the [[validation]] set code"));
 }
 
 TEST(Dataset, NamesTheFileWithTooLittleData) {

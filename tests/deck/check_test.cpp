@@ -33,7 +33,7 @@ TEST(Check, ValidationSets) {
   EXPECT_TRUE(check_deck(d).empty());
   for (const char* wrong : {"", "a.b", "a/b", "a b", "\n", "ä"}) {
     d.data.sets[1].name = wrong;
-    expect_problem(d, "validation.name#1", "give a name of letters, digits, _ and -");
+    expect_problem(d, "validation.name#1", "give a name of at most 100 letters, digits");
   }
   d.data.sets[1].name = "code";
   expect_problem(d, "validation.name#1", "two [[validation]] sets have the name \"code\"");

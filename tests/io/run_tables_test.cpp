@@ -229,14 +229,17 @@ TEST(EvaluationTables, AreThoseOfNamedSets) {
   Folder folder;
   EXPECT_TRUE(evaluated_sets(folder.path()).empty());
   EXPECT_EQ(evaluation_table("run", ""), fs::path("run/evaluation.csv"));
-  EXPECT_EQ(evaluation_table("run", "code"), fs::path("run/evaluation.code.csv"));
-  for (const char* name : {"evaluation.code.csv", "evaluation.a-b.csv"})
-    EXPECT_TRUE(is_table_of_set(name)) << name;
-  for (const char* name : {"evaluation.csv", "evaluation..csv", "evaluation.a.b.csv", "history.csv",
-                           "evaluation.code.csv.new", "evaluation.code.csv.damaged"})
+  EXPECT_EQ(evaluation_table("run", "code"), fs::path("run/evaluations/code.csv"));
+  for (const char* name : {"code.csv", "a-b_2.csv"}) EXPECT_TRUE(is_table_of_set(name)) << name;
+  for (const char* name :
+       {".csv", "a.b.csv", "a b.csv", "code.csv.new", "code.csv.damaged", "code"})
     EXPECT_FALSE(is_table_of_set(name)) << name;
-  for (const char* name : {"evaluation.code.csv", "evaluation.b.csv.damaged", "evaluation.a.csv"})
-    std::ofstream(folder.path() / name) << "";
+  EXPECT_TRUE(is_set_name(std::string(100, 'a')));
+  EXPECT_FALSE(is_set_name(std::string(101, 'a')));
+  fs::create_directory(folder.path() / "evaluations");
+  for (const char* name : {"code.csv", "b.csv.damaged", "a.csv"})
+    std::ofstream(folder.path() / "evaluations" / name) << "";
+  std::ofstream(folder.path() / "evaluation.notes.csv") << "";
   EXPECT_EQ(evaluated_sets(folder.path()), (std::vector<std::string>{"a", "code"}));
   std::ofstream(folder.path() / "evaluation.csv") << "";
   EXPECT_EQ(evaluated_sets(folder.path()), (std::vector<std::string>{"", "a", "code"}));

@@ -10,7 +10,7 @@ MUTANTS = [
     ("a checkpoint mixes the rows of validation sets", "lib/run/record.cpp", "if (line.starts_with(begin)) all +=", "all +=", rows("^validation: a restart")),
     ("a restart evaluates every set again", "lib/run/loop_report.cpp", "if (complete && std::ranges::find(sets, v.name) != sets.end())", "if (complete)", rows("^validation: a restart|^kills: validation sets: between two sets")),
     ("the row of a set is one of data.validation", "lib/run/loop_report.cpp", "record_.add(v.name, row)", "record_.add(validation_[0].name, row)", rows("^validation: each")),
-    ("a set may have a trained file", "lib/data/dataset.cpp", "    require_held_out(config, set.path, \"validation.path\");\n", "", program("data_test", "Dataset.ValidationSets*")),
+    ("a set may have a trained file", "lib/data/dataset.cpp", "    require_held_out(config, set.path, fmt::format(\"the [[validation]] set {}\", set.name));\n", "", program("data_test", "Dataset.ValidationSets*")),
     ("the vocabulary of sets is not read", "lib/data/dataset.cpp", "  for (const auto& set : config.sets) read(set.path);\n", "", program("data_test", "Dataset.ValidationSets*")),
     ("clipping lengthens short gradients", "lib/train/trainer_step.cpp", "std::min(1.0, clip / (result.grad_norm + 1e-6))",
      "clip / (result.grad_norm + 1e-6)", program("train_test", "Step.Clipping*")),

@@ -44,12 +44,12 @@ DIGESTING = [
 ]
 ROUTING = [(name, rule.replace("digests.csv", "routing.csv")) for name, rule in DIGESTING]
 SETS = [
-    ("before the table gets its name", "rename *evaluation.more.csv 1 SIGKILL"),
+    ("before the table gets its name", "rename *evaluations/more.csv 1 SIGKILL"),
     ("between data.validation and a set", "write */run/evaluation.csv 2 then:SIGKILL"),
-    ("within the row of a set", "write */run/evaluation.more.csv 3 torn"),
-    ("between two sets", "write */run/evaluation.more.csv 2 then:SIGKILL"),
-    ("before the row of the last set", "write */run/evaluation.both-2.csv 4 SIGKILL"),
-    ("behind the row of the last set", "write */run/evaluation.both-2.csv 4 then:SIGKILL"),
+    ("within the row of a set", "write */run/evaluations/more.csv 3 torn"),
+    ("between two sets", "write */run/evaluations/more.csv 2 then:SIGKILL"),
+    ("before the row of the last set", "write */run/evaluations/both-2.csv 4 SIGKILL"),
+    ("behind the row of the last set", "write */run/evaluations/both-2.csv 4 then:SIGKILL"),
 ]
 STEPPING += [
     ("before the first evaluation's row", "write */run/evaluation.csv 1 SIGKILL"),

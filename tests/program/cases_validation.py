@@ -9,7 +9,7 @@ KEYS = "data.validation=[] evaluate.every_steps=2 evaluate.batches=0"
 
 
 def table(name):
-    return f"evaluation.{name}.csv"
+    return f"evaluations/{name}.csv"
 
 
 def with_sets(at):
@@ -60,9 +60,21 @@ def restarted(at):
     # From an earlier checkpoint: rows behind it go, and lost ones come back.
     (at / f"run/{table('more')}").unlink()
     at.write(f"run/{table('both-2')}", "\0" * 20 + "\n")  # as after a power failure
-    at.train(f"{KEYS} --restart run/checkpoints/step-00000008", says=("evaluation.both-2.csv",))
+    at.train(f"{KEYS} --restart run/checkpoints/step-00000008", says=("evaluations/both-2.csv",))
     unchanged()
     assert (at / f"run/{table('both-2')}.damaged").exists()
+    # A set that is left out for a while: its table has no rows of steps that were computed again without it.
+    for name in FILES:
+        at.write(f"old.{name}", at.read(f"run/{table(name)}"))
+    at.write("deck.toml", DECK + SECTIONS["sets"].replace('"more"', '"new"'))
+    at.train(f"{KEYS} optimizer.lr=1e-2 train.steps=6 --restart run/checkpoints/step-00000004", run="run")
+    assert [row["step"] for row in at.rows("run", table("more"))] == ["2", "4"]
+    at.write("deck.toml", DECK + SECTIONS["sets"])
+    (at / f"run/{table('more')}").unlink()  # its rows are in the checkpoint all the same
+    at.train(f"{KEYS} optimizer.lr=1e-2 train.steps=8 --restart latest")
+    assert [row["step"] for row in at.rows("run", table("more"))] == ["2", "4", "6", "8"]
+    assert at.rows("run", table("more"))[-1]["loss"] != at.rows(".", "old.more")[3]["loss"]
+    at.train(f"{KEYS} --restart run/checkpoints/step-00000004")
     # Other sets: the table of a new one begins with its first evaluation.
     at.write("deck.toml", DECK + SECTIONS["sets"].replace('"more"', '"new"'))
     at.train(f"{KEYS} train.steps=14 --restart latest")
@@ -70,7 +82,12 @@ def restarted(at):
     assert len(at.rows("run", table("both-2"))) == 7 and at.read(f"run/{table('more')}") == tables["more"]
     at.write("deck.toml", DECK)
     at.train("train.steps=2 --overwrite")
-    assert not list((at / "run").glob("evaluation.*.csv*"))
+    assert not (at / "run/evaluations").exists()
+    # Files of the user stay.
+    at.write("run/evaluation.notes.csv", "mine\n")
+    at.train("train.steps=3 --restart latest")
+    at.train("train.steps=2 --overwrite")
+    assert at.read("run/evaluation.notes.csv") == "mine\n"
 
 
 @story(CASES, fast=True)

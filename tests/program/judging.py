@@ -94,7 +94,7 @@ def compare_bits(run, reference, tables=True):
             wrong.append(f"other counts of updates in {name}")
     if tables:
         wrong += compare_rows(run, reference)
-        for table in (*(t.name for t in reference.glob("evaluation*.csv")), "digests.csv"):
+        for table in ("evaluation.csv", *(f"evaluations/{t.name}" for t in reference.glob("evaluations/*.csv")), "digests.csv"):
             if (reference / table).exists() and (run / table).read_text() != (reference / table).read_text():
                 wrong.append(f"another {table}")
         if (reference / "routing.csv").exists():

@@ -11,7 +11,7 @@ from rows import ANY, Case, Run
 
 CALLS = {"open": "*run/*", "write": "*run/*", "sync": "*run*", "rename": "*run/*", "mkdir": "*run*", "link": "*run/lock", "close": "*run/*",
          "read": "*run/*", "stat": "*run*", "remove": "*run/*", "truncate": "*run/*"}
-FILES = ("*history.csv*", "*evaluation.csv*", "*effective.toml*", "*outcome.json*", "*manifest.json", "*rank-0000?.h5", "*master.h5", "*.partial*", "*/log")
+FILES = ("*history.csv*", "*evaluation.csv*", "*evaluations/*.csv*", "*effective.toml*", "*outcome.json*", "*manifest.json", "*rank-0000?.h5", "*master.h5", "*.partial*", "*/log")
 KILLS = ("SIGKILL", "then:SIGKILL")
 ERRORS = ("ENOSPC", "EIO", "EDQUOT", "ESTALE")
 CONFIGS = ("one", "at-once", "digests", "pruned", "evaluated", "data2", "data2-zero3", "data2-at-once", "pipe2", "seq2", "exact-seq2", "mixture",
