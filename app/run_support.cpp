@@ -60,12 +60,17 @@ void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node) {
 
 std::int64_t planned_vocabulary(const Deck& deck) {
   auto here = deck.data;
-  if (deck.model.vocab > 0)
-    for (auto* list : {&here.path, &here.validation_files})
-      std::erase_if(*list, [](const std::string& path) {
-        std::error_code unknown;
-        return !std::filesystem::exists(path, unknown);
-      });
+  const auto keep_present = [](std::vector<std::string>& files) {
+    std::erase_if(files, [](const std::string& path) {
+      std::error_code unknown;
+      return !std::filesystem::exists(path, unknown);
+    });
+  };
+  if (deck.model.vocab > 0) {
+    keep_present(here.path);
+    keep_present(here.validation_files);
+    for (auto& set : here.sets) keep_present(set.path);
+  }
   return vocabulary_of(here, deck.model.vocab);
 }
 

@@ -1,6 +1,6 @@
 #include "lib/chat/messages.hpp"
 
-#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -33,6 +33,23 @@ std::string id_in(const Json& object, const char* field) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+// Reads {"name": .., "arguments": ..}. dumped() returns the text of arguments that are not a
+// string. A string must be JSON and is kept. `whose` is the name of the call in error messages.
+ToolCall call_of(const Json& call, const std::string& whose,
+                 const std::function<const std::string&()>& dumped, std::string id) {
+  const bool whole = call.is_object() && call.contains("arguments") && call.contains("name") &&
+                     call.at("name").is_string();
+  require(whole, "{} is not {{\"name\": \"..\", \"arguments\": {{..}}}}", whose);
+  const auto& arguments = call.at("arguments");
+  try {
+    if (arguments.is_string()) parse_json(arguments.get_ref<const std::string&>());
+  } catch (const Error& e) {
+    fail("{} has arguments that are not JSON ({})", whose, e.what());
+  }
+  return {call.at("name").get<std::string>(),
+          arguments.is_string() ? arguments.get<std::string>() : dumped(), std::move(id)};
+}
+
 std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, std::size_t number,
                                Texts& texts) {
   const auto& list = list_in(message, "tool_calls", fmt::format("message {}", number));
@@ -44,22 +61,9 @@ std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, std:
     if (inner) at.emplace_back("function");
     at.emplace_back("arguments");
     const auto& call = inner ? one.at("function") : one;
-    const bool whole = call.is_object() && call.contains("arguments") && call.contains("name") &&
-                       call.at("name").is_string();
-    require(whole,
-            "message {}: call {} of its \"tool_calls\" is not {{\"function\": {{\"name\": "
-            "\"..\", \"arguments\": {{..}}}}}}",
-            number, calls.size() + 1);
-    const auto& arguments = call.at("arguments");
-    try {
-      if (arguments.is_string()) parse_json(arguments.get_ref<const std::string&>());
-    } catch (const Error& e) {
-      fail("message {}: the arguments of its call {} are not JSON ({})", number, calls.size() + 1,
-           e.what());
-    }
-    calls.push_back({call.at("name").get<std::string>(),
-                     arguments.is_string() ? arguments.get<std::string>() : texts.at(at),
-                     id_in(one, "id")});
+    calls.push_back(call_of(
+        call, fmt::format("message {}: call {} of its \"tool_calls\"", number, calls.size() + 1),
+        [&]() -> const std::string& { return texts.at(at); }, id_in(one, "id")));
   }
   return calls;
 }
@@ -105,13 +109,9 @@ std::vector<ToolCall> calls_of_text(const std::string& text, std::size_t number)
   std::vector<ToolCall> calls;
   const auto add = [&](const Json& call, JsonPlace place) {
     place.emplace_back("arguments");
-    const bool whole = call.is_object() && call.contains("arguments") && call.contains("name") &&
-                       call.at("name").is_string();
-    require(whole,
-            "message {} has the role {}, but its content is not {{\"name\": \"..\", \"arguments\": "
-            "{{..}}}}",
-            number, call_role);
-    calls.push_back({call.at("name").get<std::string>(), arguments.at(place)});
+    calls.push_back(
+        call_of(call, fmt::format("message {}: call {} of its content", number, calls.size() + 1),
+                [&]() -> const std::string& { return arguments.at(place); }, {}));
   };
   if (!all.is_array()) add(all, {});
   for (std::size_t i = 0; all.is_array() && i < all.size(); ++i) add(all[i], {std::to_string(i)});

@@ -2,6 +2,7 @@
 // Reads messages and descriptions of tools from JSON (lib/chat/conversation.hpp describes their
 // forms). Functions throw Error, naming the number of the message, if a part is missing or is not
 // supported.
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>

@@ -269,7 +269,7 @@ TEST(Conversations, AreReadFromBothForms) {
               HasSubstr("no text in \"content\""));
   EXPECT_THAT(refusal(R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f",
                           "arguments": "{"}]}]})"),
-              HasSubstr("the arguments of its call 1 are not JSON"));
+              HasSubstr("has arguments that are not JSON"));
   EXPECT_THAT(refusal(R"({"messages": [], "tools": ["f"]})"), HasSubstr("element 1 of \"tools\""));
   EXPECT_THAT(refusal(R"({"messages": [], "tools": "f"})"), HasSubstr("not a list"));
 }

@@ -61,12 +61,16 @@ TEST(Conversations, HaveCallsInTexts) {
                        Message{"assistant", "", {{"f", R"({"z": 1, "a": [2.0]})"}}},
                        Message{"tool", "r"}, Message{"assistant", "b"}));
   EXPECT_EQ(read(line(fmt::format("[{}, {}]", one, one), "")).at(1).calls.size(), 2U);
+  EXPECT_EQ(
+      read(line(R"({"name": "f", "arguments": "{\"a\":1}"})", "")).at(1).calls.at(0).arguments,
+      R"({"a":1})");
   const auto refusal = [&](std::string_view call, std::string_view tools) {
     return message_of<Error>([&] { read(line(call, tools)); });
   };
   EXPECT_THAT(refusal("f(1)", ""),
               HasSubstr("message 2 has the role function_call, but its content is not JSON"));
-  EXPECT_THAT(refusal(R"({"name": "f"})", ""), HasSubstr("is not {\"name\""));
+  EXPECT_THAT(refusal(R"({"name": "f"})", ""),
+              HasSubstr("message 2: call 1 of its content is not {\"name\""));
   EXPECT_THAT(refusal(one, "x"), HasSubstr("\"tools\" is a text that is not JSON"));
   EXPECT_THAT(refusal(one, "{}"), HasSubstr("not of a list"));
   EXPECT_THAT(refusal(one, "[1]"), HasSubstr("element 1 of \"tools\""));
