@@ -160,7 +160,8 @@ static void warn_of_shared_modules(const Deck& deck, const ModelSpec& spec) {
     for (const auto& s : shared_products(spec)) add(shared, pattern_of(s.product));
     if (shared.empty()) return;
     auto everywhere = deck.adapter;
-    everywhere.patterns = {"*", "*.experts.*"};
+    everywhere.patterns = {"*"};
+    if (deck.model.experts > 0) everywhere.patterns.emplace_back("*.experts.*");
     for (const auto& t : adapter_tensors(spec, SharedModules::skip)) here.insert(t.product);
     for (const auto& t : adapter_tensors(make_spec(deck.model, everywhere), SharedModules::skip))
       all.insert(t.product);

@@ -271,7 +271,8 @@ TEST(Conversations, AreReadFromBothForms) {
                           "arguments": "{"}]}]})"),
               HasSubstr("has arguments that are not JSON"));
   EXPECT_THAT(refusal(R"({"messages": [], "tools": ["f"]})"), HasSubstr("element 1 of \"tools\""));
-  EXPECT_THAT(refusal(R"({"messages": [], "tools": "f"})"), HasSubstr("not a list"));
+  EXPECT_THAT(refusal(R"({"messages": [], "tools": "f"})"), HasSubstr("a text that is not JSON"));
+  EXPECT_THAT(refusal(R"({"messages": [], "tools": 7})"), HasSubstr("not a list"));
 }
 
 }  // namespace

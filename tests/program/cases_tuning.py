@@ -30,6 +30,9 @@ def modules(at):
     at("export whole theirs --format peft --base-name x", codes=(1,), says=("Leave the product out of adapter.patterns",))
     at.train(f"{beside} '{right[1]}={right[2]}'", run="part", silent=("will refuse",))
     at("export part theirs --format peft --base-name x")
+    # Of one block, only that block's products are named.
+    right = re.search(r"set adapter.patterns = (\[.*\])", at(f"check deck.toml {beside} adapter.patterns=[blocks.1.*]").text)
+    assert "blocks.1.ffn_out" in right[1] and "*" not in right[1], right[1]
 
 
 @story(CASES, fast=True)
