@@ -1,4 +1,5 @@
 """Conversations, tokenizers for them, and what transformers and trireme make of both."""
+import itertools
 import json
 import shutil
 import struct
@@ -78,7 +79,22 @@ def expected(tokenizer, jinja, talk):
     out = tokenizer.apply_chat_template(talk, chat_template=jinja, tokenize=True, return_dict=True,
                                         return_assistant_tokens_mask=True)
     mask = out["assistant_masks"] if "assistant_masks" in out else out["assistant_tokens_mask"]
-    return list(out["input_ids"]), list(mask)
+    return list(out["input_ids"]), without_empty_answers(talk, list(mask))
+
+
+def without_empty_answers(talk, mask):
+    """transformers marks the end of an empty answer; `tokenize` does not learn it. Each answer is a run of ones."""
+    answers = [message for message in talk if message["role"] == "assistant"]
+    if all((message.get("content") or "").strip() or message.get("tool_calls") for message in answers):
+        return mask
+    runs = [list(run) for _, run in itertools.groupby(range(len(mask)), key=lambda i: mask[i])]
+    runs = [run for run in runs if mask[run[0]]]
+    assert len(runs) == len(answers), (talk, mask)
+    for message, run in zip(answers, runs):
+        if not (message.get("content") or "").strip() and not message.get("tool_calls"):
+            for i in run:
+                mask[i] = 0
+    return mask
 
 
 def asked(talks):
