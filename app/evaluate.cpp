@@ -168,8 +168,7 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   if (!without_targets.empty())
     throw SharedError(
         fmt::format("no {} loss, because all tokens of the evaluated samples are masked: evaluate "
-                    "more samples, "
-                    "or remove the masks",
+                    "more samples, or remove the masks",
                     fmt::join(without_targets, " and no ")));
   return 0;
 }

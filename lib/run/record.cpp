@@ -60,7 +60,8 @@ static std::set<std::string> sets_with_tables(const RunDirectory& directory, Ori
   for (const auto& set : evaluated_sets(directory.path())) sets.insert(set);
   if (!meta.extra.evaluation.empty()) sets.emplace();
   for (const auto line : split(meta.extra.evaluation_of_sets, '\n'))
-    if (!line.empty()) sets.emplace(line.substr(0, line.find(',')));
+    // A damaged checkpoint must not name a file outside of the folder.
+    if (const auto name = line.substr(0, line.find(',')); is_set_name(name)) sets.emplace(name);
   return sets;
 }
 
