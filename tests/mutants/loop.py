@@ -8,6 +8,7 @@ MUTANTS = [
     ("padding is among the tokens that are there", "lib/train/counted_tokens.cpp", "[&](auto t) { return !is_padding(share, b, t); }", "[&](auto) { return true; }", ranks(2, "Padding.*")),
     ("rows of another objective keep their columns", "lib/run/record.cpp", "      start->carried = with_preferences(start->carried, columns);\n", "", rows("^pairs: a run that changes")),
     ("a checkpoint mixes the rows of validation sets", "lib/run/record.cpp", "if (line.starts_with(begin)) all +=", "all +=", rows("^validation: a restart")),
+    ("a checkpoint may name files outside of the run", "lib/run/record.cpp", "is_set_name(name)) sets.emplace(name)", "true) sets.emplace(name)", program("run_test", "RunRecord.*")),
     ("a restart evaluates every set again", "lib/run/loop_report.cpp", "if (complete && std::ranges::find(sets, v.name) != sets.end())", "if (complete)", rows("^validation: a restart|^kills: validation sets: between two sets")),
     ("the row of a set is one of data.validation", "lib/run/loop_report.cpp", "record_.add(v.name, row)", "record_.add(validation_[0].name, row)", rows("^validation: each")),
     ("a set may have a trained file", "lib/data/dataset.cpp", "    require_held_out(config, set.path, fmt::format(\"the [[validation]] set {}\", set.name));\n", "", program("data_test", "Dataset.ValidationSets*")),
