@@ -15,7 +15,6 @@
 #include "app/tokenizers.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
-#include "lib/chat/chat_template.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/run/generation.hpp"
 #include "lib/run/stop_texts.hpp"
@@ -31,7 +30,7 @@ struct GenerateArguments {
   std::vector<std::string> stop;
   std::int64_t tokens = 100, batch = 8;
   bool ignore_eos = false, no_cache = false, chat = false;
-  std::string chat_template;
+  ChatOptions chat_options;
   ExistingFile existing = ExistingFile::stays;
   Sampling sampling;
 
@@ -40,11 +39,12 @@ struct GenerateArguments {
   std::string text() const {
     return fmt::format(
         "generate {} --prompt '{}' --prompt-file '{}' --prompts '{}' --output '{}' {} --stop {} "
-        "--tokens {} --batch-size {} --ignore-eos {} --no-cache {} --chat {} --template '{}' {} {} "
-        "{} {}",
+        "--tokens {} --batch-size {} --ignore-eos {} --no-cache {} --chat {} --template '{}' "
+        "--template-kwargs '{}' {} {} {} {}",
         model.text(), prompt, prompt_file, prompts, output, existing == ExistingFile::replaced,
-        fmt::join(stop, " "), tokens, batch, ignore_eos, no_cache, chat, chat_template,
-        sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed);
+        fmt::join(stop, " "), tokens, batch, ignore_eos, no_cache, chat, chat_options.chat_template,
+        chat_options.variables, sampling.temperature, sampling.top_k, sampling.top_p,
+        sampling.seed);
   }
 };
 
@@ -122,30 +122,55 @@ class Texts {
   std::vector<std::size_t> begins_;  // lengths in bytes of the prompts
 };
 
-// Adds the token that ends the assistant's turn to `ends`. If the template ends the turn with plain
-// text, adds that text to `stops`.
-void end_with_turn(const ChatTemplate& chat, const Tokenizer& tokenizer,
-                   std::vector<std::int32_t>& ends, std::vector<std::string>& stops) {
-  const auto text = end_of_turn(chat);
-  if (text.empty())
-    stops.push_back(chat.turns.at("assistant").after);
-  else if (const auto id = tokenizer.id_of(text).value(); std::ranges::find(ends, id) == ends.end())
-    ends.push_back(id);
+// Ends generation at the text that ends an answer, which is a token or plain text.
+void end_with(const std::string& end_of_answer, const Tokenizer& tokenizer,
+              std::vector<std::int32_t>& ends, std::vector<std::string>& stops) {
+  if (end_of_answer.empty()) return;
+  const auto id = tokenizer.id_of(end_of_answer);
+  if (!id) stops.push_back(end_of_answer);
+  if (id && std::ranges::find(ends, *id) == ends.end()) ends.push_back(*id);
 }
 
-std::vector<Request> requests_of(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
-                                 const ChatTemplate* chat, std::int64_t context,
-                                 const GenerateArguments& a) {
+std::vector<std::int32_t> ids_at(std::size_t i, const std::vector<Prompt>& prompts,
+                                 const Tokenizer& tokenizer, const ChatWriter* chat) {
+  try {
+    return ids_of(prompts[i], tokenizer, chat);
+  } catch (const Error& e) {
+    if (prompts.size() == 1) throw;
+    fail("prompt {}: {}", i + 1, e.what());
+  }
+}
+
+// Token ids of the prompts.
+struct EncodedPrompts {
+  std::vector<std::vector<std::int32_t>> ids{};
+  std::string end_of_answer{};  // empty for texts
+};
+
+// Encodes conversations. Rank 0 runs the chat template. Collective.
+EncodedPrompts encoded_chats(const Communicator& world, const std::vector<Prompt>& prompts,
+                             const LoadedModel& model, const Tokenizer& tokenizer,
+                             const GenerateArguments& a) {
+  std::string text;
+  at_root(world, Pace::slow, [&] {
+    const auto writer = chat_writer(a.chat_options, tokenizer, model.meta(), a.model.checkpoint);
+    Json ids = Json::array();
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      ids.push_back(ids_at(i, prompts, tokenizer, writer.get()));
+    text = Json{{"ids", std::move(ids)}, {"end", writer->end_of_answer()}}.dump();
+  });
+  world.broadcast(text);
+  const auto all = parse_json(text);
+  return {all.at("ids").get<std::vector<std::vector<std::int32_t>>>(), all.at("end")};
+}
+
+std::vector<Request> requests_of(const std::vector<Prompt>& prompts, EncodedPrompts encoded,
+                                 std::int64_t context, const GenerateArguments& a) {
   std::vector<Request> requests;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const auto name = prompts.size() == 1 ? "the prompt" : fmt::format("prompt {}", i + 1);
     auto& r = requests.emplace_back(Request{{}, prompts[i].tokens.value_or(a.tokens), a.sampling});
-    try {
-      r.ids = ids_of(prompts[i], tokenizer, chat);
-    } catch (const Error& e) {
-      if (prompts.size() == 1) throw;
-      fail("{}: {}", name, e.what());
-    }
+    r.ids = std::move(encoded.ids[i]);
     require(!r.ids.empty(), "{} contains no tokens: give a longer one", name);
     if (std::ssize(r.ids) > context)
       log_warning("{} has {} tokens, but the model sees only the last {} (model.context)", name,
@@ -186,20 +211,21 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
   auto stops = a.stop;
   together(world, [&] {
     tokenizer = model.tokenizer(a.model.checkpoint);
-    std::optional<ChatTemplate> chat;
     require(!a.chat || tokenizer->spec().kind != TokenizerKind::none,
             "{} has no tokenizer, and --chat needs one: leave out --chat, and give the prompt as "
             "ids, such as --prompt '1 2 3'",
             a.model.checkpoint);
-    if (a.chat)
-      chat = with_tokens_of(
-          chat_template_for(a.chat_template, *tokenizer, model.meta(), a.model.checkpoint),
-          *tokenizer);
-    requests =
-        requests_of(prompts, *tokenizer, chat ? &*chat : nullptr, model.deck().data.context, a);
+  });
+  EncodedPrompts encoded;
+  if (a.chat) encoded = encoded_chats(world, prompts, model, *tokenizer, a);
+  together(world, [&] {
+    for (std::size_t i = 0; !a.chat && i < prompts.size(); ++i)
+      encoded.ids.push_back(ids_at(i, prompts, *tokenizer, nullptr));
+    const auto end_of_answer = encoded.end_of_answer;
+    requests = requests_of(prompts, std::move(encoded), model.deck().data.context, a);
     if (a.ignore_eos) return;
     ends = model.ends(*tokenizer, a.model.checkpoint);
-    if (chat) end_with_turn(*chat, *tokenizer, ends, stops);
+    end_with(end_of_answer, *tokenizer, ends, stops);
   });
   const Texts texts(*tokenizer, requests, stops);
   GenerationSettings settings{
@@ -248,7 +274,7 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
   auto* chat = command->add_flag("--chat", a->chat,
                                  "Treat each prompt as a user's message (in a .jsonl file: as a "
                                  "conversation) and print the assistant's answer");
-  add_template_option(*command, a->chat_template)->needs(chat);
+  add_chat_options(*command, a->chat_options, chat);
   auto* output =
       command
           ->add_option(

@@ -4,13 +4,12 @@
 
 #include "app/json_lines.hpp"
 #include "lib/base/error.hpp"
-#include "lib/chat/chat_text.hpp"
 #include "lib/run/generation.hpp"
 
 namespace trireme {
 
 Prompt prompt_of_user(std::string text) {
-  return {.text = {}, .messages = {{"user", std::move(text)}}};
+  return {.text = {}, .chat = {.messages = {Message("user", std::move(text))}}};
 }
 
 static Prompt prompt_of(const FileLine& line, PromptsAre form) {
@@ -20,7 +19,7 @@ static Prompt prompt_of(const FileLine& line, PromptsAre form) {
   if (form == PromptsAre::conversations) {
     row = object_in(line, "{\"messages\": [{\"role\": \"user\", \"content\": \"...\"}]}");
     try {
-      p.messages = conversation_of(row, line.text);
+      p.chat = conversation_of(parse_ordered_json(line.text));
     } catch (const Error& e) {
       fail("{}: {}", where, e.what());
     }
@@ -58,11 +57,11 @@ std::vector<Prompt> parse_prompts(const std::filesystem::path& path, const std::
 }
 
 std::vector<std::int32_t> ids_of(const Prompt& prompt, const Tokenizer& tokenizer,
-                                 const ChatTemplate* chat) {
+                                 const ChatWriter* chat) {
   if (!chat) return prompt_ids(tokenizer, prompt.text);
   std::vector<std::int32_t> ids;
   std::vector<std::uint8_t> learnt;
-  encode_chat(tokenizer, write_question(*chat, prompt.messages), ids, learnt);
+  encode_chat(tokenizer, chat->question(prompt.chat), ids, learnt);
   return ids;
 }
 
@@ -73,19 +72,11 @@ ContinuationWriter::ContinuationWriter(const std::string& path, const FileKind& 
 
 void ContinuationWriter::add(std::size_t index, const Prompt& prompt, const std::string& text,
                              std::int64_t tokens, std::string_view ended) {
-  nlohmann::ordered_json row;
-  for (const auto& m : prompt.messages) {
-    nlohmann::ordered_json message{{"role", m.role}, {"content", m.content}};
-    for (const auto& call : m.calls)
-      message["tool_calls"].push_back(
-          {{"type", "function"},
-           {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
-    row["messages"].push_back(std::move(message));
-  }
-  if (!prompt.messages.empty())
-    for (const auto& tool : prompt.messages[0].tools)
-      row["tools"].push_back(nlohmann::ordered_json::parse(tool));
-  if (prompt.messages.empty()) {
+  OrderedJson row;
+  for (const auto& m : prompt.chat.messages) row["messages"].push_back(m.fields);
+  if (!prompt.chat.tools.empty()) row["tools"] = prompt.chat.tools;
+  if (!prompt.chat.variables.empty()) row["chat_template_kwargs"] = prompt.chat.variables;
+  if (prompt.chat.messages.empty()) {
     row["prompt"] = prompt.text;
     row["text"] = text;
   } else {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "app/output.hpp"
-#include "lib/chat/chat_template.hpp"
+#include "lib/chat/chat_writer.hpp"
 #include "lib/chat/conversation.hpp"
 #include "lib/tokenizer/tokenizer.hpp"
 
@@ -18,8 +18,8 @@ namespace trireme {
 // A prompt for generation.
 struct Prompt {
   std::string text;
-  // Conversation that the model is to answer. If `messages` is not empty, `text` is ignored.
-  Conversation messages{};
+  // Conversation that the model is to answer. If it has messages, `text` is ignored.
+  Conversation chat{};
   // Maximum number of tokens to generate. If absent, the number from the command line applies.
   std::optional<std::int64_t> tokens{};
   std::optional<std::uint64_t> seed{};
@@ -38,10 +38,10 @@ std::vector<Prompt> parse_prompts(const std::filesystem::path&, const std::strin
 // Returns a conversation that consists of one user message.
 Prompt prompt_of_user(std::string text);
 
-// Returns the token ids of a prompt. `chat` is the chat template for conversations, or null for
-// texts. Throws Error if the template cannot express the conversation. The caller adds the location
-// of the prompt to the error message.
-std::vector<std::int32_t> ids_of(const Prompt&, const Tokenizer&, const ChatTemplate* chat);
+// Returns the token ids of a prompt. `chat` is the writer of conversations, or null for texts.
+// Throws Error if the template cannot express the conversation. The caller adds the location of the
+// prompt to the error message.
+std::vector<std::int32_t> ids_of(const Prompt&, const Tokenizer&, const ChatWriter* chat);
 
 // Writes one line of JSON per prompt, in the order of the prompts. Writes a line as soon as the
 // texts of this prompt and of all earlier prompts are known.

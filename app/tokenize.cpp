@@ -19,7 +19,6 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/text_parts.hpp"
-#include "lib/chat/chat_template_file.hpp"
 #include "lib/train/objective.hpp"
 
 namespace trireme {
@@ -30,7 +29,8 @@ struct Arguments {
   TokenizeOptions options;
   std::string output, tokenizer, tiktoken, separator = "auto";
   bool chat = false;
-  std::string chat_template;
+  ChatOptions chat_options;
+  std::string learn = "all", learn_end_of_turn = "yes";
   std::optional<std::string> shown;  // name of a template to print
 };
 
@@ -60,6 +60,33 @@ std::optional<std::int32_t> chosen_separator(const std::string& text, const Toke
   return id;
 }
 
+// Returns `usual` or, if the chat template writes this token, another special token that the
+// template does not write, so that it can divide conversations.
+std::optional<std::int32_t> separator_beside(const ChatWriter& chat, const Tokenizer& tokenizer,
+                                             std::optional<std::int32_t> usual) {
+  const auto used = chat.tokens();
+  const auto is_used = [&](const std::string& token) {
+    return std::ranges::find(used, token) != used.end();
+  };
+  if (!usual || !std::ranges::any_of(
+                    used, [&](const auto& token) { return tokenizer.id_of(token) == usual; }))
+    return usual;
+  auto choices = tokenizer.special_tokens();
+  const auto named = token_variables(tokenizer);
+  std::erase_if(choices, [&](const auto& token) {
+    return is_used(token) || token == named.value("bos_token", "") ||
+           token == named.value("unk_token", "");
+  });
+  const auto rank = [&](const std::string& token) {
+    return token == named.value("pad_token", "") ? 0 : token == "<|endoftext|>" ? 1 : 2;
+  };
+  std::ranges::stable_sort(choices, {}, rank);
+  if (choices.empty()) return usual;
+  log_info("the separator after each conversation is {}, because the chat template writes {}",
+           choices[0], tokenizer.decode({&*usual, 1}));
+  return tokenizer.id_of(choices[0]);
+}
+
 // Keeps freed blocks in the process. Blocks of text and ids are freed by the megabyte. If each was
 // returned to the kernel, the next allocation would cost a page fault for every 4 KiB, which is
 // half of the time of tokenizing bytes.
@@ -68,8 +95,23 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
+// Returns what --learn and --learn-end-of-turn say.
+ChatTargets targets_of(const Arguments& a) {
+  ChatTargets targets;
+  targets.only_last = a.learn == "last";
+  if (a.learn != "all" && a.learn != "last") {
+    targets.roles.clear();
+    for (const auto role : split(a.learn, ',')) {
+      const auto begin = std::min(role.find_first_not_of(' '), role.size());
+      targets.roles.emplace_back(role.substr(begin, role.find_last_not_of(' ') + 1 - begin));
+    }
+  }
+  targets.end_of_turn = a.learn_end_of_turn == "yes";
+  return targets;
+}
+
 int run(Arguments a) {
-  if (a.shown) return print(chat_template_text(chat_template_given(*a.shown))), 0;
+  if (a.shown) return print(chat_template_given(*a.shown).jinja), 0;
   require(a.output != "-",
           "a token file cannot be written to standard output, because its header is written last. "
           "Name a file with --output");
@@ -85,18 +127,20 @@ int run(Arguments a) {
   require(kind.option.empty() || !imports, "{} reads JSON lines, not token ids: leave out --from",
           kind.option);
   require(!a.chat || !imports, "--chat reads JSON lines, not token ids: leave out --from");
-  std::optional<ChatTemplate> chat;
+  std::unique_ptr<ChatWriter> chat;
   require(
-      !a.chat || !a.chat_template.empty() || tokenizer->spec().kind == TokenizerKind::huggingface,
+      !a.chat || !a.chat_options.chat_template.empty() ||
+          tokenizer->spec().kind == TokenizerKind::huggingface,
       "--chat needs a tokenizer whose tokens separate the turns: pass --tokenizer with the folder "
       "of the model to be tuned, or a --template file that uses plain text");
-  if (a.chat) {
-    const auto plain = chat_template_for(a.chat_template, *tokenizer);
-    o.chat_file = chat_template_text(plain);
-    chat = with_tokens_of(plain, *tokenizer);
-  }
-  o.chat = chat ? &*chat : nullptr;
+  if (a.chat) chat = chat_writer(a.chat_options, *tokenizer, targets_of(a));
+  o.chat = chat.get();
+  if (chat && chat->reads("strftime_now"))
+    log_info(
+        "the chat template may write today's date: to get the same tokens on another day, set its "
+        "variable for the date with --template-kwargs");
   o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
+  if (chat && a.separator == "auto") o.separator = separator_beside(*chat, *tokenizer, o.separator);
   const TokenizeSummary s = tokenize(o);
   if (s.same.count > 0)
     log_warning(
@@ -108,6 +152,14 @@ int run(Arguments a) {
                 s.empty.count == 1 ? "an empty answer is"
                                    : fmt::format("{} empty answers are", s.empty.count),
                 s.empty.first);
+  if (s.untrained.count > 0)
+    log_warning("{} no token that is trained on, the first at {}",
+                s.untrained.count == 1 ? "a conversation has"
+                                       : fmt::format("{} conversations have", s.untrained.count),
+                s.untrained.first);
+  if (s.left_out.count > 0)
+    log_warning("the chat template leaves out the content of {}, the first is {}",
+                counted(s.left_out.count, "message"), s.left_out.first);
   for (const auto& [key, found] : s.unread)
     log_warning("\"{}\" is not read and therefore not in the text: {}, the first at {}", key,
                 counted(found.count, "line"), found.first);
@@ -189,7 +241,20 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
           objectives_for(Documents::labeled) +
           ". The prompt and the completion are texts or, with --chat, lists of messages");
   labeled->excludes(field)->excludes(prompt)->excludes(preference);
-  add_template_option(*command, a->chat_template)->needs(chat);
+  add_chat_options(*command, a->chat_options, chat);
+  command
+      ->add_option("--learn", a->learn,
+                   "With --chat: messages that are trained on. all: all of the assistant's. last: "
+                   "only the last of them. Or a list of roles, such as assistant,tool")
+      ->option_text("all|last|ROLES")
+      ->capture_default_str()
+      ->needs(chat);
+  command
+      ->add_option("--learn-end-of-turn", a->learn_end_of_turn,
+                   "With --chat: whether the token that ends a message is trained on, too")
+      ->check(CLI::IsMember({"yes", "no"}))
+      ->capture_default_str()
+      ->needs(chat);
   command
       ->add_option_function<std::string>(
           "--show-template",
@@ -198,7 +263,7 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
             inputs->required(false);
             output->required(false);
           },
-          "Print a chat template in the file format of --template and exit")
+          "Print a chat template and exit")
       ->trigger_on_parse()
       ->option_text("NAME|FILE");
   command

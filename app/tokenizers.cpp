@@ -2,12 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
-#include "lib/chat/chat_jinja.hpp"
-#include "lib/chat/chat_template_file.hpp"
+#include "lib/chat/messages.hpp"
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/tokenizer/same_tokenizer.hpp"
 
@@ -29,6 +30,14 @@ void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
     log_warning(
         "the conversations in the token files have another chat template than those that {} was "
         "trained with. If you did not intend this, tokenize them again",
+        model);
+  if (files.chat.empty() || !there.chat.empty() || there.kind != TokenizerKind::huggingface) return;
+  const auto own = own_chat_template(*make_tokenizer(there, model));
+  const auto used = stored_chat(files.chat, "the chat template of the token files");
+  if (own && used && own->jinja != used->jinja)
+    log_warning(
+        "the conversations in the token files have another chat template than the tokenizer of {}. "
+        "If you did not intend this, tokenize them with --tokenizer and the folder of that model",
         model);
 }
 
@@ -78,35 +87,94 @@ TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
   return merged(of_files, tokenizer_of(from->meta()));
 }
 
-CLI::Option* add_template_option(CLI::App& command, std::string& given) {
-  return command
-      .add_option("--template", given,
-                  fmt::format("Chat template that formats conversations: {}, or a file "
+void add_chat_options(CLI::App& command, ChatOptions& o, CLI::Option* chat) {
+  command
+      .add_option("--template", o.chat_template,
+                  fmt::format("Chat template that formats conversations: {}, or a Jinja file "
                               "(default: the one of the checkpoint or tokenizer)",
                               fmt::join(chat_template_names(), ", ")))
-      ->option_text("NAME|FILE");
+      ->option_text("NAME|FILE")
+      ->needs(chat);
+  command
+      .add_option("--template-kwargs", o.variables,
+                  "JSON object of variables for the chat template, such as "
+                  "'{\"enable_thinking\": false}'")
+      ->option_text("JSON")
+      ->needs(chat);
 }
 
 ChatTemplate chat_template_given(const std::string& given) {
-  const bool file = given.ends_with(".toml") || std::filesystem::is_regular_file(given);
-  return file ? read_chat_template(given) : chat_template_named(given);
+  const bool file = given.find_first_of("./") != std::string::npos;
+  const auto names = chat_template_names();
+  const bool named = std::ranges::find(names, given) != names.end();
+  return !named && (file || std::filesystem::is_regular_file(given)) ? read_chat_template(given)
+                                                                     : chat_template_named(given);
 }
 
-ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokenizer) {
-  return given.empty() ? chat_template_of(tokenizer) : chat_template_given(given);
+static OrderedJson variables_of(const ChatOptions& o) {
+  if (o.variables.empty()) return OrderedJson::object();
+  OrderedJson variables;
+  try {
+    variables = parse_ordered_json(o.variables);
+  } catch (const Error& e) {
+    fail("--template-kwargs is not JSON: {}", e.what());
+  }
+  require_variables(variables, "--template-kwargs");
+  return variables;
 }
 
-ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokenizer,
-                               const CheckpointMeta& meta, const std::string& model) {
-  const bool kept = given.empty() && !meta.chat_template.empty();
-  if (!kept && !meta.chat_template.empty() &&
-      chat_template_text(chat_template_given(given)) != meta.chat_template)
+static std::unique_ptr<ChatWriter> writer_of(ChatTemplate chat, const Tokenizer& tokenizer,
+                                             ChatTargets targets, OrderedJson variables) {
+  const auto name = chat.name;
+  if (const auto missing = missing_tokens(chat, tokenizer); !missing.empty())
+    log_warning(
+        "{} contains {}, which the tokenizer does not have as tokens and encodes as plain text. If "
+        "the model was trained with another template, choose it with --template",
+        name, fmt::join(missing, ", "));
+  try {
+    auto writer =
+        std::make_unique<ChatWriter>(std::move(chat), tokenizer, std::move(targets), variables);
+    for (const auto& [key, value] : variables.items())
+      if (!writer->reads(key))
+        log_warning("{} does not read the variable \"{}\" of --template-kwargs", name, key);
+    return writer;
+  } catch (const Error& e) {
+    fail("{}: {}", name, e.what());
+  }
+}
+
+// Returns the template in the tokenizer files.
+static ChatTemplate own_template(const Tokenizer& tokenizer) {
+  auto own = own_chat_template(tokenizer);
+  require(own.has_value(),
+          "the tokenizer has no chat template: choose one with --template ({}, or a Jinja file)",
+          fmt::join(chat_template_names(), ", "));
+  return std::move(*own);
+}
+
+std::unique_ptr<ChatWriter> chat_writer(const ChatOptions& o, const Tokenizer& tokenizer,
+                                        ChatTargets targets) {
+  auto chat =
+      o.chat_template.empty() ? own_template(tokenizer) : chat_template_given(o.chat_template);
+  return writer_of(std::move(chat), tokenizer, std::move(targets), variables_of(o));
+}
+
+std::unique_ptr<ChatWriter> chat_writer(const ChatOptions& o, const Tokenizer& tokenizer,
+                                        const CheckpointMeta& meta, const std::string& model) {
+  if (meta.chat_template.empty()) return chat_writer(o, tokenizer);
+  const auto name = "the chat template of " + model;
+  const auto trained = stored_chat(meta.chat_template, name);
+  require(trained || !o.chat_template.empty(), "{} cannot be used. {}", name, advice_for_toml);
+  auto chat = o.chat_template.empty() ? ChatTemplate{name, trained->jinja}
+                                      : chat_template_given(o.chat_template);
+  if (trained && chat.jinja != trained->jinja)
     log_warning(
         "--template {}: {} was trained with another chat template, which it contains. To use that "
         "template, leave out --template",
-        given, model);
-  return kept ? parse_chat_template(meta.chat_template, "the chat template in " + model)
-              : chat_template_for(given, tokenizer);
+        o.chat_template, model);
+  auto variables = trained ? trained->variables : OrderedJson::object();
+  variables.update(variables_of(o));
+  return writer_of(std::move(chat), tokenizer, {}, std::move(variables));
 }
 
 }  // namespace trireme

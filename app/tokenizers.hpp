@@ -1,11 +1,12 @@
 #pragma once
 // Finds the tokenizers and chat templates of a run's data and model, and checks that they match.
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "lib/chat/chat_template.hpp"
+#include "lib/chat/chat_writer.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_reader.hpp"
@@ -31,18 +32,22 @@ TokenizerSpec tokenizer_of_files(const Dataset& training, std::span<const Valida
 // model.init_from names the model.
 TokenizerSpec tokenizer_of_run(const Deck&, TokenizerSpec of_files, const CheckpointReader* from);
 
-// Adds the option --template to a command. chat_template_for() converts the value of the option to
-// a chat template.
-CLI::Option* add_template_option(CLI::App& command, std::string& given);
+// What the options --template and --template-kwargs say.
+struct ChatOptions {
+  std::string chat_template, variables;
+};
+// Adds these options to a command. They need the option `chat`.
+void add_chat_options(CLI::App& command, ChatOptions&, CLI::Option* chat);
 // Returns the known chat template with the given name, or the chat template in the given file.
 // Throws Error if there is no such template.
 ChatTemplate chat_template_given(const std::string&);
-// Returns the chat template `given` or, if `given` is empty, the template in the tokenizer files.
-ChatTemplate chat_template_for(const std::string& given, const Tokenizer&);
-// Returns the chat template for a model. This is the first of the following that exists: the
-// template `given`, the template with which the model was trained, and the template in the
-// tokenizer files. `model` is the name of the model in messages.
-ChatTemplate chat_template_for(const std::string& given, const Tokenizer&, const CheckpointMeta&,
-                               const std::string& model);
+// Returns a writer with the given chat template or, if none is given, with the one in the tokenizer
+// files.
+std::unique_ptr<ChatWriter> chat_writer(const ChatOptions&, const Tokenizer&, ChatTargets = {});
+// Returns a writer for a model. Its template is the first of the following that exists: the given
+// one, the one with which the model was trained, and the one in the tokenizer files. `model` is the
+// name of the model in messages.
+std::unique_ptr<ChatWriter> chat_writer(const ChatOptions&, const Tokenizer&, const CheckpointMeta&,
+                                        const std::string& model);
 
 }  // namespace trireme

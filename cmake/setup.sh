@@ -45,6 +45,7 @@ libgmock-dev GTest::gmock GTest::gmock_main
 libbenchmark-dev benchmark benchmark::benchmark
 hdf5-tools
 python3-h5py
+python3-jinja2
 clang-format
 "
 spack="gcc@12: cmake@3.25: ninja ccache pkgconf mpich hdf5~mpi onednn kokkos tomlplusplus cli11 fmt spdlog
@@ -248,6 +249,7 @@ if [ "${CHECK:-}" ]; then
   packages=$(
     command -v clang-format-14 > /dev/null || command -v clang-format > /dev/null || echo clang-format
     python3 -c 'import ensurepip' 2> /dev/null || echo python3-venv
+    python3 -c 'import jinja2' 2> /dev/null || /usr/bin/python3 -c 'import jinja2' 2> /dev/null || echo python3-jinja2
   )
   [ "$packages" ] && install_missing
 fi

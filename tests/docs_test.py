@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the documents' code blocks word for word, in order, in a scratch folder: docs_test.py TRIREME MPIEXEC
 
-A block of `toml` is the deck that the next ones call mine.toml, unless its first line is a comment with another name. `train`
+A block of `toml` is the deck that the next ones call mine.toml, unless its first line is a comment with another name. A block of
+`jinja` is the chat template that its first line names. `train`
 gets a tiny model and two more steps at each call, whatever the deck says; all else is the program as it is. Links to files have
 to lead somewhere, and so do the paths that pages name. What a tutorial shows as output has to be what its command prints, but for
 numbers, or, in a log line, what some source file can say. Commands that submit a job are not run, but have to name a job script,
@@ -33,12 +34,15 @@ NOT_RUN = {
     ("README.md", "make run"): "tests/bare_debian_test.sh runs them on a system of their own",
     ("README.md", "TRIREME="): "tests/jobs/slurm_test.py submits jobs",
     ("docs/finetune.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
-    ("docs/finetune.md", "build/trireme plan mine.toml --ranks 2"): "tests/hf/guide_test.py does",
+    **{("docs/finetune.md", begin): "tests/hf/guide_test.py does"
+       for begin in ("build/trireme tokenize talks", "build/trireme check inputs/lora", "build/trireme export runs/first",
+                     "build/trireme plan mine.toml --ranks 2", "build/trireme tokenize pairs", "build/trireme deck learning_rate")},
     ("docs/finetune.md", "from transformers"): "tests/hf/guide_test.py does",
     ("docs/adapters.md", "build/trireme check lora.toml"): "tests/hf/guide_test.py does",
     ("docs/adapters.md", "from peft"): "tests/hf/guide_test.py does",
     ("docs/adapters.md", "build/trireme import lora"): "tests/hf/guide_test.py does",
     ("docs/dpo.md", "build/trireme import lora-merged"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "mpiexec -n 2 build/trireme train lora.toml --restart"): "tests/hf/guide_test.py does",
     ("docs/adapters.md", "mpiexec -n 2 build/trireme train lora.toml adapter.base"): "tests/hf/guide_test.py does",
     ("docs/experts.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
     ("docs/experts.md", "from transformers"): "tests/hf/guide_test.py does",
@@ -227,9 +231,9 @@ class Scratch:
             return f"did not end within {LIMIT_S} s\n{process.communicate()[0][-3000:]}"
 
 
-def toml_file(text):
+def file_of(text):
     """The name that a block has in its first line, as a comment."""
-    named = re.match(r"# (\w+\.toml)\n", text)
+    named = re.match(r"(?:# |\{#- )(\w+\.(?:toml|jinja))(?: -#\})?\n", text)
     return named[1] if named else "mine.toml"
 
 
@@ -269,8 +273,8 @@ def perform(page, wrong, scratch):
         if reason:
             unused.remove(reason)
             print(f"docs: {page}:{number} is not run: {NOT_RUN[page, reason]}")
-        elif language == "toml":
-            (scratch.folder / toml_file(text)).write_text(text)
+        elif language in ("toml", "jinja"):
+            (scratch.folder / file_of(text)).write_text(text)
         elif language == "python" and not python:
             print(f"docs: {page}:{number} is skipped: no python3 with h5py")
         elif language == "python":
@@ -293,7 +297,7 @@ def perform(page, wrong, scratch):
                     if log.count("restarting from") != restarts[run]:
                         wrong(number + i, f"{command}\ndid not restart from a checkpoint:\n{log[-1000:]}")
         elif language != "text":
-            wrong(number, f"a block that is {language or 'of no language'}: sh, python, toml or text between ```")
+            wrong(number, f"a block that is {language or 'of no language'}: sh, python, toml, jinja or text between ```")
     for begin in unused:
         wrong(0, f"NOT_RUN has a block that begins with '{begin}'; the page has none")
     return ran

@@ -17,22 +17,27 @@ constexpr std::size_t deepest = 64;
 
 // A builder of a value from the parser's events. The library's own builder with a callback searches
 // all members of an object again after each nested value.
+template <class J>
 class Builder {
  public:
   // If `only` is given, keeps only this member of the outermost object.
   explicit Builder(std::optional<std::string_view> only = {}) : only_(only) {}
 
-  Json&& value() { return std::move(value_); }
+  J&& value() { return std::move(value_); }
 
   bool null() { return put(nullptr); }
   bool boolean(bool x) { return put(x); }
-  bool number_integer(Json::number_integer_t x) { return put(x); }
-  bool number_unsigned(Json::number_unsigned_t x) { return put(x); }
-  bool number_float(Json::number_float_t x, const std::string&) { return put(x); }
+  bool number_integer(typename J::number_integer_t x) { return put(x); }
+  bool number_unsigned(typename J::number_unsigned_t x) { return put(x); }
+  bool number_float(typename J::number_float_t x, const std::string& text) {
+    require(std::is_same_v<J, Json> || text.find_first_of(".eE") != std::string::npos,
+            "the integer {}{} does not fit into 64 bits: write it as a text", text, place());
+    return put(x);
+  }
   bool string(std::string& x) { return put(std::move(x)); }
-  bool binary(Json::binary_t&) { return false; }  // occurs only in other formats
-  bool start_object(std::size_t) { return start(Json::value_t::object); }
-  bool start_array(std::size_t) { return start(Json::value_t::array); }
+  bool binary(typename J::binary_t&) { return false; }  // occurs only in other formats
+  bool start_object(std::size_t) { return start(J::value_t::object); }
+  bool start_array(std::size_t) { return start(J::value_t::array); }
   bool end_object() { return end(); }
   bool end_array() { return end(); }
 
@@ -40,13 +45,14 @@ class Builder {
     if (depth_ == 1) left_out_ = only_ && name != *only_;
     if (depth_ > open_.size()) return true;
     auto& level = open_.back();
-    const auto [member, fresh] = level.value->get_ref<Json::object_t&>().emplace(name, nullptr);
+    const auto [member, fresh] =
+        level.value->template get_ref<typename J::object_t&>().emplace(name, nullptr);
     level.member = &*member;
     require(fresh, "the key '{}' occurs twice{}", escaped(name), place());
     return true;
   }
 
-  bool parse_error(std::size_t at, const std::string&, const Json::exception& e) {
+  bool parse_error(std::size_t at, const std::string&, const typename J::exception& e) {
     const auto text = escaped(without_tag(e.what()));
     if (text.starts_with("parse error")) fail("{}", text);
     fail("at byte {}: {}", at, text);
@@ -54,27 +60,27 @@ class Builder {
 
  private:
   struct Level {
-    Json* value;
-    Json::object_t::value_type* member = nullptr;  // the last member of an object
+    J* value;
+    typename J::object_t::value_type* member = nullptr;  // the last member of an object
   };
 
   // Stores the value. Returns its address, or null if the value is left out.
-  Json* put(Json&& x) {
+  J* put(J&& x) {
     if (left_out_) return nullptr;
     if (open_.empty()) return &(value_ = std::move(x));
     const auto [around, member] = open_.back();
     if (member) return &(member->second = std::move(x));
-    return &around->get_ref<Json::array_t&>().emplace_back(std::move(x));
+    return &around->template get_ref<typename J::array_t&>().emplace_back(std::move(x));
   }
   template <class T>
   bool put(T&& x) {
-    put(Json(std::forward<T>(x)));
+    put(J(std::forward<T>(x)));
     return true;
   }
 
-  bool start(Json::value_t type) {
+  bool start(typename J::value_t type) {
     require(++depth_ <= deepest, "it is nested more than {} levels deep", deepest);
-    if (auto* const value = put(Json(type))) open_.push_back({value});
+    if (auto* const value = put(J(type))) open_.push_back({value});
     return true;
   }
   bool end() {
@@ -94,16 +100,17 @@ class Builder {
   }
 
   std::optional<std::string_view> only_;
-  Json value_;
+  J value_;
   std::vector<Level> open_;  // the open values that are kept
   std::size_t depth_ = 0;    // number of all open values
   bool left_out_ = false;
 };
 
-Json build(std::string_view text, std::optional<std::string_view> only = {}) {
+template <class J = Json>
+J build(std::string_view text, std::optional<std::string_view> only = {}) {
   require(!is_lfs_pointer(text), "it is {}", lfs_pointer_advice);
-  Builder builder(only);
-  Json::sax_parse(text, &builder);
+  Builder<J> builder(only);
+  J::sax_parse(text, &builder);
   return builder.value();
 }
 
@@ -122,6 +129,10 @@ Json build_object(std::string_view text, std::string_view where,
 
 Json parse_json(std::string_view text) {
   return build(text);
+}
+
+OrderedJson parse_ordered_json(std::string_view text) {
+  return build<OrderedJson>(text);
 }
 
 Json parse_object(std::string_view text, std::string_view where) {

@@ -14,11 +14,15 @@
 namespace trireme {
 
 using Json = nlohmann::json;
+// Keeps the order of members. Chat templates write objects in this order.
+using OrderedJson = nlohmann::ordered_json;
 
 // Parses a text in linear time. Throws Error if the syntax is invalid, an object contains a name
 // twice, a number overflows, or values are nested more than 64 levels deep. Deeper nesting could
 // overflow the stack of recursive functions, and no supported file needs it.
 Json parse_json(std::string_view text);
+// Like parse_json(). Throws Error if an integer does not fit into 64 bits, which would change it.
+OrderedJson parse_ordered_json(std::string_view text);
 // Parses a text that must be an object. Error messages begin with "`where` is damaged: ".
 Json parse_object(std::string_view text, std::string_view where);
 // Parses an object but returns only the value of one member, or null if the member is missing. The

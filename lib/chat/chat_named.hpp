@@ -1,11 +1,13 @@
 #pragma once
-// Chat templates of well-known models, as data.
+// The chat templates that are known by name, for tokenizers without a template of their own.
+#include <string_view>
 #include <vector>
-
-#include "lib/chat/chat_template.hpp"
 
 namespace trireme {
 
-std::vector<ChatTemplate> named_chat_templates();
+struct NamedChat {
+  std::string_view name, jinja;
+};
+std::vector<NamedChat> named_chat_templates();
 
 }  // namespace trireme

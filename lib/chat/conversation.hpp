@@ -1,55 +1,64 @@
 #pragma once
 // Reads conversations, preference pairs and labeled answers from lines of JSON.
-#include <nlohmann/json_fwd.hpp>
+#include <cstddef>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
+
+#include "lib/base/json.hpp"
 
 namespace trireme {
 
-// A tool call in an assistant message. An empty `id` means that the call has no id.
-struct ToolCall {
-  std::string name;
-  std::string arguments;  // JSON
-  std::string id{};
-  bool operator==(const ToolCall&) const = default;
-};
 struct Message {
-  std::string role, content;
-  // Tool calls, written after the content.
-  std::vector<ToolCall> calls{};
-  // Descriptions of the conversation's tools, one JSON object each. Only the first message has
-  // them.
-  std::vector<std::string> tools{};
-  // Id of the tool call that this message answers. Empty if the message answers none.
-  std::string call_id{};
-  bool learnt = true;  // false if an assistant message is not trained on
+  Message() = default;
+  // Creates a message that has only a role and a content.
+  Message(std::string role_name, std::string content)
+      : role(std::move(role_name)), fields{{"role", role}, {"content", std::move(content)}} {}
+
+  std::string role;
+  // All that chat templates see of the message, with "role" and "content". The content is a text.
+  // Calls have the form {"id": .., "type": "function", "function": {"name": .., "arguments":
+  // {..}}}.
+  OrderedJson fields;
+  // Whether the message is trained on. If absent, its role decides.
+  std::optional<bool> learnt{};
+
+  const std::string& content() const { return fields.at("content").get_ref<const std::string&>(); }
+  bool has_calls() const { return fields.contains("tool_calls"); }
   bool operator==(const Message&) const = default;
 };
-using Conversation = std::vector<Message>;
+struct Conversation {
+  std::vector<Message> messages{};
+  OrderedJson tools = OrderedJson::array();  // descriptions of the tools
+  // More variables of the chat template, such as {"enable_thinking": false}.
+  OrderedJson variables = OrderedJson::object();
+  bool operator==(const Conversation&) const = default;
+};
 
-// Reads a conversation from a JSON object, in one of two forms:
+// Reads a conversation from a JSON object, in one of these forms:
 //
 //   {"messages": [{"role": .., "content": ..}, ..]}
 //   {"conversations": [{"from": .., "value": ..}, ..]}   (ShareGPT)
+//   {"prompt": .., "completion": ..}                     (TRL; only the completion is trained on)
+//   {"instruction": .., "input": .., "output": ..}       (alpaca, with "history" and "system")
 //
-// A message may have either form. ShareGPT's roles such as human and gpt become user and assistant,
-// LLaMA-Factory's observation becomes tool, and OpenAI's developer becomes system. The content of
-// LLaMA-Factory's role function_call is a JSON text of calls, and the message becomes one of the
-// assistant with these calls.
-// A content is a text or a list of {"type": "text", "text": ..}. It may be null if the message has
-// "tool_calls": [{"id": .., "function": {"name": .., "arguments": {..}}}, ..]. A tool's answer has
-// a "tool_call_id". An assistant message with "weight": 0 (OpenAI) or "train": false (axolotl) is
-// not trained on.
+// A prompt and a completion have the forms of ConversationPair. A message may have either form.
+// ShareGPT's roles such as human and gpt become user and assistant, and LLaMA-Factory's observation
+// becomes tool. The content of LLaMA-Factory's role function_call is a JSON text of calls, and the
+// message becomes one of the assistant with these calls. A content is a text or a list of {"type":
+// "text", "text": ..}. It may be null if the message has "tool_calls": [{"id": .., "function":
+// {"name": .., "arguments": {..}}}, ..]. Arguments that are a text must be JSON and are parsed. A
+// message with "weight": 0 (OpenAI) or "train": false (axolotl) is not trained on, and one with
+// "train": true is, whatever its role is. Other keys of messages are kept for the chat template,
+// unless they are null.
 //
-// The object may also have a list of objects "tools" or a JSON text of this list, and a text
-// "system" that precedes the messages. Tools and arguments are written as Python's json.dumps does.
-// Arguments that are already a string must be JSON and are kept unchanged. `text` is the JSON text
-// of the object.
+// The object may also have a list of objects "tools" or a JSON text of this list, a text "system"
+// that precedes the messages, and an object "chat_template_kwargs" of variables.
 //
 // Throws Error, naming the missing or unsupported part (for example images). The caller adds the
 // file and line to the error.
-Conversation conversation_of(const nlohmann::json&, std::string_view text);
+Conversation conversation_of(const OrderedJson&);
 
 // Two conversations that answer the same prompt, from {"prompt": .., "chosen": .., "rejected": ..}.
 // The prompt is a list of messages, or the text of a user message. As in LLaMA-Factory, the field
@@ -65,17 +74,17 @@ struct ConversationPair {
 // Reads a pair in the form that ConversationPair describes. Throws Error under the conditions of
 // conversation_of(), and if a conversation has no assistant message. The two conversations may be
 // equal.
-ConversationPair conversation_pair_of(const nlohmann::json&, std::string_view text);
+ConversationPair conversation_pair_of(const OrderedJson&);
 
-// The messages of a prompt, which begin with a system message and tools, if any, and those of an
-// answer to it.
+// A prompt, which has the tools and variables, and the messages of an answer to it.
 struct LabeledTurns {
-  Conversation prompt, answer;
+  Conversation prompt;
+  std::vector<Message> answer;
 };
 // Reads the messages of {"prompt": .., "completion": .., "label": ..}, in the forms of a prompt and
 // an answer in a ConversationPair. Without a completion, the object is a conversation as in
 // conversation_of(), and the answer is its last message. Throws Error under the conditions of
 // conversation_of(), and if the prompt is empty or the answer has no assistant message.
-LabeledTurns labeled_turns_of(const nlohmann::json&, std::string_view text);
+LabeledTurns labeled_turns_of(const OrderedJson&);
 
 }  // namespace trireme

@@ -11,9 +11,10 @@ namespace trireme {
 namespace {
 
 using Keys = std::span<const std::string_view>;
-constexpr std::string_view keys_of_line[] = {"messages", "conversations", "prompt",
-                                             "chosen",   "rejected",      "completion",
-                                             "label",    "system",        "tools"};
+constexpr std::string_view keys_of_line[] = {
+    "messages",    "conversations", "prompt", "chosen", "rejected",
+    "completion",  "label",         "system", "tools",  "chat_template_kwargs",
+    "instruction", "input",         "output", "history"};
 constexpr std::string_view keys_of_message[] = {"role",       "content",      "from",   "value",
                                                 "tool_calls", "tool_call_id", "weight", "train"};
 constexpr std::string_view keys_of_call[] = {"id", "type", "function", "name", "arguments"};
@@ -22,18 +23,22 @@ constexpr std::string_view keys_of_part[] = {"type", "text"};
 
 class Unread {
  public:
+  explicit Unread(const std::function<bool(std::string_view)>& is_read) : is_read_(is_read) {}
+
   // Adds the keys of an object that are not in `known`.
-  void look_at(const Json& object, Keys known, const std::string& place) {
+  void look_at(const Json& object, Keys known, const std::string& place,
+               const std::function<bool(std::string_view)>& is_read = {}) {
     if (!object.is_object()) return;
     for (const auto& [key, value] : object.items()) {
       const bool empty = value.is_null() || value == "" || value == Json::array();
-      if (empty || std::ranges::find(known, key) != known.end()) continue;
+      if (empty || std::ranges::find(known, key) != known.end() || (is_read && is_read(key)))
+        continue;
       if (const auto full = place + key; std::ranges::find(keys, full) == keys.end())
         keys.push_back(full);
     }
   }
   void look_at_message(const Json& message, const std::string& place) {
-    look_at(message, keys_of_message, place);
+    look_at(message, keys_of_message, place, is_read_);
     each(message, "content",
          [&](const Json& part) { look_at(part, keys_of_part, place + "content[]."); });
     each(message, "tool_calls", [&](const Json& call) {
@@ -54,13 +59,19 @@ class Unread {
   }
 
   std::vector<std::string> keys;
+
+ private:
+  const std::function<bool(std::string_view)>& is_read_;
 };
 
 }  // namespace
 
-std::vector<std::string> unread_keys(const Json& line) {
-  Unread unread;
+std::vector<std::string> unread_keys(const Json& line,
+                                     const std::function<bool(std::string_view)>& is_read) {
+  Unread unread(is_read);
   unread.look_at(line, keys_of_line, "");
+  if (const auto found = line.find("chat_template_kwargs"); line.is_object() && found != line.end())
+    unread.look_at(*found, {}, "chat_template_kwargs.", is_read);
   for (const char* list :
        {"messages", "conversations", "prompt", "chosen", "rejected", "completion"})
     Unread::each(line, list, [&](const Json& message) {

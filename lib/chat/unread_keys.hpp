@@ -1,15 +1,19 @@
 #pragma once
 // Finds the keys of conversations and pairs that `tokenize` does not read, so that no part of the
 // data is left out unnoticed.
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme {
 
 // Returns the keys in a line of JSON that none of conversation_of(), conversation_pair_of(),
 // labeled_turns_of() and their forms for texts reads, each once. Keys of messages have their place,
-// as in "messages[].reasoning_content". Keys whose value is null or empty do not count.
-std::vector<std::string> unread_keys(const nlohmann::json& line);
+// as in "messages[].reasoning_content". Keys whose value is null or empty do not count, nor do keys
+// of messages for which is_read() returns true because the chat template reads them.
+std::vector<std::string> unread_keys(const nlohmann::json& line,
+                                     const std::function<bool(std::string_view)>& is_read);
 
 }  // namespace trireme

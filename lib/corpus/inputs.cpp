@@ -75,10 +75,11 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns)
   return files;
 }
 
-InputFile::InputFile(const std::string& path)
+InputFile::InputFile(const std::string& path, Packed packed)
     : name_(path == "-" ? "standard input" : path),
       fd_(path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   require(fd_ >= 0, "cannot open {}: {}", name_, std::strerror(errno));
+  if (packed == Packed::unpacked) unpacker_ = Unpacker::start(fd_, path);
 }
 
 InputFile::~InputFile() {
@@ -91,6 +92,7 @@ std::size_t InputFile::append_to(std::string& text, std::size_t n) {
   const auto room = std::as_writable_bytes(std::span(text)).subspan(old);
   const std::size_t got = read_some(room, -1);
   text.resize(old + got);
+  if (unpacker_ && got < n) unpacker_->finish();
   return got;
 }
 
@@ -126,9 +128,10 @@ std::size_t InputFile::read_some(std::span<std::byte> out, std::int64_t offset) 
   std::size_t have = 0;
   while (have < out.size()) {
     const auto rest = out.subspan(have);
-    const ssize_t n = offset < 0 ? ::read(fd_, rest.data(), rest.size())
-                                 : ::pread(fd_, rest.data(), rest.size(),
-                                           static_cast<off_t>(offset) + static_cast<off_t>(have));
+    const ssize_t n =
+        offset < 0 ? ::read(unpacker_ ? unpacker_->descriptor() : fd_, rest.data(), rest.size())
+                   : ::pread(fd_, rest.data(), rest.size(),
+                             static_cast<off_t>(offset) + static_cast<off_t>(have));
     if (n < 0 && errno == EINTR) continue;
     require(n >= 0, "cannot read {}: {}", name_, std::strerror(errno));
     if (n == 0) break;

@@ -3,9 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "lib/corpus/unpacker.hpp"
 
 namespace trireme {
 
@@ -16,11 +19,14 @@ namespace trireme {
 // Throws Error, naming the pattern, if a file does not exist or nothing matches.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns);
 
+// Whether a compressed file is read as it is, or unpacked (lib/corpus/unpacker.hpp).
+enum class Packed : std::uint8_t { as_is, unpacked };
+
 // An open file, or standard input for "-". The functions throw Error, naming the file, if it cannot
 // be opened or read.
 class InputFile {
  public:
-  explicit InputFile(const std::string& path);
+  explicit InputFile(const std::string& path, Packed = Packed::as_is);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -30,7 +36,8 @@ class InputFile {
   // than `n` only at the end of the file.
   std::size_t append_to(std::string& text, std::size_t n);
 
-  // Returns the size of a regular file. Throws Error for a pipe.
+  // The next two functions do not apply to unpacked files. Returns the size of a regular file.
+  // Throws Error for a pipe.
   std::int64_t size() const;
   // Copies bytes [offset, offset + out.size()) to `out`. Reads are buffered, so reading at
   // increasing offsets is cheap. Throws Error if the file is too short.
@@ -41,6 +48,7 @@ class InputFile {
 
   std::string name_;
   int fd_;
+  std::unique_ptr<Unpacker> unpacker_;
   std::vector<std::byte> buffer_;
   std::int64_t buffer_begin_ = 0, buffer_end_ = 0;
 };

@@ -9,7 +9,7 @@
 #include "lib/base/escaped.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/vendor_text.hpp"
-#include "lib/chat/chat_text.hpp"
+#include "lib/chat/chat_writer.hpp"
 #include "lib/chat/unread_keys.hpp"
 #include "lib/corpus/labeled_answers.hpp"
 #include "lib/corpus/pair_documents.hpp"
@@ -108,10 +108,16 @@ class Encoder {
           separator_text(), options_.documents == Documents::single ? ", or none" : "");
   }
 
-  TrainingDocument chat_of(const Conversation& conversation, std::size_t learnt_from) const {
+  TrainingDocument chat_of(const Conversation& conversation, std::size_t learnt_from,
+                           const std::string& place, EncodedItem& out) const {
     TrainingDocument d;
-    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation, learnt_from), d.ids,
-                d.targets);
+    const auto text = options_.chat->write(conversation, learnt_from);
+    encode_chat(*options_.tokenizer, text, d.ids, d.targets);
+    for (const auto& m : conversation.messages) out.roles.insert(m.role);
+    if (text.targets.empty() && out.untrained.count++ == 0) out.untrained.first = place;
+    for (const auto message : text.left_out)
+      if (out.left_out.count++ == 0)
+        out.left_out.first = fmt::format("message {} at {}", message, place);
     if (has_separator(d.ids))
       fail("the separator {} is inside this conversation, which must remain one document: give {}",
            separator_text(), other_separator());
@@ -126,7 +132,11 @@ class Encoder {
               "this line is JSON, but not a JSON object: each line must be one");
       const auto found = object.find(name);
       require(found != object.end(),
-              "there is no field \"{}\": name the field that contains the text with --field", name);
+              "there is no field \"{}\": name the field that contains the text with --field{}",
+              name,
+              object.contains("messages") || object.contains("instruction")
+                  ? ", or add --chat for conversations"
+                  : "");
       require(found->is_string(), "field \"{}\" is not a string", name);
       return found->get_ref<const std::string&>();
     };
@@ -142,10 +152,12 @@ class Encoder {
     return d;
   }
 
-  PairDocuments pair_of(const Json& object, std::string_view line) const {
+  PairDocuments pair_of(const Json& object, std::string_view line, const std::string& place,
+                        EncodedItem& out) const {
     if (options_.chat) {
-      const auto pair = conversation_pair_of(object, line);
-      return {chat_of(pair.chosen, pair.learnt_from), chat_of(pair.rejected, pair.learnt_from)};
+      const auto pair = conversation_pair_of(parse_ordered_json(line));
+      return {chat_of(pair.chosen, pair.learnt_from, place, out),
+              chat_of(pair.rejected, pair.learnt_from, place, out)};
     }
     auto pair = pair_of_texts(*options_.tokenizer, object);
     require_one_document(pair.chosen.ids);
@@ -169,13 +181,15 @@ class Encoder {
   }
 
   // Returns the document in which one answer follows the prompt of another one, or its own prompt.
-  TrainingDocument labeled_document(const LabeledAnswer& prompt_of,
-                                    const LabeledAnswer& answer_of) const {
+  TrainingDocument labeled_document(const LabeledAnswer& prompt_of, const LabeledAnswer& answer_of,
+                                    EncodedItem& out) const {
     if (options_.chat) {
       auto conversation = prompt_of.turns.prompt;
+      auto& messages = conversation.messages;
       const auto& answer = answer_of.turns.answer;
-      conversation.insert(conversation.end(), answer.begin(), answer.end());
-      return chat_of(conversation, prompt_of.turns.prompt.size());
+      const auto learnt_from = messages.size();
+      messages.insert(messages.end(), answer.begin(), answer.end());
+      return chat_of(conversation, learnt_from, prompt_of.place, out);
     }
     auto d = answer_document(*options_.tokenizer, prompt_of.prompt, answer_of.answer);
     require(!d.ids.empty(), "the document is empty: \"prompt\" and \"completion\" have no text");
@@ -188,7 +202,7 @@ class Encoder {
     LabeledAnswer a;
     with_place(file, number, line, [&](const Json& object) {
       if (counts) count_unread(object, fmt::format("{}:{}", file, number), *counts);
-      a = labeled_answer_of(object, line, options_.chat != nullptr);
+      a = labeled_answer_of(parse_ordered_json(line), options_.chat != nullptr);
     });
     a.place = fmt::format("{}:{}", file, number);
     return a;
@@ -210,13 +224,13 @@ class Encoder {
     all.push_back(labeled_in(item.next.text, item.next.file, item.next.number, nullptr));
     for (std::size_t i = 0; i + 1 < all.size(); ++i) {
       try {
-        add(labeled_document(all[i], all[i]), out);
+        add(labeled_document(all[i], all[i], out), out);
       } catch (const Error& e) {
         fail("{}: {}", all[i].place, e.what());
       }
       end_document(out);
       try {
-        add(labeled_document(all[i], all[i + 1]), out);
+        add(labeled_document(all[i], all[i + 1], out), out);
       } catch (const Error& e) {
         fail("{}: its prompt with the answer of {}, which KTO compares with: {}", all[i].place,
              all[i + 1].place, e.what());
@@ -229,7 +243,7 @@ class Encoder {
 
   // Returns advice that names a special token which conversations never contain.
   std::string other_separator() const {
-    const auto& used = options_.chat->special;
+    const auto used = options_.chat->tokens();
     for (const auto& token : options_.tokenizer->special_tokens())
       if (std::ranges::find(used, token) == used.end())
         return fmt::format("another one, such as --separator '{}', or --separator none", token);
@@ -241,12 +255,11 @@ class Encoder {
     const std::int64_t before = out.packed.count;
     with_place(file, number, line, [&](const Json& object) {
       count_unread(object, fmt::format("{}:{}", file, number), out);
+      const auto place = fmt::format("{}:{}", file, number);
       if (options_.documents == Documents::pairs)
-        add_pair(pair_of(object, line), fmt::format("{}:{}", file, number), out);
+        add_pair(pair_of(object, line, place, out), place, out);
       else
-        add(options_.chat
-                ? chat_of(answered(object, line, fmt::format("{}:{}", file, number), out), 0)
-                : text_of(object),
+        add(options_.chat ? chat_of(answered(line, place, out), 0, place, out) : text_of(object),
             out);
     });
     if (out.packed.count > before) end_document(out);
@@ -254,12 +267,13 @@ class Encoder {
 
   // Returns the conversation in a line. Empty answers are not trained on, because they would teach
   // the model not to answer.
-  static Conversation answered(const Json& object, std::string_view line, const std::string& place,
-                               EncodedItem& out) {
-    auto conversation = conversation_of(object, line);
-    for (auto& m : conversation) {
-      const bool empty = m.content.find_first_not_of(" \t\r\n") == std::string::npos;
-      if (m.role != "assistant" || !m.learnt || !empty || !m.calls.empty()) continue;
+  static Conversation answered(std::string_view line, const std::string& place, EncodedItem& out) {
+    auto conversation = conversation_of(parse_ordered_json(line));
+    for (auto& m : conversation.messages) {
+      const bool empty = m.content().find_first_not_of(" \t\r\n") == std::string::npos;
+      const bool thinks = std::ranges::any_of(
+          thought_keys, [&](auto key) { return m.fields.contains(key) && m.fields[key] != ""; });
+      if (m.role != "assistant" || m.learnt == false || !empty || m.has_calls() || thinks) continue;
       m.learnt = false;
       if (out.empty.count++ == 0) out.empty.first = place;
     }
@@ -268,7 +282,10 @@ class Encoder {
 
   void count_unread(const Json& object, const std::string& place, EncodedItem& out) const {
     if (!options_.chat && options_.documents == Documents::single) return;
-    for (const auto& key : unread_keys(object)) {
+    const auto is_read = [&](std::string_view key) {
+      return options_.chat && options_.chat->reads(key);
+    };
+    for (const auto& key : unread_keys(object, is_read)) {
       auto& found = out.unread[key];
       if (found.count++ == 0) found.first = place;
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "lib/corpus/text_source.hpp"
@@ -19,8 +20,9 @@ bool has_mask(const TokenizeOptions&);
 struct EncodedItem {
   PackedTokens packed;
   std::int64_t documents = 0;
-  FoundLines same{}, alike{}, empty{};  // as in TokenizeSummary
+  FoundLines same{}, alike{}, empty{}, left_out{}, untrained{};  // as in TokenizeSummary
   std::map<std::string, FoundLines> unread{};
+  std::set<std::string> roles{};  // of messages
 };
 
 // Returns a function that encodes an item. Several threads may call the function at once. It throws

@@ -1,12 +1,11 @@
 #include "lib/corpus/labeled_answers.hpp"
 
 #include "lib/base/error.hpp"
-#include "lib/base/json.hpp"
 #include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
-static const std::string& text_in(const Json& object, const char* field) {
+static const std::string& text_in(const OrderedJson& object, const char* field) {
   const auto found = object.find(field);
   require(found != object.end(),
           "there is no field \"{}\": with --labeled, each line has the texts \"prompt\" and "
@@ -16,7 +15,7 @@ static const std::string& text_in(const Json& object, const char* field) {
   return found->get_ref<const std::string&>();
 }
 
-LabeledAnswer labeled_answer_of(const Json& object, std::string_view text, bool chat) {
+LabeledAnswer labeled_answer_of(const OrderedJson& object, bool chat) {
   require(object.is_object(), "this line is JSON, but not a JSON object: each line must be one");
   LabeledAnswer a;
   const auto label = object.find("label");
@@ -25,7 +24,7 @@ LabeledAnswer labeled_answer_of(const Json& object, std::string_view text, bool 
           "is desirable");
   a.desirable = label->get<bool>();
   if (chat) {
-    a.turns = labeled_turns_of(object, text);
+    a.turns = labeled_turns_of(object);
   } else {
     a.prompt = text_in(object, "prompt");
     a.answer = text_in(object, "completion");

@@ -3,12 +3,12 @@
 // mismatched answer, with the prompt of the answer before it (Documents::labeled). The lines are
 // divided into items, so an item also needs the line that follows it.
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "lib/base/json.hpp"
 #include "lib/chat/conversation.hpp"
 #include "lib/corpus/text_source.hpp"
 
@@ -22,11 +22,10 @@ struct LabeledAnswer {
   std::string place{};  // "file:line", for messages
 };
 
-// Reads {"prompt": .., "completion": .., "label": ..}, whose label is true or false. `text` is the
-// JSON text of the object. With `chat`, the prompt and the completion have the forms that
-// labeled_turns_of() reads; otherwise they are texts. Throws Error, naming what is missing. The
-// caller adds the file and line to the error.
-LabeledAnswer labeled_answer_of(const nlohmann::json&, std::string_view text, bool chat);
+// Reads {"prompt": .., "completion": .., "label": ..}, whose label is true or false. With `chat`,
+// the prompt and the completion have the forms that labeled_turns_of() reads; otherwise they are
+// texts. Throws Error, naming what is missing. The caller adds the file and line to the error.
+LabeledAnswer labeled_answer_of(const OrderedJson&, bool chat);
 
 // Calls f(line, number) for each line in a piece of JSON lines that is not blank. `text` is the
 // text of the piece's item.

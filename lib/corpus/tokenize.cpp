@@ -44,7 +44,8 @@ std::vector<std::string> input_files(const TokenizeOptions& options) {
 bool holds_json_lines(const TokenizeOptions& options, const std::string& file) {
   if (has_mask(options)) return true;
   if (options.format != InputFormat::by_name) return options.format == InputFormat::jsonl;
-  return file.ends_with(".jsonl") || file.ends_with(".ndjson");
+  const auto name = unpacked_name(file);
+  return name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".parquet");
 }
 
 int usable_threads() {
@@ -86,8 +87,8 @@ void check(const TokenizeOptions& o, bool ids) {
 TokenizerSpec spec_of(const TokenizeOptions& o) {
   if (o.tokenizer == nullptr) return {};
   auto spec = o.tokenizer->spec();
-  spec.chat = o.chat_file;
-  const auto end = o.chat ? end_of_turn(*o.chat) : std::string();
+  if (o.chat) spec.chat = chat_text_of(o.chat->stored());
+  const auto end = o.chat ? o.chat->end_of_answer() : std::string();
   if (end.empty()) return spec;
   const auto id = o.tokenizer->id_of(end);
   const auto known = o.tokenizer->ends();
@@ -103,6 +104,7 @@ TokenizerSpec spec_of(const TokenizeOptions& o) {
 TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const std::string> files,
                               std::int64_t vocab, TokenWriter& writer) {
   TokenizeSummary sum;
+  std::set<std::string> roles;
   if (has_mask(options)) sum.learnt = 0;
   OrderedPool<TextItem, EncodedItem> pool(
       options.threads > 0 ? options.threads : usable_threads(), text_in_flight,
@@ -117,6 +119,9 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
         count(sum.same, encoded.same);
         count(sum.alike, encoded.alike);
         count(sum.empty, encoded.empty);
+        count(sum.left_out, encoded.left_out);
+        count(sum.untrained, encoded.untrained);
+        roles.merge(encoded.roles);
         for (auto& [key, found] : encoded.unread) count(sum.unread[key], found);
       });
   const auto encode = [&](TextItem item) {
@@ -132,7 +137,7 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
         return options.tokenizer->cut(text, limit);
       });
   for (const auto& path : files) {
-    InputFile file(path);
+    InputFile file(path, Packed::unpacked);
     if (holds_json_lines(options, path)) {
       source.add_json_lines(file);
     } else {
@@ -144,6 +149,12 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
   source.finish();
   following.finish();
   pool.finish();
+  if (options.chat && !roles.empty())
+    for (const auto& role : options.chat->targets().roles)
+      require(roles.contains(role),
+              "no message has the role \"{}\", which is to be trained on: the roles are {}. {} was "
+              "not written",
+              role, fmt::join(roles, ", "), options.output.string());
   require(
       !labeled || sum.documents != 2,
       "the inputs contain a single labeled answer, but KTO compares answers with those to other "

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/chat/chat_template.hpp"
+#include "lib/chat/chat_writer.hpp"
 #include "lib/corpus/token_writer.hpp"
 #include "lib/tokenizer/tokenizer.hpp"
 
@@ -39,18 +39,15 @@ struct TokenizeOptions {
   // are set, they are the names of the two text fields, and only the completion and the separator
   // are targets.
   std::string field = "text", prompt, completion;
-  // For JSON lines: template for conversations. If set, each line is a conversation, and only the
-  // assistant's turns are targets. The pointer is not owned. The template must come from
-  // with_tokens_of(tokenizer).
-  const ChatTemplate* chat = nullptr;
+  // For JSON lines: writer of conversations. If set, each line is a conversation. The pointer is
+  // not owned.
+  const ChatWriter* chat = nullptr;
   // For JSON lines: with `pairs`, each line is a preference pair {"prompt": .., "chosen": ..,
   // "rejected": ..}. With `labeled`, each line is a labeled answer {"prompt": .., "completion": ..,
   // "label": ..}. Each of them becomes two documents. The values are strings, or lists of messages
   // if `chat` is set. Only the answers are targets, and not the messages that both answers of a
   // pair share.
   Documents documents = Documents::single;
-  // Text of the chat template to store in the output (chat_template_text).
-  std::string chat_file{};
   // Tokenizer, not owned. It is required for text. For imported ids it is only stored in the
   // output.
   const Tokenizer* tokenizer = nullptr;
@@ -82,6 +79,10 @@ struct TokenizeSummary {
   FoundLines alike = {};
   // Empty answers in conversations. They are not trained on.
   FoundLines empty = {};
+  // Contents of messages that the chat template does not write.
+  FoundLines left_out = {};
+  // Conversations without any token that is trained on.
+  FoundLines untrained = {};
   // Lines with keys that are not read, by key (lib/chat/unread_keys.hpp). Empty for texts in a
   // field that the options name.
   std::map<std::string, FoundLines> unread = {};

@@ -3,18 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "lib/base/asset.hpp"
 #include "lib/base/error.hpp"
 
-// Embeds the files as bytes of this object file.
-#define TRIREME_ASSET(name, path)                                                           \
-  asm(".section .rodata\n.global trireme_asset_" #name "\n.global trireme_asset_end_" #name \
-      "\ntrireme_asset_" #name ":\n.incbin \"" path "\"\ntrireme_asset_end_" #name          \
-      ":\n.byte 0\n.previous\n");                                                           \
-  extern "C" const char trireme_asset_##name[], trireme_asset_end_##name[];                 \
-  static std::string_view asset_##name() {                                                  \
-    return {trireme_asset_##name,                                                           \
-            static_cast<std::size_t>(trireme_asset_end_##name - trireme_asset_##name)};     \
-  }
 TRIREME_ASSET(html, TRIREME_REPORT_PAGE "/page.html")
 TRIREME_ASSET(css, TRIREME_REPORT_PAGE "/page.css")
 TRIREME_ASSET(js, TRIREME_REPORT_PAGE "/page.js")

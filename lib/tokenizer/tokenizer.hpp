@@ -37,8 +37,8 @@ struct TokenizerSpec {
   // a JSON object that maps file names to the unchanged texts of the files: "tokenizer.json" and
   // those of tokenizer_files that exist. Empty for other kinds.
   std::string bytes;
-  // Text of the chat template's file (lib/chat/chat_template_file.hpp). The conversations were
-  // written with this template. Empty if there is none. The template does not affect the ids of
+  // The chat template with which the conversations were written (chat_text_of() in
+  // lib/chat/chat_template.hpp). Empty if there is none. The template does not affect the ids of
   // texts.
   std::string chat{};
 

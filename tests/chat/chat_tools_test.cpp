@@ -2,10 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "lib/base/error.hpp"
-#include "lib/chat/chat_text.hpp"
 #include "tests/chat/toy_tokenizer.hpp"
 #include "tests/support/message_of.hpp"
 
@@ -16,74 +13,49 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string text_by(const char* name, const Conversation& c) {
-  return write_chat(chat_named(name), c).text;
+  return chat_named(name).write(c).text;
 }
 std::string question_by(const char* name, const Conversation& c) {
-  return write_question(chat_named(name), c).text;
+  return chat_named(name).question(c).text;
 }
 std::string refusal_by(const char* name, const Conversation& c) {
   return message_of<Error>([&] { text_by(name, c); });
 }
 
-TEST(Conversations, HaveCallsOfTools) {
-  const char* text = R"({"messages": [{"role": "user", "content": "a"},
-    {"role": "assistant", "content": null, "tool_calls": [
-      {"id": "x", "type": "function", "function": {"name": "f", "arguments": {"z": 1e5,"a":[2]}}},
-      {"name": "g", "arguments": "{\"b\":1}"}]},
-    {"role": "tool", "tool_call_id": "x", "content": "c"}],
-    "tools": [{"type":"function", "function": {"name": "f"}}]})";
-  EXPECT_THAT(
-      conversation_of(nlohmann::json::parse(text), text),
-      ElementsAre(
-          Message{"user", "a", {}, {R"({"type": "function", "function": {"name": "f"}})"}},
-          Message{
-              "assistant", "", {{"f", R"({"z": 100000.0, "a": [2]})", "x"}, {"g", R"({"b":1})"}}},
-          Message{"tool", "c", {}, {}, "x"}));
+Message called(const std::string& content, const std::vector<OrderedJson>& functions,
+               const std::vector<std::string>& ids = {}) {
+  Message m("assistant", content);
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    auto call = OrderedJson::object();
+    if (i < ids.size()) call["id"] = ids[i];
+    call["type"] = "function";
+    call["function"] = functions[i];
+    m.fields["tool_calls"].push_back(call);
+  }
+  return m;
+}
+OrderedJson function(const char* name, OrderedJson arguments = {{"a", 1}}) {
+  return {{"name", name}, {"arguments", std::move(arguments)}};
+}
+Message answer_of(const std::string& id, const std::string& content) {
+  Message m("tool", content);
+  m.fields["tool_call_id"] = id;
+  return m;
+}
+Conversation with_tools(std::vector<Message> messages, const char* tools) {
+  auto c = talk_of(std::move(messages));
+  c.tools = parse_ordered_json(tools);
+  return c;
 }
 
 // As Qwen's model cards show them.
-// LLaMA-Factory's form: contents and tools are JSON texts, which are written as json.dumps does.
-TEST(Conversations, HaveCallsInTexts) {
-  const auto read = [](const std::string& text) {
-    return conversation_of(nlohmann::json::parse(text), text);
-  };
-  const auto line = [](std::string_view call, std::string_view tools) {
-    return fmt::format(
-        R"({{"conversations": [{{"from": "human", "value": "a"}},
-            {{"from": "function_call", "value": {}}}, {{"from": "observation", "value": "r"}},
-            {{"from": "gpt", "value": "b"}}], "tools": {}}})",
-        nlohmann::json(call).dump(), nlohmann::json(tools).dump());
-  };
-  const auto one = R"({"name": "f", "arguments": {"z":1,"a":[2.0]}})";
-  const auto all = read(line(one, R"([{"name":"f","b":1}, {"name":"g"}])"));
-  EXPECT_THAT(
-      all, ElementsAre(Message{"user", "a", {}, {R"({"name": "f", "b": 1})", R"({"name": "g"})"}},
-                       Message{"assistant", "", {{"f", R"({"z": 1, "a": [2.0]})"}}},
-                       Message{"tool", "r"}, Message{"assistant", "b"}));
-  EXPECT_EQ(read(line(fmt::format("[{}, {}]", one, one), "")).at(1).calls.size(), 2U);
-  EXPECT_EQ(
-      read(line(R"({"name": "f", "arguments": "{\"a\":1}"})", "")).at(1).calls.at(0).arguments,
-      R"({"a":1})");
-  const auto refusal = [&](std::string_view call, std::string_view tools) {
-    return message_of<Error>([&] { read(line(call, tools)); });
-  };
-  EXPECT_THAT(refusal("f(1)", ""),
-              HasSubstr("message 2 has the role function_call, but its content is not JSON"));
-  EXPECT_THAT(refusal(R"({"name": "f"})", ""),
-              HasSubstr("message 2: call 1 of its content is not {\"name\""));
-  EXPECT_THAT(refusal(one, "x"), HasSubstr("\"tools\" is a text that is not JSON"));
-  EXPECT_THAT(refusal(one, "{}"), HasSubstr("not of a list"));
-  EXPECT_THAT(refusal(one, "[1]"), HasSubstr("element 1 of \"tools\""));
-  EXPECT_EQ(read(R"({"messages": [{"role": "developer", "content": "d"}]})").at(0).role, "system");
-}
-
-TEST(ChatText, HasToolsAndTheirCalls) {
-  const auto call = [](const char* name) { return ToolCall{name, R"({"a": 1})"}; };
-  const Conversation talk{{"user", "q", {}, {R"({"name": "f"})"}},
-                          {"assistant", "Wait.", {call("f"), call("g")}},
-                          {"tool", "1"},
-                          {"tool", "2"},
-                          {"assistant", "", {call("h")}}};
+TEST(ChatWriter, HasToolsAndTheirCalls) {
+  const auto talk = with_tools({{"user", "q"},
+                                called("Wait.", {function("f"), function("g")}),
+                                {"tool", "1"},
+                                {"tool", "2"},
+                                called("", {function("h")})},
+                               R"([{"name": "f"}])");
   const std::string tools =
       "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
       "provided with function signatures within <tools></tools> XML tags:\n<tools>\n{\"name\": "
@@ -103,21 +75,15 @@ TEST(ChatText, HasToolsAndTheirCalls) {
             "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
             "assistant.\n\n" +
                 tools + last);
-  EXPECT_THAT(refusal_by("chatml", talk), HasSubstr("\"tools\", which the chat template chatml"));
-  EXPECT_THAT(refusal_by("chatml", {{"user", "q"}, {"assistant", "", {call("f")}}}),
+  EXPECT_THAT(refusal_by("chatml", talk), HasSubstr("\"tools\", which the chat template does not"));
+  EXPECT_THAT(refusal_by("chatml", talk_of({{"user", "q"}, called("", {function("f")})})),
               HasSubstr("message 2 has \"tool_calls\""));
-  EXPECT_THAT(refusal_by("qwen3", {{"user", "q", {call("f")}}, {"assistant", "a"}}),
-              HasSubstr("only tool calls of the assistant"));
-  // Without a question there is no thought.
-  EXPECT_EQ(text_by("qwen3", {{"assistant", "\na"}}), "<|im_start|>assistant\n\na<|im_end|>\n");
+  // A call ends with its turn, not with the token that ends the call.
+  EXPECT_EQ(learnt_of(chat_named("qwen2.5").write(talk)).back() + "\n", last);
 }
 
-// What is learnt, piece by piece.
 std::vector<std::string> learnt_by(const char* name, const Conversation& c) {
-  const auto chat = write_chat(chat_named(name), c);
-  std::vector<std::string> all;
-  for (const auto& [begin, end] : chat.targets) all.push_back(chat.text.substr(begin, end - begin));
-  return all;
+  return learnt_of(chat_named(name).write(c));
 }
 
 const std::string system_31 = "<s><|start_header_id|>system<|end_header_id|>\n\n",
@@ -126,13 +92,14 @@ const std::string system_31 = "<s><|start_header_id|>system<|end_header_id|>\n\n
                   assistant_31 = "<|start_header_id|>assistant<|end_header_id|>\n\n";
 
 // As the chat_template of Meta's Llama 3.1 8B Instruct writes it.
-TEST(ChatText, OfLlama31HasToolsInTheFirstUsersTurn) {
-  const std::vector<std::string> tools{
-      R"({"name": "f", "of": {"a": [], "b": [1, "x, {y: \"z\"}"]}})", R"({"name": "g"})"};
-  const Conversation talk{
-      {"user", " q\n", {}, tools}, {"assistant", "\n", {{"f", R"({"a": 1})", "any id"}}},
-      {"tool", " \"1\"\n"},        {"tool", ""},
-      {"assistant", " Both. "},    {"user", "more"}};
+TEST(ChatWriter, OfLlama31HasToolsInTheFirstUsersTurn) {
+  const char* const tools =
+      R"([{"name": "f", "of": {"a": [], "b": [1, "x, {y: \"z\"}"]}}, {"name": "g"}])";
+  const std::vector<Message> messages{
+      {"user", " q\n"},         called("\n", {function("f")}, {"any id"}),
+      {"tool", " \"1\"\n"},     {"tool", ""},
+      {"assistant", " Both. "}, {"user", "more"}};
+  const auto talk = with_tools(messages, tools);
   const std::string asked =
       "Given the following functions, please respond with a JSON for a function call with its "
       "proper arguments that best answers the given prompt.\n\nRespond in the format {\"name\": "
@@ -153,34 +120,30 @@ TEST(ChatText, OfLlama31HasToolsInTheFirstUsersTurn) {
       learnt_by("llama3.1", talk),
       ElementsAre("{\"name\": \"f\", \"parameters\": {\"a\": 1}}<|eot_id|>", "Both.<|eot_id|>"));
   auto with_system = talk;
-  with_system.insert(with_system.begin(), {"system", " Be brief. ", {}, tools});
-  with_system[1].tools.clear();
+  with_system.messages.emplace(with_system.messages.begin(), "system", " Be brief. ");
   EXPECT_EQ(text_by("llama3.1", with_system), begin + "Be brief.<|eot_id|>" + rest);
 
   EXPECT_EQ(text_by("llama3.1", short_talk), system_31 + dates_31 + "<|eot_id|>" + user_31 +
                                                  "Hi<|eot_id|>" + assistant_31 + "Yo<|eot_id|>");
-  EXPECT_THAT(refusal_by("llama3.1", {{"user", "a"}, {"system", "b"}}),
-              HasSubstr("message 2 is a system message"));
-  EXPECT_THAT(
-      refusal_by("llama3.1", {{"assistant", "a", {}, tools}, {"user", "b"}}),
-      HasSubstr("message 1 has the role \"assistant\", but must have the role \"user\", because "
-                "the chat template llama3.1 writes \"tools\" into it"));
-  EXPECT_THAT(
-      refusal_by("llama3.1", {{"user", "q"}, {"assistant", "", {{"f", "{}"}, {"g", "{}"}}}}),
-      HasSubstr("message 2 has 2 \"tool_calls\", but the chat template llama3.1 writes only one"));
-  EXPECT_THAT(refusal_by("llama3.1", {{"user", "q"}, {"assistant", "a", {{"f", "{}"}}}}),
-              HasSubstr("message 2 has both \"tool_calls\" and content"));
+  EXPECT_THAT(refusal_by("llama3.1", with_tools({{"assistant", "a"}, {"user", "b"}}, tools)),
+              HasSubstr("the first message must be the user's"));
+  for (const auto& wrong :
+       {called("", {function("f"), function("g")}), called("a", {function("f")})})
+    EXPECT_THAT(refusal_by("llama3.1", talk_of({{"user", "q"}, wrong})),
+                HasSubstr("either text or one call"));
 }
 
 // As the chat_template of Mistral 7B Instruct v0.3 writes it.
-TEST(ChatText, OfMistralV3HasToolsBeforeTheLastUsersTurn) {
-  const std::vector<std::string> tools{R"({"name": "f"})", R"({"name": "g"})"};
-  const Conversation talk{
-      {"user", " q ", {}, tools},
-      {"assistant", " ", {{"f", R"({"a": 1})", "abcdefghi"}, {"g", "{}", "123456789"}}},
-      {"tool", " 1", {}, {}, "abcdefghi"},
-      {"tool", "[2]", {}, {}, "123456789"},
-      {"assistant", " Both. "}};
+TEST(ChatWriter, OfMistralV3HasToolsBeforeTheLastUsersTurn) {
+  const char* const tools = R"([{"name": "f"}, {"name": "g"}])";
+  const auto calling = called(" ", {function("f"), function("g", OrderedJson::object())},
+                              {"abcdefghi", "123456789"});
+  const auto talk = with_tools({{"user", " q "},
+                                calling,
+                                answer_of("abcdefghi", " 1"),
+                                answer_of("123456789", "[2]"),
+                                {"assistant", " Both. "}},
+                               tools);
   const std::string calls =
       "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"abcdefghi\"}, "
       "{\"name\": \"g\", \"arguments\": {}, \"id\": \"123456789\"}]</s>";
@@ -192,35 +155,30 @@ TEST(ChatText, OfMistralV3HasToolsBeforeTheLastUsersTurn) {
       "[/AVAILABLE_TOOLS]";
   const auto rest = calls + results + " Both.</s>";
   EXPECT_EQ(text_by("mistral-v3", talk), "<s>" + list + "[INST]  q [/INST]" + rest);
-  EXPECT_THAT(learnt_by("mistral-v3", talk), ElementsAre(calls, "Both.</s>"));
-  const Conversation asked(talk.begin(), talk.begin() + 4);
+  EXPECT_THAT(learnt_by("mistral-v3", talk), ElementsAre(calls, " Both.</s>"));
+  auto asked = talk;
+  asked.messages.pop_back();
   EXPECT_EQ(question_by("mistral-v3", asked), "<s>" + list + "[INST]  q [/INST]" + calls + results);
 
   // With a system's text, and more turns: both go to the last user, and calls count for nothing.
   auto more = talk;
-  more[0].tools.clear();
-  more.insert(more.begin(), {"system", "Be brief.", {}, tools});
-  more.push_back({"user", " q "});
+  more.messages.emplace(more.messages.begin(), "system", "Be brief.");
+  more.messages.emplace_back("user", " q ");
   EXPECT_EQ(question_by("mistral-v3", more),
             "<s>[INST]  q [/INST]" + rest + list + "[INST] Be brief.\n\n q [/INST]");
   EXPECT_EQ(text_by("mistral-v3", short_talk), "<s>[INST] Hi[/INST] Yo</s>");
 
-  EXPECT_THAT(refusal_by("mistral-v3", {{"user", "a"}, {"user", "b"}}), HasSubstr("take turns"));
-  EXPECT_THAT(
-      refusal_by("mistral-v3",
-                 {{"user", "a"}, {"assistant", "", talk[1].calls}, talk[2], {"user", "b"}}),
-      HasSubstr("message 4 has the role \"user\", but in the chat template mistral-v3 user and"));
-  EXPECT_THAT(refusal_by("mistral-v3", {{"user", "q"}, {"assistant", "", {{"f", "{}", "call_1"}}}}),
-              HasSubstr("call 1 of message 2 has the \"id\" call_1 of 6 characters, but the chat "
-                        "template mistral-v3 needs 9 characters"));
-  EXPECT_THAT(refusal_by("mistral-v3", {{"user", "q"}, {"assistant", "", {{"f", "{}"}}}}),
-              HasSubstr("call 1 of message 2 has no text in \"id\""));
-  EXPECT_THAT(refusal_by("mistral-v3", {{"user", "q"}, {"tool", "1"}}),
-              HasSubstr("message 2 has no text in \"tool_call_id\""));
-  EXPECT_THAT(refusal_by("mistral-v3", {{"user", "q"}, {"assistant", "a", talk[1].calls}}),
-              HasSubstr("message 2 has both \"tool_calls\" and content"));
-  EXPECT_THAT(refusal_by("mistral-v3", {{"system", "q"}, {"tool", "1", {}, {}, "abcdefghi"}}),
-              HasSubstr("no user message"));
+  const auto refusal = [](std::vector<Message> messages) {
+    return refusal_by("mistral-v3", talk_of(std::move(messages)));
+  };
+  EXPECT_THAT(refusal({{"user", "a"}, {"user", "b"}}), HasSubstr("take turns"));
+  EXPECT_THAT(refusal({{"user", "a"}, calling, answer_of("abcdefghi", "1"), {"user", "b"}}),
+              HasSubstr("take turns"));
+  EXPECT_THAT(refusal({{"user", "q"}, called("", {function("f")}, {"call_1"})}),
+              HasSubstr("id of a call must have 9 characters"));
+  EXPECT_THAT(refusal({{"user", "q"}, {"tool", "1"}}), HasSubstr("tool_call_id"));
+  EXPECT_THAT(refusal({{"user", "q"}, called("a", {function("f")}, {"abcdefghi"})}),
+              HasSubstr("either text or calls"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // A tokenizer whose ids can be told from the text, and a conversation for it.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/chat/chat_text.hpp"
+#include "lib/chat/chat_writer.hpp"
 #include "lib/tokenizer/tokenizer.hpp"
 
 namespace trireme {
@@ -77,10 +78,27 @@ inline const std::vector<std::string> chat_tokens{"<s>",
                                                   "[TOOL_CALLS]",
                                                   "[TOOL_RESULTS]",
                                                   "[/TOOL_RESULTS]"};
-inline ChatTemplate chat_named(std::string_view name) {
-  return with_tokens_of(chat_template_named(name), ToyTokenizer(chat_tokens));
+// The writer of a template, which tests of one program share.
+inline const ChatWriter& chat_named(const std::string& name) {
+  static const ToyTokenizer tokenizer(chat_tokens);
+  static std::map<std::string, std::unique_ptr<ChatWriter>> all;
+  auto& writer = all[name];
+  if (!writer) writer = std::make_unique<ChatWriter>(chat_template_named(name), tokenizer);
+  return *writer;
 }
 
-inline const Conversation short_talk{{"user", "Hi"}, {"assistant", "Yo"}};
+inline Conversation talk_of(std::vector<Message> messages) {
+  Conversation c;
+  c.messages = std::move(messages);
+  return c;
+}
+inline const Conversation short_talk = talk_of({{"user", "Hi"}, {"assistant", "Yo"}});
+
+// What is learnt, piece by piece.
+inline std::vector<std::string> learnt_of(const ChatText& chat) {
+  std::vector<std::string> all;
+  for (const auto& [begin, end] : chat.targets) all.push_back(chat.text.substr(begin, end - begin));
+  return all;
+}
 
 }  // namespace trireme

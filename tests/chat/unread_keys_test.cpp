@@ -13,7 +13,7 @@ using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
 std::vector<std::string> unread(const char* line) {
-  return unread_keys(nlohmann::json::parse(line));
+  return unread_keys(nlohmann::json::parse(line), [](auto key) { return key == "read"; });
 }
 
 TEST(UnreadKeys, AreNoneInTheFormsThatAreRead) {
@@ -32,9 +32,10 @@ TEST(UnreadKeys, AreNoneInTheFormsThatAreRead) {
 TEST(UnreadKeys, HaveTheirPlace) {
   EXPECT_THAT(
       unread(R"({"messages": [{"role": "assistant", "content": "b", "reasoning_content": "t"},
-                         {"role": "assistant", "content": "d", "reasoning_content": "u"}],
+                         {"role": "assistant", "content": "d", "reasoning_content": "u", "read": 1}],
+                         "chat_template_kwargs": {"any": "thing"},
                          "source": "x", "empty": "", "none": null, "nothing": []})"),
-      UnorderedElementsAre("messages[].reasoning_content", "source"));
+      UnorderedElementsAre("messages[].reasoning_content", "source", "chat_template_kwargs.any"));
   EXPECT_THAT(unread(R"({"chosen": {"role": "assistant", "content": "b", "score": 0}})"),
               ElementsAre("chosen[].score"));
   EXPECT_THAT(unread(R"({"prompt": [{"role": "user", "content": [{"type": "text", "text": "a",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lib/chat/chat_template.hpp"
 #include "lib/corpus/tokenize.hpp"
 #include "tests/data/token_files.hpp"
 #include "tests/support/scratch.hpp"
@@ -14,7 +13,7 @@ namespace trireme {
 TEST(ChatFiles, AreMadeWithSentencePiece) {
   const ScratchFolder scratch;
   const auto tokenizer = make_tokenizer(train_sentencepiece("bpe", "identity"), "here");
-  const auto chat = with_tokens_of(chat_template_named("mistral"), *tokenizer);
+  const ChatWriter chat(chat_template_named("mistral"), *tokenizer);
   TokenizeOptions o;
   o.inputs = {scratch.write("a.txt",
                             R"({"messages": [{"role": "user", "content": "the </s> sky"}, )"

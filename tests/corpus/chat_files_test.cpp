@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.hpp"
-#include "lib/chat/chat_template.hpp"
 #include "lib/corpus/tokenize.hpp"
 #include "tests/chat/toy_tokenizer.hpp"
 #include "tests/data/token_files.hpp"
@@ -19,7 +18,7 @@ using testing::HasSubstr;
 TEST(ChatFiles, NameTheLineThatIsRefused) {
   const ScratchFolder scratch;
   const ToyTokenizer tokenizer({"<|im_start|>", "<|im_end|>"});
-  const auto chat = with_tokens_of(chat_template_named("chatml"), tokenizer);
+  const ChatWriter chat(chat_template_named("chatml"), tokenizer);
   const std::string question = R"({"messages": [{"role": "user", "content": "a"}]})";
   const std::string good =
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
@@ -28,10 +27,10 @@ TEST(ChatFiles, NameTheLineThatIsRefused) {
   o.existing = ExistingFile::replaced;
   o.tokenizer = &tokenizer;
   o.chat = &chat;
-  o.inputs = {
-      scratch.write("a.jsonl", good + "\n" + R"({"messages": [{"role": "x", "content": ""}]})")};
+  o.inputs = {scratch.write("a.jsonl",
+                            good + "\n" + R"({"messages": [{"role": "system", "content": ""}]})")};
   EXPECT_THAT(message_of<Error>([&] { tokenize(o); }),
-              HasSubstr("a.jsonl:2: message 1 has the role \"x\""));
+              HasSubstr("a.jsonl:2: the conversation has no message other than"));
   // A conversation is one document: what ends documents may not be in it.
   o.inputs = {scratch.write("b.jsonl", good)};
   o.separator = 1001;
@@ -53,7 +52,19 @@ TEST(ChatFiles, NameTheLineThatIsRefused) {
   EXPECT_THAT(message_of<Error>([&] { tokenize(o); }),
               HasSubstr("c.jsonl:1: message 1 has a part"));
   o.inputs = {scratch.write("d.jsonl", question + "\n" + question)};
-  EXPECT_THAT(message_of<Error>([&] { tokenize(o); }), HasSubstr("no conversation has a turn"));
+  EXPECT_THAT(message_of<Error>([&] { tokenize(o); }),
+              HasSubstr("no message has the role \"assistant\""));
+  // A role that no message has is a mistake; conversations that teach nothing are counted.
+  const ChatWriter others(chat_template_named("chatml"), tokenizer, {.roles = {"user", "tol"}});
+  o.chat = &others;
+  EXPECT_THAT(
+      message_of<Error>([&] { tokenize(o); }),
+      HasSubstr("no message has the role \"tol\", which is to be trained on: the roles are user"));
+  o.chat = &chat;
+  o.inputs = {scratch.write("d.jsonl", good + "\n" + question)};
+  const auto untrained = tokenize(o).untrained;
+  EXPECT_EQ(untrained.count, 1);
+  EXPECT_THAT(untrained.first, HasSubstr("d.jsonl:2"));
   // Empty answers are not learnt, and other answers of their conversation are.
   const std::string empty =
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": " \n"},

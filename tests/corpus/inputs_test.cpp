@@ -74,6 +74,38 @@ TEST(Inputs, WhatIsNoTextIsNamedWithWhatMakesTextOfIt) {
   EXPECT_EQ(refusal("plain \xe6\x97"), "");
 }
 
+TEST(InputFile, UnpacksWhatIsCompressed) {
+  const ScratchFolder s;
+  std::string text;
+  for (int i = 0; i < 300000; ++i) text += std::to_string(i * i % 1000);
+  s.write("a", text);
+  ASSERT_EQ(
+      std::system(fmt::format("gzip -k {0}/a && cp {0}/a.gz {0}/b && truncate -s 5000 {0}/b && "
+                              "echo not one > {0}/c.gz",
+                              s.path().string())
+                      .c_str()),
+      0);
+  const auto read = [&](const char* name, Packed packed) {
+    InputFile file(s / name, packed);
+    std::string all;
+    while (file.append_to(all, 100000) == 100000) {
+    }
+    return all;
+  };
+  EXPECT_EQ(read("a.gz", Packed::unpacked), text);
+  EXPECT_EQ(read("a", Packed::unpacked), text);
+  EXPECT_NE(read("a.gz", Packed::as_is), text);
+  EXPECT_EQ(read("c.gz", Packed::unpacked), "not one\n");
+  EXPECT_THAT(message_of<Error>([&] { read("b", Packed::unpacked); }),
+              HasSubstr("b cannot be unpacked: gzip failed"));
+  s.write("d.parquet", "PAR1 and more");
+  EXPECT_THAT(message_of<Error>([&] { read("d.parquet", Packed::unpacked); }),
+              testing::AnyOf(HasSubstr("pyarrow"), HasSubstr("cannot be unpacked")));
+  { InputFile unread(s / "a.gz", Packed::unpacked); }  // its program ends with it
+  EXPECT_EQ(unpacked_name("a.jsonl.gz"), "a.jsonl");
+  EXPECT_EQ(unpacked_name("a.txt"), "a.txt");
+}
+
 TEST(InputFile, ReadsAsAStreamAndAnywhere) {
   const ScratchFolder s;
   std::string text;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "lib/chat/chat_template_file.hpp"
 #include "lib/corpus/tokenize.hpp"
 #include "tests/corpus/pair_files.hpp"
 #include "tests/support/message_of.hpp"
@@ -69,7 +68,7 @@ TEST_F(LabeledFiles, OfManyItems) {
 
 // In TRL's form, as texts, and as whole conversations.
 TEST_F(LabeledFiles, OfConversations) {
-  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
+  const ChatWriter plain({"turns", test::pair_turns}, *bytes_);
   const auto tokenized = [&](const std::string& lines) {
     auto o = labeled(lines);
     o.chat = &plain;

@@ -15,24 +15,10 @@
 namespace trireme::test {
 
 // Trims contents.
-inline constexpr const char* pair_turns = R"(special = []
-plain = []
-begin = ""
-end = ""
-default_system = ""
-trim = true
-alternating = false
-refused = ""
-[system]
-before = "s:"
-after = ";"
-[user]
-before = "u:"
-after = ";"
-[assistant]
-before = "a:"
-after = ";"
-)";
+inline constexpr const char* pair_turns =
+    "{% for m in messages %}{{ raise_exception('no tools') if m.role == 'tool' }}{{ m.role[0] "
+    "}}:{{ m.content.strip() }};{% endfor %}"
+    "{% if add_generation_prompt %}a:{% endif %}";
 
 class PairFiles : public testing::Test {
  protected:

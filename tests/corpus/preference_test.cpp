@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "lib/chat/chat_template_file.hpp"
 #include "lib/corpus/tokenize.hpp"
 #include "tests/corpus/pair_files.hpp"
 #include "tests/support/message_of.hpp"
@@ -30,7 +29,7 @@ TEST_F(Pairs, OfTexts) {
 }
 
 TEST_F(Pairs, OfConversations) {
-  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
+  const ChatWriter plain({"turns", test::pair_turns}, *bytes_);
   const auto as_text = [&](const std::string& line) {
     auto o = options(line);
     o.chat = &plain;
@@ -59,7 +58,7 @@ TEST_F(Pairs, OfConversations) {
 
 // As data sets have it: what is meant is in each the same conversation.
 TEST_F(Pairs, AreReadFromAllForms) {
-  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
+  const ChatWriter plain({"turns", test::pair_turns}, *bytes_);
   const auto as_text = [&](const std::string& line) {
     auto o = options(line);
     o.chat = &plain;
@@ -160,7 +159,7 @@ TEST_F(Pairs, OfTheSameAnswersAreLeftOut) {
 {"prompt": "c", "chosen": "d", "rejected": "d"})"),
               HasSubstr("the same tokens to train on in all 2 pairs, the first at "));
 
-  const auto plain = with_tokens_of(parse_chat_template(test::pair_turns, "turns.toml"), *bytes_);
+  const ChatWriter plain({"turns", test::pair_turns}, *bytes_);
   const auto pair = [](const char* ask, const char* yes, const char* ask_too, const char* no) {
     return fmt::format(
         R"({{"chosen": [{{"role": "user", "content": "{}"}}, {{"role": "assistant", "content": "{}"}}],)"

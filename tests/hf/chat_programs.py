@@ -25,8 +25,8 @@ def qwen(default="", last=""):
 {%- for message in messages -%}{%- set before = messages[loop.index0 - 1].role if loop.index0 else '' -%}
 {%- set behind = messages[loop.index0 + 1].role if not loop.last else '' -%}
 {%- if message.role == 'assistant' -%}
-{{- '<|im_start|>assistant\\n' -}}{%- if loop.last -%}{{- '""" + last + """' -}}{%- endif -%}
-{%- generation -%}{{- message.content.lstrip('\\n') if loop.last and '""" + last + """' else message.content -}}
+{{- '<|im_start|>assistant\\n' -}}{%- generation -%}{%- if loop.last -%}{{- '""" + last + """' -}}{%- endif -%}
+{{- message.content.lstrip('\\n') if loop.last and '""" + last + """' else message.content -}}
 {%- for call in message.tool_calls -%}{%- if message.content or not loop.first -%}{{- '\\n' -}}{%- endif -%}
 {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + '}\\n</tool_call>' -}}
 {%- endfor -%}{{- '<|im_end|>' -}}{%- endgeneration -%}{{- '\\n' -}}
@@ -35,7 +35,7 @@ def qwen(default="", last=""):
 {{- '<|im_end|>\\n' if behind != 'tool' else '' -}}
 {%- elif message.role == 'user' or not loop.first -%}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}
 {%- endif -%}{%- endfor -%}
-{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n""" + last + """' -}}{%- endif -%}""")
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}""")
 
 
 LLAMA2 = """{%- set offset = 1 if messages[0].role == 'system' else 0 -%}
@@ -44,7 +44,7 @@ LLAMA2 = """{%- set offset = 1 if messages[0].role == 'system' else 0 -%}
 {%- set content = '<<SYS>>\\n' + messages[0].content + '\\n<</SYS>>\\n\\n' + message.content -%}
 {%- else -%}{%- set content = message.content -%}{%- endif -%}
 {%- if message.role == 'user' -%}{{- bos_token + '[INST] ' + content.strip() + ' [/INST]' -}}
-{%- else -%}{{- ' ' -}}{%- generation -%}{{- content.strip() + ' ' + eos_token -}}{%- endgeneration -%}{%- endif -%}
+{%- else -%}{%- generation -%}{{- ' ' + content.strip() + ' ' + eos_token -}}{%- endgeneration -%}{%- endif -%}
 {%- endfor -%}"""
 LLAMA3 = """{{- bos_token -}}{%- for message in messages -%}
 {{- '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' -}}
@@ -83,7 +83,7 @@ MISTRAL_V3 = """{%- set offset = 1 if messages[0].role == 'system' else 0 -%}{%-
 {%- elif message.tool_calls -%}{%- generation -%}{{- '[TOOL_CALLS] [' -}}{%- for call in message.tool_calls -%}
 {{- (', ' if not loop.first else '') + (call.function | tojson)[:-1] + ', "id": "' + call.id + '"}' -}}
 {%- endfor -%}{{- ']' + eos_token -}}{%- endgeneration -%}
-{%- else -%}{{- ' ' -}}{%- generation -%}{{- message.content.strip() + eos_token -}}{%- endgeneration -%}{%- endif -%}{%- endfor -%}"""
+{%- else -%}{%- generation -%}{{- ' ' + message.content.strip() + eos_token -}}{%- endgeneration -%}{%- endif -%}{%- endfor -%}"""
 ZEPHYR = """{%- for message in messages -%}{{- '<|' + message.role + '|>\\n' -}}
 {%- if message.role == 'assistant' -%}
 {%- generation -%}{{- message.content + eos_token -}}{%- endgeneration -%}

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import re
 
-import jinja2
 import sentencepiece
 import transformers
 from tokenizers import AddedToken
@@ -23,8 +22,8 @@ def same_ids(name, make, program):
     words = ["tokenize", "talks.jsonl", "--overwrite", "--chat", "--tokenizer", "tokenizer", "--separator",
              tokenizer.convert_tokens_to_ids(EOT), "--template"]
     program(*words, name, "-o", "talks.tokens")
-    (program.work / "mine.toml").write_text(program("tokenize", "--show-template", name))
-    program(*words, "mine.toml", "-o", "again.tokens")
+    (program.work / "mine.jinja").write_text(program("tokenize", "--show-template", name))
+    program(*words, "mine.jinja", "-o", "again.tokens")
     assert (program.work / "again.tokens").read_bytes() == (program.work / "talks.tokens").read_bytes(), "its file is another template"
     ids, learnt = read_tokens(program.work / "talks.tokens")
     at = targets = 0
@@ -71,22 +70,13 @@ def same_as_exported(name, make, program):
     said = program.start("tests/hf_prompts", "tokenizer", name, "asked.jsonl").splitlines()
     for talk, line in zip(asked(talks), said):
         assert [int(id) for id in line.split()] == prompt(theirs, talk), talk
-    in_parts = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in talks[0]]
-    assert theirs.apply_chat_template(in_parts, tokenize=False) == theirs.apply_chat_template(talks[0], tokenize=False)
     # What a conversation's end is, other programs know.
     ends = json.loads((program.work / "out/generation_config.json").read_text())["eos_token_id"]
     last = [id for id, learnt in zip(*read_tokens(program.work / "talks.tokens")) if learnt][-1]
     assert last in (ends if isinstance(ends, list) else [ends]), f"{last} is none of {ends}"
     assert json.loads((program.work / "out/config.json").read_text())["eos_token_id"] == ends
-    # The folder is a tokenizer whose own template is known, and what it refuses is refused here.
     program("tokenize", "talks.jsonl", "--chat", "--tokenizer", "out", "--separator", end, "-o", "again.tokens")
     assert (read_tokens(program.work / "again.tokens")[0] == ids).all()
-    for wrong in ([("critic", "a")], [("user", "a"), ("system", "b"), ("system", "c"), ("critic", "d")]):
-        try:
-            text = theirs.apply_chat_template([{"role": role, "content": text} for role, text in wrong], tokenize=False)
-        except jinja2.exceptions.TemplateError:
-            continue
-        raise AssertionError(f"{wrong} is written as {text!r}")
     return f"{len(want)} ids"
 
 
@@ -129,7 +119,7 @@ def added_tokens_in_contents(program):
 
 
 def own_template(program):
-    """A tokenizer's own template is known by its text, and another is refused by name."""
+    """A tokenizer's own template is run, whatever it is."""
     jinja = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
              "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
     folder = program.work / "tokenizer"
@@ -154,7 +144,9 @@ def own_template(program):
         assert asked.startswith("<|user|>" if template else "<|im_start|>user"), asked
     tokenizer.chat_template = jinja + "{{ 'more' }}"
     tokenizer.save_pretrained(folder)
-    program.refuses(*words, naming=["looks like chatml", "--template"])
+    program(*words)
+    again, _ = read_tokens(program.work / "talks.tokens")
+    assert again.tolist() == [id for talk in talks for id in tokenizer.apply_chat_template(talk, tokenize=True, return_dict=True)["input_ids"]]
     return f"{len(ids)} ids"
 
 
@@ -180,11 +172,12 @@ def template_of_a_file(program):
     """What is exported with a template of one's own knows it: conversations are written with it again, and `generate --chat` asks with it."""
     tokenizer = train_tokenizer(program.work / "tokenizer", IM)
     end = tokenizer.convert_tokens_to_ids(EOT)
-    (program.work / "mine.toml").write_text(program("tokenize", "--show-template", "chatml").replace("<|im_start|>user\\n", "<|im_start|>asks: \\n"))
+    mine = program("tokenize", "--show-template", "chatml").replace("+ message.role +", "+ message.role.replace('user', 'asks: ') +")
+    (program.work / "mine.jinja").write_text(mine)
     talks = conversations(True)
     write_lines(program.work / "talks.jsonl", talks)
     words = ["tokenize", "talks.jsonl", "--chat", "--separator", end]
-    program(*words, "--tokenizer", "tokenizer", "--template", "mine.toml", "-o", "talks.tokens")
+    program(*words, "--tokenizer", "tokenizer", "--template", "mine.jinja", "-o", "talks.tokens")
     theirs = exported(program, "talks.tokens")
     ids = read_tokens(program.work / "talks.tokens")[0].tolist()
     assert tokenizer.decode(ids).count("asks: ") > len(talks), "the file's template is another one"
@@ -195,7 +188,7 @@ def template_of_a_file(program):
     program("import", "out", "back", "--context", 64)
     answer = ["--chat", "--prompt", "Which sea?", "--tokens", 4, "--temperature", 0]
     said = program("generate", "back", *answer)
-    assert said == program("generate", "run", *answer) == program("generate", "back", *answer, "--template", "mine.toml")
+    assert said == program("generate", "run", *answer) == program("generate", "back", *answer, "--template", "mine.jinja")
     return f"{len(ids)} ids"
 
 
@@ -222,9 +215,9 @@ def answers_end(name, end, program):
         behind = program(*words[:-1], row["tokens"] + 1, "--ignore-eos", "--prompt", asked)
         assert behind == f"{answer}{end}\n", behind
     # Another template than that of the training is taken where it is asked for: here one that begins the answer.
-    begun = re.sub(r'(\[assistant\]\nbefore = ".*?)(" *#)', r"\1Aegean\2", program("tokenize", "--show-template", name))
-    (program.work / "begun.toml").write_text(begun)
-    said = program(*words, "--prompt", "How many oars?", "--template", "begun.toml")
+    begun = re.sub(r"(add_generation_prompt.*?\\n)'", r"\1Aegean'", program("tokenize", "--show-template", name), flags=re.S)
+    (program.work / "begun.jinja").write_text(begun)
+    said = program(*words, "--prompt", "How many oars?", "--template", "begun.jinja")
     assert "Aegean" in begun and "170" not in said, said
     return f"{rows[0]['tokens']} and {rows[1]['tokens']} tokens"
 

@@ -12,7 +12,7 @@ import texts
 from program import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
-from docs_test import blocks, toml_file
+from docs_test import blocks, file_of
 
 # As the repositories of SmolLM2 have it.
 CHAT = ("{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n"
@@ -60,9 +60,9 @@ exec "{program.build}/trireme" "$@"
     environment = {**program.environment, "PATH": f"{work}/bin:{os.environ['PATH']}"}
     said = []
     for _, language, text in (block for page in pages for block in blocks(page)):
-        if language == "toml":
-            (work / toml_file(text)).write_text(text)
-        if language in ("toml", "text") or text == "make build\n":
+        if language in ("toml", "jinja"):
+            (work / file_of(text)).write_text(text)
+        if language in ("toml", "jinja", "text") or text == "make build\n":
             continue
         text = text.replace("--time-limit 30", "--time-limit 280")  # few steps, on a machine that may be busy
         command = [sys.executable, "-c", text] if language == "python" else ["sh", "-ec", text]

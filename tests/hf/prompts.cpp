@@ -13,9 +13,9 @@ int main(int argc, char** argv) {
   try {
     require(argc == 4, "hf_prompts TOKENIZER TEMPLATE CONVERSATIONS");
     const auto tokenizer = tokenizer_at(argv[1]);
-    const auto chat = with_tokens_of(chat_template_for(argv[2], *tokenizer), *tokenizer);
+    const auto chat = chat_writer({argv[2], ""}, *tokenizer);
     for (const auto& prompt : parse_prompts(argv[3], read_text(argv[3]), PromptsAre::conversations))
-      fmt::print("{}\n", fmt::join(ids_of(prompt, *tokenizer, &chat), " "));
+      fmt::print("{}\n", fmt::join(ids_of(prompt, *tokenizer, chat.get()), " "));
     return 0;
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", error_text(e));

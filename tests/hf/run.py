@@ -15,7 +15,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REQUIREMENTS = HERE / "requirements.txt"
 INSTALL_LIMIT_S = 1800
-MODULES = ["torch", "transformers", "tokenizers", "safetensors", "sentencepiece", "numpy", "h5py", "peft"]
+ALONE = ["trl>=1.16,<2"]  # its chat templates are read, its code is not run
+MODULES = ["torch", "transformers", "tokenizers", "safetensors", "sentencepiece", "numpy", "h5py", "peft", "trl"]
 
 
 class Skipped(Exception):
@@ -31,7 +32,7 @@ def lacks(python):
 
 def make_venv(folder):
     """Made under another name and stamped last: what an interruption leaves is made again."""
-    stamp, wanted = folder / "made-from.txt", REQUIREMENTS.read_text()
+    stamp, wanted = folder / "made-from.txt", REQUIREMENTS.read_text() + "\n".join(ALONE)
     python = folder / "bin/python"
     if stamp.is_file() and stamp.read_text() == wanted:
         return python
@@ -49,7 +50,7 @@ def make_venv(folder):
                 return False
 
         made = run([sys.executable, "-m", "venv", str(folder)])
-        if not made or not run([*pip, "-r", str(REQUIREMENTS)]):
+        if not made or not run([*pip, "-r", str(REQUIREMENTS)]) or not run([*pip, "--no-deps", *ALONE]):
             out.flush()
             said = log.read_text().strip().splitlines()
             raise Skipped(f"torch and transformers cannot be had here ({said[-1] if said else 'nothing is said'}): see {log}, "

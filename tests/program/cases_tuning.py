@@ -106,25 +106,19 @@ def kept(at):
     at.train("adapter.base=nf4", run="none", codes=REFUSED, says=("has no effect without adapters",))
 
 
-TURNS = """[user]
-before = "Q:"
-after = "\\n"
-[assistant]
-before = "A:"
-after = "\\n"
-"""
+TURNS = "{% for m in messages %}{{ ('Q:' if m.role == 'user' else 'A:') + m.content + '\\n' }}{% endfor %}{{ 'A:' if add_generation_prompt }}"
 
 
 @story(CASES, fast=True)
 def shown(at):
     """a token file says what it holds and what is learnt of a document; other templates and lost bases are spoken of"""
-    at.write("turns.toml", TURNS)
-    at.write("other.toml", TURNS.replace("A:", "B:"))
+    at.write("turns.jinja", TURNS)
+    at.write("other.jinja", TURNS.replace("A:", "B:"))
     talks = [[("user", "one"), ("assistant", "two\u00e9"), ("user", "3"), ("assistant", "4")], [("user", "five"), ("assistant", "six")]]
     lines = (", ".join(f'{{"role": "{role}", "content": "{content}"}}' for role, content in talk) for talk in talks)
     at.write("talks.jsonl", "".join(f'{{"messages": [{line}]}}\n' for line in lines))
     for name in ("turns", "other"):
-        at(f"tokenize talks.jsonl --chat --template {name}.toml --output {name}.tokens")
+        at(f"tokenize talks.jsonl --chat --template {name}.jinja --output {name}.tokens")
     said = at("inspect turns.tokens").out
     # Bytes: "Q:one\n" 6, "A:twoe'\n" 8, "Q:3\n" 4, "A:4\n" 4; "Q:five\n" 7, "A:six\n" 6; a separator behind both.
     for text in ("37 tokens of 2 bytes", "trained on: 12 tokens (32.4%)", "2 documents, each document followed by separator token 0", "minimum 13", "maximum 22"):
@@ -137,7 +131,7 @@ def shown(at):
     words = "model.positions=rotary data.path=turns.tokens train.batch=1 train.microbatch=1 model.context=8"
     at.train(f"{words} data.validation=[other.tokens] train.steps=2", run="base", says=("different chat templates",))
     at("inspect base --document 0", codes=(1,), says=("applies only to token files",))
-    at("generate base --chat --template other.toml --prompt one --tokens 1", says=("was trained with another chat template",))
+    at("generate base --chat --template other.jinja --prompt one --tokens 1", says=("was trained with another chat template",))
     at("generate base --chat --prompt 123456789 --tokens 1", says=("the prompt has 14 tokens, but the model sees only the last 8",))
     at("evaluate base --data other.tokens", says=("have another chat template", "in windows of 8"))
     beside = f"{words} data.validation=[] model.init_from=base adapter.rank=2 train.steps=2"

@@ -5,7 +5,6 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
-#include "lib/chat/chat_template_file.hpp"
 #include "lib/corpus/tokenize.hpp"
 #include "lib/data/dataset.hpp"
 #include "tests/data/token_files.hpp"
@@ -121,18 +120,18 @@ TEST(SameTokenizer, ATokenFileOfConversationsKnowsTheirEnd) {
       make_tokenizer(tokenizer_of_letters("abcU:A", {"<e>", "<t>"},
                                           {{"tokenizer_config.json", R"({"eos_token": "<e>"})"}}),
                      "a test");
-  ChatTemplate t;
-  t.turns = {{"user", {"U:", "<t>"}}, {"assistant", {"A:", "<t>"}}};
-  const auto chat = with_tokens_of(t, *tokenizer);
+  const std::string jinja =
+      "{% for m in messages %}{{ ('U:' if m.role == 'user' else 'A:') + m.content }}<t>{% endfor "
+      "%}";
+  const ChatWriter chat({"t", jinja}, *tokenizer);
   TokenizeOptions o;
   o.inputs = {scratch.write("a.jsonl", R"({"messages": [{"role": "user", "content": "a"}, )"
                                        R"({"role": "assistant", "content": "b"}]})")};
   o.output = scratch / "out.tokens";
   o.tokenizer = tokenizer.get();
   o.chat = &chat;
-  o.chat_file = chat_template_text(t);
   tokenize(o);
-  EXPECT_EQ(parse_chat_template(TokenFile(o.output).tokenizer().chat, ""), t);
+  EXPECT_EQ(stored_chat(TokenFile(o.output).tokenizer().chat, "")->jinja, jinja);
   EXPECT_THAT(ends_of(TokenFile(o.output).tokenizer()), testing::UnorderedElementsAre(6, 7));
   EXPECT_THAT(ends_of(tokenizer->spec()), ElementsAre(6));
 }

@@ -1,0 +1,59 @@
+#pragma once
+// Private-use characters of Unicode that stand in a conversation for something else while its chat
+// template is rendered:
+// - The text of a special token inside a message, so that it is not taken for a token of the
+//   template.
+// - The begin and the end of a message's content, so that its place in the text is known.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/json.hpp"
+#include "lib/chat/jinja.hpp"
+
+namespace trireme {
+
+// The longest of several texts that begins at a position. Takes constant time at most positions.
+class LongestText {
+ public:
+  explicit LongestText(std::vector<std::string> texts);
+  const std::vector<std::string>& texts() const { return texts_; }
+  // Returns the index of the longest text with which `text` begins.
+  std::optional<std::size_t> at(std::string_view text) const;
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<std::vector<std::size_t>> by_first_;  // indices by first byte, longest first
+};
+
+// Which part of a message a character marks.
+enum class MessagePart : std::uint8_t { content, thought, call };
+
+class PrivateCharacters {
+ public:
+  // Chooses characters that do not occur in `data`. Throws Error if there are none.
+  explicit PrivateCharacters(std::string_view data);
+
+  // Replaces the texts of tokens in all keys and texts of a value.
+  OrderedJson without_tokens(const OrderedJson&, const LongestText& tokens) const;
+  std::string begin(std::size_t message, MessagePart) const;
+  std::string end(std::size_t message, MessagePart) const;
+  // Returns the index of the token that the character at the start of `text` stands for.
+  std::optional<std::size_t> token_at(std::string_view text) const;
+  // Returns true if a text starts with the mark of a message.
+  bool is_message_mark(std::string_view text) const;
+  // Returns true if a text starts with the mark of a message or of {% generation %}.
+  bool is_mark(std::string_view text) const;
+
+ private:
+  std::string character(std::int32_t number) const;
+  std::int32_t plane_;
+};
+
+// The characters for {% generation %}.
+GenerationMarks generation_marks();
+
+}  // namespace trireme

@@ -1,0 +1,82 @@
+#pragma once
+// One conversation while ChatWriter writes it.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/chat/chat_writer.hpp"
+
+namespace trireme {
+
+class RenderedChat {
+ public:
+  // The conversation must have been adapted to the template, and the writer must outlive this
+  // object.
+  RenderedChat(const ChatWriter&, const Conversation&, const ChatTargets&);
+
+  // The functions of ChatWriter with these names.
+  ChatText write(std::size_t learnt_from);
+  ChatText question() const;
+
+ private:
+  // The marks around the contents of messages.
+  enum class Marks : std::uint8_t { none, ends, both };
+
+  std::vector<OrderedJson> marked_messages(Marks) const;
+  std::string without_marks(std::string_view) const;
+  JinjaResult render(std::vector<OrderedJson>, bool generation_prompt) const;
+  void render_all();
+  // Renders the first `count` messages with the marks of text_, and those of `more`. Returns
+  // nullopt if the template refuses them.
+  std::optional<std::string> part(std::size_t count, bool generation_prompt,
+                                  const std::vector<OrderedJson>& more = {}) const;
+
+  std::optional<std::string> before_probe(std::size_t message) const;
+
+  bool is_learnt(std::size_t message, std::size_t learnt_from) const;
+  // Return the place in a text with marks before or after all that the template writes of a
+  // message's data. Return npos if the place is unknown.
+  std::size_t data_begin(std::size_t message) const;
+  // `alone` is the text of the conversation up to this message, if it is known.
+  std::size_t data_end(std::string_view text, std::size_t message,
+                       std::string_view alone = {}) const;
+  // Returns false for a content that is empty, or that ends with a thought. Templates remove the
+  // thought, and a mark behind it would be a content.
+  bool has_content_marks(std::size_t message) const;
+  bool is_left_out(std::size_t message) const;
+  // Return where the part of a message begins and ends on which the model is trained.
+  std::size_t turn_begin(std::size_t message);
+  std::size_t turn_end(std::size_t message, std::size_t begin);
+  // Throws Error if a part of the text contains another message.
+  void require_own(std::size_t message, TextSpan) const;
+  // Returns what the template marks with {% generation %} in messages that are trained on.
+  std::vector<TextSpan> marked_targets(std::size_t learnt_from) const;
+  std::vector<TextSpan> targets(std::size_t learnt_from);
+
+  // Returns the length of the text with which both begin. Does not divide a token.
+  std::size_t common(std::string_view a, std::string_view b) const;
+  ChatText finished(std::vector<TextSpan> targets) const;
+
+  const ChatWriter& writer_;
+  const ChatTargets& targets_;
+  Conversation chat_;
+  PrivateCharacters characters_;
+  Marks marks_ = Marks::none;
+  std::string text_;  // of the whole conversation, with marks
+  // Texts between the data before an answer and the answer, by the role of the message before.
+  std::map<std::string, std::string> prompts_;
+  // Texts from the token that ends a message to the data of the next one, by the role of that one,
+  // and the length of the token. With these texts, few beginnings of a long conversation are
+  // rendered.
+  struct Tail {
+    std::string text;
+    std::size_t token;
+  };
+  std::map<std::string, Tail> tails_;
+};
+
+}  // namespace trireme
