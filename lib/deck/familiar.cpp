@@ -60,6 +60,19 @@ constexpr std::string_view next_token =
     "is not supported: train.objective offers next-token prediction, DPO, SimPO and ORPO on pairs "
     "of answers, KTO on labeled answers, and distillation from a teacher";
 
+constexpr std::string_view tokenized =
+    "is decided by `trireme tokenize --chat` here, whose option --learn chooses the messages that "
+    "are trained on";
+constexpr std::string_view no_early_stop =
+    "has no counterpart: a run makes all of its steps. It writes the loss of each evaluation, and "
+    "checkpoint.keep_every keeps checkpoints to choose from";
+constexpr std::string_view events =
+    "has no counterpart: a run writes its history as CSV and as events for TensorBoard "
+    "(run.tensorboard), and `trireme report` draws plots";
+constexpr std::string_view always_flash =
+    "has no counterpart: attention never stores the matrix of all scores. data.attention = "
+    "\"document\" limits it to one document";
+
 constexpr std::array names = {
     // the model
     FamiliarName{"n_embd", "model.width", ""},
@@ -125,6 +138,8 @@ constexpr std::array names = {
     FamiliarName{"context_size", "model.context", ""},
     FamiliarName{"max_position_embeddings", "model.max_context", positions},
     FamiliarName{"n_positions", "model.max_context", positions},
+    FamiliarName{"sequence_len", "model.context", ""},
+    FamiliarName{"cutoff_len", "model.context", ""},
     FamiliarName{"n_ctx", "model.context", ""},
     FamiliarName{"normalization", "model.norm", ""},
     FamiliarName{"rms_norm_eps", "model.norm_eps", ""},
@@ -166,6 +181,24 @@ constexpr std::array names = {
     FamiliarName{"train_files", "data.path", ""},
     FamiliarName{"val_data", "data.validation", ""},
     FamiliarName{"validation_split", "data.validation", ""},
+    FamiliarName{"val_set_size", "data.validation", ""},
+    FamiliarName{"val_size", "data.validation", ""},
+    FamiliarName{"train_on_inputs", "", tokenized},
+    FamiliarName{"train_on_prompt", "", tokenized},
+    FamiliarName{"assistant_only_loss", "", tokenized},
+    FamiliarName{"completion_only_loss", "", tokenized},
+    FamiliarName{"mask_history", "", tokenized},
+    FamiliarName{"shuffle", "train.seed",
+                 "has no counterpart: samples are always in a random order, which train.seed sets"},
+    FamiliarName{"roles_to_train", "", tokenized},
+    FamiliarName{"train_on_eos", "",
+                 "is the option --learn-end-of-turn of `trireme tokenize --chat` here"},
+    FamiliarName{"chat_template", "", "is the option --template of `trireme tokenize --chat` here"},
+    FamiliarName{"streaming", "data.path",
+                 "has no counterpart: token files are read step by step, and never as a whole"},
+    FamiliarName{"group_by_length", "data.packing",
+                 "has no counterpart: data.packing = \"documents\" fills samples with whole "
+                 "documents, so that little padding remains"},
     FamiliarName{"batch_size", "train.batch", a_step},
     FamiliarName{"global_batch_size", "train.batch", ""},
     FamiliarName{"train_batch_size", "train.batch", ""},
@@ -256,10 +289,17 @@ constexpr std::array names = {
     FamiliarName{"use_rslora", "adapter.rank_stabilized", ""},
     FamiliarName{"target_modules", "adapter.patterns", ""},
     FamiliarName{"lora_target_modules", "adapter.patterns", ""},
+    FamiliarName{"lora_target_linear", "adapter.patterns",
+                 "is the default of adapter.patterns here"},
+    FamiliarName{
+        "modules_to_save", "adapter.patterns",
+        "has no counterpart: only the linear layers of blocks have adapters, and all other "
+        "weights are frozen"},
     // preferences
     FamiliarName{"dpo", "train.objective", "is train.objective = \"dpo\" here"},
     FamiliarName{"simpo", "train.objective", "is train.objective = \"simpo\" here"},
     FamiliarName{"orpo", "train.objective", "is train.objective = \"orpo\" here"},
+    FamiliarName{"loss_type", "train.objective", ""},
     FamiliarName{"kto", "train.objective", "is train.objective = \"kto\" here"},
     FamiliarName{"desirable_weight", "train.kto_desirable_weight", ""},
     FamiliarName{"undesirable_weight", "train.kto_undesirable_weight", ""},
@@ -296,11 +336,22 @@ constexpr std::array names = {
     FamiliarName{"data_parallel_shard_degree", "zero.shard", ""},
     FamiliarName{"zero_stage", "zero.stage", ""},
     FamiliarName{"zero_optimization", "zero.stage", ""},
+    FamiliarName{"deepspeed", "zero.stage", "is the section [zero] here"},
     FamiliarName{"fsdp", "zero.stage", "is zero.stage = 3 here"},
     FamiliarName{"sharding_strategy", "zero.stage", ""},
     // the job
     FamiliarName{"eval_interval", "evaluate.every_steps", ""},
     FamiliarName{"eval_steps", "evaluate.every_steps", ""},
+    FamiliarName{"eval_strategy", "evaluate.every_steps", ""},
+    FamiliarName{"evaluation_strategy", "evaluate.every_steps", ""},
+    FamiliarName{"save_strategy", "checkpoint.every_steps", ""},
+    FamiliarName{"load_best_model_at_end", "checkpoint.keep_every", no_early_stop},
+    FamiliarName{"early_stopping", "checkpoint.keep_every", no_early_stop},
+    FamiliarName{"early_stopping_patience", "checkpoint.keep_every", no_early_stop},
+    FamiliarName{"report_to", "run.tensorboard", events},
+    FamiliarName{"flash_attention", "data.attention", always_flash},
+    FamiliarName{"flash_attn", "data.attention", always_flash},
+    FamiliarName{"attn_implementation", "data.attention", always_flash},
     FamiliarName{"eval_iters", "evaluate.batches", ""},
     FamiliarName{"save_steps", "checkpoint.every_steps", ""},
     FamiliarName{"save_interval", "checkpoint.every_steps", ""},
@@ -330,6 +381,10 @@ constexpr std::array names = {
                  "is not supported: [adapter] provides the low-rank adapters of Hu et al. 2021"},
     FamiliarName{"moe", "", mixtures},
     FamiliarName{"ema", "", "is not supported: there is no moving average of the weights"},
+    FamiliarName{"neftune", "", "is not supported: no noise is added to embeddings"},
+    FamiliarName{"label_smoothing", "",
+                 "has no counterpart: the loss is the cross-entropy of the next token"},
+    FamiliarName{"wandb", "", events},
     FamiliarName{"ppo", "", next_token},
     FamiliarName{"grpo", "", next_token},
     FamiliarName{"rlhf", "", next_token},

@@ -12,6 +12,7 @@
 #include "lib/deck/check.hpp"
 #include "lib/deck/familiar.hpp"
 #include "lib/deck/microbatch.hpp"
+#include "lib/deck/own_names.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/deck/removed_keys.hpp"
 #include "lib/deck/table.hpp"
@@ -94,6 +95,7 @@ class Loader final : public TableReader {
 
   Deck finish() {
     fill_deck();
+    use_own_names(deck_);
     for (const auto& problem : check_deck(deck_))
       if (std::ranges::none_of(problem.keys, [&](const auto& key) { return doubts(key); }))
         report(first_given(problem), problem.message);

@@ -313,7 +313,8 @@ KeySection adapter_section() {
               "ffn_out. Models with learned positions have a single product qkv. Models with gelu "
               "have a single product ffn_in. The names of an expert's products begin with "
               "blocks.N.experts.E. Only patterns that contain \"experts.\" select experts. Routers "
-              "have no adapters"),
+              "have no adapters. Names of transformers such as q_proj and model.layers.0.* are "
+              "accepted"),
       }};
 }
 
