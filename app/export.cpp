@@ -114,7 +114,10 @@ void add_export(CLI::App& app, std::function<int()>& chosen) {
                    "merge into the weights")
       ->check(CLI::IsMember({"safetensors", "hdf5", adapters_format}))
       ->capture_default_str();
-  command->add_option("--dtype", a->type, "Data type of the weights (default: the checkpoint's)")
+  command
+      ->add_option("--dtype", a->type,
+                   "Data type of the weights (default: that of the imported model, or else "
+                   "the checkpoint's)")
       ->check(CLI::IsMember({"f32", "bf16", "f64"}));
   command->add_option("--shard-size", a->shard_size,
                       "Maximum size of each safetensors file, such as 500M (default: 5 GB)");

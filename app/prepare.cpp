@@ -150,11 +150,12 @@ void require_same_scores(const Communicator& world, const Inputs& in) {
           in.scores->source));
 }
 
-// Copies the settings that begin and end texts from the initial model, if the run uses that model's
-// tokenizer or no tokenizer.
-void keep_generation(Inputs& in) {
+// Copies what the initial model's files said beside its weights. The settings that begin and end
+// texts are copied only if the run uses that model's tokenizer or no tokenizer.
+void keep_imported(Inputs& in) {
   if (in.from || !in.fixed.initial) return;
   const auto& theirs = in.fixed.initial->meta();
+  in.meta.extra.imported = theirs.extra.imported;
   const bool same =
       in.meta.tokenizer_kind == theirs.tokenizer_kind && in.meta.tokenizer == theirs.tokenizer;
   if (same || in.meta.tokenizer_kind == name_of(TokenizerKind::none))
@@ -203,7 +204,7 @@ Inputs open_inputs(const Communicator& world, const Deck& given, const std::stri
     compare_tokens_with_checkpoint(*in);
     compare_order_with_checkpoint(*in);
     if (in->fixed.initial) compare_with_initial(in->deck, *in->fixed.initial);
-    keep_generation(*in);
+    keep_imported(*in);
     if (in->deck.adapter.rank > 0)
       in->meta.extra.base = to_string(in->fixed.initial->identity_of_weights());
     compare_reference_with_checkpoint(*in);

@@ -25,10 +25,10 @@ struct ExportSummary {
 inline constexpr std::int64_t default_shard_bytes = 5'000'000'000;
 
 // Exports to a new folder for AutoModelForCausalLM.from_pretrained. Weights files are at most
-// `shard_bytes` long, unless a single tensor is larger. Elements are rounded to `type`, or have the
-// checkpoint's type if `type` is absent. Throws Error if no architecture of transformers matches
-// the model, if the checkpoint is damaged, or if writing fails. After an error, the folder does not
-// exist.
+// `shard_bytes` long, unless a single tensor is larger. Elements are rounded to `type`. If `type`
+// is absent, they have the type of the imported model from which the checkpoint was trained, or
+// else the checkpoint's type. Throws Error if no architecture of transformers matches the model, if
+// the checkpoint is damaged, or if writing fails. After an error, the folder does not exist.
 ExportSummary export_safetensors(StoredModel, const std::filesystem::path& folder,
                                  std::optional<ElementType> type,
                                  std::int64_t shard_bytes = default_shard_bytes);
@@ -39,7 +39,8 @@ ExportSummary export_hdf5(StoredModel, const std::filesystem::path& file,
                           std::optional<ElementType> type);
 
 // Exports a checkpoint's LoRA adapters to a new folder for peft: adapter_model.safetensors, and an
-// adapter_config.json that names `base` as the base model. Throws Error if no architecture of
+// adapter_config.json that names `base` as the base model, the files of the tokenizer with the chat
+// template, and a README.md. Throws Error if no architecture of
 // transformers matches the model.
 ExportSummary export_adapters(CheckpointReader&, const ModelConfig&, const AdapterConfig&,
                               const std::string& base, const std::filesystem::path& folder);

@@ -9,11 +9,15 @@
 #include "lib/base/draft.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/version.hpp"
 #include "lib/interchange/adapter_names.hpp"
+#include "lib/interchange/chat_files.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_tensors.hpp"
 #include "lib/interchange/safetensors.hpp"
+#include "lib/interchange/tokenizer_files.hpp"
 
 namespace trireme {
 
@@ -47,6 +51,24 @@ std::vector<std::string> target_modules(const std::vector<std::string>& modules,
 // Returns true if the adapted weight is stored as [in, out].
 bool is_transposed(const AdapterTensor& t) {
   return t.weight.storage == TensorStorage::columns;
+}
+
+// Returns the description of the adapters, whose first lines the hub of Hugging Face reads. `loads`
+// is the model into which they are loaded.
+std::string model_card(const std::string& base, const std::string& loads, const AdapterConfig& a) {
+  return fmt::format(
+      "---\nbase_model: {0}\nlibrary_name: peft\ntags:\n- lora\n---\n\n# Adapters of {0}\n\nLoRA "
+      "adapters of rank {1} (alpha {2}), trained with Trireme {3}. Load them "
+      "with\n\n```python\nfrom "
+      "peft import PeftModel\nfrom transformers import AutoModelForCausalLM, "
+      "AutoTokenizer\n\nmodel = "
+      "PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained({4:?}), "
+      "\"FOLDER\")\ntokenizer "
+      "= AutoTokenizer.from_pretrained(\"FOLDER\")\n```\n\nwhere FOLDER is the folder of this "
+      "file{5}.\n",
+      base, a.rank, alpha_of(a), version(), loads,
+      loads == base ? ""
+                    : " and EXPORTED the folder that `trireme export` writes for the base model");
 }
 
 }  // namespace
@@ -91,6 +113,25 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
                        {"inference_mode", true},
                        {"modules_to_save", nullptr}};
   write_new(draft.path() / "adapter_config.json", to_lines(config));
+  const auto& meta = reader.meta();
+  const TokenizerSpec tokenizer{kind_named(meta.tokenizer_kind), meta.tokenizer,
+                                meta.chat_template};
+  const auto where = reader.directory().string();
+  const auto theirs = kept_architecture(meta.extra.imported);
+  const bool same = theirs.empty() || theirs == summary.architecture;
+  const auto loads = same ? base : "EXPORTED";
+  if (!same)
+    log_warning(
+        "the adapters have the module names of {}, but the base model is a {}. Load them into the "
+        "folder that `trireme export` writes for the base model, not into {}: peft would leave out "
+        "most of them without a message",
+        summary.architecture, theirs, base);
+  auto files = files_of(tokenizer, where);
+  add_chat_template(files, tokenizer, where);
+  // The base model has the generation settings.
+  files.contents.erase("generation_config.json");
+  for (const auto& [name, text] : files.contents) write_new(draft.path() / name, text);
+  write_new(draft.path() / "README.md", model_card(base, loads, a));
   sync_directory(draft.path());
   draft.publish();
   summary.tensors = parts.size();

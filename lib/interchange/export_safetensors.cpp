@@ -205,8 +205,10 @@ ExportSummary export_safetensors(StoredModel model, const fs::path& folder,
   const auto& config = model.spec().config;
   ExportSummary summary;
   summary.architecture = family_of(config).architecture;
-  summary.type = type.value_or(element_type(model.dtype()));
   const auto& meta = model.meta();
+  const bool in_f32 = model.dtype() == DType::f32;
+  const auto own = in_f32 ? kept_type(meta.extra.imported) : std::nullopt;
+  summary.type = type.value_or(own.value_or(element_type(model.dtype())));
   const TokenizerSpec spec_of_tokenizer{kind_named(meta.tokenizer_kind), meta.tokenizer,
                                         meta.chat_template};
   auto tokenizer = files_of(spec_of_tokenizer, model.where());
@@ -220,8 +222,9 @@ ExportSummary export_safetensors(StoredModel model, const fs::path& folder,
   make_directory(draft.path());
   ElementStream stream(model, summary.type);
   write_weights(stream, contents, shards, draft.path());
-  write_new(draft.path() / "config.json",
-            to_lines(config_of_model(config, tokenizer.ids, summary.type)));
+  auto written = config_of_model(config, tokenizer.ids, summary.type);
+  add_kept(written, meta.extra.imported);
+  write_new(draft.path() / "config.json", to_lines(written));
   if (const auto generation = generation_file(tokenizer))
     write_new(draft.path() / "generation_config.json", *generation);
   for (const auto& [name, text] : tokenizer.contents) write_new(draft.path() / name, text);

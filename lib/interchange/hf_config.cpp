@@ -33,6 +33,47 @@ Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type)
   return json;
 }
 
+constexpr const char* kept_members[] = {"initializer_range", "router_aux_loss_coef",
+                                        "pad_token_id"};
+
+std::string kept_config(const Json& config, const std::set<ElementType>& types) {
+  Json kept = Json::object();
+  for (const auto* const key : kept_members)
+    if (const auto found = config.find(key); found != config.end() && found->is_number())
+      kept[key] = *found;
+  if (const auto found = config.find("architectures");
+      found != config.end() && found->is_array() && found->size() == 1 && found->at(0).is_string())
+    kept["architecture"] = found->at(0);
+  if (types.size() == 1) kept["dtype"] = name_of(*types.begin());
+  return kept.dump();
+}
+
+void add_kept(Json& config, const std::string& kept) {
+  if (kept.empty()) return;
+  const auto members = parse_object(kept, "the config of the imported model in the checkpoint");
+  for (const auto* const key : kept_members) {
+    const auto found = members.find(key);
+    // A tokenizer of the run's own may name another token for padding.
+    const bool given = std::string_view(key) == "pad_token_id" && !config.at(key).is_null();
+    if (found != members.end() && found->is_number() && !given) config[key] = *found;
+  }
+}
+
+std::optional<ElementType> kept_type(const std::string& kept) {
+  if (kept.empty()) return std::nullopt;
+  const auto members = parse_object(kept, "the config of the imported model in the checkpoint");
+  const auto name = members.value("dtype", "");
+  for (const auto type : {ElementType::f32, ElementType::bf16})
+    if (name == name_of(type)) return type;
+  return std::nullopt;
+}
+
+std::string kept_architecture(const std::string& kept) {
+  if (kept.empty()) return {};
+  return parse_object(kept, "the config of the imported model in the checkpoint")
+      .value("architecture", "");
+}
+
 Json generation_config(const TextIds& ids) {
   Json json = Json::object();
   if (ids.begin) json["bos_token_id"] = *ids.begin;

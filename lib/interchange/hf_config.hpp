@@ -3,6 +3,8 @@
 // it, and the deck section [model].
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +31,17 @@ ModelConfig model_of_config(const Json&, std::string_view where,
 // Returns a config.json in the form of transformers version 4, which version 5 also reads. The
 // model must be completed and have a vocabulary size. Throws Error if no family fits.
 Json config_of_model(const ModelConfig&, const TextIds&, ElementType);
+
+// Returns the text of a JSON object with what a config.json says beside the model: members that an
+// export writes again, the architecture, and the type of the weights as "dtype". `types` are those
+// of the tensors.
+std::string kept_config(const Json& config, const std::set<ElementType>& types);
+// Adds these members to an exported config.json. An empty text adds nothing.
+void add_kept(Json& config, const std::string& kept);
+// Returns the type of the weights in the text, or nullopt if it is unknown.
+std::optional<ElementType> kept_type(const std::string& kept);
+// Returns the architecture in the text, or an empty string.
+std::string kept_architecture(const std::string& kept);
 // Returns a generation_config.json with these ids.
 Json generation_config(const TextIds&);
 

@@ -133,6 +133,7 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   auto meta = meta_of(described, spec, std::move(tokenizer));
   if (meta.tokenizer_kind != name_of(TokenizerKind::huggingface))
     meta.extra.generation = generation_of(folder, config);
+  meta.extra.imported = kept_config(config, weights.types());
   std::vector<ParamSlice> slices;
   for (const auto& p : spec.params)
     slices.push_back({p.name, std::string(weights_array), p.shape, 0, p.shape.count(), master});

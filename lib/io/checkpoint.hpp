@@ -57,6 +57,8 @@ struct RunExtra {
   // Text of an imported model's generation_config.json, if the tokenizer does not contain this
   // file.
   std::string generation;
+  // JSON text of what an imported model's config.json says beside the model (kept_config).
+  std::string imported;
   bool operator==(const RunExtra&) const = default;
 };
 // Calls f(name, member) for each member of RunExtra. `name` is the member's name in files.
@@ -74,6 +76,7 @@ void each_extra(Extra& e, F f) {
   f("reference", e.reference);
   f("teacher", e.teacher);
   f("generation", e.generation);
+  f("imported", e.imported);
 }
 
 // State of a run, except for arrays.

@@ -110,6 +110,7 @@ def opens(program, shape, w, adapters, scale):
     own = difference(program.logits("grid", ids, overrides=f32), want)
     assert own <= 1e-10, f"logits of the run differ by {own:.1e}"
     program("export", "grid", "adapters", "--format", "peft", "--base-name", "model")
+    assert (program.work / "adapters/README.md").read_text().startswith("---\nbase_model: model\nlibrary_name: peft\n")
     program("export", "grid", "whole", "--dtype", "f32")
     base = program.work / "model"
     if '"phi3"' in (base / "config.json").read_text():  # whose products have other modules: beside its export
