@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "lib/base/posix_file.hpp"
 #include "lib/deck/deck.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -16,6 +17,8 @@ TEST(DecksOfInputs, AreReadAndSayBf16WhereTheyAreForGpus) {
   int decks = 0;
   for (const auto& entry : std::filesystem::directory_iterator(test::source_dir() / "inputs")) {
     if (entry.path().extension() != ".toml") continue;
+    if (read_text(entry.path()).find("theirs.checkpoint") != std::string::npos)
+      continue;  // see tests/hf/guide_test.py
     SCOPED_TRACE(entry.path().string());
     const auto d = load_deck(entry.path());
     ++decks;

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "lib/base/posix_file.hpp"
 #include "lib/deck/table.hpp"
 #include "tests/deck/sample.hpp"
 #include "tests/support/source_dir.hpp"
@@ -159,6 +160,8 @@ TEST(Reference, ShippedDecksLoadAndDumpEqual) {
   const auto folder = test::source_dir() / "inputs";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".toml") continue;
+    // What fits depends on the model that the user imports; tests/hf/guide_test.py runs these.
+    if (read_text(entry.path()).find("theirs.checkpoint") != std::string::npos) continue;
     ++decks;
     const Deck d = load_deck(entry.path());
     EXPECT_EQ(parse_deck(dump_deck(d), entry.path().filename().string()), d) << entry.path();
