@@ -37,6 +37,7 @@ class Trireme(CMakePackage):
     depends_on("sentencepiece")
     depends_on("pcre2")
     depends_on("utf8proc")
+    depends_on("py-jinja2@3:", type="run")
     depends_on("cuda@13:", when="+cuda")
     depends_on("cudnn@9:", when="+cuda")
     depends_on("nccl@2.28:", when="+cuda")
