@@ -56,7 +56,9 @@ int import_model(const ImportArguments& a) {
       static_cast<double>(parameters) * 1e-6, name_of(s.master), s.tensors,
       counted(s.files, "file"),
       s.skipped == 0 ? "" : fmt::format(" ({} buffers skipped)", s.skipped), s.tokenizer);
-  say_widened(s, "and in exports of it unless you pass --dtype bf16 to export");
+  say_widened(s, s.types == std::set{ElementType::bf16}
+                     ? "which export converts back to bf16"
+                     : "and in exports of it unless you pass --dtype bf16 to export");
   const auto context = s.described.context, positions = s.described.model.max_context;
   if (context < positions)
     say("samples have {} tokens (model.context); the model supports {} positions "

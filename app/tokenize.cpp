@@ -205,8 +205,9 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
                       "Encoding of the tiktoken vocabulary file: gpt2, cl100k or llama3");
   auto* from = command
                    ->add_option("--from", o.format,
-                                "Input format. auto: JSON lines for .jsonl and .ndjson files, text "
-                                "for other files. text: each file is one document. jsonl: JSON "
+                                "Input format. auto: JSON lines for .jsonl, .ndjson and .parquet "
+                                "files, text for other files. Files may be compressed with gzip or "
+                                "zstd. text: each file is one document. jsonl: JSON "
                                 "lines. raw-u16, raw-u32, nanogpt, npy, llmc, megatron: token ids")
                    ->transform(CLI::CheckedTransformer(formats))
                    ->option_text("FORMAT");
@@ -267,9 +268,11 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       ->trigger_on_parse()
       ->option_text("NAME|FILE");
   command
-      ->add_option("--separator", a->separator,
-                   "Token to append to each document: auto, none, an id, or the text of a token. "
-                   "auto: the tokenizer's end-of-text token, 0 for bytes, none for imported ids")
+      ->add_option(
+          "--separator", a->separator,
+          "Token to append to each document: auto, none, an id, or the text of a token. "
+          "auto: the tokenizer's end-of-text token, 0 for bytes, none for imported ids. With "
+          "--chat, another special token if the template writes the end-of-text token")
       ->capture_default_str();
   command->add_option(
       "--vocab", o.vocab,

@@ -21,8 +21,7 @@ class Places {
     std::size_t whole;  // tokens that end at the position or before
     bool divides;       // the position is inside the next token
   };
-  // Positions are between the parts from which a conversation is written, and so never inside a
-  // special token.
+  // Positions are the bounds of targets. RenderedChat never puts a bound inside a special token.
   Count before(std::size_t place) {
     const auto above = std::ranges::upper_bound(chat_.special, place, {}, &TextSpan::end);
     const auto n = static_cast<std::size_t>(above - chat_.special.begin());

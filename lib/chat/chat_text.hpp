@@ -14,7 +14,8 @@ namespace trireme {
 // overlap.
 struct ChatText {
   std::string text;
-  // Spans of the template's special tokens. Each span becomes one token.
+  // Spans of special tokens: those that the template writes, and pairs such as <think> and
+  // </think> in messages. Each span becomes one token.
   std::vector<TextSpan> special;
   // Spans on which the model is trained.
   std::vector<TextSpan> targets;

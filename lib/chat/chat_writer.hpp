@@ -27,8 +27,9 @@ inline constexpr std::array<std::string_view, 3> thought_keys{"reasoning_content
 // On which messages of a conversation the model is trained.
 struct ChatTargets {
   std::vector<std::string> roles{"assistant"};
-  bool only_last = false;   // only the last message with one of these roles
-  bool end_of_turn = true;  // also the special token that ends a message
+  bool only_last = false;  // only the last message with one of these roles
+  // Also the special token that ends a message, unless {% generation %} marks the answer.
+  bool end_of_turn = true;
 };
 
 class ChatWriter {
@@ -69,8 +70,8 @@ class ChatWriter {
   ChatTemplate template_;
   ChatTargets targets_;
   OrderedJson token_variables_, variables_;
-  LongestText special_;  // tokens of the template
-  LongestText masked_;   // tokens that are plain text in messages
+  LongestText special_;  // the tokenizer's special tokens, and those that its files name
+  LongestText masked_;   // those of special_ that are plain text in messages
   Jinja jinja_;
   bool reads_parts_ = false;  // whether contents are lists of {"type": "text", "text": ..}
   std::string end_of_answer_;

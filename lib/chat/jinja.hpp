@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// What a template writes.
+// A conversation to render. The referenced values must outlive the call of render().
 struct JinjaRequest {
   const std::vector<OrderedJson>& messages;
   const OrderedJson& tools;      // an absent value for the template if the list is empty
@@ -45,7 +45,9 @@ class Jinja {
   Jinja(std::string text, OrderedJson variables, GenerationMarks, JinjaLimits = {});
   ~Jinja();
 
-  // Throws Error if the process ends or does not answer in time.
+  // Renders a conversation. If the template fails or exceeds a limit, returns the reason in
+  // JinjaResult::error. Throws Error if the process ends, does not answer within twice the time
+  // limit, or writes more than 1 GiB.
   JinjaResult render(const JinjaRequest&) const;
 
  private:

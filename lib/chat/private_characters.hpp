@@ -1,6 +1,6 @@
 #pragma once
-// Private-use characters of Unicode that stand in a conversation for something else while its chat
-// template is rendered:
+// Private-use characters that replace or mark parts of a conversation while its chat template is
+// rendered:
 // - The text of a special token inside a message, so that it is not taken for a token of the
 //   template.
 // - The begin and the end of a message's content, so that its place in the text is known.
@@ -34,11 +34,14 @@ enum class MessagePart : std::uint8_t { content, thought, call };
 
 class PrivateCharacters {
  public:
-  // Chooses characters that do not occur in `data`. Throws Error if there are none.
+  // Chooses a plane without characters in `data`. Throws Error if `data` uses both planes, or a
+  // character from U+10F000 on, which {% generation %} needs.
   explicit PrivateCharacters(std::string_view data);
 
-  // Replaces the texts of tokens in all keys and texts of a value.
+  // Returns the value with the text of each token replaced, in keys and texts.
   OrderedJson without_tokens(const OrderedJson&, const LongestText& tokens) const;
+  // Return the mark before or after a part of a message. Throw Error if the index of the message is
+  // too large.
   std::string begin(std::size_t message, MessagePart) const;
   std::string end(std::size_t message, MessagePart) const;
   // Returns the index of the token that the character at the start of `text` stands for.

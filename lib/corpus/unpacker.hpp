@@ -11,22 +11,23 @@ namespace trireme {
 // A program that writes the contents of a file to a pipe.
 class Unpacker {
  public:
-  // Starts the program for the file with this descriptor, which must be a regular file. Returns
-  // null if the file is not compressed. Throws Error if the program is missing.
+  // Starts the program for an open regular file whose offset is 0. Does not take ownership of the
+  // descriptor. Returns null if the file is not compressed. Throws Error if the program is missing.
   static std::unique_ptr<Unpacker> start(int file, const std::string& path);
   Unpacker(const Unpacker&) = delete;
   Unpacker& operator=(const Unpacker&) = delete;
   ~Unpacker();
 
+  // Returns the descriptor from which the contents are read. The Unpacker owns it.
   int descriptor() const { return contents_; }
-  // Must be called at the end of the contents. Throws Error if the program failed, for example
-  // because the file is damaged.
+  // Must be called at the end of the contents. Throws Error if the program failed because the file
+  // is damaged or Python lacks pyarrow.
   void finish();
 
  private:
   Unpacker() = default;
 
-  std::string path_, program_, advice_;
+  std::string path_, program_;
   int contents_ = -1;
   pid_t process_ = 0;
 };

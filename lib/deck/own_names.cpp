@@ -48,7 +48,6 @@ constexpr OwnName own_names[] = {
 }  // namespace
 
 std::string own_pattern(std::string_view pattern) {
-  if (pattern == "all-linear") return "*";
   const auto counterpart = [](std::string_view part) {
     const auto* const found = std::ranges::find(own_names, part, &OwnName::theirs);
     return found == std::end(own_names) ? nullptr : found;
@@ -77,6 +76,8 @@ void use_own_names(Deck& deck) {
   for (auto* patterns :
        {&deck.adapter.patterns, &deck.optimizer.no_decay, &deck.precision.fp8_except})
     for (auto& pattern : *patterns) pattern = own_pattern(pattern);
+  for (auto& pattern : deck.adapter.patterns)
+    if (pattern == "all-linear") pattern = "*";
   for (auto& rule : deck.freeze) rule.pattern = own_pattern(rule.pattern);
 }
 

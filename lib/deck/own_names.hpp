@@ -8,11 +8,11 @@
 namespace trireme {
 
 // Returns the pattern in Trireme's names: "*.qkv.q" for "q_proj", and "blocks.0.*" for
-// "model.layers.0.*". A pattern without a name of transformers is returned unchanged. As in peft,
-// "all-linear" means all products outside experts.
+// "model.layers.0.*". A pattern without a name of transformers is returned unchanged.
 std::string own_pattern(std::string_view pattern);
 
-// Converts all patterns of a deck.
+// Converts all patterns of a deck. In adapter.patterns, "all-linear" means all products outside
+// experts, as in peft.
 void use_own_names(Deck&);
 
 }  // namespace trireme

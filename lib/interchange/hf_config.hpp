@@ -32,13 +32,15 @@ ModelConfig model_of_config(const Json&, std::string_view where,
 // model must be completed and have a vocabulary size. Throws Error if no family fits.
 Json config_of_model(const ModelConfig&, const TextIds&, ElementType);
 
-// Returns the text of a JSON object with what a config.json says beside the model: members that an
-// export writes again, the architecture, and the type of the weights as "dtype". `types` are those
-// of the tensors.
+// Returns a JSON object, as text, of config.json members that ModelConfig does not represent: those
+// that an export restores (initializer_range, router_aux_loss_coef, pad_token_id), the
+// architecture, and the type of the weights as "dtype" if all tensors have one type.
 std::string kept_config(const Json& config, const std::set<ElementType>& types);
-// Adds these members to an exported config.json. An empty text adds nothing.
+// Restores the first group of members in an exported config.json. Does not replace a pad_token_id
+// that is already set. An empty text adds nothing.
 void add_kept(Json& config, const std::string& kept);
-// Returns the type of the weights in the text, or nullopt if it is unknown.
+// Returns the type of the imported weights if an export can write it (f32 or bf16), otherwise
+// nullopt.
 std::optional<ElementType> kept_type(const std::string& kept);
 // Returns the architecture in the text, or an empty string.
 std::string kept_architecture(const std::string& kept);

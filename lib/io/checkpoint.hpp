@@ -57,7 +57,7 @@ struct RunExtra {
   // Text of an imported model's generation_config.json, if the tokenizer does not contain this
   // file.
   std::string generation;
-  // JSON text of what an imported model's config.json says beside the model (kept_config).
+  // Members of an imported config.json that [model] does not represent, as JSON text (kept_config).
   std::string imported;
   bool operator==(const RunExtra&) const = default;
 };
