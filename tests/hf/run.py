@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REQUIREMENTS = HERE / "requirements.txt"
 INSTALL_LIMIT_S = 1800
-ALONE = ["trl>=1.16,<2"]  # its chat templates are read, its code is not run
+ALONE = ["trl==1.16.0"]  # its chat templates are read, its code is not run
 MODULES = ["torch", "transformers", "tokenizers", "safetensors", "sentencepiece", "numpy", "h5py", "peft", "trl"]
 
 
