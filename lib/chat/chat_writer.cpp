@@ -44,7 +44,12 @@ std::vector<std::string> without_pairs(std::vector<std::string> tokens, const Or
     const auto closing = token.starts_with("</") ? token : "</" + token.substr(1);
     const auto opening = "<" + closing.substr(2);
     const auto has = [&](const std::string& t) { return std::ranges::find(all, t) != all.end(); };
-    return has(opening) && has(closing) && jinja.find(closing) != std::string_view::npos;
+    const auto looked_for = [&](std::string_view before, std::string_view after) {
+      return jinja.find(fmt::format("{}{}{}", before, closing, after)) != std::string_view::npos;
+    };
+    return has(opening) && has(closing) &&
+           (looked_for("'", "' in") || looked_for("\"", "\" in") || looked_for("split('", "'") ||
+            looked_for("split(\"", "\""));
   });
   return tokens;
 }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/base/utf8_bytes.hpp"
+#include "lib/tokenizer/utf8.hpp"
 
 namespace trireme {
 
@@ -20,6 +20,16 @@ std::string data_of(const Conversation& c) {
   std::string all = c.tools.dump() + c.variables.dump();
   for (const auto& m : c.messages) all += m.fields.dump();
   return all;
+}
+
+// Removes the characters that Python's str.strip() removes.
+std::string_view trimmed(std::string_view text) {
+  const auto is_stripped = [](std::int32_t c) { return is_space(c) || (c >= 0x1c && c <= 0x1f); };
+  while (!text.empty() && is_stripped(first_code_point(text).value))
+    text.remove_prefix(first_code_point(text).bytes);
+  while (!text.empty() && is_stripped(last_code_point(text).value))
+    text.remove_suffix(last_code_point(text).bytes);
+  return text;
 }
 
 std::size_t count(std::string_view text, std::string_view mark) {
@@ -38,9 +48,10 @@ std::size_t nth(std::string_view text, std::string_view mark, std::size_t n) {
 // Puts marks around a text, inside its white space, which templates may remove.
 void put_marks(OrderedJson& value, const std::string& begin, const std::string& end) {
   auto& text = value.get_ref<std::string&>();
-  const auto first = text.find_first_not_of(spaces);
-  if (first == npos) return;
-  text.insert(text.find_last_not_of(spaces) + 1, end);
+  const auto inner = trimmed(text);
+  if (inner.empty()) return;
+  const auto first = static_cast<std::size_t>(inner.data() - text.data());
+  text.insert(first + inner.size(), end);
   text.insert(first, begin);
 }
 
@@ -48,7 +59,7 @@ void put_marks(OrderedJson& value, const std::string& begin, const std::string& 
 
 RenderedChat::RenderedChat(const ChatWriter& writer, const Conversation& chat,
                            const ChatTargets& targets)
-    : writer_(writer), targets_(targets), chat_(chat), characters_(data_of(chat)) {
+    : writer_(writer), targets_(targets), chat_(chat), original_(chat), characters_(data_of(chat)) {
   const auto& tokens = writer.masked_;
   for (auto& m : chat_.messages) m.fields = characters_.without_tokens(m.fields, tokens);
   chat_.tools = characters_.without_tokens(chat_.tools, tokens);
@@ -147,9 +158,8 @@ std::size_t RenderedChat::data_end(std::string_view text, std::size_t message,
 }
 
 bool RenderedChat::has_content_marks(std::size_t message) const {
-  const std::string_view content = chat_.messages[message].content();
-  const auto last = content.find_last_not_of(spaces);
-  return last != npos && !content.substr(0, last + 1).ends_with("</think>");
+  const auto content = trimmed(chat_.messages[message].content());
+  return !content.empty() && !content.ends_with("</think>");
 }
 
 bool RenderedChat::is_left_out(std::size_t message) const {
@@ -201,8 +211,8 @@ std::size_t RenderedChat::turn_begin(std::size_t message) {
   const auto asked = from(*prompt), told = from(*without);
   if (!asked || !told) return refuse("the chat template leaves out the message before it");
   const auto n = common(own_text, *asked);
-  if (n == 0 || (asked->starts_with(*told) && n < told->size()))
-    return refuse("the generation prompt is not the text before it");
+  const bool covers = asked->starts_with(*told) ? n >= told->size() : n == asked->size();
+  if (n == 0 || !covers) return refuse("the generation prompt is not the text before it");
   if (n == asked->size()) prompts_[key] = *asked;
   return before + n;
 }
@@ -300,6 +310,10 @@ std::vector<TextSpan> RenderedChat::targets(std::size_t learnt_from) {
     if (!is_learnt(i, learnt_from) || (marked && chat_.messages[i].role == "assistant")) continue;
     if (is_left_out(i) && data_end(text_, i) == npos) continue;
     const auto begin = turn_begin(i), end = turn_end(i, begin);
+    require(end > begin || trimmed(chat_.messages[i].content()).empty(),
+            "the end of message {} in the text is not certain: the chat template changes contents "
+            "or earlier messages",
+            i + 1);
     require_own(i, {begin, end});
     if (end > begin) spans.push_back({begin, end});
   }
@@ -356,9 +370,27 @@ ChatText RenderedChat::finished(std::vector<TextSpan> targets) const {
   return out;
 }
 
+// A template may escape the characters that replace tokens, which would then remain in the text.
+void RenderedChat::require_restored(const ChatText& written, bool generation_prompt) const {
+  if (chat_ == original_) return;
+  std::vector<OrderedJson> messages;
+  for (const auto& m : original_.messages) messages.push_back(m.fields);
+  RenderedChat plain(*this);
+  plain.chat_ = original_;
+  auto result = plain.render(std::move(messages), generation_prompt);
+  if (!result.error.empty()) return;  // the template refuses the names of its tokens
+  plain.marks_ = Marks::none;
+  plain.text_ = std::move(result.text);
+  require(plain.finished({}).text == written.text,
+          "a message or a tool contains the name of a special token, which the chat template "
+          "changes: remove the name");
+}
+
 ChatText RenderedChat::write(std::size_t learnt_from) {
   render_all();
-  return finished(targets(learnt_from));
+  auto written = finished(targets(learnt_from));
+  require_restored(written, false);
+  return written;
 }
 
 ChatText RenderedChat::question() const {
@@ -366,7 +398,9 @@ ChatText RenderedChat::question() const {
   auto result = render(marked_messages(Marks::none), true);
   require(result.error.empty(), "the chat template refuses the conversation: {}", result.error);
   asked.text_ = std::move(result.text);
-  return asked.finished({});
+  auto written = asked.finished({});
+  require_restored(written, true);
+  return written;
 }
 
 }  // namespace trireme

@@ -60,10 +60,13 @@ class RenderedChat {
   // Returns the length of the text with which both begin. Does not divide a token.
   std::size_t common(std::string_view a, std::string_view b) const;
   ChatText finished(std::vector<TextSpan> targets) const;
+  // Throws Error unless the text is the one that the template writes for the original conversation.
+  void require_restored(const ChatText&, bool generation_prompt) const;
 
   const ChatWriter& writer_;
   const ChatTargets& targets_;
-  Conversation chat_;
+  Conversation chat_;  // with the names of special tokens replaced
+  const Conversation original_;
   PrivateCharacters characters_;
   Marks marks_ = Marks::none;
   std::string text_;  // of the whole conversation, with marks

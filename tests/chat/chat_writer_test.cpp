@@ -171,6 +171,27 @@ TEST(ChatWriter, ContentsMayEndWithAThought) {
   EXPECT_THAT(learnt_of(qwen.write(talk)), ElementsAre("<think>\n\n</think>\n\n<|im_end|>"));
 }
 
+TEST(ChatWriter, WhatIsNotCertainIsRefused) {
+  // The beginning of the text depends on the generation prompt.
+  const std::string modes =
+      "{{ 'MODE chat' if add_generation_prompt else 'MODE train' }}{% for m in messages %}^{{ "
+      "m.role "
+      "}}:{{ m.content|trim }}${% endfor %}{{ '^assistant:' if add_generation_prompt }}";
+  EXPECT_EQ(learnt(modes, talk_of({{"user", ""}, {"assistant", "b"}}), {"^", "$"}),
+            "MODE train^user:$^assistant:[b$]");
+  // White space of Unicode at an end, which Python's strip() removes, too.
+  EXPECT_EQ(learnt(modes, talk_of({{"user", "a\u00a0"}, {"assistant", "b\u3000"}}), {"^", "$"}),
+            "MODE train^user:a$^assistant:[b$]");
+  // A template that escapes the name of a token.
+  const std::string escaping =
+      "{% for m in messages %}^{{ m.content|urlencode }}${% endfor %}{{ '^' if "
+      "add_generation_prompt }}";
+  EXPECT_THAT(message_of<Error>([&] {
+                learnt(escaping, talk_of({{"user", "a"}, {"assistant", "$"}}), {"^", "$"});
+              }),
+              HasSubstr("contains the name of a special token"));
+}
+
 // As in GLM-4, where the next turn's token ends an answer, and gpt-oss, where the last answer ends
 // with a token of its own.
 TEST(ChatWriter, AnswersEndWithTheTokenBehindThem) {
