@@ -150,7 +150,7 @@ void require_same_scores(const Communicator& world, const Inputs& in) {
           in.scores->source));
 }
 
-// Copies what the initial model's files said beside its weights. The settings that begin and end
+// Copies settings of the initial model that are not weights. The settings that begin and end
 // texts are copied only if the run uses that model's tokenizer or no tokenizer.
 void keep_imported(Inputs& in) {
   if (in.from || !in.fixed.initial) return;

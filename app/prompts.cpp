@@ -4,11 +4,13 @@
 
 #include "app/json_lines.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/utf8_bytes.hpp"
 #include "lib/run/generation.hpp"
 
 namespace trireme {
 
 Prompt prompt_of_user(std::string text) {
+  require(well_formed_bytes(text) == text.size(), "the message of the user is not UTF-8 text");
   return {.text = {}, .chat = {.messages = {Message("user", std::move(text))}}};
 }
 

@@ -9,6 +9,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/base/utf8_bytes.hpp"
 #include "lib/chat/chat_named.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
@@ -66,6 +67,7 @@ ChatTemplate read_chat_template(const std::string& file) {
   const auto text = read_text(file);
   require(text.size() <= longest_chat_template,
           "{} is longer than 1 MiB, which no chat template is", file);
+  require(well_formed_bytes(text) == text.size(), "{} is not UTF-8 text", file);
   require(is_jinja(text), "{} is not a Jinja program. {}", file, advice_for_toml);
   return {file, text};
 }

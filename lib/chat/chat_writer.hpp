@@ -54,8 +54,8 @@ class ChatWriter {
   const ChatTargets& targets() const { return targets_; }
   // What token files store of the template.
   StoredChat stored() const { return {template_.jinja, end_of_answer_, variables_}; }
-  // Returns true if the template reads the variable, or the key of a message. A template that reads
-  // one of thought_keys is given the thoughts of all of them.
+  // Returns true if the template reads the variable, or the key of a message. If a template reads
+  // one of thought_keys, it gets the thoughts under this key, whichever key the message uses.
   bool reads(std::string_view key) const;
   // Returns the special tokens of the tokenizer that occur in the template.
   std::vector<std::string> tokens() const;

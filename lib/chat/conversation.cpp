@@ -27,7 +27,7 @@ void add_system(const OrderedJson& object, std::vector<Message>& all) {
   if (!has_one) all.insert(all.begin(), first);
 }
 
-// Adds what a line has beside its messages.
+// Adds the system text, the tools and the variables of a line to its messages.
 void complete(const OrderedJson& object, Conversation& c) {
   add_system(object, c.messages);
   c.tools = tools_in(object);

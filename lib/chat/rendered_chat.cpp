@@ -59,7 +59,11 @@ void put_marks(OrderedJson& value, const std::string& begin, const std::string& 
 
 RenderedChat::RenderedChat(const ChatWriter& writer, const Conversation& chat,
                            const ChatTargets& targets)
-    : writer_(writer), targets_(targets), chat_(chat), original_(chat), characters_(data_of(chat)) {
+    : writer_(writer),
+      targets_(targets),
+      chat_(chat),
+      original_(chat),
+      characters_(data_of(chat) + writer.template_.jinja) {
   const auto& tokens = writer.masked_;
   for (auto& m : chat_.messages) m.fields = characters_.without_tokens(m.fields, tokens);
   chat_.tools = characters_.without_tokens(chat_.tools, tokens);
@@ -270,21 +274,25 @@ std::size_t RenderedChat::turn_end(std::size_t message, std::size_t begin) {
 std::vector<TextSpan> RenderedChat::marked_targets(std::size_t learnt_from) const {
   const auto marks = generation_marks();
   const auto& all = chat_.messages;
-  std::size_t answers = 0, learnt = 0;
+  std::vector<std::size_t> answers;
+  std::size_t learnt = 0;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i].role == "assistant") {
-      ++answers;
+      answers.push_back(i);
       if (is_learnt(i, learnt_from)) ++learnt;
     }
+  // An empty answer has no data by which it could be found, but its place among the marked parts.
+  const bool one_each = count(text_, marks.begin) == answers.size();
   std::vector<TextSpan> spans;
   for (auto at = text_.find(marks.begin); at != npos; at = text_.find(marks.begin, at + 1)) {
     const auto begin = at + marks.begin.size(), end = text_.find(marks.end, begin);
     if (end == npos) break;
     std::optional<std::size_t> message;
+    if (one_each) message = answers[count(std::string_view(text_).substr(0, at), marks.begin)];
     for (std::size_t i = 0; i < all.size() && !message; ++i)
       if (const auto data = data_end(text_, i); data != npos && data > begin && data <= end)
         message = i;
-    require(message || learnt == 0 || learnt == answers,
+    require(message || learnt == 0 || learnt == answers.size(),
             "it is not certain to which message the text \"{}\" belongs, which the chat template "
             "marks with {{% generation %}}",
             without_marks(std::string_view(text_).substr(begin, end - begin)));

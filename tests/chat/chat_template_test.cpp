@@ -69,6 +69,8 @@ TEST(ChatTemplates, AreKnownByNameOrRead) {
   EXPECT_THAT(message_of<Error>(
                   [&] { read_chat_template(scratch.write("t.toml", "[user]\nbefore = \"\"")); }),
               AllOf(HasSubstr("t.toml is not a Jinja program"), HasSubstr("Trireme 0.1")));
+  EXPECT_THAT(message_of<Error>([&] { read_chat_template(scratch.write("bad", "\xff{{ 1 }}")); }),
+              HasSubstr("not UTF-8"));
   EXPECT_THAT(message_of<Error>([&] {
                 read_chat_template(scratch.write("long", "{{" + std::string(1 << 20, ' ')));
               }),

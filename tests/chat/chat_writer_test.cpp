@@ -124,6 +124,10 @@ TEST(ChatWriter, MarksOfTheTemplateAreLearnt) {
   const auto talk = talk_of({{"user", "a"}, {"assistant", "b"}, {"user", "c"}, {"assistant", "d"}});
   EXPECT_EQ(learnt(marked, talk), "Q:aA:[ b$]!Q:cA:[ d$]!");
   EXPECT_EQ(learnt(marked, talk, {}, {.only_last = true}), "Q:aA: b$!Q:cA:[ d$]!");
+  auto empty = talk;
+  empty.messages[1] = Message("assistant", "");
+  empty.messages[1].learnt = false;
+  EXPECT_EQ(learnt(marked, empty), "Q:aA: $!Q:cA:[ d$]!");
   EXPECT_EQ(learnt(marked, talk, {}, {.roles = {"assistant", "user"}}),
             "Q:[a]A:[ b$]!Q:[c]A:[ d$]!");
 }
