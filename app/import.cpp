@@ -37,8 +37,10 @@ int import_beside(const ImportArguments& a) {
           "base model");
   const CheckpointReader base(find_checkpoint(a.base));
   const auto s = import_adapters(a.folder, a.checkpoint, base);
-  say("{}: LoRA adapter of rank {} for base model {}, from {} tensors\n", a.checkpoint,
-      s.described.adapter.rank, base.directory().string(), s.tensors);
+  const auto& adapter = s.described.adapter;
+  say("{}: {} adapter of rank {} for base model {}, from {} tensors\n", a.checkpoint,
+      adapter.method == AdapterMethod::dora ? "DoRA" : "LoRA", adapter.rank,
+      base.directory().string(), s.tensors);
   say_widened(s, "and in exports of it");
   return 0;
 }

@@ -119,7 +119,8 @@ static void load(Machine& m, FixedModels& fixed, CheckpointReader* from, std::ui
   } else if (from) {
     load_weights(store, *from);
   } else if (adapts) {
-    store.initialize_saved(seed, m.choice.threads);
+    store.initialize_adapters(seed, m.choice.threads);
+    initialize_norms(store, *fixed.initial);
   } else if (fixed.initial) {
     load_weights(store, *fixed.initial);
     if (setup.trainable) log_info("initial weights from {}", fixed.initial->directory().string());

@@ -281,6 +281,31 @@ struct Scale {
   static void operands(auto& o, auto&& f) { add(f, o.x_N); }
 };
 
+// Computes the Euclidean norm of each row.
+struct RowNorms {
+  static constexpr std::string_view name = "row_norms";
+  View norm_N;  // wide type
+  ConstView x_NC;
+  static void operands(auto& o, auto&& f) {
+    write(f, o.norm_N);
+    read(f, o.x_NC);
+  }
+};
+
+// Scales each column: y = x * factor / divisor + bias. Factors and divisors have the wide type, and
+// each of the last three operands may be absent. Where the divisor is 0, so is the quotient. y may
+// share memory with x. Both may be some of the columns of a wider matrix.
+struct ScaleColumns {
+  static constexpr std::string_view name = "scale_columns";
+  View y_TN;
+  ConstView x_TN, factor_N{}, divisor_N{}, bias_N{};
+  static void operands(auto& o, auto&& f) {
+    write(f, o.y_TN);
+    read(f, o.x_TN);
+    may_read(f, o.factor_N, o.divisor_N, o.bias_N);
+  }
+};
+
 // Gated MLP activation (Shazeer 2020): y = act(gate) * up with gate = gate_up[:, 0, :] and up =
 // gate_up[:, 1, :]. `act` is silu (SwiGLU) or gelu (GeGLU). The clamped SwiGLU of gpt-oss has
 // another formula (kernels/math/swiglu.hpp). If `weight_T` (wide type) is present, each row is also
@@ -453,7 +478,7 @@ struct Digest {
 using Operation =
     std::variant<Copy, Fill, AddFixed, ReadFixed, Dequantize, Matmul, Attention, AttentionGrad,
                  SinkGrad, CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
-                 ActivateGrad, Scale, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
+                 ActivateGrad, Scale, RowNorms, ScaleColumns, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
                  ColumnSum, Update, SumSquares, Digest, Route, RouteGrad, RouterLosses,
                  CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad, GroupedBias,
                  GroupedBiasGrad, RoundToFp8, Fp8Matmul>;

@@ -25,6 +25,8 @@ void run(const kernel::Rotary&, View scratch);           // pointwise.cpp
 void run(const kernel::Activate&, View scratch);         // pointwise.cpp
 void run(const kernel::ActivateGrad&, View scratch);     // pointwise.cpp
 void run(const kernel::Scale&, View scratch);            // pointwise.cpp
+void run(const kernel::RowNorms&, View scratch);         // columns.cpp
+void run(const kernel::ScaleColumns&, View scratch);     // columns.cpp
 void run(const kernel::Swiglu&, View scratch);           // pointwise.cpp
 void run(const kernel::SwigluGrad&, View scratch);       // pointwise.cpp
 void run(const kernel::Embedding&, View scratch);        // embedding.cpp

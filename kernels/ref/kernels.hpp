@@ -25,6 +25,8 @@ void run(const kernel::Rotary&);             // pointwise.cpp
 void run(const kernel::Activate&);           // pointwise.cpp
 void run(const kernel::ActivateGrad&);       // pointwise.cpp
 void run(const kernel::Scale&);              // pointwise.cpp
+void run(const kernel::RowNorms&);           // columns.cpp
+void run(const kernel::ScaleColumns&);       // columns.cpp
 void run(const kernel::Swiglu&);             // pointwise.cpp
 void run(const kernel::SwigluGrad&);         // pointwise.cpp
 void run(const kernel::Embedding&);          // embedding.cpp

@@ -121,6 +121,15 @@ void add_rows(Table& table, DType t) {
                               .x_RK = m.take(t, {r.T, r.C})};
   });
   table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::RowNorms{.norm_N = m.take(s, {r.T}), .x_NC = m.take(t, {r.T, r.C})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::ScaleColumns{.y_TN = m.take(t, {r.T, r.C}),
+                                .x_TN = m.take(t, {r.T, r.C}),
+                                .factor_N = m.take(s, {r.C}),
+                                .divisor_N = m.take(s, {r.C})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
     return kernel::ColumnSum{.out_C = m.take(s, {r.C}), .x_TC = m.take(t, {r.T, r.C})};
   });
   table.add(row_sizes, [=](O m, Rows r) {

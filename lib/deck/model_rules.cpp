@@ -223,6 +223,9 @@ class ModelRules : DeckRules {
     of_adapters("adapter.alpha", a.alpha != 0);
     of_adapters("adapter.rank_stabilized", a.rank_stabilized);
     of_adapters("adapter.dropout", a.dropout != 0);
+    of_adapters("adapter.method", a.method != AdapterMethod::lora);
+    of_adapters("adapter.also_train", !a.also_train.empty());
+    of_adapters("adapter.b_lr_ratio", a.b_lr_ratio != 1);
     rule(deck_.adapter.rank == 0 || deck_.train.balance != Balance::bias,
          {"train.balance", "adapter.rank"},
          "train.balance = \"bias\" changes router biases, which are frozen while adapters are "

@@ -286,12 +286,15 @@ KeySection adapter_section() {
   return {
       .name = "adapter",
       .meaning =
-          "Low-rank adapters (LoRA: Hu et al. 2021). Only the adapters are trained and saved; all "
-          "other weights are frozen.",
+          "Low-rank adapters (LoRA: Hu et al. 2021). Only the adapters and the parameters in "
+          "also_train are trained and saved; all other weights are frozen.",
       .keys = {
           row("rank", &A::rank,
               "Rank of the adapter matrices. 0 means no adapters: the whole model is trained")
               .in(0, 65536),
+          row("method", &A::method,
+              "lora: adapters add a low-rank matrix to each weight matrix. dora: adapters also "
+              "train the norm of each row of the sum (DoRA: Liu et al. 2024)"),
           row("alpha", &A::alpha,
               "Strength of the adapters: their output is multiplied by alpha / rank")
               .above(0, 1e9)
@@ -315,6 +318,14 @@ KeySection adapter_section() {
               "blocks.N.experts.E. Only patterns that contain \"experts.\" select experts. Routers "
               "have no adapters. Names of transformers such as q_proj and model.layers.0.* are "
               "accepted"),
+          row("also_train", &A::also_train,
+              "Names of parameters of the base model that are trained, too, with wildcards * and ? "
+              "(modules_to_save of PEFT). Names may omit .weight and .bias, for example "
+              "\"embedding\", \"head\" and \"*_norm\""),
+          row("b_lr_ratio", &A::b_lr_ratio,
+              "Learning rate of the adapters' matrices b, divided by that of all other parameters "
+              "(LoRA+: Hayou et al. 2024, who recommend 16). 1 is plain LoRA")
+              .above(0, 1e6),
       }};
 }
 

@@ -26,6 +26,7 @@ constexpr std::string_view read_or_idle[] = {"auto_mapping",
                                              "lora_dropout",
                                              "megatron_config",
                                              "megatron_core",
+                                             "modules_to_save",
                                              "peft_type",
                                              "peft_version",
                                              "qalora_group_size",
@@ -34,6 +35,7 @@ constexpr std::string_view read_or_idle[] = {"auto_mapping",
                                              "runtime_config",
                                              "target_modules",
                                              "task_type",
+                                             "use_dora",
                                              "use_rslora"};
 
 bool says_nothing(const Json& value) {
@@ -94,6 +96,10 @@ AdapterTargets::AdapterTargets(const Json& json) {
     named_.emplace(modules, targets);
   if (const auto value = said(json, "exclude_modules"); !value.is_null())
     excluded_.emplace(value, "exclude_modules");
+  for (const auto& module : listed(said(json, "modules_to_save"))) {
+    require(module.is_string(), "'modules_to_save' = {} is not a string", shown(module));
+    whole_.push_back(module.get<std::string>());
+  }
   for (const auto& layer : listed(said(json, "layers_to_transform")))
     layers_.push_back(integer(layer, "layers_to_transform"));
   for (const auto& name : listed(said(json, "layers_pattern"))) {
@@ -117,6 +123,10 @@ bool AdapterTargets::in_layers(const std::string& module) const {
   return layer && std::ranges::find(layers_, *layer) != layers_.end() &&
          (layer_patterns_.empty() ||
           std::ranges::any_of(layer_patterns_, [&](auto& p) { return p.matches(module); }));
+}
+
+bool AdapterTargets::trains_whole(const std::string& module) const {
+  return std::ranges::any_of(whole_, [&](const std::string& end) { return module.ends_with(end); });
 }
 
 // In peft, all-linear leaves out the head, and layers_to_transform restricts only lists.
@@ -151,6 +161,7 @@ AdapterConfig adapter_config_of(const Json& json) {
   fields.refuse_if(!(dropout >= 0 && dropout < 1), "lora_dropout",
                    "it must be at least 0 and below 1");
   a.rank_stabilized = fields.flag("use_rslora", false);
+  a.method = fields.flag("use_dora", false) ? AdapterMethod::dora : AdapterMethod::lora;
   return a;
 }
 

@@ -38,6 +38,8 @@ class AdapterTargets {
   // Returns true if peft adds an adapter to this module, for example
   // "model.layers.0.self_attn.q_proj". `module` must be a linear map or embedding of the model.
   bool name(const std::string& module) const;
+  // Returns true if peft trains this module as a whole and saves it (`modules_to_save`).
+  bool trains_whole(const std::string& module) const;
   // Returns the settings as text, for messages.
   const std::string& text() const { return text_; }
 
@@ -47,6 +49,7 @@ class AdapterTargets {
   std::string text_;
   bool all_linear_ = false;
   std::optional<ModuleNames> named_, excluded_;
+  std::vector<std::string> whole_;  // ends of the names of modules that are trained as a whole
   // Indices of the layers with adapters. Empty if all layers have adapters.
   std::vector<std::int64_t> layers_;
   std::vector<Regex> layer_patterns_;

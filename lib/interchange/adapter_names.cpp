@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "lib/base/error.hpp"
@@ -80,7 +81,60 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec, SharedModules 
                    adapter.rank, weight.shape[1]});
     all.push_back({name + ".lora_B.weight", module, product, adapter.b, p.row, p.channels,
                    adapter.rank, tensor});
+    if (adapter.norms != ParamId{})
+      all.push_back({name + ".lora_magnitude_vector", module, product, adapter.norms, p.row,
+                     p.channels, 0, tensor});
   });
+  return all;
+}
+
+std::vector<std::int64_t> AdapterTensor::shape() const {
+  if (columns == 0) return {rows};
+  return {rows, columns};
+}
+
+std::vector<AdapterTensor> also_trained_tensors(const ModelSpec& spec) {
+  std::map<std::string_view, ParamId> trained;
+  for (std::size_t i = 0; i < spec.params.size(); ++i)
+    if (is_saved(spec.params[i]) && !is_of_adapter(spec.params[i]))
+      trained.emplace(spec.params[i].name, ParamId::at(i));
+  if (trained.empty()) return {};
+  std::vector<AdapterTensor> all;
+  std::set<std::string> modules, left_out;
+  for (const auto& t : hf_tensors(make_spec(spec.config))) {
+    const auto found = trained.find(t.param);
+    // "model.norm" for "model.norm.weight"
+    const auto module = t.name.substr(0, t.name.rfind('.'));
+    if (found == trained.end()) {
+      left_out.insert(module);
+      continue;
+    }
+    require(t.storage == TensorStorage::rows && t.group == 0 && t.experts == 0,
+            "peft's format cannot store {}, because the module {} of transformers stores it "
+            "differently. Leave it out of adapter.also_train",
+            t.param, module);
+    const bool vector = t.shape.dims() == 1;
+    AdapterTensor tensor{.name = "base_model.model." + t.name,
+                         .module = module,
+                         .product = {},
+                         .param = found->second,
+                         .begin = vector ? t.begin : t.begin / t.shape[1],
+                         .rows = t.shape[0],
+                         .columns = vector ? 0 : t.shape[1],
+                         .weight = t};
+    all.push_back(tensor);
+    modules.insert(module);
+    if (!spec.config.tied || spec.params[tensor.param.index()].role != ParamRole::embedding)
+      continue;
+    tensor.name = fmt::format("base_model.model.{}", hf_head);
+    tensor.module = hf_head.substr(0, hf_head.rfind('.'));
+    all.push_back(std::move(tensor));
+  }
+  for (const auto& module : modules)
+    require(!left_out.contains(module),
+            "peft's format stores the module {} of transformers only as a whole, but "
+            "adapter.also_train names some of its parameters. Name all of them, or none",
+            module);
   return all;
 }
 

@@ -9,20 +9,30 @@
 
 namespace trireme {
 
-// A tensor lora_A [R, in] or lora_B [out, R] of one linear map, where R is the adapter's rank. The
-// tensor corresponds to rows [begin, begin + rows) of a Trireme parameter.
+// A tensor of one module in an adapter file: lora_A [R, in], lora_B [out, R] or
+// lora_magnitude_vector [out] of a linear map, where R is the adapter's rank, or a tensor of a module
+// that is trained as a whole. The tensor corresponds to rows [begin, begin + rows) of a Trireme
+// parameter.
 struct AdapterTensor {
   std::string name;  // for example "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
   std::string module;   // for example "model.layers.0.self_attn.q_proj"
   std::string product;  // Trireme's name, for example "blocks.0.qkv.q"
   ParamId param;
-  std::int64_t begin, rows, columns;
-  // For lora_B, the tensor of the adapted weight, whose order of rows lora_B shares.
+  std::int64_t begin, rows;
+  std::int64_t columns = 0;  // 0 if the tensor is a vector
+  // The tensor of the weight with which this tensor shares the order of rows, except for lora_A.
   HfTensor weight = {};
+
+  // Returns the number of elements in a row.
+  std::int64_t width() const { return columns == 0 ? 1 : columns; }
+  std::vector<std::int64_t> shape() const;
 
   // Returns the row of the file's tensor that contains this row of the parameter's part.
   std::int64_t row_in_tensor(std::int64_t row) const { return weight.row_in_tensor(row); }
 };
+
+// Key in the metadata of the adapter file: the hash of the base model's weights.
+inline constexpr const char* base_hash_key = "trireme_base";
 
 // What to do with a product that shares its module with others, such as gate and up in
 // gate_up_proj. peft cannot store an adapter of such a product.
@@ -42,9 +52,14 @@ std::vector<SharedProduct> shared_products(const ModelSpec&);
 std::string pattern_of(const std::string& product);
 
 // Returns all adapter tensors of a model, in the order of its adapters: for each adapter lora_A,
-// then lora_B. Throws Error if no family of transformers fits the model, or if a product shares its
-// module and `shared` is `refuse`.
+// then lora_B, then with DoRA lora_magnitude_vector. Throws Error if no family of transformers fits
+// the model, or if a product shares its module and `shared` is `refuse`.
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec&,
                                            SharedModules shared = SharedModules::refuse);
+
+// Returns the tensors of the modules that are trained beside the adapters (adapter.also_train). A
+// tied embedding has two tensors: its own, and that of the head. Throws Error, naming the module, if
+// only some of its parameters are trained, or if peft's format cannot store it.
+std::vector<AdapterTensor> also_trained_tensors(const ModelSpec&);
 
 }  // namespace trireme

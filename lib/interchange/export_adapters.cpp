@@ -25,12 +25,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Returns the elements of a tensor, given those of its parameter.
 std::vector<double> rows_of(const std::vector<double>& all, const AdapterTensor& p) {
-  std::vector<double> rows(static_cast<std::size_t>(p.rows * p.columns));
+  const auto width = p.width();
+  std::vector<double> rows(static_cast<std::size_t>(p.rows * width));
   for (std::int64_t row = 0; row < p.rows; ++row)
-    std::copy_n(all.begin() + (p.begin + row) * p.columns, p.columns,
-                rows.begin() + p.row_in_tensor(row) * p.columns);
+    std::copy_n(all.begin() + (p.begin + row) * width, width,
+                rows.begin() + p.row_in_tensor(row) * width);
   return rows;
+}
+
+// The offset is that of the tensor of a parameter that is trained as a whole, such as the norms of
+// Gemma. The tensors of adapters have none.
+void subtract_offset(std::vector<double>& x, const AdapterTensor& p, const ModelSpec& spec) {
+  if (is_of_adapter(spec.params[p.param.index()])) return;
+  for (auto& value : x) value -= p.weight.plus;
 }
 
 // Returns the last word of each module if these words select exactly these modules. Otherwise
@@ -56,8 +65,9 @@ bool is_transposed(const AdapterTensor& t) {
 // Returns the description of the adapters, whose first lines the hub of Hugging Face reads. `loads`
 // is the model into which they are loaded.
 std::string model_card(const std::string& base, const std::string& loads, const AdapterConfig& a) {
+  const auto* const method = a.method == AdapterMethod::dora ? "DoRA" : "LoRA";
   return fmt::format(
-      "---\nbase_model: {0}\nlibrary_name: peft\ntags:\n- lora\n---\n\n# Adapters of {0}\n\nLoRA "
+      "---\nbase_model: {0}\nlibrary_name: peft\ntags:\n- lora\n---\n\n# Adapters of {0}\n\n{6} "
       "adapters of rank {1} (alpha {2}), trained with Trireme {3}. Load them "
       "with\n\n```python\nfrom "
       "peft import PeftModel\nfrom transformers import AutoModelForCausalLM, "
@@ -68,7 +78,8 @@ std::string model_card(const std::string& base, const std::string& loads, const 
       "file{5}.\n",
       base, a.rank, alpha_of(a), version(), loads,
       loads == base ? ""
-                    : " and EXPORTED the folder that `trireme export` writes for the base model");
+                    : " and EXPORTED the folder that `trireme export` writes for the base model",
+      method);
 }
 
 }  // namespace
@@ -82,18 +93,25 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
   summary.architecture = family_of(model).architecture;
   summary.type = ElementType::f32;
 
-  const auto parts = adapter_tensors(spec);
+  auto parts = adapter_tensors(spec);
   std::vector<std::string> modules;
-  for (std::size_t i = 0; i < parts.size(); i += 2) modules.push_back(parts[i].module);
+  for (const auto& p : parts)
+    if (modules.empty() || modules.back() != p.module) modules.push_back(p.module);
+  const auto also_trained = also_trained_tensors(spec);
+  std::set<std::string> whole;
+  for (const auto& p : also_trained) whole.insert(p.module);
+  parts.insert(parts.end(), also_trained.begin(), also_trained.end());
   std::vector<SafeTensor> entries;
   for (const auto& p : parts)
-    entries.push_back({p.name, "F32", {p.rows, p.columns}, 0, p.rows * p.columns * 4});
+    entries.push_back({p.name, "F32", p.shape(), 0, p.rows * p.width() * 4});
 
   Draft draft(folder);
   make_directory(draft.path());
-  SafetensorsWriter file(draft.path() / "adapter_model.safetensors", entries);
+  SafetensorsWriter file(draft.path() / "adapter_model.safetensors", entries,
+                         {{base_hash_key, reader.meta().extra.base}});
   for (const auto& p : parts) {
-    const auto values = rows_of(read_doubles(reader, spec.params[p.param.index()]), p);
+    auto values = rows_of(read_doubles(reader, spec.params[p.param.index()]), p);
+    subtract_offset(values, p, spec);
     std::vector<std::byte> narrow(values.size() * bytes_of(summary.type));
     write_elements(DType::f64, std::as_bytes(std::span(values)), summary.type, narrow, p.name);
     file.append(narrow);
@@ -107,11 +125,12 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
                        {"lora_alpha", alpha_of(a)},
                        {"lora_dropout", a.dropout},
                        {"use_rslora", a.rank_stabilized},
+                       {"use_dora", a.method == AdapterMethod::dora},
                        {"target_modules", target_modules(modules, tensors)},
                        {"bias", "none"},
                        {"fan_in_fan_out", std::ranges::any_of(parts, is_transposed)},
                        {"inference_mode", true},
-                       {"modules_to_save", nullptr}};
+                       {"modules_to_save", whole.empty() ? Json() : Json(whole)}};
   write_new(draft.path() / "adapter_config.json", to_lines(config));
   const auto& meta = reader.meta();
   const TokenizerSpec tokenizer{kind_named(meta.tokenizer_kind), meta.tokenizer,

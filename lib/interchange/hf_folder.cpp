@@ -225,18 +225,8 @@ void HfWeights::take(const ModelSpec& spec, const Family& family) {
 void HfWeights::require_head_is_table() const {
   const auto head = folder_.places().at(std::string(hf_head));
   const auto& table = tensors_.front().place;
-  bool same = head.tensor->type == table.tensor->type && head.tensor->shape == table.tensor->shape;
-  std::vector<std::byte> a(1 << 20), b(a.size());
-  for (std::int64_t at = 0; same && at < head.tensor->bytes;) {
-    const auto n = static_cast<std::size_t>(
-        std::min<std::int64_t>(head.tensor->bytes - at, static_cast<std::int64_t>(a.size())));
-    head.file->read(*head.tensor, at, std::span(a).first(n));
-    table.file->read(*table.tensor, at, std::span(b).first(n));
-    same = std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n), b.begin());
-    at += static_cast<std::int64_t>(n);
-  }
   require(
-      same,
+      same_elements(*head.file, *head.tensor, *table.file, *table.tensor),
       "{} contains a tensor {} that differs from the embedding, but its config.json ties the two. "
       "Set 'tie_word_embeddings' in config.json to the value that the model was trained with",
       folder_.path().string(), hf_head);

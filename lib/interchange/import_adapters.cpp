@@ -1,6 +1,8 @@
 // Conversion of adapters in peft's format to a checkpoint of adapters.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -15,6 +17,7 @@
 #include "lib/base/escaped.hpp"
 #include "lib/base/finite.hpp"
 #include "lib/base/json.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
@@ -61,11 +64,50 @@ void require_no_packed_modules(const SafetensorsFile& file) {
               file.path().string(), escaped(t.name));
 }
 
+const SafeTensor* find_tensor(const SafetensorsFile& file, std::string_view name) {
+  const auto found = std::ranges::find(file.tensors(), name, &SafeTensor::name);
+  return found == file.tensors().end() ? nullptr : &*found;
+}
+
+// Throws Error unless both the embedding and the head of a model that uses one table for them are
+// trained as a whole, or neither, and unless both have the same elements in the file.
+void require_one_table(const AdapterTargets& targets, const HfTensor& embedding,
+                       const std::string& config, const SafetensorsFile& file) {
+  const auto module = [](std::string_view name) {
+    return std::string(name.substr(0, name.rfind('.')));
+  };
+  const bool table = targets.trains_whole(module(embedding.name)),
+             head = targets.trains_whole(module(hf_head));
+  if (!table && !head) return;
+  const auto *const of_table = find_tensor(file, "base_model.model." + embedding.name),
+             *const of_head = find_tensor(file, fmt::format("base_model.model.{}", hf_head));
+  require(table && head && of_table && of_head && same_elements(file, *of_table, file, *of_head),
+          "{}: 'modules_to_save' names {}, but the base model uses one table for embedding and head, "
+          "and {} does not contain equal tensors of both. Train the adapter of a base model that "
+          "has two tables",
+          config, table ? head ? "embedding and head" : "the embedding alone" : "the head alone",
+          file.path().string());
+}
+
+// Returns the names of the parameters of modules that are trained as a whole.
+std::vector<std::string> trained_whole(const AdapterTargets& targets, const ModelConfig& model,
+                                       const std::string& config, const SafetensorsFile& file) {
+  const auto tensors = hf_tensors(make_spec(model));
+  if (model.tied) require_one_table(targets, tensors.front(), config, file);
+  std::vector<std::string> params;
+  for (const auto& t : tensors) {
+    const auto whole = targets.trains_whole(t.name.substr(0, t.name.rfind('.')));
+    if (whole && (params.empty() || params.back() != t.param)) params.push_back(t.param);
+  }
+  return params;
+}
+
 // Returns the config with patterns for the products that have adapters in the file.
 AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
                             const ModelConfig& model, const std::string& config,
                             const SafetensorsFile& file) {
   require_no_packed_modules(file);
+  const auto also_train = trained_whole(targets, model, config, file);
   a.patterns = {"*"};
   // Words such as down_proj name experts only where these are modules, which have tensors then.
   const bool experts = std::ranges::any_of(
@@ -92,6 +134,7 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
   for (const std::string_view tensor : {std::string_view(embedding), hf_head})
     modules.emplace(tensor.substr(0, tensor.rfind(".weight")));
   require_same_modules(targets, with_tensors, modules, config, file);
+  a.also_train = also_train;
   return a;
 }
 
@@ -99,23 +142,27 @@ struct Source {
   AdapterTensor ours;
   SafeTensor theirs;
   ElementType type;
+  bool whole;  // of a parameter that is trained as a whole
 };
 
-// Returns the sources in the order of adapter_tensors: a, then b, of each pair.
+// Returns the sources in the order of adapter_tensors: a, then b, of each pair. The sources of
+// parameters that are trained as a whole follow.
 std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& file) {
   std::map<std::string, SafeTensor> left;
   for (const auto& t : file.tensors()) left[t.name] = t;
   std::vector<Source> all;
-  for (const auto& t : adapter_tensors(spec)) {
+  auto ours = adapter_tensors(spec);
+  std::ranges::copy(also_trained_tensors(spec), std::back_inserter(ours));
+  for (const auto& t : ours) {
     const auto found = left.find(t.name);
     require(found != left.end(), "{} does not contain the tensor {}", file.path().string(), t.name);
     const auto& theirs = found->second;
     const auto type = element_type(theirs.type);
-    require(type && theirs.shape == std::vector<std::int64_t>{t.rows, t.columns},
-            "{}: the tensor {} is {}, but must have the shape [{}, {}]. Pass the model that the "
+    require(type && theirs.shape == t.shape(),
+            "{}: the tensor {} is {}, but must have the shape [{}]. Pass the model that the "
             "adapter was trained on with --base",
-            file.path().string(), t.name, described(theirs), t.rows, t.columns);
-    all.push_back({t, theirs, *type});
+            file.path().string(), t.name, described(theirs), fmt::join(t.shape(), ", "));
+    all.push_back({t, theirs, *type, !is_of_adapter(spec.params[t.param.index()])});
     left.erase(found);
   }
   require(left.empty(),
@@ -143,12 +190,19 @@ double largest_of(const Source& s, const SafetensorsFile& file, DType master) {
   return largest;
 }
 
-// Throws Error unless the output of each pair is finite in the master type for all inputs up to 1.
-void require_finite(const std::vector<Source>& sources, const SafetensorsFile& file, double scale,
-                    DType master) {
+// Throws Error unless all elements are finite in the master type, and the output of each pair is
+// finite for all inputs up to 1.
+void require_finite(const std::vector<Source>& sources, const SafetensorsFile& file,
+                    const ModelSpec& spec, DType master) {
   const double most =
       master == DType::f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-  for (std::size_t i = 0; i < sources.size(); i += 2) {
+  const auto scale = scale_of(spec.adapter);
+  const auto role_of = [&](const Source& s) { return spec.params[s.ours.param.index()].role; };
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (role_of(sources[i]) != ParamRole::adapter_a) {
+      largest_of(sources[i], file, master);
+      continue;
+    }
     const auto &a = sources[i], &b = sources[i + 1];
     const double inner = largest_of(a, file, master) * static_cast<double>(a.ours.columns),
                  outer = scale * largest_of(b, file, master) * static_cast<double>(a.ours.rows);
@@ -159,11 +213,23 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
   }
 }
 
+// Adds the offset of a tensor of a parameter that is trained as a whole, such as the norms of Gemma.
+void add_offset(const Source& s, DType type, std::span<std::byte> to) {
+  const auto as = [&]<class T>(T x) {
+    for (std::size_t at = 0; at < to.size(); at += sizeof x) {
+      std::memcpy(&x, to.data() + at, sizeof x);
+      x = static_cast<T>(static_cast<double>(x) + s.ours.weight.plus);
+      std::memcpy(to.data() + at, &x, sizeof x);
+    }
+  };
+  type == DType::f64 ? as(double{}) : as(float{});
+}
+
 // Reads elements of the part of a parameter from number `first` on, as they are stored. Whole rows
 // may have another order in the file.
 void read_rows(const Source& s, const SafetensorsFile& file, std::int64_t first,
                std::span<std::byte> to) {
-  const auto size = static_cast<std::int64_t>(bytes_of(s.type)), columns = s.ours.columns;
+  const auto size = static_cast<std::int64_t>(bytes_of(s.type)), columns = s.ours.width();
   if (s.ours.weight.group == 0) {
     file.read(s.theirs, first * size, to);
     return;
@@ -184,17 +250,37 @@ void read(const std::vector<Source>& sources, const SafetensorsFile& file, std::
   const auto size = static_cast<std::int64_t>(bytes_of(type));
   const auto end = first + static_cast<std::int64_t>(to.size()) / size;
   for (const auto& s : sources) {
-    const auto begin = s.ours.begin * s.ours.columns;
+    const auto begin = s.ours.begin * s.ours.width();
     const auto from = std::max(first, begin),
-               until = std::min(end, begin + s.ours.rows * s.ours.columns);
+               until = std::min(end, begin + s.ours.rows * s.ours.width());
     if (from >= until) continue;
     const auto theirs = static_cast<std::int64_t>(bytes_of(s.type));
     std::vector<std::byte> stored(static_cast<std::size_t>((until - from) * theirs));
     read_rows(s, file, from - begin, stored);
-    read_elements(s.type, stored, type,
-                  to.subspan(static_cast<std::size_t>((from - first) * size),
-                             static_cast<std::size_t>((until - from) * size)));
+    const auto part = to.subspan(static_cast<std::size_t>((from - first) * size),
+                                 static_cast<std::size_t>((until - from) * size));
+    read_elements(s.type, stored, type, part);
+    if (s.whole && s.ours.weight.plus != 0) add_offset(s, type, part);
   }
+}
+
+// Warns if the adapters were trained on other weights than those of `base`. If the file does not say
+// which weights these were, logs the name of the base model in the configuration.
+void compare_base(const Json& config, const std::string& config_path, const SafetensorsFile& file,
+                  const CheckpointReader& base) {
+  const auto trained_on = file.metadata(base_hash_key), given = to_string(base.identity_of_weights());
+  const auto name = config.value("base_model_name_or_path", Json());
+  const auto named = name.is_string() ? name.get<std::string>() : "";
+  if (trained_on == given) return;
+  if (!trained_on.empty())
+    log_warning(
+        "these adapters were trained on a base model with other weights than --base {}: the hash of "
+        "its weights was {} and is {}{}",
+        base.directory().string(), trained_on, given,
+        named.empty() ? "" : fmt::format(". {} names the base model {}", config_path, escaped(named)));
+  else if (!named.empty())
+    log_info("{} names the base model {}. Check that --base {} was imported from it", config_path,
+             escaped(named), base.directory().string());
 }
 
 }  // namespace
@@ -225,7 +311,8 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   const auto spec = make_spec(described.model, described.adapter);
   const auto sources = sources_of(spec, file);
   const auto master = base.params().front().dtype;
-  require_finite(sources, file, scale_of(described.adapter), master);
+  require_finite(sources, file, spec, master);
+  compare_base(json, config_path, file, base);
   std::map<std::string, std::vector<Source>> of_param;
   for (const auto& source : sources)
     of_param[spec.params[source.ours.param.index()].name].push_back(source);
@@ -247,8 +334,6 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   for (const auto& p : spec.params) {
     if (!is_saved(p)) continue;
     meta.updates[p.name] = 0;
-    require(is_of_adapter(p),
-            "adapters of this model cannot be imported, because load balancing changes {}", p.name);
     slices.push_back({p.name, std::string(weights_array), p.shape, 0, p.shape.count(), master});
   }
   Draft draft(checkpoint);

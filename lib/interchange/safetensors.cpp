@@ -136,6 +136,16 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(Posi
   file_.read_at(std::as_writable_bytes(std::span(text)), length_bytes);
   const auto begin = length_bytes + static_cast<std::int64_t>(text.size());
   tensors_ = parse_header(text, begin, file_.size() - begin, path.string());
+  const auto header = parse_object(text, path.string());
+  const auto metadata = header.find(metadata_name);
+  if (metadata == header.end() || !metadata->is_object()) return;
+  for (const auto& [key, value] : metadata->items())
+    if (value.is_string()) metadata_[key] = value.get<std::string>();
+}
+
+std::string SafetensorsFile::metadata(const std::string& key) const {
+  const auto found = metadata_.find(key);
+  return found == metadata_.end() ? std::string() : found->second;
 }
 
 void SafetensorsFile::read(const SafeTensor& t, std::int64_t at, std::span<std::byte> out) const {
@@ -146,10 +156,28 @@ void SafetensorsFile::read(const SafeTensor& t, std::int64_t at, std::span<std::
   file_.read_at(out, t.begin + at);
 }
 
+bool same_elements(const SafetensorsFile& in_a, const SafeTensor& a, const SafetensorsFile& in_b,
+                   const SafeTensor& b) {
+  if (a.type != b.type || a.shape != b.shape) return false;
+  std::vector<std::byte> of_a(1 << 20), of_b(of_a.size());
+  for (std::int64_t at = 0; at < a.bytes;) {
+    const auto n = static_cast<std::size_t>(
+        std::min<std::int64_t>(a.bytes - at, static_cast<std::int64_t>(of_a.size())));
+    in_a.read(a, at, std::span(of_a).first(n));
+    in_b.read(b, at, std::span(of_b).first(n));
+    if (!std::equal(of_a.begin(), of_a.begin() + static_cast<std::ptrdiff_t>(n), of_b.begin()))
+      return false;
+    at += static_cast<std::int64_t>(n);
+  }
+  return true;
+}
+
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
-                                     std::vector<SafeTensor> tensors)
+                                     std::vector<SafeTensor> tensors,
+                                     const std::map<std::string, std::string>& metadata)
     : file_(PosixFile::create(path)) {
   Json header = {{metadata_name, {{"format", "pt"}}}};
+  for (const auto& [key, value] : metadata) header[metadata_name][key] = value;
   std::int64_t data = 0;
   for (auto& t : tensors) {
     t.begin = data;

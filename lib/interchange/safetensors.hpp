@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,20 +45,28 @@ class SafetensorsFile {
 
   const std::filesystem::path& path() const { return file_.path(); }
   const std::vector<SafeTensor>& tensors() const { return tensors_; }
+  // Returns a text of the header's metadata, or an empty text if it is absent.
+  std::string metadata(const std::string& key) const;
   // Reads bytes [at, at + out.size()) of a tensor.
   void read(const SafeTensor&, std::int64_t at, std::span<std::byte> out) const;
 
  private:
   PosixFile file_;
   std::vector<SafeTensor> tensors_;
+  std::map<std::string, std::string> metadata_;
 };
+
+// Returns true if two tensors have the same type, shape and elements.
+bool same_elements(const SafetensorsFile&, const SafeTensor&, const SafetensorsFile&,
+                   const SafeTensor&);
 
 // Writes a safetensors file sequentially.
 class SafetensorsWriter {
  public:
   // Creates the file, which must not exist, and writes the header. The tensors are stored in the
-  // given order. Their `begin` and `bytes` are ignored.
-  SafetensorsWriter(const std::filesystem::path&, std::vector<SafeTensor>);
+  // given order. Their `begin` and `bytes` are ignored. `metadata` is added to the header's metadata.
+  SafetensorsWriter(const std::filesystem::path&, std::vector<SafeTensor>,
+                    const std::map<std::string, std::string>& metadata = {});
   // Appends bytes to the file's data, which are the elements of all tensors in order.
   void append(std::span<const std::byte>);
   // Syncs the file to disk. Throws Error if fewer elements were appended than the header describes.

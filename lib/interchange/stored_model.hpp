@@ -1,10 +1,11 @@
 #pragma once
 // The weights of a checkpoint in the form in which an export reads them, with adapters merged.
 #include <map>
+#include <set>
 #include <string>
-#include <vector>
 
 #include "lib/deck/deck.hpp"
+#include "lib/interchange/merged_weight.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/model/spec.hpp"
 
@@ -13,10 +14,11 @@ namespace trireme {
 // A trained model whose weights are read from a checkpoint.
 class StoredModel {
  public:
-  // If the checkpoint contains LoRA adapters, `base` must be the checkpoint of their base model.
-  // The adapters are merged into the base model's weights: w + s b a is computed in f64 and rounded
-  // once to the wider of the two checkpoints' types. The readers must outlive this object. Throws
-  // Error, naming the first differences, unless the checkpoint has exactly the model's parameters.
+  // If the checkpoint contains adapters, `base` must be the checkpoint of their base model. The
+  // adapters are merged into the base model's weights (MergedWeight) and rounded once to the wider
+  // of the two checkpoints' types. Parameters that were trained beside the adapters replace those
+  // of the base model. The readers must outlive this object. Throws Error, naming the first
+  // differences, unless the checkpoint has exactly the model's parameters.
   StoredModel(CheckpointReader&, const ModelDescription&, CheckpointReader* base = nullptr);
 
   // Returns the model without adapters.
@@ -35,26 +37,14 @@ class StoredModel {
             const CheckpointReader::Sink&);
 
  private:
-  struct Merged {
-    AdapterParams adapter;
-    std::int64_t inputs;
-    std::vector<double> a, b;
-  };
-  void add(const Merged&, std::int64_t first, std::span<const std::byte> from,
-           std::span<std::byte> to) const;
-
-  CheckpointReader& weights_;
+  CheckpointReader &weights_, &reader_;  // of the base model, and of the given checkpoint
   const CheckpointMeta& meta_;
   std::string where_;
   ModelSpec spec_;
   std::int64_t context_;
-  // `stored_` is the element type of weights_. `dtype_` is the element type that read() returns.
-  DType stored_, dtype_;
-  double scale_ = 0;
-  std::map<std::string, Merged> merged_;  // by name of the weight
+  DType dtype_;
+  std::map<std::string, MergedWeight> merged_;  // by name of the weight
+  std::set<std::string> also_trained_;
 };
-
-// Reads all elements of a parameter and converts them to double.
-std::vector<double> read_doubles(CheckpointReader&, const ParamSpec&);
 
 }  // namespace trireme

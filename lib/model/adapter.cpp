@@ -10,6 +10,8 @@ AdapterConfig canonical(AdapterConfig a) {
   a.alpha = alpha_of(a);
   a.dropout = plain.dropout;
   a.patterns = plain.patterns;
+  a.also_train = plain.also_train;
+  a.b_lr_ratio = plain.b_lr_ratio;
   return a;
 }
 

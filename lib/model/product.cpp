@@ -1,5 +1,6 @@
 #include "lib/model/product.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "lib/ops/adapted_linear.hpp"
@@ -12,18 +13,23 @@ ops::Linear make_linear(const ModelSpec& s, ParamId weight, ParamId bias) {
 }
 
 std::unique_ptr<Op> make_product(const ModelSpec& s, ParamId weight, ParamId bias) {
-  auto linear = make_linear(s, weight, bias);
   const auto* adapter = s.adapter_of(weight);
-  if (!adapter) return std::make_unique<ops::Linear>(std::move(linear));
+  if (!adapter) return std::make_unique<ops::Linear>(make_linear(s, weight, bias));
   const auto& config = s.adapter;
   ops::LowRank low{.a = adapter->a,
                    .b = adapter->b,
+                   .norms = adapter->norms,
                    .rank = adapter->rank,
                    .scale = scale_of(config),
                    .products = {},
                    .dropout = {adapter->site, config.dropout}};
   for (const auto& p : adapter->products) low.products.push_back({p.channel, p.channels, p.row});
-  return std::make_unique<ops::AdaptedLinear>(std::move(linear), std::move(low));
+  if (adapter->norms == ParamId{})
+    return std::make_unique<ops::AdaptedLinear>(make_linear(s, weight, bias), std::move(low),
+                                                std::nullopt);
+  ops::TrainedNorms norms(weight, bias, low);
+  return std::make_unique<ops::AdaptedLinear>(make_linear(s, weight, {}), std::move(low),
+                                              std::move(norms));
 }
 
 }  // namespace trireme

@@ -107,7 +107,22 @@ class Builder {
         add({name + ".lora_a", ParamRole::adapter_a, {ranks, inputs}, of.unit, true, std, 0});
     adapter.b =
         add({name + ".lora_b", ParamRole::adapter_b, {rows, adapter.rank}, of.unit, true, 0, 0});
+    spec_.params[adapter.b.index()].lr_factor = spec_.adapter.b_lr_ratio;
     for (const auto id : {adapter.a, adapter.b}) of_expert(of.expert, id);
+    if (spec_.adapter.method == AdapterMethod::dora) {
+      require(of.expert < 0,
+              "adapter.method = \"dora\" does not support adapters of experts: use \"lora\", or "
+              "remove the experts from adapter.patterns");
+      // load_base() sets the initial values.
+      adapter.norms = add({.name = name + ".lora_norms",
+                           .role = ParamRole::adapter_norms,
+                           .shape = {rows},
+                           .unit = of.unit,
+                           .decay = false,
+                           .init_std = 0,
+                           .init_mean = 0,
+                           .wide = true});
+    }
     spec_.adapters.push_back(std::move(adapter));
   }
   // Throws Error unless the experts of the block have adapters for the same products, which are
@@ -135,12 +150,13 @@ class Builder {
             "adapter.rank = {}, but adapter.patterns matches no matrix product, so nothing would "
             "be trained",
             spec_.adapter.rank);
-    for (auto& p : spec_.params) {
+    const auto trained = also_trained();
+    for (std::size_t i = 0; i < spec_.params.size(); ++i) {
+      auto& p = spec_.params[i];
+      if (is_of_adapter(p) || trained[i]) continue;
       p.learns_from = LearnsFrom::nothing;
       if (is_product(p)) p.kept = spec_.adapter.base;
     }
-    for (const auto& a : spec_.adapters)
-      for (const auto p : {a.a, a.b}) spec_.params[p.index()].learns_from = LearnsFrom::gradients;
   }
   ParamId router_bias(UnitId u, const std::string& name, std::int64_t n) {
     return add({name + ".bias", ParamRole::router, {n}, u, false, 0, 0, LearnsFrom::loads, true});
@@ -160,6 +176,42 @@ class Builder {
   }
 
  private:
+  // Returns true if the weight or bias belongs to a product with an adapter, or to an expert in a
+  // block whose experts have adapters.
+  bool beside_adapter(const ParamSpec& p) const {
+    const auto module = p.name.substr(0, p.name.rfind('.'));
+    return std::ranges::any_of(spec_.adapters, [&](const AdapterParams& a) {
+      const auto& weight = spec_.params[a.weight.index()];
+      return weight.name == module + ".weight" ||
+             (p.expert >= 0 && weight.expert >= 0 && weight.unit == p.unit);
+    });
+  }
+  // Returns which parameters adapter.also_train names, by ParamId. Throws Error, naming the pattern,
+  // if a pattern matches nothing or a parameter that cannot be trained beside adapters.
+  std::vector<bool> also_trained() const {
+    std::vector<bool> trained(spec_.params.size(), false);
+    for (const auto& pattern : spec_.adapter.also_train) {
+      bool any = false;
+      for (std::size_t i = 0; i < spec_.params.size(); ++i) {
+        const auto& p = spec_.params[i];
+        const auto module = p.name.substr(0, p.name.rfind('.'));
+        if (is_of_adapter(p) || !(matches(pattern, p.name) || matches(pattern, module))) continue;
+        require(!beside_adapter(p),
+                "adapter.also_train: \"{}\" matches {}, but the product has an adapter: remove it "
+                "from adapter.also_train or from adapter.patterns",
+                pattern, p.name);
+        require(p.learns_from == LearnsFrom::gradients,
+                "adapter.also_train: \"{}\" matches {}, which load balancing changes", pattern,
+                p.name);
+        any = trained[i] = true;
+      }
+      require(any,
+              "adapter.also_train: \"{}\" matches no parameter of the base model; names look like "
+              "\"{}\" or \"blocks.*.attention_norm\"",
+              pattern, spec_.config.tied ? "embedding" : "head");
+    }
+    return trained;
+  }
   static bool names(const std::string& pattern, const ParamSpec& weight, const AdaptedProduct& p) {
     return matches(pattern, p.name) &&
            (weight.expert < 0 || pattern.find("experts.") != std::string::npos);

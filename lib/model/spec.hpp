@@ -32,7 +32,8 @@ enum class ParamRole : std::uint8_t {
   shared_gate,
   head,
   adapter_a,
-  adapter_b
+  adapter_b,
+  adapter_norms
 };
 
 // Rows of a packed parameter that belong to one projection: "q", "k" and "v" of qkv, or "gate" and
@@ -59,6 +60,7 @@ struct ParamSpec {
   std::vector<PackedRows> packed = {};  // projections in a packed parameter, in order
   BaseType kept = BaseType::compute;    // storage type, which may be smaller for frozen weights
   ProductType products = ProductType::compute;  // type of the weight's products
+  double lr_factor = 1;                         // factor on the learning rate
 };
 
 // Returns true if checkpoints of the model contain the parameter. Checkpoints of adapters do not
@@ -67,9 +69,10 @@ inline bool is_saved(const ParamSpec& p) {
   return p.learns_from != LearnsFrom::nothing;
 }
 
-// Returns true if the parameter belongs to a LoRA adapter.
+// Returns true if the parameter belongs to an adapter.
 inline bool is_of_adapter(const ParamSpec& p) {
-  return p.role == ParamRole::adapter_a || p.role == ParamRole::adapter_b;
+  return p.role == ParamRole::adapter_a || p.role == ParamRole::adapter_b ||
+         p.role == ParamRole::adapter_norms;
 }
 
 // Parameters of one transformer block. The id of a parameter that the block does not have is -1.
@@ -86,11 +89,12 @@ struct BlockParams {
   std::vector<ParamId> expert_in, expert_in_bias, expert_out, expert_out_bias;  // by expert
 };
 
-// A LoRA adapter of one weight w_NC. The adapter covers P products, each with a range of the N
-// output channels. Product p adds scale * x a_p' b_p' to its channels. `a` is [P * R, C], with R
-// rows per product. `b` has R columns and one row for each covered channel.
+// An adapter of one weight w_NC. The adapter covers P products, each with a range of the N output
+// channels. Product p adds scale * x a_p' b_p' to its channels. `a` is [P * R, C], with R rows per
+// product. `b` has R columns and one row for each covered channel. `norms` (DoRA) has one element
+// for each covered channel, in the order of the rows of `b`. Without DoRA, `norms` is -1.
 struct AdapterParams {
-  ParamId weight, a, b;
+  ParamId weight, a, b, norms;
   std::int64_t rank = 0;
   struct Product {
     std::int64_t channel, channels;  // range of the weight's output channels

@@ -12,12 +12,19 @@ namespace {
 // may be called with another PassContext, so it cannot apply the dropout itself.
 struct AdaptedLinearKept {
   Tensor x{}, t{}, u{};
+  Tensor dz{};  // dy, or with DoRA the gradient of the scaled output
+  TrainedNorms::Kept norms{};
 };
 
 }  // namespace
 
-AdaptedLinear::AdaptedLinear(Linear frozen, LowRank low)
-    : frozen_(std::move(frozen)), low_(std::move(low)), params_{low_.a, low_.b} {}
+AdaptedLinear::AdaptedLinear(Linear frozen, LowRank low, std::optional<TrainedNorms> norms)
+    : frozen_(std::move(frozen)),
+      low_(std::move(low)),
+      norms_(std::move(norms)),
+      params_{low_.a, low_.b} {
+  if (norms_) params_.push_back(low_.norms);
+}
 
 Tensor AdaptedLinear::dropped(const Run& run, const Tensor& x) const {
   if (low_.dropout.key(run.pass).p == 0) return x;
@@ -48,6 +55,7 @@ std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> i
   frozen_.multiply(run, y, x);
   if (!run.pass.adapters) {
     expect(!saved, "without adapters there is no backward");
+    if (norms_) norms_->add_bias(run, y);
     return {y};
   }
   const Tensor t = ranks_of(run, x, low_, kind_of(saved));
@@ -62,28 +70,31 @@ std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> i
                         .b_KN = run.weights[low_.b].slice(0, p.row, p.channels).transposed(),
                         .how = Accumulate::add});
   }
-  if (saved) saved->keep(AdaptedLinearKept{.x = x, .t = t});
+  TrainedNorms::Kept norms;
+  if (norms_) norms_->apply(run, y, saved ? &norms : nullptr);
+  if (saved) saved->keep(AdaptedLinearKept{.x = x, .t = t, .norms = std::move(norms)});
   return {y};
 }
 
 std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                    Saved& saved,
                                                    std::span<const std::uint8_t> wanted) const {
+  auto& [x, t, u, dz, norms] = saved.as<AdaptedLinearKept>();
+  if (!wanted[0] && !wants_any(run, params_)) return {Tensor{}};
+  dz = norms_ ? norms_->input_gradient(run, grad_out[0], norms) : grad_out[0];
   if (!wanted[0] && !run.wants(low_.a)) return {Tensor{}};
-  const Tensor& dy = grad_out[0];
-  auto& [x, t, u] = saved.as<AdaptedLinearKept>();
   u = ranks_of(run, x, low_, MemoryKind::transient);
   for (std::size_t i = 0; i < low_.products.size(); ++i) {
     const auto& p = low_.products[i];
     multiply_rows(run, {.c_MN = of_product(u, low_.rank, i),
-                        .a_MK = as_rows(dy).slice(1, p.channel, p.channels),
+                        .a_MK = as_rows(dz).slice(1, p.channel, p.channels),
                         .b_KN = run.weights[low_.b].slice(0, p.row, p.channels)});
   }
   scale(run, u, low_.scale);
   Tensor dx;
   if (wanted[0]) {
     dx = Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient);
-    frozen_.multiply_grad(run, dx, dy);
+    frozen_.multiply_grad(run, dx, dz);
     const bool drops = low_.dropout.key(run.pass).p > 0;
     Tensor back =
         drops ? Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient) : dx;
@@ -101,7 +112,8 @@ void AdaptedLinear::weight_gradients(const Run& run, std::vector<Tensor> grad_ou
                                      Saved saved) const {
   if (!wants_any(run, params_)) return;
   const auto& kept = saved.as<AdaptedLinearKept>();
-  const ConstView dy_TN = as_rows(grad_out[0]), x_TC = as_rows(kept.x), t_TR = as_rows(kept.t);
+  const ConstView dy_TN = as_rows(grad_out[0]), dz_TN = as_rows(kept.dz), x_TC = as_rows(kept.x),
+                  t_TR = as_rows(kept.t);
   run.gradients->add(
       params_, dy_TN.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
         const auto product = [&](const View& c, const ConstView& left_TM, const ConstView& right) {
@@ -114,9 +126,10 @@ void AdaptedLinear::weight_gradients(const Run& run, std::vector<Tensor> grad_ou
         if (dst[0]) product(dst[0], as_rows(kept.u), x_TC);
         for (std::size_t i = 0; dst[1] && i < low_.products.size(); ++i) {
           const auto& p = low_.products[i];
-          product(dst[1].slice(0, p.row, p.channels), dy_TN.slice(1, p.channel, p.channels),
+          product(dst[1].slice(0, p.row, p.channels), dz_TN.slice(1, p.channel, p.channels),
                   t_TR.slice(1, static_cast<std::int64_t>(i) * low_.rank, low_.rank));
         }
+        if (norms_ && dst[2]) norms_->add_gradient(run, dst[2], how, dy_TN, kept.norms, r);
       });
 }
 

@@ -7,29 +7,21 @@
 //
 // Backward pass, with u_T(PR) = s dy_Tn b_nR for each product:
 //   dx = dy w + drop(u a);  da = u' drop(x);  db_nR = dy_Tn' t_TR
+// With DoRA, y_TN before the bias is then scaled (trained_norms.hpp).
+#include <optional>
 #include <vector>
 
 #include "lib/ops/linear.hpp"
-#include "lib/ops/pointwise.hpp"
+#include "lib/ops/low_rank.hpp"
+#include "lib/ops/trained_norms.hpp"
 
 namespace trireme::ops {
 
-// The parameters and settings of an adapter.
-struct LowRank {
-  ParamId a, b;
-  std::int64_t rank;
-  double scale;
-  struct Product {
-    std::int64_t channel, channels, row;  // range of y's channels; first row of b
-  };
-  std::vector<Product> products;
-  DropoutSite dropout;
-};
-
-// A linear layer with a frozen weight and a LoRA adapter.
+// A linear layer with a frozen weight and an adapter.
 class AdaptedLinear final : public Op {
  public:
-  AdaptedLinear(Linear frozen, LowRank);
+  // If `norms` is given, it adds the bias, so `frozen` must have none.
+  AdaptedLinear(Linear frozen, LowRank, std::optional<TrainedNorms> norms);
 
   std::string_view name() const override { return "adapted_linear"; }
   std::span<const ParamId> params() const override { return params_; }
@@ -43,6 +35,7 @@ class AdaptedLinear final : public Op {
 
   Linear frozen_;
   LowRank low_;
+  std::optional<TrainedNorms> norms_;
   std::vector<ParamId> params_;
 };
 

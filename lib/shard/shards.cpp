@@ -225,13 +225,13 @@ void Shards::initialize_weights(ParamId p, std::uint64_t seed, int threads) {
 
 void Shards::initialize(std::uint64_t seed, int threads) {
   for (std::size_t i = 0; i < spec_.params.size(); ++i)
-    if (!is_saved(spec_.params[i])) initialize_weights(ParamId::at(i), seed, threads);
-  initialize_saved(seed, threads);
+    if (!is_of_adapter(spec_.params[i])) initialize_weights(ParamId::at(i), seed, threads);
+  initialize_adapters(seed, threads);
 }
 
-void Shards::initialize_saved(std::uint64_t seed, int threads) {
+void Shards::initialize_adapters(std::uint64_t seed, int threads) {
   for (std::size_t i = 0; i < spec_.params.size(); ++i)
-    if (is_saved(spec_.params[i])) initialize_weights(ParamId::at(i), seed, threads);
+    if (is_of_adapter(spec_.params[i])) initialize_weights(ParamId::at(i), seed, threads);
   std::ranges::fill(counts_, 0);
   for (auto& s : shards_)
     for (const auto& a : s.arrays)

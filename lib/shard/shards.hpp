@@ -46,9 +46,9 @@ class Shards {
   // parameter's name and the element, not on the layout. Also sets optimizer arrays and update
   // counts to zero.
   void initialize(std::uint64_t seed, int threads);
-  // Initializes only the parameters that checkpoints of the model contain, in the same way as
-  // initialize(). Other weights are loaded from another source.
-  void initialize_saved(std::uint64_t seed, int threads);
+  // Initializes only the parameters of adapters, in the same way as initialize(). Other weights are
+  // loaded from another source.
+  void initialize_adapters(std::uint64_t seed, int threads);
   // Returns true if this rank stores the parameter in NF4 records (kernels/nf4.hpp).
   bool in_records(ParamId p) const;
   // Returns true if this rank's stage contains the parameter.

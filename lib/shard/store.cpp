@@ -87,21 +87,29 @@ void Store::begin(Purpose purpose) {
   pending_ = true;
 }
 
-// Consecutive elements of a segment whose update uses the same weight decay and update count.
-struct UpdateSlice {
-  Range range;
+// How the update of a parameter differs from that of others.
+struct UpdateKind {
   bool decays;
   std::int64_t count;  // number of updates, including this one
+  double lr_factor;
+  bool operator==(const UpdateKind&) const = default;
 };
 
-static std::vector<UpdateSlice> update_slices(const Segment& segment, const Shards& shards) {
+// Consecutive elements of a segment whose updates are of the same kind.
+struct UpdateSlice {
+  Range range;
+  UpdateKind kind;
+};
+
+static std::vector<UpdateSlice> update_slices(const Segment& segment, const ModelSpec& spec,
+                                              const Shards& shards) {
   std::vector<UpdateSlice> all;
   for (const auto& slot : segment.slots) {
-    const bool decays = slot.begin < segment.decayed;
-    const auto count = shards.count(slot.param) + 1;
-    if (all.empty() || all.back().decays != decays || all.back().count != count) {
+    const UpdateKind kind{slot.begin < segment.decayed, shards.count(slot.param) + 1,
+                          spec.params[slot.param.index()].lr_factor};
+    if (all.empty() || all.back().kind != kind) {
       if (!all.empty()) all.back().range.end = slot.begin;
-      all.push_back({{slot.begin, segment.elements}, decays, count});
+      all.push_back({{slot.begin, segment.elements}, kind});
     }
   }
   return all;
@@ -114,7 +122,7 @@ void Store::update(UpdateFactors factors) {
     const auto& segment = layout_.segments[i];
     if (!trainability_.trains(segment)) continue;
     const auto mine = sharding_.own(segment);
-    for (const auto& slice : update_slices(segment, shards_)) {
+    for (const auto& slice : update_slices(segment, spec_, shards_)) {
       const auto r = intersection(slice.range, mine);
       if (r.count() == 0) continue;
       auto [master, copy, arrays] = shards_.views(i, r);
@@ -124,8 +132,9 @@ void Store::update(UpdateFactors factors) {
           .grad_N = gradients_.sum(i).slice(r.begin - mine.begin, {r.count()}).view(),
           .state_N = std::move(arrays),
           .factors = factors});
-      shard.factors.decay = slice.decays ? factors.decay : 0;
-      shard.factors.count = slice.count;
+      shard.factors.lr *= slice.kind.lr_factor;
+      shard.factors.decay = slice.kind.decays ? factors.decay : 0;
+      shard.factors.count = slice.kind.count;
     }
     for (const auto& slot : segment.slots)
       shards_.set_count(slot.param, shards_.count(slot.param) + 1);

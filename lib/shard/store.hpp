@@ -46,8 +46,8 @@ class Store {
 
   // Functions that forward to Shards, where they are documented.
   void initialize(std::uint64_t seed, int threads) { shards_.initialize(seed, threads); }
-  void initialize_saved(std::uint64_t seed, int threads) {
-    shards_.initialize_saved(seed, threads);
+  void initialize_adapters(std::uint64_t seed, int threads) {
+    shards_.initialize_adapters(seed, threads);
   }
   Range own(ParamId p) const { return shards_.own(p); }
   bool holds(ParamId p) const { return shards_.holds(p); }

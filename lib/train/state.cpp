@@ -1,7 +1,9 @@
 #include "lib/train/state.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -138,6 +140,48 @@ void require_base(const CheckpointReader& reader, const ModelConfig& model) {
 void load_base(Store& store, CheckpointReader& reader) {
   require_base(reader, store.spec().config);
   load_weights(store, reader, true, [](const ParamSpec& p) { return !is_of_adapter(p); });
+}
+
+// Reads rows [first, first + rows) of a matrix with `width` columns, and returns their norms.
+template <class T>
+static std::vector<double> norms_of_rows(CheckpointReader& reader, const std::string& name,
+                                         std::int64_t first, std::int64_t rows,
+                                         std::int64_t width) {
+  std::vector<T> x(static_cast<std::size_t>(rows * width));
+  reader.read(name, weights_array, first * width, rows * width, std::as_writable_bytes(std::span(x)));
+  std::vector<double> norms;
+  for (auto row = x.begin(); row != x.end(); row += width) {
+    const auto square = [](double sum, double y) { return sum + y * y; };
+    norms.push_back(std::sqrt(std::accumulate(row, row + width, 0.0, square)));
+  }
+  return norms;
+}
+
+static void initialize_norms(Store& store, CheckpointReader& reader, const AdapterParams& adapter) {
+  constexpr std::int64_t most = 1 << 20;  // elements in memory
+  const auto& weight = store.spec().params[adapter.weight.index()];
+  const auto width = weight.shape[1], batch = std::max<std::int64_t>(1, most / width);
+  const bool doubles = saved_type(reader) == DType::f64;
+  for (const auto& p : adapter.products) {
+    const auto mine = intersection(store.own(adapter.norms), {p.row, p.row + p.channels});
+    for (auto row = mine.begin; row < mine.end; row += batch) {
+      const auto channel = p.channel + row - p.row, rows = std::min(batch, mine.end - row);
+      const auto norms = doubles
+                             ? norms_of_rows<double>(reader, weight.name, channel, rows, width)
+                             : norms_of_rows<float>(reader, weight.name, channel, rows, width);
+      const std::vector<float> narrow(norms.begin(), norms.end());
+      store.write(adapter.norms, weights_array, row,
+                  store.master() == DType::f64 ? std::as_bytes(std::span(norms))
+                                               : std::as_bytes(std::span(narrow)));
+    }
+  }
+}
+
+void initialize_norms(Store& store, CheckpointReader& reader) {
+  for (const auto& adapter : store.spec().adapters)
+    if (adapter.norms != ParamId{} && store.holds(adapter.norms))
+      initialize_norms(store, reader, adapter);
+  store.refresh();
 }
 
 void load_weights(Store& store, CheckpointReader& reader) {

@@ -21,6 +21,9 @@ void require_base(const CheckpointReader&, const ModelConfig&);
 //
 // Loads all base weights of a model with adapters from a checkpoint of the model without them.
 void load_base(Store&, CheckpointReader&);
+// Sets the trained norms of DoRA adapters to the norms of the rows of the base weights in the
+// checkpoint, so that the model computes what its base model computes.
+void initialize_norms(Store&, CheckpointReader&);
 // Loads only the weights. Moments and update counts start afresh. A run in f64 may load an f32
 // checkpoint.
 void load_weights(Store&, CheckpointReader&);

@@ -95,7 +95,10 @@ def page_of_experts(program):
 
 
 def page_of_chat(program):
-    said = run_pages(program, CHAT_PAGES, None, '&& [ "$2" = inputs/quickstart.toml ] && set -- "$@" train.steps=60')
+    # The first model trains for fewer steps than on its page, and the adapters for more.
+    said = run_pages(program, CHAT_PAGES, None, """
+[ "$1 $2" = "train inputs/quickstart.toml" ] && set -- "$@" train.steps=100 schedule.warmup_steps=10
+[ "$1 $2" = "train sea_lora.toml" ] && set -- "$@" train.steps=250""")
     answers = [text.strip() for text in said if text.startswith("170.")]
     assert len(answers) == 2, f"it and transformers answer {said!r}"
     return f"it and transformers answer {answers!r}"

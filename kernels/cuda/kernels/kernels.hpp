@@ -28,6 +28,8 @@ void run(const kernel::Rotary&, const OnStream&);
 void run(const kernel::Activate&, const OnStream&);
 void run(const kernel::ActivateGrad&, const OnStream&);
 void run(const kernel::Scale&, const OnStream&);
+void run(const kernel::RowNorms&, const OnStream&);
+void run(const kernel::ScaleColumns&, const OnStream&);
 void run(const kernel::Swiglu&, const OnStream&);
 void run(const kernel::SwigluGrad&, const OnStream&);
 void run(const kernel::Embedding&, const OnStream&);

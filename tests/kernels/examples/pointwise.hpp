@@ -108,6 +108,38 @@ inline Examples<kernel::Scale> examples(Of<kernel::Scale>) {
   return list;
 }
 
+inline Examples<kernel::RowNorms> examples(Of<kernel::RowNorms>) {
+  Examples<kernel::RowNorms> list;
+  for (const std::int64_t C : {1, 7, 72})
+    list.push_back({"width " + std::to_string(C), [C](Operands& o) {
+                      return kernel::RowNorms{.norm_N = o.wide_values({5}),
+                                              .x_NC = o.values({5, C})};
+                    }});
+  return list;
+}
+
+// A letter for each operand that is present: f, d, b. s: columns of wider matrices. o: y over x.
+inline Examples<kernel::ScaleColumns> examples(Of<kernel::ScaleColumns>) {
+  Examples<kernel::ScaleColumns> list;
+  for (const std::string what : {"", "f", "d", "b", "fdb", "fds", "fdbo"})
+    for (const std::int64_t N : {1, 7, 72})
+      list.push_back({what + " width " + std::to_string(N), [=](Operands& o) {
+                        const auto has = [&](char c) { return what.find(c) != what.npos; };
+                        const auto matrix = [&] {
+                          return has('s') ? o.values({5, N + 8}).slice(1, 8, N)
+                                          : o.values({5, N});
+                        };
+                        const View x = matrix();
+                        return kernel::ScaleColumns{
+                            .y_TN = has('o') ? x : matrix(),
+                            .x_TN = x,
+                            .factor_N = has('f') ? o.wide_values({N}) : View{},
+                            .divisor_N = has('d') ? o.wide_values({N}) : View{},
+                            .bias_N = has('b') ? o.values({N}) : View{}};
+                      }});
+  return list;
+}
+
 inline Examples<kernel::Swiglu> examples(Of<kernel::Swiglu>) {
   Examples<kernel::Swiglu> list;
   for (const bool clamped : {false, true})

@@ -1,0 +1,23 @@
+#pragma once
+// The low-rank matrices of an adapter (LoRA: Hu et al. 2021).
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/ids.hpp"
+#include "lib/ops/pointwise.hpp"
+
+namespace trireme::ops {
+
+// The parameters and settings of an adapter. `norms` is -1 unless the method is DoRA.
+struct LowRank {
+  ParamId a, b, norms;
+  std::int64_t rank;
+  double scale;
+  struct Product {
+    std::int64_t channel, channels, row;  // range of y's channels; first row of b
+  };
+  std::vector<Product> products;
+  DropoutSite dropout;
+};
+
+}  // namespace trireme::ops
