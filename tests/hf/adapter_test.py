@@ -1,5 +1,7 @@
-"""Low-rank adapters beside an imported model: trained in f64 as torch trains them by the formula of Hu et al. 2021, and opened by
-peft and by transformers, merged."""
+"""Adapters beside an imported model, and what is trained beside them: trained in f64 as torch trains them by the formulas of Hu et al.
+2021 (LoRA), Liu et al. 2024 (DoRA) and Hayou et al. 2024 (LoRA+), and opened by peft and by transformers, merged."""
+from dataclasses import dataclass
+
 import peft
 import torch
 import transformers
@@ -12,12 +14,34 @@ from program import GRID, ONE_RANK, weights_of
 from reference_test import difference
 
 RANK, ALPHA = 3, 5.0
-SECTION = f"""
+
+
+@dataclass
+class Setting:
+    stable: bool = False
+    dora: bool = False
+    ratio: float = 1.0  # of b's learning rate
+    also: tuple = ()  # parameters that are trained, too
+    left_out: tuple = ()  # modules of transformers without an adapter
+    patterns: tuple = ("*",)
+
+    @property
+    def scale(self):
+        return ALPHA / (RANK ** 0.5 if self.stable else RANK)
+
+    def section(self):
+        return f"""
 [adapter]
 rank = {RANK}
 alpha = {ALPHA}
-rank_stabilized = STABLE
+rank_stabilized = {str(self.stable).lower()}
+method = "{"dora" if self.dora else "lora"}"
+b_lr_ratio = {self.ratio}
+also_train = {list(self.also)}
+patterns = {list(self.patterns)}
 """
+
+
 AGREES = 1e-5  # of peft's logits in f32
 
 LLAMA = {"projection": [("self_attn.o_proj", 0)], "ffn_in": [("mlp.gate_proj", 0), ("mlp.up_proj", 1)],
@@ -28,53 +52,81 @@ LLAMA = {"projection": [("self_attn.o_proj", 0)], "ffn_in": [("mlp.gate_proj", 0
 GPT2 = {"qkv": [("attn.c_attn", 0)], "projection": [("attn.c_proj", 0)], "ffn_in": [("mlp.c_fc", 0)], "ffn_out": [("mlp.c_proj", 0)]}
 
 
-def module_of(name, shape, product):
-    """Of blocks.2.qkv.lora_a the module that its product's rows stand beside."""
-    _, block, rest = name.rsplit(".lora_", 1)[0].split(".", 2)
-    modules = GPT2 if shape.gpt2 else LLAMA
+# Parameters that may be trained beside adapters.
+WHOLE = {"embedding.weight": ("wte.weight", "model.embed_tokens.weight"), "positions.weight": ("wpe.weight", ""),
+         "final_norm.weight": ("ln_f.weight", "model.norm.weight"), "final_norm.bias": ("ln_f.bias", ""),
+         "head.weight": ("", "lm_head.weight")}
+
+
+def modules_of(name, shape):
+    """Of blocks.2.qkv the modules that its products belong to."""
+    _, block, rest = name.split(".", 2)
     prefix = f"h.{block}." if shape.gpt2 else f"model.layers.{block}."
-    return prefix + modules[rest][product][0], len(modules[rest])
+    return [prefix + module for module, _ in (GPT2 if shape.gpt2 else LLAMA)[rest]]
 
 
-def split(weights, shape, w):
-    """Trireme's names -> (a, b) of each module: a's rows by product, b's by the module's outputs."""
-    adapters = {}
-    for name, a in weights.items():
-        if not name.endswith(".lora_a"):
-            continue
-        b, row = weights[name.replace("lora_a", "lora_b")], 0
-        for product in range(a.shape[0] // RANK):
-            module, count = module_of(name, shape, product)
-            assert a.shape[0] == count * RANK, f"{name} has {a.shape}"
-            outputs = w[module + ".weight"].shape[1 if shape.gpt2 else 0]
-            adapters[module] = (a[product * RANK:(product + 1) * RANK], b[row:row + outputs])
-            row += outputs
-        assert row == b.shape[0], name
-    return adapters
+def split(weights, shape, w, setting=Setting()):
+    """Of a checkpoint: (module, "a" | "b" | "m") -> its part, and (module, "") -> a tensor of transformers that is trained as a whole."""
+    parts = {}
+    for name, x in weights.items():
+        if name in WHOLE:
+            offset = 1 if shape.gemma and name.endswith("norm.weight") else 0
+            parts[WHOLE[name][0 if shape.gpt2 else 1], ""] = x - offset
+        elif name.endswith(".lora_a"):
+            product = name.removesuffix(".lora_a")
+            modules = [m for m in modules_of(product, shape) if not m.endswith(setting.left_out or ("-",))]
+            b, norms, row = weights[product + ".lora_b"], weights.get(product + ".lora_norms"), 0
+            assert x.shape[0] == len(modules) * RANK, f"{name} has {x.shape}"
+            for i, module in enumerate(modules):
+                outputs = w[module + ".weight"].shape[1 if shape.gpt2 else 0]
+                parts[module, "a"] = x[i * RANK:(i + 1) * RANK]
+                parts[module, "b"] = b[row:row + outputs]
+                if norms is not None:
+                    parts[module, "m"] = norms[row:row + outputs]
+                row += outputs
+            assert row == b.shape[0], name
+    return parts
 
 
-def merged(w, shape, adapters, scale):
-    """w + s b a, by which transformers' and the reference's models compute."""
+def merged(w, shape, parts, setting=Setting()):
+    """w + s b a, or m (w + s b a) / |w + s b a| by rows, by which transformers' and the reference's models compute."""
     both = dict(w)
-    for module, (a, b) in adapters.items():
-        delta = scale * (b @ a)
-        both[module + ".weight"] = w[module + ".weight"] + (delta.T if shape.gpt2 else delta)
+    for (module, part), x in parts.items():
+        if part == "":
+            both[module] = x
+            continue
+        if part != "a":
+            continue
+        before = w[module + ".weight"]
+        after = (before.T if shape.gpt2 else before) + setting.scale * (parts[module, "b"] @ x)
+        if setting.dora:  # section 4.3: the norm is a constant for the gradient
+            after = after * (parts[module, "m"] / after.detach().norm(dim=1))[:, None]
+        both[module + ".weight"] = after.T if shape.gpt2 else after
     return both
 
 
-def sgd(w, shape, adapters, steps, lr, scale):
+def begin_of(first, shape, w):
+    """The parts before the first step, which leaves a as it was, as b is zero."""
+    return {key: torch.zeros_like(x) if key[1] == "b" else x for key, x in split(weights_of(first), shape, w).items()}
+
+
+def flat(parts):
+    return {".".join(key): x for key, x in parts.items()}
+
+
+def sgd(w, shape, parts, steps, setting):
     losses = []
     for ids_BT, targets_BT in steps:
-        adapters = {m: tuple(x.detach().requires_grad_(True) for x in ab) for m, ab in adapters.items()}
-        loss = reference.mean_loss(merged(w, shape, adapters, scale), shape, ids_BT, targets_BT)
-        flat = [x for ab in adapters.values() for x in ab]
-        gradients = iter(torch.autograd.grad(loss, flat))
+        parts = {key: x.detach().requires_grad_(True) for key, x in parts.items()}
+        loss = reference.mean_loss(merged(w, shape, parts, setting), shape, ids_BT, targets_BT)
+        gradients = torch.autograd.grad(loss, list(parts.values()))
         losses.append(loss.item())
-        adapters = {m: tuple((x - lr * next(gradients)).detach() for x in ab) for m, ab in adapters.items()}
-    return adapters, losses
+        rate = {key: training_test.LR * (setting.ratio if key[1] == "b" else 1) for key in parts}
+        parts = {key: (x - rate[key] * g).detach() for (key, x), g in zip(parts.items(), gradients)}
+    return parts, losses
 
 
-def trains(name, program, stable=False):
+def trains(name, program, setting=Setting()):
     folder = program.work / "model"
     flavours.make(name, folder)
     shape, w = reference.load(folder, torch.float64)
@@ -83,29 +135,36 @@ def trains(name, program, stable=False):
     program.write_tokens("random.tokens", ids, flavours.SHAPE["vocab_size"])
     program("import", folder, "imported")
     text = training_test.DECK.replace("CLIP", "0").replace("every_steps = 0", "every_steps = 1\nkeep_last = 0")
-    deck = program.write_deck("deck.toml", text + SECTION.replace("STABLE", "true" if stable else "false"))
-    scale = ALPHA / (RANK ** 0.5 if stable else RANK)
+    deck = program.write_deck("deck.toml", text + setting.section())
     steps = training_test.steps_of(ids, flavours.CONTEXT)
+    first_loss = reference.mean_loss(w, shape, *steps[0]).item()
     said = []
     for run, (ranks, grid) in {"one": ONE_RANK, "grid": GRID}.items():
         program("train", deck, "--run-dir", run, *grid, ranks=ranks)
         after_one, *_, last = sorted((program.work / run / "checkpoints").glob("step-*"))
-        # b is zero at first; after a step both parts have gradients.
-        begin, got = (split(weights_of(c), shape, w) for c in (after_one, last))
-        want, losses = sgd(w, shape, begin, steps[1:], training_test.LR, scale)
-        training_test.expect_near(program.history(run)["loss"][1:], losses, f"{run}: losses")
-        moved = min(float((want[m][1] - begin[m][1]).abs().max()) for m in want)
-        assert moved > 1e-8, f"a module has not moved: {moved}"
-        flat = [{f"{m}.{k}": x for m, ab in adapters.items() for k, x in zip("ab", ab)} for adapters in (got, want)]
-        said.append(f"{run} {training_test.expect_weights(*flat):.1e}")
-    return f"{len(want)} modules, adapters differ by {', '.join(said)}; {opens(program, shape, w, got, scale)}"
+        # b is zero at first; after a step all parts have gradients.
+        begin, got = (split(weights_of(c), shape, w, setting) for c in (after_one, last))
+        whole = {WHOLE[p][0 if shape.gpt2 else 1] for p in WHOLE if also_names(p, setting)} - {""}
+        assert {module for module, part in begin if part == ""} == whole, "other parameters are trained as a whole"
+        want, losses = sgd(w, shape, begin, steps[1:], setting)
+        history = program.history(run)["loss"]
+        # The norms begin as those of the imported weights, so the first loss is that of the base model.
+        training_test.expect_near(history, [first_loss, *losses], f"{run}: losses")
+        moved = min(float((want[key] - x).abs().max()) for key, x in begin.items() if key[1] != "a")
+        assert moved > 1e-8, f"a part has not moved: {moved}"
+        said.append(f"{run} {training_test.expect_weights(flat(got), flat(want)):.1e}")
+    return f"{len(want)} parts differ by {', '.join(said)}; {opens(program, shape, w, got, setting)}"
 
 
-def opens(program, shape, w, adapters, scale):
+def also_names(parameter, setting):
+    return parameter in setting.also or parameter.rsplit(".", 1)[0] in setting.also
+
+
+def opens(program, shape, w, parts, setting):
     """Exported, beside the folder that was imported."""
     ids = flavours.random_ids(2, flavours.CONTEXT)
     with torch.no_grad():
-        want = reference.logits(merged(w, shape, adapters, scale), shape, ids)
+        want = reference.logits(merged(w, shape, parts, setting), shape, ids)
     f32 = ["parallel.pipe=1", "parallel.seq=1", "zero.stage=0", "precision.compute=f64"]
     own = difference(program.logits("grid", ids, overrides=f32), want)
     assert own <= 1e-10, f"logits of the run differ by {own:.1e}"
@@ -135,4 +194,13 @@ def opens(program, shape, w, adapters, scale):
 def cases():
     for name in ("gpt2", "llama2", "phi3", "olmo2", "gemma2", "gemma3", "qwen3", "qwen2-moe"):
         yield name, lambda program, name=name: trains(name, program)
-    yield "llama3-rank-stabilized", lambda program: trains("llama3", program, stable=True)
+    some = {"left_out": ("k_proj", "o_proj", "gate_proj"), "patterns": ("*.q", "*.v", "*.up", "*.ffn_out")}
+    for title, name, setting in (
+            ("llama3-rank-stabilized", "llama3", Setting(stable=True)),
+            ("llama3-plus", "llama3", Setting(ratio=4.0)),
+            ("llama2-whole", "llama2", Setting(also=("embedding", "head.weight", "final_norm"))),
+            ("gpt2-dora-whole", "gpt2", Setting(dora=True, also=("embedding", "positions", "final_norm"))),
+            ("gemma2-dora-whole", "gemma2", Setting(dora=True, also=("embedding", "final_norm"))),
+            ("qwen2-dora-some", "qwen2", Setting(dora=True, ratio=2.0, **some)),
+            ("qwen3-dora", "qwen3", Setting(dora=True, stable=True))):
+        yield title, lambda program, name=name, setting=setting: trains(name, program, setting)

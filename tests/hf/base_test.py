@@ -8,7 +8,7 @@ import adapter_test
 import flavours
 import reference
 import training_test
-from adapter_test import ALPHA, RANK, SECTION, merged, sgd, split
+from adapter_test import Setting, flat, merged, sgd, split
 from export_test import transformers_logits
 from program import GRID, ONE_RANK, weights_of
 from reference_test import difference
@@ -123,29 +123,28 @@ def trains(name, program, base, keep):
     ids = flavours.random_ids(1, n, seed=3)[0]
     program.write_tokens("random.tokens", ids, flavours.SHAPE["vocab_size"])
     text = training_test.DECK.replace("CLIP", "0").replace("every_steps = 0", "every_steps = 1\nkeep_last = 0")
-    deck = program.write_deck("deck.toml", text + SECTION.replace("STABLE", "false"))
+    deck = program.write_deck("deck.toml", text + Setting().section())
     steps = training_test.steps_of(ids, flavours.CONTEXT)
-    said, scale = [], ALPHA / RANK
+    said = []
     runs = {"one": (*ONE_RANK, base), "grid": (*GRID, base), "plain": (*ONE_RANK, "compute")}
     for run, (ranks, grid, kept) in runs.items():
         beside = ["model.init_from=imported-same"] if run == "plain" else []
         program("train", deck, "--run-dir", run, *grid, *beside, f"adapter.base={kept}", ranks=ranks)
         after_one, *_, last = sorted((program.work / run / "checkpoints").glob("step-*"))
         begin, got = (split(weights_of(c), shape, w) for c in (after_one, last))
-        want, losses = sgd(w, shape, begin, steps[1:], training_test.LR, scale)
+        want, losses = sgd(w, shape, begin, steps[1:], Setting())
         training_test.expect_near(program.history(run)["loss"][1:], losses, f"{run}: losses")
-        flat = [{f"{m}.{k}": x for m, ab in adapters.items() for k, x in zip("ab", ab)} for adapters in (got, want)]
-        said.append(f"{run} {training_test.expect_weights(*flat):.1e}")
+        said.append(f"{run} {training_test.expect_weights(flat(got), flat(want)):.1e}")
     one, plain = (weights_of(program.newest(run)) for run in ("one", "plain"))
     assert all(torch.equal(x, plain[n]) for n, x in one.items()), "other bits than beside those weights themselves"
     assert program.history("one")["loss"] == program.history("plain")["loss"]
     logits = flavours.random_ids(2, flavours.CONTEXT)
     f64 = ["parallel.pipe=1", "parallel.seq=1", "zero.stage=0", "precision.compute=f64"]
-    off = difference(program.logits("grid", logits, overrides=f64), reference.logits(merged(w, shape, got_of(program, shape, w), scale), shape, logits))
+    off = difference(program.logits("grid", logits, overrides=f64), reference.logits(merged(w, shape, got_of(program, shape, w)), shape, logits))
     assert off <= 1e-10, f"logits of the run differ by {off:.1e}"
     # Merged, the adapters stand on the weights that the base has, not on those that were kept.
     program("export", "grid", "whole", "--dtype", "f32")
-    whole = merged(reference.load(folder, torch.float64)[1], shape, got_of(program, shape, w), scale)
+    whole = merged(reference.load(folder, torch.float64)[1], shape, got_of(program, shape, w))
     by_export = difference(transformers_logits(program.work / "whole", logits).double(), reference.logits(whole, shape, logits))
     assert by_export <= adapter_test.AGREES, f"logits of the export differ by {by_export:.1e}"
     return f"adapters differ by {', '.join(said)}, one and plain by nothing; logits by {off:.1e}"

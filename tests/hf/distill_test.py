@@ -10,7 +10,7 @@ import flavours
 import names
 import reference
 import training_test
-from adapter_test import ALPHA, RANK, SECTION, merged, split
+from adapter_test import Setting, begin_of, flat, merged, split
 from program import GRID, ONE_RANK, weights_of
 
 TEMPERATURE, WEIGHT, LR, STEPS, BATCH, SEPARATOR = 2.5, 0.6, 0.1, 4, 8, 0
@@ -84,7 +84,7 @@ def learns(program, student, teacher, changes, data=windows, adapters=False):
     steps = data(program.work / "random.tokens", torch.Generator().manual_seed(3))
     theirs = [[reference.logits(of_teacher, shape_of_teacher, ids[None])[0] for ids, _, _ in samples] for samples in steps]
     text = training_test.DECK.replace("CLIP", "0") + '[distill]\nteacher = "teacher"\n'
-    text = text.replace("every_steps = 0", "every_steps = 1\nkeep_last = 0") + (SECTION.replace("STABLE", "false") if adapters else "")
+    text = text.replace("every_steps = 0", "every_steps = 1\nkeep_last = 0") + (Setting().section() if adapters else "")
     deck = program.write_deck("deck.toml", text)
     words = WORDS + (["data.packing=documents", "data.attention=document"] if data is documents else [])
     grids = {"one": ONE_RANK, "data": (2, ["parallel.data=2", "zero.stage=3", "model.recompute=block"]),
@@ -94,12 +94,9 @@ def learns(program, student, teacher, changes, data=windows, adapters=False):
     for run, (ranks, grid) in grids.items():
         program("train", deck, "--run-dir", run, *words, *grid, ranks=ranks)
         first, *_, last = sorted((program.work / run / "checkpoints").glob("step-*"))
-        scale = ALPHA / RANK
-        if adapters:  # the first step leaves a as it was, as b is zero
-            begin = {f"{m}.{k}": x for m, (a, b) in split(weights_of(first), shape, w).items() for k, x in (("a", a), ("b", torch.zeros_like(b)))}
-            want, losses, norms = sgd(begin, lambda p: merged(w, shape, {k[:-2]: (p[k], p[k[:-1] + "b"]) for k in p if k.endswith(".a")}, scale),
-                                      shape, steps, theirs)
-            got = {f"{m}.{k}": x for m, ab in split(weights_of(last), shape, w).items() for k, x in zip("ab", ab)}
+        if adapters:
+            want, losses, norms = sgd(begin_of(first, shape, w), lambda p: merged(w, shape, p), shape, steps, theirs)
+            want, got = flat(want), flat(split(weights_of(last), shape, w))
         else:
             want, losses, norms = sgd(w, lambda p: p, shape, steps, theirs)
             want, got = names.from_hf(want, shape), weights_of(last)

@@ -95,10 +95,8 @@ def page_of_experts(program):
 
 
 def page_of_chat(program):
-    # The first model trains for fewer steps than on its page, and the adapters for more.
-    said = run_pages(program, CHAT_PAGES, None, """
-[ "$1 $2" = "train inputs/quickstart.toml" ] && set -- "$@" train.steps=100 schedule.warmup_steps=10
-[ "$1 $2" = "train sea_lora.toml" ] && set -- "$@" train.steps=250""")
+    # With fewer steps, adapters of the first model do not learn to tell the questions apart.
+    said = run_pages(program, CHAT_PAGES, None, '&& [ "$2" = inputs/quickstart.toml ] && set -- "$@" train.steps=300 schedule.warmup_steps=10')
     answers = [text.strip() for text in said if text.startswith("170.")]
     assert len(answers) == 2, f"it and transformers answer {said!r}"
     return f"it and transformers answer {answers!r}"

@@ -12,7 +12,7 @@ import flavours
 import names
 import reference
 import training_test
-from adapter_test import ALPHA, RANK, SECTION, merged, split
+from adapter_test import Setting, begin_of, flat, merged, split
 from program import GRID, ONE_RANK, weights_of
 
 BETA, LR, WHOLE_LR, STEPS, SEPARATOR = 0.3, 0.5, 0.05, 5, 0
@@ -94,20 +94,18 @@ def kto(policy, shape, made, before):
 MEASURES = {"dpo": dpo, "kto": kto}
 
 
-def sgd(w, shape, adapters, made, measure):
-    scale, rows, norms = ALPHA / RANK, [], []
+def sgd(w, shape, parts, made, measure):
+    rows, norms = [], []
     before = [[log_probability(w, shape, document, prompt).item() for document in both] for *both, prompt in made]
     for _ in range(STEPS):
-        adapters = {m: tuple(x.detach().requires_grad_(True) for x in ab) for m, ab in adapters.items()}
-        loss, row = measure(merged(w, shape, adapters, scale), shape, made, before)
-        flat = [x for ab in adapters.values() for x in ab]
-        gradients = torch.autograd.grad(loss, flat)
+        parts = {key: x.detach().requires_grad_(True) for key, x in parts.items()}
+        loss, row = measure(merged(w, shape, parts), shape, made, before)
+        gradients = torch.autograd.grad(loss, list(parts.values()))
         norms.append(math.sqrt(sum(float((g * g).sum()) for g in gradients)))
         rows.append(row)
-        step = iter(gradients)
-        adapters = {m: tuple((x - LR * next(step)).detach() for x in ab) for m, ab in adapters.items()}
-    last = measure(merged(w, shape, adapters, scale), shape, made, before)[1]["loss"]
-    return adapters, rows, norms, last
+        parts = {key: (x - LR * g).detach() for (key, x), g in zip(parts.items(), gradients)}
+    last = measure(merged(w, shape, parts), shape, made, before)[1]["loss"]
+    return parts, rows, norms, last
 
 
 def prefers(name, program, objective="dpo"):
@@ -118,7 +116,7 @@ def prefers(name, program, objective="dpo"):
     write_pairs(program.work / "random.tokens", made, objective)
     program("import", folder, "imported")
     text = training_test.DECK.replace("CLIP", "0").replace("every_steps = 0", "every_steps = 1\nkeep_last = 0")
-    deck = program.write_deck("deck.toml", text + SECTION.replace("STABLE", "false"))
+    deck = program.write_deck("deck.toml", text + Setting().section())
     words = [*WORDS[objective], f"train.batch={BATCH}", f"optimizer.lr={LR}"]
     said = []
     grids = {"one": ONE_RANK, "grid": GRID, "data": (4, ["parallel.data=4", "zero.stage=3"]),
@@ -129,9 +127,7 @@ def prefers(name, program, objective="dpo"):
     for run, (ranks, grid) in grids.items():
         program("train", deck, "--run-dir", run, *words, *grid, ranks=ranks)
         first, *_, last = sorted((program.work / run / "checkpoints").glob("step-*"))
-        # The first step leaves a as it was, as b is zero.
-        begin = {m: (a, torch.zeros_like(b)) for m, (a, b) in split(weights_of(first), shape, w).items()}
-        want, rows, norms, after = sgd(w, shape, begin, made, MEASURES[objective])
+        want, rows, norms, after = sgd(w, shape, begin_of(first, shape, w), made, MEASURES[objective])
         assert objective != "kto" or max(row["z0"] for row in rows) > 0
         history = program.history(run)
         assert len(history["loss"]) == STEPS
@@ -143,8 +139,7 @@ def prefers(name, program, objective="dpo"):
                 off = max(abs(got - row[column]) for got, row in zip(values, rows, strict=True))
                 assert off <= 1e-11, f"{run}: {column} differs by {off:.1e}"
         got = split(weights_of(last), shape, w)
-        flat = [{f"{m}.{k}": x for m, ab in adapters.items() for k, x in zip("ab", ab)} for adapters in (got, want)]
-        said.append(f"{run} {training_test.expect_weights(*flat):.1e}")
+        said.append(f"{run} {training_test.expect_weights(flat(got), flat(want)):.1e}")
         machine = [word for word in grid if word.startswith(("parallel.", "zero."))]
         evaluated = float(re.search(r"loss ([0-9.]+), .* over 12 ", program("evaluate", run, *machine, "--data", "random.tokens", ranks=ranks))[1])
         assert abs(evaluated - after) <= 1e-6, f"{run}: {evaluated} for {after}"
