@@ -478,10 +478,10 @@ struct Digest {
 using Operation =
     std::variant<Copy, Fill, AddFixed, ReadFixed, Dequantize, Matmul, Attention, AttentionGrad,
                  SinkGrad, CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
-                 ActivateGrad, Scale, RowNorms, ScaleColumns, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
-                 ColumnSum, Update, SumSquares, Digest, Route, RouteGrad, RouterLosses,
-                 CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad, GroupedBias,
-                 GroupedBiasGrad, RoundToFp8, Fp8Matmul>;
+                 ActivateGrad, Scale, RowNorms, ScaleColumns, Swiglu, SwigluGrad, Embedding,
+                 EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares, Digest, Route,
+                 RouteGrad, RouterLosses, CountChoices, SortChoices, SumRows, GroupedMatmul,
+                 GroupedMatmulGrad, GroupedBias, GroupedBiasGrad, RoundToFp8, Fp8Matmul>;
 
 std::string_view name_of(const Operation&);
 // Throws Error if a required operand is absent.

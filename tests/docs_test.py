@@ -39,6 +39,8 @@ NOT_RUN = {
                      "build/trireme plan mine.toml --ranks 2", "build/trireme tokenize pairs", "build/trireme deck learning_rate")},
     ("docs/finetune.md", "from transformers"): "tests/hf/guide_test.py does",
     ("docs/adapters.md", "build/trireme check lora.toml"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "mpiexec -n 2 build/trireme train lora_more.toml"): "tests/hf/guide_test.py does",
+    ("docs/adapters.md", "build/trireme import theirs more"): "tests/hf/guide_test.py does",
     ("docs/adapters.md", "from peft"): "tests/hf/guide_test.py does",
     ("docs/adapters.md", "build/trireme import lora"): "tests/hf/guide_test.py does",
     ("docs/dpo.md", "build/trireme import lora-merged"): "tests/hf/guide_test.py does",

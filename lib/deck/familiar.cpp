@@ -291,10 +291,16 @@ constexpr std::array names = {
     FamiliarName{"lora_target_modules", "adapter.patterns", ""},
     FamiliarName{"lora_target_linear", "adapter.patterns",
                  "is the default of adapter.patterns here"},
-    FamiliarName{
-        "modules_to_save", "adapter.patterns",
-        "has no counterpart: only the linear layers of blocks have adapters, and all other "
-        "weights are frozen"},
+    FamiliarName{"modules_to_save", "adapter.also_train", ""},
+    FamiliarName{"use_dora", "adapter.method", "is adapter.method = \"dora\" here"},
+    FamiliarName{"peft_use_dora", "adapter.method", "is adapter.method = \"dora\" here"},
+    FamiliarName{"loraplus_lr_ratio", "adapter.b_lr_ratio", ""},
+    FamiliarName{"lora_modules_to_save", "adapter.also_train", ""},
+    FamiliarName{"resize_vocab", "",
+                 "has no counterpart: add tokens with `trireme import --add-token`"},
+    FamiliarName{"additional_special_tokens", "",
+                 "has no counterpart: add tokens with `trireme import --add-token`"},
+
     // preferences
     FamiliarName{"dpo", "train.objective", "is train.objective = \"dpo\" here"},
     FamiliarName{"simpo", "train.objective", "is train.objective = \"simpo\" here"},

@@ -68,12 +68,13 @@ class ObjectiveRules : DeckRules {
          "train.objective = \"{}\" needs a reference model: set adapter.rank to use the model "
          "without its adapters, or train.dpo_scores to use a file of scores",
          objective_);
-    rule(deck_.adapter.also_train.empty() || !t.dpo_scores.empty(),
-         {"train.objective", "adapter.also_train"},
-         "train.objective = \"{}\" uses the model without its adapters as reference, but "
-         "adapter.also_train changes other weights of this model: remove adapter.also_train, or set "
-         "train.dpo_scores to use a file of scores",
-         objective_);
+    rule(
+        deck_.adapter.also_train.empty() || !t.dpo_scores.empty(),
+        {"train.objective", "adapter.also_train"},
+        "train.objective = \"{}\" uses the model without its adapters as reference, but "
+        "adapter.also_train changes other weights of this model: remove adapter.also_train, or set "
+        "train.dpo_scores to use a file of scores",
+        objective_);
     rule(t.dpo_scores.empty() || deck_.adapter.base == BaseType::compute,
          {"train.dpo_scores", "adapter.base"},
          "train.dpo_scores were computed with unconverted weights, but adapter.base = \"{}\" "

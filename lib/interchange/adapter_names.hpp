@@ -10,9 +10,9 @@
 namespace trireme {
 
 // A tensor of one module in an adapter file: lora_A [R, in], lora_B [out, R] or
-// lora_magnitude_vector [out] of a linear map, where R is the adapter's rank, or a tensor of a module
-// that is trained as a whole. The tensor corresponds to rows [begin, begin + rows) of a Trireme
-// parameter.
+// lora_magnitude_vector [out] of a linear map, where R is the adapter's rank, or a tensor of a
+// module that is trained as a whole. The tensor corresponds to rows [begin, begin + rows) of a
+// Trireme parameter.
 struct AdapterTensor {
   std::string name;  // for example "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
   std::string module;   // for example "model.layers.0.self_attn.q_proj"
@@ -58,8 +58,8 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec&,
                                            SharedModules shared = SharedModules::refuse);
 
 // Returns the tensors of the modules that are trained beside the adapters (adapter.also_train). A
-// tied embedding has two tensors: its own, and that of the head. Throws Error, naming the module, if
-// only some of its parameters are trained, or if peft's format cannot store it.
+// tied embedding has two tensors: its own, and that of the head. Throws Error, naming the module,
+// if only some of its parameters are trained, or if peft's format cannot store it.
 std::vector<AdapterTensor> also_trained_tensors(const ModelSpec&);
 
 }  // namespace trireme

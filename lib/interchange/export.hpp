@@ -39,8 +39,9 @@ ExportSummary export_hdf5(StoredModel, const std::filesystem::path& file,
                           std::optional<ElementType> type);
 
 // Exports a checkpoint's adapters, and what was trained beside them, to a new folder for peft. The
-// folder contains adapter_model.safetensors, an adapter_config.json that names `base`, the tokenizer with its chat
-// template, and a README.md. Throws Error if no architecture of transformers matches the model.
+// folder contains adapter_model.safetensors, an adapter_config.json that names `base`, the
+// tokenizer with its chat template, and a README.md. Throws Error if no architecture of
+// transformers matches the model.
 ExportSummary export_adapters(CheckpointReader&, const ModelConfig&, const AdapterConfig&,
                               const std::string& base, const std::filesystem::path& folder);
 

@@ -1,6 +1,9 @@
 #include "lib/interchange/import.hpp"
 
 #include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/base/array_names.hpp"
@@ -17,6 +20,7 @@
 #include "lib/interchange/hf_folder.hpp"
 #include "lib/interchange/tokenizer_files.hpp"
 #include "lib/io/checkpoint_save.hpp"
+#include "lib/tokenizer/more_tokens.hpp"
 
 namespace trireme {
 
@@ -112,6 +116,50 @@ void warn_of_tokenizer(const TokenizerSpec& t, const fs::path& folder) {
   }
 }
 
+// Returns the mean of the rows of an embedding or head.
+std::vector<double> mean_row(HfWeights& weights, const ParamSpec& p) {
+  constexpr std::int64_t most = 1 << 20;  // elements in memory
+  const auto rows = p.shape[0], width = p.shape[1], batch = std::max<std::int64_t>(1, most / width);
+  std::vector<double> mean(static_cast<std::size_t>(width), 0.0), some;
+  for (std::int64_t row = 0; row < rows; row += batch) {
+    some.resize(static_cast<std::size_t>(std::min(batch, rows - row) * width));
+    weights.read(p.name, row * width, DType::f64, std::as_writable_bytes(std::span(some)));
+    for (std::size_t i = 0; i < some.size(); ++i) mean[i % mean.size()] += some[i];
+  }
+  for (auto& x : mean) x /= static_cast<double>(rows);
+  return mean;
+}
+
+// Reads parameters of a model that has more rows in its embedding and head than the files. The
+// other rows are the mean of those in the files.
+class MoreRows {
+ public:
+  MoreRows(HfWeights& weights, const ModelSpec& in_files) : weights_(weights) {
+    for (const auto& p : in_files.params) in_files_.emplace(p.name, p);
+  }
+
+  void read(const std::string& param, std::int64_t first, DType type, std::span<std::byte> to) {
+    const auto& p = in_files_.at(param);
+    const auto size = static_cast<std::int64_t>(bytes_of(type)),
+               count = static_cast<std::int64_t>(to.size()) / size,
+               there = std::clamp<std::int64_t>(p.shape.count() - first, 0, count);
+    const auto own = to.first(static_cast<std::size_t>(there * size));
+    if (there > 0) weights_.read(param, first, type, own);
+    if (there == count) return;
+    auto& mean = means_[param];
+    if (mean.empty()) mean = mean_row(weights_, p);
+    std::vector<double> more(static_cast<std::size_t>(count - there));
+    for (std::size_t i = 0; i < more.size(); ++i)
+      more[i] = mean[(static_cast<std::size_t>(first + there) + i) % mean.size()];
+    read_elements(ElementType::f64, std::as_bytes(std::span(more)), type, to.subspan(own.size()));
+  }
+
+ private:
+  HfWeights& weights_;
+  std::map<std::string, ParamSpec> in_files_;
+  std::map<std::string, std::vector<double>> means_;
+};
+
 }  // namespace
 
 ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
@@ -125,10 +173,19 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   auto described =
       with_context(model_of_config(config, path.string(), options.context), options, path.string());
   require_possible(described, folder, files);
-  const auto spec = make_spec(described.model);
-  HfWeights weights(files, spec, family_of(ConfigFields(config)));
+  const auto in_files = make_spec(described.model);
+  HfWeights weights(files, in_files, family_of(ConfigFields(config)));
   const auto master = options.master.value_or(weights.master());
   auto tokenizer = tokenizer_of(folder, config);
+  std::vector<std::int32_t> added;
+  if (!options.add_tokens.empty()) {
+    auto more = with_tokens(tokenizer, options.add_tokens, folder.string());
+    tokenizer = std::move(more.spec);
+    added = std::move(more.ids);
+    described.model.vocab =
+        std::max<std::int64_t>(described.model.vocab, *std::ranges::max_element(added) + 1);
+  }
+  const auto spec = make_spec(described.model);
   warn_of_tokenizer(tokenizer, folder);
   auto meta = meta_of(described, spec, std::move(tokenizer));
   if (meta.tokenizer_kind != name_of(TokenizerKind::huggingface))
@@ -137,16 +194,19 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   std::vector<ParamSlice> slices;
   for (const auto& p : spec.params)
     slices.push_back({p.name, std::string(weights_array), p.shape, 0, p.shape.count(), master});
+  MoreRows rows(weights, in_files);
   Draft draft(checkpoint);
   make_directory(draft.path());
   const auto saved =
       save_checkpoint(draft.path(), meta, slices,
                       [&](const ParamSlice& s, std::int64_t first, std::span<std::byte> to) {
-                        weights.read(s.name, first, s.dtype, to);
+                        rows.read(s.name, first, s.dtype, to);
                       });
   draft.publish(saved);
-  return {std::move(described), meta.tokenizer_kind, master,           weights.types(),
-          weights.tensors(),    files.files(),       weights.skipped()};
+  const auto more_rows = spec.config.vocab - in_files.config.vocab;
+  return {std::move(described), meta.tokenizer_kind, master,
+          weights.types(),      weights.tensors(),   files.files(),
+          weights.skipped(),    std::move(added),    more_rows};
 }
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "lib/base/dtype.hpp"
 #include "lib/deck/deck.hpp"
@@ -22,6 +23,9 @@ struct ImportOptions {
   std::optional<DType> master{};
   // Context length in tokens. If absent, the model's own context length is used.
   std::optional<std::int64_t> context{};
+  // Special tokens to add to the tokenizer. If the model has too few rows for their ids, the
+  // embedding and the head get more. A new row is the mean of all rows of the folder.
+  std::vector<std::string> add_tokens{};
 };
 
 // Statistics of an import.
@@ -35,6 +39,9 @@ struct ImportSummary {
   // Numbers of tensors and files that were read. `skipped` is the number of known buffers and other
   // tensors that are not used.
   std::size_t tensors = 0, files = 0, skipped = 0;
+  // The ids of ImportOptions::add_tokens, and the number of rows that were added.
+  std::vector<std::int32_t> added_ids{};
+  std::int64_t added_rows = 0;
 };
 
 // Imports a model into a new checkpoint. `checkpoint` must not exist. Throws Error, naming the

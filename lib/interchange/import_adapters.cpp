@@ -80,13 +80,14 @@ void require_one_table(const AdapterTargets& targets, const HfTensor& embedding,
              head = targets.trains_whole(module(hf_head));
   if (!table && !head) return;
   const auto *const of_table = find_tensor(file, "base_model.model." + embedding.name),
-             *const of_head = find_tensor(file, fmt::format("base_model.model.{}", hf_head));
-  require(table && head && of_table && of_head && same_elements(file, *of_table, file, *of_head),
-          "{}: 'modules_to_save' names {}, but the base model uses one table for embedding and head, "
-          "and {} does not contain equal tensors of both. Train the adapter of a base model that "
-          "has two tables",
-          config, table ? head ? "embedding and head" : "the embedding alone" : "the head alone",
-          file.path().string());
+                    *const of_head = find_tensor(file, fmt::format("base_model.model.{}", hf_head));
+  require(
+      table && head && of_table && of_head && same_elements(file, *of_table, file, *of_head),
+      "{}: 'modules_to_save' names {}, but the base model uses one table for embedding and head, "
+      "and {} does not contain equal tensors of both. Train the adapter of a base model that "
+      "has two tables",
+      config, table ? head ? "embedding and head" : "the embedding alone" : "the head alone",
+      file.path().string());
 }
 
 // Returns the names of the parameters of modules that are trained as a whole.
@@ -213,7 +214,8 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
   }
 }
 
-// Adds the offset of a tensor of a parameter that is trained as a whole, such as the norms of Gemma.
+// Adds the offset of a tensor of a parameter that is trained as a whole, such as the norms of
+// Gemma.
 void add_offset(const Source& s, DType type, std::span<std::byte> to) {
   const auto as = [&]<class T>(T x) {
     for (std::size_t at = 0; at < to.size(); at += sizeof x) {
@@ -264,20 +266,23 @@ void read(const std::vector<Source>& sources, const SafetensorsFile& file, std::
   }
 }
 
-// Warns if the adapters were trained on other weights than those of `base`. If the file does not say
-// which weights these were, logs the name of the base model in the configuration.
+// Warns if the adapters were trained on other weights than those of `base`. If the file does not
+// say which weights these were, logs the name of the base model in the configuration.
 void compare_base(const Json& config, const std::string& config_path, const SafetensorsFile& file,
                   const CheckpointReader& base) {
-  const auto trained_on = file.metadata(base_hash_key), given = to_string(base.identity_of_weights());
+  const auto trained_on = file.metadata(base_hash_key),
+             given = to_string(base.identity_of_weights());
   const auto name = config.value("base_model_name_or_path", Json());
   const auto named = name.is_string() ? name.get<std::string>() : "";
   if (trained_on == given) return;
   if (!trained_on.empty())
     log_warning(
-        "these adapters were trained on a base model with other weights than --base {}: the hash of "
+        "these adapters were trained on a base model with other weights than --base {}: the hash "
+        "of "
         "its weights was {} and is {}{}",
         base.directory().string(), trained_on, given,
-        named.empty() ? "" : fmt::format(". {} names the base model {}", config_path, escaped(named)));
+        named.empty() ? ""
+                      : fmt::format(". {} names the base model {}", config_path, escaped(named)));
   else if (!named.empty())
     log_info("{} names the base model {}. Check that --base {} was imported from it", config_path,
              escaped(named), base.directory().string());
@@ -346,7 +351,12 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   draft.publish(saved);
   std::set<ElementType> types;
   for (const auto& source : sources) types.insert(source.type);
-  return {std::move(described), meta.tokenizer_kind, master, types, sources.size(), 1, 0};
+  return {.described = std::move(described),
+          .tokenizer = meta.tokenizer_kind,
+          .master = master,
+          .types = types,
+          .tensors = sources.size(),
+          .files = 1};
 }
 
 }  // namespace trireme

@@ -9,11 +9,12 @@
 
 namespace trireme {
 
-// A weight w_NC and its adapter, which make w + s b a. With DoRA, each row of the sum is then scaled
-// to its trained norm. All results are computed in f64.
+// A weight w_NC and its adapter, which make w + s b a. With DoRA, each row of the sum is then
+// scaled to its trained norm. All results are computed in f64.
 class MergedWeight {
  public:
-  // Reads the adapter of `spec` from the checkpoint `adapters`. With DoRA, also reads w from `base`.
+  // Reads the adapter of `spec` from the checkpoint `adapters`. With DoRA, also reads w from
+  // `base`.
   MergedWeight(const ModelSpec& spec, const AdapterParams&, CheckpointReader& adapters,
                CheckpointReader& base);
 

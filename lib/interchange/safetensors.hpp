@@ -64,7 +64,8 @@ bool same_elements(const SafetensorsFile&, const SafeTensor&, const SafetensorsF
 class SafetensorsWriter {
  public:
   // Creates the file, which must not exist, and writes the header. The tensors are stored in the
-  // given order. Their `begin` and `bytes` are ignored. `metadata` is added to the header's metadata.
+  // given order. Their `begin` and `bytes` are ignored. `metadata` is added to the header's
+  // metadata.
   SafetensorsWriter(const std::filesystem::path&, std::vector<SafeTensor>,
                     const std::map<std::string, std::string>& metadata = {});
   // Appends bytes to the file's data, which are the elements of all tensors in order.

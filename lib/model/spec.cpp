@@ -113,14 +113,14 @@ class Builder {
       require(of.expert < 0,
               "adapter.method = \"dora\" does not support adapters of experts: use \"lora\", or "
               "remove the experts from adapter.patterns");
-      // load_base() sets the initial values.
+      // A run replaces the initial values by the norms of the base model.
       adapter.norms = add({.name = name + ".lora_norms",
                            .role = ParamRole::adapter_norms,
                            .shape = {rows},
                            .unit = of.unit,
                            .decay = false,
                            .init_std = 0,
-                           .init_mean = 0,
+                           .init_mean = 1,
                            .wide = true});
     }
     spec_.adapters.push_back(std::move(adapter));
@@ -186,8 +186,8 @@ class Builder {
              (p.expert >= 0 && weight.expert >= 0 && weight.unit == p.unit);
     });
   }
-  // Returns which parameters adapter.also_train names, by ParamId. Throws Error, naming the pattern,
-  // if a pattern matches nothing or a parameter that cannot be trained beside adapters.
+  // Returns which parameters adapter.also_train names, by ParamId. Throws Error, naming the
+  // pattern, if a pattern matches nothing or a parameter that cannot be trained beside adapters.
   std::vector<bool> also_trained() const {
     std::vector<bool> trained(spec_.params.size(), false);
     for (const auto& pattern : spec_.adapter.also_train) {

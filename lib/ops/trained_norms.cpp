@@ -34,8 +34,8 @@ Tensor TrainedNorms::norms_of(const Run& run, const LowRank::Product& p, std::si
   const ConstView a_RC =
       run.weights[low_.a].slice(0, static_cast<std::int64_t>(i) * low_.rank, low_.rank);
   const auto copy = [&](const ConstView& from) {
-    const auto to =
-        Tensor::empty(run.backend, {from.extent[0], from.extent[1]}, from.dtype, MemoryKind::transient);
+    const auto to = Tensor::empty(run.backend, {from.extent[0], from.extent[1]}, from.dtype,
+                                  MemoryKind::transient);
     run.backend.put(Queue::compute, kernel::Copy{.dst = to.view(), .src = from});
     return to;
   };
@@ -58,11 +58,11 @@ void TrainedNorms::apply(const Run& run, const Tensor& z, Kept* kept) const {
     const Tensor n = norms_of(run, p, i, kept ? MemoryKind::saved : MemoryKind::transient);
     const View of_product = z_TN.slice(1, p.channel, p.channels);
     if (kept) {
-      const auto normal = Tensor::empty(run.backend, {z_TN.extent[0], p.channels}, z.dtype(),
-                                        MemoryKind::saved);
-      run.backend.put(Queue::compute, kernel::ScaleColumns{.y_TN = normal.view(),
-                                                           .x_TN = of_product,
-                                                           .divisor_N = n.view()});
+      const auto normal =
+          Tensor::empty(run.backend, {z_TN.extent[0], p.channels}, z.dtype(), MemoryKind::saved);
+      run.backend.put(
+          Queue::compute,
+          kernel::ScaleColumns{.y_TN = normal.view(), .x_TN = of_product, .divisor_N = n.view()});
       kept->norms.push_back(n);
       kept->normal_TN.push_back(normal);
     }
@@ -76,17 +76,17 @@ void TrainedNorms::apply(const Run& run, const Tensor& z, Kept* kept) const {
   if (bias_ == ParamId{}) return;
   for (const auto& [begin, count] : others(z_TN.extent[1])) {
     const View left = z_TN.slice(1, begin, count);
-    run.backend.put(Queue::compute, kernel::ScaleColumns{.y_TN = left,
-                                                         .x_TN = left,
-                                                         .bias_N = bias(run, begin, count)});
+    run.backend.put(
+        Queue::compute,
+        kernel::ScaleColumns{.y_TN = left, .x_TN = left, .bias_N = bias(run, begin, count)});
   }
 }
 
 void TrainedNorms::add_bias(const Run& run, const Tensor& y) const {
   if (bias_ == ParamId{}) return;
-  run.backend.put(Queue::compute, kernel::ScaleColumns{.y_TN = as_rows(y),
-                                                       .x_TN = as_rows(y),
-                                                       .bias_N = run.weights[bias_]});
+  run.backend.put(
+      Queue::compute,
+      kernel::ScaleColumns{.y_TN = as_rows(y), .x_TN = as_rows(y), .bias_N = run.weights[bias_]});
 }
 
 Tensor TrainedNorms::input_gradient(const Run& run, const Tensor& dy, const Kept& kept) const {
@@ -110,8 +110,7 @@ Tensor TrainedNorms::input_gradient(const Run& run, const Tensor& dy, const Kept
 void TrainedNorms::add_gradient(const Run& run, const View& dm_N, Accumulate how,
                                 const ConstView& dy_TN, const Kept& kept, Rows r) const {
   const auto rows = r.end - r.begin;
-  const Tensor ones =
-      Tensor::empty(run.backend, {rows}, wide(dy_TN.dtype), MemoryKind::transient);
+  const Tensor ones = Tensor::empty(run.backend, {rows}, wide(dy_TN.dtype), MemoryKind::transient);
   run.backend.put(Queue::compute, kernel::Fill{.dst = ones.view(), .value = 1});
   for (std::size_t i = 0; i < low_.products.size(); ++i) {
     const auto& p = low_.products[i];
@@ -119,16 +118,15 @@ void TrainedNorms::add_gradient(const Run& run, const View& dm_N, Accumulate how
     Tensor dense;
     if (p.channels < dy.extent[1]) {
       dense = Tensor::empty(run.backend, {rows, p.channels}, dy.dtype, MemoryKind::transient);
-      run.backend.put(Queue::compute, kernel::Copy{.dst = dense.view(),
-                                                   .src = dy.slice(1, p.channel, p.channels)});
+      run.backend.put(Queue::compute,
+                      kernel::Copy{.dst = dense.view(), .src = dy.slice(1, p.channel, p.channels)});
       dy = dense.view();
     }
-    run.backend.put(Queue::compute,
-                    kernel::NormGrad{.dw_C = dm_N.slice(0, p.row, p.channels),
-                                     .how = how,
-                                     .dy_TC = dy,
-                                     .x_TC = rows_of(kept.normal_TN[i].view(), r),
-                                     .rstd_T = ones.view()});
+    run.backend.put(Queue::compute, kernel::NormGrad{.dw_C = dm_N.slice(0, p.row, p.channels),
+                                                     .how = how,
+                                                     .dy_TC = dy,
+                                                     .x_TC = rows_of(kept.normal_TN[i].view(), r),
+                                                     .rstd_T = ones.view()});
   }
 }
 

@@ -148,7 +148,8 @@ static std::vector<double> norms_of_rows(CheckpointReader& reader, const std::st
                                          std::int64_t first, std::int64_t rows,
                                          std::int64_t width) {
   std::vector<T> x(static_cast<std::size_t>(rows * width));
-  reader.read(name, weights_array, first * width, rows * width, std::as_writable_bytes(std::span(x)));
+  reader.read(name, weights_array, first * width, rows * width,
+              std::as_writable_bytes(std::span(x)));
   std::vector<double> norms;
   for (auto row = x.begin(); row != x.end(); row += width) {
     const auto square = [](double sum, double y) { return sum + y * y; };
@@ -166,9 +167,8 @@ static void initialize_norms(Store& store, CheckpointReader& reader, const Adapt
     const auto mine = intersection(store.own(adapter.norms), {p.row, p.row + p.channels});
     for (auto row = mine.begin; row < mine.end; row += batch) {
       const auto channel = p.channel + row - p.row, rows = std::min(batch, mine.end - row);
-      const auto norms = doubles
-                             ? norms_of_rows<double>(reader, weight.name, channel, rows, width)
-                             : norms_of_rows<float>(reader, weight.name, channel, rows, width);
+      const auto norms = doubles ? norms_of_rows<double>(reader, weight.name, channel, rows, width)
+                                 : norms_of_rows<float>(reader, weight.name, channel, rows, width);
       const std::vector<float> narrow(norms.begin(), norms.end());
       store.write(adapter.norms, weights_array, row,
                   store.master() == DType::f64 ? std::as_bytes(std::span(norms))

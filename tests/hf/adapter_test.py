@@ -187,7 +187,10 @@ def opens(program, shape, w, parts, setting):
     want = weights_of(program.newest("grid"))
     back = weights_of(program.work / "adapters-again")
     assert sorted(back) == sorted(want), f"parameters are {sorted(back)}"
-    assert all(torch.equal(back[name].float(), x.float()) for name, x in want.items()), "another number came back"
+    # Gemma's norms are stored less one, which rounds twice.
+    twice = {"final_norm.weight"} if shape.gemma else set()
+    off = {name: float((back[name].float() - x.float()).abs().max()) for name, x in want.items()}
+    assert all(x <= (2 ** -23 if name in twice else 0) for name, x in off.items()), "another number came back"
     return f"logits of peft differ by {by_peft:.1e}, of merged weights by {whole:.1e}"
 
 

@@ -210,7 +210,11 @@ double step_flops(const RankStep& s) {
     const auto count = [&](ParamId id) {
       return static_cast<double>(s.spec.params[id.index()].shape.count());
     };
-    double weights = 0, adapters = 0;
+    // DoRA: each forward pass takes s b a of every row, for the norms.
+    double weights = 0, adapters = 0, norms = 0;
+    for (const auto& a : s.spec.adapters)
+      if (a.norms != ParamId{} && s.spec.params[a.weight.index()].unit == b->unit)
+        norms += 2 * count(a.b) * static_cast<double>(s.spec.params[a.weight.index()].shape[1]);
     for (const auto& param : s.spec.params)
       if (param.unit == b->unit && param.shape.dims() == 2 && param.expert < 0)
         (is_of_adapter(param) ? adapters : weights) += static_cast<double>(param.shape.count());
@@ -228,7 +232,7 @@ double step_flops(const RankStep& s) {
       sum += (forwards + 3 * backwards) * 2 * static_cast<double>(rows.all) * (in + out) +
              backwards * 2 * static_cast<double>(rows.later) * in;
     }
-    sum += forwards * (products + 2 * t * adapters + 2 * attention) +
+    sum += forwards * (products + norms + 2 * t * adapters + 2 * attention) +
            backwards * ((adapts ? 1 : 2) * products + 2 * 2 * t * adapters + 5 * attention);
     // Each chunk forward once more: all but attention. Recompute leaves to it what ends a block.
     auto qkv = count(b->qkv);

@@ -67,7 +67,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(19);
+  std::vector<ParityCase> cases(20);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -133,6 +133,9 @@ std::vector<ParityCase> few_cases(int n) {
   cases[14].objective = Objective::dpo;
   cases[16].objective = Objective::orpo;
   cases[12].objective = cases[15].objective = Objective::kto;
+  cases[19] = cases[7];
+  cases[19].adapter_rank = 2;
+  cases[19].dora = true;
   for (const std::size_t i : {0, 1, 5, 10, 11}) cases[i].chunk_tokens = 6;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;

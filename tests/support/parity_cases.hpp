@@ -27,6 +27,7 @@ struct ParityCase {
   std::int64_t chunk_tokens = 0;  // that blocks take at a time; one rank takes all
   double dropout = 0;
   std::int64_t adapter_rank = 0;
+  bool dora = false;
   BaseType base = BaseType::compute;  // what adapters stand beside
   bool documents = false;             // data.attention = "document"
   // distill: of a smaller llama, under a soft cap. Samples of other objectives than tokens and

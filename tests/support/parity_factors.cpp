@@ -101,7 +101,11 @@ std::vector<Factor> factors(int ranks, Objectives objectives) {
       {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
       {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
       {[](ParityCase&) {}, adapters(BaseType::compute), adapters(BaseType::nf4),
-       adapters(BaseType::bf16)},
+       adapters(BaseType::bf16),
+       [](ParityCase& c) {
+         c.adapter_rank = 2;
+         c.dora = c.chunk_tokens == 0;  // each chunk takes the norms again
+       }},
       {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; }, chunks(2),
        folded}};
   const auto pairs = [](Objective o) { return [o](ParityCase& c) { c.objective = o; }; };

@@ -33,7 +33,8 @@ std::string name_of(const ParityCase& c) {
                                         : "",
       c.chunk_tokens > 0 ? fmt::format("_tokens{}", c.chunk_tokens) : "",
       (c.dropout > 0 ? std::string("_dropout") : "") +
-          (c.adapter_rank > 0 ? fmt::format("_adapter{}", c.adapter_rank) : "") +
+          (c.adapter_rank > 0 ? fmt::format("_{}{}", c.dora ? "dora" : "adapter", c.adapter_rank)
+                              : "") +
           (c.base != BaseType::compute ? fmt::format("_{}", trireme::name_of(c.base)) : ""),
       (c.documents ? "_documents" : "") + (c.objective == Objective::tokens
                                                ? std::string()
@@ -222,8 +223,9 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.adapter.rank = p.adapter_rank;
   s.adapter.base = p.base;
   s.adapter.dropout = p.dropout;
-  // Adapters of experts do not support dropout.
-  if (p.dropout == 0 && s.model.experts > 0) s.adapter.patterns = {"*", "*.experts.*"};
+  if (p.dora) s.adapter.method = AdapterMethod::dora;
+  // Adapters of experts support neither dropout nor DoRA.
+  if (p.dropout == 0 && !p.dora && s.model.experts > 0) s.adapter.patterns = {"*", "*.experts.*"};
   s.context = parity_context(p);
   s.dropout = p.dropout;
   s.recompute = p.recompute;

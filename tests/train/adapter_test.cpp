@@ -276,6 +276,62 @@ TEST(Adapters, DropoutHasTheGradientOfItsMask) {
   EXPECT_NE(o.loss, outcome_of(without, o.before, batch).loss);
 }
 
+// Each row of a base weight may be multiplied by any number above 0: the trained norms alone say
+// how long it is. In chunks of tokens, the same.
+TEST(Adapters, DoraForgetsTheLengthsOfRows) {
+  auto setup = setup_of(test::tiny_qwen());
+  setup.adapter.rank = 2;
+  setup.adapter.method = AdapterMethod::dora;
+  const auto batch = test::random_batch(setup.model, 2);
+  const auto first = outcome_of(setup, {}, batch);
+  auto scaled = first.before;
+  auto& w = scaled.at("blocks.0.projection.weight");
+  auto& b = scaled.at("blocks.0.projection.lora_b");
+  const auto rows = static_cast<std::size_t>(setup.model.width), width = w.size() / rows;
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] *= 1 + 0.5 * static_cast<double>(i / width);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] *= 1 + 0.5 * static_cast<double>(i / 2);
+  const auto second = outcome_of(setup, scaled, batch);
+  EXPECT_NEAR(first.loss, second.loss, 1e-13 * first.loss);
+  const auto &dm = first.gradients.at("blocks.0.projection.lora_norms"),
+             &again = second.gradients.at("blocks.0.projection.lora_norms");
+  double most = 0;
+  for (std::size_t n = 0; n < rows; ++n) {
+    EXPECT_NEAR(dm[n], again[n], 1e-13);
+    most = std::max(most, std::fabs(dm[n]));
+  }
+  EXPECT_GT(most, 1e-6);
+  setup.chunk_tokens = 3;
+  const auto pieces = outcome_of(setup, first.before, batch);
+  EXPECT_NEAR(first.loss, pieces.loss, 1e-13 * first.loss);
+  for (const auto& [name, gradient] : first.gradients)
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      EXPECT_NEAR(gradient[i], pieces.gradients.at(name)[i], 1e-13) << name;
+}
+
+TEST(Adapters, OtherParametersTrainOnlyWhereTheyHaveNoAdapter) {
+  const auto trained = [](std::vector<std::string> also) {
+    std::vector<std::string> names;
+    const AdapterConfig adapter{.rank = 2, .patterns = {"*.qkv.*"}, .also_train = std::move(also)};
+    for (const auto& p : make_spec(test::tiny_sigmoid_mixture(), adapter).params)
+      if (is_saved(p) && !is_of_adapter(p)) names.push_back(p.name);
+    return names;
+  };
+  EXPECT_EQ(trained({"final_norm"}), std::vector<std::string>{"final_norm.weight"});
+  EXPECT_EQ(trained({"*.router.weight"}).size(), trained({"blocks.*.router.weight"}).size());
+  EXPECT_EQ(trained({"blocks.0.attention_norm", "embedding"}),
+            (std::vector<std::string>{"embedding.weight", "blocks.0.attention_norm.weight"}));
+  for (const auto& [pattern, says] :
+       {std::pair("blocks.0.qkv", "has an adapter"), std::pair("*.router.bias", "load balancing"),
+        std::pair("nothing", "matches no parameter")}) {
+    try {
+      trained({pattern});
+      ADD_FAILURE() << pattern;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(says), std::string::npos) << e.what();
+    }
+  }
+}
+
 TEST(Adapters, PatternsThatMatchNothingAreNamed) {
   try {
     make_spec(test::tiny_gpt2(), {.rank = 2, .patterns = {"*.qkv", "*.qkv.q"}});

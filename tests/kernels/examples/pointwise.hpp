@@ -111,10 +111,10 @@ inline Examples<kernel::Scale> examples(Of<kernel::Scale>) {
 inline Examples<kernel::RowNorms> examples(Of<kernel::RowNorms>) {
   Examples<kernel::RowNorms> list;
   for (const std::int64_t C : {1, 7, 72})
-    list.push_back({"width " + std::to_string(C), [C](Operands& o) {
-                      return kernel::RowNorms{.norm_N = o.wide_values({5}),
-                                              .x_NC = o.values({5, C})};
-                    }});
+    list.push_back(
+        {"width " + std::to_string(C), [C](Operands& o) {
+           return kernel::RowNorms{.norm_N = o.wide_values({5}), .x_NC = o.values({5, C})};
+         }});
   return list;
 }
 
@@ -126,8 +126,7 @@ inline Examples<kernel::ScaleColumns> examples(Of<kernel::ScaleColumns>) {
       list.push_back({what + " width " + std::to_string(N), [=](Operands& o) {
                         const auto has = [&](char c) { return what.find(c) != what.npos; };
                         const auto matrix = [&] {
-                          return has('s') ? o.values({5, N + 8}).slice(1, 8, N)
-                                          : o.values({5, N});
+                          return has('s') ? o.values({5, N + 8}).slice(1, 8, N) : o.values({5, N});
                         };
                         const View x = matrix();
                         return kernel::ScaleColumns{
