@@ -69,7 +69,7 @@ Deck with_overrides(Deck, std::span<const std::string> overrides);
 // Returns the part of an override that names the key, without blanks around it.
 std::string overridden_key(const std::string& override_text);
 
-// A model as a checkpoint describes it: the keys of [model] and [adapter].
+// A model as a checkpoint describes it: the keys of [model], [adapter] and [[adapter_rank]].
 struct ModelDescription {
   ModelConfig model;
   AdapterConfig adapter{};

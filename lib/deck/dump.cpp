@@ -79,7 +79,8 @@ ModelDescription description_of(const Deck& deck) {
 std::string dump_model(const ModelDescription& description) {
   const auto deck = deck_with(description);
   std::string text = "# A model: every key with its value.\n";
-  for (const auto* name : {"model", "adapter"}) text += dumped(*find_section(name), deck);
+  for (const auto* name : {"model", "adapter", "adapter_rank"})
+    text += dumped(*find_section(name), deck);
   return text;
 }
 

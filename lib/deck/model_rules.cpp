@@ -223,6 +223,17 @@ class ModelRules : DeckRules {
     of_adapters("adapter.alpha", a.alpha != 0);
     of_adapters("adapter.rank_stabilized", a.rank_stabilized);
     of_adapters("adapter.dropout", a.dropout != 0);
+    for (std::size_t i = 0; i < a.ranks.size(); ++i) {
+      const auto& r = a.ranks[i];
+      const auto key = i == 0 ? "adapter_rank.rank" : fmt::format("adapter_rank.rank#{}", i);
+      rule(a.rank > 0, {key, "adapter.rank"},
+           "[[adapter_rank]] has no effect without adapters: set adapter.rank, or remove the "
+           "section");
+      rule(r.rank >= 1, {key}, "adapter_rank.rank of \"{}\" is missing: set it", r.pattern);
+      rule(r.rank <= deck_.model.width, {key, "model.width"},
+           "adapter_rank.rank = {} is more than model.width = {}: lower it", r.rank,
+           deck_.model.width);
+    }
     of_adapters("adapter.method", a.method != AdapterMethod::lora);
     of_adapters("adapter.also_train", !a.also_train.empty());
     of_adapters("adapter.b_lr_ratio", a.b_lr_ratio != 1);

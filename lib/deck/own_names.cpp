@@ -78,6 +78,7 @@ void use_own_names(Deck& deck) {
     for (auto& pattern : *patterns) pattern = own_pattern(pattern);
   for (auto& pattern : deck.adapter.patterns)
     if (pattern == "all-linear") pattern = "*";
+  for (auto& rule : deck.adapter.ranks) rule.pattern = own_pattern(rule.pattern);
   for (auto& rule : deck.freeze) rule.pattern = own_pattern(rule.pattern);
 }
 

@@ -15,6 +15,7 @@ inline constexpr double row_most = 1 << 24;
 
 KeySection model_section();
 KeySection adapter_section();
+KeySection adapter_rank_section();
 KeySection distill_section();
 KeySection data_section();
 KeySection validation_section();

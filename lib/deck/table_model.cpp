@@ -329,4 +329,27 @@ KeySection adapter_section() {
       }};
 }
 
+KeySection adapter_rank_section() {
+  using R = AdapterRank;
+  const auto ranks = [](auto& deck) -> auto& {
+    return deck.adapter.ranks;
+  };
+  const auto row = rows_of_entries<Deck>(ranks);
+  return repeated<Deck>(
+      ranks, "adapter_rank",
+      "Ranks of some adapters, instead of adapter.rank: one [[adapter_rank]] section per rule. If "
+      "several rules match a product, the last one applies. All products of one weight, such as "
+      "qkv.q, qkv.k and qkv.v, need the same rank and alpha.",
+      {
+          row("pattern", &R::pattern,
+              "Names of products, as in adapter.patterns, with wildcards * and ?")
+              .like("\"*.ffn_out\"")
+              .needed(),
+          row("rank", &R::rank, "Rank of the adapter matrices").like("32").needed().in(1, 65536),
+          row("alpha", &R::alpha, "Strength of the adapters, as in adapter.alpha")
+              .above(0, 1e9)
+              .automatically("adapter.alpha, or twice the rank if that is auto"),
+      });
+}
+
 }  // namespace trireme

@@ -12,7 +12,8 @@ namespace trireme {
 namespace {
 
 // Keys that are read, and keys that do not affect the numbers.
-constexpr std::string_view read_or_idle[] = {"auto_mapping",
+constexpr std::string_view read_or_idle[] = {"alpha_pattern",
+                                             "auto_mapping",
                                              "base_model_name_or_path",
                                              "bias",
                                              "ensure_weight_tying",
@@ -31,6 +32,7 @@ constexpr std::string_view read_or_idle[] = {"auto_mapping",
                                              "peft_version",
                                              "qalora_group_size",
                                              "r",
+                                             "rank_pattern",
                                              "revision",
                                              "runtime_config",
                                              "target_modules",
@@ -52,6 +54,15 @@ Json said(const Json& json, const char* key) {
 std::vector<Json> listed(const Json& value) {
   if (value.is_null()) return {};
   return value.is_array() ? std::vector<Json>(value.begin(), value.end()) : std::vector{value};
+}
+
+// Returns the members of an object in the order of their names.
+std::vector<std::pair<std::string, Json>> members(const Json& json, const char* key) {
+  const auto value = said(json, key);
+  require(value.is_null() || value.is_object(), "'{}' = {} is not an object", key, shown(value));
+  std::vector<std::pair<std::string, Json>> all;
+  for (const auto& [name, member] : value.items()) all.emplace_back(name, member);
+  return all;
 }
 
 Regex pattern_in(const std::string& text, std::string_view key) {
@@ -96,6 +107,15 @@ AdapterTargets::AdapterTargets(const Json& json) {
     named_.emplace(modules, targets);
   if (const auto value = said(json, "exclude_modules"); !value.is_null())
     excluded_.emplace(value, "exclude_modules");
+  for (const auto& [name, rank] : members(json, "rank_pattern"))
+    ranks_.emplace_back(pattern_in("(?:.*\\.)?(?:" + name + ")", "rank_pattern"),
+                        integer(rank, "rank_pattern", 1, 65536));
+  for (const auto& [name, alpha] : members(json, "alpha_pattern")) {
+    require(alpha.is_number() && alpha > 0 && alpha <= 1e9,
+            "'alpha_pattern': {} for {} must be a number above 0 and at most 1e9", shown(alpha),
+            escaped(name));
+    alphas_.emplace_back(pattern_in("(?:.*\\.)?(?:" + name + ")", "alpha_pattern"), alpha);
+  }
   for (const auto& module : listed(said(json, "modules_to_save"))) {
     require(module.is_string(), "'modules_to_save' = {} is not a string", shown(module));
     whole_.push_back(module.get<std::string>());
@@ -123,6 +143,27 @@ bool AdapterTargets::in_layers(const std::string& module) const {
   return layer && std::ranges::find(layers_, *layer) != layers_.end() &&
          (layer_patterns_.empty() ||
           std::ranges::any_of(layer_patterns_, [&](auto& p) { return p.matches(module); }));
+}
+
+// Returns the value whose pattern matches the module. In peft, the first one in the file applies.
+// Json objects do not keep this order, so all of them must be equal.
+template <class T>
+static std::optional<T> value_for(const std::string& module,
+                                  const std::vector<std::pair<Regex, T>>& values,
+                                  std::string_view key) {
+  std::optional<T> found;
+  for (const auto& [pattern, value] : values) {
+    if (!pattern.matches(module)) continue;
+    require(!found || *found == value,
+            "'{}' has several entries for {}. Keep one of them, with the full name of the module",
+            key, module);
+    found = value;
+  }
+  return found;
+}
+
+AdapterTargets::Strength AdapterTargets::strength(const std::string& module) const {
+  return {value_for(module, ranks_, "rank_pattern"), value_for(module, alphas_, "alpha_pattern")};
 }
 
 bool AdapterTargets::trains_whole(const std::string& module) const {

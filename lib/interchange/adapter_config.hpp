@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/json.hpp"
@@ -38,6 +39,13 @@ class AdapterTargets {
   // Returns true if peft adds an adapter to this module, for example
   // "model.layers.0.self_attn.q_proj". `module` must be a linear map or embedding of the model.
   bool name(const std::string& module) const;
+  // The rank and alpha of one module. A member is absent if the module has those of all modules.
+  struct Strength {
+    std::optional<std::int64_t> rank{};
+    std::optional<double> alpha{};
+  };
+  // Returns the values that `rank_pattern` and `alpha_pattern` contain for a module.
+  Strength strength(const std::string& module) const;
   // Returns true if peft trains this module as a whole and saves it (`modules_to_save`).
   bool trains_whole(const std::string& module) const;
   // Returns the settings as text, for messages.
@@ -49,6 +57,8 @@ class AdapterTargets {
   std::string text_;
   bool all_linear_ = false;
   std::optional<ModuleNames> named_, excluded_;
+  std::vector<std::pair<Regex, std::int64_t>> ranks_;
+  std::vector<std::pair<Regex, double>> alphas_;
   std::vector<std::string> whole_;  // ends of the names of modules that are trained as a whole
   // Indices of the layers with adapters. Empty if all layers have adapters.
   std::vector<std::int64_t> layers_;

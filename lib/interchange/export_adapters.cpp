@@ -118,11 +118,21 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
     summary.bytes += std::ssize(narrow);
   }
   file.finish();
+  // Full names of modules match only themselves.
+  Json ranks = Json::object(), alphas = Json::object();
+  for (const auto& p : parts) {
+    if (!is_of_adapter(spec.params[p.param.index()])) continue;
+    const auto s = strength_of(a, p.product);
+    if (s.rank != a.rank) ranks[p.module] = s.rank;
+    if (s.alpha != alpha_of(a)) alphas[p.module] = s.alpha;
+  }
   const Json config = {{"peft_type", "LORA"},
                        {"task_type", "CAUSAL_LM"},
                        {"base_model_name_or_path", base},
                        {"r", a.rank},
                        {"lora_alpha", alpha_of(a)},
+                       {"rank_pattern", ranks},
+                       {"alpha_pattern", alphas},
                        {"lora_dropout", a.dropout},
                        {"use_rslora", a.rank_stabilized},
                        {"use_dora", a.method == AdapterMethod::dora},

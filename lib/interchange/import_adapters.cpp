@@ -116,12 +116,14 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
   if (experts && model.experts > 0) a.patterns.emplace_back("*experts.*");
   const auto all = make_spec(model, a);
   std::set<std::string> names, modules, with_tensors;
+  std::map<std::string, std::string> products;  // by module
   for (const auto& t : file.tensors()) names.insert(t.name);
   a.patterns.clear();
   for (const auto& t : adapter_tensors(all, SharedModules::skip)) {
     modules.insert(t.module);
     if (!names.contains(t.name)) continue;
     with_tensors.insert(t.module);
+    products.emplace(t.module, t.product);
     if (std::ranges::find(a.patterns, t.product) == a.patterns.end())
       a.patterns.push_back(t.product);
   }
@@ -136,6 +138,11 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
     modules.emplace(tensor.substr(0, tensor.rfind(".weight")));
   require_same_modules(targets, with_tensors, modules, config, file);
   a.also_train = also_train;
+  for (const auto& [module, product] : products) {
+    const auto [rank, alpha] = targets.strength(module);
+    if (rank.value_or(a.rank) != a.rank || alpha.value_or(a.alpha) != a.alpha)
+      a.ranks.push_back({product, rank.value_or(a.rank), alpha.value_or(a.alpha)});
+  }
   return a;
 }
 
@@ -197,7 +204,6 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
                     const ModelSpec& spec, DType master) {
   const double most =
       master == DType::f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-  const auto scale = scale_of(spec.adapter);
   const auto role_of = [&](const Source& s) { return spec.params[s.ours.param.index()].role; };
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (role_of(sources[i]) != ParamRole::adapter_a) {
@@ -205,6 +211,7 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
       continue;
     }
     const auto &a = sources[i], &b = sources[i + 1];
+    const auto scale = strength_of(spec.adapter, a.ours.product).scale;
     const double inner = largest_of(a, file, master) * static_cast<double>(a.ours.columns),
                  outer = scale * largest_of(b, file, master) * static_cast<double>(a.ours.rows);
     require(
@@ -313,7 +320,13 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   }
   described.adapter = with_products(adapter, *targets, described.model, config_path, file);
   described.init_from = fs::absolute(base.directory()).lexically_normal().string();
-  const auto spec = make_spec(described.model, described.adapter);
+  const auto spec = [&] {
+    try {
+      return make_spec(described.model, described.adapter);
+    } catch (const Error& e) {
+      fail("{} cannot be imported: {}", config_path, e.what());
+    }
+  }();
   const auto sources = sources_of(spec, file);
   const auto master = base.params().front().dtype;
   require_finite(sources, file, spec, master);

@@ -42,7 +42,7 @@ MergedWeight::MergedWeight(const ModelSpec& spec, const AdapterParams& adapter,
                            CheckpointReader& adapters, CheckpointReader& base)
     : adapter_(adapter),
       inputs_(spec.params[adapter.weight.index()].shape[1]),
-      scale_(scale_of(spec.adapter)),
+      scale_(adapter.scale),
       a_(read_doubles(adapters, spec.params[adapter.a.index()])),
       b_(read_doubles(adapters, spec.params[adapter.b.index()])) {
   if (adapter.norms != ParamId{})

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "lib/base/pattern.hpp"
+
 namespace trireme {
 
 AdapterConfig canonical(AdapterConfig a) {
@@ -19,9 +21,16 @@ double alpha_of(const AdapterConfig& a) {
   return a.alpha > 0 ? a.alpha : 2 * static_cast<double>(a.rank);
 }
 
-double scale_of(const AdapterConfig& a) {
-  const auto rank = static_cast<double>(a.rank);
-  return alpha_of(a) / (a.rank_stabilized ? std::sqrt(rank) : rank);
+AdapterStrength strength_of(const AdapterConfig& a, std::string_view product) {
+  AdapterStrength s{a.rank, alpha_of(a)};
+  for (const auto& r : a.ranks) {
+    if (!matches(r.pattern, product)) continue;
+    const double automatic = a.alpha > 0 ? a.alpha : 2 * static_cast<double>(r.rank);
+    s = {r.rank, r.alpha > 0 ? r.alpha : automatic};
+  }
+  const auto rank = static_cast<double>(s.rank);
+  s.scale = s.alpha / (a.rank_stabilized ? std::sqrt(rank) : rank);
+  return s;
 }
 
 }  // namespace trireme

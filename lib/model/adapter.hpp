@@ -23,6 +23,14 @@ enum class AdapterMethod : std::uint8_t { lora, dora };
 template <>
 inline constexpr auto value_names<AdapterMethod> = named<AdapterMethod>("lora", "dora");
 
+// A rank and strength of the products whose names match: one [[adapter_rank]] section.
+struct AdapterRank {
+  std::string pattern;
+  std::int64_t rank = 0;
+  double alpha = 0;  // 0 means AdapterConfig::alpha or, if that is 0, twice the rank
+  bool operator==(const AdapterRank&) const = default;
+};
+
 // Settings of the adapters of a model.
 struct AdapterConfig {
   std::int64_t rank = 0;  // R; 0 means no adapters, so the whole model trains
@@ -34,6 +42,7 @@ struct AdapterConfig {
   double dropout = 0;                         // dropout probability for the input of `a`
   BaseType base = BaseType::compute;          // storage type of the frozen weights
   std::vector<std::string> patterns = {"*"};  // names of products that get an adapter
+  std::vector<AdapterRank> ranks = {};        // for some products, instead of `rank` and `alpha`
   // Names of the base model's parameters that are trained, too. The names may omit the last word.
   std::vector<std::string> also_train = {};
   // Learning rate of `b` divided by that of all other parameters (LoRA+: Hayou et al. 2024).
@@ -47,9 +56,17 @@ struct AdapterConfig {
 // because the parameters show which products have adapters and what else is trained.
 AdapterConfig canonical(AdapterConfig);
 
+// The rank and strength of the adapter of one product.
+struct AdapterStrength {
+  std::int64_t rank = 0;
+  double alpha = 0;
+  double scale = 0;  // s, by which the adapter's contribution is multiplied
+  bool operator==(const AdapterStrength&) const = default;
+};
+// Returns the strength of a product's adapter. The last of `ranks` that matches the product's name
+// applies.
+AdapterStrength strength_of(const AdapterConfig&, std::string_view product);
 // Returns alpha, or twice the rank if alpha is 0.
 double alpha_of(const AdapterConfig&);
-// Returns the scale s by which an adapter's contribution is multiplied.
-double scale_of(const AdapterConfig&);
 
 }  // namespace trireme

@@ -89,9 +89,9 @@ ops::ExpertLowRank adapter_of(const ModelSpec& s, std::span<const ParamId> weigh
     all.b.push_back(one->b);
     if (all.a.size() > 1) continue;
     all.rank = one->rank;
+    all.scale = one->scale;
     for (const auto& p : one->products) all.products.push_back({p.channel, p.channels, p.row});
   }
-  all.scale = scale_of(s.adapter);
   return all;
 }
 

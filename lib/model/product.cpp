@@ -20,7 +20,7 @@ std::unique_ptr<Op> make_product(const ModelSpec& s, ParamId weight, ParamId bia
                    .b = adapter->b,
                    .norms = adapter->norms,
                    .rank = adapter->rank,
-                   .scale = scale_of(config),
+                   .scale = adapter->scale,
                    .products = {},
                    .dropout = {adapter->site, config.dropout}};
   for (const auto& p : adapter->products) low.products.push_back({p.channel, p.channels, p.row});

@@ -34,6 +34,7 @@ class Builder {
   explicit Builder(ModelSpec& spec)
       : spec_(spec),
         matched_(spec.adapter.patterns.size(), false),
+        ranks_matched_(spec.adapter.ranks.size(), false),
         next_site_(1 + 2 * spec.config.layers) {}
 
   UnitId unit(std::string name) {
@@ -87,7 +88,6 @@ class Builder {
     const auto name = of.name.substr(0, of.name.rfind(".weight"));
     AdapterParams adapter;
     adapter.weight = weight;
-    adapter.rank = spec_.adapter.rank;
     adapter.site = next_site_++;
     std::int64_t rows = 0;
     for (const auto& p : products_of(c, of)) {
@@ -95,6 +95,7 @@ class Builder {
       for (std::size_t i = 0; i < spec_.adapter.patterns.size(); ++i)
         if (names(spec_.adapter.patterns[i], of, p)) named = matched_[i] = true;
       if (!named) continue;
+      take_strength(adapter, p.name);
       adapter.products.push_back({p.channel, p.channels, rows});
       rows += p.channels;
     }
@@ -131,9 +132,12 @@ class Builder {
     const auto* const first = spec_.adapter_of(experts[0]);
     for (const auto weight : experts) {
       const auto* const other = spec_.adapter_of(weight);
-      require(!first == !other && (!first || first->products == other->products),
-              "adapter.patterns: all experts of a block need adapters for the same products. Name "
-              "them with *, such as \"blocks.*.experts.*.ffn_in.gate\"");
+      require(!first == !other &&
+                  (!first || (first->products == other->products && first->rank == other->rank &&
+                              first->scale == other->scale)),
+              "adapter.patterns and [[adapter_rank]]: all experts of a block need adapters for the "
+              "same products, with the same rank and alpha. Name them with *, such as "
+              "\"blocks.*.experts.*.ffn_in.gate\"");
     }
   }
   // Freezes all parameters except adapters. Throws Error, naming the pattern, if a pattern matched
@@ -145,6 +149,12 @@ class Builder {
       require(matched_[i],
               "adapter.patterns: \"{}\" matches no matrix product; names look like \"{}\"",
               spec_.adapter.patterns[i],
+              products_of(c, spec_.params[spec_.blocks.front().qkv.index()]).front().name);
+    for (std::size_t i = 0; i < ranks_matched_.size(); ++i)
+      require(ranks_matched_[i],
+              "[[adapter_rank]]: \"{}\" matches no product that has an adapter; names look like "
+              "\"{}\"",
+              spec_.adapter.ranks[i].pattern,
               products_of(c, spec_.params[spec_.blocks.front().qkv.index()]).front().name);
     require(!spec_.adapters.empty(),
             "adapter.rank = {}, but adapter.patterns matches no matrix product, so nothing would "
@@ -176,6 +186,19 @@ class Builder {
   }
 
  private:
+  // Sets the rank and scale of a weight's adapter. Throws Error if another of its products has
+  // other ones.
+  void take_strength(AdapterParams& adapter, const std::string& product) {
+    for (std::size_t i = 0; i < spec_.adapter.ranks.size(); ++i)
+      if (matches(spec_.adapter.ranks[i].pattern, product)) ranks_matched_[i] = true;
+    const auto s = strength_of(spec_.adapter, product);
+    require(adapter.products.empty() || (adapter.rank == s.rank && adapter.scale == s.scale),
+            "[[adapter_rank]]: {} has another rank or alpha than the other products of {}, which "
+            "Trireme stores as one matrix: use a pattern that matches all of them",
+            product, spec_.params[adapter.weight.index()].name);
+    adapter.rank = s.rank;
+    adapter.scale = s.scale;
+  }
   // Returns true if the weight or bias belongs to a product with an adapter, or to an expert in a
   // block whose experts have adapters.
   bool beside_adapter(const ParamSpec& p) const {
@@ -221,8 +244,9 @@ class Builder {
     return ParamId::at(spec_.params.size() - 1);
   }
   ModelSpec& spec_;
-  std::vector<bool> matched_;  // by adapter pattern
-  std::int64_t next_site_;     // of dropout, after the sites of the blocks
+  std::vector<bool> matched_;        // by adapter pattern
+  std::vector<bool> ranks_matched_;  // by AdapterConfig::ranks
+  std::int64_t next_site_;           // of dropout, after the sites of the blocks
 };
 
 }  // namespace

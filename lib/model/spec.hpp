@@ -96,6 +96,7 @@ struct BlockParams {
 struct AdapterParams {
   ParamId weight, a, b, norms;
   std::int64_t rank = 0;
+  double scale = 0;
   struct Product {
     std::int64_t channel, channels;  // range of the weight's output channels
     std::int64_t row;                // first row of `b`

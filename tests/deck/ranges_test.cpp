@@ -69,6 +69,11 @@ const std::map<std::string, Words> needs{
     {"adapter.base", {"adapter.rank=1"}},
     {"adapter.alpha", {"adapter.rank=1"}},
     {"adapter.dropout", {"adapter.rank=1"}},
+    {"adapter.method", {"adapter.rank=1"}},
+    {"adapter_rank.rank", {"adapter.rank=1"}},
+    {"adapter_rank.alpha", {"adapter.rank=1"}},
+    {"adapter_rank.rank=65536", {"model.width=65536", "model.heads=1"}},
+    {"adapter.b_lr_ratio", {"adapter.rank=1"}},
     {"data.long_documents", documents},
     {"data.packing=documents", documents},
     {"precision.products=fp8", {"precision.compute=bf16"}},
@@ -124,6 +129,7 @@ std::string refusal_of(const Key& key, const std::string& value) {
   const auto text = std::string(least_deck);
   if (find_section(key.section)->repeated)
     return refusal(text + "[[" + key.section + "]]\npattern = '*'\n" +
+                       (key.path() == "adapter_rank.alpha" ? "rank = 1\n" : "") +
                        (key.name == "pattern" ? "" : key.name + " = " + value + "\n"),
                    words);
   return refusal(text, words + Words{given});
@@ -178,7 +184,7 @@ TEST(Ranges, LeaveZeroToAuto) {
   int tried = 0;
   for (const auto& section : deck_sections())
     for (const auto& key : section.keys)
-      if (key.range && !key.automatic.empty() && key.range->min <= 1 &&
+      if (!section.repeated && key.range && !key.automatic.empty() && key.range->min <= 1 &&
           key.kind < ValueKind::integers && (key.range->above_min || key.range->min > 0)) {
         ASSERT_EQ(refusal_of_overrides({key.path() + "=0"}), "");
         const auto value = [&](const char* given) {
@@ -197,7 +203,7 @@ TEST(Ranges, ChoicesAreAccepted) {
       for (const auto& choice : key.choices)
         EXPECT_EQ(refusal_of(key, section.repeated ? to_toml(choice) : choice), "")
             << key.path() << "=" << choice;
-      if (!key.automatic.empty()) {
+      if (!section.repeated && !key.automatic.empty()) {
         EXPECT_EQ(refusal_of_overrides({key.path() + "=auto"}), "") << key.path();
       }
       if (!key.word.empty()) {

@@ -24,10 +24,15 @@ class Setting:
     also: tuple = ()  # parameters that are trained, too
     left_out: tuple = ()  # modules of transformers without an adapter
     patterns: tuple = ("*",)
+    ranks: tuple = ()  # (end of a module's name, pattern, rank, alpha or None)
 
-    @property
-    def scale(self):
-        return ALPHA / (RANK ** 0.5 if self.stable else RANK)
+    def strength(self, module):
+        """Rank and scale."""
+        rank, alpha = RANK, ALPHA
+        for end, _, other, strength in self.ranks:
+            if module.endswith(end):
+                rank, alpha = other, strength or ALPHA
+        return rank, alpha / (rank ** 0.5 if self.stable else rank)
 
     def section(self):
         return f"""
@@ -39,7 +44,8 @@ method = "{"dora" if self.dora else "lora"}"
 b_lr_ratio = {self.ratio}
 also_train = {list(self.also)}
 patterns = {list(self.patterns)}
-"""
+""" + "".join(f'[[adapter_rank]]\npattern = "{pattern}"\nrank = {rank}\n' + (f"alpha = {alpha}\n" if alpha else "")
+                for _, pattern, rank, alpha in self.ranks)
 
 
 AGREES = 1e-5  # of peft's logits in f32
@@ -76,10 +82,11 @@ def split(weights, shape, w, setting=Setting()):
             product = name.removesuffix(".lora_a")
             modules = [m for m in modules_of(product, shape) if not m.endswith(setting.left_out or ("-",))]
             b, norms, row = weights[product + ".lora_b"], weights.get(product + ".lora_norms"), 0
-            assert x.shape[0] == len(modules) * RANK, f"{name} has {x.shape}"
+            rank = setting.strength(modules[0])[0]
+            assert x.shape[0] == len(modules) * rank and b.shape[1] == rank, f"{name} has {x.shape}"
             for i, module in enumerate(modules):
                 outputs = w[module + ".weight"].shape[1 if shape.gpt2 else 0]
-                parts[module, "a"] = x[i * RANK:(i + 1) * RANK]
+                parts[module, "a"] = x[i * rank:(i + 1) * rank]
                 parts[module, "b"] = b[row:row + outputs]
                 if norms is not None:
                     parts[module, "m"] = norms[row:row + outputs]
@@ -98,7 +105,7 @@ def merged(w, shape, parts, setting=Setting()):
         if part != "a":
             continue
         before = w[module + ".weight"]
-        after = (before.T if shape.gpt2 else before) + setting.scale * (parts[module, "b"] @ x)
+        after = (before.T if shape.gpt2 else before) + setting.strength(module)[1] * (parts[module, "b"] @ x)
         if setting.dora:  # section 4.3: the norm is a constant for the gradient
             after = after * (parts[module, "m"] / after.detach().norm(dim=1))[:, None]
         both[module + ".weight"] = after.T if shape.gpt2 else after
@@ -200,6 +207,8 @@ def cases():
     some = {"left_out": ("k_proj", "o_proj", "gate_proj"), "patterns": ("*.q", "*.v", "*.up", "*.ffn_out")}
     for title, name, setting in (
             ("llama3-rank-stabilized", "llama3", Setting(stable=True)),
+            ("olmo2-ranks", "olmo2", Setting(ranks=(("down_proj", "*.ffn_out", 5, 2.5), ("o_proj", "o_proj", 1, None),
+                                                    ("layers.1.mlp.down_proj", "blocks.1.ffn_out", 2, None)))),
             ("llama3-plus", "llama3", Setting(ratio=4.0)),
             ("llama2-whole", "llama2", Setting(also=("embedding", "head.weight", "final_norm"))),
             ("gpt2-dora-whole", "gpt2", Setting(dora=True, also=("embedding", "positions", "final_norm"))),
