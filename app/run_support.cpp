@@ -273,6 +273,20 @@ void log_packing(const Dataset& data) {
   }
 }
 
+void suggest_packing(const Dataset& data) {
+  if (data.packed(0)) return;
+  for (const auto& range : data.ranges()) {
+    if (!range.file.header().has_mask || !range.file.header().separator) continue;
+    log_warning(
+        "{} has a mask, as conversations do, but samples may begin in the middle of a "
+        "conversation. "
+        "To train on whole conversations, set data.packing = \"documents\" and data.attention = "
+        "\"document\" (`trireme check` shows how much of the data this concerns)",
+        range.file.path().string());
+    return;
+  }
+}
+
 void log_cut_documents(const Dataset& data) {
   for (const auto& [file, begin, end] : data.ranges()) {
     if (data.packed(0) || !file.header().has_mask || !file.header().separator) continue;

@@ -61,6 +61,9 @@ void log_packing(const Dataset&);
 // Logs how many targets are in samples that do not contain the beginning of the target's document.
 // Reads all token files that have a target mask.
 void log_cut_documents(const Dataset&);
+// Logs a warning if a token file with a target mask is not packed into samples of whole documents.
+// Reads only the headers of the files.
+void suggest_packing(const Dataset&);
 
 // Returns the backend and its settings for this deck. Does not set the device
 // (launch::gpu_of_rank), because plans do not need it. Collective.

@@ -51,6 +51,7 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   warn_of_slow_products(m.choice, m.trainer->model().compute());
   warn_of_settings(in.deck, in.total_steps, in.training.samples_per_epoch());
   log_packing(in.training);
+  suggest_packing(in.training);
   for (const auto& v : in.validation) log_packing(v.data);
   if (in.deck.train.offload != Offload::none && m.backend->host_readable())
     log_info("model.offload has no effect: the {} backend uses host memory anyway",

@@ -31,6 +31,7 @@ std::chrono::seconds patience(const JinjaLimits& limits) {
 }
 constexpr std::size_t longest_answer = std::size_t{1} << 30;
 
+constexpr const char* too_late = "the chat template takes too long";
 constexpr const char* advice =
     "Chat templates are Jinja programs, which need Python with the package jinja2: install "
     "python3-jinja2 (Debian) or `pip install jinja2`, or set TRIREME_PYTHON to a Python that has "
@@ -107,7 +108,7 @@ class Jinja::Process {
     while (true) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
           until - std::chrono::steady_clock::now());
-      require(left.count() > 0, "the chat template takes too long");
+      require(left.count() > 0, "{}", too_late);
       pollfd one{ours_, what, 0};
       const int n = poll(&one, 1, static_cast<int>(left.count()) + 1);
       if (n > 0) return true;
@@ -142,6 +143,7 @@ std::unique_ptr<Jinja::Process> Jinja::start() const {
     found = python;
     const auto answer = process->answer(setup_, patience(limits_));
     if (!answer || answer->contains("absent")) continue;
+    require(!answer->contains("late"), "{}", too_late);
     require(!answer->contains("error"), "the chat template is not valid Jinja: {}",
             answer->value("error", ""));
     return process;
@@ -166,6 +168,7 @@ JinjaResult Jinja::render(const JinjaRequest& request) const {
   const auto answer = process->answer(asked.dump() + "\n", patience(limits_));
   require(answer.has_value(),
           "the Python process that renders the chat template ended: it may need too much memory");
+  require(!answer->contains("late"), "{}", too_late);
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(process));
   return {answer->value("text", ""), answer->value("error", "")};

@@ -45,9 +45,9 @@ class Jinja {
   Jinja(std::string text, OrderedJson variables, GenerationMarks, JinjaLimits = {});
   ~Jinja();
 
-  // Renders a conversation. If the template fails or exceeds a limit, returns the reason in
-  // JinjaResult::error. Throws Error if the process ends, does not answer within twice the time
-  // limit, or writes more than 1 GiB.
+  // Renders a conversation. If the template fails or needs too much memory, returns the reason in
+  // JinjaResult::error. Throws Error if the template exceeds the time limit, if the process ends,
+  // or if the text is longer than 1 GiB.
   JinjaResult render(const JinjaRequest&) const;
 
  private:

@@ -62,12 +62,14 @@ def text_of(error):
 
 
 def limited(seconds, work):
-    """Returns what work() returns as {"text": ..}, or the reason why it failed as {"error": ..}."""
+    """Returns what work() returns as {"text": ..}, or the reason why it failed as {"error": ..} or {"late": True}."""
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return {"text": work()}
     except jinja2.exceptions.TemplateSyntaxError as error:
         return {"error": f"line {error.lineno}: {text_of(error)}"}
+    except TimeoutError:
+        return {"late": True}
     except MemoryError:
         return {"error": "it needs too much memory"}
     except Exception as error:  # whatever an untrusted template does
