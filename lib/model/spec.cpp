@@ -7,6 +7,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/pattern.hpp"
+#include "lib/model/add_adapters.hpp"
 
 namespace trireme {
 
@@ -21,21 +22,11 @@ std::vector<AdaptedProduct> products_of(const ModelConfig& c, const ParamSpec& w
   return products;
 }
 
-// Returns true for the weights that adapter.base applies to. The router and the shared expert's
-// gate are excluded: they are small, and the router decides which experts run.
-static bool is_product(const ParamSpec& p) {
-  return (p.role == ParamRole::linear || p.role == ParamRole::expert) && p.shape.dims() == 2;
-}
-
 namespace {
 
 class Builder {
  public:
-  explicit Builder(ModelSpec& spec)
-      : spec_(spec),
-        matched_(spec.adapter.patterns.size(), false),
-        ranks_matched_(spec.adapter.ranks.size(), false),
-        next_site_(1 + 2 * spec.config.layers) {}
+  explicit Builder(ModelSpec& spec) : spec_(spec) {}
 
   UnitId unit(std::string name) {
     spec_.units.push_back(std::move(name));
@@ -78,96 +69,6 @@ class Builder {
   ParamId sinks(UnitId u, const std::string& name, std::int64_t heads) {
     return add({name + ".weight", ParamRole::sinks, {heads}, u, false, 0, 0});
   }
-  // Adds an adapter for a weight. The initial values follow Hu et al. 2021: `a` is random and `b`
-  // is 0. Adds nothing if no pattern matches one of the weight's products. A pattern matches
-  // experts only if it names them, so that "*" does not give each expert an adapter.
-  void adapter(ParamId weight) {
-    const auto& c = spec_.config;
-    if (spec_.adapter.rank == 0 || weight == ParamId{}) return;
-    const ParamSpec of = spec_.params[weight.index()];
-    const auto name = of.name.substr(0, of.name.rfind(".weight"));
-    AdapterParams adapter;
-    adapter.weight = weight;
-    adapter.site = next_site_++;
-    std::int64_t rows = 0;
-    for (const auto& p : products_of(c, of)) {
-      bool named = false;
-      for (std::size_t i = 0; i < spec_.adapter.patterns.size(); ++i)
-        if (names(spec_.adapter.patterns[i], of, p)) named = matched_[i] = true;
-      if (!named) continue;
-      take_strength(adapter, p.name);
-      adapter.products.push_back({p.channel, p.channels, rows});
-      rows += p.channels;
-    }
-    if (rows == 0) return;
-    const auto inputs = of.shape[1], ranks = std::ssize(adapter.products) * adapter.rank;
-    // The standard deviation of uniform numbers between -1 / sqrt(inputs) and 1 / sqrt(inputs),
-    // which peft draws.
-    const double std = 1 / std::sqrt(3.0 * static_cast<double>(inputs));
-    adapter.a =
-        add({name + ".lora_a", ParamRole::adapter_a, {ranks, inputs}, of.unit, true, std, 0});
-    adapter.b =
-        add({name + ".lora_b", ParamRole::adapter_b, {rows, adapter.rank}, of.unit, true, 0, 0});
-    spec_.params[adapter.b.index()].lr_factor = spec_.adapter.b_lr_ratio;
-    for (const auto id : {adapter.a, adapter.b}) of_expert(of.expert, id);
-    if (spec_.adapter.method == AdapterMethod::dora) {
-      require(of.expert < 0,
-              "adapter.method = \"dora\" does not support adapters of experts: use \"lora\", or "
-              "remove the experts from adapter.patterns");
-      // A run replaces the initial values by the norms of the base model.
-      adapter.norms = add({.name = name + ".lora_norms",
-                           .role = ParamRole::adapter_norms,
-                           .shape = {rows},
-                           .unit = of.unit,
-                           .decay = false,
-                           .init_std = 0,
-                           .init_mean = 1,
-                           .wide = true});
-    }
-    spec_.adapters.push_back(std::move(adapter));
-  }
-  // Throws Error unless the experts of the block have adapters for the same products, which are
-  // computed together.
-  void require_alike(std::span<const ParamId> experts) const {
-    const auto* const first = spec_.adapter_of(experts[0]);
-    for (const auto weight : experts) {
-      const auto* const other = spec_.adapter_of(weight);
-      require(!first == !other &&
-                  (!first || (first->products == other->products && first->rank == other->rank &&
-                              first->scale == other->scale)),
-              "adapter.patterns and [[adapter_rank]]: all experts of a block need adapters for the "
-              "same products, with the same rank and alpha. Name them with *, such as "
-              "\"blocks.*.experts.*.ffn_in.gate\"");
-    }
-  }
-  // Freezes all parameters except adapters. Throws Error, naming the pattern, if a pattern matched
-  // nothing.
-  void finish_adapters() {
-    const auto& c = spec_.config;
-    if (spec_.adapter.rank == 0) return;
-    for (std::size_t i = 0; i < matched_.size(); ++i)
-      require(matched_[i],
-              "adapter.patterns: \"{}\" matches no matrix product; names look like \"{}\"",
-              spec_.adapter.patterns[i],
-              products_of(c, spec_.params[spec_.blocks.front().qkv.index()]).front().name);
-    for (std::size_t i = 0; i < ranks_matched_.size(); ++i)
-      require(ranks_matched_[i],
-              "[[adapter_rank]]: \"{}\" matches no product that has an adapter; names look like "
-              "\"{}\"",
-              spec_.adapter.ranks[i].pattern,
-              products_of(c, spec_.params[spec_.blocks.front().qkv.index()]).front().name);
-    require(!spec_.adapters.empty(),
-            "adapter.rank = {}, but adapter.patterns matches no matrix product, so nothing would "
-            "be trained",
-            spec_.adapter.rank);
-    const auto trained = also_trained();
-    for (std::size_t i = 0; i < spec_.params.size(); ++i) {
-      auto& p = spec_.params[i];
-      if (is_of_adapter(p) || trained[i]) continue;
-      p.learns_from = LearnsFrom::nothing;
-      if (is_product(p)) p.kept = spec_.adapter.base;
-    }
-  }
   ParamId router_bias(UnitId u, const std::string& name, std::int64_t n) {
     return add({name + ".bias", ParamRole::router, {n}, u, false, 0, 0, LearnsFrom::loads, true});
   }
@@ -186,67 +87,11 @@ class Builder {
   }
 
  private:
-  // Sets the rank and scale of a weight's adapter. Throws Error if another of its products has
-  // other ones.
-  void take_strength(AdapterParams& adapter, const std::string& product) {
-    for (std::size_t i = 0; i < spec_.adapter.ranks.size(); ++i)
-      if (matches(spec_.adapter.ranks[i].pattern, product)) ranks_matched_[i] = true;
-    const auto s = strength_of(spec_.adapter, product);
-    require(adapter.products.empty() || (adapter.rank == s.rank && adapter.scale == s.scale),
-            "[[adapter_rank]]: {} has another rank or alpha than the other products of {}, which "
-            "Trireme stores as one matrix: use a pattern that matches all of them",
-            product, spec_.params[adapter.weight.index()].name);
-    adapter.rank = s.rank;
-    adapter.scale = s.scale;
-  }
-  // Returns true if the weight or bias belongs to a product with an adapter, or to an expert in a
-  // block whose experts have adapters.
-  bool beside_adapter(const ParamSpec& p) const {
-    const auto module = p.name.substr(0, p.name.rfind('.'));
-    return std::ranges::any_of(spec_.adapters, [&](const AdapterParams& a) {
-      const auto& weight = spec_.params[a.weight.index()];
-      return weight.name == module + ".weight" ||
-             (p.expert >= 0 && weight.expert >= 0 && weight.unit == p.unit);
-    });
-  }
-  // Returns which parameters adapter.also_train names, by ParamId. Throws Error, naming the
-  // pattern, if a pattern matches nothing or a parameter that cannot be trained beside adapters.
-  std::vector<bool> also_trained() const {
-    std::vector<bool> trained(spec_.params.size(), false);
-    for (const auto& pattern : spec_.adapter.also_train) {
-      bool any = false;
-      for (std::size_t i = 0; i < spec_.params.size(); ++i) {
-        const auto& p = spec_.params[i];
-        const auto module = p.name.substr(0, p.name.rfind('.'));
-        if (is_of_adapter(p) || !(matches(pattern, p.name) || matches(pattern, module))) continue;
-        require(!beside_adapter(p),
-                "adapter.also_train: \"{}\" matches {}, but the product has an adapter: remove it "
-                "from adapter.also_train or from adapter.patterns",
-                pattern, p.name);
-        require(p.learns_from == LearnsFrom::gradients,
-                "adapter.also_train: \"{}\" matches {}, which load balancing changes", pattern,
-                p.name);
-        any = trained[i] = true;
-      }
-      require(any,
-              "adapter.also_train: \"{}\" matches no parameter of the base model; names look like "
-              "\"{}\" or \"blocks.*.attention_norm\"",
-              pattern, spec_.config.tied ? "embedding" : "head");
-    }
-    return trained;
-  }
-  static bool names(const std::string& pattern, const ParamSpec& weight, const AdaptedProduct& p) {
-    return matches(pattern, p.name) &&
-           (weight.expert < 0 || pattern.find("experts.") != std::string::npos);
-  }
   ParamId add(ParamSpec p) {
     spec_.params.push_back(std::move(p));
     return ParamId::at(spec_.params.size() - 1);
   }
   ModelSpec& spec_;
-  std::vector<bool> matched_;        // by adapter pattern
-  std::vector<bool> ranks_matched_;  // by AdapterConfig::ranks
-  std::int64_t next_site_;           // of dropout, after the sites of the blocks
 };
 
 }  // namespace
@@ -328,11 +173,6 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   add_other_norms(b, c, name, p);
   if (has_experts(c, layer)) {
     add_experts(b, c, name, residual_std, p);
-    for (const auto w : {p.qkv, p.projection, p.shared_in, p.shared_out}) b.adapter(w);
-    for (const auto* experts : {&p.expert_in, &p.expert_out}) {
-      for (const auto w : *experts) b.adapter(w);
-      b.require_alike(*experts);
-    }
     return p;
   }
   p.ffn_in = b.weight(p.unit, name + ".ffn_in", ParamRole::linear, {hidden, c.width}, init_std);
@@ -342,7 +182,6 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   p.ffn_out =
       b.weight(p.unit, name + ".ffn_out", ParamRole::linear, {c.width, c.ffn_width}, residual_std);
   p.ffn_out_bias = b.linear_bias(p.unit, name + ".ffn_out", c.width);
-  for (const auto w : {p.qkv, p.projection, p.ffn_in, p.ffn_out}) b.adapter(w);
   return p;
 }
 
@@ -377,7 +216,7 @@ ModelSpec make_spec(const ModelConfig& c, const AdapterConfig& adapter) {
     s.head_unit = b.unit("head");
     s.head = b.weight(s.head_unit, "head", ParamRole::head, {c.vocab, c.width}, init_std);
   }
-  b.finish_adapters();
+  if (adapter.rank > 0) add_adapters(s);
   return s;
 }
 
