@@ -128,7 +128,7 @@ void check(const CheckArguments& a, const JobHere& job) {
       counted(training->samples_per_epoch(), "sample"),
       memory_text(static_cast<double>(plan.most_reserved())));
   if (deck.adapter.rank > 0)
-    say("adapters: {}\n", adapted_products_text(make_spec(deck.model, deck.adapter)));
+    say("adapters: {}\n", adapters_text(make_spec(deck.model, deck.adapter)));
   if (plan.most_reserved() > here)
     log_warning("{} has {:.2f} GiB of memory, but at least one rank of this run reserves more",
                 host_name(), static_cast<double>(here) / (1 << 30));

@@ -161,7 +161,10 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
     }
   });
   if (model.speaks())
-    for (const auto& v : sets) log_packing(v.data);
+    for (const auto& v : sets) {
+      log_packing(v.data);
+      suggest_packing(v.data);
+    }
   std::vector<std::string> without_targets;
   for (const auto& v : sets)
     if (!evaluate_set(model, v, a.samples)) without_targets.push_back(v.label());

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "app/commands.hpp"
@@ -10,6 +12,8 @@
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/escaped.hpp"
+#include "lib/base/hub.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/model/spec.hpp"
 
@@ -28,15 +32,15 @@ void say_widened(const ImportSummary& s, std::string_view how) {
 struct ImportArguments {
   std::string folder, checkpoint, type, base;
   std::int64_t context = 0;
-  std::vector<std::string> add_tokens;
+  std::vector<std::string> add_tokens, add_special_tokens;
 };
 
 int import_beside(const ImportArguments& a) {
   require(!a.base.empty(),
           "{} contains adapters: name the checkpoint of their base model with --base", a.folder);
-  require(a.type.empty() && a.context == 0 && a.add_tokens.empty(),
-          "--dtype, --context and --add-token apply only to complete models: adapters use the "
-          "values of the base model");
+  require(a.type.empty() && a.context == 0 && a.add_tokens.empty() && a.add_special_tokens.empty(),
+          "--dtype, --context, --add-token and --add-special-token apply only to complete models: "
+          "adapters use the values of the base model");
   const CheckpointReader base(find_checkpoint(a.base));
   const auto s = import_adapters(a.folder, a.checkpoint, base);
   const auto& adapter = s.described.adapter;
@@ -49,12 +53,14 @@ int import_beside(const ImportArguments& a) {
 
 int import_model(const ImportArguments& a) {
   if (is_adapter_folder(a.folder)) return import_beside(a);
+  require(is_there(a.folder), "there is no folder {}{}", a.folder, hub_advice(a.folder));
   require(a.base.empty(), "--base applies only to adapters, and {} has no adapter_config.json",
           a.folder);
   ImportOptions options;
   if (!a.type.empty()) options.master = a.type == "f64" ? DType::f64 : DType::f32;
   if (a.context > 0) options.context = a.context;
-  options.add_tokens = a.add_tokens;
+  for (const auto& text : a.add_tokens) options.add_tokens.push_back({text, false});
+  for (const auto& text : a.add_special_tokens) options.add_tokens.push_back({text, true});
   const auto s = import_folder(a.folder, a.checkpoint, options);
   const auto parameters = make_spec(s.described.model).parameter_count();
   say("{}: {:.2f}M parameters in {}, from {} tensors of {}{}; tokenizer: {}\n", a.checkpoint,
@@ -64,13 +70,14 @@ int import_model(const ImportArguments& a) {
   say_widened(s, s.types == std::set{ElementType::bf16}
                      ? "which export converts back to bf16"
                      : "and in exports of it unless you pass --dtype bf16 to export");
-  for (std::size_t i = 0; i < a.add_tokens.size(); ++i)
-    say("token {} has the id {}\n", escaped(a.add_tokens[i]), s.added_ids[i]);
+  for (std::size_t i = 0; i < options.add_tokens.size(); ++i)
+    say("token {} has the id {}{}\n", escaped(options.add_tokens[i].text), s.added_ids[i],
+        s.known_tokens[i] ? ", as before" : "");
   if (s.added_rows > 0)
-    say("{} added to the tables of the model, which now have {} rows: the mean of the others. "
-        "Train "
-        "them, for example with adapter.also_train\n",
+    say("{} added to the embedding and the head, which now have {} rows: the mean of the others\n",
         counted(static_cast<std::size_t>(s.added_rows), "row"), s.described.model.vocab);
+  if (!std::ranges::all_of(s.known_tokens, std::identity{}))
+    say("train the rows of the new tokens, for example with adapter.also_train\n");
   const auto context = s.described.context, positions = s.described.model.max_context;
   if (context < positions)
     say("samples have {} tokens (model.context); the model supports {} positions "
@@ -105,8 +112,13 @@ void add_import(CLI::App& app, std::function<int()>& chosen) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   command
       ->add_option("--add-token", a->add_tokens,
-                   "Special token to add to the tokenizer, for example \"<|im_start|>\"; may be "
-                   "repeated. If necessary, the embedding and the head get a new row for it")
+                   "Token to add to the tokenizer, for example \"<think>\"; may be repeated. If "
+                   "necessary, the embedding and the head get a new row for it")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--add-special-token", a->add_special_tokens,
+                   "Like --add-token, but only chat templates write the token, for example "
+                   "\"<|im_start|>\": in messages, its text remains plain text")
       ->allow_extra_args(false);
   command->add_option("--base", a->base, "For a PEFT adapter: checkpoint of its base model")
       ->transform(with_environment());

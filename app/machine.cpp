@@ -111,7 +111,7 @@ static void load(Machine& m, FixedModels& fixed, CheckpointReader* from, std::ui
     if (setup.trainable) {
       log_info("training adapters on the base model {}{}", fixed.initial->directory().string(),
                kept == BaseType::compute ? "" : fmt::format(", stored as {}", name_of(kept)));
-      log_info("adapters: {}", adapted_products_text(m.trainer->model().spec()));
+      log_info("adapters: {}", adapters_text(m.trainer->model().spec()));
     }
   }
   if (from && setup.trainable) {

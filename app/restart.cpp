@@ -167,7 +167,7 @@ void compare_models(const Communicator& world, const Inputs& in, OtherModel othe
     const auto text = fmt::format("the model in {} computes differently from the deck's model: {}",
                                   in.from->directory().string(), fmt::join(differences, "; "));
     require(other == OtherModel::allowed,
-            "{}. Set these keys of [model] to the former values, or pass --allow-other-model to "
+            "{}. Set these keys to the former values, or pass --allow-other-model to "
             "continue with the new values",
             text);
     log_warning("{}. Training continues with the new values", text);

@@ -157,6 +157,16 @@ static void warn_of_shared_modules(const Deck& deck, const ModelSpec& spec) {
     if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
   };
   try {
+    static_cast<void>(family_of(deck.model));
+  } catch (const Error&) {
+    return;
+  }
+  try {
+    static_cast<void>(also_trained_tensors(spec));
+  } catch (const Error& e) {
+    log_warning("`trireme export --format peft` will fail: {}", e.what());
+  }
+  try {
     for (const auto& s : shared_products(spec)) add(shared, pattern_of(s.product));
     if (shared.empty()) return;
     auto everywhere = deck.adapter;
@@ -278,10 +288,11 @@ void suggest_packing(const Dataset& data) {
   for (const auto& range : data.ranges()) {
     if (!range.file.header().has_mask || !range.file.header().separator) continue;
     log_warning(
-        "{} has a mask, as conversations do, but samples may begin in the middle of a "
-        "conversation. "
-        "To train on whole conversations, set data.packing = \"documents\" and data.attention = "
-        "\"document\" (`trireme check` shows how much of the data this concerns)",
+        "{} has a target mask, as conversations do, but samples may begin in the middle of a "
+        "conversation, which changes the loss. For whole conversations, set data.packing = "
+        "\"documents\" and data.attention = \"document\" (`trireme check` shows how much of the "
+        "data "
+        "this concerns)",
         range.file.path().string());
     return;
   }

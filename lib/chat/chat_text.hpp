@@ -21,6 +21,10 @@ struct ChatText {
   std::vector<TextSpan> targets;
   // Numbers of the messages, counted from 1, whose content the template leaves out.
   std::vector<std::size_t> left_out{};
+  // Numbers of the messages whose thought the template leaves out.
+  std::vector<std::size_t> left_out_thoughts{};
+  // Names of special tokens in messages and tools, in order. They are plain text.
+  std::vector<std::string> plain_names{};
 };
 
 // Appends the ids of the whole text to `ids`. For each id, appends 1 to `targets` if the token

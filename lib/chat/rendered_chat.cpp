@@ -171,6 +171,17 @@ bool RenderedChat::is_left_out(std::size_t message) const {
          text_.find(characters_.end(message, MessagePart::content)) == npos;
 }
 
+bool RenderedChat::is_thought_left_out(std::size_t message) const {
+  const auto& fields = chat_.messages[message].fields;
+  const auto thinks = [&](std::string_view key) {
+    const auto found = fields.find(key);
+    return found != fields.end() && found->is_string() &&
+           !trimmed(found->get_ref<const std::string&>()).empty();
+  };
+  return marks_ != Marks::none && std::ranges::any_of(thought_keys, thinks) &&
+         text_.find(characters_.end(message, MessagePart::thought)) == npos;
+}
+
 // Templates without a generation prompt have the text before any other answer instead. Spaces at
 // its end belong to the answer.
 std::optional<std::string> RenderedChat::before_probe(std::size_t message) const {
@@ -360,6 +371,7 @@ ChatText RenderedChat::finished(std::vector<TextSpan> targets) const {
     const auto rest = std::string_view(text_).substr(i);
     if (const auto token = characters_.token_at(rest)) {
       out.text += writer_.masked_.texts()[*token];
+      out.plain_names.push_back(writer_.masked_.texts()[*token]);
     } else if (const auto found = writer_.special_.at(rest)) {
       const auto& token_text = writer_.special_.texts()[*found];
       out.special.push_back({out.text.size(), out.text.size() + token_text.size()});
@@ -373,8 +385,10 @@ ChatText RenderedChat::finished(std::vector<TextSpan> targets) const {
   }
   for (const auto& t : targets)
     if (t.end > t.begin) out.targets.push_back(t);
-  for (std::size_t i = 0; i < chat_.messages.size(); ++i)
+  for (std::size_t i = 0; i < chat_.messages.size(); ++i) {
     if (is_left_out(i)) out.left_out.push_back(i + 1);
+    if (is_thought_left_out(i)) out.left_out_thoughts.push_back(i + 1);
+  }
   return out;
 }
 

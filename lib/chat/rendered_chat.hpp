@@ -48,6 +48,7 @@ class RenderedChat {
   // thought, and a mark behind it would be a content.
   bool has_content_marks(std::size_t message) const;
   bool is_left_out(std::size_t message) const;
+  bool is_thought_left_out(std::size_t message) const;
   // Return where the part of a message begins and ends on which the model is trained.
   std::size_t turn_begin(std::size_t message);
   std::size_t turn_end(std::size_t message, std::size_t begin);

@@ -118,6 +118,12 @@ class Encoder {
     for (const auto message : text.left_out)
       if (out.left_out.count++ == 0)
         out.left_out.first = fmt::format("message {} at {}", message, place);
+    for (const auto message : text.left_out_thoughts)
+      if (out.left_out_thoughts.count++ == 0)
+        out.left_out_thoughts.first = fmt::format("message {} at {}", message, place);
+    for (const auto& name : text.plain_names)
+      if (out.plain_names.count++ == 0)
+        out.plain_names.first = fmt::format("{} at {}", escaped(name), place);
     if (has_separator(d.ids))
       fail("the separator {} is inside this conversation, which must remain one document: give {}",
            separator_text(), other_separator());

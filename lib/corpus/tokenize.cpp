@@ -121,6 +121,8 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::span<const st
         count(sum.empty, encoded.empty);
         count(sum.left_out, encoded.left_out);
         count(sum.untrained, encoded.untrained);
+        count(sum.left_out_thoughts, encoded.left_out_thoughts);
+        count(sum.plain_names, encoded.plain_names);
         roles.merge(encoded.roles);
         for (auto& [key, found] : encoded.unread) count(sum.unread[key], found);
       });
@@ -189,8 +191,9 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
   require(writer.count() > 0, "the inputs contain no tokens: {} was not written",
           options.output.string());
   require(!sum.learnt || *sum.learnt > 0,
-          "the inputs contain nothing to learn, because no conversation has a turn of the "
-          "assistant: {} was not written",
+          "the inputs contain nothing to learn, because no conversation has an answer that is "
+          "trained on. Answers are messages of the assistant that are not empty and have neither "
+          "\"weight\": 0 nor \"train\": false. {} was not written",
           options.output.string());
   if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
   writer.finish(*vocab, options.separator, sum.documents, spec_of(options), options.documents);

@@ -81,6 +81,10 @@ struct TokenizeSummary {
   FoundLines empty = {};
   // Contents of messages that the chat template does not write.
   FoundLines left_out = {};
+  // Thoughts of messages that the chat template does not write.
+  FoundLines left_out_thoughts = {};
+  // Names of special tokens in messages and tools, which become plain text.
+  FoundLines plain_names = {};
   // Conversations without any token that is trained on.
   FoundLines untrained = {};
   // Lines with keys that are not read, by key (lib/chat/unread_keys.hpp). Empty for texts in a

@@ -41,6 +41,10 @@ constexpr std::string_view no_attention_dropout =
 
 constexpr std::string_view in_four_bits =
     "is [adapter] here, with adapter.base = \"nf4\": adapters on base weights in 4 bits";
+constexpr std::string_view adds_tokens =
+    "has no counterpart: add tokens to the model with `trireme import --add-token`";
+constexpr std::string_view continues_adapter =
+    "has no counterpart: continue the training of adapters with `trireme train --restart`";
 constexpr std::string_view mixtures =
     "is set by model.experts here, the number of experts per block";
 constexpr std::string_view dense_layers =
@@ -173,6 +177,26 @@ constexpr std::array names = {
     FamiliarName{"activation_checkpoint", "model.recompute", recompute},
     FamiliarName{"recompute_granularity", "model.recompute", recompute},
     FamiliarName{"model_name_or_path", "model.init_from", ""},
+    FamiliarName{"base_model", "model.init_from", ""},
+    FamiliarName{"finetuning_type", "adapter.rank",
+                 "has no counterpart: adapter.rank = 0 trains the whole model, and a larger rank "
+                 "trains adapters"},
+    FamiliarName{"adapter_name_or_path", "", continues_adapter},
+    FamiliarName{"lora_model_dir", "", continues_adapter},
+    FamiliarName{"lora_target", "adapter.patterns", ""},
+    FamiliarName{"target_parameters", "adapter.patterns",
+                 "is adapter.patterns here: \"*.experts.*\" selects all experts"},
+    FamiliarName{"additional_target", "adapter.also_train", ""},
+    FamiliarName{"quantization_bit", "adapter.base", in_four_bits},
+    FamiliarName{"new_special_tokens", "", adds_tokens},
+    FamiliarName{"special_tokens", "", adds_tokens},
+    FamiliarName{"add_tokens", "", adds_tokens},
+    FamiliarName{"rl", "train.objective", ""},
+    FamiliarName{"pref_loss", "train.objective", ""},
+    FamiliarName{"pref_beta", "train.dpo_beta", ""},
+    FamiliarName{"padding_free", "data.packing",
+                 "is data.packing = \"documents\" with data.attention = \"document\" here"},
+    FamiliarName{"sequence_parallel_degree", "parallel.seq", ""},
     // data, batch, length
     FamiliarName{"dataset", "data.path", ""},
     FamiliarName{"dataset_path", "data.path", ""},
@@ -300,10 +324,8 @@ constexpr std::array names = {
                  "is [[adapter_rank]] here, with the keys pattern, rank and alpha"},
     FamiliarName{"loraplus_lr_ratio", "adapter.b_lr_ratio", ""},
     FamiliarName{"lora_modules_to_save", "adapter.also_train", ""},
-    FamiliarName{"resize_vocab", "",
-                 "has no counterpart: add tokens with `trireme import --add-token`"},
-    FamiliarName{"additional_special_tokens", "",
-                 "has no counterpart: add tokens with `trireme import --add-token`"},
+    FamiliarName{"resize_vocab", "", adds_tokens},
+    FamiliarName{"additional_special_tokens", "", adds_tokens},
 
     // preferences
     FamiliarName{"dpo", "train.objective", "is train.objective = \"dpo\" here"},
@@ -387,8 +409,7 @@ constexpr std::array names = {
     // word of a longer name.
     FamiliarName{"qlora", "", in_four_bits},
     FamiliarName{"load_in_4bit", "", in_four_bits},
-    FamiliarName{"dora", "",
-                 "is not supported: [adapter] provides the low-rank adapters of Hu et al. 2021"},
+    FamiliarName{"dora", "adapter.method", "is adapter.method = \"dora\" here"},
     FamiliarName{"moe", "", mixtures},
     FamiliarName{"ema", "", "is not supported: there is no moving average of the weights"},
     FamiliarName{"neftune", "", "is not supported: no noise is added to embeddings"},

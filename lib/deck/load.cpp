@@ -96,6 +96,7 @@ class Loader final : public TableReader {
   Deck finish() {
     fill_deck();
     use_own_names(deck_);
+    if (!knows_model_) remove_patterns();
     for (const auto& problem : check_deck(deck_))
       if (std::ranges::none_of(problem.keys, [&](const auto& key) { return doubts(key); }))
         report(first_given(problem), problem.message);
@@ -139,9 +140,10 @@ class Loader final : public TableReader {
   std::string hint_of_section(const RawSection& section) override {
     for (const auto& entry : section.entries)
       if (const auto* familiar = find_familiar(entry.key)) report(entry.place, hinted(*familiar));
-    const auto* const absent = find_familiar(section.name);
-    return absent && absent->key.empty() ? "; " + hint_of(*absent)
-                                         : TableReader::hint_of_section(section);
+    const auto* const familiar = find_familiar(section.name);
+    if (!familiar) return TableReader::hint_of_section(section);
+    doubt(familiar->key);
+    return "; " + hint_of(*familiar);
   }
 
   std::optional<std::string> hint_of_key(const KeySection& section,
@@ -183,6 +185,7 @@ class Loader final : public TableReader {
       } catch (const Error& e) {
         // Without a known model, no rule about the model can be checked.
         for (const auto& key : find_section("model")->keys) doubt(key.path());
+        knows_model_ = false;
         report(preset, fmt::format("model.preset: {}", e.what()));
       }
     }
@@ -195,6 +198,14 @@ class Loader final : public TableReader {
     if (reduce ? std::holds_alternative<Automatic>(reduce->value) : !continues_)
       deck_.precision.reduce = wide(deck_.precision.compute);
     decide_microbatch(deck_);
+  }
+
+  // Removes the names of parameters, which cannot be checked without the model.
+  void remove_patterns() {
+    deck_.adapter = {};
+    deck_.optimizer.no_decay.clear();
+    deck_.precision.fp8_except.clear();
+    deck_.freeze.clear();
   }
 
   bool gives_number(const std::string& path) const {
@@ -215,7 +226,7 @@ class Loader final : public TableReader {
   }
 
   Origin origin_ = Origin::user;
-  bool continues_ = false;
+  bool continues_ = false, knows_model_ = true;
   Deck deck_;
 };
 

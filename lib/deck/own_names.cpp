@@ -42,6 +42,11 @@ constexpr OwnName own_names[] = {
     {"input_layernorm", "attention_norm"},
     {"embed_tokens", "embedding"},
     {"wte", "embedding"},
+    {"wpe", "positions"},
+    {"norm", "final_norm"},
+    {"ln_f", "final_norm"},
+    {"ln_1", "attention_norm"},
+    {"ln_2", "ffn_norm"},
     {"lm_head", "head"},
 };
 
@@ -68,7 +73,8 @@ std::string own_pattern(std::string_view pattern) {
   if (!any || parts.empty()) return std::string(pattern);
   const auto first = parts.front();
   const bool whole = first == "blocks" || first == "embedding" || first == "head" ||
-                     first.starts_with('*') || first.starts_with('?');
+                     first == "positions" || first == "final_norm" || first.starts_with('*') ||
+                     first.starts_with('?');
   return fmt::format("{}{}", whole ? "" : "*.", fmt::join(parts, "."));
 }
 

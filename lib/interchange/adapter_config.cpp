@@ -184,8 +184,8 @@ AdapterConfig adapter_config_of(const Json& json) {
   fields.refuse_if(fields.text("bias", "none") != "none", "bias", "only \"none\" is supported");
   for (const auto& [key, value] : json.items())
     require(std::ranges::find(read_or_idle, key) != std::end(read_or_idle) || says_nothing(value),
-            "'{}' = {} is not supported, and ignoring it might change the adapter's results",
-            escaped(key), shown(value));
+            "'{}' = {} is not supported, and ignoring it might change the adapter's results. {}",
+            escaped(key), shown(value), merge_advice);
   // All other initializations change the weights of the base model when adapters are loaded.
   const auto begin = json.value("init_lora_weights", Json(true));
   fields.refuse_if(!begin.is_boolean() && begin != "gaussian" && !begin.is_null(),

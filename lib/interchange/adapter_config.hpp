@@ -14,6 +14,11 @@
 
 namespace trireme {
 
+// What to do with an adapter that cannot be imported.
+inline constexpr const char* merge_advice =
+    "Merge the adapter into the model with merge_and_unload() of PEFT, and import the merged model "
+    "without --base";
+
 // A set of module names, with peft's rules for matching. The set is either one pattern that matches
 // whole names, or a list of names. A name in the list also matches modules that end with a dot and
 // this name.

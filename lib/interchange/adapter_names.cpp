@@ -93,6 +93,13 @@ std::vector<std::int64_t> AdapterTensor::shape() const {
   return {rows, columns};
 }
 
+// transformers 5 has one module for all experts of a layer, and its Mixtral has another router than
+// its files. Sinks are a parameter of the attention, not a module.
+bool is_stored_whole(const HfTensor& t, const ParamSpec& p) {
+  return t.storage == TensorStorage::rows && t.group == 0 && t.experts == 0 && p.expert < 0 &&
+         p.role != ParamRole::sinks && t.name.find(".block_sparse_moe.") == t.name.npos;
+}
+
 std::vector<AdapterTensor> also_trained_tensors(const ModelSpec& spec) {
   std::map<std::string_view, ParamId> trained;
   for (std::size_t i = 0; i < spec.params.size(); ++i)
@@ -109,10 +116,10 @@ std::vector<AdapterTensor> also_trained_tensors(const ModelSpec& spec) {
       left_out.insert(module);
       continue;
     }
-    require(t.storage == TensorStorage::rows && t.group == 0 && t.experts == 0,
-            "peft's format cannot store {}, because the module {} of transformers stores it "
-            "differently. Leave it out of adapter.also_train",
-            t.param, module);
+    require(is_stored_whole(t, spec.params[found->second.index()]),
+            "peft's format cannot store {}, because transformers has no such module or stores it "
+            "differently. Leave it out of adapter.also_train, or export the merged model",
+            t.param);
     const bool vector = t.shape.dims() == 1;
     AdapterTensor tensor{.name = "base_model.model." + t.name,
                          .module = module,

@@ -57,6 +57,9 @@ std::string pattern_of(const std::string& product);
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec&,
                                            SharedModules shared = SharedModules::refuse);
 
+// Returns true if peft's format can store the tensor of a parameter that is trained as a whole.
+bool is_stored_whole(const HfTensor&, const ParamSpec&);
+
 // Returns the tensors of the modules that are trained beside the adapters (adapter.also_train). A
 // tied embedding has two tensors: its own, and that of the head. Throws Error, naming the module,
 // if only some of its parameters are trained, or if peft's format cannot store it.

@@ -62,6 +62,36 @@ bool is_transposed(const AdapterTensor& t) {
   return t.weight.storage == TensorStorage::columns;
 }
 
+// Throws Error if a trained norm is 0, by which peft would divide 0.
+void require_norms(const std::vector<double>& values, const AdapterTensor& p,
+                   const ModelSpec& spec) {
+  if (spec.params[p.param.index()].role != ParamRole::adapter_norms) return;
+  require(std::ranges::find(values, 0.0) == values.end(),
+          "the adapter of {} has a norm of 0, because a row of the base weight is 0. peft computes "
+          "NaN from it. Export the merged model instead",
+          p.product);
+}
+
+// Warns of adapters that peft 0.21 leaves out with transformers 5, which stores the experts of a
+// layer in one tensor. peft converts only some adapters for that.
+void warn_of_experts(const ModelSpec& spec, const std::string& architecture) {
+  bool of_experts = false, beside_them = false;
+  for (const auto& a : spec.adapters) {
+    const auto& weight = spec.params[a.weight.index()];
+    const bool dense = weight.name.find(".ffn_") != weight.name.npos &&
+                       weight.name.find(".shared_expert.") == weight.name.npos;
+    of_experts = of_experts || weight.expert >= 0;
+    beside_them = beside_them || (dense && weight.expert < 0);
+  }
+  const bool converts = architecture != "Qwen2MoeForCausalLM";
+  if (spec.config.experts == 0 || !(converts ? beside_them : of_experts)) return;
+  log_warning(
+      "PEFT 0.21 with transformers 5 leaves out the adapters of {} of {} and does not report it. "
+      "To "
+      "use them in Python, export the merged model",
+      converts ? "the blocks without experts" : "the experts", architecture);
+}
+
 // Returns the description of the adapters, whose first lines the hub of Hugging Face reads. `loads`
 // is the model into which they are loaded.
 std::string model_card(const std::string& base, const std::string& loads, const AdapterConfig& a) {
@@ -93,6 +123,7 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
   summary.architecture = family_of(model).architecture;
   summary.type = ElementType::f32;
 
+  warn_of_experts(spec, summary.architecture);
   auto parts = adapter_tensors(spec);
   std::vector<std::string> modules;
   for (const auto& p : parts)
@@ -112,6 +143,7 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
   for (const auto& p : parts) {
     auto values = rows_of(read_doubles(reader, spec.params[p.param.index()]), p);
     subtract_offset(values, p, spec);
+    require_norms(values, p, spec);
     std::vector<std::byte> narrow(values.size() * bytes_of(summary.type));
     write_elements(DType::f64, std::as_bytes(std::span(values)), summary.type, narrow, p.name);
     file.append(narrow);

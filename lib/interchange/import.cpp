@@ -177,17 +177,15 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   HfWeights weights(files, in_files, family_of(ConfigFields(config)));
   const auto master = options.master.value_or(weights.master());
   auto tokenizer = tokenizer_of(folder, config);
-  std::vector<std::int32_t> added;
+  MoreTokens more{.spec = tokenizer, .ids = {}, .known = {}};
   if (!options.add_tokens.empty()) {
-    auto more = with_tokens(tokenizer, options.add_tokens, folder.string());
-    tokenizer = std::move(more.spec);
-    added = std::move(more.ids);
+    more = with_tokens(tokenizer, options.add_tokens, folder.string());
     described.model.vocab =
-        std::max<std::int64_t>(described.model.vocab, *std::ranges::max_element(added) + 1);
+        std::max<std::int64_t>(described.model.vocab, *std::ranges::max_element(more.ids) + 1);
   }
   const auto spec = make_spec(described.model);
-  warn_of_tokenizer(tokenizer, folder);
-  auto meta = meta_of(described, spec, std::move(tokenizer));
+  warn_of_tokenizer(more.spec, folder);
+  auto meta = meta_of(described, spec, std::move(more.spec));
   if (meta.tokenizer_kind != name_of(TokenizerKind::huggingface))
     meta.extra.generation = generation_of(folder, config);
   meta.extra.imported = kept_config(config, weights.types());
@@ -203,10 +201,16 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
                         rows.read(s.name, first, s.dtype, to);
                       });
   draft.publish(saved);
-  const auto more_rows = spec.config.vocab - in_files.config.vocab;
-  return {std::move(described), meta.tokenizer_kind, master,
-          weights.types(),      weights.tensors(),   files.files(),
-          weights.skipped(),    std::move(added),    more_rows};
+  return {.described = std::move(described),
+          .tokenizer = meta.tokenizer_kind,
+          .master = master,
+          .types = weights.types(),
+          .tensors = weights.tensors(),
+          .files = files.files(),
+          .skipped = weights.skipped(),
+          .added_ids = std::move(more.ids),
+          .known_tokens = std::move(more.known),
+          .added_rows = spec.config.vocab - in_files.config.vocab};
 }
 
 }  // namespace trireme

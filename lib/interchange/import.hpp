@@ -13,6 +13,7 @@
 #include "lib/deck/deck.hpp"
 #include "lib/interchange/elements.hpp"
 #include "lib/io/checkpoint_reader.hpp"
+#include "lib/tokenizer/more_tokens.hpp"
 
 namespace trireme {
 
@@ -23,9 +24,9 @@ struct ImportOptions {
   std::optional<DType> master{};
   // Context length in tokens. If absent, the model's own context length is used.
   std::optional<std::int64_t> context{};
-  // Special tokens to add to the tokenizer. If the model has too few rows for their ids, the
-  // embedding and the head get more. A new row is the mean of all rows of the folder.
-  std::vector<std::string> add_tokens{};
+  // Tokens to add to the tokenizer. If the model has too few rows for their ids, the embedding and
+  // the head get more. A new row is the mean of all rows of the folder.
+  std::vector<NewToken> add_tokens{};
 };
 
 // Statistics of an import.
@@ -39,9 +40,10 @@ struct ImportSummary {
   // Numbers of tensors and files that were read. `skipped` is the number of known buffers and other
   // tensors that are not used.
   std::size_t tensors = 0, files = 0, skipped = 0;
-  // The ids of ImportOptions::add_tokens, and the number of rows that were added.
+  // For each of ImportOptions::add_tokens, its id, and 1 if the tokenizer already had it.
   std::vector<std::int32_t> added_ids{};
-  std::int64_t added_rows = 0;
+  std::vector<std::uint8_t> known_tokens{};
+  std::int64_t added_rows = 0;  // rows that were added to the embedding and the head
 };
 
 // Imports a model into a new checkpoint. `checkpoint` must not exist. Throws Error, naming the

@@ -52,16 +52,26 @@ void require_same_modules(const AdapterTargets& targets, const std::set<std::str
             config, targets.text(), m, file.path().string());
 }
 
-// Throws Error if the file has an adapter of a module of Phi-3 or GLM-4 that computes several
-// products, each of which has its own adapter here.
-void require_no_packed_modules(const SafetensorsFile& file) {
+// Throws Error if the file has an adapter that Trireme does not have: one of a module that computes
+// several products (of Phi-3 or GLM-4, or all experts of a layer), each of which has its own
+// adapter here, or one of an embedding.
+void require_separate_modules(const SafetensorsFile& file) {
+  struct Unsupported {
+    std::string_view word, why;
+  };
+  constexpr std::string_view several =
+      "its module computes several products, and Trireme trains an "
+      "adapter for each of them";
+  constexpr Unsupported all[] = {{".qkv_proj.lora_", several},
+                                 {".gate_up_proj.lora_", several},
+                                 {".experts.lora_", several},
+                                 {".experts.base_layer.", several},
+                                 {".lora_embedding_", "embeddings have no adapters"}};
   for (const auto& t : file.tensors())
-    for (const std::string_view word : {".qkv_proj.", ".gate_up_proj."})
+    for (const auto& [word, why] : all)
       require(t.name.find(word) == t.name.npos,
-              "{}: the tensor {} cannot be imported, because its module computes several products, "
-              "and Trireme trains an adapter for each of them. Merge the adapter into the model "
-              "with merge_and_unload() of PEFT, and import the merged model without --base",
-              file.path().string(), escaped(t.name));
+              "{}: the tensor {} cannot be imported, because {}. {}", file.path().string(),
+              escaped(t.name), why, merge_advice);
 }
 
 const SafeTensor* find_tensor(const SafetensorsFile& file, std::string_view name) {
@@ -69,50 +79,76 @@ const SafeTensor* find_tensor(const SafetensorsFile& file, std::string_view name
   return found == file.tensors().end() ? nullptr : &*found;
 }
 
-// Throws Error unless both the embedding and the head of a model that uses one table for them are
-// trained as a whole, or neither, and unless both have the same elements in the file.
+// Throws Error if only one of the embedding and the head is trained as a whole in a model that uses
+// one table for them. peft saves both if `modules_to_save` names both, or with
+// `ensure_weight_tying`.
 void require_one_table(const AdapterTargets& targets, const HfTensor& embedding,
                        const std::string& config, const SafetensorsFile& file) {
-  const auto module = [](std::string_view name) {
-    return std::string(name.substr(0, name.rfind('.')));
+  const auto is_whole = [&](std::string_view name) {
+    return targets.trains_whole(std::string(name.substr(0, name.rfind('.'))));
   };
-  const bool table = targets.trains_whole(module(embedding.name)),
-             head = targets.trains_whole(module(hf_head));
-  if (!table && !head) return;
+  if (!is_whole(embedding.name) && !is_whole(hf_head)) return;
   const auto *const of_table = find_tensor(file, "base_model.model." + embedding.name),
                     *const of_head = find_tensor(file, fmt::format("base_model.model.{}", hf_head));
   require(
-      table && head && of_table && of_head && same_elements(file, *of_table, file, *of_head),
-      "{}: 'modules_to_save' names {}, but the base model uses one table for embedding and head, "
-      "and {} does not contain equal tensors of both. Train the adapter of a base model that "
-      "has two tables",
-      config, table ? head ? "embedding and head" : "the embedding alone" : "the head alone",
-      file.path().string());
+      of_table && of_head && same_elements(file, *of_table, file, *of_head),
+      "{}: 'modules_to_save' names the embedding or the head. The base model uses one table for "
+      "both, but {} does not contain equal tensors of both. Set 'ensure_weight_tying' when you "
+      "train the adapter",
+      config, file.path().string());
 }
 
 // Returns the names of the parameters of modules that are trained as a whole.
 std::vector<std::string> trained_whole(const AdapterTargets& targets, const ModelConfig& model,
                                        const std::string& config, const SafetensorsFile& file) {
-  const auto tensors = hf_tensors(make_spec(model));
+  const auto spec = make_spec(model);
+  const auto tensors = hf_tensors(spec);
   if (model.tied) require_one_table(targets, tensors.front(), config, file);
+  std::map<std::string, const ParamSpec*> by_name;
+  for (const auto& p : spec.params) by_name[p.name] = &p;
   std::vector<std::string> params;
+  std::set<std::string> others;
   for (const auto& t : tensors) {
-    const auto whole = targets.trains_whole(t.name.substr(0, t.name.rfind('.')));
-    if (whole && (params.empty() || params.back() != t.param)) params.push_back(t.param);
+    const auto module = t.name.substr(0, t.name.rfind('.'));
+    const bool head = model.tied && &t == &tensors.front() &&
+                      targets.trains_whole(std::string(hf_head.substr(0, hf_head.rfind('.'))));
+    if (!targets.trains_whole(module) && !head) {
+      others.insert(t.param);
+      continue;
+    }
+    require(is_stored_whole(t, *by_name.at(t.param)),
+            "{}: 'modules_to_save' names {}, which Trireme cannot import as a whole. {}", config,
+            module, merge_advice);
+    if (params.empty() || params.back() != t.param) params.push_back(t.param);
   }
+  for (const auto& param : params)
+    require(!others.contains(param),
+            "{}: 'modules_to_save' names some of the modules that Trireme stores as the one weight "
+            "{}, but not all of them. {}",
+            config, param, merge_advice);
   return params;
+}
+
+AdapterTargets::Strength strength_in(const std::string& config, const AdapterTargets& targets,
+                                     const std::string& module) {
+  try {
+    return targets.strength(module);
+  } catch (const Error& e) {
+    fail("{} cannot be imported: {}", config, e.what());
+  }
 }
 
 // Returns the config with patterns for the products that have adapters in the file.
 AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
                             const ModelConfig& model, const std::string& config,
                             const SafetensorsFile& file) {
-  require_no_packed_modules(file);
+  require_separate_modules(file);
   const auto also_train = trained_whole(targets, model, config, file);
   a.patterns = {"*"};
   // Words such as down_proj name experts only where these are modules, which have tensors then.
-  const bool experts = std::ranges::any_of(
-      file.tensors(), [](const SafeTensor& t) { return t.name.find(".experts.") != t.name.npos; });
+  const bool experts = std::ranges::any_of(file.tensors(), [](const SafeTensor& t) {
+    return t.name.find(".experts.") != t.name.npos && t.name.find(".lora_") != t.name.npos;
+  });
   if (experts && model.experts > 0) a.patterns.emplace_back("*experts.*");
   const auto all = make_spec(model, a);
   std::set<std::string> names, modules, with_tensors;
@@ -139,7 +175,7 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
   require_same_modules(targets, with_tensors, modules, config, file);
   a.also_train = also_train;
   for (const auto& [module, product] : products) {
-    const auto [rank, alpha] = targets.strength(module);
+    const auto [rank, alpha] = strength_in(config, targets, module);
     if (rank.value_or(a.rank) != a.rank || alpha.value_or(a.alpha) != a.alpha)
       a.ranks.push_back({product, rank.value_or(a.rank), alpha.value_or(a.alpha)});
   }
@@ -173,9 +209,16 @@ std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& fil
     all.push_back({t, theirs, *type, !is_of_adapter(spec.params[t.param.index()])});
     left.erase(found);
   }
+  for (const auto& [name, _] : left)
+    require(
+        name.find(".lora_") != name.npos || name.find("lm_head") == name.npos,
+        "{} contains the tensor {}, which peft saves if the vocabulary was resized. Add its "
+        "module, and that of the embedding, to 'modules_to_save' in adapter_config.json if they "
+        "were trained. Otherwise save the adapter with save_embedding_layers=False",
+        file.path().string(), escaped(name));
   require(left.empty(),
           "{} contains the tensor {}, which belongs to no weight of this model that can have an "
-          "adapter",
+          "adapter. Pass the model that the adapter was trained on with --base",
           file.path().string(), left.empty() ? "" : escaped(left.begin()->first));
   return all;
 }

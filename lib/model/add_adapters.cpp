@@ -150,9 +150,8 @@ class AdapterBuilder {
     const auto example =
         products_of(spec_.config, spec_.params[spec_.blocks.front().qkv.index()]).front().name;
     for (std::size_t i = 0; i < matched_.size(); ++i)
-      require(matched_[i],
-              "adapter.patterns: \"{}\" matches no matrix product; names look like \"{}\"",
-              config_.patterns[i], example);
+      require(matched_[i], "adapter.patterns: \"{}\" matches no matrix product; {}",
+              config_.patterns[i], advice_for(config_.patterns[i], example));
     for (std::size_t i = 0; i < ranks_matched_.size(); ++i)
       require(ranks_matched_[i],
               "[[adapter_rank]]: \"{}\" matches no product that has an adapter; names look like "
@@ -162,6 +161,32 @@ class AdapterBuilder {
             "adapter.rank = {}, but adapter.patterns matches no matrix product, so nothing would "
             "be trained",
             config_.rank);
+  }
+
+  // Returns what to write instead of a pattern that matches nothing.
+  std::string advice_for(const std::string& pattern, const std::string& example) const {
+    for (const auto& p : spec_.params) {
+      if (p.role == ParamRole::expert && p.shape.dims() == 2)
+        for (const auto& product : products_of(spec_.config, p))
+          if (matches(pattern, product.name))
+            return fmt::format(
+                "only experts have products of this name, and a pattern selects experts only if it "
+                "contains \"experts.\", such as \"*.experts.*{}\"",
+                product.name.substr(product.name.find('.', product.name.find("experts.") + 8)));
+      if (matches(pattern, p.name) || matches(pattern, module_of(p)))
+        return fmt::format("adapter.also_train = [\"{}\"] trains this parameter as a whole",
+                           pattern);
+    }
+    return fmt::format("names look like \"{}\"", example);
+  }
+
+  // Returns a pattern for the names that end with this one, or an empty text if there are none.
+  std::string ending_like(const std::string& pattern) const {
+    for (const auto& p : spec_.params)
+      if (!is_of_adapter(p) &&
+          (matches("*." + pattern, p.name) || matches("*." + pattern, module_of(p))))
+        return "*." + pattern;
+    return {};
   }
 
   void freeze_others() {
@@ -202,10 +227,11 @@ class AdapterBuilder {
                 p.name);
         any = trained[i] = true;
       }
-      require(any,
-              "adapter.also_train: \"{}\" matches no parameter of the base model; names look like "
-              "\"{}\" or \"blocks.*.attention_norm\"",
-              pattern, spec_.config.tied ? "embedding" : "head");
+      const auto longer = any ? std::string() : ending_like(pattern);
+      require(any, "adapter.also_train: \"{}\" matches no parameter of the base model; {}", pattern,
+              !longer.empty() ? fmt::format("\"{}\" does", longer)
+                              : fmt::format("names look like \"{}\" or \"blocks.*.attention_norm\"",
+                                            spec_.config.tied ? "embedding" : "head"));
     }
     return trained;
   }

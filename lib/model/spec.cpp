@@ -240,24 +240,38 @@ std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec& spec) {
   return saved;
 }
 
-std::string adapted_products_text(const ModelSpec& s) {
-  std::vector<std::string> names;
-  for (const auto& adapter : s.adapters) {
-    const auto& weight = s.params[adapter.weight.index()];
-    for (const auto& p : products_of(s.config, weight)) {
-      if (std::ranges::find(adapter.products, p.channel, &AdapterParams::Product::channel) ==
-          adapter.products.end())
-        continue;
-      auto name = p.name.substr(p.name.find('.', p.name.find('.') + 1) + 1);  // without blocks.N.
-      if (weight.expert >= 0)
-        name = "experts" + name.substr(name.find('.', name.find('.') + 1));  // without its number
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-    }
-  }
+// Returns a name without the numbers of the block and of the expert.
+static std::string without_numbers(std::string name, bool of_expert) {
+  if (name.starts_with("blocks.")) name = name.substr(name.find('.', name.find('.') + 1) + 1);
+  if (of_expert) name = "experts" + name.substr(name.find('.', name.find('.') + 1));
+  return name;
+}
+
+// Returns "a, b and c".
+static std::string in_words(std::vector<std::string> names) {
   if (names.size() < 2) return names.empty() ? "" : names[0];
   const auto last = names.back();
   names.pop_back();
   return fmt::format("{} and {}", fmt::join(names, ", "), last);
+}
+
+std::string adapters_text(const ModelSpec& s) {
+  std::vector<std::string> products, whole;
+  const auto add = [](std::vector<std::string>& names, std::string name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  };
+  for (const auto& adapter : s.adapters) {
+    const auto& weight = s.params[adapter.weight.index()];
+    for (const auto& p : products_of(s.config, weight))
+      if (std::ranges::find(adapter.products, p.channel, &AdapterParams::Product::channel) !=
+          adapter.products.end())
+        add(products, without_numbers(p.name, weight.expert >= 0));
+  }
+  for (const auto& p : s.params)
+    if (!s.adapters.empty() && is_saved(p) && !is_of_adapter(p))
+      add(whole, without_numbers(p.name, p.expert >= 0));
+  return in_words(std::move(products)) +
+         (whole.empty() ? "" : "; as a whole: " + in_words(std::move(whole)));
 }
 
 const AdapterParams* ModelSpec::adapter_of(ParamId weight) const {

@@ -139,10 +139,10 @@ struct ModelSpec {
 // Returns the names and shapes of the parameters in checkpoints of the model.
 std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec&);
 
-// Returns the products that have adapters, without the numbers of blocks and experts and without
-// repetition, such as "qkv.q, qkv.v and experts.ffn_in.gate". Returns an empty text without
-// adapters.
-std::string adapted_products_text(const ModelSpec&);
+// Returns the products that have adapters and the parameters that are trained beside them, without
+// the numbers of blocks and experts and without repetition, such as "qkv.q, qkv.v and
+// experts.ffn_in.gate; as a whole: embedding.weight". Returns an empty text without adapters.
+std::string adapters_text(const ModelSpec&);
 
 // Returns the parameters of a model and its adapters. Throws Error if the config is not completed,
 // vocab is 0, experts are configured illegally, or an adapter pattern matches no product.

@@ -1,14 +1,17 @@
 #include "lib/tokenizer/more_tokens.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/json.hpp"
 #include "lib/tokenizer/hf_files.hpp"
+#include "lib/tokenizer/utf8.hpp"
 
 namespace trireme {
 
-MoreTokens with_tokens(const TokenizerSpec& spec, std::span<const std::string> tokens,
+MoreTokens with_tokens(const TokenizerSpec& spec, std::span<const NewToken> tokens,
                        std::string_view where) {
   require(spec.kind == TokenizerKind::huggingface,
           "{} has no tokenizer.json, so no tokens can be added to its tokenizer", where);
@@ -18,31 +21,48 @@ MoreTokens with_tokens(const TokenizerSpec& spec, std::span<const std::string> t
   auto json = parse_ordered_json(text);
   auto& added = json["added_tokens"];
   if (added.is_null()) added = OrderedJson::array();
+  std::map<std::string, std::int32_t> known;
+  auto next = static_cast<std::int32_t>(json.at("model").at("vocab").size());
+  for (const auto& token : added) {
+    const auto id = token.at("id").get<std::int32_t>();
+    known[token.at("content").get<std::string>()] = id;
+    next = std::max(next, id + 1);
+  }
   MoreTokens more;
-  auto next = tokenizer->vocab();
   for (const auto& token : tokens) {
-    require(!token.empty(), "an empty token cannot be added to the tokenizer of {}", where);
-    const auto same = std::ranges::find(tokens, token) - tokens.begin();
-    if (static_cast<std::size_t>(same) < more.ids.size()) {
-      more.ids.push_back(more.ids[static_cast<std::size_t>(same)]);
+    require(!token.text.empty() && well_formed_bytes(token.text) == token.text.size(),
+            "the token \"{}\" cannot be added to the tokenizer of {}: it must be text in UTF-8",
+            escaped(token.text), where);
+    const auto same = static_cast<std::size_t>(
+        std::ranges::find(tokens, token.text, &NewToken::text) - tokens.begin());
+    require(same >= more.ids.size(), "the token {} is given twice", escaped(token.text));
+    const auto found = known.find(token.text);
+    more.known.push_back(found != known.end());
+    if (found != known.end()) {
+      more.ids.push_back(found->second);
       continue;
     }
-    if (const auto known = tokenizer->id_of(token)) {
-      more.ids.push_back(*known);
-      continue;
-    }
-    more.ids.push_back(next);
-    added.push_back({{"id", next++},
-                     {"content", token},
+    // A word of the vocabulary keeps its id, and is then found in all texts.
+    const auto word = tokenizer->id_of(token.text);
+    more.ids.push_back(word.value_or(next));
+    next = std::max(next, more.ids.back() + 1);
+    added.push_back({{"id", more.ids.back()},
+                     {"content", token.text},
                      {"single_word", false},
                      {"lstrip", false},
                      {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
+                     {"normalized", !token.special},
+                     {"special", token.special}});
   }
   text = json.dump(2) + "\n";
   more.spec = spec;
   more.spec.bytes = pack(files, where);
+  const auto changed = make_tokenizer(more.spec, std::string(where));
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    require(changed->id_of(tokens[i].text) == more.ids[i],
+            "the token \"{}\" cannot be added to the tokenizer of {}, because its vocabulary has "
+            "another token with the id {}",
+            escaped(tokens[i].text), where, more.ids[i]);
   return more;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Adds special tokens to a tokenizer, for example those of a chat template.
+// Adds tokens to a tokenizer, for example those of a chat template.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,18 +10,26 @@
 
 namespace trireme {
 
+// A token to add. The text of a special token in a message of a conversation is plain text. The
+// text of another token becomes this token everywhere.
+struct NewToken {
+  std::string text;
+  bool special = false;
+};
+
 // A tokenizer with added tokens.
 struct MoreTokens {
   TokenizerSpec spec;
   // The ids of the tokens, in the order in which they were requested. Tokens that the tokenizer
   // already had keep their ids.
   std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> known;  // 1 if the tokenizer already had the token
 };
 
-// Adds special tokens to a Hugging Face tokenizer. New tokens get the ids after the largest id of
-// the vocabulary, in order. Throws Error, naming `where`, if the tokenizer is of another kind, or
-// if a token is empty.
-MoreTokens with_tokens(const TokenizerSpec&, std::span<const std::string> tokens,
+// Adds tokens to a Hugging Face tokenizer. New tokens get the ids that the tokenizers library
+// gives them: those after the words of the vocabulary and the added tokens, in order. Throws Error,
+// naming `where`, if the tokenizer is of another kind, or if a token is empty.
+MoreTokens with_tokens(const TokenizerSpec&, std::span<const NewToken> tokens,
                        std::string_view where);
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include "kernels/nf4.hpp"
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 
 namespace trireme {
 
@@ -158,8 +159,11 @@ static std::vector<double> norms_of_rows(CheckpointReader& reader, const std::st
   return norms;
 }
 
-static void initialize_norms(Store& store, CheckpointReader& reader, const AdapterParams& adapter) {
+// Returns how many of the norms are 0.
+static std::int64_t initialize_norms(Store& store, CheckpointReader& reader,
+                                     const AdapterParams& adapter) {
   constexpr std::int64_t most = 1 << 20;  // elements in memory
+  std::int64_t zeros = 0;
   const auto& weight = store.spec().params[adapter.weight.index()];
   const auto width = weight.shape[1], batch = std::max<std::int64_t>(1, most / width);
   const bool doubles = saved_type(reader) == DType::f64;
@@ -169,18 +173,27 @@ static void initialize_norms(Store& store, CheckpointReader& reader, const Adapt
       const auto channel = p.channel + row - p.row, rows = std::min(batch, mine.end - row);
       const auto norms = doubles ? norms_of_rows<double>(reader, weight.name, channel, rows, width)
                                  : norms_of_rows<float>(reader, weight.name, channel, rows, width);
+      zeros += std::ranges::count(norms, 0.0);
       const std::vector<float> narrow(norms.begin(), norms.end());
       store.write(adapter.norms, weights_array, row,
                   store.master() == DType::f64 ? std::as_bytes(std::span(norms))
                                                : std::as_bytes(std::span(narrow)));
     }
   }
+  return zeros;
 }
 
 void initialize_norms(Store& store, CheckpointReader& reader) {
-  for (const auto& adapter : store.spec().adapters)
-    if (adapter.norms != ParamId{} && store.holds(adapter.norms))
-      initialize_norms(store, reader, adapter);
+  for (const auto& adapter : store.spec().adapters) {
+    if (adapter.norms == ParamId{} || !store.holds(adapter.norms)) continue;
+    const auto zeros = initialize_norms(store, reader, adapter);
+    if (zeros > 0)
+      log_warning(
+          "{} rows of {} are 0 in the base model. DoRA cannot train them, because they have no "
+          "direction: leave their product out of adapter.patterns, or set adapter.method = "
+          "\"lora\"",
+          zeros, store.spec().params[adapter.weight.index()].name);
+  }
   store.refresh();
 }
 

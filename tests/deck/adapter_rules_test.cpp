@@ -24,9 +24,7 @@ Deck with_adapters(std::vector<std::string> patterns) {
 }
 
 TEST(AdapterRules, ExpertsHaveAdaptersOnlyIfAPatternNamesThem) {
-  const auto products = [](const Deck& d) {
-    return adapted_products_text(make_spec(d.model, d.adapter));
-  };
+  const auto products = [](const Deck& d) { return adapters_text(make_spec(d.model, d.adapter)); };
   EXPECT_EQ(products(with_adapters({"*"})),  // its first block has one MLP
             "qkv.q, qkv.k, qkv.v, projection, ffn_in.gate, ffn_in.up, ffn_out, "
             "shared_expert.ffn_in.gate, shared_expert.ffn_in.up and shared_expert.ffn_out");

@@ -154,7 +154,7 @@ TEST(Familiar, WhatThereIsNotIsSaidSo) {
   std::set<std::string> all;
   for (const auto& f : familiar_names())
     if (f.unsupported()) all.emplace(f.name);
-  EXPECT_EQ(all, (std::set<std::string>{"dora", "ema", "grpo", "muon", "neftune", "ppo", "rlhf"}));
+  EXPECT_EQ(all, (std::set<std::string>{"ema", "grpo", "muon", "neftune", "ppo", "rlhf"}));
   for (const auto& name : all) {
     EXPECT_THAT(describe_key(name), HasSubstr(name + " is not supported: "));
     EXPECT_THAT(refusal_of_overrides({name + ".rank=8"}), HasSubstr(name + " is not supported: "));

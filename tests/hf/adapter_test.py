@@ -201,7 +201,49 @@ def opens(program, shape, w, parts, setting):
     return f"logits of peft differ by {by_peft:.1e}, of merged weights by {whole:.1e}"
 
 
+def ties(program):
+    """A folder of peft with one table for embedding and head, of which it saves both tensors."""
+    flavours.make("smollm", program.work / "model")
+    program("import", program.work / "model", "imported")
+    base = transformers.AutoModelForCausalLM.from_pretrained(program.work / "model", dtype=torch.float32)
+    model = peft.get_peft_model(base, peft.LoraConfig(r=2, target_modules=["q_proj"], modules_to_save=["embed_tokens"], ensure_weight_tying=True))
+    with torch.no_grad():
+        for name, x in model.named_parameters():
+            if "lora_" in name or "modules_to_save" in name:
+                x.add_(0.1 * torch.randn(x.shape, generator=torch.Generator().manual_seed(len(name))))
+    model.save_pretrained(program.work / "adapters")
+    program("import", "adapters", "ours", "--base", "imported")
+    ids = flavours.random_ids(2, flavours.CONTEXT)
+    with torch.no_grad():
+        want = model.eval()(ids).logits.double()
+    off = difference(program.logits("ours", ids), want)
+    assert off <= AGREES, f"logits differ by {off:.1e}"
+    return f"logits differ by {off:.1e}"
+
+
+def refuses(program):
+    """What transformers 5 has no module for, which peft would leave out without a message."""
+    said = []
+    for name, also in (("mixtral", "*.router"), ("mixtral", "*.experts.*"), ("gpt-oss", "*attention_sinks")):
+        folder, deck = program.work / name, f"{name}.toml"
+        if not folder.exists():
+            flavours.make(name, folder)
+            program("import", folder, f"{name}.imported")
+        n = training_test.STEPS * training_test.BATCH * flavours.CONTEXT + 1
+        program.write_tokens("random.tokens", flavours.random_ids(1, n, seed=3)[0], flavours.SHAPE["vocab_size"])
+        text = training_test.DECK.replace("CLIP", "0").replace('"imported"', f'"{name}.imported"').replace("from:imported", f"from:{name}.imported")
+        program.write_deck(deck, text + Setting(also=(also,), patterns=("*.qkv.q",)).section())
+        run = f"{name}{len(said)}"
+        program("train", deck, "--run-dir", run, "train.steps=1")
+        program.refuses("export", run, f"{run}.peft", "--format", "peft", "--base-name", "model", naming=["peft's format cannot store"])
+        program("export", run, f"{run}.whole", "--dtype", "f32")
+        said.append(f"{name} {also}")
+    return ", ".join(said)
+
+
 def cases():
+    yield "one-table", ties
+    yield "refuses-what-peft-leaves-out", refuses
     for name in ("gpt2", "llama2", "phi3", "olmo2", "gemma2", "gemma3", "qwen3", "qwen2-moe"):
         yield name, lambda program, name=name: trains(name, program)
     some = {"left_out": ("k_proj", "o_proj", "gate_proj"), "patterns": ("*.q", "*.v", "*.up", "*.ffn_out")}

@@ -1,4 +1,7 @@
 """Tokens that import adds: their ids, and the rows of the tables, as transformers makes them."""
+import json
+
+import numpy as np
 import torch
 import transformers
 
@@ -6,8 +9,8 @@ import flavours
 import guide_test
 from program import weights_of
 
-MORE = ["<think>", "<|im_end|>", "</think>", "<think>"]
-TEXT = "<|im_start|>user\nOne <think>two</think> three<|im_end|>"
+PLAIN, SPECIAL = ["<think>", "</think>"], ["<|im_end|>", "<|tool|>"]  # the third is known
+TEXT = "<|im_start|>user\nOne <think>two</think> three<|tool|><|im_end|>"
 
 
 def adds(name, program, rows):
@@ -19,10 +22,12 @@ def adds(name, program, rows):
         model.save_pretrained(folder)
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     before = len(theirs)
-    said = program("import", folder, "imported", *[word for token in MORE for word in ("--add-token", token)])
-    assert theirs.add_special_tokens({"additional_special_tokens": MORE[:1] + MORE[2:3]}, replace_extra_special_tokens=False) == 2
-    for token in MORE:
-        assert f"token {token} has the id {theirs.convert_tokens_to_ids(token)}\n" in said, said
+    said = program("import", folder, "imported", *[word for token in PLAIN for word in ("--add-token", token)],
+                   *[word for token in SPECIAL for word in ("--add-special-token", token)])
+    assert theirs.add_tokens(PLAIN) == 2 and theirs.add_tokens(SPECIAL, special_tokens=True) == 1
+    for token in PLAIN + SPECIAL:
+        known = ", as before" if token == "<|im_end|>" else ""
+        assert f"token {token} has the id {theirs.convert_tokens_to_ids(token)}{known}\n" in said, said
     old = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
     want = {"embedding.weight": old.get_input_embeddings().weight, "head.weight": old.get_output_embeddings().weight}
     got = weights_of(program.work / "imported")
@@ -31,19 +36,56 @@ def adds(name, program, rows):
             assert name == "smollm"  # tied
             continue
         there = len(want[table])
-        assert len(got[table]) == (rows or before + 2) and there == (rows or before), f"{len(got[table])} rows"
+        assert len(got[table]) == (rows or before + 3) and there == (rows or before), f"{len(got[table])} rows"
         assert torch.equal(got[table][:there].double(), want[table]), "another row has changed"
         off = (got[table][there:].double() - want[table].mean(0)).abs().max() if not rows else 0
         assert off <= 2 ** -24 * want[table].abs().max(), f"a new row is not the mean: {off}"
     program("export", "imported", "exported", "--dtype", "f32")
     again = transformers.AutoTokenizer.from_pretrained(program.work / "exported")
     assert again(TEXT)["input_ids"] == theirs(TEXT)["input_ids"] and again.decode(again(TEXT)["input_ids"]) == TEXT
+    skipped = [tokenizer.decode(theirs(TEXT)["input_ids"], skip_special_tokens=True) for tokenizer in (theirs, again)]
+    assert skipped[0] == skipped[1] and "<think>two</think>" in skipped[1], skipped
     new = transformers.AutoModelForCausalLM.from_pretrained(program.work / "exported", dtype=torch.float32)
     ids = torch.tensor([theirs(TEXT)["input_ids"]])
-    assert new.config.vocab_size == (rows or before + 2) and new(ids).logits.isfinite().all()
-    return f"{before} tokens and 2 more, in {new.config.vocab_size} rows"
+    assert new.config.vocab_size == (rows or before + 3) and new(ids).logits.isfinite().all()
+    return f"{before} tokens and 3 more, in {new.config.vocab_size} rows"
+
+
+def odd(program):
+    """A vocabulary with a gap, and words of it that no merge reaches."""
+    folder = program.work / "model"
+    guide_test.make_theirs("llama2", folder)
+    path = folder / "tokenizer.json"
+    whole = json.loads(path.read_text())
+    last = max(whole["model"]["vocab"], key=whole["model"]["vocab"].get)
+    whole["model"]["merges"] = [pair for pair in whole["model"]["merges"] if "".join(pair) != last]
+    del whole["model"]["vocab"][last]
+    whole["model"]["vocab"]["<think>"] = 404
+    path.write_text(json.dumps(whole))
+    config = json.loads((folder / "config.json").read_text())
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model.resize_token_embeddings(410)
+    model.save_pretrained(folder)
+    assert config["vocab_size"] == 400
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    said = program("import", folder, "imported", "--add-token", "<think>", "--add-special-token", "<|tool|>")
+    theirs.add_tokens(["<think>"])
+    theirs.add_tokens(["<|tool|>"], special_tokens=True)
+    for token in ("<think>", "<|tool|>"):
+        assert f"token {token} has the id {theirs.convert_tokens_to_ids(token)}\n" in said, said
+    program("export", "imported", "exported")
+    again = transformers.AutoTokenizer.from_pretrained(program.work / "exported")
+    text = "a <think> b <|tool|>"
+    assert again(text)["input_ids"] == theirs(text)["input_ids"]
+    (program.work / "t.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    program("tokenize", "t.jsonl", "--tokenizer", program.work / "exported", "--output", "t.tokens")
+    ids = np.fromfile(program.work / "t.tokens", dtype="<u2")
+    want = np.array(theirs(text)["input_ids"], dtype="<u2")
+    assert any((ids[i:i + len(want)] == want).all() for i in range(len(ids) - len(want) + 1)), "Trireme has other ids"
+    return f"ids {theirs.convert_tokens_to_ids(['<think>', '<|tool|>'])}"
 
 
 def cases():
+    yield "odd", odd
     for name, rows in (("smollm", 0), ("llama2", 0), ("llama2", 416)):
         yield f"{name}{'-padded' if rows else ''}", lambda program, name=name, rows=rows: adds(name, program, rows)
