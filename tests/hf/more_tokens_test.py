@@ -51,16 +51,15 @@ def adds(name, program, rows):
     return f"{before} tokens and 3 more, in {new.config.vocab_size} rows"
 
 
-def odd(program):
-    """A vocabulary with a gap, and words of it that no merge reaches."""
+def odd(program, gap):
+    """A vocabulary with a gap, or with a word that no merge reaches."""
     folder = program.work / "model"
     guide_test.make_theirs("llama2", folder)
     path = folder / "tokenizer.json"
     whole = json.loads(path.read_text())
     last = max(whole["model"]["vocab"], key=whole["model"]["vocab"].get)
     whole["model"]["merges"] = [pair for pair in whole["model"]["merges"] if "".join(pair) != last]
-    del whole["model"]["vocab"][last]
-    whole["model"]["vocab"]["<think>"] = 404
+    whole["model"]["vocab"]["<think>" if not gap else last] = 404 if gap else whole["model"]["vocab"].pop(last)
     path.write_text(json.dumps(whole))
     config = json.loads((folder / "config.json").read_text())
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -68,10 +67,10 @@ def odd(program):
     model.save_pretrained(folder)
     assert config["vocab_size"] == 400
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
-    said = program("import", folder, "imported", "--add-token", "<think>", "--add-special-token", "<|tool|>")
-    theirs.add_tokens(["<think>"])
-    theirs.add_tokens(["<|tool|>"], special_tokens=True)
-    for token in ("<think>", "<|tool|>"):
+    new = ["<|tool|>"] if gap else ["<think>"]
+    said = program("import", folder, "imported", "--add-special-token", *new)
+    theirs.add_tokens(new, special_tokens=True)
+    for token in new:
         assert f"token {token} has the id {theirs.convert_tokens_to_ids(token)}\n" in said, said
     program("export", "imported", "exported")
     again = transformers.AutoTokenizer.from_pretrained(program.work / "exported")
@@ -82,10 +81,11 @@ def odd(program):
     ids = np.fromfile(program.work / "t.tokens", dtype="<u2")
     want = np.array(theirs(text)["input_ids"], dtype="<u2")
     assert any((ids[i:i + len(want)] == want).all() for i in range(len(ids) - len(want) + 1)), "Trireme has other ids"
-    return f"ids {theirs.convert_tokens_to_ids(['<think>', '<|tool|>'])}"
+    return f"ids {theirs.convert_tokens_to_ids(new)}"
 
 
 def cases():
-    yield "odd", odd
+    for gap in (True, False):
+        yield "a-gap" if gap else "a-word", lambda program, gap=gap: odd(program, gap)
     for name, rows in (("smollm", 0), ("llama2", 0), ("llama2", 416)):
         yield f"{name}{'-padded' if rows else ''}", lambda program, name=name, rows=rows: adds(name, program, rows)
