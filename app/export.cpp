@@ -110,8 +110,8 @@ void add_export(CLI::App& app, std::function<int()>& chosen) {
   command
       ->add_option("--format", a->format,
                    "Output format. safetensors: directory for Hugging Face transformers. hdf5: one "
-                   "file. peft: directory with only the LoRA adapter, which the other formats "
-                   "merge into the weights")
+                   "file. peft: directory with the adapter and the parameters in "
+                   "adapter.also_train, which the other formats merge into the weights")
       ->check(CLI::IsMember({"safetensors", "hdf5", adapters_format}))
       ->capture_default_str();
   command
@@ -122,10 +122,9 @@ void add_export(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--shard-size", a->shard_size,
                       "Maximum size of each safetensors file, such as 500M (default: 5 GB)");
   command
-      ->add_option(
-          "--base", a->base,
-          "For a LoRA adapter: checkpoint of its base model (default: model.init_from in the "
-          "adapter's deck)")
+      ->add_option("--base", a->base,
+                   "For an adapter: checkpoint of its base model (default: model.init_from in the "
+                   "adapter's deck)")
       ->transform(with_environment());
   command->add_option(
       "--base-name", a->base_name,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -12,8 +13,6 @@
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/escaped.hpp"
-#include "lib/base/hub.hpp"
-#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/model/spec.hpp"
 
@@ -53,9 +52,8 @@ int import_beside(const ImportArguments& a) {
 
 int import_model(const ImportArguments& a) {
   if (is_adapter_folder(a.folder)) return import_beside(a);
-  require(is_there(a.folder), "there is no folder {}{}", a.folder, hub_advice(a.folder));
-  require(a.base.empty(), "--base applies only to adapters, and {} has no adapter_config.json",
-          a.folder);
+  require(a.base.empty() || !std::filesystem::exists(a.folder),
+          "--base applies only to adapters, and {} has no adapter_config.json", a.folder);
   ImportOptions options;
   if (!a.type.empty()) options.master = a.type == "f64" ? DType::f64 : DType::f32;
   if (a.context > 0) options.context = a.context;
@@ -74,10 +72,12 @@ int import_model(const ImportArguments& a) {
     say("token {} has the id {}{}\n", escaped(options.add_tokens[i].text), s.added_ids[i],
         s.known_tokens[i] ? ", as before" : "");
   if (s.added_rows > 0)
-    say("{} added to the embedding and the head, which now have {} rows: the mean of the others\n",
+    say("{} added to the embedding and the head, which now have {} rows each. Each new row is the "
+        "mean of the rows in the folder\n",
         counted(static_cast<std::size_t>(s.added_rows), "row"), s.described.model.vocab);
   if (!std::ranges::all_of(s.known_tokens, std::identity{}))
-    say("train the rows of the new tokens, for example with adapter.also_train\n");
+    say("to train the rows of the new tokens with adapters, name the embedding and the head in "
+        "adapter.also_train\n");
   const auto context = s.described.context, positions = s.described.model.max_context;
   if (context < positions)
     say("samples have {} tokens (model.context); the model supports {} positions "
@@ -111,14 +111,15 @@ void add_import(CLI::App& app, std::function<int()>& chosen) {
                    "maximum)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   command
-      ->add_option("--add-token", a->add_tokens,
-                   "Token to add to the tokenizer, for example \"<think>\"; may be repeated. If "
-                   "necessary, the embedding and the head get a new row for it")
+      ->add_option(
+          "--add-token", a->add_tokens,
+          "Token to add to the tokenizer, for example \"<think>\"; may be repeated. If the "
+          "embedding has no row for the token, import adds rows to the embedding and the head")
       ->allow_extra_args(false);
   command
       ->add_option("--add-special-token", a->add_special_tokens,
-                   "Like --add-token, but only chat templates write the token, for example "
-                   "\"<|im_start|>\": in messages, its text remains plain text")
+                   "Special token to add, for example \"<|im_start|>\"; may be repeated. Chat "
+                   "templates can write the token. In messages, its text remains plain text")
       ->allow_extra_args(false);
   command->add_option("--base", a->base, "For a PEFT adapter: checkpoint of its base model")
       ->transform(with_environment());

@@ -33,10 +33,9 @@ void add_model_arguments(CLI::App& command, ModelArguments& a, const std::string
                      "(sections: parallel, zero, precision, run" +
                          (more_keys.empty() ? "" : "; keys: " + more_keys) + ")");
   command
-      .add_option(
-          "--base", a.base,
-          "For a LoRA adapter: checkpoint of its base model (default: model.init_from in the "
-          "adapter's deck)")
+      .add_option("--base", a.base,
+                  "For an adapter: checkpoint of its base model (default: model.init_from in the "
+                  "adapter's deck)")
       ->transform(with_environment());
   command.add_option("--backend", a.backend,
                      "Backend: auto, host (CPU) or cuda (default: run.backend in the deck)");

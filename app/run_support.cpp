@@ -147,15 +147,9 @@ static void warn_of_rate(const OptimizerConfig& o) {
         above ? "the first steps may destroy the model" : "the model may learn nothing");
 }
 
-// Warns if `export --format peft` will refuse the adapters. Models that no family of transformers
-// fits have no names of modules to warn of.
-static void warn_of_shared_modules(const Deck& deck, const ModelSpec& spec) {
-  std::vector<std::string> shared, stored;
-  std::set<std::string> here,
-      all;  // products with adapters in PEFT: of the deck, and possible ones
-  const auto add = [](std::vector<std::string>& names, std::string name) {
-    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
-  };
+// Warns if `export --format peft` will refuse parameters of adapter.also_train. Does not warn if no
+// family of transformers fits the model.
+static void warn_of_also_trained(const Deck& deck, const ModelSpec& spec) {
   try {
     static_cast<void>(family_of(deck.model));
   } catch (const Error&) {
@@ -166,11 +160,21 @@ static void warn_of_shared_modules(const Deck& deck, const ModelSpec& spec) {
   } catch (const Error& e) {
     log_warning("`trireme export --format peft` will fail: {}", e.what());
   }
+}
+
+// Warns if `export --format peft` will refuse the adapters. Models that no family of transformers
+// fits have no names of modules to warn of.
+static void warn_of_shared_modules(const Deck& deck, const ModelSpec& spec) {
+  std::vector<std::string> shared, stored;
+  std::set<std::string> here,
+      all;  // products with adapters in PEFT: of the deck, and possible ones
+  const auto add = [](std::vector<std::string>& names, std::string name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  };
   try {
     for (const auto& s : shared_products(spec)) add(shared, pattern_of(s.product));
     if (shared.empty()) return;
-    auto everywhere = deck.adapter;
-    everywhere.patterns = {"*"};
+    AdapterConfig everywhere{.rank = deck.adapter.rank};
     if (deck.model.experts > 0) everywhere.patterns.emplace_back("*.experts.*");
     for (const auto& t : adapter_tensors(spec, SharedModules::skip)) here.insert(t.product);
     for (const auto& t : adapter_tensors(make_spec(deck.model, everywhere), SharedModules::skip))
@@ -213,7 +217,10 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
   warn_of_decay(deck, steps);
   warn_of_rate(deck.optimizer);
   const auto spec = make_spec(deck.model, deck.adapter);
-  if (deck.adapter.rank > 0) warn_of_shared_modules(deck, spec);
+  if (deck.adapter.rank > 0) {
+    warn_of_also_trained(deck, spec);
+    warn_of_shared_modules(deck, spec);
+  }
   const FreezeSchedule freeze(deck.freeze, spec);
   if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");

@@ -164,13 +164,12 @@ int run(Arguments a) {
     log_warning(
         "the chat template leaves out the thoughts of {}, the first is {}. To train on all "
         "thoughts, "
-        "give a template that writes them with --template",
+        "pass a template that writes thoughts to --template",
         counted(s.left_out_thoughts.count, "message"), s.left_out_thoughts.first);
   if (s.plain_names.count > 0)
     log_warning(
-        "messages contain names of special tokens {}, which become plain text and not these "
-        "tokens. "
-        "The first is {}",
+        "names of special tokens occur {} in messages or tools and become plain text. The first is "
+        "{}",
         counted(s.plain_names.count, "time"), s.plain_names.first);
   for (const auto& [key, found] : s.unread)
     log_warning("\"{}\" is not read and therefore not in the text: {}, the first at {}", key,

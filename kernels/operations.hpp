@@ -281,7 +281,8 @@ struct Scale {
   static void operands(auto& o, auto&& f) { add(f, o.x_N); }
 };
 
-// Computes the Euclidean norm of each row.
+// Computes the Euclidean norm of each row: norm_N = sqrt(sum over C of x_NC^2). The rows of x may
+// be strided.
 struct RowNorms {
   static constexpr std::string_view name = "row_norms";
   View norm_N;  // wide type
@@ -292,9 +293,9 @@ struct RowNorms {
   }
 };
 
-// Scales each column: y = x * factor / divisor + bias. Factors and divisors have the wide type, and
-// each of the last three operands may be absent. Where the divisor is 0, so is the quotient. y may
-// share memory with x. Both may be some of the columns of a wider matrix.
+// Scales each column: y = x * factor / divisor + bias. factor_N and divisor_N have the wide type.
+// factor_N, divisor_N and bias_N may be absent. If a divisor is 0, factor / divisor is 0. y may
+// share memory with x. x and y may be column ranges of wider matrices.
 struct ScaleColumns {
   static constexpr std::string_view name = "scale_columns";
   View y_TN;

@@ -1,4 +1,4 @@
-// Norms of rows, and scaling of columns. T or N rows.
+// Norms of rows, and scaling of columns. RowNorms has N rows, ScaleColumns has T rows.
 #include <cmath>
 
 #include "kernels/host/kernels.hpp"
@@ -22,7 +22,7 @@ void row_norms(const kernel::RowNorms& o) {
   });
 }
 
-// Returns factor / divisor, with the same rounding for every row.
+// Returns factor[i] / divisor[i]. A null pointer counts as 1. Returns 0 if the divisor is 0.
 inline float quotient(const float* factor, const float* divisor, std::int64_t i) {
   const float f = factor ? factor[i] : 1.0F;
   if (!divisor) return f;

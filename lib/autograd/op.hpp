@@ -104,8 +104,8 @@ struct PassContext {
   std::span<const LossRows> losses{};
   std::int64_t loss_sums = 1;
   TeacherHead teacher{};  // for the head; must be absent with `losses` or exact_chunk
-  // Whether LoRA adapters are applied. If false, the op computes the base model and does not
-  // support a backward pass.
+  // Whether adapters are applied. If false, the op computes the product without its adapter and
+  // does not support a backward pass.
   bool adapters = true;
   // Factors of the routers' balancing loss and z-loss: the weight of the loss divided by the number
   // of tokens in the whole step, excluding padding.

@@ -191,9 +191,8 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
   require(writer.count() > 0, "the inputs contain no tokens: {} was not written",
           options.output.string());
   require(!sum.learnt || *sum.learnt > 0,
-          "the inputs contain nothing to learn, because no conversation has an answer that is "
-          "trained on. Answers are messages of the assistant that are not empty and have neither "
-          "\"weight\": 0 nor \"train\": false. {} was not written",
+          "the inputs contain nothing to learn, so {} was not written. Give conversations with an "
+          "assistant message that is not empty and has neither \"weight\": 0 nor \"train\": false",
           options.output.string());
   if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
   writer.finish(*vocab, options.separator, sum.documents, spec_of(options), options.documents);

@@ -200,9 +200,11 @@ class Loader final : public TableReader {
     decide_microbatch(deck_);
   }
 
-  // Removes the names of parameters, which cannot be checked without the model.
+  // Removes all patterns of parameter names, because they cannot be checked without the model.
   void remove_patterns() {
-    deck_.adapter = {};
+    deck_.adapter.patterns = AdapterConfig{}.patterns;
+    deck_.adapter.also_train.clear();
+    deck_.adapter.ranks.clear();
     deck_.optimizer.no_decay.clear();
     deck_.precision.fp8_except.clear();
     deck_.freeze.clear();

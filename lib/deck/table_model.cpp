@@ -319,12 +319,15 @@ KeySection adapter_section() {
               "have no adapters. Names of transformers such as q_proj and model.layers.0.* are "
               "accepted"),
           row("also_train", &A::also_train,
-              "Names of parameters of the base model that are trained, too, with wildcards * and ? "
-              "(modules_to_save of PEFT). Names may omit .weight and .bias, for example "
-              "\"embedding\", \"head\" and \"*_norm\""),
+              "Names of base-model parameters to train without low-rank matrices, with wildcards * "
+              "and ? (modules_to_save of PEFT). Names may omit .weight and .bias, for example "
+              "\"embedding\", \"head\" and \"*_norm\". Names of transformers such as embed_tokens "
+              "and "
+              "lm_head are accepted"),
           row("b_lr_ratio", &A::b_lr_ratio,
-              "Learning rate of the adapters' matrices b, divided by that of all other parameters "
-              "(LoRA+: Hayou et al. 2024, who recommend 16). 1 is plain LoRA")
+              "Factor on the learning rate of the adapters' matrices b (LoRA+: Hayou et al. 2024, "
+              "who "
+              "recommend 16). 1 is plain LoRA")
               .above(0, 1e6),
       }};
 }
@@ -337,7 +340,8 @@ KeySection adapter_rank_section() {
   const auto row = rows_of_entries<Deck>(ranks);
   return repeated<Deck>(
       ranks, "adapter_rank",
-      "Ranks of some adapters, instead of adapter.rank: one [[adapter_rank]] section per rule. If "
+      "Sets the rank and alpha of some adapters in place of adapter.rank and adapter.alpha. Write "
+      "one [[adapter_rank]] section per rule. If "
       "several rules match a product, the last one applies. All products of one weight, such as "
       "qkv.q, qkv.k and qkv.v, need the same rank and alpha.",
       {

@@ -162,7 +162,7 @@ static std::optional<T> value_for(const std::string& module,
   return found;
 }
 
-AdapterTargets::Strength AdapterTargets::strength(const std::string& module) const {
+AdapterTargets::RankAndAlpha AdapterTargets::rank_and_alpha(const std::string& module) const {
   return {value_for(module, ranks_, "rank_pattern"), value_for(module, alphas_, "alpha_pattern")};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Reads adapter_config.json of the Python library peft: the settings of LoRA adapters, and the
-// modules that have adapters.
+// Reads adapter_config.json of the Python library peft: the settings of adapters (LoRA or
+// DoRA), the modules that have adapters, and the modules that are trained as a whole.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,13 +44,14 @@ class AdapterTargets {
   // Returns true if peft adds an adapter to this module, for example
   // "model.layers.0.self_attn.q_proj". `module` must be a linear map or embedding of the model.
   bool name(const std::string& module) const;
-  // The rank and alpha of one module. A member is absent if the module has those of all modules.
-  struct Strength {
+  // The rank and alpha of one module. A member is absent if no pattern matches the
+  // module.
+  struct RankAndAlpha {
     std::optional<std::int64_t> rank{};
     std::optional<double> alpha{};
   };
   // Returns the values that `rank_pattern` and `alpha_pattern` contain for a module.
-  Strength strength(const std::string& module) const;
+  RankAndAlpha rank_and_alpha(const std::string& module) const;
   // Returns true if peft trains this module as a whole and saves it (`modules_to_save`).
   bool trains_whole(const std::string& module) const;
   // Returns the settings as text, for messages.

@@ -13,8 +13,12 @@
 
 namespace trireme {
 
-static std::string module_of(const HfTensor& t) {
-  return t.name.substr(0, t.name.rfind(".weight"));
+std::string module_of(std::string_view tensor) {
+  return std::string(tensor.substr(0, tensor.rfind('.')));
+}
+
+std::string peft_name(std::string_view name) {
+  return fmt::format("base_model.model.{}", name);
 }
 
 // Calls f(adapter, product, tensor, alone) for each adapted product. `tensor` contains the weights
@@ -52,7 +56,7 @@ std::vector<SharedProduct> shared_products(const ModelSpec& spec) {
                          const HfTensor& tensor, bool alone) {
     if (!alone)
       all.push_back({product_at(spec.config, spec.params[adapter.weight.index()], p.channel),
-                     module_of(tensor)});
+                     module_of(tensor.name)});
   });
   return all;
 }
@@ -71,7 +75,7 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec, SharedModules 
     if (!alone && shared == SharedModules::skip) return;
     const auto& weight = spec.params[adapter.weight.index()];
     const auto product = product_at(spec.config, weight, p.channel);
-    const auto module = module_of(tensor), name = "base_model.model." + module;
+    const auto module = module_of(tensor.name), name = peft_name(module);
     require(alone,
             "peft's format cannot store the adapter of {}, because the module {} of transformers "
             "computes this product and others. Leave the product out of adapter.patterns",
@@ -110,8 +114,7 @@ std::vector<AdapterTensor> also_trained_tensors(const ModelSpec& spec) {
   std::set<std::string> modules, left_out;
   for (const auto& t : hf_tensors(make_spec(spec.config))) {
     const auto found = trained.find(t.param);
-    // "model.norm" for "model.norm.weight"
-    const auto module = t.name.substr(0, t.name.rfind('.'));
+    const auto module = module_of(t.name);
     if (found == trained.end()) {
       left_out.insert(module);
       continue;
@@ -121,7 +124,7 @@ std::vector<AdapterTensor> also_trained_tensors(const ModelSpec& spec) {
             "differently. Leave it out of adapter.also_train, or export the merged model",
             t.param);
     const bool vector = t.shape.dims() == 1;
-    AdapterTensor tensor{.name = "base_model.model." + t.name,
+    AdapterTensor tensor{.name = peft_name(t.name),
                          .module = module,
                          .product = {},
                          .param = found->second,
@@ -133,8 +136,8 @@ std::vector<AdapterTensor> also_trained_tensors(const ModelSpec& spec) {
     modules.insert(module);
     if (!spec.config.tied || spec.params[tensor.param.index()].role != ParamRole::embedding)
       continue;
-    tensor.name = fmt::format("base_model.model.{}", hf_head);
-    tensor.module = hf_head.substr(0, hf_head.rfind('.'));
+    tensor.name = peft_name(hf_head);
+    tensor.module = module_of(hf_head);
     all.push_back(std::move(tensor));
   }
   for (const auto& module : modules)

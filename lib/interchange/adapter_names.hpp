@@ -2,6 +2,7 @@
 // Names of the tensors in peft's adapter files, and the locations of their elements in Trireme's
 // parameters.
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/interchange/hf_tensors.hpp"
@@ -15,8 +16,9 @@ namespace trireme {
 // Trireme parameter.
 struct AdapterTensor {
   std::string name;  // for example "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
-  std::string module;   // for example "model.layers.0.self_attn.q_proj"
-  std::string product;  // Trireme's name, for example "blocks.0.qkv.q"
+  std::string module;  // for example "model.layers.0.self_attn.q_proj"
+  // Trireme's name, for example "blocks.0.qkv.q"; empty for a tensor of an also-trained parameter.
+  std::string product;
   ParamId param;
   std::int64_t begin, rows;
   std::int64_t columns = 0;  // 0 if the tensor is a vector
@@ -30,6 +32,11 @@ struct AdapterTensor {
   // Returns the row of the file's tensor that contains this row of the parameter's part.
   std::int64_t row_in_tensor(std::int64_t row) const { return weight.row_in_tensor(row); }
 };
+
+// Returns the module of a tensor of transformers: "model.norm" for "model.norm.weight".
+std::string module_of(std::string_view tensor);
+// Returns peft's name of a tensor or module of transformers.
+std::string peft_name(std::string_view name);
 
 // Key in the metadata of the adapter file: the hash of the base model's weights.
 inline constexpr const char* base_hash_key = "trireme_base";
@@ -60,7 +67,7 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec&,
 // Returns true if peft's format can store the tensor of a parameter that is trained as a whole.
 bool is_stored_whole(const HfTensor&, const ParamSpec&);
 
-// Returns the tensors of the modules that are trained beside the adapters (adapter.also_train). A
+// Returns the tensors of the parameters in adapter.also_train. A
 // tied embedding has two tensors: its own, and that of the head. Throws Error, naming the module,
 // if only some of its parameters are trained, or if peft's format cannot store it.
 std::vector<AdapterTensor> also_trained_tensors(const ModelSpec&);

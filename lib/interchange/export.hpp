@@ -38,7 +38,7 @@ ExportSummary export_safetensors(StoredModel, const std::filesystem::path& folde
 ExportSummary export_hdf5(StoredModel, const std::filesystem::path& file,
                           std::optional<ElementType> type);
 
-// Exports a checkpoint's adapters, and what was trained beside them, to a new folder for peft. The
+// Exports a checkpoint's adapters and also-trained parameters to a new folder for peft. The
 // folder contains adapter_model.safetensors, an adapter_config.json that names `base`, the
 // tokenizer with its chat template, and a README.md. Throws Error if no architecture of
 // transformers matches the model.

@@ -1,5 +1,6 @@
-// Adapters in peft's format. Each product has lora_A [R, in] and lora_B [out, R] as f32, named
-// after the module of transformers that they adapt.
+// Adapters in peft's format. Each product has lora_A [R, in], lora_B [out, R] and, with DoRA,
+// lora_magnitude_vector [out]. Parameters of adapter.also_train keep their shapes. All tensors are
+// f32 and named after their module of transformers.
 #include <algorithm>
 #include <set>
 #include <span>
@@ -35,8 +36,8 @@ std::vector<double> rows_of(const std::vector<double>& all, const AdapterTensor&
   return rows;
 }
 
-// The offset is that of the tensor of a parameter that is trained as a whole, such as the norms of
-// Gemma. The tensors of adapters have none.
+// Subtracts HfTensor::plus, such as the 1 in Gemma's norms, from an also-trained parameter. Adapter
+// tensors have no offset.
 void subtract_offset(std::vector<double>& x, const AdapterTensor& p, const ModelSpec& spec) {
   if (is_of_adapter(spec.params[p.param.index()])) return;
   for (auto& value : x) value -= p.weight.plus;
@@ -50,7 +51,7 @@ std::vector<std::string> target_modules(const std::vector<std::string>& modules,
   for (const auto& m : modules) words.insert(m.substr(m.rfind('.') + 1));
   std::size_t meant = 0;
   for (const auto& t : tensors) {
-    const auto module = t.name.substr(0, t.name.rfind(".weight"));
+    const auto module = module_of(t.name);
     meant += t.name.ends_with(".weight") && words.contains(module.substr(module.rfind('.') + 1));
   }
   if (meant == modules.size()) return {words.begin(), words.end()};
@@ -72,19 +73,18 @@ void require_norms(const std::vector<double>& values, const AdapterTensor& p,
           p.product);
 }
 
-// Warns of adapters that peft 0.21 leaves out with transformers 5, which stores the experts of a
-// layer in one tensor. peft converts only some adapters for that.
+// Warns of adapters that peft 0.21 leaves out with transformers 5. transformers 5 stores the
+// experts of a layer in one tensor. For Qwen2-MoE, peft does not convert adapters of experts. For
+// other architectures, peft leaves out the MLP adapters in blocks without experts.
 void warn_of_experts(const ModelSpec& spec, const std::string& architecture) {
-  bool of_experts = false, beside_them = false;
-  for (const auto& a : spec.adapters) {
-    const auto& weight = spec.params[a.weight.index()];
-    const bool dense = weight.name.find(".ffn_") != weight.name.npos &&
-                       weight.name.find(".shared_expert.") == weight.name.npos;
-    of_experts = of_experts || weight.expert >= 0;
-    beside_them = beside_them || (dense && weight.expert < 0);
-  }
+  bool of_experts = false, of_dense_blocks = false;
+  for (const auto& a : spec.adapters)
+    of_experts = of_experts || spec.params[a.weight.index()].expert >= 0;
+  for (const auto& b : spec.blocks)
+    for (const auto w : {b.ffn_in, b.ffn_out})
+      of_dense_blocks = of_dense_blocks || (w != ParamId{} && spec.adapter_of(w));
   const bool converts = architecture != "Qwen2MoeForCausalLM";
-  if (spec.config.experts == 0 || !(converts ? beside_them : of_experts)) return;
+  if (spec.config.experts == 0 || !(converts ? of_dense_blocks : of_experts)) return;
   log_warning(
       "PEFT 0.21 with transformers 5 leaves out the adapters of {} of {} and does not report it. "
       "To "
@@ -154,7 +154,7 @@ ExportSummary export_adapters(CheckpointReader& reader, const ModelConfig& model
   Json ranks = Json::object(), alphas = Json::object();
   for (const auto& p : parts) {
     if (!is_of_adapter(spec.params[p.param.index()])) continue;
-    const auto s = strength_of(a, p.product);
+    const auto s = rank_and_scale_of(a, p.product);
     if (s.rank != a.rank) ranks[p.module] = s.rank;
     if (s.alpha != alpha_of(a)) alphas[p.module] = s.alpha;
   }

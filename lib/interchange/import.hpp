@@ -40,7 +40,7 @@ struct ImportSummary {
   // Numbers of tensors and files that were read. `skipped` is the number of known buffers and other
   // tensors that are not used.
   std::size_t tensors = 0, files = 0, skipped = 0;
-  // For each of ImportOptions::add_tokens, its id, and 1 if the tokenizer already had it.
+  // For each of ImportOptions::add_tokens, its id, and 1 if it was already an added token.
   std::vector<std::int32_t> added_ids{};
   std::vector<std::uint8_t> known_tokens{};
   std::int64_t added_rows = 0;  // rows that were added to the embedding and the head
@@ -54,7 +54,8 @@ ImportSummary import_folder(const std::filesystem::path& folder,
 
 // Returns true if the folder contains peft adapters.
 bool is_adapter_folder(const std::filesystem::path&);
-// Imports adapters as a checkpoint of LoRA adapters for `base`. The checkpoint takes its shapes,
+// Imports adapters as a checkpoint of adapters for `base`, with the modules that peft trained as a
+// whole. The checkpoint takes its shapes,
 // type, deck and tokenizer from `base`. Throws Error, naming the cause, in these cases: -
 // adapter_config.json contains a setting that is unknown or not supported. - A module is only in
 // adapter_config.json or only among the tensors. - Tensors are missing, unknown or of the wrong

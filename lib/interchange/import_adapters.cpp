@@ -85,11 +85,11 @@ const SafeTensor* find_tensor(const SafetensorsFile& file, std::string_view name
 void require_one_table(const AdapterTargets& targets, const HfTensor& embedding,
                        const std::string& config, const SafetensorsFile& file) {
   const auto is_whole = [&](std::string_view name) {
-    return targets.trains_whole(std::string(name.substr(0, name.rfind('.'))));
+    return targets.trains_whole(module_of(name));
   };
   if (!is_whole(embedding.name) && !is_whole(hf_head)) return;
-  const auto *const of_table = find_tensor(file, "base_model.model." + embedding.name),
-                    *const of_head = find_tensor(file, fmt::format("base_model.model.{}", hf_head));
+  const auto *const of_table = find_tensor(file, peft_name(embedding.name)),
+                    *const of_head = find_tensor(file, peft_name(hf_head));
   require(
       of_table && of_head && same_elements(file, *of_table, file, *of_head),
       "{}: 'modules_to_save' names the embedding or the head. The base model uses one table for "
@@ -109,9 +109,9 @@ std::vector<std::string> trained_whole(const AdapterTargets& targets, const Mode
   std::vector<std::string> params;
   std::set<std::string> others;
   for (const auto& t : tensors) {
-    const auto module = t.name.substr(0, t.name.rfind('.'));
-    const bool head = model.tied && &t == &tensors.front() &&
-                      targets.trains_whole(std::string(hf_head.substr(0, hf_head.rfind('.'))));
+    const auto module = module_of(t.name);
+    const bool head =
+        model.tied && &t == &tensors.front() && targets.trains_whole(module_of(hf_head));
     if (!targets.trains_whole(module) && !head) {
       others.insert(t.param);
       continue;
@@ -129,10 +129,11 @@ std::vector<std::string> trained_whole(const AdapterTargets& targets, const Mode
   return params;
 }
 
-AdapterTargets::Strength strength_in(const std::string& config, const AdapterTargets& targets,
-                                     const std::string& module) {
+AdapterTargets::RankAndAlpha rank_and_alpha_in(const std::string& config,
+                                               const AdapterTargets& targets,
+                                               const std::string& module) {
   try {
-    return targets.strength(module);
+    return targets.rank_and_alpha(module);
   } catch (const Error& e) {
     fail("{} cannot be imported: {}", config, e.what());
   }
@@ -150,6 +151,8 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
     return t.name.find(".experts.") != t.name.npos && t.name.find(".lora_") != t.name.npos;
   });
   if (experts && model.experts > 0) a.patterns.emplace_back("*experts.*");
+  require(!experts || model.experts == 0 || a.method != AdapterMethod::dora,
+          "{}: 'use_dora' is not supported for adapters of experts. {}", config, merge_advice);
   const auto all = make_spec(model, a);
   std::set<std::string> names, modules, with_tensors;
   std::map<std::string, std::string> products;  // by module
@@ -171,11 +174,11 @@ AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
       names.empty() ? "" : fmt::format("; its first tensor is {}", escaped(*names.begin())));
   const auto embedding = hf_tensors(make_spec(model)).front().name;
   for (const std::string_view tensor : {std::string_view(embedding), hf_head})
-    modules.emplace(tensor.substr(0, tensor.rfind(".weight")));
+    modules.insert(module_of(tensor));
   require_same_modules(targets, with_tensors, modules, config, file);
   a.also_train = also_train;
   for (const auto& [module, product] : products) {
-    const auto [rank, alpha] = strength_in(config, targets, module);
+    const auto [rank, alpha] = rank_and_alpha_in(config, targets, module);
     if (rank.value_or(a.rank) != a.rank || alpha.value_or(a.alpha) != a.alpha)
       a.ranks.push_back({product, rank.value_or(a.rank), alpha.value_or(a.alpha)});
   }
@@ -249,12 +252,13 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
       master == DType::f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
   const auto role_of = [&](const Source& s) { return spec.params[s.ours.param.index()].role; };
   for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (role_of(sources[i]) == ParamRole::adapter_b) continue;  // checked with its a
     if (role_of(sources[i]) != ParamRole::adapter_a) {
       largest_of(sources[i], file, master);
       continue;
     }
     const auto &a = sources[i], &b = sources[i + 1];
-    const auto scale = strength_of(spec.adapter, a.ours.product).scale;
+    const auto scale = rank_and_scale_of(spec.adapter, a.ours.product).scale;
     const double inner = largest_of(a, file, master) * static_cast<double>(a.ours.columns),
                  outer = scale * largest_of(b, file, master) * static_cast<double>(a.ours.rows);
     require(
@@ -264,8 +268,7 @@ void require_finite(const std::vector<Source>& sources, const SafetensorsFile& f
   }
 }
 
-// Adds the offset of a tensor of a parameter that is trained as a whole, such as the norms of
-// Gemma.
+// Adds HfTensor::plus, such as the 1 in Gemma's norms, to elements of an also-trained parameter.
 void add_offset(const Source& s, DType type, std::span<std::byte> to) {
   const auto as = [&]<class T>(T x) {
     for (std::size_t at = 0; at < to.size(); at += sizeof x) {

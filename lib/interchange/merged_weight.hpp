@@ -37,11 +37,5 @@ class MergedWeight {
 
 // Reads all elements of a parameter and converts them to double.
 std::vector<double> read_doubles(CheckpointReader&, const ParamSpec&);
-// Reads elements [begin, begin + count) of a parameter and converts them to double.
-std::vector<double> read_doubles(CheckpointReader&, const std::string& param, std::int64_t begin,
-                                 std::int64_t count);
-// Returns the type of all parameters in the checkpoint. Throws Error if there are none, or if the
-// types differ.
-DType stored_type(const CheckpointReader&);
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
+#include "lib/io/stored_doubles.hpp"
 
 namespace trireme {
 

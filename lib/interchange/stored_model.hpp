@@ -16,8 +16,8 @@ class StoredModel {
  public:
   // If the checkpoint contains adapters, `base` must be the checkpoint of their base model. The
   // adapters are merged into the base model's weights (MergedWeight) and rounded once to the wider
-  // of the two checkpoints' types. Parameters that were trained beside the adapters replace those
-  // of the base model. The readers must outlive this object. Throws Error, naming the first
+  // of the two checkpoints' types. Parameters in AdapterConfig::also_train replace those of the
+  // base model. The readers must outlive this object. Throws Error, naming the first
   // differences, unless the checkpoint has exactly the model's parameters.
   StoredModel(CheckpointReader&, const ModelDescription&, CheckpointReader* base = nullptr);
 

@@ -47,7 +47,7 @@ struct RunExtra {
   std::int64_t skipped_in_row = 0;
   // Hash of the identities of the token files.
   std::string token_files;
-  // For LoRA adapters: hash of the base model's weights (CheckpointReader::identity_of_weights).
+  // For adapters: hash of the base model's weights (CheckpointReader::identity_of_weights).
   std::string base;
   // For preference training: hash of the reference model's weights
   // (CheckpointReader::identity_of_weights).

@@ -125,7 +125,8 @@ void CheckpointReader::require_model(
     const std::vector<std::pair<std::string, Shape>>& model) const {
   const auto differences = model_differences(model);
   require(differences.empty(),
-          "{0} contains another model: {1} -- use the sections [model] and [adapter] that `trireme "
+          "{0} contains another model: {1} -- use the sections [model], [adapter] and "
+          "[[adapter_rank]] that `trireme "
           "inspect {0}` "
           "prints, or another run directory",
           directory_.string(), differences);

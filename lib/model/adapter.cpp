@@ -6,9 +6,15 @@
 
 namespace trireme {
 
+static double given_or_automatic(double alpha, std::int64_t rank) {
+  return alpha > 0 ? alpha : 2 * static_cast<double>(rank);
+}
+
 AdapterConfig canonical(AdapterConfig a) {
   const AdapterConfig plain;
   if (a.rank == 0) return plain;
+  for (auto& r : a.ranks)
+    if (r.alpha == 0) r.alpha = given_or_automatic(a.alpha, r.rank);
   a.alpha = alpha_of(a);
   a.dropout = plain.dropout;
   a.patterns = plain.patterns;
@@ -18,15 +24,14 @@ AdapterConfig canonical(AdapterConfig a) {
 }
 
 double alpha_of(const AdapterConfig& a) {
-  return a.alpha > 0 ? a.alpha : 2 * static_cast<double>(a.rank);
+  return given_or_automatic(a.alpha, a.rank);
 }
 
-AdapterStrength strength_of(const AdapterConfig& a, std::string_view product) {
-  AdapterStrength s{a.rank, alpha_of(a)};
+RankAndScale rank_and_scale_of(const AdapterConfig& a, std::string_view product) {
+  RankAndScale s{a.rank, alpha_of(a)};
   for (const auto& r : a.ranks) {
     if (!matches(r.pattern, product)) continue;
-    const double automatic = a.alpha > 0 ? a.alpha : 2 * static_cast<double>(r.rank);
-    s = {r.rank, r.alpha > 0 ? r.alpha : automatic};
+    s = {r.rank, r.alpha > 0 ? r.alpha : given_or_automatic(a.alpha, r.rank)};
   }
   const auto rank = static_cast<double>(s.rank);
   s.scale = s.alpha / (a.rank_stabilized ? std::sqrt(rank) : rank);

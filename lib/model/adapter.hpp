@@ -23,7 +23,7 @@ enum class AdapterMethod : std::uint8_t { lora, dora };
 template <>
 inline constexpr auto value_names<AdapterMethod> = named<AdapterMethod>("lora", "dora");
 
-// A rank and strength of the products whose names match: one [[adapter_rank]] section.
+// The rank and alpha of the products whose names match `pattern`: one [[adapter_rank]] section.
 struct AdapterRank {
   std::string pattern;
   std::int64_t rank = 0;
@@ -53,19 +53,20 @@ struct AdapterConfig {
 
 // Returns settings that are equal for adapters that compute the same function. Settings that do not
 // affect the function get their defaults. `patterns` and `also_train` also get their defaults,
-// because the parameters show which products have adapters and what else is trained.
+// because the parameters show which products have adapters and what else is trained. The rules in
+// `ranks` keep their patterns, so rules that select the same products by other patterns differ.
 AdapterConfig canonical(AdapterConfig);
 
-// The rank and strength of the adapter of one product.
-struct AdapterStrength {
+// The rank, alpha and scale of the adapter of one product.
+struct RankAndScale {
   std::int64_t rank = 0;
   double alpha = 0;
   double scale = 0;  // s, by which the adapter's contribution is multiplied
-  bool operator==(const AdapterStrength&) const = default;
+  bool operator==(const RankAndScale&) const = default;
 };
-// Returns the strength of a product's adapter. The last of `ranks` that matches the product's name
-// applies.
-AdapterStrength strength_of(const AdapterConfig&, std::string_view product);
+// Returns the rank, alpha and scale of a product's adapter. The last of `ranks` that matches the
+// product's name applies.
+RankAndScale rank_and_scale_of(const AdapterConfig&, std::string_view product);
 // Returns alpha, or twice the rank if alpha is 0.
 double alpha_of(const AdapterConfig&);
 

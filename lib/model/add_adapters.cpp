@@ -21,6 +21,7 @@ bool is_product(const ParamSpec& p) {
   return (p.role == ParamRole::linear || p.role == ParamRole::expert) && p.shape.dims() == 2;
 }
 
+// Adds the adapters of one model. Call add_all() once.
 class AdapterBuilder {
  public:
   explicit AdapterBuilder(ModelSpec& spec)
@@ -54,7 +55,7 @@ class AdapterBuilder {
     std::int64_t rows = 0;
     for (const auto& p : products_of(spec_.config, of)) {
       if (!is_named(of, p)) continue;
-      take_strength(adapter, p.name);
+      take_rank(adapter, p.name);
       adapter.products.push_back({p.channel, p.channels, rows});
       rows += p.channels;
     }
@@ -116,12 +117,12 @@ class AdapterBuilder {
     return named;
   }
 
-  // Sets the rank and scale of a weight's adapter. Throws Error if another of its products has
-  // other ones.
-  void take_strength(AdapterParams& adapter, const std::string& product) {
+  // Sets the rank and scale of a weight's adapter. Throws Error if another product of the weight
+  // has a different rank or scale.
+  void take_rank(AdapterParams& adapter, const std::string& product) {
     for (std::size_t i = 0; i < config_.ranks.size(); ++i)
       if (matches(config_.ranks[i].pattern, product)) ranks_matched_[i] = true;
-    const auto s = strength_of(config_, product);
+    const auto s = rank_and_scale_of(config_, product);
     require(adapter.products.empty() || (adapter.rank == s.rank && adapter.scale == s.scale),
             "[[adapter_rank]]: {} has another rank or alpha than the other products of {}, which "
             "Trireme stores as one matrix: use a pattern that matches all of them",
@@ -201,7 +202,7 @@ class AdapterBuilder {
 
   // Returns true if the weight or bias belongs to a product with an adapter, or to an expert in a
   // block whose experts have adapters.
-  bool beside_adapter(const ParamSpec& p) const {
+  bool has_adapter(const ParamSpec& p) const {
     return std::ranges::any_of(spec_.adapters, [&](const AdapterParams& a) {
       const auto& weight = spec_.params[a.weight.index()];
       return weight.name == module_of(p) + ".weight" ||
@@ -218,10 +219,11 @@ class AdapterBuilder {
         const auto& p = spec_.params[i];
         if (is_of_adapter(p) || !(matches(pattern, p.name) || matches(pattern, module_of(p))))
           continue;
-        require(!beside_adapter(p),
-                "adapter.also_train: \"{}\" matches {}, but the product has an adapter: remove it "
-                "from adapter.also_train or from adapter.patterns",
-                pattern, p.name);
+        require(
+            !has_adapter(p),
+            "adapter.also_train: \"{}\" matches {}, but its product or another expert of its block "
+            "has an adapter: remove it from adapter.also_train or from adapter.patterns",
+            pattern, p.name);
         require(p.learns_from == LearnsFrom::gradients,
                 "adapter.also_train: \"{}\" matches {}, which load balancing changes", pattern,
                 p.name);

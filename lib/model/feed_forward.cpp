@@ -35,7 +35,7 @@ class PlainMlp final : public FeedForward {
   ops::Mlp mlp_;
 };
 
-// An MLP without a gate, with LoRA adapters. Its products are therefore separate ops.
+// An MLP without a gate, with adapters. Its products are therefore separate ops.
 class AdaptedPlainMlp final : public FeedForward {
  public:
   AdaptedPlainMlp(const ModelSpec& s, const BlockParams& p)

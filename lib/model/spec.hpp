@@ -139,13 +139,13 @@ struct ModelSpec {
 // Returns the names and shapes of the parameters in checkpoints of the model.
 std::vector<std::pair<std::string, Shape>> saved_params(const ModelSpec&);
 
-// Returns the products that have adapters and the parameters that are trained beside them, without
+// Returns the products that have adapters and the parameters in AdapterConfig::also_train, without
 // the numbers of blocks and experts and without repetition, such as "qkv.q, qkv.v and
 // experts.ffn_in.gate; as a whole: embedding.weight". Returns an empty text without adapters.
 std::string adapters_text(const ModelSpec&);
 
 // Returns the parameters of a model and its adapters. Throws Error if the config is not completed,
-// vocab is 0, experts are configured illegally, or an adapter pattern matches no product.
+// vocab is 0, experts are configured illegally, or add_adapters() refuses the adapters.
 ModelSpec make_spec(const ModelConfig&, const AdapterConfig& = {});
 
 // Returns true if the parameter is the weight of a linear layer of a block, whose products may be

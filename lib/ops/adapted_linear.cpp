@@ -8,11 +8,11 @@ namespace trireme::ops {
 
 namespace {
 
-// In the first half of the backward pass, drop(x) replaces x, and u is added. weight_gradients()
-// may be called with another PassContext, so it cannot apply the dropout itself.
+// In the first half of the backward pass, drop(x) replaces x, and u and dz are added.
+// weight_gradients() may be called with another PassContext, so it cannot apply the dropout itself.
 struct AdaptedLinearKept {
   Tensor x{}, t{}, u{};
-  Tensor dz{};  // dy, or with DoRA the gradient of the scaled output
+  Tensor dz{};  // gradient of the output before DoRA scales it; dy without DoRA
   TrainedNorms::Kept norms{};
 };
 

@@ -7,7 +7,8 @@
 //
 // Backward pass, with u_T(PR) = s dy_Tn b_nR for each product:
 //   dx = dy w + drop(u a);  da = u' drop(x);  db_nR = dy_Tn' t_TR
-// With DoRA, y_TN before the bias is then scaled (trained_norms.hpp).
+// With DoRA, TrainedNorms scales y_TN before the bias is added (trained_norms.hpp). In the backward
+// pass, dz_TN then replaces dy_TN.
 #include <optional>
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The low-rank matrices of an adapter (LoRA: Hu et al. 2021).
+// Parameters of an adapter: low-rank matrices (LoRA: Hu et al. 2021) and, with DoRA, trained norms.
 #include <cstdint>
 #include <vector>
 

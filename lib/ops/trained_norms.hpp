@@ -19,24 +19,26 @@ class TrainedNorms {
   // `weight` is the frozen weight. `bias` is -1 if there is none.
   TrainedNorms(ParamId weight, ParamId bias, const LowRank&);
 
-  // What the backward pass needs. The lists have one tensor for each product.
+  // Results that the forward pass saves for the backward pass. Each list has one tensor per
+  // product.
   struct Kept {
-    std::vector<Tensor> norms{};      // n, in the wide type
+    std::vector<Tensor> n_N{};        // in the wide type
     std::vector<Tensor> normal_TN{};  // z / n
   };
   // Replaces z_TN by y_TN. `kept` is null if there is no backward pass.
   void apply(const Run&, const Tensor& z_TN, Kept* kept) const;
-  // Adds the bias to the output of the base model, which has no adapters.
+  // Adds only the bias to y_TN, for a forward pass without adapters.
   void add_bias(const Run&, const Tensor& y_TN) const;
   // Returns dz_TN.
   Tensor input_gradient(const Run&, const Tensor& dy_TN, const Kept&) const;
-  // Adds the gradient of m for rows r to `dm_N`.
+  // Computes the gradient of m from rows r. Accumulate selects whether the result replaces dm_N or
+  // is added to it.
   void add_gradient(const Run&, const View& dm_N, Accumulate, const ConstView& dy_TN, const Kept&,
                     Rows r) const;
 
  private:
-  Tensor norms_of(const Run&, const LowRank::Product&, std::size_t i, MemoryKind) const;
-  ConstView norms(const Run&, const LowRank::Product&) const;
+  Tensor row_norms(const Run&, const LowRank::Product&, std::size_t i, MemoryKind) const;
+  ConstView trained(const Run&, const LowRank::Product&) const;
   ConstView bias(const Run&, std::int64_t channel, std::int64_t channels) const;
 
   struct Channels {

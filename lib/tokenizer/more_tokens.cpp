@@ -11,10 +11,33 @@
 
 namespace trireme {
 
+// Throws Error unless each token is text that is given once.
+static void require_addable(std::span<const NewToken> tokens, std::string_view where) {
+  for (auto t = tokens.begin(); t != tokens.end(); ++t) {
+    require(!t->text.empty() && well_formed_bytes(t->text) == t->text.size(),
+            "the token \"{}\" cannot be added to the tokenizer of {}: it must be text in UTF-8",
+            escaped(t->text), where);
+    require(std::ranges::find(tokens, t->text, &NewToken::text) == t, "the token {} is given twice",
+            escaped(t->text));
+  }
+}
+
+// Returns the entry of tokenizer.json.
+static OrderedJson added_token(const NewToken& token, std::int32_t id) {
+  return {{"id", id},
+          {"content", token.text},
+          {"single_word", false},
+          {"lstrip", false},
+          {"rstrip", false},
+          {"normalized", !token.special},
+          {"special", token.special}};
+}
+
 MoreTokens with_tokens(const TokenizerSpec& spec, std::span<const NewToken> tokens,
                        std::string_view where) {
   require(spec.kind == TokenizerKind::huggingface,
           "{} has no tokenizer.json, so no tokens can be added to its tokenizer", where);
+  require_addable(tokens, where);
   const auto tokenizer = make_tokenizer(spec, std::string(where));
   auto files = unpack(spec.bytes, where);
   auto& text = files.at(std::string(tokenizer_files[0]));
@@ -30,12 +53,6 @@ MoreTokens with_tokens(const TokenizerSpec& spec, std::span<const NewToken> toke
   }
   MoreTokens more;
   for (const auto& token : tokens) {
-    require(!token.text.empty() && well_formed_bytes(token.text) == token.text.size(),
-            "the token \"{}\" cannot be added to the tokenizer of {}: it must be text in UTF-8",
-            escaped(token.text), where);
-    const auto same = static_cast<std::size_t>(
-        std::ranges::find(tokens, token.text, &NewToken::text) - tokens.begin());
-    require(same >= more.ids.size(), "the token {} is given twice", escaped(token.text));
     const auto found = known.find(token.text);
     more.known.push_back(found != known.end());
     if (found != known.end()) {
@@ -46,13 +63,7 @@ MoreTokens with_tokens(const TokenizerSpec& spec, std::span<const NewToken> toke
     const auto word = tokenizer->id_of(token.text);
     more.ids.push_back(word.value_or(next));
     next = std::max(next, more.ids.back() + 1);
-    added.push_back({{"id", more.ids.back()},
-                     {"content", token.text},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", !token.special},
-                     {"special", token.special}});
+    added.push_back(added_token(token, more.ids.back()));
   }
   text = json.dump(2) + "\n";
   more.spec = spec;

@@ -23,12 +23,15 @@ struct MoreTokens {
   // The ids of the tokens, in the order in which they were requested. Tokens that the tokenizer
   // already had keep their ids.
   std::vector<std::int32_t> ids;
-  std::vector<std::uint8_t> known;  // 1 if the tokenizer already had the token
+  std::vector<std::uint8_t> known;  // 1 if the token was already an added token
 };
 
-// Adds tokens to a Hugging Face tokenizer. New tokens get the ids that the tokenizers library
-// gives them: those after the words of the vocabulary and the added tokens, in order. Throws Error,
-// naming `where`, if the tokenizer is of another kind, or if a token is empty.
+// Adds tokens to a Hugging Face tokenizer. New tokens get the ids that the tokenizers library gives
+// them. A word of the vocabulary keeps its id. Other tokens get the ids after the vocabulary and
+// the added tokens, in order. A token that is already an added token does not change, even if
+// NewToken::special differs. Throws Error if the tokenizer is of another kind, if a token is empty,
+// not UTF-8 or given twice, or if the vocabulary has another token with the new id. The message
+// names `where`, except for a token that is given twice.
 MoreTokens with_tokens(const TokenizerSpec&, std::span<const NewToken> tokens,
                        std::string_view where);
 

@@ -10,8 +10,10 @@
 
 #include "kernels/nf4.hpp"
 #include "lib/base/array_names.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/io/stored_doubles.hpp"
 
 namespace trireme {
 
@@ -106,15 +108,9 @@ void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
   reader.require_model(saved_params(spec));
 }
 
-// Returns the type of the parameters in the checkpoint.
-static DType saved_type(const CheckpointReader& reader) {
-  require(!reader.params().empty(), "{} contains no parameters", reader.directory().string());
-  return reader.params().front().dtype;
-}
-
 static void require_master(const CheckpointReader& reader, DType master, bool may_widen) {
   for (const auto& p : reader.params())
-    require(p.dtype == saved_type(reader) &&
+    require(p.dtype == stored_type(reader) &&
                 (p.dtype == master || (may_widen && p.dtype == DType::f32 && master == DType::f64)),
             "{}: {} was saved as {}, but this run stores weights in {}; use the precision.compute "
             "that the checkpoint was trained with",
@@ -130,7 +126,7 @@ static void load_weights(Store& store, CheckpointReader& reader, bool may_widen,
     if (store.holds(id) && which(store.spec().params[i]))
       wanted.push_back({id, std::string(weights_array)});
   }
-  load(store, reader, wanted, saved_type(reader) != store.master());
+  load(store, reader, wanted, stored_type(reader) != store.master());
   store.refresh();
 }
 
@@ -143,36 +139,29 @@ void load_base(Store& store, CheckpointReader& reader) {
   load_weights(store, reader, true, [](const ParamSpec& p) { return !is_of_adapter(p); });
 }
 
-// Reads rows [first, first + rows) of a matrix with `width` columns, and returns their norms.
-template <class T>
+// Returns the norms of rows [first, first + rows) of a matrix with `width` columns.
 static std::vector<double> norms_of_rows(CheckpointReader& reader, const std::string& name,
                                          std::int64_t first, std::int64_t rows,
                                          std::int64_t width) {
-  std::vector<T> x(static_cast<std::size_t>(rows * width));
-  reader.read(name, weights_array, first * width, rows * width,
-              std::as_writable_bytes(std::span(x)));
+  const auto x = read_doubles(reader, name, first * width, rows * width);
   std::vector<double> norms;
-  for (auto row = x.begin(); row != x.end(); row += width) {
-    const auto square = [](double sum, double y) { return sum + y * y; };
-    norms.push_back(std::sqrt(std::accumulate(row, row + width, 0.0, square)));
-  }
+  for (auto row = x.begin(); row != x.end(); row += width)
+    norms.push_back(std::sqrt(std::inner_product(row, row + width, row, 0.0)));
   return norms;
 }
 
-// Returns how many of the norms are 0.
+// Initializes the norms that this rank holds. Returns how many of them are 0.
 static std::int64_t initialize_norms(Store& store, CheckpointReader& reader,
                                      const AdapterParams& adapter) {
   constexpr std::int64_t most = 1 << 20;  // elements in memory
   std::int64_t zeros = 0;
   const auto& weight = store.spec().params[adapter.weight.index()];
   const auto width = weight.shape[1], batch = std::max<std::int64_t>(1, most / width);
-  const bool doubles = saved_type(reader) == DType::f64;
   for (const auto& p : adapter.products) {
     const auto mine = intersection(store.own(adapter.norms), {p.row, p.row + p.channels});
     for (auto row = mine.begin; row < mine.end; row += batch) {
       const auto channel = p.channel + row - p.row, rows = std::min(batch, mine.end - row);
-      const auto norms = doubles ? norms_of_rows<double>(reader, weight.name, channel, rows, width)
-                                 : norms_of_rows<float>(reader, weight.name, channel, rows, width);
+      const auto norms = norms_of_rows(reader, weight.name, channel, rows, width);
       zeros += std::ranges::count(norms, 0.0);
       const std::vector<float> narrow(norms.begin(), norms.end());
       store.write(adapter.norms, weights_array, row,
@@ -189,10 +178,10 @@ void initialize_norms(Store& store, CheckpointReader& reader) {
     const auto zeros = initialize_norms(store, reader, adapter);
     if (zeros > 0)
       log_warning(
-          "{} rows of {} are 0 in the base model. DoRA cannot train them, because they have no "
-          "direction: leave their product out of adapter.patterns, or set adapter.method = "
-          "\"lora\"",
-          zeros, store.spec().params[adapter.weight.index()].name);
+          "at least {} of {} in the base model contain only zeros. DoRA cannot train these rows: "
+          "leave their product out of adapter.patterns, or set adapter.method = \"lora\"",
+          counted(static_cast<std::size_t>(zeros), "row"),
+          store.spec().params[adapter.weight.index()].name);
   }
   store.refresh();
 }

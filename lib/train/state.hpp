@@ -9,7 +9,8 @@
 namespace trireme {
 
 // Throws Error, naming the first differences, if the checkpoint is of a different model. For a
-// model with adapters, the checkpoint must contain only the adapters.
+// model with adapters, the checkpoint must contain exactly the adapters and the parameters in
+// AdapterConfig::also_train.
 void require_model(const CheckpointReader&, const ModelSpec&);
 // Throws Error, naming the first differences, unless the checkpoint is of the base model, without
 // adapters.
@@ -22,7 +23,8 @@ void require_base(const CheckpointReader&, const ModelConfig&);
 // Loads all base weights of a model with adapters from a checkpoint of the model without them.
 void load_base(Store&, CheckpointReader&);
 // Sets the trained norms of DoRA adapters to the norms of the rows of the base weights in the
-// checkpoint, so that the model computes what its base model computes.
+// checkpoint, so that the model computes what its base model computes. Call it after load_base(),
+// which checks the checkpoint. Logs a warning for each weight that has rows of zeros on this rank.
 void initialize_norms(Store&, CheckpointReader&);
 // Loads only the weights. Moments and update counts start afresh. A run in f64 may load an f32
 // checkpoint.

@@ -276,12 +276,17 @@ TEST(Adapters, DropoutHasTheGradientOfItsMask) {
   EXPECT_NE(o.loss, outcome_of(without, o.before, batch).loss);
 }
 
-// Each row of a base weight may be multiplied by any number above 0: the trained norms alone say
-// how long it is. In chunks of tokens, the same.
-TEST(Adapters, DoraForgetsTheLengthsOfRows) {
+TrainerSetup dora_setup() {
   auto setup = setup_of(test::tiny_qwen());
   setup.adapter.rank = 2;
   setup.adapter.method = AdapterMethod::dora;
+  return setup;
+}
+
+// A row of w + s b a may be multiplied by any number above 0, because its trained norm replaces its
+// norm.
+TEST(Adapters, DoraDoesNotDependOnTheNormsOfBaseRows) {
+  const auto setup = dora_setup();
   const auto batch = test::random_batch(setup.model, 2);
   const auto first = outcome_of(setup, {}, batch);
   auto scaled = first.before;
@@ -300,12 +305,28 @@ TEST(Adapters, DoraForgetsTheLengthsOfRows) {
     most = std::max(most, std::fabs(dm[n]));
   }
   EXPECT_GT(most, 1e-6);
+}
+
+TEST(Adapters, DoraInChunksOfTokensEqualsDora) {
+  auto setup = dora_setup();
+  const auto batch = test::random_batch(setup.model, 2);
+  const auto whole = outcome_of(setup, {}, batch);
   setup.chunk_tokens = 3;
-  const auto pieces = outcome_of(setup, first.before, batch);
-  EXPECT_NEAR(first.loss, pieces.loss, 1e-13 * first.loss);
-  for (const auto& [name, gradient] : first.gradients)
+  const auto pieces = outcome_of(setup, whole.before, batch);
+  EXPECT_NEAR(whole.loss, pieces.loss, 1e-13 * whole.loss);
+  for (const auto& [name, gradient] : whole.gradients)
     for (std::size_t i = 0; i < gradient.size(); ++i)
       EXPECT_NEAR(gradient[i], pieces.gradients.at(name)[i], 1e-13) << name;
+}
+
+// The alpha of a rule is part of the function, whether the deck gives it or leaves it to auto.
+TEST(Adapters, CanonicalSettingsHaveTheAlphasOfRules) {
+  const AdapterConfig automatic{.rank = 16, .ranks = {{"*.projection", 32}}};
+  auto given = automatic;
+  given.alpha = 32;
+  EXPECT_NE(canonical(automatic), canonical(given));
+  EXPECT_EQ(rank_and_scale_of(automatic, "blocks.0.projection").scale, 2);
+  EXPECT_EQ(rank_and_scale_of(given, "blocks.0.projection").scale, 1);
 }
 
 TEST(Adapters, OtherParametersTrainOnlyWhereTheyHaveNoAdapter) {
