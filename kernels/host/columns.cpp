@@ -22,31 +22,47 @@ void row_norms(const kernel::RowNorms& o) {
   });
 }
 
-// Returns factor[i] / divisor[i]. A null pointer counts as 1. Returns 0 if the divisor is 0.
-inline float quotient(const float* factor, const float* divisor, std::int64_t i) {
-  const float f = factor ? factor[i] : 1.0F;
-  if (!divisor) return f;
-  return divisor[i] == 0 ? 0.0F : f / divisor[i];
+// Factors and terms of one block of columns.
+struct Columns {
+  std::array<float, block_size> scale, add;
+};
+
+// Returns factor / divisor and the bias of columns [first, first + n).
+template <class T>
+Columns columns_of(const kernel::ScaleColumns& o, std::int64_t first, std::int64_t n) {
+  Columns c;
+  c.scale.fill(1);
+  c.add.fill(0);
+  if (o.factor_N) std::copy_n(data<float>(o.factor_N) + first, n, c.scale.data());
+  if (o.divisor_N) {
+    const float* divisor = data<float>(o.divisor_N) + first;
+    float* scale = c.scale.data();
+#pragma omp simd
+    for (std::int64_t l = 0; l < n; ++l) {
+      const float d = divisor[l], quotient = scale[l] / (d == 0 ? 1.0F : d);
+      scale[l] = d == 0 ? 0.0F : quotient;
+    }
+  }
+  if (o.bias_N) {
+    const T* bias = data<T>(o.bias_N) + first;
+    float* add = c.add.data();
+#pragma omp simd
+    for (std::int64_t l = 0; l < n; ++l) add[l] = static_cast<float>(bias[l]);
+  }
+  return c;
 }
 
 template <class T>
 void scale_columns(const kernel::ScaleColumns& o) {
   const auto width = o.x_TN.extent[1];
-  const auto *factor = data<float>(o.factor_N), *divisor = data<float>(o.divisor_N);
-  const T* bias = data<T>(o.bias_N);
   for_rows(o.x_TN.extent[0], width, [&](std::int64_t begin, std::int64_t end) {
-    std::array<float, block_size> scale{}, add{};
     for (std::int64_t first = 0; first < width; first += block_size) {
       const auto n = std::min(block_size, width - first);
-      for (std::int64_t l = 0; l < n; ++l) {
-        const auto i = static_cast<std::size_t>(l);
-        scale[i] = quotient(factor, divisor, first + l);
-        add[i] = bias ? static_cast<float>(bias[first + l]) : 0.0F;
-      }
-      const auto body = [&scale, &add](T* y, const T* x) {
+      const auto c = columns_of<T>(o, first, n);
+      const auto body = [&c](T* y, const T* x) {
 #pragma omp simd
         for (std::size_t l = 0; l < block_size; ++l)
-          put(y[l], static_cast<float>(x[l]) * scale[l] + add[l]);
+          put(y[l], static_cast<float>(x[l]) * c.scale[l] + c.add[l]);
       };
       for (auto t = begin; t < end; ++t)
         for_blocks(n, body, data<T>(o.y_TN) + t * o.y_TN.stride[0] + first,

@@ -83,7 +83,8 @@ class AdapterBuilder {
     spec_.adapters.push_back(std::move(adapter));
   }
 
-  // A run replaces the initial values by the norms of the base model.
+  // A run replaces the initial values by the norms of the base model. These are the norms of random
+  // base weights.
   ParamId add_norms(const ParamSpec& of, std::int64_t rows) {
     require(of.expert < 0,
             "adapter.method = \"dora\" does not support adapters of experts: use \"lora\", or "
@@ -94,7 +95,7 @@ class AdapterBuilder {
                           .unit = of.unit,
                           .decay = false,
                           .init_std = 0,
-                          .init_mean = 1,
+                          .init_mean = of.init_std * std::sqrt(static_cast<double>(of.shape[1])),
                           .wide = true});
   }
 
