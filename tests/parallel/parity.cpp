@@ -169,11 +169,11 @@ const Course& one_rank_course(const ParityCase& given) {
   auto p = given;
   if (p.backend == "cuda") p.backend = "host";  // an oracle of its own
   static std::map<std::string, Course> courses;
-  std::string key =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(p.base), p.dora,
-                  p.exact_chunk, p.documents, int(p.objective), p.size, p.context, p.layers,
-                  p.head_dim, p.flavour, p.dropout, p.adapter_rank, int(p.optimizer), p.momentum,
-                  p.nesterov, p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
+  std::string key = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(p.base), p.dora,
+      int(p.products), p.exact_chunk, p.documents, int(p.objective), p.size, p.context, p.layers,
+      p.head_dim, p.flavour, p.dropout, p.adapter_rank, int(p.optimizer), p.momentum, p.nesterov,
+      p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
     key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
   if (const auto it = courses.find(key); it != courses.end()) return it->second;
