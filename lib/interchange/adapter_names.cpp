@@ -14,7 +14,9 @@
 namespace trireme {
 
 std::string module_of(std::string_view tensor) {
-  return std::string(tensor.substr(0, tensor.rfind('.')));
+  for (const std::string_view kind : {".weight", ".bias"})
+    if (tensor.ends_with(kind)) tensor.remove_suffix(kind.size());
+  return std::string(tensor);
 }
 
 std::string peft_name(std::string_view name) {

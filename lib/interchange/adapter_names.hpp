@@ -33,7 +33,8 @@ struct AdapterTensor {
   std::int64_t row_in_tensor(std::int64_t row) const { return weight.row_in_tensor(row); }
 };
 
-// Returns the module of a tensor of transformers: "model.norm" for "model.norm.weight".
+// Returns the module of a tensor of transformers: "model.norm" for "model.norm.weight". A parameter
+// that is neither a weight nor a bias counts as a module.
 std::string module_of(std::string_view tensor);
 // Returns peft's name of a tensor or module of transformers.
 std::string peft_name(std::string_view name);
