@@ -31,8 +31,8 @@ MUTANTS = [
     ("any weights will do beside adapters", "lib/io/checkpoint_reader.cpp", 'for (const auto& chunk : record.chunks) all += " " + to_string(chunk.hash);', "", ADAPTERS),
     ("a checkpoint of adapters has all weights", "lib/train/snapshot.cpp", " || !is_saved(params[i])", "", ADAPTERS),
     ("merged weights are those without adapters", "lib/interchange/merged_weight.cpp", "return w + scale_ * low;", "return w + 0 * scale_ * low;", ADAPTERS),
-    ("rows keep the norms of the base model", "lib/ops/trained_norms.cpp", ".factor_N = norms(run, p),\n                                         .divisor_N = n.view(),", ".divisor_N = n.view(),", ADAPTED),
-    ("the norms of the sum are those of the base", "lib/ops/trained_norms.cpp", "kernel::Scale{.x_N = scaled.view(), .factor = low_.scale}", "kernel::Scale{.x_N = scaled.view(), .factor = 0}", ADAPTED),
+    ("rows keep the norms of the base model", "lib/ops/trained_norms.cpp", ".factor_N = trained(run, p),\n                                         .divisor_N = n_N.view(),", ".divisor_N = n_N.view(),", ADAPTED),
+    ("the norms of the sum are those of the base", "lib/ops/trained_norms.cpp", "kernel::Scale{.x_N = scaled_NR.view(), .factor = low_.scale}", "kernel::Scale{.x_N = scaled_NR.view(), .factor = 0}", ADAPTED),
     # what adapters stand beside, kept in less
     ("a scale is the next smaller one", "lib/shard/kept.cpp", "std::lround(16 *", "std::lround(0.5 + 16 *", KEPT),
     ("a record has the scales of the one before", "lib/shard/kept.cpp", "  std::array<float, nf4::blocks> largest{};\n",
