@@ -304,7 +304,9 @@ def older_format(at, case):
     name, ranks = case.split()
     unpack(at, name)
     at("train d.toml --run-dir whole")
-    at("train d.toml --run-dir old --restart latest run.exactness=repeatable", ranks=int(ranks), silent=("another kind of machine",))
+    # Format 1 does not say on what machine it was written. Format 2 does, and this may be another one.
+    silent = ("another kind of machine",) if name == "format1" else ()
+    at("train d.toml --run-dir old --restart latest run.exactness=repeatable", ranks=int(ranks), silent=silent)
     # Another CPU adds up in another order: eight steps apart are within 1e-4 of each other, moments that are lost or counted
     # from 0 change the loss by more than 1e-3.
     whole, again = at.losses("whole"), at.losses("old")
