@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -46,9 +47,10 @@ std::vector<Form> forms(const std::string& path) {
 std::unique_ptr<Unpacker> Unpacker::start(int file, const std::string& path) {
   struct stat status {};
   std::array<char, 4> first{};
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) ||
-      pread(file, first.data(), first.size(), 0) != std::ssize(first))
-    return nullptr;
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
+  const auto n = pread(file, first.data(), first.size(), 0);
+  require(n >= 0, "cannot read {}: {}", path, std::strerror(errno));
+  if (n < std::ssize(first)) return nullptr;
   for (auto& [magic, command] : forms(path)) {
     if (!std::string_view(first.data(), first.size()).starts_with(magic)) continue;
     std::array<int, 2> ends{};
