@@ -87,7 +87,7 @@ void Store::begin(Purpose purpose) {
   pending_ = true;
 }
 
-// How the update of a parameter differs from that of others.
+// Settings of an update that may differ between parameters.
 struct UpdateKind {
   bool decays;
   std::int64_t count;  // number of updates, including this one

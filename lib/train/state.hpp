@@ -22,9 +22,9 @@ void require_base(const CheckpointReader&, const ModelConfig&);
 //
 // Loads all base weights of a model with adapters from a checkpoint of the model without them.
 void load_base(Store&, CheckpointReader&);
-// Sets the trained norms of DoRA adapters to the norms of the rows of the base weights in the
-// checkpoint, so that the model computes what its base model computes. Call it after load_base(),
-// which checks the checkpoint. Logs a warning for each weight that has rows of zeros on this rank.
+// Sets the trained norms of DoRA adapters to the row norms of the base weights in the checkpoint,
+// so that the model computes what its base model computes. Call it after load_base(), which checks
+// the checkpoint. Logs a warning for each weight that has rows of zeros on this rank.
 void initialize_norms(Store&, CheckpointReader&);
 // Loads only the weights. Moments and update counts start afresh. A run in f64 may load an f32
 // checkpoint.

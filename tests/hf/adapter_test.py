@@ -58,7 +58,7 @@ LLAMA = {"projection": [("self_attn.o_proj", 0)], "ffn_in": [("mlp.gate_proj", 0
 GPT2 = {"qkv": [("attn.c_attn", 0)], "projection": [("attn.c_proj", 0)], "ffn_in": [("mlp.c_fc", 0)], "ffn_out": [("mlp.c_proj", 0)]}
 
 
-# Parameters that may be trained beside adapters.
+# Parameters that the tests name in adapter.also_train, with their names in transformers: GPT-2, Llama.
 WHOLE = {"embedding.weight": ("wte.weight", "model.embed_tokens.weight"), "positions.weight": ("wpe.weight", ""),
          "final_norm.weight": ("ln_f.weight", "model.norm.weight"), "final_norm.bias": ("ln_f.bias", ""),
          "head.weight": ("", "lm_head.weight")}

@@ -111,7 +111,7 @@ MUTANTS = [
     ("a tokenizer's end outdoes the model's", "lib/interchange/tokenizer_files.cpp", "if (files.ids.ends.empty() && end)", "if (end)", FILES),
     ("a model forgets what ends its texts", "lib/interchange/tokenizer_files.cpp", "generation_config(ids_in(config, folder)); !ids.empty())", "generation_config(ids_in(config, folder)); false)", FILES),
     ("a model without a tokenizer forgets what ends its texts", "lib/interchange/import.cpp", "meta.extra.generation = generation_of(folder, config);", "{}", FILES),
-    ("peft's tensors count, whatever it is told to adapt", "lib/interchange/import_adapters.cpp", "require(targets.name(m),", "require(true || targets.name(m),", FILES),
+    ("peft's tensors count, whatever it is told to adapt", "lib/interchange/adapter_products.cpp", "require(targets.name(m),", "require(true || targets.name(m),", FILES),
     ("an adapter may overflow", "lib/interchange/import_adapters.cpp", "inner * outer <= most,", "true,", FILES),
     ("an ending without a context is behind the end of a text", "lib/run/multiple_choice.cpp", "if (const auto begin = tokenizer.begin()) return {*begin};\n", "", program("run_test", "MultipleChoice.*")),
     ("a question's context has no begin", "lib/run/multiple_choice.cpp", ": tokenizer.prefix();", ": std::vector<std::int32_t>();", program("run_test", "MultipleChoice.*")),
