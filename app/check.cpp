@@ -9,14 +9,16 @@
 #include "app/launch.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
+#include "app/settings_warnings.hpp"
 #include "app/tokenizers.hpp"
+#include "app/training_input.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/placement.hpp"
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/launch/threads.hpp"
 #include "lib/predict/machine_file.hpp"
@@ -66,6 +68,17 @@ struct JobHere {
   std::string not_even;  // error if nodes do not run equal numbers of consecutive ranks; else empty
 };
 
+// Prints what each phase reads, and how many samples its files have. A file of several phases
+// continues, so the phases do not add up to epochs.
+void say_phases(const Deck& deck, const Dataset& training) {
+  for (const auto& part : extents_of_phases(deck.data, deck.train, {})) {
+    const auto& phase = training.phase_of(part.first_sample);
+    say("from step {}: {} from {}, which {} {}\n", part.first_step + 1,
+        counted(part.end_sample - part.first_sample, "sample"), training.text_of(phase),
+        phase.files.size() == 1 ? "has" : "have together", training.samples_of(phase));
+  }
+}
+
 // Checks the deck and its files, and whether the model of one rank fits into this machine's memory.
 void check(const CheckArguments& a, const JobHere& job) {
   const auto given = load_deck(a.deck.path, a.deck.overrides);
@@ -80,7 +93,7 @@ void check(const CheckArguments& a, const JobHere& job) {
     resolved = resolve(given, {a.ranks, a.ranks_of_node, vocab});
   });
   resolved.model.vocab = std::max(resolved.model.vocab, vocab);
-  const auto deck = std::move(resolved);
+  auto deck = std::move(resolved);
   found.look([&] { FreezeSchedule(deck.freeze, make_spec(deck.model, deck.adapter)); });
   found.look([&] { require_countable(deck.train, deck.data.context, {}); });
   found.look([&] {
@@ -89,8 +102,8 @@ void check(const CheckArguments& a, const JobHere& job) {
   std::optional<Dataset> training;
   std::vector<ValidationData> validation;
   found.look([&] {
-    training.emplace(training_data(deck.data, deck.data.context, deck.model.vocab,
-                                   static_cast<std::uint64_t>(deck.train.seed)));
+    training.emplace(training_data_of(deck));
+    deck = with_tokens_for_epochs(std::move(deck), training->samples_per_epoch());
   });
   found.look([&] { validation = validation_data(deck.data, deck.data.context, deck.model.vocab); });
   const auto look_at = [&](const Dataset& data) {
@@ -116,17 +129,20 @@ void check(const CheckArguments& a, const JobHere& job) {
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
   if (job.processors > 0) warn_of_threads(choice, job.processors);
-  warn_of_settings(deck, total_steps(deck.train, deck.data.context), training->samples_per_epoch());
+  warn_of_settings(deck, {}, &*training);
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // the ranks run elsewhere
-  const auto plan = make_plan(
-      plan_input_of(deck, compute, transport_of(deck, choice), fixed.teacher_model), target);
-  say("{} is valid{}: {}, {} per epoch, {} of memory reserved per rank\n", a.deck.path,
+  const auto input = plan_input_of(deck, compute, transport_of(deck, choice), fixed.teacher_model,
+                                   training->weighted());
+  const auto plan = make_plan(input, target);
+  say("{} is valid{}: {}, {}, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
       parameters_text(make_spec(deck.model, deck.adapter), deck.freeze, 0),
-      counted(training->samples_per_epoch(), "sample"),
+      training->has_one_phase() ? counted(training->samples_per_epoch(), "sample") + " per epoch"
+                                : counted(1 + deck.data.phases.size(), "data phase"),
       memory_text(static_cast<double>(plan.most_reserved())));
+  if (!training->has_one_phase()) say_phases(deck, *training);
   if (deck.adapter.rank > 0)
     say("adapters: {}\n", adapters_text(make_spec(deck.model, deck.adapter)));
   if (plan.most_reserved() > here)

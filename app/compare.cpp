@@ -246,6 +246,7 @@ class Comparison {
       return;
     }
     q.deck = deck_of_step(a_, q.last());
+    q.run = a_.path;
     try {
       explained_ = explain(q, places_, report_);
     } catch (const Error& e) {

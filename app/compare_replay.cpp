@@ -33,7 +33,7 @@ class RecordCheck {
       return;
     }
     const auto line = std::ranges::find(side_.history, step, &HistoryRow::step);
-    if (line == side_.history.end() || now.outcome == StepOutcome::no_targets) return;
+    if (line == side_.history.end() || !is_measured(now.outcome)) return;
     ++steps_;
     if (line->loss != now.loss || line->grad_norm != now.grad_norm) first_ = step;
   }
@@ -104,20 +104,21 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
   RecordCheck check(side);
   bool same_machine = true;
   try {
-    const auto steps =
-        steps_of_run(deck.train, deck.data.context,
-                     from ? CheckpointReader(from->directory).meta() : CheckpointMeta{});
+    const auto meta = from ? CheckpointReader(from->directory).meta() : CheckpointMeta{};
+    const auto steps = steps_of_run(deck.train, deck.data.context, meta);
+    const auto ramp = ramp_after(meta, deck.train, deck.data.context);
     // The tolerance is a few rounding errors of the peak: another libm may compute another last bit
     // of the cosine.
     const double same = 16 * std::numeric_limits<double>::epsilon() * deck.optimizer.lr;
     for (const auto& row : side.history)
-      if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr, row.step - 1, steps);
+      if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr,
+                                        step_of_run(ramp, row.step - 1, steps));
           begin < row.step && row.step <= step && std::abs(row.lr - lr) > same)
         return without(
             fmt::format("step {} had a learning rate of {}, but the deck that was saved next gives "
                         "{}. The length or schedule of the run has changed since",
                         row.step, row.lr, lr));
-    Replayer run(deck, from ? from->directory.string() : "");
+    Replayer run(deck, side.path, from ? from->directory.string() : "");
     same_machine = is_machine_of(side, run.machine());
     while (run.step() < step) {
       const auto result = run.next();

@@ -20,7 +20,7 @@ struct Made {
 };
 
 Made make(const RoundingQuestion& q, std::uint64_t rounding) {
-  Replayer run(q.deck, q.from, rounding);
+  Replayer run(q.deck, q.run, q.from, rounding);
   Made made;
   while (run.step() < q.last()) {
     const auto result = run.next();

@@ -23,6 +23,7 @@ struct RecordedPair {
 struct RoundingQuestion {
   // Deck with which run A computed the steps.
   Deck deck;
+  std::filesystem::path run;  // directory of run A
   // Path of a checkpoint from which the replays start, and which is equal in A and B. Empty if the
   // replays start at the beginning of the run.
   std::string from;

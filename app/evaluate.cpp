@@ -3,8 +3,13 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "app/commands.hpp"
+#include "app/file_documents.hpp"
 #include "app/launch.hpp"
 #include "app/loaded_model.hpp"
 #include "app/multiple_choice.hpp"
@@ -12,7 +17,9 @@
 #include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/base/json.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/io/mean_evaluation.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/run/preference_text.hpp"
 
@@ -24,13 +31,15 @@ struct EvaluateArguments {
   ModelArguments model;
   std::vector<std::string> data;
   std::int64_t samples = 0;
-  std::string questions, output;
+  std::string questions, output, documents;
   ExistingFile existing = ExistingFile::stays;
 
   std::string text() const {
-    return fmt::format("evaluate {} --data {} --samples {} --multiple-choice '{}' --output '{}' {}",
-                       model.text(), fmt::join(data, " "), samples, questions, output,
-                       existing == ExistingFile::replaced);
+    return fmt::format(
+        "evaluate {} --data {} --samples {} --multiple-choice '{}' --output '{}' "
+        "--documents '{}' {}",
+        model.text(), fmt::join(data, " "), samples, questions, output, documents,
+        existing == ExistingFile::replaced);
   }
 };
 
@@ -113,30 +122,77 @@ std::string read_as(const Deck& deck) {
   return fmt::format("in windows of {}{}", T, within ? ", attention within documents" : "");
 }
 
-// Evaluates the model on a set, and prints the result. Returns false if the evaluated samples have
-// no targets.
-bool evaluate_set(LoadedModel& model, const ValidationData& v, std::int64_t samples) {
+// Rank 0 writes a line of JSON for each document of a set. Returns the loss over all documents.
+LossSum write_documents(LoadedModel& model, const ValidationData& v, OutputFile* file) {
+  const auto losses = losses_of_documents(model.trainer(), v.data, model.deck().train.microbatch);
+  LossSum total;
+  for (std::size_t range = 0; range < losses.size(); ++range) {
+    const auto& tokens = v.data.ranges()[range].file;
+    const FileDocuments numbers(tokens);
+    const auto documents = v.data.documents(range);
+    for (std::size_t d = 0; d < documents.size(); ++d) {
+      const auto [begin, count] = documents[d];
+      const auto targets = std::ranges::count(tokens.targets(begin + 1, count), true);
+      total += {losses[range][d], targets};
+      const double loss = losses[range][d] / static_cast<double>(targets);
+      if (!file) continue;
+      const Json line = {{"document", numbers.in(begin, begin + 1).first},
+                         {"file", tokens.path().string()},
+                         {"loss", loss},
+                         {"perplexity", std::exp(loss)},
+                         {"set", v.name},
+                         {"targets", targets},
+                         {"tokens", {begin, begin + count - 1}}};
+      file->write(line.dump() + "\n");
+    }
+  }
+  return total;
+}
+
+// Evaluates the model on a set, and prints the result. With --documents, also writes the losses of
+// its documents to `file`, which is null on other ranks than 0. Returns the loss and the
+// preferences, or nothing if the evaluated samples have no targets.
+std::optional<EvaluationRow> evaluate_set(LoadedModel& model, const ValidationData& v,
+                                          const EvaluateArguments& a, OutputFile* file) {
   const auto& deck = model.deck();
-  const auto result = *evaluate(model.trainer(), v.data, samples, deck.train.microbatch);
+  const auto result = a.documents.empty()
+                          ? *evaluate(model.trainer(), v.data, a.samples, deck.train.microbatch)
+                          : Evaluation{.loss = write_documents(model, v, file)};
   const auto& loss = result.loss;
   const auto label = v.label();
-  if (loss.valid == 0) return false;
+  if (loss.valid == 0) return {};
+  EvaluationRow row{model.meta().step, model.meta().tokens, loss.mean(), std::exp(loss.mean())};
+  if (result.preferences) {
+    row.perplexity = 0;
+    row.preference = columns_of(*result.preferences);
+  }
   const auto item = result.preferences ? names_of(v.data.kind()).one : "target";
   if (const auto wrong = not_finite(result, label); !wrong.empty())
     throw SharedError(
         fmt::format("{}, over {}: the model's computation overflows, because its weights or "
                     "adapters are too large",
                     wrong, counted(loss.valid, item)));
-  if (!model.speaks()) return true;
+  if (!model.speaks()) return row;
   const auto begin = fmt::format("step {}: {}loss {:.6f}", model.meta().step,
                                  v.name.empty() ? "" : label + " ", loss.mean());
   if (result.preferences)
-    fmt::print("{}, {}, over {}, with {}\n", begin, text_of(columns_of(*result.preferences)),
-               counted(loss.valid, item), loss_settings_text(deck.train));
+    fmt::print("{}, {}, over {}, with {}{}\n", begin, text_of(columns_of(*result.preferences)),
+               counted(loss.valid, item), loss_settings_text(deck.train), model.weights_text());
   else
-    fmt::print("{}, perplexity {:.4f}, over {} {}\n", begin, std::exp(loss.mean()),
-               counted(loss.valid, item), read_as(deck));
-  return true;
+    fmt::print("{}, perplexity {:.4f}, over {} {}{}\n", begin, std::exp(loss.mean()),
+               counted(loss.valid, item), read_as(deck), model.weights_text());
+  return row;
+}
+
+// Prints the weighted mean of the sets.
+void print_mean(const LoadedModel& model, std::span<const WeightedEvaluation> all) {
+  if (all.empty() || !model.speaks()) return;
+  const auto row = mean_of(all);
+  fmt::print(
+      "step {}: {} loss {:.6f}, {}, weighted mean of {}{}\n", row.step,
+      label_of_set(std::string(mean_set)), row.loss,
+      row.preference ? text_of(*row.preference) : fmt::format("perplexity {:.4f}", row.perplexity),
+      counted(all.size(), "set"), model.weights_text());
 }
 
 int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
@@ -165,14 +221,39 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
       log_packing(v.data);
       suggest_packing(v.data);
     }
+  std::optional<OutputFile> file;
+  if (!a.documents.empty()) {
+    together(world, [&] {
+      require(model.deck().data.packing == Packing::documents,
+              "--documents needs whole documents in each sample: add data.packing=documents and "
+              "data.attention=document");
+      for (const auto& v : sets)
+        require(v.data.kind() == Documents::single,
+                "--documents does not support preference pairs and labeled answers");
+      require(model.deck().run.exactness != Exactness::invariant,
+              "--documents does not support run.exactness = \"invariant\": add "
+              "run.exactness=repeatable");
+    });
+    at_root(world, [&] { file.emplace(a.documents, document_losses_file, a.existing); });
+  }
   std::vector<std::string> without_targets;
-  for (const auto& v : sets)
-    if (!evaluate_set(model, v, a.samples)) without_targets.push_back(v.label());
+  std::vector<WeightedEvaluation> weighted;
+  for (const auto& v : sets) {
+    const auto row = evaluate_set(model, v, a, file ? &*file : nullptr);
+    if (!row)
+      without_targets.push_back(v.label());
+    else if (v.weight > 0)
+      weighted.push_back({v.weight, *row});
+  }
   if (!without_targets.empty())
     throw SharedError(
         fmt::format("no {} loss, because all tokens of the evaluated samples are masked: evaluate "
                     "more samples, or remove the masks",
                     fmt::join(without_targets, " and no ")));
+  print_mean(model, weighted);
+  at_root(world, [&] {
+    if (file) file->finish();
+  });
   return 0;
 }
 
@@ -210,8 +291,20 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
                      ->needs(questions)
                      ->transform(file_named)
                      ->transform(with_environment());
-  add_overwrite(*command, a->existing)->needs(output);
-  command->callback([&chosen, a] {
+  auto* documents =
+      command
+          ->add_option(
+              "--documents", a->documents,
+              "Write the loss and perplexity of each document to this file, as JSON lines. "
+              "Needs whole documents in each sample (data.packing=documents)")
+          ->excludes(questions)
+          ->excludes("--samples")
+          ->transform(file_named)
+          ->transform(with_environment());
+  auto* const overwrite = add_overwrite(*command, a->existing);
+  command->callback([&chosen, a, output, documents, overwrite] {
+    if (*overwrite && !*output && !*documents)
+      throw CLI::ValidationError("--overwrite", "needs --output or --documents");
     chosen = [a] {
       return on_all_ranks(a->text(),
                           [&](const Communicator& w) { return evaluate_checkpoint(w, *a); });

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "app/best_checkpoint.hpp"
 #include "app/commands.hpp"
 #include "app/fixed_models.hpp"
 #include "app/output.hpp"
@@ -22,6 +23,7 @@ namespace {
 
 struct ExportArguments {
   std::string checkpoint, out, format = "safetensors", type, shard_size, base, base_name;
+  bool best = false, ema = false;
 };
 
 // The format that exports adapters alone. All other formats merge adapters into their base model.
@@ -33,6 +35,7 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
   std::optional<ElementType> type;
   if (!a.type.empty()) type = types.at(a.type);
   CheckpointReader reader(checkpoint);
+  if (a.ema) reader.use_averages();
   const auto deck = with_base(deck_of(reader), a.base);
   const bool adapts = deck.adapter.rank > 0;
   require(a.shard_size.empty() || a.format == "safetensors",
@@ -82,6 +85,7 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
 }
 
 int export_checkpoint(const ExportArguments& a) {
+  if (a.best) return export_from(best_checkpoint(a.checkpoint), a);
   CheckpointChoice choice(a.checkpoint);
   while (true) {
     const auto checkpoint = choice.find();
@@ -104,6 +108,8 @@ void add_export(CLI::App& app, std::function<int()>& chosen) {
                    "Checkpoint, or run directory (uses its newest intact checkpoint)")
       ->required()
       ->transform(with_environment());
+  add_best(*command, a->best);
+  add_ema(*command, a->ema);
   command->add_option("out", a->out, "Directory or file to write; must not exist")
       ->required()
       ->transform(with_environment());

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "lib/base/sizes.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/deck/teacher.hpp"
 
 namespace trireme {
@@ -13,7 +14,7 @@ Deck PlannedRun::resolved(Deck d) const {
 }
 
 PlanInput PlannedRun::input(const Deck& d, TransportKind transport) const {
-  auto input = plan_input_of(d, d.precision.compute, transport, teacher_of(d));
+  auto input = plan_input_of(d, d.precision.compute, transport, teacher_of(d), has_weights(d.data));
   input.ranks_of_node = static_cast<int>(ranks_of_node);
   return input;
 }

@@ -50,6 +50,14 @@ void say_contents(const TokenFile& file) {
         100 * static_cast<double>(learnt) /
             static_cast<double>(std::max<std::int64_t>(1, h.count)));
   }
+  if (h.weight_ranges > 0) {
+    double sum = 0;
+    file.each_weight([&](std::int64_t tokens, float weight) {
+      sum += static_cast<double>(weight) * static_cast<double>(tokens);
+    });
+    say("  weights of documents: minimum {}, mean over tokens {:.6g}, maximum {}\n",
+        h.smallest_weight, sum / static_cast<double>(h.count), h.largest_weight);
+  }
   if (!h.separator) return say("  no separator: the file is one document\n");
   auto all = documents_of(file, 0, file.count());
   const auto names = names_of(h.kind);
@@ -105,7 +113,8 @@ void say_document(const TokenFile& file, std::int64_t n) {
   const auto spec = file.tokenizer();
   std::unique_ptr<Tokenizer> tokenizer;
   if (spec.kind != TokenizerKind::none) tokenizer = make_tokenizer(spec, file.path().string());
-  say("document {}{}: tokens {} to {}\n", n, role_of(file, n), begin, end - 1);
+  say("document {}{}: tokens {} to {}{}\n", n, role_of(file, n), begin, end - 1,
+      h.weight_ranges > 0 ? fmt::format(", weight {}", file.weights(begin, 1)[0]) : "");
   for (std::size_t i = 0; i < ids.size();) {
     auto j = i + 1;
     while (j < ids.size() && learnt[j] == learnt[i]) ++j;

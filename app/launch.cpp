@@ -7,7 +7,7 @@
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/placement.hpp"
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/keys/quantity.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/launch/mpi_job.hpp"

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/best_checkpoint.hpp"
 #include "app/launch.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
@@ -18,8 +19,9 @@
 namespace trireme {
 
 std::string ModelArguments::text() const {
-  return fmt::format("{} {} --base '{}' --backend '{}' --threads {}", checkpoint,
-                     fmt::join(overrides, " "), base, backend, threads);
+  return fmt::format("{} {} --base '{}' --backend '{}' --threads {}{}{}", checkpoint,
+                     fmt::join(overrides, " "), base, backend, threads, best ? " --best" : "",
+                     ema ? " --ema" : "");
 }
 
 void add_model_arguments(CLI::App& command, ModelArguments& a, const std::string& more_keys) {
@@ -28,6 +30,8 @@ void add_model_arguments(CLI::App& command, ModelArguments& a, const std::string
                   "Checkpoint, or run directory (uses its newest intact checkpoint)")
       ->required()
       ->transform(with_environment());
+  add_best(command, a.best);
+  add_ema(command, a.ema);
   command.add_option("overrides", a.overrides,
                      "Values that replace those in the checkpoint's deck, as section.key=value "
                      "(sections: parallel, zero, precision, run" +
@@ -86,6 +90,7 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Mo
   deck.parallel.data = 0;
   // The run's batch does not matter here, but a batch must divide over the ranks.
   deck.train.batch = deck.train.microbatch * ranks;
+  deck.train.batch_ramp.clear();
   return with_overrides(std::move(deck), a.overrides);
 }
 
@@ -98,6 +103,7 @@ static std::unique_ptr<LoadedModel> open_checkpoint(const Communicator& world,
   Deck as_given;
   together(world, Pace::slow, [&] {
     reader = std::make_unique<CheckpointReader>(checkpoint);
+    if (a.ema) reader->use_averages();
     as_given = deck_for(*reader, a, use, change, world.size());
     require_model(*reader, make_spec(as_given.model, as_given.adapter));
     require(a.base.empty() || as_given.adapter.rank > 0,
@@ -115,7 +121,10 @@ static std::unique_ptr<LoadedModel> open_checkpoint(const Communicator& world,
 
 std::unique_ptr<LoadedModel> LoadedModel::open(const Communicator& world, const ModelArguments& a,
                                                ModelUse use, const DeckChange& change) {
-  CheckpointChoice choice(a.checkpoint);
+  std::string given = a.checkpoint;
+  if (a.best) at_root(world, Pace::slow, [&] { given = best_checkpoint(a.checkpoint).string(); });
+  world.broadcast(given);
+  CheckpointChoice choice(given);
   while (true) {
     std::string checkpoint;
     at_root(world, [&] { checkpoint = choice.find().string(); });

@@ -21,6 +21,8 @@ struct ModelArguments {
   // `checkpoint` is the path of a checkpoint or of a run directory. For a run directory, the newest
   // intact checkpoint is used.
   std::string checkpoint, backend;
+  bool best = false;  // use the run's checkpoint with the best evaluation
+  bool ema = false;   // use the averaged weights (train.ema)
   // Path that replaces model.init_from of the checkpoint's deck.
   std::string base;
   // Overrides of the deck, "section.key=value".
@@ -59,6 +61,13 @@ class LoadedModel {
   // Returns the ids of all end-of-text tokens: those of the tokenizer, and those of an imported
   // generation_config.json.
   std::vector<std::int32_t> ends(const Tokenizer&, const std::string& checkpoint) const;
+  // Says which weights are loaded, with a leading comma: the averaged ones or the others. Empty if
+  // the checkpoint has no averages.
+  std::string weights_text() const {
+    return reader_->uses_averages()  ? ", averaged weights"
+           : reader_->has_averages() ? ", weights not averaged"
+                                     : "";
+  }
   // Returns true on rank 0, which prints all output.
   bool speaks() const { return machine_.axes.world.rank() == 0; }
 

@@ -89,9 +89,9 @@ std::string page(const CLI::App& app, const CLI::App& root) {
       text += ".TP\n.BR " + roff(page_name(*s)) + " (1)\n" + roff(s->get_description()) + "\n";
   }
   text +=
-      ".SH EXIT STATUS\n0: success; 2: invalid command line; 75: `trireme train` saved a "
-      "checkpoint, stopped early and can be resumed; 128 + N: terminated by signal N; other codes: "
-      "an error, described on standard error.\n";
+      ".SH EXIT STATUS\n0: success; 2: invalid command line; 75: `trireme train`, or `trireme "
+      "tokenize` on several ranks, stopped early and can be resumed; 128 + N: terminated by signal "
+      "N; other codes: an error, described on standard error.\n";
   text += ".SH SEE ALSO\n";
   std::vector<std::string> others;
   for (const auto* other : all)

@@ -81,7 +81,7 @@ std::string line(std::string_view by, std::int64_t right, std::int64_t n) {
 }
 
 void report(const std::vector<Question>& questions, const std::vector<std::vector<Score>>& scores,
-            const std::string& output, ExistingFile existing) {
+            const std::string& output, ExistingFile existing, const std::string& weights) {
   std::int64_t by_sum = 0, by_mean = 0;
   std::string rows;
   for (std::size_t i = 0; i < questions.size(); ++i) {
@@ -99,7 +99,7 @@ void report(const std::vector<Question>& questions, const std::vector<std::vecto
   }
   if (!output.empty()) write_output(output, answers_file, existing, rows);
   const auto n = std::ssize(questions);
-  fmt::print("{:<16}  {:>8}  {:>8}\n{}{}", "ending chosen by", "accuracy", "std err",
+  fmt::print("{:<16}  {:>8}  {:>8}{}\n{}{}", "ending chosen by", "accuracy", "std err", weights,
              line("log-likelihood", by_sum, n), line("mean per token", by_mean, n));
 }
 
@@ -126,7 +126,8 @@ int evaluate_choices(const Communicator& world, const ModelArguments& a, const s
     }
   });
   const auto scores = score(model->trainer(), encoded);
-  at_root(world, Pace::slow, [&] { report(questions, scores, output, existing); });
+  at_root(world, Pace::slow,
+          [&] { report(questions, scores, output, existing, model->weights_text()); });
   return 0;
 }
 

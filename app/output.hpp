@@ -41,6 +41,8 @@ inline constexpr FileKind machine_file{"machine file", "", "[machine]"};
 inline constexpr FileKind continuations_file{"continuation file", "{\"prompt\":", "\"ended\":\""};
 inline constexpr FileKind answered_conversations_file{"conversation file",
                                                       "{\"messages\":", "\"ended\":\""};
+inline constexpr FileKind document_losses_file{"file of document losses",
+                                               "{\"document\":", "\"perplexity\":"};
 inline constexpr FileKind answers_file{"question score file", "{\"question\":", "\"by_sum\":"};
 
 // Converts the value of an option to the path of an output. Returns "/dev/stdout" for "-", and

@@ -1,4 +1,6 @@
 // The `trireme plan DECK` command.
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -7,14 +9,20 @@
 #include "app/launch.hpp"
 #include "app/output.hpp"
 #include "app/planned_documents.hpp"
+#include "app/settings_warnings.hpp"
+#include "app/training_input.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/data/deck_data.hpp"
+#include "lib/deck/resolve.hpp"
 #include "lib/keys/quantity.hpp"
 #include "lib/predict/machine_file.hpp"
 #include "lib/predict/prediction.hpp"
 #include "lib/predict/search_text.hpp"
+#include "lib/run/schedule.hpp"
+#include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
 
@@ -26,7 +34,25 @@ struct PlanArguments {
   std::string machine, trace;
   ExistingFile existing = ExistingFile::stays;  // what to do if the file `trace` exists
   bool json = false, search = false;
+  std::int64_t generate = 0;  // texts at a time
 };
+
+// Replaces train.epochs, whose length only the token files tell.
+Deck with_length(Deck deck) {
+  if (deck.train.epochs == 0) return deck;
+  const auto samples = training_data_of(deck).samples_per_epoch();
+  return with_tokens_for_epochs(std::move(deck), samples);
+}
+
+// Returns the documents in the training samples, without their lengths if these have no effect on
+// the predicted time.
+DocumentLengths timed_documents(const Deck& deck, const PlanInput& input,
+                                const MachineModel& machine) {
+  auto documents = planned_documents(deck);
+  if (!times_documents(machine, input.setup.compute, input.setup.model.head_dim))
+    documents.lengths.clear();
+  return documents;
+}
 
 Prediction predict_run(const PlanArguments& a, const MachineModel& machine, const Deck& deck,
                        const PlanInput& input, const DryTarget& target, const Plan& plan) {
@@ -34,12 +60,17 @@ Prediction predict_run(const PlanArguments& a, const MachineModel& machine, cons
   const auto times = simulate(machine, kinds);
   double checkpoint = 0;
   for (const auto& r : plan.ranks) checkpoint = std::max(checkpoint, r.checkpoint_bytes);
-  const RunInput run{total_steps(deck.train, deck.data.context), deck.checkpoint,
-                     deck.precision.tf32};
+  const auto steps = total_steps(deck.train, deck.data.context);
+  const RunInput run{steps, saved_by_ramp(input, target, machine, steps, times.seconds),
+                     decays_between(deck.schedule, {}, end_of_run(deck.train, deck.data.context)),
+                     deck.checkpoint, deck.precision.tf32};
   if (!a.trace.empty()) {
     write_output(a.trace, trace_file, a.existing, prediction_trace(kinds, times));
   }
-  return predict(input, run, machine, times, checkpoint);
+  auto predicted = predict(input, run, machine, times, checkpoint);
+  predicted.operations = operation_seconds(machine, kinds);
+  if (a.generate > 0) predicted.generation = predict_generation(input, target, machine, a.generate);
+  return predicted;
 }
 
 std::optional<MachineModel> machine_of(const PlanArguments& a) {
@@ -143,8 +174,9 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   const auto memory = limit ? static_cast<double>(*limit) : machine->memory_bytes;
   auto input =
       plan_input_of(deck, deck.precision.compute,
-                    machine->backend == "cuda" ? TransportKind::device : TransportKind::host, {});
-  input.documents = planned_documents(deck);
+                    machine->backend == "cuda" ? TransportKind::device : TransportKind::host, {},
+                    has_weights(deck.data));
+  input.documents = timed_documents(deck, input, *machine);
   const auto found = search(input, target, *machine, a.run.ranks, memory);
   require(found.choices > 0,
           "no grid of {} ranks divides {} layers, {} heads, {} tokens{} and a batch of {}: use "
@@ -153,7 +185,7 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
           input.setup.exact_chunk > 0
               ? fmt::format(" in chunks of {} (run.exact_chunk)", input.setup.exact_chunk)
               : "",
-          deck.train.batch);
+          fmt::join(batches_of(deck.train), ", "));
   say("{}", search_text(found, memory, set_by(loaded)));
   flush_output();  // prints the table before an error
   require(!found.best.empty(),
@@ -167,7 +199,7 @@ void plan(PlanArguments a) {
   const auto asked = load_deck(a.run.deck.path, a.run.deck.overrides);
   const auto machine = machine_of(a);
   if (machine) a.run.ranks_of_node = machine->ranks_of_node;
-  const auto resolved = a.run.resolved(asked);
+  const auto resolved = with_length(a.run.resolved(asked));
   const auto deck = machine ? on(*machine, a, resolved) : resolved;
   if (asked.zero.copy_each_node) log_copy_each_node(deck, a.run.ranks_of_node);
   const auto choice = backend_choice(deck, {});
@@ -176,14 +208,14 @@ void plan(PlanArguments a) {
     log_warning(
         "this plan is for the host backend, because this machine has no GPU. To plan for GPUs, add "
         "run.backend=cuda; --device-memory is then the memory of one GPU");
-  warn_of_settings(deck, total_steps(deck.train, deck.data.context), 0);
+  warn_of_settings(deck, {}, nullptr);
   // The run will be elsewhere, so this machine's memory is no limit.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   auto input =
       a.run.input(deck, machine && machine->backend == "cuda" ? TransportKind::device
                                                               : transport_of(deck, choice));
-  if (machine) input.documents = planned_documents(deck);
+  if (machine) input.documents = timed_documents(deck, input, *machine);
   const auto plan = make_plan(input, target);
   std::optional<Prediction> predicted;
   if (machine) predicted = predict_run(a, *machine, deck, input, target, plan);
@@ -223,6 +255,13 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
                           "Write a timeline of the predicted step to this file, as a Chrome trace");
   trace->needs(machine)->transform(file_named)->transform(with_environment());
   add_overwrite(*command, a->existing)->needs(trace);
+  auto* generate =
+      command
+          ->add_option("--generate", a->generate,
+                       "Also predict the time to generate this many texts at a time, with prompts "
+                       "that fill the context")
+          ->check(CLI::Range(1, 1024))
+          ->needs(machine);
   auto* json = command->add_flag("--json", a->json, "Print JSON instead of text");
   command
       ->add_flag("--search", a->search,
@@ -230,7 +269,8 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
                  "(default: the memory size in the machine file)")
       ->needs(machine)
       ->excludes(json)
-      ->excludes(trace);
+      ->excludes(trace)
+      ->excludes(generate);
   command->callback([&chosen, a] {
     chosen = [a] {
       return on_all_ranks("plan", [&](const Communicator& world) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "app/training_input.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/data/dataset.hpp"
@@ -15,8 +16,7 @@ constexpr std::int64_t most_read = std::int64_t{1} << 22, most_samples_read = 51
 static Dataset first_samples(const Deck& deck, std::int64_t samples) {
   const auto T = deck.data.context;
   const auto each = 2 * samples * T / std::ssize(deck.data.path) + 2 * T + 1;
-  return training_data(deck.data, T, deck.model.vocab, static_cast<std::uint64_t>(deck.train.seed),
-                       each);
+  return training_data_of(deck, each);
 }
 
 static DocumentLengths read_documents(const Deck& deck) {

@@ -4,19 +4,24 @@
 #include <utility>
 
 #include "app/run_support.hpp"
+#include "app/training_input.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/data/same_files.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/deck/resolve.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/rollback_rows.hpp"
 #include "lib/io/scores_file.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/run/run_length.hpp"
+#include "lib/run/schedule.hpp"
+#include "lib/shard/freeze.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -37,14 +42,20 @@ CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
   meta.tokenizer = tokenizer.bytes;
   meta.chat_template = tokenizer.chat;
   meta.vocab = deck.model.vocab;
+  if (meta.step == 0) meta.extra.trained_tokens = 0;
   return meta;
 }
 
-Inputs inputs_of(Deck deck, const std::string& from) {
+Inputs inputs_of(Deck deck, const std::string& from, std::vector<RollbackRow> rollbacks) {
   const auto context = deck.data.context, vocab = deck.model.vocab;
-  auto training =
-      training_data(deck.data, context, vocab, static_cast<std::uint64_t>(deck.train.seed));
+  std::optional<CheckpointReader> reader;
+  if (!from.empty()) reader.emplace(from);
+  const auto* const begin = reader ? &*reader : nullptr;
+  auto before = begin ? begin->meta() : CheckpointMeta{};
+  continue_after_return(before, rollbacks);
+  auto [training, history] = open_training(deck, before);
   auto validation = validation_data(deck.data, context, vocab);
+  deck = with_tokens_for_epochs(std::move(deck), training.samples_per_epoch());
   require_objective(deck, training);
   for (const auto& v : validation) require_objective(deck, v.data);
   std::optional<ReferenceLosses> scores;
@@ -56,15 +67,12 @@ Inputs inputs_of(Deck deck, const std::string& from) {
     identity_of_scores = scores_hash(*scores);
     scores->files.clear();  // the datasets have copied the scores that they need
   }
-  std::optional<CheckpointReader> reader;
-  if (!from.empty()) {
-    reader.emplace(from);
-    // Before anything of the model's size is allocated.
-    require_model(*reader, make_spec(deck.model, deck.adapter));
-  }
-  const auto* const begin = reader ? &*reader : nullptr;
+  // Before anything of the model's size is allocated.
+  if (begin) require_model(*begin, make_spec(deck.model, deck.adapter));
   auto meta =
       meta_of(deck, tokenizer_of_run(deck, tokenizer_of_files(training, validation), begin), begin);
+  meta.samples = before.samples;
+  meta.extra.data_phases = to_text(history);
   const auto total = steps_of_run(deck.train, context, meta);
   return {std::move(deck),
           std::move(training),
@@ -74,7 +82,8 @@ Inputs inputs_of(Deck deck, const std::string& from) {
           std::move(scores),
           std::move(identity_of_scores),
           std::move(meta),
-          total};
+          total,
+          std::move(rollbacks)};
 }
 
 std::vector<TokenFile> files_of(const Inputs& in) {
@@ -87,19 +96,29 @@ std::vector<TokenFile> files_of(const Inputs& in) {
   return files;
 }
 
-// Warns if the token files differ from those of the checkpoint. Other files are not an error,
-// because continued pre-training uses them.
+// Warns if the token files differ from those of the checkpoint, or if the run cannot continue each
+// of them where it stopped. Other files are not an error, because continued pre-training uses them.
 void compare_tokens_with_checkpoint(Inputs& in) {
-  std::string identities;
-  for (const auto& range : in.training.ranges())
-    for (const auto& [_, value] : identity_of(range.file)) identities += value + "\n";
-  const auto here = to_string(hash128(identities));
+  const auto here = hash_of_files(in.training);
   auto& there = in.meta.extra.token_files;
-  if (in.from && !there.empty() && there != here)
-    log_warning(
-        "the token files are not those that the checkpoint was trained on. Training continues with "
-        "the new token files, at sample {}",
-        in.meta.samples);
+  if (in.from) {
+    const auto before = history_from(in.from->meta().extra.data_phases);
+    const auto now = history_from(in.meta.extra.data_phases);
+    const auto is_new = [&](std::int32_t file) {
+      return std::ranges::count(before.files, now.files[static_cast<std::size_t>(file)]) == 0;
+    };
+    const auto& phase = in.training.phase_of(in.meta.samples);
+    if (before.phases.empty() ? !there.empty() && there != here
+                              : std::ranges::any_of(phase.files, is_new))
+      log_warning(
+          "the token files are not those that the checkpoint was trained on. From sample {} on, "
+          "samples come from {}. Files that the run has not read begin with their first sample",
+          in.meta.samples, in.training.text_of(phase));
+    if (!before.phases.empty() && in.meta.samples > 0 && before.phases[0] != now.phases[0])
+      log_warning(
+          "the run has mixed its token files without data.weights, so the samples that it has read "
+          "of each file are unknown. With the new files or weights, samples may be repeated");
+  }
   there = here;
 }
 
@@ -113,6 +132,14 @@ void compare_order_with_checkpoint(Inputs& in) {
         "the rest of this epoch, some samples are repeated and others are left out",
         Permutation::few);
   there = "shuffled";
+}
+
+// Says why a table has no numbers of trained tokens.
+void report_unknown_count(const Inputs& in) {
+  if (!in.meta.extra.trained_tokens)
+    log_info(
+        "the checkpoint is from an older version, which did not count trained tokens: the column "
+        "trained_tokens of history.csv stays empty");
 }
 
 // Throws Error if a run would resume with another reference model than it began with.
@@ -190,19 +217,31 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
 
 }  // namespace
 
-Inputs open_inputs(const Communicator& world, const Deck& given, const std::string& from) {
+Inputs open_inputs(const Communicator& world, const Deck& given, const std::string& from,
+                   const std::filesystem::path& run) {
   std::optional<CheckpointMeta> before;
   together(world, Pace::slow, [&] {
     if (!from.empty()) before = CheckpointReader(from).meta();
   });
   auto fixed = open_fixed_models(world, given, before ? &*before : nullptr, ModelUse::training);
+  // The run of the checkpoint may have returned to it, and continued with later samples.
+  std::vector<RollbackRow> rollbacks;
+  together(world, Pace::slow, [&] {
+    if (!before) return;
+    rollbacks = rollbacks_until(run, *before);
+    if (const auto row = last_return_to(rollbacks, before->step); row && world.rank() == 0)
+      log_info("the run has returned to {} before, so it continues with sample {} instead of {}",
+               from, row->next_sample(), before->samples);
+  });
   std::optional<Inputs> in;
-  together(world, Pace::slow, [&] { in.emplace(inputs_of(with_paths_of(fixed, given), from)); });
+  together(world, Pace::slow,
+           [&] { in.emplace(inputs_of(with_paths_of(fixed, given), from, std::move(rollbacks))); });
   in->fixed = std::move(fixed);
   require_same_files(world, files_of(*in));
   together(world, Pace::slow, [&] {
     compare_tokens_with_checkpoint(*in);
     compare_order_with_checkpoint(*in);
+    report_unknown_count(*in);
     if (in->fixed.initial) compare_with_initial(in->deck, *in->fixed.initial);
     keep_imported(*in);
     if (in->deck.adapter.rank > 0)
@@ -218,8 +257,23 @@ Inputs open_inputs(const Communicator& world, const Deck& given, const std::stri
   return std::move(*in);
 }
 
+SkipRules skip_rules(const Inputs& in) {
+  const auto& d = in.deck;
+  const FreezeSchedule freeze(d.freeze, make_spec(d.model, d.adapter));
+  auto conditions = fmt::format("{} {} {}", name_of(d.train.objective), d.data.context,
+                                in.meta.extra.token_files);
+  for (const double weight : d.data.loss_weights) conditions += fmt::format(" {}", weight);
+  const auto ramp = ramp_after(in.meta, d.train, d.data.context);
+  auto borders = freeze.borders(0, in.total_steps);
+  for (const auto end : steps_of_decay_ends(d.schedule, ramp))  // where the learning rate jumps
+    if (end > in.meta.step || in.meta.extra.ends_decay > 0) borders.push_back(end);
+  const auto phases = borders_of_phases(d.data, d.train, in.meta);
+  borders.insert(borders.end(), phases.begin(), phases.end());
+  return {d.train, ramp, std::move(conditions), std::move(borders), in.meta.extra.usual_steps};
+}
+
 Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t rounding) {
-  auto m = choose_machine(world, in.deck, in.fixed, ModelUse::training);
+  auto m = choose_machine(world, in.deck, in.fixed, ModelUse::training, in.training.weighted());
   m.choice.rounding = rounding;
   m.input.setup.first_step = in.meta.step;
   compare_machines(world, in, m.choice);

@@ -8,8 +8,10 @@
 
 #include "app/machine.hpp"
 #include "app/tokenizers.hpp"
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/io/checkpoint_reader.hpp"
+#include "lib/io/rollback_rows.hpp"
+#include "lib/run/skip_rules.hpp"
 
 namespace trireme {
 
@@ -27,15 +29,22 @@ struct Inputs {
   std::string identity_of_scores;
   CheckpointMeta meta;
   std::int64_t total_steps;
+  std::vector<RollbackRow> rollbacks;  // returns to the checkpoint and to earlier ones
 
   // Returns true if the checkpoint has already reached the last step.
   bool finished() const { return from && meta.step >= total_steps; }
 };
 
-// Opens the inputs of a run. `from` is the path of the checkpoint to restart from, or empty. The
-// checkpoint must have the same parameters as the model in the deck. Throws SharedError if an input
-// is invalid on any rank, or differs between ranks. Collective.
-Inputs open_inputs(const Communicator& world, const Deck&, const std::string& from);
+// Opens the inputs of a run. `from` is the path of the checkpoint to restart from, or empty, and
+// `run` is the directory of the run that saved it. The checkpoint must have the same parameters as
+// the model in the deck. Throws SharedError if an input is invalid on any rank, or differs between
+// ranks. Collective.
+Inputs open_inputs(const Communicator& world, const Deck&, const std::string& from,
+                   const std::filesystem::path& run);
+
+// Returns the rules of train.skip_above and train.skip_steps, with the window in the checkpoint.
+// Call it after the identities of the token files are known (open_inputs).
+SkipRules skip_rules(const Inputs&);
 
 // Opens the machine, and loads the model and its training state. `rounding` is the value of
 // BackendChoice::rounding. Throws SharedError if the run needs more memory than is available. In

@@ -13,7 +13,7 @@
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/version.hpp"
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/deck/teacher.hpp"
 #include "lib/report/page.hpp"
 #include "lib/report/run_report.hpp"
@@ -41,8 +41,9 @@ Json plan_of(Deck of_run, const Json& run) {
   const auto choice = backend_choice(deck, {});
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
-  const auto input = plan_input_of(deck, compute_type(choice, deck.precision.compute),
-                                   transport_of(deck, choice), teacher_of(deck));
+  const auto input =
+      plan_input_of(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice),
+                    teacher_of(deck), has_weights(deck.data));
   return Json::parse(plan_json(make_plan(input, target), input, target));
 }
 

@@ -111,11 +111,15 @@ std::string named(const Communicator& world, const std::string& restart) {
   return path;
 }
 
-std::string latest(const Communicator& world, const std::filesystem::path& checkpoints) {
+std::string latest(const Communicator& world, const std::filesystem::path& checkpoints,
+                   AllowedSteps allowed) {
   std::vector<CheckpointInfo> left;  // on rank 0, oldest first
   std::string newest;
   together(world, Pace::slow, [&] {
     left = list_checkpoints(checkpoints);
+    std::erase_if(left, [&](const CheckpointInfo& info) {
+      return info.step > allowed.at_most || info.step % allowed.multiple_of != 0;
+    });
     newest = left.empty() ? "no checkpoint"
                           : left.back().directory.filename().string() + " as the newest checkpoint";
     if (world.rank() != 0) left.clear();
@@ -154,9 +158,9 @@ std::string latest(const Communicator& world, const std::filesystem::path& check
 }  // namespace
 
 std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
-                                  const std::filesystem::path& checkpoints) {
+                                  const std::filesystem::path& checkpoints, AllowedSteps allowed) {
   if (restart.empty()) return {};
-  return restart == "latest" ? latest(world, checkpoints) : named(world, restart);
+  return restart == "latest" ? latest(world, checkpoints, allowed) : named(world, restart);
 }
 
 void compare_models(const Communicator& world, const Inputs& in, OtherModel other) {

@@ -115,11 +115,15 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
       throw with_restart_hint(e, loop, record);
     }
   };
+  if (ending == Ending::rolled_back) {
+    report_timing(machine.axes.world, loop.timing(), run);
+    return 0;
+  }
   log_resources(deck, machine, loop.step());
   report_timing(machine.axes.world, loop.timing(), run);
   log_info("{}", loop.summary());
   if (ending == Ending::done) {
-    last_outcome("done", done_reason);
+    last_outcome("done", loop.reason().empty() ? done_reason : loop.reason());
     log_info("done: {}", counted(loop.step(), "step"));
     return 0;
   }
@@ -138,7 +142,8 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
 // belongs to another run, and nothing is written.
 int end_finished(const RunDirectory* directory, const Inputs& in, const std::filesystem::path& run,
                  const JobStart& start) {
-  const auto* const longer = in.deck.train.steps > 0 ? "train.steps" : "train.tokens";
+  const auto* const longer =
+      in.deck.train.steps > 0 ? "train.steps" : "train.tokens or train.epochs";
   log_info("the run is finished: {} done; to train longer, raise {}",
            in.meta.step == 1 ? "its only step is" : fmt::format("all {} steps are", in.meta.step),
            longer);

@@ -1,23 +1,16 @@
 #include "app/run_support.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <set>
 #include <string>
 
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/data/dataset.hpp"
-#include "lib/interchange/adapter_names.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/io/scores_file.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
-#include "lib/model/spec.hpp"
-#include "lib/run/schedule.hpp"
-#include "lib/shard/freeze.hpp"
 
 namespace trireme {
 
@@ -93,139 +86,6 @@ void warn_of_threads(const BackendChoice& choice, int processors) {
       choice.threads, counted(processors, "processor"));
 }
 
-static void warn_of_trace(const std::vector<std::int64_t>& traced, std::int64_t steps) {
-  if (traced.empty() || traced[1] <= steps) return;
-  log_warning("run.trace_steps = [{}, {}] is beyond the run's last step, {}: {}", traced[0],
-              traced[1], steps, traced[0] > steps ? "nothing is traced" : "the trace ends there");
-}
-
-static void warn_of_freeze(const std::vector<FreezeRule>& rules, std::int64_t steps) {
-  for (const auto& rule : rules) {
-    const bool never = rule.from_step >= steps;
-    if (!never && rule.to_step <= steps) continue;
-    log_warning(
-        "the [[freeze]] rule of \"{}\" {} at step {}, but the run's last step is {} (counted from "
-        "0): {}",
-        rule.pattern, never ? "begins" : "ends", never ? rule.from_step : rule.to_step, steps - 1,
-        never ? "it freezes nothing" : "it freezes until the run ends");
-  }
-}
-
-static void warn_of_decay(const Deck& deck, std::int64_t steps) {
-  const auto& s = deck.schedule;
-  if (s.shape == ScheduleShape::constant || s.warmup_steps > steps ||
-      s.decay_steps <= steps - s.warmup_steps)
-    return;
-  if (s.shape == ScheduleShape::wsd)
-    log_warning("schedule.decay_steps = {} is longer than the run after warmup, {}", s.decay_steps,
-                counted(steps - s.warmup_steps, "step"));
-  else
-    log_warning(
-        "schedule.decay_steps = {} is longer than the run after warmup, {}: the learning rate "
-        "falls only to {:.3g}, not to schedule.min_lr = {}",
-        s.decay_steps, counted(steps - s.warmup_steps, "step"),
-        learning_rate(s, deck.optimizer.lr, steps - 1, steps), number_text(s.min_lr));
-}
-
-// Warns of a learning rate ten times above or below those that papers and model cards report:
-// 5e-7 (preference training) to 1e-2 for AdamW, a tenth of that for Lion (Chen et al. 2023), and up
-// to 10 for SGD.
-static void warn_of_rate(const OptimizerConfig& o) {
-  struct Usual {
-    double least, most;
-  };
-  const auto usual = o.name == OptimizerKind::adamw  ? Usual{5e-7, 1e-2}
-                     : o.name == OptimizerKind::lion ? Usual{5e-8, 1e-3}
-                                                     : Usual{1e-5, 10};
-  const bool above = o.lr > 10 * usual.most;
-  if (above || (o.lr > 0 && 10 * o.lr < usual.least))
-    log_warning(
-        "optimizer.lr = {} is far {} the usual learning rates of optimizer.name = \"{}\", {} to "
-        "{}: {}",
-        number_text(o.lr), above ? "above" : "below", name_of(o.name), number_text(usual.least),
-        number_text(usual.most),
-        above ? "the first steps may destroy the model" : "the model may learn nothing");
-}
-
-// Warns if `export --format peft` will refuse parameters of adapter.also_train. Does not warn if no
-// family of transformers fits the model.
-static void warn_of_also_trained(const Deck& deck, const ModelSpec& spec) {
-  try {
-    static_cast<void>(family_of(deck.model));
-  } catch (const Error&) {
-    return;
-  }
-  try {
-    static_cast<void>(also_trained_tensors(spec));
-  } catch (const Error& e) {
-    log_warning("`trireme export --format peft` will fail: {}", e.what());
-  }
-}
-
-// Warns if `export --format peft` will refuse the adapters. Models that no family of transformers
-// fits have no names of modules to warn of.
-static void warn_of_shared_modules(const Deck& deck, const ModelSpec& spec) {
-  std::vector<std::string> shared, stored;
-  std::set<std::string> here,
-      all;  // products with adapters in PEFT: of the deck, and possible ones
-  const auto add = [](std::vector<std::string>& names, std::string name) {
-    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
-  };
-  try {
-    for (const auto& s : shared_products(spec)) add(shared, pattern_of(s.product));
-    if (shared.empty()) return;
-    AdapterConfig everywhere{.rank = deck.adapter.rank};
-    if (deck.model.experts > 0) everywhere.patterns.emplace_back("*.experts.*");
-    for (const auto& t : adapter_tensors(spec, SharedModules::skip)) here.insert(t.product);
-    for (const auto& t : adapter_tensors(make_spec(deck.model, everywhere), SharedModules::skip))
-      all.insert(t.product);
-  } catch (const Error&) {
-    return;
-  }
-  // A pattern replaces names only if the deck has adapters in all blocks.
-  for (const auto& product : here) {
-    const auto pattern = pattern_of(product);
-    const bool whole = std::ranges::all_of(
-        all, [&](auto& other) { return pattern_of(other) != pattern || here.contains(other); });
-    add(stored, whole ? pattern : product);
-  }
-  log_warning(
-      "`trireme export --format peft` will refuse the adapters of {}, because one module of "
-      "transformers computes each of these products and others. The other formats merge them into "
-      "the model{}",
-      fmt::join(shared, " and "),
-      stored.empty() ? ""
-                     : fmt::format(". To export to PEFT, set adapter.patterns = {}",
-                                   to_toml(KeyValue(stored))));
-}
-
-void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples_per_epoch) {
-  const auto warmup = deck.schedule.warmup_steps, batch = deck.train.batch;
-  if (warmup > steps)
-    log_warning(
-        "schedule.warmup_steps = {} is longer than the run of {} steps: the learning rate reaches "
-        "{:.3g}, not optimizer.lr = {}",
-        warmup, steps, learning_rate(deck.schedule, deck.optimizer.lr, steps - 1, steps),
-        number_text(deck.optimizer.lr));
-  if (samples_per_epoch > 0 && batch > samples_per_epoch)
-    log_warning(
-        "train.batch = {} is more than the {} of an epoch: a step trains on some samples more "
-        "than once",
-        batch, counted(samples_per_epoch, "sample"));
-  warn_of_trace(deck.run.trace_steps, steps);
-  warn_of_freeze(deck.freeze, steps);
-  warn_of_decay(deck, steps);
-  warn_of_rate(deck.optimizer);
-  const auto spec = make_spec(deck.model, deck.adapter);
-  if (deck.adapter.rank > 0) {
-    warn_of_also_trained(deck, spec);
-    warn_of_shared_modules(deck, spec);
-  }
-  const FreezeSchedule freeze(deck.freeze, spec);
-  if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
-    log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");
-}
-
 void require_objective(const Deck& deck, const Dataset& data) {
   const auto wanted = traits_of(deck.train.objective).samples, found = data.kind();
   const auto name = data.ranges()[0].file.path().string();
@@ -290,17 +150,20 @@ void log_packing(const Dataset& data) {
   }
 }
 
+// Returns the word for the documents of a token file.
+static const char* word_for_documents(const TokenFileHeader& header) {
+  return header.chat_bytes > 0 ? "conversation" : "document";
+}
+
 void suggest_packing(const Dataset& data) {
   if (data.packed(0)) return;
   for (const auto& range : data.ranges()) {
     if (!range.file.header().has_mask || !range.file.header().separator) continue;
     log_warning(
-        "{} has a target mask, as conversations do, but samples may begin in the middle of a "
-        "conversation, which changes the loss. For whole conversations, set data.packing = "
-        "\"documents\" and data.attention = \"document\" (`trireme check` shows how much of the "
-        "data "
-        "this concerns)",
-        range.file.path().string());
+        "{0} has a target mask, but samples may begin in the middle of a {1}, which changes the "
+        "loss. For whole {1}s, set data.packing = \"documents\" and data.attention = \"document\" "
+        "(`trireme check` shows how much of the data this concerns)",
+        range.file.path().string(), word_for_documents(range.file.header()));
     return;
   }
 }
@@ -312,9 +175,10 @@ void log_cut_documents(const Dataset& data) {
     if (found.cut_off > 0)
       log_warning(
           "{}: {:.1f}% of the tokens that are trained on are in a sample that does not contain the "
-          "start of their document. To train on whole conversations, set data.packing = "
-          "\"documents\" and data.attention = \"document\"",
-          file.path().string(), percent(found.cut_off, found.targets));
+          "start of their document. To train on whole {}s, set data.packing = \"documents\" and "
+          "data.attention = \"document\"",
+          file.path().string(), percent(found.cut_off, found.targets),
+          word_for_documents(file.header()));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/open/open.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/deck/resolve.hpp"
+#include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
 
@@ -40,10 +41,6 @@ void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 // Logs a warning if a rank uses more threads than it has processors. `processors` is the number of
 // processors of one rank (launch::processors_of_rank).
 void warn_of_threads(const BackendChoice&, int processors);
-// Logs warnings about settings that are valid but usually not intended. Examples are a batch larger
-// than an epoch, a warmup longer than the run, or a model without trained parameters. `steps` is
-// the number of steps of the run. `samples_per_epoch` is 0 if unknown.
-void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
 
 // Throws Error if train.objective is for another kind of documents than the data have.
 void require_objective(const Deck&, const Dataset&);

@@ -18,6 +18,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/data/same_files.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/scores_file.hpp"
@@ -43,14 +44,14 @@ std::vector<Dataset> files_of(const Deck& deck) {
     for (const auto& path : files)
       if (known.insert(path).second) all.push_back(all_of(deck, path));
   };
-  add(deck.data.path);
+  add(training_files(deck.data));
   add(deck.data.validation_files);
   for (const auto& set : deck.data.sets) add(set.path);
   return all;
 }
 
 FileLosses scored(Trainer& trainer, const Dataset& data, std::int64_t microbatch) {
-  const auto losses = losses_of_documents(trainer, data, microbatch);
+  const auto losses = losses_of_documents(trainer, data, microbatch)[0];
   const auto documents = data.documents(0);
   const auto& file = data.ranges()[0].file;
   FileLosses f{file.path().string(), identity_text(file), {}, {}, {}};

@@ -2,23 +2,31 @@
 // file.
 #include "lib/corpus/tokenize.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <malloc.h>
 
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/commands.hpp"
+#include "app/launch.hpp"
 #include "app/output.hpp"
 #include "app/tokenizers.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/text_parts.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/corpus/tokenize_on_ranks.hpp"
+#include "lib/keys/quantity.hpp"
+#include "lib/launch/threads.hpp"
+#include "lib/run/signals.hpp"
 #include "lib/train/objective.hpp"
 
 namespace trireme {
@@ -32,6 +40,8 @@ struct Arguments {
   ChatOptions chat_options;
   std::string learn = "all", learn_end_of_turn = "yes";
   std::optional<std::string> shown;  // name of a template to print
+  std::string part_size;
+  std::string text;  // the command line
 };
 
 const std::map<std::string, InputFormat> formats = {
@@ -110,16 +120,22 @@ ChatTargets targets_of(const Arguments& a) {
   return targets;
 }
 
-int run(Arguments a) {
-  if (a.shown) return print(chat_template_given(*a.shown).jinja), 0;
+// The tokenizer and the chat template, which the options refer to.
+struct Encoding {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<ChatWriter> chat;
+};
+
+// Reads the tokenizer and the chat template, and completes the options.
+Encoding prepare(Arguments& a) {
   require(a.output != "-",
           "a token file cannot be written to standard output, because its header is written last. "
           "Name a file with --output");
-  keep_freed_memory();
   auto& o = a.options;
   const bool imports = o.format >= InputFormat::raw_u16;
   if (a.tokenizer.empty() && !imports) a.tokenizer = "bytes";
-  std::unique_ptr<Tokenizer> tokenizer;
+  Encoding e;
+  auto& [tokenizer, chat] = e;
   if (!a.tokenizer.empty()) tokenizer = tokenizer_at(a.tokenizer, a.tiktoken);
   o.output = a.output;
   o.tokenizer = tokenizer.get();
@@ -127,7 +143,6 @@ int run(Arguments a) {
   require(kind.option.empty() || !imports, "{} reads JSON lines, not token ids: leave out --from",
           kind.option);
   require(!a.chat || !imports, "--chat reads JSON lines, not token ids: leave out --from");
-  std::unique_ptr<ChatWriter> chat;
   require(
       !a.chat || !a.chat_options.chat_template.empty() ||
           tokenizer->spec().kind == TokenizerKind::huggingface,
@@ -141,12 +156,26 @@ int run(Arguments a) {
         "variable for the date with --template-kwargs");
   o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
   if (chat && a.separator == "auto") o.separator = separator_beside(*chat, *tokenizer, o.separator);
-  const TokenizeSummary s = tokenize(o);
+  if (!a.part_size.empty()) {
+    o.part_bytes = parse_byte_count(a.part_size);
+    require(o.part_bytes > 0, "--part-size {}: give a size, such as 64M", a.part_size);
+  }
+  return e;
+}
+
+// Prints what was written, and warns of what may be wrong with the inputs.
+void report(const Arguments& a, const TokenizeSummary& s) {
+  const auto kind = names_of(a.options.documents);
   if (s.same.count > 0)
     log_warning(
         "{} left out because the chosen and the rejected answer have the same tokens to train on; "
         "the first is {}",
         s.same.count == 1 ? "a pair is" : fmt::format("{} pairs are", s.same.count), s.same.first);
+  if (s.unweighted.count > 0)
+    log_warning("{} no field \"{}\" and therefore the weight 1, the first at {}",
+                s.unweighted.count == 1 ? "a document has"
+                                        : fmt::format("{} documents have", s.unweighted.count),
+                a.options.weight, s.unweighted.first);
   if (s.empty.count > 0)
     log_warning("{} not trained on, the first at {}",
                 s.empty.count == 1 ? "an empty answer is"
@@ -193,6 +222,54 @@ int run(Arguments a) {
       s.tokens, s.vocab,
       s.learnt ? fmt::format(", {} tokens trained on", *s.learnt) : std::string(), megabytes,
       counted(s.files, "file"), s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
+}
+
+// Records the signal that asks this rank to stop, during its lifetime.
+class StopSignal {
+ public:
+  StopSignal() {
+    watch_.announce([this](std::string_view name, RunRequest request) {
+      const std::lock_guard lock(mutex_);
+      if (request == RunRequest::stop) name_ = name;
+    });
+  }
+  // Returns an empty text if no signal has arrived.
+  std::string name() {
+    const std::lock_guard lock(mutex_);
+    return name_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string name_;
+  SignalWatch watch_;  // its thread uses the members above
+};
+
+int run(const Communicator& world, Arguments a) {
+  if (a.shown) {
+    if (world.rank() == 0) print(chat_template_given(*a.shown).jinja);
+    return 0;
+  }
+  keep_freed_memory();
+  auto& o = a.options;
+  // A single rank ends at a signal (remove_drafts_on_signals). If several ranks did so, the
+  // launcher would kill some of them, and choose the exit code.
+  std::optional<StopSignal> signal;
+  if (world.size() > 1) {
+    signal.emplace();
+    o.stopped_by = [&signal] { return signal->name(); };
+  }
+  Encoding encoding;
+  together(world, Pace::slow, [&] { encoding = prepare(a); });
+  if (world.size() > 1) o.threads = launch::threads_of_rank(o.threads, world);
+  TokenizeSummary s;
+  try {
+    s = tokenize_on_ranks(world, o);
+  } catch (const StoppedJob& stop) {
+    log_info("stopped by {}. To resume, run the same command again", stop.what());
+    return exit_stopped_early;
+  }
+  if (world.rank() == 0) report(a, s);
   return 0;
 }
 
@@ -253,6 +330,11 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
           objectives_for(Documents::labeled) +
           ". The prompt and the completion are texts or, with --chat, lists of messages");
   labeled->excludes(field)->excludes(prompt)->excludes(preference);
+  auto* weight = command->add_option(
+      "--weight", o.weight,
+      "JSON lines: name of the field that contains the weight of the document in the training "
+      "loss: 0, or between 2^-20 and 65536. Documents without the field have the weight 1. "
+      "Documents with the weight 0 are not trained on");
   add_chat_options(*command, a->chat_options, chat);
   command
       ->add_option("--learn", a->learn,
@@ -290,13 +372,24 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       "Vocabulary size for imported ids (default: the tokenizer's, or the largest id + 1)");
   command
       ->add_option("--threads", o.threads,
-                   "Number of threads (default: one per core available to this process)")
+                   "Number of threads of each rank (default: one per core available to the rank)")
       ->check(CLI::Range(1, 4096));
-  command->callback([a, from, field, prompt, &chosen] {
-    const bool json =
-        a->chat || a->options.documents != Documents::single || !field->empty() || !prompt->empty();
+  command
+      ->add_option(
+          "--part-size", a->part_size,
+          "Size of the parts of the inputs that ranks convert one by one, such as 64M "
+          "(default: 8M to 256M). A job that was stopped continues with the parts that are "
+          "not finished. A single rank makes parts only if this option is given")
+      ->option_text("BYTES");
+  command->callback([a, from, field, prompt, weight, command, &chosen] {
+    const bool json = a->chat || a->options.documents != Documents::single || !field->empty() ||
+                      !prompt->empty() || !weight->empty();
     if (json && from->empty()) a->options.format = InputFormat::jsonl;
-    chosen = [a] { return run(*a); };
+    for (const auto* option : command->get_options())
+      a->text += fmt::format("{} {}\n", option->get_name(), fmt::join(option->results(), " "));
+    chosen = [a] {
+      return on_all_ranks(a->text, [&](const Communicator& world) { return run(world, *a); });
+    };
   });
 }
 

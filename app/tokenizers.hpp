@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/chat/chat_writer.hpp"
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/tokenizer/tokenizer.hpp"

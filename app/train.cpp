@@ -12,13 +12,17 @@
 #include "app/run_inputs.hpp"
 #include "app/run_start.hpp"
 #include "app/train_log.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/deck/resolve.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/rollback_rows.hpp"
 #include "lib/io/run_directory.hpp"
+#include "lib/io/run_starts.hpp"
 #include "lib/keys/quantity.hpp"
 #include "lib/predict/machine_file.hpp"
 #include "lib/run/generation.hpp"
@@ -54,8 +58,10 @@ double peak_flops(const Deck& d) {
 LoopSettings loop_settings(const Deck& d, double time_limit, double peak,
                            const std::filesystem::path& run,
                            std::chrono::steady_clock::time_point started) {
-  LoopSettings s{d.train, d.optimizer, d.schedule, d.evaluate, d.checkpoint,
-                 d.run,   peak,        run,        started};
+  LoopSettings s{
+      d.train,      d.optimizer, d.schedule, d.evaluate, ranking_of(d),
+      d.checkpoint, d.run,       peak,       run,        std::chrono::steady_clock::now(),
+      started};
   s.run.time_limit = time_limit;
   return s;
 }
@@ -71,6 +77,11 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
   for (const auto& path : set_aside_after(directory.checkpoints(), meta.step))
     log_warning("training resumes from step {}: a later checkpoint was renamed to {}", meta.step,
                 path.string());
+  write_rollbacks(directory.path(), rollbacks_until(directory.path(), meta));
+  add_start(directory.path(),
+            {meta.step, meta.samples, meta.tokens, meta.extra.data_phases, meta.extra.token_files,
+             meta.deck},
+            existing == Existing::restart ? EarlierStarts::kept : EarlierStarts::dropped);
   directory.write_deck(meta.deck);
 }
 
@@ -78,19 +89,20 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
 // process, which stopped or crashed before it. Collective.
 std::vector<std::string> missing_evaluations(const Communicator& world, const Inputs& in,
                                              const RunDirectory* directory) {
+  const auto sets = names_of_sets(in.validation);
   std::string missing;  // one character for each set
   at_root(world, [&] {
     if (!directory || !in.from ||
-        !evaluation_is_due(in.deck.evaluate, in.meta.step, in.total_steps))
+        (in.meta.extra.ends_decay == 0 &&
+         !evaluation_is_due(in.deck.evaluate, in.meta.step, in.total_steps)))
       return;
-    for (const auto& v : in.validation)
-      missing +=
-          has_row(directory->evaluation(v.name), evaluation_columns, in.meta.step) ? ' ' : 'm';
+    for (const auto& name : sets)
+      missing += has_row(directory->evaluation(name), evaluation_columns, in.meta.step) ? ' ' : 'm';
   });
   world.broadcast(missing);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < missing.size(); ++i)
-    if (missing[i] == 'm') names.push_back(in.validation[i].name);
+    if (missing[i] == 'm') names.push_back(sets[i]);
   return names;
 }
 
@@ -142,16 +154,56 @@ static Preferences preferences_of(const Deck& deck) {
   return measures == Measures::preferences ? Preferences::some : Preferences::none;
 }
 
+// Records in rollbacks.csv that the run continues from the checkpoint with later samples. Before
+// that, sets later checkpoints aside. If the process ends in between, the next start reads the same
+// samples again, and returns again.
+void record_rollback(const RunDirectory& directory, const std::string& from,
+                     const Rollback& rollback) {
+  require(!from.empty(), "{} contains no intact checkpoint of step {} or before, to return to",
+          directory.checkpoints().string(), rollback.last_good);
+  directory.require_lock();
+  const auto meta = CheckpointReader(from).meta();
+  for (const auto& path : set_aside_after(directory.checkpoints(), meta.step))
+    log_info("a later checkpoint was renamed to {}", path.string());
+  auto rows = rollbacks_until(directory.path(), meta);
+  const auto before = last_return_to(rows, meta.step);
+  const auto first = before ? before->next_sample() : meta.samples;
+  require(
+      rollback.next_sample > first,
+      "the run returns to the checkpoint of step {} again, although it has left out the samples "
+      "before {}: remove train.rollback, or check the data",
+      meta.step, first);
+  rows.push_back({meta.step, rollback.last_skipped, first, rollback.next_sample - first,
+                  rollback.data_phases});
+  write_rollbacks(directory.path(), rows);
+  log_warning(
+      "steps {} to {} were skipped, so the run returns to the checkpoint of step {} and continues "
+      "with sample {}. It leaves out {} (rollbacks.csv)",
+      rollback.last_good + 1, rollback.last_skipped, meta.step, rollback.next_sample,
+      counted(rollback.next_sample - first, "sample"));
+}
+
+// A run that returns to a checkpoint within this process. It keeps its deck, even if the file
+// changes meanwhile, and its lock.
+struct Returning {
+  Rollback rollback;
+  Deck deck;
+  std::optional<RunDirectory> directory;  // on rank 0
+};
+
 // Locks an existing run before reading its checkpoints. The only change to the run is
 // that an interrupted replacement of a checkpoint is undone.
 Start find_start(const Communicator& world, const SignalWatch& signals, const TrainArguments& a,
-                 const Deck& deck) {
-  const StartMode asked{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
+                 const Deck& deck, const std::optional<Returning>& returning) {
+  auto asked = StartMode{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
+  if (returning) asked = {Existing::restart, "latest"};
   Start s{run_path(world, run_of(a, deck)), start_of(a), asked, {}, {}};
   at_root(world, Pace::slow, [&] {
     require_run_to_restart(a, s.run);
     s.mode = start_mode_of(asked, s.run, s.job);
     if (!is_there(s.run)) return;
+    if (returning) s.directory = returning->directory;
+    if (returning) return;
     lock_directory(s.directory, s.run, s.mode.existing, signals);
     if (!s.directory) return;
     const auto now = start_mode_of(asked, s.run, s.job);
@@ -164,8 +216,14 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
     require_tables(*s.directory);
     put_back_replaced(s.directory->checkpoints());
   });
-  stop_if_asked(world, signals.stop());
+  if (!returning) stop_if_asked(world, signals.stop());
   world.broadcast(s.mode.restart);
+  if (returning) {
+    const AllowedSteps allowed{returning->rollback.last_good, deck.checkpoint.every_steps};
+    s.from = checkpoint_to_restart(world, s.mode.restart, s.run / "checkpoints", allowed);
+    at_root(world, Pace::slow, [&] { record_rollback(*s.directory, s.from, returning->rollback); });
+    return s;
+  }
   s.from = checkpoint_to_restart(world, s.mode.restart, s.run / "checkpoints");
   stop_if_asked(world, signals.stop());
   return s;
@@ -195,51 +253,80 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
   return locked;
 }
 
-int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
+// Records in outcome.json that a run failed while it returned to a checkpoint, before its loop,
+// which records other failures.
+void record_failed_return(const RunDirectory& directory, const SharedError& e) {
+  try {
+    auto outcome = directory.read_outcome();
+    if (!outcome || outcome->status != "running") return;
+    outcome->status = "failed";
+    outcome->exit_reason = e.what();
+    directory.write_outcome(*outcome);
+  } catch (const Error& second) {
+    log_error("{}", second.what());
+  }
+}
+
+// The end of a run, or of its part before it returns to a checkpoint.
+struct TrainEnd {
+  int code = 0;
+  std::optional<Returning> returning{};
+};
+
+TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a,
+                  std::chrono::steady_clock::time_point started,
+                  const std::optional<Returning>& returning) {
+  // After a return, the loop obeys signals, because files have changed.
+  const auto stop_early = [&] {
+    if (!returning) stop_if_asked(world, signals.stop());
+  };
   // 1. Read the deck, and find where the run begins.
-  const auto started = std::chrono::steady_clock::now();
-  Timesheet::start(started);
+  Timesheet::start(std::chrono::steady_clock::now());
   check_launch(world, text_of(a));
-  const auto deck = read_deck(world, a.deck);
+  const auto deck = returning ? returning->deck : read_deck(world, a.deck);
   const auto time_limit = time_limit_of(world, a, deck);
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
-  auto start = find_start(world, signals, a, deck);
+  auto start = find_start(world, signals, a, deck, returning);
 
   // 2. Open all inputs.
-  auto in = open_inputs(world, deck, start.from);
+  const bool other = !start.from.empty() && !is_checkpoint_of(start.from, start.run);
+  auto in = open_inputs(world, deck, start.from, other ? run_of_checkpoint(start.from) : start.run);
   if (start.mode.existing == Existing::overwrite)
     at_root(world, Pace::slow,
             [&] { require_inputs_survive_overwrite(a.deck.path, in.deck, start.run); });
   together(world, [&] { require_teacher_of_another_run(in.deck, start.run); });
   compare_models(world, in, a.other_model);
   together(world, [&] { require_countable(in.deck.train, in.deck.data.context, in.meta); });
-  const bool goes_on = start.directory && start.mode.existing == Existing::restart &&
-                       (start.from.empty() || is_checkpoint_of(start.from, start.run));
+  const bool goes_on = start.directory && start.mode.existing == Existing::restart && !other;
   const auto* const same_run = goes_on ? &*start.directory : nullptr;
   if (in.from && world.rank() == 0 && !same_run) in.meta.run = random_id();
   world.broadcast(in.meta.run);
   auto missing = missing_evaluations(world, in, same_run);
-  if (in.finished() && missing.empty()) return end_finished(same_run, in, start.run, start.job);
+  if (in.finished() && missing.empty()) return {end_finished(same_run, in, start.run, start.job)};
   const auto tokenizer = tokenizer_of_samples(world, in);
   double peak = 0;
   together(world, [&] { peak = peak_flops(in.deck); });
-  stop_if_asked(world, signals.stop());
+  stop_early();
 
   // 3. Open the machine.
   auto machine = open_machine(world, in);
-  stop_if_asked(world, signals.stop());
+  stop_early();
 
   // 4. Train.
   RunRecord record;
   const auto origin = !in.from ? Origin::fresh : same_run ? Origin::this_run : Origin::another_run;
   const auto locked = begin_run(world, start, signals, a.deck.path, in, machine, origin, record);
+  auto skips = skip_rules(in);
   drop_tables(in.meta);
   log_processes(world);
   TrainLoop loop({*machine.trainer, in.training, in.validation, record, signals, tokenizer.get()},
                  loop_settings(in.deck, time_limit, peak, start.run, started),
-                 {std::move(in.meta), start.from, std::move(missing)});
+                 {std::move(in.meta), start.from, std::move(missing), std::move(skips),
+                  std::ssize(in.rollbacks), returning.has_value()});
   in.from.reset();
-  return train_in(locked, in.deck, machine, loop, record, a);
+  const auto code = train_in(locked, in.deck, machine, loop, record, a);
+  if (!loop.rollback()) return {code};
+  return {code, Returning{*loop.rollback(), deck, start.directory}};
 }
 
 int train(const TrainArguments& a) {
@@ -249,11 +336,20 @@ int train(const TrainArguments& a) {
   std::optional<SignalWatch> signals;
   return with_mpi(hang_timeout_before_deck(a.deck.overrides), [&](const Communicator& world) {
     signals.emplace();
+    const auto started = std::chrono::steady_clock::now();
+    std::optional<Returning> returning;
     try {
-      return train_on(world, *signals, a);
+      while (true) {
+        auto end = train_on(world, *signals, a, started, returning);
+        if (!end.returning) return end.code;
+        returning = std::move(end.returning);
+      }
     } catch (const StoppedEarly& e) {
       if (world.rank() == 0) log_warning("{}", e.what());
       return exit_stopped_early;
+    } catch (const SharedError& e) {
+      if (returning && returning->directory) record_failed_return(*returning->directory, e);
+      throw;
     }
   });
 }

@@ -1,38 +1,65 @@
 #include "app/train_log.hpp"
+#include "app/settings_warnings.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "lib/base/counted.hpp"
+#include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
+#include "lib/deck/consequences.hpp"
+#include "lib/keys/value.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/run/record.hpp"
-#include "lib/run/run_length.hpp"
-#include "lib/run/schedule.hpp"
 #include "lib/shard/freeze.hpp"
 
 namespace trireme {
 
-// Returns the learning rate of the next step according to the deck.
-static double rate_of(const Deck& deck, const CheckpointMeta& meta) {
-  const auto steps = steps_of_run(deck.train, deck.data.context, meta);
-  return learning_rate(deck.schedule, deck.optimizer.lr, meta.step, steps);
+// Says what becomes of averaged weights if a restart changes train.ema.
+static void report_averages(const Inputs& in, double before) {
+  const auto now = in.deck.train.ema;
+  const bool saved = in.from->has_averages();
+  if (now == 0 && saved)
+    log_warning(
+        "train.ema is not set, so the averaged weights in the checkpoint are dropped. To keep "
+        "averaging, set train.ema = {} again",
+        number_text(before));
+  if (now > 0 && !saved)
+    log_info("train.ema: the average begins at the weights of step {}", in.meta.step);
+  if (now > 0 && saved && now != before)
+    log_info("train.ema: the average continues with the decay {} instead of {}", number_text(now),
+             number_text(before));
 }
 
+// Logs the keys that differ from the checkpoint's deck, and warns of what they change. A checkpoint
+// without a deck was not written by a run.
 static void print_differences(const Inputs& in) {
+  if (in.from->meta().deck.empty()) return;
   const auto before = deck_of(*in.from);
   for (const auto& line : deck_differences(before, in.deck)) log_info("deck changed: {}", line);
-  const auto then = rate_of(before, in.from->meta()), now = rate_of(in.deck, in.meta);
-  if (constexpr double small = 0.05; std::abs(now - then) > small * std::max(then, now))
-    log_warning(
-        "the learning rate jumps: in step {}, it is {:.4g} with this deck and {:.4g} with the "
-        "checkpoint's deck. To avoid the jump, use optimizer.lr, [schedule] and the length of the "
-        "run from the checkpoint's deck",
-        in.meta.step + 1, now, then);
+  const ContinuedRun run{before, in.deck, in.from->meta(), in.training.samples_per_epoch()};
+  for (const auto& [affects, text] : consequences(run, Beginning::restart)) {
+    if (affects == Affects::course)
+      log_warning("{}", text);
+    else
+      log_info("{}", text);
+  }
+  report_averages(in, before.train.ema);
+}
+
+// Logs how the run trains the weights of model.init_from in another way than the run that wrote
+// them.
+static void print_differences_from(const CheckpointReader& initial, const Inputs& in) {
+  if (initial.meta().deck.empty()) return;
+  try {
+    const auto before = deck_of(initial);
+    const ContinuedRun run{before, in.deck, initial.meta(), in.training.samples_per_epoch()};
+    for (const auto& consequence : consequences(run, Beginning::from_weights))
+      log_info("compared with the run that trained model.init_from, {}", consequence.text);
+  } catch (const Error&) {  // a deck of an older version, which this run does not need
+  }
 }
 
 void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& deck,
@@ -43,13 +70,14 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   const auto job = launch::describe_job();
   log_info("{}{}, {}", job.empty() ? "" : job + ": ", counted(m.axes.world.size(), "rank"),
            launch::mpi_library());
-  log_info("{}, {} backend, threads per rank: {}, computing in {}{}{}",
+  log_info("{}, {} backend, threads per rank: {}, computing in {}{}{}{}",
            parameters_text(m.trainer->model().spec(), in.deck.freeze, in.meta.step),
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
            in.deck.precision.products == ProductType::fp8 ? ", with products in fp8" : "",
+           in.deck.zero.gather_type == GatherType::fp8 ? ", weights sent in fp8" : "",
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
   warn_of_slow_products(m.choice, m.trainer->model().compute());
-  warn_of_settings(in.deck, in.total_steps, in.training.samples_per_epoch());
+  warn_of_settings(in.deck, in.meta, &in.training);
   log_packing(in.training);
   suggest_packing(in.training);
   for (const auto& v : in.validation) log_packing(v.data);
@@ -58,6 +86,7 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
              m.backend->name());
   log_detail("kind of machine (results on other kinds may differ in rounding): {}",
              in.meta.extra.machine);
+  if (!in.from && in.fixed.initial) print_differences_from(*in.fixed.initial, in);
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);
   print_differences(in);

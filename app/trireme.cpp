@@ -17,6 +17,7 @@
 #include "lib/base/draft.hpp"
 #include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
+#include "lib/launch/mpi_job.hpp"
 #include "lib/launch/ucx.hpp"
 #include "lib/run/signals.hpp"
 
@@ -37,11 +38,14 @@ constexpr int exit_usage = 2;  // exit code of shells and their tools for a wron
 int main(int argc, char** argv) {
   using namespace trireme;
   std::signal(SIGXFSZ, SIG_IGN);  // a write past `ulimit -f` then is an error, not a signal
-  if (argc > 1 && std::string_view(argv[1]) == "train") hold_signals();
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  const bool ends_by_itself =
+      command == "train" || (command == "tokenize" && launch::launched_ranks() > 1);
+  if (ends_by_itself) hold_signals();
   launch::reexec_with_ucx_settings(argv);
   host::reexec_with_wait_policy(argv);
   ::prctl(PR_SET_NAME, "trireme");  // re-execution through /proc/self/exe changes the name
-  if (argc > 1 && std::string_view(argv[1]) != "train") remove_drafts_on_signals();
+  if (!command.empty() && !ends_by_itself) remove_drafts_on_signals();
 
   CLI::App app(
       "Train transformer models on one machine or a cluster, as described by a "
@@ -60,6 +64,8 @@ int main(int argc, char** argv) {
   add_generate(app, chosen);
   add_inspect(app, chosen);
   add_compare(app, chosen);
+  add_samples(app, chosen);
+  add_average(app, chosen);
   add_export(app, chosen);
   add_import(app, chosen);
   add_report(app, chosen);
@@ -78,7 +84,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\na subcommand is required\n", app.help());
     return exit_usage;
   } catch (const CLI::ParseError& e) {
-    const std::string_view command = argc > 1 ? argv[1] : "";
     const bool train = command == "train";
     // A misspelt option may be the required one that is missing.
     const auto unknown = unknown_options(app);

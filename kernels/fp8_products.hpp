@@ -1,5 +1,12 @@
 #pragma once
 // Operations on matrices in fp8 (kernels/fp8.hpp).
+//
+// The last four operations encode weights that several ranks hold together, and decode them after
+// an all-gather. Each rank holds a part of the matrix: consecutive elements in row order, from
+// element `first` on. Parts may begin and end anywhere in a tile, so the scale of a tile depends on
+// the largest magnitudes on several ranks. The codes and scales of the whole matrix are those of
+// RoundToFp8 with Scales::tiles. Views _IG have an element for each tile in the bands of the part
+// (fp8::bands_of), with as many columns as scale_shape(). All backends give the same bits.
 #include <string_view>
 
 #include "kernels/fp8.hpp"
@@ -40,6 +47,59 @@ struct Fp8Matmul {
   }
   double flops() const {
     return 2.0 * static_cast<double>(c_MN.count()) * static_cast<double>(a_MK.columns());
+  }
+};
+
+// Computes the largest magnitude in each tile of a part, as bits in f32. Magnitudes in f64 are
+// rounded up. Tiles without elements of the part have 0. NaN counts as larger than all numbers.
+struct LargestOfTiles {
+  static constexpr std::string_view name = "largest_of_tiles";
+  View largest_IG;  // i32
+  ConstView x_N;    // dense
+  std::int64_t first = 0, columns = 1;
+  static void operands(auto& o, auto&& f) {
+    write(f, o.largest_IG);
+    read(f, o.x_N);
+  }
+};
+
+// Computes the scales of T tiles from the results of LargestOfTiles on R ranks. Row r of
+// `largest_RW` has the magnitudes of tiles first_R[r] to first_R[r] + W - 1 on rank r.
+struct ScalesOfTiles {
+  static constexpr std::string_view name = "scales_of_tiles";
+  View scale_T;                   // f32, dense
+  ConstView largest_RW, first_R;  // i32; largest_RW has dense rows
+  static void operands(auto& o, auto&& f) {
+    write(f, o.scale_T);
+    read(f, o.largest_RW, o.first_R);
+  }
+};
+
+// Encodes a part with the scales of its tiles, four codes in a word. Codes beyond the last element
+// and codes in a tile whose scale is NaN are zeros.
+struct EncodeTiles {
+  static constexpr std::string_view name = "encode_tiles";
+  View code_W;         // i32, dense
+  ConstView x_N;       // dense
+  ConstView scale_IG;  // f32, dense
+  std::int64_t first = 0, columns = 1;
+  static void operands(auto& o, auto&& f) {
+    write(f, o.code_W);
+    read(f, o.x_N, o.scale_IG);
+  }
+};
+
+// Decodes a part. The results are exact, except that magnitudes above 248 * 2^120 may become
+// infinite.
+struct DecodeTiles {
+  static constexpr std::string_view name = "decode_tiles";
+  View y_N;            // dense
+  ConstView code_W;    // i32, dense
+  ConstView scale_IG;  // f32, dense
+  std::int64_t first = 0, columns = 1;
+  static void operands(auto& o, auto&& f) {
+    write(f, o.y_N);
+    read(f, o.code_W, o.scale_IG);
   }
 };
 

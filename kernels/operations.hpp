@@ -445,6 +445,25 @@ struct Update {
   }
 };
 
+// Moves moving averages toward new values: average += share (x - average). The average of a
+// constant is then exactly the constant. The shards do not overlap, and many of them are small. All
+// views have the same dtype, f32 or f64.
+struct Average {
+  static constexpr std::string_view name = "average";
+  struct Shard {
+    View average_N;
+    ConstView x_N;
+  };
+  double share = 0;
+  std::vector<Shard> shards;
+  static void operands(auto& o, auto&& f) {
+    for (auto& s : o.shards) {
+      add(f, s.average_N);
+      read(f, s.x_N);
+    }
+  }
+};
+
 // Computes out[i] (f64) = the sum of squares of x[i], in f64. The sum is finite if and only if
 // every element is. All x have the same dtype. If they are i64, out[4 i] to out[4 i + 3] are the
 // limbs of the exact sum of squares.
@@ -480,9 +499,10 @@ using Operation =
     std::variant<Copy, Fill, AddFixed, ReadFixed, Dequantize, Matmul, Attention, AttentionGrad,
                  SinkGrad, CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
                  ActivateGrad, Scale, RowNorms, ScaleColumns, Swiglu, SwigluGrad, Embedding,
-                 EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares, Digest, Route,
+                 EmbeddingGrad, CrossEntropy, ColumnSum, Update, Average, SumSquares, Digest, Route,
                  RouteGrad, RouterLosses, CountChoices, SortChoices, SumRows, GroupedMatmul,
-                 GroupedMatmulGrad, GroupedBias, GroupedBiasGrad, RoundToFp8, Fp8Matmul>;
+                 GroupedMatmulGrad, GroupedBias, GroupedBiasGrad, RoundToFp8, Fp8Matmul,
+                 LargestOfTiles, ScalesOfTiles, EncodeTiles, DecodeTiles>;
 
 std::string_view name_of(const Operation&);
 // Throws Error if a required operand is absent.

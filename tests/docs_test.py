@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "docs/checkpoint.md", "docs/exchange.md", "docs/token_file.md", "docs/decks.md", "docs/planning.md",
          "docs/long-contexts.md", "docs/conversations.md", "docs/finetune.md", "docs/adapters.md", "docs/dpo.md",
          "docs/distillation.md", "docs/packing.md", "docs/experts.md", "docs/tutorials/first-model.md",
-         "docs/tutorials/lora-chat.md", "docs/tutorials/slurm.md", "docs/tutorials/choosing-a-grid.md", "docs/results.md",
+         "docs/tutorials/lora-chat.md", "docs/tutorials/slurm.md", "docs/tutorials/choosing-a-grid.md", "docs/results.md", "docs/best-checkpoint.md", "docs/samples.md", "docs/data.md",
          "docs/profile.md", "docs/jobs.md", "docs/install.md", "docs/reference/exit-codes.md", "docs/reference/tables.md",
          "docs/admin.md"]  # the last asks how a run of exit-codes.md ended
 ERRORS = "docs/reference/errors.md"
@@ -49,6 +49,7 @@ NOT_RUN = {
     ("docs/experts.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
     ("docs/experts.md", "from transformers"): "tests/hf/guide_test.py does",
     ("docs/install.md", "trireme tokenize"): "tests/install_test.sh runs them in an empty folder",
+    ("docs/token_file.md", "sbatch"): "tests/program/cases_tokens.py runs the script with stand-ins for Slurm",
     ("docs/jobs.md", "sbatch"): "tests/jobs/slurm_test.py submits jobs",
     ("docs/tutorials/first-model.md", "make build"): "tests/bare_debian_test.sh runs it on a system of its own",
     ("docs/tutorials/lora-chat.md", "from transformers"): "tests/hf/guide_test.py does",
@@ -74,8 +75,8 @@ TABLES = "docs/reference/tables.md"
 HEADERS = {"history.csv": "runs/dpo/history.csv", "evaluation.csv": "runs/dpo/evaluation.csv",
            "routing.csv": "runs/experts/routing.csv", "digests.csv": "runs/digests/digests.csv"}
 
-# Behind the words of `train`; DOCS_STEPS grows with each training.
-TINY = ("model.layers=2 model.width=32 model.heads=2 model.context=$DOCS_CONTEXT evaluate.every_steps=0 evaluate.batches=1 "
+# Behind the words of `train`; DOCS_STEPS grows with each training. Decks that compare evaluations make theirs.
+TINY = ("model.layers=2 model.width=32 model.heads=2 model.context=$DOCS_CONTEXT $DOCS_EVALUATE evaluate.batches=1 "
         "run.threads=1 run.log_every=$DOCS_LOG_EVERY train.steps=$DOCS_STEPS")
 TUTORIALS = "docs/tutorials/"
 
@@ -149,13 +150,13 @@ def unsaid_errors():
 
 
 @functools.cache
-def names_of_train():
-    """The options of `train`, and all deck keys as section.key."""
-    train = re.search(r"^## train$(.*?)^## ", (ROOT / "docs/reference/commands.md").read_text(), re.MULTILINE | re.DOTALL)[1]
+def names_of_command(command):
+    """The options of a command and, for `train`, all deck keys as section.key."""
+    own = re.search(rf"^## {command}$(.*?)^## ", (ROOT / "docs/reference/commands.md").read_text(), re.MULTILINE | re.DOTALL)[1]
     sections = re.split(r"^## \[+(\w+)\]+$", (ROOT / "docs/deck.md").read_text(), flags=re.MULTILINE)
     keys = {f"{section}.{key}" for section, rows in zip(sections[1::2], sections[2::2])
             for key in re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)}
-    return set(re.findall(r"^\| `(--[\w-]+)", train, re.MULTILINE)) | keys
+    return set(re.findall(r"^\| `(?:-\w, ?)?(--[\w-]+)", own, re.MULTILINE)) | (keys if command == "train" else set())
 
 
 def submissions(page):
@@ -175,8 +176,8 @@ def unknown_in_submission(script, options, arguments):
     unknown = [option for option in options if option not in known]
     if "/" in arguments[0] and not (ROOT / arguments[0]).is_file():
         unknown.append(arguments[0])
-    names = [word.split("=")[0] for word in arguments[1:] if re.match(r"--|\w+\.\w+=", word)]
-    return unknown + [name for name in names if name not in names_of_train()]
+    names = [word.split("=")[0] for word in arguments if re.match(r"--|\w+\.\w+=", word)]
+    return unknown + [name for name in names if name not in names_of_command("tokenize" if "tokenize" in script else "train")]
 
 
 def wrong_columns(folder):
@@ -221,7 +222,8 @@ class Scratch:
         self.trainings += any("train " in word for word in command)
         tutorial = page.startswith(TUTORIALS)
         self.environment.update(DOCS_STEPS="1000000" if code == STOPPED_EARLY else str(2 * self.trainings), DOCS_CONTEXT="64" if tutorial else "16",
-                                DOCS_LOG_EVERY="1" if tutorial else "0")
+                                DOCS_LOG_EVERY="1" if tutorial else "0",
+                                DOCS_EVALUATE="" if any("best.toml" in word for word in command) else "evaluate.every_steps=0")
         process = subprocess.Popen(command, cwd=self.folder, env=self.environment,
                                    stdin=subprocess.DEVNULL, text=True, errors="replace", stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, start_new_session=True)
@@ -276,6 +278,8 @@ def perform(page, wrong, scratch):
             unused.remove(reason)
             print(f"docs: {page}:{number} is not run: {NOT_RUN[page, reason]}")
         elif language in ("toml", "jinja"):
+            if language == "toml" and text.startswith(f"# {file_of(text)}") and "[model]" not in text:
+                wrong(number, f"{file_of(text)} is shown as a deck of its own, but has no [model]")
             (scratch.folder / file_of(text)).write_text(text)
         elif language == "python" and not python:
             print(f"docs: {page}:{number} is skipped: no python3 with h5py")

@@ -56,6 +56,13 @@ void encode(std::uint8_t* to, const std::array<float, fp8::group>& row, float sc
   for (const float x : row) *to++ = math::to_e4m3(x * inverse);
 }
 
+// A function of its own, because a compiler does not compute vectors where the bytes that it writes
+// may be the pointers of a lambda.
+template <class T>
+void encode_run(std::uint8_t* to, const T* from, std::int64_t n, float inverse) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = math::to_e4m3(static_cast<float>(from[i]) * inverse);
+}
+
 template <class T>
 void round_rows(const kernel::RoundToFp8& o) {
   const auto R = o.y.rows(), G = o.y.scale.extent[0], padded = o.y.scale.extent[1];
@@ -145,6 +152,27 @@ Widened widened(const fp8::Matrix<ConstView>& m) {
           }};
 }
 
+// Consecutive elements of one row and one tile: elements [begin, end) of a part.
+struct TileRow {
+  std::int64_t begin, end;
+};
+
+// Calls body(row, tile) for the elements of a part, by tile and row. `tile` is the index in views
+// _IG of G columns. Calls for different tiles run in parallel.
+template <class Body>
+void for_tiles(std::int64_t first, std::int64_t elements, std::int64_t K, std::int64_t G,
+               const Body& body) {
+  const auto bands = fp8::bands_of(first, elements, K);
+  for_chunks(bands.count() * G, 1, [&](std::int64_t tile, std::int64_t) {
+    const auto column = tile % G * fp8::group, row = (bands.begin + tile / G) * fp8::group;
+    for (auto r = row; r < row + fp8::group; ++r) {
+      const TileRow run{std::max(first, r * K + column),
+                        std::min(first + elements, r * K + std::min(K, column + fp8::group))};
+      if (run.begin < run.end) body(TileRow{run.begin - first, run.end - first}, tile);
+    }
+  });
+}
+
 }  // namespace
 
 void run(const kernel::RoundToFp8& o, View) {
@@ -167,6 +195,79 @@ void run(const kernel::Fp8Matmul& o, View scratch) {
   if (o.c_MN.count() == 0) return;
   multiply_widened(o.c_MN, widened(o.a_MK), widened(o.b_NK).transposed(), o.how, o.bias_N, scratch,
                    o.order);
+}
+
+void run(const kernel::LargestOfTiles& o, View) {
+  expect(o.largest_IG.dense() && o.x_N.dense(), "largest_of_tiles: dense views");
+  auto* const largest = reinterpret_cast<std::uint32_t*>(data<std::int32_t>(o.largest_IG));
+  std::fill_n(largest, o.largest_IG.count(), 0U);
+  by_type(o.x_N.dtype, "largest_of_tiles", [&]<class T>(T) {
+    const T* const x = data<T>(o.x_N);
+    for_tiles(o.first, o.x_N.count(), o.columns, o.largest_IG.extent[1],
+              [&](TileRow run, std::int64_t tile) {
+                auto most = largest[tile];
+                for (auto n = run.begin; n < run.end; ++n)
+                  most = std::max(
+                      most, std::bit_cast<std::uint32_t>(static_cast<float>(x[n])) & 0x7fffffffU);
+                largest[tile] = most;
+              });
+  });
+}
+
+void run(const kernel::ScalesOfTiles& o, View) {
+  const auto ranks = o.first_R.count(), width = o.largest_RW.extent[1],
+             stride = o.largest_RW.stride[0];
+  expect(o.scale_T.dense() && o.first_R.dense() && (width == 1 || o.largest_RW.stride[1] == 1),
+         "scales_of_tiles: dense rows");
+  const auto *const first = data<std::int32_t>(o.first_R), *const largest =
+                                                               data<std::int32_t>(o.largest_RW);
+  auto* const scale = data<float>(o.scale_T);
+  for_chunks(o.scale_T.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto t = begin; t < end; ++t) {
+      std::int32_t most = 0;
+      for (std::int64_t r = 0; r < ranks; ++r)
+        if (const auto w = t - first[r]; w >= 0 && w < width)
+          most = std::max(most, largest[r * stride + w]);
+      scale[t] = math::fp8_scale(static_cast<std::uint32_t>(most));
+    }
+  });
+}
+
+void run(const kernel::EncodeTiles& o, View) {
+  expect(o.code_W.dense() && o.x_N.dense() && o.scale_IG.dense() &&
+             o.code_W.count() == fp8::words_of(o.x_N.count()),
+         "encode_tiles: dense views, four codes in a word");
+  const auto n = o.x_N.count();
+  const auto* const scale = data<float>(o.scale_IG);
+  auto* const code = reinterpret_cast<std::uint8_t*>(o.code_W.data);
+  by_type(o.x_N.dtype, "encode_tiles", [&]<class T>(T) {
+    const T* const x = data<T>(o.x_N);
+    for_tiles(o.first, n, o.columns, o.scale_IG.extent[1], [&](TileRow run, std::int64_t tile) {
+      const float s = scale[tile];
+      if (s != s) {
+        std::fill(code + run.begin, code + run.end, std::uint8_t{0});
+        return;
+      }
+      encode_run(code + run.begin, x + run.begin, run.end - run.begin, math::fp8_inverse(s));
+    });
+  });
+  std::fill(code + n, code + o.code_W.count() * fp8::codes_per_word, std::uint8_t{0});
+}
+
+void run(const kernel::DecodeTiles& o, View) {
+  expect(o.code_W.dense() && o.y_N.dense() && o.scale_IG.dense() &&
+             o.code_W.count() == fp8::words_of(o.y_N.count()),
+         "decode_tiles: dense views, four codes in a word");
+  const auto* const scale = data<float>(o.scale_IG);
+  const auto* const code = reinterpret_cast<const std::uint8_t*>(o.code_W.data);
+  by_type(o.y_N.dtype, "decode_tiles", [&]<class T>(T) {
+    T* const y = data<T>(o.y_N);
+    for_tiles(o.first, o.y_N.count(), o.columns, o.scale_IG.extent[1],
+              [&](TileRow run, std::int64_t tile) {
+                for (auto i = run.begin; i < run.end; ++i)
+                  put(y[i], numbers[code[i]] * scale[tile]);
+              });
+  });
 }
 
 }  // namespace trireme::host

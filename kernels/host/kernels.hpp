@@ -35,6 +35,7 @@ void run(const kernel::CrossEntropy&, View scratch);     // loss.cpp
 void run(const kernel::ColumnSum&, View scratch);        // reduce.cpp
 void run(const kernel::SumSquares&, View scratch);       // reduce.cpp
 void run(const kernel::Update&, View scratch);           // optimizer.cpp
+void run(const kernel::Average&, View scratch);          // optimizer.cpp
 void run(const kernel::Digest&, View scratch);           // digest.cpp
 
 void run(const kernel::Route&, View scratch);              // routing.cpp
@@ -48,8 +49,12 @@ void run(const kernel::GroupedMatmulGrad&, View scratch);  // grouped_grad.cpp
 void run(const kernel::GroupedBias&, View scratch);        // grouped_bias.cpp
 void run(const kernel::GroupedBiasGrad&, View scratch);    // grouped_bias.cpp
 
-void run(const kernel::RoundToFp8&, View scratch);  // fp8.cpp
-void run(const kernel::Fp8Matmul&, View scratch);   // fp8.cpp
+void run(const kernel::RoundToFp8&, View scratch);      // fp8.cpp
+void run(const kernel::Fp8Matmul&, View scratch);       // fp8.cpp
+void run(const kernel::LargestOfTiles&, View scratch);  // fp8.cpp
+void run(const kernel::ScalesOfTiles&, View scratch);   // fp8.cpp
+void run(const kernel::EncodeTiles&, View scratch);     // fp8.cpp
+void run(const kernel::DecodeTiles&, View scratch);     // fp8.cpp
 
 // Returns true if oneDNN can multiply bf16 on this processor.
 bool bf16_products();

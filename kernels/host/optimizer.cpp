@@ -1,4 +1,4 @@
-// Optimizer steps on flat shards. Each weight is read and written once.
+// Optimizer steps and moving averages on flat shards. Each weight is read and written once.
 #include <utility>
 
 #include "kernels/host/blocks.hpp"
@@ -60,6 +60,19 @@ void run(const kernel::Update& o, View) {
     }
   };
   std::visit(step_all, o.rule);
+}
+
+void run(const kernel::Average& o, View) {
+  const auto share = static_cast<float>(o.share);
+  for (const auto& s : o.shards)
+    map_blocks(
+        s.average_N.count(),
+        [=](float* average, const float* x) {
+#pragma omp simd
+          for (int l = 0; l < block_size; ++l)
+            average[l] = math::next_average(average[l], share, x[l]);
+        },
+        data<float>(s.average_N), data<float>(s.x_N));
 }
 
 }  // namespace trireme::host

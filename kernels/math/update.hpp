@@ -16,6 +16,11 @@ constexpr float fma(float a, float b, float c) {
   return std::fma(a, b, c);
 }
 
+// Returns a moving average after one step (kernel::Average).
+constexpr float next_average(float average, float share, float x) {
+  return fma(share, x - average, average);
+}
+
 struct SgdFormula {
   float shrink;  // 1 - lr decay
   float rate;    // lr scale

@@ -1,6 +1,7 @@
 // Matrices in fp8. Codes are found by searching a table of all e4m3 numbers.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -110,6 +111,27 @@ double element(const fp8::Matrix<ConstView>& m, std::int64_t r, std::int64_t k) 
   return value_of(word >> (8 * (k % fp8::codes_per_word)) & 0xffU) * s;
 }
 
+// Returns the bits in f32 of a magnitude, which is rounded up.
+std::int32_t bits_above(double x) {
+  const double magnitude = std::fabs(x);
+  auto rounded = static_cast<float>(magnitude);
+  if (static_cast<double>(rounded) < magnitude)
+    rounded = std::nextafter(rounded, std::numeric_limits<float>::infinity());
+  return std::bit_cast<std::int32_t>(rounded);
+}
+
+// A tile of a band, counted from the first band of a part.
+struct Tile {
+  std::int64_t i, g;
+};
+
+// Returns the tile of element `at` of an operation's part.
+template <class O>
+Tile tile_of(const O& o, std::int64_t at) {
+  const auto row = (o.first + at) / o.columns, column = (o.first + at) % o.columns;
+  return {row / fp8::group - o.first / o.columns / fp8::group, column / fp8::group};
+}
+
 std::vector<double> decoded(const fp8::Matrix<ConstView>& m) {
   std::vector<double> all;
   for (std::int64_t r = 0; r < m.rows(); ++r)
@@ -140,6 +162,65 @@ void run(const kernel::Fp8Matmul& o) {
         if (o.how == Accumulate::add) sum += c(m, n);
         c.put(sum, m, n);
       }
+  });
+}
+
+void run(const kernel::LargestOfTiles& o) {
+  const Elements<std::int32_t> largest_IG(o.largest_IG);
+  for (std::int64_t i = 0; i < o.largest_IG.extent[0]; ++i)
+    for (std::int64_t g = 0; g < o.largest_IG.extent[1]; ++g) largest_IG.at(i, g) = 0;
+  with_compute_type(o.x_N.dtype, [&](auto t) {
+    const Elements<const decltype(t)> x_N(o.x_N);
+    for (std::int64_t n = 0; n < o.x_N.count(); ++n) {
+      const auto [i, g] = tile_of(o, n);
+      auto& largest = largest_IG.at(i, g);
+      largest = std::max(largest, bits_above(x_N(n)));
+    }
+  });
+}
+
+void run(const kernel::ScalesOfTiles& o) {
+  const Elements<float> scale_T(o.scale_T);
+  const Elements<const std::int32_t> largest_RW(o.largest_RW), first_R(o.first_R);
+  for (std::int64_t t = 0; t < o.scale_T.count(); ++t) {
+    std::int32_t largest = 0;
+    for (std::int64_t r = 0; r < o.first_R.count(); ++r) {
+      const auto w = t - first_R.at(r);
+      if (w >= 0 && w < o.largest_RW.extent[1]) largest = std::max(largest, largest_RW.at(r, w));
+    }
+    scale_T.at(t) = static_cast<float>(scale_of(std::bit_cast<float>(largest)));
+  }
+}
+
+void run(const kernel::EncodeTiles& o) {
+  const Elements<std::int32_t> code_W(o.code_W);
+  const Elements<const float> scale_IG(o.scale_IG);
+  with_compute_type(o.x_N.dtype, [&](auto t) {
+    const Elements<const decltype(t)> x_N(o.x_N);
+    for (std::int64_t w = 0; w < o.code_W.count(); ++w) {
+      std::uint32_t word = 0;
+      for (std::int64_t j = 0; j < fp8::codes_per_word; ++j) {
+        const auto n = fp8::codes_per_word * w + j;
+        if (n >= o.x_N.count()) break;
+        const auto [i, g] = tile_of(o, n);
+        const double scale = scale_IG(i, g);
+        if (std::isfinite(scale)) word |= code_of(x_N(n) / scale) << (8 * j);
+      }
+      code_W.at(w) = static_cast<std::int32_t>(word);
+    }
+  });
+}
+
+void run(const kernel::DecodeTiles& o) {
+  const Elements<const std::int32_t> code_W(o.code_W);
+  const Elements<const float> scale_IG(o.scale_IG);
+  with_compute_type(o.y_N.dtype, [&](auto t) {
+    const Elements<decltype(t)> y_N(o.y_N);
+    for (std::int64_t n = 0; n < o.y_N.count(); ++n) {
+      const auto [i, g] = tile_of(o, n);
+      const auto word = static_cast<std::uint32_t>(code_W.at(n / fp8::codes_per_word));
+      y_N.put(value_of(word >> (8 * (n % fp8::codes_per_word)) & 0xffU) * scale_IG(i, g), n);
+    }
   });
 }
 

@@ -35,6 +35,7 @@ void run(const kernel::CrossEntropy&);       // loss.cpp
 void run(const kernel::ColumnSum&);          // reduce.cpp
 void run(const kernel::SumSquares&);         // reduce.cpp
 void run(const kernel::Update&);             // optimizer.cpp
+void run(const kernel::Average&);            // optimizer.cpp
 void run(const kernel::Digest&);             // digest.cpp
 void run(const kernel::Route&);              // routing.cpp
 void run(const kernel::RouteGrad&);          // routing.cpp
@@ -48,6 +49,10 @@ void run(const kernel::GroupedBias&);        // grouped.cpp
 void run(const kernel::GroupedBiasGrad&);    // grouped.cpp
 void run(const kernel::RoundToFp8&);         // fp8.cpp
 void run(const kernel::Fp8Matmul&);          // fp8.cpp
+void run(const kernel::LargestOfTiles&);     // fp8.cpp
+void run(const kernel::ScalesOfTiles&);      // fp8.cpp
+void run(const kernel::EncodeTiles&);        // fp8.cpp
+void run(const kernel::DecodeTiles&);        // fp8.cpp
 
 // Returns the sizes of the workspace and state that attention needs for this shape.
 AttentionBytes attention_bytes(const AttentionShape&, Direction);

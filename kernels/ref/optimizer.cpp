@@ -95,10 +95,29 @@ void update_all(const Rule& rule, const std::vector<kernel::Update::Shard>& shar
   }
 }
 
+template <class W>
+void average(double share, const kernel::Average::Shard& s) {
+  const Elements<W> to(s.average_N);
+  const Elements<const W> from(s.x_N);
+  for (std::int64_t i = 0; i < s.average_N.count(); ++i)
+    to.put(to(i) + share * (from(i) - to(i)), i);
+}
+
 }  // namespace
 
 void run(const kernel::Update& o) {
   std::visit([&](const auto& rule) { update_all(rule, o.shards); }, o.rule);
+}
+
+void run(const kernel::Average& o) {
+  for (const auto& s : o.shards) {
+    if (s.average_N.dtype == DType::f64) {
+      average<double>(o.share, s);
+    } else {
+      expect(s.average_N.dtype == DType::f32, "averages are f32 or f64");
+      average<float>(o.share, s);
+    }
+  }
 }
 
 }  // namespace trireme::ref

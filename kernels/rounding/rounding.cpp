@@ -170,11 +170,16 @@ void perturb(Noise&, const kernel::AddFixed&) {}
 void perturb(Noise&, const kernel::ReadFixed&) {}
 void perturb(Noise&, const kernel::Dequantize&) {}  // has the same bits on every backend
 void perturb(Noise&, const kernel::RoundToFp8&) {}
+void perturb(Noise&, const kernel::LargestOfTiles&) {}
+void perturb(Noise&, const kernel::ScalesOfTiles&) {}
+void perturb(Noise&, const kernel::EncodeTiles&) {}
+void perturb(Noise&, const kernel::DecodeTiles&) {}
 void perturb(Noise& noise, const kernel::Fp8Matmul& o) {
   noise.sums_of(o.c_MN, o.a_MK.columns());
 }
 void perturb(Noise&, const kernel::Embedding&) {}
 void perturb(Noise&, const kernel::Update&) {}
+void perturb(Noise&, const kernel::Average&) {}
 void perturb(Noise&, const kernel::SumSquares&) {}
 
 // Standard deviation of the rounding error of each element of c = a b.

@@ -98,12 +98,14 @@ struct PassContext {
   // rank's B * T tokens. The index is -1 for padding and for documents without a token on this
   // rank. If `counted_RBT` is absent, load is balanced within samples and every token counts.
   ConstView counted_RBT{};
-  double scale = 1;  // 1 / valid targets in the whole step
+  // Largest factor of a target's loss: 1 / valid targets in the whole step or, if documents have
+  // weights, their largest weight / the sum of the targets' weights.
+  double scale = 1;
   // Ranges of rows in order that cover all rows, and the number of loss sums that the ranges use.
-  // If not empty, they replace `scale`. Must be empty if exact_chunk is set.
+  // If not empty, they replace `scale`.
   std::span<const LossRows> losses{};
   std::int64_t loss_sums = 1;
-  TeacherHead teacher{};  // for the head; must be absent with `losses` or exact_chunk
+  TeacherHead teacher{};  // for the head; must be absent with exact_chunk
   // Whether adapters are applied. If false, the op computes the product without its adapter and
   // does not support a backward pass.
   bool adapters = true;

@@ -215,6 +215,32 @@ void add_flat(Table& table, DType t) {
                               .scale_SW = m.numbers({records, nf4::scale_words}, 1 << 30),
                               .unit_S1 = m.take(DType::f32, {records, 1})};
   });
+  // Weights of a matrix of 4,096 columns.
+  constexpr std::int64_t K = 4096;
+  const auto tiles = [](Rows r) {
+    return Shape{fp8::bands_of(0, r.T, K).count(), fp8::scale_shape(fp8::Scales::tiles, 1, K)[1]};
+  };
+  table.add(sizes, [=](O m, Rows r) {
+    return kernel::LargestOfTiles{
+        .largest_IG = m.take(DType::i32, tiles(r)), .x_N = m.take(t, {r.T}), .columns = K};
+  });
+  table.add(sizes, [=](O m, Rows r) {
+    return kernel::ScalesOfTiles{.scale_T = m.take(DType::f32, {r.T}),
+                                 .largest_RW = m.numbers({1, r.T}, 1 << 30),
+                                 .first_R = m.numbers({1}, 1)};
+  });
+  table.add(sizes, [=](O m, Rows r) {
+    return kernel::EncodeTiles{.code_W = m.take(DType::i32, {fp8::words_of(r.T)}),
+                               .x_N = m.take(t, {r.T}),
+                               .scale_IG = m.take(DType::f32, tiles(r)),
+                               .columns = K};
+  });
+  table.add(sizes, [=](O m, Rows r) {
+    return kernel::DecodeTiles{.y_N = m.take(t, {r.T}),
+                               .code_W = m.numbers({fp8::words_of(r.T)}, 1 << 30),
+                               .scale_IG = m.take(DType::f32, tiles(r)),
+                               .columns = K};
+  });
   table.add(sizes, [=](O m, Rows r) {
     return kernel::Activate{
         .activation = Activation::gelu, .y_N = m.take(t, {r.T}), .x_N = m.take(t, {r.T})};
@@ -233,6 +259,11 @@ void add_flat(Table& table, DType t) {
                         .state_N = {m.take(s, {r.T}), m.take(s, {r.T})},
                         .factors = {.lr = 1e-6}});
     return u;
+  });
+  table.add(sizes, [=](O m, Rows r) {
+    kernel::Average a{.share = 1e-3, .shards = {}};
+    a.shards.push_back({.average_N = flat(m.take(s, {r.T})), .x_N = m.take(s, {r.T})});
+    return a;
   });
   table.add(sizes, [=](O m, Rows r) {
     return kernel::SumSquares{.out_N = m.take(DType::f64, {1}), .x = {m.take(s, {r.T})}};

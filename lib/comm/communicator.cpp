@@ -1,5 +1,6 @@
 #include "lib/comm/communicator.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -225,17 +226,21 @@ Pending Communicator::reduce_scatter(Backend& b, Queue queue, View dst, ConstVie
 }
 
 Pending Communicator::exchange(Backend& b, Queue queue, std::span<const View> dst,
-                               std::span<const ConstView> src, const Label& label) const {
+                               std::span<const ConstView> src, const Label& label,
+                               std::optional<ExchangeLimit> most) const {
   const auto ranks = static_cast<std::size_t>(size_);
   expect(dst.size() == ranks && src.size() == ranks, "an exchange has a view for each rank");
   require_same([&] { return to_string(label); });
   std::vector<View> to(ranks);
   std::vector<ConstView> from(ranks);
-  DType type = DType::f32;
+  DType type = most ? most->type : DType::f32;
   for (std::size_t r = 0; r < ranks; ++r) {
     if (static_cast<int>(r) == rank_) continue;
     if (src[r]) from[r] = flat(src[r]), type = src[r].dtype;
     if (dst[r]) to[r] = flat(dst[r]), type = dst[r].dtype;
+    for (const auto& v : {from[r], ConstView(to[r])})
+      expect(!most || !v || (v.count() <= most->elements && v.dtype == most->type),
+             "no part of an exchange exceeds its limit");
     touch(b, queue, from[r], to[r]);
   }
   for (std::size_t r = 0; r < ranks; ++r)
@@ -244,6 +249,7 @@ Pending Communicator::exchange(Backend& b, Queue queue, std::span<const View> ds
   return begin(b, queue,
                {.label = label,
                 .messages = engine::exchange_messages(rank_, to, from, longest_message()),
+                .most = most && size_ > 1 ? std::min(most->elements, longest_message()) : 0,
                 .type = type,
                 .wire = type});
 }

@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,6 +66,12 @@ class PendingMaximum {
   std::unique_ptr<double> value_;               // MPI may write to it until the request completes
   const Communicator* communicator_ = nullptr;  // null if the request is complete
   transport::Transport::Request request_{};
+};
+
+// Maximum number of elements that any rank sends to another in an exchange, and their type.
+struct ExchangeLimit {
+  std::int64_t elements;
+  DType type;
 };
 
 // A group of ranks that communicate. The comment at the top of this file defines the terms.
@@ -133,9 +140,11 @@ class Communicator {
                                        DType wire, const Label&) const;
   // Exchanges data between all pairs of ranks (all-to-all): dst[r] receives src[rank()] of rank r.
   // The two views must have the same type and number of elements. Nothing is sent for an absent
-  // entry. The entries for this rank are ignored.
+  // entry. The entries for this rank are ignored. With `most`, the size of the staging buffers
+  // depends on `most` and not on the entries. Pass it if the numbers of elements follow from data.
   [[nodiscard]] Pending exchange(Backend&, Queue, std::span<const View> dst,
-                                 std::span<const ConstView> src, const Label&) const;
+                                 std::span<const ConstView> src, const Label&,
+                                 std::optional<ExchangeLimit> most = {}) const;
   // Sends to or receives from one rank. A send matches the receive with the same micro-batch in its
   // label. Several sends with the same micro-batch match receives in the order of the calls. Sends
   // and receives may otherwise be called in any order on host memory. Between devices, a rank must

@@ -28,7 +28,7 @@ class Checker {
   std::vector<GridProblem> all() {
     pipe();
     seq();
-    batch();
+    batches();
     shard();
     expert();
     return std::move(problems_);
@@ -55,23 +55,29 @@ class Checker {
             l_.tokens, legal_text(divisors(l_.tokens), g_.seq));
   }
 
-  void batch() {
-    const std::int64_t data = std::max(g_.data, 1);
+  void batches() {
     if (l_.batch == 0) return;
-    if (l_.batch % data != 0) {
+    batch("train.batch", l_.batch, fmt::format("train.batch = {}", l_.batch));
+    for (const auto smaller : l_.smaller_batches)
+      batch("train.batch_ramp", smaller, fmt::format("the batch {} of train.batch_ramp", smaller));
+  }
+
+  void batch(const char* key, std::int64_t batch, const std::string& name) {
+    const std::int64_t data = std::max(g_.data, 1);
+    if (batch % data != 0) {
       const std::int64_t step = data * std::max<std::int64_t>(l_.microbatch, 1);
-      std::vector<std::int64_t> batches = {l_.batch / step * step, (l_.batch / step + 1) * step};
+      std::vector<std::int64_t> batches = {batch / step * step, (batch / step + 1) * step};
       std::erase(batches, 0);
-      problem({"train.batch", "parallel.data"},
-              "train.batch = {} is not divisible by parallel.data = {}; batches that are: {}; data "
-              "degrees that divide it: {}",
-              l_.batch, data, legal_text(batches, l_.batch), legal_text(divisors(l_.batch), data));
-    } else if (l_.microbatch > 0 && l_.batch / data % l_.microbatch != 0) {
-      problem({"train.microbatch", "train.batch", "parallel.data"},
-              "train.microbatch = {} does not divide the {} samples of a data rank (train.batch = "
-              "{}, parallel.data = {}); microbatches that do: {}",
-              l_.microbatch, l_.batch / data, l_.batch, data,
-              legal_text(divisors(l_.batch / data), l_.microbatch));
+      problem({key, "parallel.data"},
+              "{} is not divisible by parallel.data = {}; batches that are: {}; data degrees that "
+              "divide it: {}",
+              name, data, legal_text(batches, batch), legal_text(divisors(batch), data));
+    } else if (l_.microbatch > 0 && batch / data % l_.microbatch != 0) {
+      problem({"train.microbatch", key, "parallel.data"},
+              "train.microbatch = {} does not divide the {} samples of a data rank ({}, "
+              "parallel.data = {}); microbatches that do: {}",
+              l_.microbatch, batch / data, name, data,
+              legal_text(divisors(batch / data), l_.microbatch));
     }
   }
 

@@ -74,9 +74,11 @@ Group pipe_group(const Grid&, int rank);
 // Sizes that limit which grids are possible. 0 means that a size is unknown or undecided and
 // imposes no limit.
 struct GridLimits {
-  std::int64_t layers = 0;      // in the model; each stage needs at least one
-  std::int64_t tokens = 0;      // per sample; seq must divide them
-  std::int64_t batch = 0;       // samples per step; data * micro-batch must divide them
+  std::int64_t layers = 0;  // in the model; each stage needs at least one
+  std::int64_t tokens = 0;  // per sample; seq must divide them
+  std::int64_t batch = 0;   // samples per step; data * micro-batch must divide them
+  // Smaller batches at the start of the run, which data * micro-batch must also divide.
+  std::vector<std::int64_t> smaller_batches{};
   std::int64_t microbatch = 0;  // samples per micro-batch on each data rank
   std::int64_t shard = 0;       // ranks that share one copy of a stage; must divide data * seq
   std::int64_t experts = 0;     // per layer; parallel.expert must not exceed them

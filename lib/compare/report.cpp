@@ -56,10 +56,11 @@ void Report::table(const std::string& key, const TableComparison& t) {
   std::string line = fmt::format("{}: {} in common, step {} is the first that differs:", key,
                                  counted(t.steps, "step"), *t.first);
   for (const auto& c : t.differ) {
-    const auto ulps = ulps_between(c.a, c.b);
+    const auto ulps = c.is_count ? std::nullopt : ulps_between(c.a, c.b);
     json["differ"].push_back(
         {{"column", c.column}, {"a", c.a}, {"b", c.b}, {"ulps", ulps_json(ulps)}});
-    line += fmt::format("\n  {} {} and {}, {}", c.column, c.a, c.b, ulps_text(ulps));
+    line += fmt::format("\n  {} {} and {}", c.column, c.a, c.b);
+    if (!c.is_count) line += ", " + ulps_text(ulps);
   }
   say(key, json, line);
 }

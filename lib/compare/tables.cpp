@@ -36,13 +36,17 @@ static void add_if_other(TableComparison& c, const char* column, double a, doubl
 }
 
 TableComparison compare_histories(std::span<const HistoryRow> a, std::span<const HistoryRow> b) {
-  return compare<TableComparison>(a, b,
-                                  [](TableComparison& c, const HistoryRow& x, const HistoryRow& y) {
-                                    add_if_other(c, "loss", x.loss, y.loss);
-                                    add_if_other(c, "grad_norm", x.grad_norm, y.grad_norm);
-                                    add_if_other(c, "lr", x.lr, y.lr);
-                                    return !c.differ.empty();
-                                  });
+  return compare<TableComparison>(
+      a, b, [](TableComparison& c, const HistoryRow& x, const HistoryRow& y) {
+        add_if_other(c, "loss", x.loss, y.loss);
+        add_if_other(c, "grad_norm", x.grad_norm, y.grad_norm);
+        add_if_other(c, "lr", x.lr, y.lr);
+        const bool known = x.trained_tokens && y.trained_tokens;
+        if (known && x.trained_tokens != y.trained_tokens)
+          c.differ.push_back({"trained_tokens", static_cast<double>(*x.trained_tokens),
+                              static_cast<double>(*y.trained_tokens), true});
+        return !c.differ.empty();
+      });
 }
 
 TableComparison compare_evaluations(std::span<const EvaluationRow> a,

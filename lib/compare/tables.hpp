@@ -19,6 +19,7 @@ namespace trireme {
 struct ColumnDifference {
   std::string column;
   double a = 0, b = 0;
+  bool is_count = false;  // whole numbers, which rounding does not change
 };
 // The result of comparing two tables.
 struct TableComparison {

@@ -67,7 +67,8 @@ IdType npy_type(const std::string& type, const std::string& file) {
 class Importer {
  public:
   Importer(const TokenizeOptions& options, std::optional<std::int64_t> vocab, TokenWriter& writer)
-      : separator_(options.separator),
+      : options_(options),
+        separator_(options.separator),
         limit_(vocab.value_or(std::numeric_limits<std::int32_t>::max())),
         writer_(writer) {}
 
@@ -171,6 +172,7 @@ class Importer {
   void add_ids(InputFile& file, IdType type, std::int64_t offset, std::int64_t count,
                std::int64_t first) {
     for (std::int64_t done = 0; done < count;) {
+      stop_if_asked(options_);
       const std::int64_t n = std::min(count - done, block_ids), at = offset + done * type.bytes;
       block_.resize(static_cast<std::size_t>(n * type.bytes));
       file.read_at(at, block_);
@@ -205,6 +207,7 @@ class Importer {
 
   static constexpr std::int64_t block_ids = std::int64_t{1} << 18;
 
+  const TokenizeOptions& options_;
   std::optional<std::int32_t> separator_;
   std::int64_t limit_;
   TokenWriter& writer_;

@@ -47,7 +47,19 @@ std::vector<std::string> files_below(const std::string& folder) {
   return paths;
 }
 
+FileStamp stamp_in(const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) return {};
+  return {status.st_size,
+          std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
 }  // namespace
+
+FileStamp stamp_of(const std::string& path) {
+  struct stat status {};
+  require(::stat(path.c_str(), &status) == 0, "cannot read {}: {}", path, std::strerror(errno));
+  return stamp_in(status);
+}
 
 std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns) {
   std::vector<std::string> files;
@@ -76,7 +88,8 @@ std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns)
 }
 
 InputFile::InputFile(const std::string& path, Packed packed)
-    : name_(path == "-" ? "standard input" : path),
+    : path_(path),
+      name_(path == "-" ? "standard input" : path),
       fd_(path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   require(fd_ >= 0, "cannot open {}: {}", name_, std::strerror(errno));
   if (packed == Packed::unpacked) unpacker_ = Unpacker::start(fd_, path);
@@ -88,12 +101,29 @@ InputFile::~InputFile() {
 
 std::size_t InputFile::append_to(std::string& text, std::size_t n) {
   const std::size_t old = text.size();
+  n = static_cast<std::size_t>(std::min(static_cast<std::int64_t>(n), left_));
   text.resize(old + n);
   const auto room = std::as_writable_bytes(std::span(text)).subspan(old);
   const std::size_t got = read_some(room, -1);
   text.resize(old + got);
+  left_ -= static_cast<std::int64_t>(got);
   if (unpacker_ && got < n) unpacker_->finish();
   return got;
+}
+
+void InputFile::restrict_to(std::int64_t begin, std::int64_t end) {
+  expect(!unpacker_ && 0 <= begin && begin <= end, "a range of a file that is read as it is");
+  require(::lseek(fd_, begin, SEEK_SET) == begin, "cannot read {} from byte {}", name_, begin);
+  left_ = end - begin;
+  is_empty_range_ = begin == end;
+  from_start_ = begin == 0;
+  to_end_ = end == size();
+}
+
+FileStamp InputFile::stamp() const {
+  struct stat status {};
+  require(::fstat(fd_, &status) == 0, "cannot read {}: {}", name_, std::strerror(errno));
+  return stamp_in(status);
 }
 
 std::int64_t InputFile::size() const {

@@ -1,6 +1,7 @@
 #include "lib/corpus/item_encoder.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -17,7 +18,7 @@
 namespace trireme {
 
 bool has_mask(const TokenizeOptions& o) {
-  return o.chat || !o.prompt.empty() || o.documents != Documents::single;
+  return o.chat || !o.prompt.empty() || !o.weight.empty() || o.documents != Documents::single;
 }
 
 namespace {
@@ -147,12 +148,14 @@ class Encoder {
       return found->get_ref<const std::string&>();
     };
     static const std::string none;
-    auto d = answer_document(*options_.tokenizer, masked_ ? field(options_.prompt) : none,
-                             field(masked_ ? options_.completion : options_.field));
+    const bool prompted = !options_.prompt.empty();
+    auto d = answer_document(*options_.tokenizer, prompted ? field(options_.prompt) : none,
+                             field(prompted ? options_.completion : options_.field));
     if (!d.ids.empty() && is_separator(d.ids.back()) && d.targets.back() == 1) {
       d.ids.pop_back();
       d.targets.pop_back();
     }
+    if (!prompted) std::ranges::fill(d.targets, std::uint8_t{1});
     const auto begins = std::min(prefix_.size(), d.ids.size());
     require_one_document(std::span(d.ids).subspan(begins));
     return d;
@@ -259,6 +262,7 @@ class Encoder {
   void add_line(std::string_view line, const std::string& file, std::int64_t number,
                 EncodedItem& out) const {
     const std::int64_t before = out.packed.count;
+    std::optional<double> weight;
     with_place(file, number, line, [&](const Json& object) {
       count_unread(object, fmt::format("{}:{}", file, number), out);
       const auto place = fmt::format("{}:{}", file, number);
@@ -267,8 +271,35 @@ class Encoder {
       else
         add(options_.chat ? chat_of(answered(line, place, out), 0, place, out) : text_of(object),
             out);
+      if (!options_.weight.empty()) weight = weight_in(object);
     });
-    if (out.packed.count > before) end_document(out);
+    if (out.packed.count == before) return;
+    end_document(out);
+    if (options_.weight.empty()) return;
+    if (!weight && out.unweighted.count++ == 0)
+      out.unweighted.first = fmt::format("{}:{}", file, number);
+    weigh(weight.value_or(1), before, out);
+  }
+
+  // Returns the weight of the document in a line, or nothing if the line has none.
+  std::optional<double> weight_in(const Json& object) const {
+    const auto found = object.find(options_.weight);
+    if (found == object.end() || found->is_null()) return std::nullopt;
+    require(found->is_number(), "field \"{}\" is not a number, but it is the document's weight",
+            options_.weight);
+    const auto weight = found->get<double>();
+    require(weight == 0 || (least_weight <= weight && weight <= most_weight),
+            "field \"{}\" is {}, but a document's weight is 0, or between 2^-20 and 65536",
+            options_.weight, weight);
+    return weight;
+  }
+
+  // Sets the weight of the document that begins with token `begin` of the item. With the weight 0,
+  // no token of the document is a target.
+  static void weigh(double weight, std::int64_t begin, EncodedItem& out) {
+    if (weight == 0)
+      std::fill(out.packed.targets.begin() + begin, out.packed.targets.end(), std::uint8_t{0});
+    out.packed.weigh(weight == 0 ? 1 : static_cast<float>(weight));
   }
 
   // Returns the conversation in a line. Empty answers are not trained on, because they would teach
@@ -289,7 +320,7 @@ class Encoder {
   void count_unread(const Json& object, const std::string& place, EncodedItem& out) const {
     if (!options_.chat && options_.documents == Documents::single) return;
     const auto is_read = [&](std::string_view key) {
-      return options_.chat && options_.chat->reads(key);
+      return key == options_.weight || (options_.chat && options_.chat->reads(key));
     };
     for (const auto& key : unread_keys(object, is_read)) {
       auto& found = out.unread[key];

@@ -20,8 +20,8 @@ bool has_mask(const TokenizeOptions&);
 struct EncodedItem {
   PackedTokens packed;
   std::int64_t documents = 0;
-  FoundLines same{}, alike{}, empty{}, left_out{}, untrained{}, left_out_thoughts{},
-      plain_names{};  // as in TokenizeSummary
+  FoundLines same{}, alike{}, empty{}, left_out{}, untrained{}, left_out_thoughts{}, plain_names{},
+      unweighted{};  // as in TokenizeSummary
   std::map<std::string, FoundLines> unread{};
   std::set<std::string> roles{};  // of messages
 };

@@ -57,9 +57,9 @@ void FollowingLines::add(TextItem item) {
   held_ = std::move(item);
 }
 
-void FollowingLines::finish() {
+void FollowingLines::finish(const std::optional<JsonLine>& next) {
   if (!held_) return;
-  held_->next = first_;
+  held_->next = next.value_or(first_);
   emit_(std::move(*held_));
   held_.reset();
 }

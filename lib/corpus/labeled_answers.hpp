@@ -32,12 +32,13 @@ LabeledAnswer labeled_answer_of(const OrderedJson&, bool chat);
 void each_line(std::string_view text, const TextPiece&,
                const std::function<void(std::string_view line, std::int64_t number)>& f);
 
-// Passes items on, each with the line that follows it. The first line of all follows the last item.
+// Passes items on, each with the line that follows it. `next` follows the last item or, if there is
+// none, the first line of all.
 class FollowingLines {
  public:
   explicit FollowingLines(std::function<void(TextItem)> emit) : emit_(std::move(emit)) {}
   void add(TextItem);
-  void finish();
+  void finish(const std::optional<JsonLine>& next = {});
 
  private:
   std::function<void(TextItem)> emit_;

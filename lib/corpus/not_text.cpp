@@ -78,6 +78,13 @@ Counts counts_of(std::string_view text) {
   return n;
 }
 
+// Returns the place of the first byte that is not valid UTF-8, such as "line 3, at byte 120".
+std::string place_of_malformed(std::string_view text) {
+  const auto at = static_cast<std::ptrdiff_t>(well_formed_bytes(text));
+  return fmt::format("line {}, at byte {}", 1 + std::count(text.begin(), text.begin() + at, '\n'),
+                     at);
+}
+
 // Returns true if single bytes outside ASCII occur among ASCII, as accents and umlauts do in
 // Latin-1. Two letters of Latin-1 hardly ever form a valid UTF-8 character.
 bool is_probably_latin1(std::string_view text, const Counts& n) {
@@ -174,14 +181,15 @@ void require_text(std::string_view beginning, const std::string& name) {
           "{} is not text: its byte {} is zero, as in arrays of numbers. {}", name, zero, ids);
   const auto counts = counts_of(beginning);
   require(!is_probably_latin1(beginning, counts),
-          "{0} is not UTF-8, but probably {1}: convert it with iconv -f {1} -t UTF-8 {0} > "
+          "{0} is not UTF-8 in {2}, but probably {1}: convert it with iconv -f {1} -t UTF-8 {0} > "
           "{0}.utf8 (--from text tokenizes the file as it is)",
-          name, counts.controls > 0 ? "WINDOWS-1252" : "ISO-8859-1");
+          name, counts.controls > 0 ? "WINDOWS-1252" : "ISO-8859-1", place_of_malformed(beginning));
   const std::size_t wrong = counts.malformed;
   require(wrong * 10 < std::max<std::size_t>(beginning.size(), 10),
-          "{} is not text: {} of its first {} bytes are not UTF-8. Convert text in another "
+          "{} is not text: {} of its first {} bytes are not UTF-8, the first in {}. Convert text "
+          "in another "
           "encoding with iconv. {}",
-          name, wrong, beginning.size(), ids);
+          name, wrong, beginning.size(), place_of_malformed(beginning), ids);
 }
 
 }  // namespace trireme

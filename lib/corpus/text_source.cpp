@@ -34,9 +34,9 @@ void TextSource::finish() {
 
 void TextSource::add_text(InputFile& file, Contents contents) {
   std::string pending;
-  TextPlace place = TextPlace::start;
+  TextPlace place = file.from_start() ? TextPlace::start : TextPlace::continuation;
   std::size_t most = item_bytes;  // limit for the current item
-  bytes_ += begin_reading(file, pending);
+  if (file.from_start()) bytes_ += begin_reading(file, pending);
   for (bool more = true; more;) {
     // One byte beyond an item shows whether the document continues.
     const std::size_t wanted = most + 1 - pending.size();
@@ -56,7 +56,7 @@ void TextSource::add_text(InputFile& file, Contents contents) {
     }
     TextPiece piece;
     piece.place = std::exchange(place, TextPlace::continuation);
-    piece.ends_document = !more;
+    piece.ends_document = !more && file.to_end();
     piece.file = file.name();
     add(std::string_view(pending).substr(0, *cut), std::move(piece));
     pending.erase(0, *cut);
@@ -64,17 +64,17 @@ void TextSource::add_text(InputFile& file, Contents contents) {
   }
 }
 
-void TextSource::add_json_lines(InputFile& file) {
+void TextSource::add_json_lines(InputFile& file, std::int64_t first_line) {
   std::string pending;
-  std::int64_t line = 1;
-  bytes_ += begin_reading(file, pending);
+  std::int64_t line = first_line;
+  if (file.from_start()) bytes_ += begin_reading(file, pending);
   std::size_t fresh = pending.size();  // bytes that have not been searched
   for (bool more = true; more;) {
     const std::size_t got = file.append_to(pending, item_bytes);
     bytes_ += static_cast<std::int64_t>(got);
     more = got == item_bytes;
     fresh += got;
-    if (line == 1) require_json_lines(pending, file.name());
+    if (file.from_start() && line == first_line) require_json_lines(pending, file.name());
     const std::size_t begin = pending.size() - std::exchange(fresh, 0);
     const std::size_t last = std::string_view(pending).substr(begin).rfind('\n');
     const std::size_t n = !more ? pending.size() : last == std::string::npos ? 0 : begin + last + 1;

@@ -59,11 +59,13 @@ class TextSource {
                       Cutter cut = cut_place)
       : emit_(std::move(emit)), longest_line_(longest), cut_(std::move(cut)) {}
 
-  // Adds a file that is one document. Throws Error if `checked` contents are not text, or if a part
-  // as long as `longest` cannot be cut.
+  // Adds a file that is one document, or the range of it to which the file is restricted. Throws
+  // Error if `checked` contents are not text, or if a part as long as `longest` cannot be cut.
   void add_text(InputFile&, Contents = Contents::taken);
-  // Adds a file of JSON lines. Throws Error if a line is longer than `longest`.
-  void add_json_lines(InputFile&);
+  // Adds a file of JSON lines, or the lines of a range to which the file is restricted. The first
+  // of them has the number `first_line` in its file. Throws Error if a line is longer than
+  // `longest`.
+  void add_json_lines(InputFile&, std::int64_t first_line = 1);
   // Emits the last, incomplete item.
   void finish();
   // Returns the number of bytes read.

@@ -10,22 +10,12 @@ namespace trireme {
 
 namespace {
 
-constexpr std::size_t mask_buffer = std::size_t{1} << 20;
+constexpr std::size_t temporary_bytes = std::size_t{1} << 20;
 
 template <class T>
 void narrow(std::span<const std::int32_t> ids, std::byte* out) {
   auto* to = reinterpret_cast<T*>(out);
   for (std::size_t i = 0; i < ids.size(); ++i) to[i] = static_cast<T>(ids[i]);
-}
-
-// Appends bits to `to`, which has `count` bits, the lowest bit of each byte first.
-void append_bits(std::span<const std::uint8_t> bits, std::vector<std::byte>& to,
-                 std::int64_t& count) {
-  for (const std::uint8_t bit : bits) {
-    if (count % 8 == 0) to.push_back(std::byte{0});
-    to.back() |= std::byte{bit} << (count % 8);
-    ++count;
-  }
 }
 
 }  // namespace
@@ -50,12 +40,21 @@ void PackedTokens::append(std::span<const std::int32_t> ids, int token_bytes) {
   largest = std::max(largest, std::int64_t{most});
 }
 
-void TokenWriter::Part::write(std::span<const std::byte> bytes) {
+void PackedTokens::weigh(float weight) {
+  const auto end = weights.empty() ? 0 : weights.back().end;
+  if (count == end) return;
+  if (!weights.empty() && weights.back().weight == weight)
+    weights.back().end = count;
+  else
+    weights.push_back({count, weight});
+}
+
+void TokenWriter::TemporaryFile::write(std::span<const std::byte> bytes) {
   file.write_at(bytes, size);
   size += static_cast<std::int64_t>(bytes.size());
 }
 
-static void require_replaceable(const std::filesystem::path& path, ExistingFile existing) {
+void require_replaceable(const std::filesystem::path& path, ExistingFile existing) {
   require_folder_of(path);
   std::error_code unknown;
   const auto status = std::filesystem::symlink_status(path, unknown);
@@ -80,14 +79,14 @@ TokenWriter::TokenWriter(const std::filesystem::path& path, ExistingFile existin
   require_replaceable(path, existing);
   header_.token_bytes = token_bytes;
   header_.has_mask = mask == TargetMask::present;
-  part_ = std::make_unique<Part>(path, existing, "");
-  if (header_.has_mask) mask_part_ = std::make_unique<Part>(path, existing, ".mask");
-  part_->write(std::array<std::byte, TokenFileHeader::bytes>{});
+  file_ = std::make_unique<TemporaryFile>(path, existing, "");
+  if (header_.has_mask) mask_file_ = std::make_unique<TemporaryFile>(path, existing, ".mask");
+  file_->write(std::array<std::byte, TokenFileHeader::bytes>{});
 }
 
 void TokenWriter::write(std::span<const std::byte> bytes) {
   hasher_.update(bytes);
-  part_->write(bytes);
+  file_->write(bytes);
 }
 
 void TokenWriter::append(const PackedTokens& packed) {
@@ -97,41 +96,72 @@ void TokenWriter::append(const PackedTokens& packed) {
   write(packed.tokens);
   header_.count += packed.count;
   header_.largest = std::max(header_.largest, packed.largest);
-  append_bits(packed.labels, labels_, label_bits_);
+  labels_.append(packed.labels);
+  for (const auto& [end, weight] : packed.weights) {
+    if (weight_.end > 0 && weight != weight_.weight) end_weight();
+    weight_ = {header_.count - packed.count + end, weight};
+  }
   if (!header_.has_mask) return;
   expect(packed.targets.size() == static_cast<std::size_t>(packed.count),
          "there is a target bit for each token");
-  append_bits(packed.targets, mask_, mask_bits_);
-  if (mask_.size() < mask_buffer) return;
-  const std::size_t begun = mask_bits_ % 8 != 0 ? 1 : 0;  // 1 if the last byte is not yet full
-  const std::byte last = mask_.back();
-  mask_part_->write(std::span(mask_).first(mask_.size() - begun));
-  mask_.assign(begun, last);
-  mask_bits_ %= 8;
+  mask_.append(packed.targets);
+  if (mask_.bytes.size() < temporary_bytes) return;
+  const std::size_t begun = mask_.count % 8 != 0 ? 1 : 0;  // 1 if the last byte is not yet full
+  const std::byte last = mask_.bytes.back();
+  mask_file_->write(std::span(mask_.bytes).first(mask_.bytes.size() - begun));
+  mask_.bytes.assign(begun, last);
+  mask_.count %= 8;
 }
 
-void TokenWriter::write_mask() {
-  std::vector<std::byte> buffer(mask_buffer);
-  for (std::int64_t at = 0; at < mask_part_->size;) {
-    const auto n = std::min<std::int64_t>(mask_part_->size - at, std::ssize(buffer));
+void TokenWriter::end_weight() {
+  const auto& [end, weight] = weight_;
+  expect(least_weight <= weight && weight <= most_weight, "a weight is within its limits");
+  header_.smallest_weight =
+      header_.weight_ranges == 0 ? weight : std::min(header_.smallest_weight, weight);
+  header_.largest_weight = std::max(header_.largest_weight, weight);
+  ++header_.weight_ranges;
+  const auto add = [&](const auto& field) {
+    const auto bytes = std::as_bytes(std::span(&field, 1));
+    weights_.insert(weights_.end(), bytes.begin(), bytes.end());
+  };
+  add(end);
+  add(weight);
+  if (weights_.size() < temporary_bytes) return;
+  if (!weight_file_) weight_file_ = std::make_unique<TemporaryFile>(path_, existing_, ".weights");
+  weight_file_->write(weights_);
+  weights_.clear();
+}
+
+void TokenWriter::append_file(const TemporaryFile& from, std::span<const std::byte> rest) {
+  std::vector<std::byte> buffer(temporary_bytes);
+  for (std::int64_t at = 0; at < from.size;) {
+    const auto n = std::min<std::int64_t>(from.size - at, std::ssize(buffer));
     const auto piece = std::span(buffer).first(static_cast<std::size_t>(n));
-    mask_part_->file.read_at(piece, at);
+    from.file.read_at(piece, at);
     write(piece);
     at += n;
   }
-  write(mask_);
+  write(rest);
 }
 
 void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separator,
                          std::int64_t documents, const TokenizerSpec& tokenizer, Documents kind) {
-  expect(part_ != nullptr, "a token file is finished once");
+  expect(file_ != nullptr, "a token file is finished once");
   expect(header_.largest < vocab, "the vocabulary is above every id");
-  if (header_.has_mask) write_mask();
+  if (header_.has_mask) append_file(*mask_file_, mask_.bytes);
   write(std::as_bytes(std::span(tokenizer.bytes)));
   write(std::as_bytes(std::span(tokenizer.chat)));
-  expect(label_bits_ == (kind == Documents::labeled ? documents / 2 : 0),
+  expect(labels_.count == (kind == Documents::labeled ? documents / 2 : 0),
          "each answer has a label");
-  write(labels_);
+  write(labels_.bytes);
+  if (weight_.end > 0) {
+    expect(weight_.end == header_.count, "each token has a weight");
+    end_weight();
+    if (weight_file_)
+      append_file(*weight_file_, weights_);
+    else
+      write(weights_);
+  }
   header_.vocab = vocab;
   header_.separator = separator;
   header_.documents = documents;
@@ -141,12 +171,13 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
   header_.chat_bytes = static_cast<std::int64_t>(tokenizer.chat.size());
   header_.payload_hash = hasher_.digest();
 
-  part_->file.write_at(header_.encoded(), 0);
-  part_->file.sync();  // all data is on disk before the rename publishes it
+  file_->file.write_at(header_.encoded(), 0);
+  file_->file.sync();  // all data is on disk before the rename publishes it
   require_replaceable(path_, existing_);
-  part_->draft.publish();
-  part_.reset();
-  mask_part_.reset();
+  file_->draft.publish();
+  file_.reset();
+  mask_file_.reset();
+  weight_file_.reset();
 }
 
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/draft.hpp"
+#include "lib/base/packed_bits.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/data/token_file.hpp"
 
@@ -26,13 +27,22 @@ struct PackedTokens {
   std::vector<std::uint8_t> targets;
   // 1 or 0 for each labeled answer. Empty in files of other kinds.
   std::vector<std::uint8_t> labels;
+  // Weights of the tokens. The end of each range is counted from the first of these tokens. Empty
+  // in a file without weights.
+  std::vector<WeightRange> weights;
   std::int64_t count = 0;
   std::int64_t largest = 0;
 
   // Appends ids, converted to `token_bytes` bytes each. Throws Error if an id does not fit. The
   // caller adds the location to the error.
   void append(std::span<const std::int32_t> ids, int token_bytes);
+  // Sets the weight of the tokens after the last range.
+  void weigh(float weight);
 };
+
+// Throws Error if a token file cannot be written to `path`, or if an existing file there must not
+// be replaced.
+void require_replaceable(const std::filesystem::path&, ExistingFile);
 
 // A token file that is being written.
 class TokenWriter {
@@ -58,30 +68,34 @@ class TokenWriter {
 
  private:
   // A temporary file that is written sequentially.
-  struct Part {
+  struct TemporaryFile {
     Draft draft;
     PosixFile file;
     std::int64_t size = 0;
 
-    Part(const std::filesystem::path& target, ExistingFile existing, std::string_view kind)
+    TemporaryFile(const std::filesystem::path& target, ExistingFile existing, std::string_view kind)
         : draft(target, existing, kind), file(PosixFile::create(draft.path())) {}
     void write(std::span<const std::byte>);
   };
 
   void write(std::span<const std::byte>);
-  void write_mask();
+  void append_file(const TemporaryFile&, std::span<const std::byte> rest);
+  // Completes the newest weight range.
+  void end_weight();
 
   std::filesystem::path path_;
   ExistingFile existing_;
-  std::unique_ptr<Part> part_;
+  std::unique_ptr<TemporaryFile> file_;
   // File for the mask. It is separate because the mask follows all tokens in the final file.
-  std::unique_ptr<Part> mask_part_;
+  std::unique_ptr<TemporaryFile> mask_file_;
   TokenFileHeader header_;
   Hasher hasher_;
-  std::vector<std::byte> mask_;  // bits that are not yet in mask_part_
-  std::int64_t mask_bits_ = 0;   // number of bits in mask_
-  std::vector<std::byte> labels_;
-  std::int64_t label_bits_ = 0;  // number of bits in labels_
+  PackedBits mask_;  // bits that are not yet in mask_file_
+  PackedBits labels_;
+  // File for the weights, for the same reason. Absent until the first of them is written.
+  std::unique_ptr<TemporaryFile> weight_file_;
+  WeightRange weight_;              // the newest range, which may become longer
+  std::vector<std::byte> weights_;  // ranges that are not yet in weight_file_
 };
 
 // Returns the bytes per token for a vocabulary of this size.

@@ -3,6 +3,7 @@
 // below 1 GB for inputs of any size. The output does not depend on the number of threads.
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,6 +40,10 @@ struct TokenizeOptions {
   // are set, they are the names of the two text fields, and only the completion and the separator
   // are targets.
   std::string field = "text", prompt, completion;
+  // For JSON lines of single documents: name of the field with the document's weight in the loss.
+  // If empty, the file has no weights. A document without the field has the weight 1. The targets
+  // of a document with the weight 0 do not count.
+  std::string weight;
   // For JSON lines: writer of conversations. If set, each line is a conversation. The pointer is
   // not owned.
   const ChatWriter* chat = nullptr;
@@ -58,6 +63,11 @@ struct TokenizeOptions {
   std::optional<std::int64_t> vocab;
   // Number of threads. 0 uses all CPUs that are available to the process.
   int threads = 0;
+  // Size of the parts that several ranks share, in bytes of input (lib/corpus/parts.hpp). 0 chooses
+  // it by the size of all inputs.
+  std::int64_t part_bytes = 0;
+  // Returns what asks the tokenization to stop, such as "SIGTERM", or an empty text. May be absent.
+  std::function<std::string()> stopped_by;
 };
 
 // Lines of one kind: their number, and the first one.
@@ -65,6 +75,14 @@ struct FoundLines {
   std::int64_t count = 0;
   std::string first{};  // "file:line", and the reason if it is not obvious
 };
+
+// Thrown if TokenizeOptions::stopped_by asks to stop. Its message is the reason.
+struct Stopped : Error {
+  using Error::Error;
+};
+// Returns the reason to stop, or an empty text.
+std::string stop_reason(const TokenizeOptions&);
+void stop_if_asked(const TokenizeOptions&);
 
 // Statistics of a tokenization.
 struct TokenizeSummary {
@@ -85,6 +103,8 @@ struct TokenizeSummary {
   FoundLines left_out_thoughts = {};
   // Names of special tokens in messages and tools, which become plain text.
   FoundLines plain_names = {};
+  // Documents without the field that TokenizeOptions::weight names.
+  FoundLines unweighted = {};
   // Conversations without any token that is trained on.
   FoundLines untrained = {};
   // Lines with keys that are not read, by key (lib/chat/unread_keys.hpp). Empty for texts in a
@@ -93,8 +113,9 @@ struct TokenizeSummary {
   double seconds = 0;
 };
 
-// Writes the token file. Throws Error, naming file and line, if an input is invalid. Also throws
-// Error if there are no tokens or no targets. After an error, an existing output file is unchanged.
+// Writes the token file. Throws Error, naming file and line, if an input is invalid, and Stopped.
+// Also throws Error if there are no tokens or no targets. After an error, an existing output file
+// is unchanged.
 TokenizeSummary tokenize(const TokenizeOptions&);
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 // The deck section [data]: the training tokens and their order.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/value_names.hpp"
@@ -30,20 +31,37 @@ template <>
 inline constexpr auto value_names<LongDocuments> = named<LongDocuments>("cut", "split", "drop",
                                                                         "refuse");
 
+// The name of the weighted mean of the [[validation]] sets, which no set may have.
+inline constexpr std::string_view mean_set = "mean";
+
 // A named set of validation data: a [[validation]] section.
 struct ValidationSet {
   std::string name;
   std::vector<std::string> path;  // token files
+  double weight = 0;              // in the weighted mean of the sets
   bool operator==(const ValidationSet&) const = default;
 };
 
-// The settings of the [data] section, and the [[validation]] sections.
+// Other files or shares from some point of the run on: a [[phase]] section.
+struct PhaseConfig {
+  // First step of the phase, counted from 0, or the number of tokens before it. One of them is 0.
+  std::int64_t from_step = 0, from_tokens = 0;
+  std::vector<std::string> path{};  // token files; empty: those of [data]
+  // Relative share of each file. If both lists are empty, those of [data] apply.
+  std::vector<double> weights{};
+  bool operator==(const PhaseConfig&) const = default;
+};
+
+// The settings of the [data] section, and the [[phase]] and [[validation]] sections.
 struct DataConfig {
   std::int64_t context = 1024;    // tokens per sample
   std::vector<std::string> path;  // token files
   // Relative share of each file among the samples. If empty, the shares are proportional to the
   // files' sizes.
   std::vector<double> weights;
+  std::vector<PhaseConfig> phases;
+  // Factor of the losses of each file's documents. If empty, all factors are 1.
+  std::vector<double> loss_weights;
   // Token files with validation data. A deck sets either this or `validation_fraction`.
   std::vector<std::string> validation_files;
   // Fraction at the end of each training file that is reserved as validation data.
@@ -57,9 +75,9 @@ struct DataConfig {
   // Whether the first token after a separator is excluded from the loss.
   bool separator_masks = false;
 
-  bool has_validation() const {
-    return validation_fraction > 0 || !validation_files.empty() || !sets.empty();
-  }
+  // Returns true if data.validation is set.
+  bool has_main_set() const { return validation_fraction > 0 || !validation_files.empty(); }
+  bool has_validation() const { return has_main_set() || !sets.empty(); }
   bool operator==(const DataConfig&) const = default;
 };
 

@@ -1,5 +1,7 @@
 #include "lib/data/dataset.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -17,11 +19,6 @@ namespace {
 
 std::int64_t windows_of(const TokenRange& range, std::int64_t T) {
   return range.end > range.begin ? (range.end - range.begin - 1) / T : 0;
-}
-
-// Returns the number of a file's tokens that are trained on. The tail of the file is held out.
-std::int64_t training_tokens(const TokenFile& file, double held_out) {
-  return file.count() - std::llround(static_cast<double>(file.count()) * held_out);
 }
 
 // Returns text such as "preference pairs (trireme tokenize --preference)".
@@ -59,6 +56,9 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
   require(single || (s.packing == Packing::documents && s.attention == AttentionSpan::document),
           "{} contains {}: set data.packing = \"documents\" and data.attention = \"document\"",
           name, contents_of(header));
+  require(single || s.loss_weights.empty(),
+          "{} contains {}, whose losses have no weights: remove data.loss_weights", name,
+          contents_of(header));
   require(single || s.long_documents != LongDocuments::split,
           "{} contains {}, which cannot be split: set data.long_documents = \"drop\" or "
           "\"refuse\"",
@@ -101,6 +101,26 @@ void check_same_tokenizer(const std::vector<TokenRange>& ranges) {
   }
 }
 
+// Returns the weight of a document of weight w in a range with this factor.
+float weight_with(double factor, float w) {
+  return static_cast<float>(factor * static_cast<double>(w));
+}
+
+void check_weights(const std::vector<TokenRange>& ranges, const Dataset::Settings& s) {
+  expect(s.loss_weights.empty() || s.loss_weights.size() == ranges.size(), "one factor per range");
+  for (std::size_t i = 0; i < s.loss_weights.size(); ++i) {
+    const auto& header = ranges[i].file.header();
+    const bool has_own = header.weight_ranges > 0;
+    for (const float w :
+         {has_own ? header.smallest_weight : 1, has_own ? header.largest_weight : 1})
+      require(least_weight <= weight_with(s.loss_weights[i], w) &&
+                  weight_with(s.loss_weights[i], w) <= most_weight,
+              "{} has a document of weight {}, which data.loss_weights multiplies by {}, but a "
+              "weight must be between 2^-20 and 65536: change data.loss_weights",
+              ranges[i].file.path().string(), w, s.loss_weights[i]);
+  }
+}
+
 std::vector<TokenRange> checked(std::vector<TokenRange> ranges, const Dataset::Settings& s) {
   require(!ranges.empty(), "no token files are given: set data.path");
   require(s.T > 0, "a sample has {} tokens: set model.context above zero", s.T);
@@ -111,6 +131,7 @@ std::vector<TokenRange> checked(std::vector<TokenRange> ranges, const Dataset::S
             ranges[0].file.path().string(), contents_of(ranges[0].file.header()),
             range.file.path().string(), contents_of(range.file.header()));
   check_same_tokenizer(ranges);
+  check_weights(ranges, s);
   return ranges;
 }
 
@@ -123,13 +144,28 @@ auto packings_of(const std::vector<TokenRange>& ranges, const Dataset::Settings&
   return all;
 }
 
+WindowSequence sequence_of(const std::vector<std::int64_t>& samples, const Dataset::Settings& s) {
+  const bool one_phase = s.phases.empty();
+  require(!one_phase || s.shares.empty() || s.shares.size() == samples.size(),
+          "data.weights has {} values for {} files: give one value per file", s.shares.size(),
+          samples.size());
+  expect(one_phase || samples.size() == s.numbers.size(), "each file has a number");
+  std::vector<WindowSequence::File> files;
+  DataPhase all{0, {}, s.shares};
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    files.push_back({one_phase ? static_cast<std::int32_t>(i) : s.numbers[i], samples[i]});
+    all.files.push_back(files.back().number);
+  }
+  return {files, one_phase ? std::vector{std::move(all)} : s.phases, s.order, s.seed};
+}
+
 }  // namespace
 
 Dataset::Dataset(std::vector<TokenRange> ranges, Settings settings)
     : ranges_(checked(std::move(ranges), settings)),
       settings_(std::move(settings)),
       packings_(packings_of(ranges_, settings_)),
-      sequence_(samples_of_ranges(), settings_.shares, settings_.order, settings_.seed) {}
+      sequence_(sequence_of(samples_of_ranges(), settings_)) {}
 
 std::vector<std::int64_t> Dataset::samples_of_ranges() const {
   std::vector<std::int64_t> samples;
@@ -139,6 +175,24 @@ std::vector<std::int64_t> Dataset::samples_of_ranges() const {
     check_samples(ranges_[i], settings_, samples.back());
   }
   return samples;
+}
+
+std::string Dataset::text_of(const DataPhase& phase) const {
+  const double sum = std::accumulate(phase.shares.begin(), phase.shares.end(), 0.0);
+  std::vector<std::string> files;
+  const auto index_of = [&](std::int32_t number) {
+    if (settings_.numbers.empty()) return static_cast<std::size_t>(number);
+    const auto found = std::ranges::find(settings_.numbers, number);
+    return static_cast<std::size_t>(found - settings_.numbers.begin());
+  };
+  for (std::size_t i = 0; i < phase.files.size(); ++i) {
+    const auto range = index_of(phase.files[i]);
+    files.push_back(range < ranges_.size() ? ranges_[range].file.path().filename().string()
+                                           : "a file that is not in the deck");
+    if (!phase.shares.empty())
+      files.back() += fmt::format(" ({:.3g}%)", 100 * phase.shares[i] / sum);
+  }
+  return fmt::format("{}", fmt::join(files, ", "));
 }
 
 Dataset Dataset::with_reference(const ReferenceLosses& all) const {
@@ -167,13 +221,27 @@ std::vector<std::uint8_t> Dataset::labels(std::int64_t sample) const {
   return all;
 }
 
+std::vector<float> Dataset::weights(std::int64_t sample) const {
+  std::vector<float> all;
+  for (const auto& [range, begin, count] : sources(sample)) {
+    const auto own = ranges_[range].file.weights(begin + 1, count);  // of the targets
+    all.insert(all.end(), own.begin(), own.end());
+    if (settings_.loss_weights.empty()) continue;
+    for (auto& w : std::span(all).last(own.size()))
+      w = weight_with(settings_.loss_weights[range], w);
+  }
+  all.resize(static_cast<std::size_t>(settings_.T), 1);  // padding
+  return all;
+}
+
 DocumentPacking::Numbers Dataset::documents_of(std::int64_t sample) const {
   const Window window = sequence_(sample);
   return packings_[static_cast<std::size_t>(window.file)]->numbers(window.index);
 }
 
 Subset Dataset::subset(std::int64_t samples) const {
-  expect(settings_.order == SampleOrder::sequential && settings_.shares.empty(),
+  expect(settings_.order == SampleOrder::sequential && settings_.shares.empty() &&
+             settings_.phases.empty(),
          "a sample's number is its window's");
   const auto all = samples_per_epoch();
   return {samples_of_ranges(), settings_.subset_shares, samples > 0 ? samples : all};
@@ -203,12 +271,20 @@ std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
   return T - std::ranges::count(targets_T, no_target);
 }
 
-std::int64_t Dataset::tokens(std::int64_t sample) const {
-  if (packings_.empty()) return settings_.T;
+std::vector<Dataset::Source> Dataset::sources(std::int64_t sample) const {
   const Window window = sequence_(sample);
+  const auto range = static_cast<std::size_t>(window.file);
+  if (packings_.empty())
+    return {{range, ranges_[range].begin + window.index * settings_.T, settings_.T}};
+  std::vector<Source> all;
+  for (const auto& d : packings_[range]->sample(window.index))
+    all.push_back({range, d.begin, d.count});
+  return all;
+}
+
+std::int64_t Dataset::tokens(std::int64_t sample) const {
   std::int64_t sum = 0;
-  for (const auto& d : packings_[static_cast<std::size_t>(window.file)]->sample(window.index))
-    sum += d.count;
+  for (const auto& source : sources(sample)) sum += source.count;
   return sum;
 }
 
@@ -266,107 +342,6 @@ void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
   }
 }
 
-Dataset training_data(const DataConfig& config, std::int64_t T, std::int64_t vocab,
-                      std::uint64_t seed, std::int64_t most) {
-  std::vector<TokenRange> ranges;
-  for (const auto& path : config.path) {
-    TokenFile file(path);
-    const std::int64_t all = training_tokens(file, config.validation_fraction);
-    const std::int64_t end = most > 0 ? std::min(all, most) : all;
-    ranges.push_back({std::move(file), 0, end});
-  }
-  return Dataset(std::move(ranges), {.T = T,
-                                     .vocab = vocab,
-                                     .shares = config.weights,
-                                     .order = config.order,
-                                     .seed = seed,
-                                     .separator_masks = config.separator_masks,
-                                     .packing = config.packing,
-                                     .long_documents = config.long_documents,
-                                     .attention = config.attention});
-}
-
-static Dataset in_sequence(const DataConfig& config, std::vector<TokenRange> ranges, std::int64_t T,
-                           std::int64_t vocab, std::vector<double> subset_shares = {}) {
-  return Dataset(std::move(ranges), {.T = T,
-                                     .vocab = vocab,
-                                     .shares = {},
-                                     .order = SampleOrder::sequential,
-                                     .seed = 0,
-                                     .separator_masks = config.separator_masks,
-                                     .packing = config.packing,
-                                     .long_documents = config.long_documents,
-                                     .attention = config.attention,
-                                     .subset_shares = std::move(subset_shares)});
-}
-
-Dataset held_out_data(const DataConfig& config, const std::vector<std::string>& files,
-                      std::int64_t T, std::int64_t vocab) {
-  std::vector<TokenRange> ranges;
-  for (const auto& path : files) {
-    TokenFile file(path);
-    const std::int64_t end = file.count();
-    ranges.push_back({std::move(file), 0, end});
-  }
-  return in_sequence(config, std::move(ranges), T, vocab);
-}
-
-static void require_held_out(const DataConfig& config, const std::vector<std::string>& files,
-                             std::string_view key) {
-  for (const auto& path : files)
-    for (const auto& trained : config.path) {
-      std::error_code none;
-      require(!std::filesystem::equivalent(path, trained, none),
-              "{} is used for both training and validation: remove it from data.path or from {}",
-              path, key);
-    }
-}
-
-std::vector<std::string> names_of_sets(std::span<const ValidationData> sets) {
-  std::vector<std::string> names;
-  for (const auto& set : sets) names.push_back(set.name);
-  return names;
-}
-
-std::vector<ValidationData> validation_data(const DataConfig& config, std::int64_t T,
-                                            std::int64_t vocab) {
-  std::vector<ValidationData> all;
-  if (!config.validation_files.empty()) {
-    require_held_out(config, config.validation_files, "data.validation");
-    all.push_back({"", held_out_data(config, config.validation_files, T, vocab)});
-  }
-  if (config.validation_fraction > 0) {
-    std::vector<TokenRange> ranges;
-    for (const auto& path : config.path) {
-      TokenFile file(path);
-      const std::int64_t begin = training_tokens(file, config.validation_fraction);
-      const std::int64_t end = file.count();
-      ranges.push_back({std::move(file), begin, end});
-    }
-    all.push_back({"", in_sequence(config, std::move(ranges), T, vocab, config.weights)});
-  }
-  for (const auto& set : config.sets) {
-    require_held_out(config, set.path, fmt::format("the [[validation]] set {}", set.name));
-    all.push_back({set.name, held_out_data(config, set.path, T, vocab)});
-  }
-  return all;
-}
-
-std::int64_t vocabulary_of(const DataConfig& config, std::int64_t given) {
-  std::int64_t vocab = 0;
-  const auto read = [&](const std::vector<std::string>& files) {
-    for (const auto& path : files) {
-      const TokenFile file(path);
-      const auto& header = file.header();
-      vocab = std::max(vocab, given > 0 ? header.largest + 1 : header.vocab);
-    }
-  };
-  read(config.path);
-  read(config.validation_files);
-  for (const auto& set : config.sets) read(set.path);
-  return vocab;
-}
-
 Batch read_batch(const Dataset& data, std::span<const std::int64_t> samples) {
   const auto T = static_cast<std::size_t>(data.sample_length());
   Batch batch;
@@ -386,6 +361,9 @@ Batch read_batch(const Dataset& data, std::span<const std::int64_t> samples) {
     batch.reference_D.insert(batch.reference_D.end(), reference.begin(), reference.end());
     const auto labels = data.labels(samples[b]);
     batch.desirable_A.insert(batch.desirable_A.end(), labels.begin(), labels.end());
+    if (!data.weighted()) continue;
+    const auto weights = data.weights(samples[b]);
+    batch.weight_BT.insert(batch.weight_BT.end(), weights.begin(), weights.end());
   }
   return batch;
 }

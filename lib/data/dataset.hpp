@@ -10,6 +10,7 @@
 #include "lib/data/config.hpp"
 #include "lib/data/order.hpp"
 #include "lib/data/packing.hpp"
+#include "lib/data/phases.hpp"
 #include "lib/data/reference_losses.hpp"
 #include "lib/data/subset.hpp"
 #include "lib/data/token_file.hpp"
@@ -47,6 +48,15 @@ class Dataset {
     // Relative share of each range among a subset's samples. If empty, the shares are proportional
     // to the ranges' sizes.
     std::vector<double> subset_shares = {};
+    // Phases, which replace `shares`, and the number of each range's file in them. If empty, there
+    // is one phase.
+    std::vector<DataPhase> phases = {};
+    std::vector<std::int32_t> numbers = {};
+    // Whether samples have the weights of their documents. Without weights, all documents count the
+    // same, whatever the files say.
+    bool weighted = false;
+    // Factor of the weights of each range's documents. If empty, all factors are 1.
+    std::vector<double> loss_weights = {};
   };
 
   // Throws Error, naming the file, in these cases:
@@ -56,15 +66,26 @@ class Dataset {
   //   within them), and a file has none.
   // - The documents of the files are of different kinds (Documents).
   // - Files contain pairs or labeled answers, but samples are windows, attention is not kept within
-  //   documents, or long documents would be split.
+  //   documents, long documents would be split, or there are factors of losses.
+  // - A document's weight, multiplied by its range's factor, is not between the limits of a weight.
   Dataset(std::vector<TokenRange>, Settings);
 
   std::int64_t sample_length() const { return settings_.T; }
   AttentionSpan attention() const { return settings_.attention; }
   LongDocuments long_documents() const { return settings_.long_documents; }
+  // Returns the number of samples in all files, also those of phases that have not begun.
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
   // Returns the number of epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
+  // Returns the phase that a sample belongs to.
+  const DataPhase& phase_of(std::int64_t sample) const { return sequence_.phase_of(sample); }
+  // Returns true if all samples belong to one phase. Otherwise, epochs have no meaning.
+  bool has_one_phase() const { return settings_.phases.size() < 2; }
+  // Returns the number of samples in the files of a phase, without those that the deck lacks.
+  std::int64_t samples_of(const DataPhase& phase) const { return sequence_.windows_of(phase); }
+  // Returns the files of a phase and their shares, such as
+  // "web.tokens (75%), code.tokens (25%)".
+  std::string text_of(const DataPhase&) const;
   // Returns true if samples are drawn by shuffling a small number of windows
   // (WindowSequence::shuffles_few).
   bool shuffles_few() const { return sequence_.shuffles_few(); }
@@ -89,6 +110,11 @@ class Dataset {
   // Returns the labels of a sample's labeled answers, in order: 1 for each desirable answer, 0 for
   // the others. Empty if the documents are of another kind.
   std::vector<std::uint8_t> labels(std::int64_t sample) const;
+  // Returns true if samples have weights.
+  bool weighted() const { return settings_.weighted; }
+  // Returns the weight of each of a sample's T targets, which is the weight of the target's
+  // document. Padding has the weight 1. Throws Error, naming the file, if it is damaged.
+  std::vector<float> weights(std::int64_t sample) const;
   // Returns the range of a sample's documents in the list documents(range) of the sample's file.
   // Samples must consist of whole documents.
   DocumentPacking::Numbers documents_of(std::int64_t sample) const;
@@ -99,6 +125,14 @@ class Dataset {
   // if no file contains a tokenizer.
   TokenizerSpec tokenizer() const;
 
+  // Consecutive inputs of a sample: tokens [begin, begin + count) of the file of a range.
+  struct Source {
+    std::size_t range = 0;
+    std::int64_t begin = 0, count = 0;
+  };
+  // Returns where the sample's inputs come from, in order: one window, or whole documents and parts
+  // of long documents.
+  std::vector<Source> sources(std::int64_t sample) const;
   // Returns how many of the sample's T inputs are not padding.
   std::int64_t tokens(std::int64_t sample) const;
   // Reads the inputs and targets of one sample. The sample number may be any number from 0 on.
@@ -136,34 +170,6 @@ class Dataset {
 void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
                     std::span<std::int32_t> start_T);
 
-// Opens the training data of the deck section [data], without the validation data. If `most` is
-// positive, only the first `most` tokens of each file are used.
-Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed,
-                      std::int64_t most = 0);
-
-// A set of validation data, in sequential order.
-struct ValidationData {
-  std::string name;  // of a [[validation]] section; empty for data.validation
-  Dataset data;
-
-  // Returns the set's name for messages, such as "validation" or "validation[code]".
-  std::string label() const { return name.empty() ? "validation" : "validation[" + name + "]"; }
-};
-// Opens the sets of validation data: first data.validation, if the deck has it, and then the
-// [[validation]] sections. No token is in both the training and the validation data. If
-// data.validation is a fraction, subsets have the shares of data.weights.
-std::vector<ValidationData> validation_data(const DataConfig&, std::int64_t T, std::int64_t vocab);
-std::vector<std::string> names_of_sets(std::span<const ValidationData>);
-// Opens these token files as one set of validation data, with the section's other settings. The
-// files may be training files.
-Dataset held_out_data(const DataConfig&, const std::vector<std::string>& files, std::int64_t T,
-                      std::int64_t vocab);
-
-// Returns the vocabulary size that the section's files require, including validation files. If
-// `given` is 0, the result is the files' largest vocabulary size. Otherwise it is the largest id
-// plus 1, because some models have fewer embedding rows than their tokenizer has ids.
-std::int64_t vocabulary_of(const DataConfig&, std::int64_t given);
-
 // The inputs and targets of several samples.
 struct Batch {
   std::vector<std::int32_t> ids_BT, targets_BT;
@@ -186,6 +192,8 @@ struct Batch {
   // answers of a sample, even if this batch has only one rank's part of each sample. Empty if the
   // documents are of another kind.
   std::vector<std::uint8_t> desirable_A{};
+  // Weight of each target (see Dataset::weights). Empty if the data has no weights.
+  std::vector<float> weight_BT{};
 };
 
 Batch read_batch(const Dataset&, std::span<const std::int64_t> samples);

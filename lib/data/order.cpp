@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -91,24 +93,60 @@ Interleave::Turn Interleave::operator()(std::int64_t sample) const {
   return {static_cast<std::int32_t>(begin), sample};
 }
 
-WindowSequence::WindowSequence(std::vector<std::int64_t> windows, const std::vector<double>& shares,
+std::int64_t Interleave::taken(std::int64_t samples, std::int32_t file) const {
+  const auto wanted = static_cast<std::size_t>(file);
+  std::size_t begin = 0, end = sums_.size() - 1;
+  while (end - begin > 1) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    const std::int64_t left =
+        scaled(samples, sums_[middle] - sums_[begin], sums_[end] - sums_[begin]);
+    if (wanted < middle) {
+      samples = left;
+      end = middle;
+    } else {
+      samples -= left;
+      begin = middle;
+    }
+  }
+  return samples;
+}
+
+WindowSequence::WindowSequence(std::span<const File> files, std::vector<DataPhase> phases,
                                SampleOrder order, std::uint64_t seed)
     : first_window_{0}, order_(order), seed_(seed) {
-  expect(!windows.empty(), "there is a file to train on");
-  for (auto n : windows) {
-    expect(n > 0, "each file has a window");
-    first_window_.push_back(first_window_.back() + n);
+  expect(!files.empty(), "there is a file to train on");
+  for (const auto& [number, windows] : files) {
+    expect(windows > 0, "each file has a window");
+    first_window_.push_back(first_window_.back() + windows);
+    index_.resize(std::max(index_.size(), static_cast<std::size_t>(number) + 1), -1);
+    index_[static_cast<std::size_t>(number)] = static_cast<std::int32_t>(first_window_.size()) - 2;
   }
-  require(shares.empty() || shares.size() == windows.size(),
-          "data.weights has {} values for {} files: give one value per file", shares.size(),
-          windows.size());
-  if (!shares.empty()) interleave_.emplace_back(shares);
+  expect(!phases.empty() && phases[0].first_sample == 0, "a phase contains the first sample");
+  std::map<std::int32_t, std::int64_t> taken;  // by number of a file
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    auto& phase = phases[i];
+    Segment segment;
+    if (phase.shares.empty())
+      expect(phases.size() == 1, "without shares, there is one phase");
+    else
+      segment.interleave.emplace(phase.shares);
+    for (std::size_t f = 0; f < phase.files.size(); ++f) {
+      auto& before = taken[phase.files[f]];
+      segment.taken.push_back(before);
+      if (i + 1 == phases.size()) continue;
+      const auto samples = phases[i + 1].first_sample - phase.first_sample;
+      expect(samples >= 0, "phases are in order");
+      before += segment.interleave->taken(samples, static_cast<std::int32_t>(f));
+    }
+    segment.phase = std::move(phase);
+    segments_.push_back(std::move(segment));
+  }
 }
 
 std::int64_t WindowSequence::place(std::int64_t index, std::int64_t size, std::int64_t epoch,
                                    std::int32_t file) const {
   if (order_ == SampleOrder::sequential) return index;
-  // Each file has its own salt, so that files of the same size have different permutations.
+  // Each file's number is its salt, so that files of the same size have different permutations.
   const std::uint64_t key = hash64(hash64(seed_, "data order"), static_cast<std::uint64_t>(epoch),
                                    static_cast<std::uint64_t>(file));
   return Permutation(size, key)(index);
@@ -116,20 +154,43 @@ std::int64_t WindowSequence::place(std::int64_t index, std::int64_t size, std::i
 
 bool WindowSequence::shuffles_few() const {
   if (order_ == SampleOrder::sequential) return false;
-  if (interleave_.empty()) return samples_per_epoch() <= Permutation::few;
+  if (!segments_[0].interleave) return samples_per_epoch() <= Permutation::few;
   return std::ranges::adjacent_find(first_window_, [](auto begin, auto end) {
            return end - begin <= Permutation::few;
          }) != first_window_.end();
 }
 
-Window WindowSequence::operator()(std::int64_t sample) const {
+const WindowSequence::Segment& WindowSequence::segment_of(std::int64_t sample) const {
   require(sample >= 0, "there is no sample {}: samples are numbered from 0 to 2^63 - 1", sample);
-  if (!interleave_.empty()) {
-    const auto turn = interleave_.front()(sample);
-    const auto f = static_cast<std::size_t>(turn.file);
+  const auto after = std::ranges::upper_bound(
+      segments_, sample, {}, [](const Segment& s) { return s.phase.first_sample; });
+  return *std::prev(after);
+}
+
+std::int64_t WindowSequence::windows_of(const DataPhase& phase) const {
+  std::int64_t all = 0;
+  for (const auto number : phase.files) {
+    const auto n = static_cast<std::size_t>(number);
+    const auto file = n < index_.size() ? index_[n] : -1;
+    if (file < 0) continue;
+    const auto f = static_cast<std::size_t>(file);
+    all += first_window_[f + 1] - first_window_[f];
+  }
+  return all;
+}
+
+Window WindowSequence::operator()(std::int64_t sample) const {
+  const auto& segment = segment_of(sample);
+  if (segment.interleave) {
+    const auto turn = (*segment.interleave)(sample - segment.phase.first_sample);
+    const auto i = static_cast<std::size_t>(turn.file);
+    const auto number = static_cast<std::size_t>(segment.phase.files[i]);
+    const std::int32_t file = number < index_.size() ? index_[number] : -1;
+    require(file >= 0, "sample {} is from a token file that the deck no longer contains", sample);
+    const auto f = static_cast<std::size_t>(file);
     const std::int64_t size = first_window_[f + 1] - first_window_[f];
-    const std::int64_t epoch = turn.index / size;
-    return {epoch, turn.file, place(turn.index % size, size, epoch, turn.file)};
+    const std::int64_t index = segment.taken[i] + turn.index, epoch = index / size;
+    return {epoch, file, place(index % size, size, epoch, segment.phase.files[i])};
   }
   const std::int64_t size = samples_per_epoch(), epoch = sample / size;
   const std::int64_t window = place(sample % size, size, epoch, 0);

@@ -4,6 +4,8 @@
 // not grow with the data.
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "lib/data/config.hpp"
@@ -49,6 +51,8 @@ class Interleave {
   };
   // Returns the file and index of a sample.
   Turn operator()(std::int64_t sample) const;
+  // Returns how many of the first `samples` samples are taken from a file.
+  std::int64_t taken(std::int64_t samples, std::int32_t file) const;
 
  private:
   std::vector<std::uint64_t> sums_;  // sums_[f]: sum of the shares of the files before f
@@ -65,29 +69,57 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
+// Which files samples are taken from, and in which shares, from one sample on. Files have numbers
+// that never change during a run, because they choose the order of a file's windows.
+struct DataPhase {
+  std::int64_t first_sample = 0;
+  std::vector<std::int32_t> files;
+  // Relative share of each of these files. If empty, the windows of all files are shuffled
+  // together, and the phase must be the only one.
+  std::vector<double> shares;
+  bool operator==(const DataPhase&) const = default;
+};
+
 // The order in which windows of several files are read. Without shares, each window of all files
-// occurs once per epoch. With shares, epochs are counted separately for each file.
+// occurs once per epoch. With shares, epochs are counted separately for each file. A file that
+// several phases use continues in each of them at the window after its last one.
 class WindowSequence {
  public:
-  // `windows` is the number of windows of each file and must be at least 1. `shares` is empty or
-  // has one value per file.
-  WindowSequence(std::vector<std::int64_t> windows, const std::vector<double>& shares, SampleOrder,
-                 std::uint64_t seed);
+  // One file: its number, and its number of windows, which must be at least 1.
+  struct File {
+    std::int32_t number = 0;
+    std::int64_t windows = 0;
+  };
+  // The first phase must begin at sample 0, and no phase before an earlier one. A phase may contain
+  // numbers of files that are not in `files`, as long as no window of its samples is asked for.
+  WindowSequence(std::span<const File>, std::vector<DataPhase>, SampleOrder, std::uint64_t seed);
 
   // Returns the number of windows of all files together.
   std::int64_t samples_per_epoch() const { return first_window_.back(); }
-  // Returns the window of a sample. Throws Error if `sample` is negative.
+  // Returns the number of windows of the phase's files together.
+  std::int64_t windows_of(const DataPhase&) const;
+  // Returns the window of a sample. Window::file is an index into `files`. Throws Error if `sample`
+  // is negative, or if its file is not in `files`.
   Window operator()(std::int64_t sample) const;
+  // Returns the phase that a sample belongs to.
+  const DataPhase& phase_of(std::int64_t sample) const { return segment_of(sample).phase; }
   // Returns true if the order is random and an epoch has at most Permutation::few windows. With
   // shares, returns true if this holds for an epoch of any file.
   bool shuffles_few() const;
 
  private:
+  struct Segment {
+    DataPhase phase;
+    std::optional<Interleave> interleave;  // absent without shares
+    std::vector<std::int64_t> taken;       // windows of each of the phase's files before the phase
+  };
+  const Segment& segment_of(std::int64_t sample) const;
   std::int64_t place(std::int64_t index, std::int64_t size, std::int64_t epoch,
                      std::int32_t file) const;
 
   std::vector<std::int64_t> first_window_;  // index of each file's first window, and the total
-  std::vector<Interleave> interleave_;      // empty without shares, otherwise one element
+  std::vector<std::int32_t> index_;         // by number: index of the file, or -1
+  std::vector<Segment> segments_;
   SampleOrder order_;
   std::uint64_t seed_;
 };

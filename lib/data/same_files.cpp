@@ -9,20 +9,6 @@
 
 namespace trireme {
 
-constexpr std::int64_t blocks = 64, block_bytes = std::int64_t{1} << 20;
-
-static std::string sampled_contents(const TokenFile& file) {
-  constexpr auto begin = static_cast<std::int64_t>(TokenFileHeader::bytes);
-  const auto end = file.header().file_bytes(), n = end - begin;
-  if (n <= blocks * block_bytes) return to_string(file.hash_of(begin, end));
-  std::string all;
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    const auto at = begin + (n - block_bytes) * i / (blocks - 1);
-    all += to_string(file.hash_of(at, at + block_bytes));
-  }
-  return to_string(hash128(all));
-}
-
 FileIdentity identity_of(const TokenFile& file) {
   const auto& h = file.header();
   const auto number = [](std::int64_t n) { return fmt::format("{}", n); };
@@ -37,7 +23,7 @@ FileIdentity identity_of(const TokenFile& file) {
           {"mask", number(h.has_mask)},
           {"tokenizer", fmt::format("{} of {} bytes", name_of(h.tokenizer), h.tokenizer_bytes)},
           {hashed ? "hash of its contents" : "hash of blocks of its contents",
-           hashed ? to_string(h.payload_hash) : sampled_contents(file)}};
+           hashed ? to_string(h.payload_hash) : file.hash_of_blocks()}};
 }
 
 // Returns the JSON as a text. A path in it may contain bytes that are not UTF-8.

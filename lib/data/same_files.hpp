@@ -13,8 +13,8 @@
 namespace trireme {
 
 // Properties that identify a token file, as pairs of name and value: its size, the fields of its
-// header, and a hash of its contents. If the header has no hash, 64 evenly spaced blocks of 1 MiB
-// are hashed, or the whole file if it is smaller.
+// header, and a hash of its contents. If the header has no hash, TokenFile::hash_of_blocks()
+// replaces it.
 using FileIdentity = std::vector<std::pair<std::string, std::string>>;
 FileIdentity identity_of(const TokenFile&);
 

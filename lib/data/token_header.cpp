@@ -5,7 +5,9 @@
 //  72 u128 payload hash
 //  88 u64 chat template bytes; if not 0, the version is at least 2
 //  96 u32 kind of the documents: 0 single, 1 pairs (then the version is 3), 2 labeled answers (4)
-// 100 zeros
+// 100 f32 smallest weight   104 u64 number of weight ranges; if not 0, the version is 5
+// 112 f32 largest weight
+// 116 zeros
 // 240 u128 hash of bytes [0, 240)
 #include <bit>
 #include <cstring>
@@ -24,7 +26,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr std::string_view magic = "TRITOKEN";
 constexpr std::size_t hashed_bytes = 240;
-constexpr std::size_t reserved_begin = 100;
+constexpr std::size_t reserved_begin = 116;
 constexpr std::uint32_t llmc_magics[] = {20240520, 20240801};
 
 template <class T>
@@ -80,7 +82,8 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
   const auto version = get<std::uint32_t>(first, 8);
   const auto kind = get<std::uint32_t>(first, 96);
   sound(kind <= 2, "the kind of its documents is unknown");
-  sound(h.kind != Documents::single ||
+  const bool weighted = version == TokenFileHeader::version_with_weights;
+  sound(h.kind != Documents::single || weighted ||
             (h.chat_bytes > 0) == (version == TokenFileHeader::version_with_chat),
         "its version and the size of the chat template disagree");
   sound((version == TokenFileHeader::version_of_pairs) == (h.kind == Documents::pairs) &&
@@ -91,6 +94,13 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
         "of documents");
   sound(h.kind != Documents::labeled || h.documents > 0 || h.count == 0,
         "it contains labeled answers, but does not state their number");
+  sound(h.weight_ranges >= 0 && h.weight_ranges <= h.count && weighted == (h.weight_ranges > 0) &&
+            (!weighted || h.kind == Documents::single),
+        "its version and the number of weights disagree");
+  sound(weighted ? least_weight <= h.smallest_weight && h.smallest_weight <= h.largest_weight &&
+                       h.largest_weight <= most_weight
+                 : h.smallest_weight == 0 && h.largest_weight == 0,
+        "the smallest or the largest weight is not possible");
   for (std::size_t i = reserved_begin; i < hashed_bytes; ++i) {
     sound(first[i] == std::byte{0}, "reserved bytes are not zero");
   }
@@ -105,6 +115,7 @@ std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   put(out, 8,
       kind == Documents::labeled ? version_with_labels
       : kind == Documents::pairs ? version_of_pairs
+      : weight_ranges > 0        ? version_with_weights
       : chat_bytes > 0           ? version_with_chat
                                  : version);
   put(out, 12, static_cast<std::uint32_t>(token_bytes));
@@ -120,6 +131,9 @@ std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   put(out, 80, payload_hash.high);
   put(out, 88, chat_bytes);
   put(out, 96, static_cast<std::uint32_t>(kind));
+  put(out, 100, smallest_weight);
+  put(out, 104, weight_ranges);
+  put(out, 112, largest_weight);
   const Hash128 own = hash128(std::span(out).first(hashed_bytes));
   put(out, 240, own.low);
   put(out, 248, own.high);
@@ -150,10 +164,10 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
           "{} is truncated: it has {} bytes, fewer than a header; copy or tokenize it again", name,
           size);
   const auto found = get<std::uint32_t>(first, 8);
-  require(version <= found && found <= version_with_labels,
+  require(version <= found && found <= version_with_weights,
           "{} has version {} of the token file format, but this build reads versions {} to {}: "
           "tokenize again with this build",
-          name, found, version, version_with_labels);
+          name, found, version, version_with_weights);
   const Hash128 stored = get_hash(first, 240);
   require(stored == Hash128{} || stored == hash128(first.first(hashed_bytes)),
           "{}: the header of this token file is damaged (its hash differs): tokenize again or copy "
@@ -173,12 +187,16 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
   h.payload_hash = get_hash(first, 72);
   h.chat_bytes = get<std::int64_t>(first, 88);
   h.kind = static_cast<Documents>(get<std::uint32_t>(first, 96));
+  h.smallest_weight = get<float>(first, 100);
+  h.weight_ranges = get<std::int64_t>(first, 104);
+  h.largest_weight = get<float>(first, 112);
   check_fields(h, first, name);
 
   // Each size is bounded before the sizes are added, so that no sum overflows.
   const std::int64_t payload = size - static_cast<std::int64_t>(bytes);
   const bool fits = h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload &&
-                    h.chat_bytes <= payload && h.label_bytes() <= payload;
+                    h.chat_bytes <= payload && h.label_bytes() <= payload &&
+                    h.weight_ranges <= payload / static_cast<std::int64_t>(WeightRange::bytes);
   require(fits && h.file_bytes() <= size,
           "{} is truncated: its header says {} tokens of {} bytes, but the file has {} bytes; copy "
           "or tokenize it again",

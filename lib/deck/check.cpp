@@ -1,6 +1,7 @@
 #include "lib/deck/check.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -13,16 +14,32 @@
 #include "lib/deck/rules.hpp"
 #include "lib/deck/sections.hpp"
 #include "lib/deck/table.hpp"
-#include "lib/io/run_tables.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/pipe/partition.hpp"
 #include "lib/pipe/schedule.hpp"
+#include "lib/run/schedule.hpp"
+#include "lib/run/skip_rules.hpp"
+#include "lib/shard/layout.hpp"
+#include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
+
+// Returns the batches of train.batch_ramp, or nothing if the key has an error.
+static std::vector<std::int64_t> smaller_batches(const TrainConfig& t) {
+  try {
+    auto batches = batches_of(t);
+    batches.pop_back();
+    return batches;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 GridLimits limits_of(const Deck& deck) {
   return {.layers = deck.model.layers,
           .tokens = deck.data.context,
           .batch = deck.train.batch,
+          .smaller_batches = smaller_batches(deck.train),
           .microbatch = deck.train.microbatch,
           .shard = deck.zero.shard,
           .experts = deck.model.experts};
@@ -41,7 +58,7 @@ class Checker : DeckRules {
 
   void all() {
     model_rules(deck_, problems_);
-    data();
+    data_rules(deck_, problems_);
     train();
     optimizer();
     precision();
@@ -49,45 +66,74 @@ class Checker : DeckRules {
     parallel();
     run();
     objective_rules(deck_, problems_);
+    evaluation_rules(deck_, problems_);
     patterns();
   }
 
  private:
-  void data() {
-    const DataConfig& d = deck_.data;
-    rule(!d.path.empty(), {"data.path"},
-         "data.path is missing; name the token files to train on (trireme tokenize makes them)");
-    rule(d.weights.empty() || d.weights.size() == d.path.size(), {"data.weights", "data.path"},
-         "data.weights has {} entries, but data.path has {}; give one weight per file",
-         d.weights.size(), d.path.size());
-    const auto twice = std::find_first_of(d.validation_files.begin(), d.validation_files.end(),
-                                          d.path.begin(), d.path.end());
-    rule(twice == d.validation_files.end(), {"data.validation", "data.path"},
-         "data.validation contains a file that is also in data.path; name another file, or give a "
-         "fraction such as 0.01 to hold out the end of each training file");
-    validation_sets();
-    rule(d.packing == Packing::documents || d.long_documents == LongDocuments::cut,
-         {"data.long_documents", "data.packing"},
-         "data.long_documents = \"{}\" needs data.packing = \"documents\": set that, or remove "
-         "data.long_documents",
-         name_of(d.long_documents));
-    rule(d.packing == Packing::windows || d.attention == AttentionSpan::document,
-         {"data.packing", "data.attention"},
-         "data.packing = \"documents\" needs data.attention = \"document\": set both");
-  }
-
   void train() {
     const TrainConfig& t = deck_.train;
-    rule(t.steps == 0 || t.tokens == 0, {"train.steps", "train.tokens"},
-         "train.steps and train.tokens both give the length of the run; keep one");
-    rule(t.steps > 0 || t.tokens > 0, {"train.steps", "train.tokens"},
-         "the length of the run is missing; give train.steps or train.tokens");
+    const int lengths = (t.steps > 0) + (t.tokens > 0) + (t.epochs > 0);
+    rule(lengths <= 1, {"train.steps", "train.tokens", "train.epochs"},
+         "the deck sets more than one of train.steps, train.tokens and train.epochs; keep one");
+    rule(lengths > 0, {"train.steps", "train.tokens", "train.epochs"},
+         "the length of the run is missing; give train.steps, train.tokens or train.epochs");
     // This rule only prevents overflow, because the deck of a checkpoint must stay readable.
     // require_countable() limits what one run may count.
     constexpr std::int64_t most = std::int64_t{1} << 62;
     rule(t.steps <= most / t.batch, {"train.steps", "train.batch"},
          "train.steps = {} with train.batch = {} means more than 2^62 samples; lower one of them",
          t.steps, t.batch);
+    rule(t.rollback <= t.max_skipped, {"train.rollback", "train.max_skipped"},
+         "train.rollback = {} is above train.max_skipped = {}, so the run would fail first; lower "
+         "train.rollback, or raise train.max_skipped",
+         t.rollback, t.max_skipped);
+    const CheckpointConfig& c = deck_.checkpoint;
+    rule(t.rollback == 0 || c.every_steps > 0, {"train.rollback", "checkpoint.every_steps"},
+         "train.rollback returns to a checkpoint at a multiple of checkpoint.every_steps, which is "
+         "0: set "
+         "checkpoint.every_steps");
+    try {
+      static_cast<void>(parse_step_ranges(t.skip_steps));
+    } catch (const Error& e) {
+      rule(false, {"train.skip_steps"}, "train.skip_steps: {}", e.what());
+    }
+    try {
+      const auto parts = parse_batch_ramp(t.batch_ramp);
+      rule(parts.empty() || parts.back().batch < t.batch, {"train.batch_ramp", "train.batch"},
+           "train.batch_ramp reaches a batch of {}, but train.batch, the batch after the ramp, is "
+           "{}; set train.batch to a larger number",
+           parts.empty() ? 0 : parts.back().batch, t.batch);
+    } catch (const Error& e) {
+      rule(false, {"train.batch_ramp"}, "train.batch_ramp: {}", e.what());
+    }
+    rates();
+  }
+
+  // Rules for the learning rate schedule.
+  void rates() {
+    const ScheduleConfig& s = deck_.schedule;
+    const bool in_steps = s.warmup_steps > 0 || s.decay_steps > 0 || !s.decay_end_steps.empty();
+    rule(!in_steps || !counts_tokens(s),
+         {"schedule.warmup_steps", "schedule.decay_steps", "schedule.decay_end_steps",
+          "schedule.warmup_tokens", "schedule.decay_tokens", "schedule.decay_end_tokens"},
+         "[schedule] has lengths in steps and in tokens; give all of them in steps "
+         "(warmup_steps, decay_steps, decay_end_steps) or all in tokens (warmup_tokens, "
+         "decay_tokens, decay_end_tokens)");
+    const std::string unit = counts_tokens(s) ? "tokens" : "steps",
+                      ends_key = "schedule.decay_end_" + unit;
+    const auto& ends = decay_ends_of(s);
+    rule(ends.empty() || s.shape == ScheduleShape::wsd, {ends_key, "schedule.shape"},
+         "{} needs schedule.shape = \"wsd\", but it is \"{}\"", ends_key, name_of(s.shape));
+    rule(std::ranges::adjacent_find(ends, std::greater_equal()) == ends.end(), {ends_key},
+         "{} is not in increasing order", ends_key);
+    rule(ends.empty() || ends.front() > warmup_of(s), {ends_key, "schedule.warmup_" + unit},
+         "{0} begins with {1}, but the warmup lasts {2} {3}; the first decay must end later",
+         ends_key, ends.empty() ? 0 : ends.front(), warmup_of(s), unit);
+    rule(ends.empty() || deck_.evaluate.patience == 0, {ends_key, "evaluate.patience"},
+         "{} cannot be combined with evaluate.patience, because the loss rises again after each "
+         "decay; remove evaluate.patience",
+         ends_key);
     rule(deck_.schedule.min_lr <= deck_.optimizer.lr, {"schedule.min_lr", "optimizer.lr"},
          "schedule.min_lr = {} is above optimizer.lr = {}; lower schedule.min_lr",
          number_text(deck_.schedule.min_lr), number_text(deck_.optimizer.lr));
@@ -104,9 +150,12 @@ class Checker : DeckRules {
          "precision.reduce = \"auto\"",
          name_of(p.reduce), name_of(p.compute));
     if (p.products == ProductType::fp8) fp8_products();
-    rule(p.products == ProductType::fp8 || p.fp8_except.empty(),
-         {"precision.fp8_except", "precision.products"},
-         "precision.fp8_except has no effect without precision.products = \"fp8\"");
+    for (const auto& [key, set] : {std::pair("precision.fp8_except", !p.fp8_except.empty()),
+                                   {"precision.fp8_skip_first", p.fp8_skip_first > 0},
+                                   {"precision.fp8_skip_last", p.fp8_skip_last > 0},
+                                   {"precision.fp8_head", p.fp8_head}})
+      rule(p.products == ProductType::fp8 || !set, {key, "precision.products"},
+           "{} has no effect without precision.products = \"fp8\"", key);
   }
 
   // cuBLASLt multiplies in fp8 only if all sizes are multiples of 16.
@@ -125,6 +174,15 @@ class Checker : DeckRules {
          "precision.products = \"fp8\" needs a multiple of {} in model.chunk_tokens, not {}",
          fp8::multiple, at_once);
     const ModelConfig m = completed(deck_.model);
+    rule(p.fp8_head || p.fp8_skip_first + p.fp8_skip_last < m.layers,
+         {"precision.fp8_skip_first", "precision.fp8_skip_last"},
+         "precision.fp8_skip_first = {} and precision.fp8_skip_last = {} leave none of the {} "
+         "blocks in fp8: lower them, or set precision.products = \"compute\"",
+         p.fp8_skip_first, p.fp8_skip_last, m.layers);
+    rule(!p.fp8_head || m.vocab % fp8::multiple == 0, {"precision.fp8_head", "model.vocab"},
+         "precision.fp8_head = true needs a vocabulary whose size is a multiple of {}, not {}: set "
+         "model.vocab = {}, which adds ids that no token has",
+         fp8::multiple, m.vocab, fp8::rounded_up(m.vocab, fp8::multiple));
     for (const auto& [key, size] : {std::pair("model.width", m.width),
                                     {"model.head_dim", m.head_dim * m.kv_heads},
                                     {"model.head_dim", m.head_dim * m.heads},
@@ -171,14 +229,19 @@ class Checker : DeckRules {
 
   void schedule() {
     const ParallelConfig& p = deck_.parallel;
-    const auto& [batch, micro] = std::pair(deck_.train.batch, deck_.train.microbatch);
-    std::int64_t microbatches = 0;  // not known yet
-    if (micro > 0 && p.data > 0 && batch % (micro * p.data) == 0)
-      microbatches = batch / (micro * p.data);
-    const auto fault = pipeline_fault(p.schedule, p.pipe, p.chunks, microbatches);
+    const auto micro = deck_.train.microbatch;
+    auto batches = smaller_batches(deck_.train);
+    batches.push_back(deck_.train.batch);
+    std::string fault;
+    for (const auto batch : batches) {
+      std::int64_t microbatches = 0;  // not known yet
+      if (micro > 0 && p.data > 0 && batch % (micro * p.data) == 0)
+        microbatches = batch / (micro * p.data);
+      if (fault.empty()) fault = pipeline_fault(p.schedule, p.pipe, p.chunks, microbatches);
+    }
     rule(fault.empty(),
          {"parallel.schedule", "parallel.chunks", "train.microbatch", "train.batch",
-          "parallel.pipe"},
+          "train.batch_ramp", "parallel.pipe"},
          "{}", fault);
     rule(p.chunks == 1 || p.pipe * p.chunks <= deck_.model.layers,
          {"parallel.chunks", "parallel.pipe", "model.layers"},
@@ -206,6 +269,12 @@ class Checker : DeckRules {
     rule(z.stage > 0 || !shards, {"zero.shard", "zero.stage"},
          "zero.shard = {} needs zero.stage 1, 2 or 3: stage 0 shards nothing",
          z.copy_each_node ? "\"node\"" : std::to_string(z.shard));
+    if (z.gather_type == GatherType::compute) return;
+    rule(deck_.precision.products == ProductType::fp8, {"zero.gather_type", "precision.products"},
+         "zero.gather_type = \"fp8\" needs precision.products = \"fp8\": only weights whose "
+         "products are in fp8 are sent in fp8");
+    rule(z.stage > 0, {"zero.gather_type", "zero.stage"},
+         "zero.gather_type = \"fp8\" needs zero.stage 1, 2 or 3: stage 0 gathers no weights");
   }
 
   void run() {
@@ -253,30 +322,14 @@ class Checker : DeckRules {
          fixed::loss_terms, deck_.train.microbatch, tokens);
   }
 
-  void validation_sets() {
-    const auto& sets = deck_.data.sets;
-    for (std::size_t i = 0; i < sets.size(); ++i) {
-      const auto key = [&](const char* member) {
-        return i == 0 ? fmt::format("validation.{}", member)
-                      : fmt::format("validation.{}#{}", member, i);
-      };
-      const auto& [name, path] = sets[i];
-      rule(is_set_name(name), {key("name")},
-           "the name of [[validation]] set {} is \"{}\"; give a name of at most 100 letters, "
-           "digits, "
-           "_ and -, such as \"code\"",
-           i + 1, name);
-      const auto same = std::ranges::find(sets, name, &ValidationSet::name);
-      rule(same == sets.begin() + static_cast<std::ptrdiff_t>(i) || name.empty(), {key("name")},
-           "two [[validation]] sets have the name \"{}\"; give each set its own name", name);
-      rule(!path.empty(), {key("path")},
-           "the [[validation]] set \"{}\" has no path; name its token files", name);
-      const auto twice = std::ranges::find_first_of(path, deck_.data.path);
-      rule(twice == path.end(), {key("path"), "data.path"},
-           "the [[validation]] set \"{}\" contains a file that is also in data.path; name another "
-           "file",
-           name);
-    }
+  void fp8_gathers(const ModelSpec& spec) {
+    bool any = false;
+    for (std::size_t i = 0; i < spec.params.size(); ++i)
+      any = any || can_be_sent_in_fp8(spec, ParamId::at(i));
+    rule(any, {"zero.gather_type", "adapter.base", "adapter.method", "precision.fp8_except"},
+         "zero.gather_type = \"fp8\" has no effect, because no weight can be sent in fp8. Weights "
+         "in 4 bits (adapter.base = \"nf4\"), below DoRA adapters, outside of fp8 products or in "
+         "a tied head are sent as they are: set zero.gather_type = \"compute\"");
   }
 
   // Requires that each pattern matches a parameter name. The names are known only if the model is
@@ -303,10 +356,11 @@ class Checker : DeckRules {
       if (!hit) problems_.push_back({{std::move(key)}, std::move(text)});
     };
     for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, "optimizer.no_decay");
-    for (const auto& pattern : deck_.precision.fp8_except) {
+    const auto fp8 = fp8_weights(deck_.precision);
+    for (const auto& pattern : fp8.except) {
       bool hit = false;
       for (std::size_t i = 0; i < spec.params.size() && !hit; ++i)
-        hit = matches(pattern, spec.params[i].name) && supports_fp8(spec.params[i]);
+        hit = matches(pattern, spec.params[i].name) && uses_fp8(spec, ParamId::at(i), fp8);
       if (!hit)
         problems_.push_back(
             {{"precision.fp8_except"},
@@ -314,6 +368,7 @@ class Checker : DeckRules {
                          "products would be in fp8; names look like \"blocks.0.qkv.weight\"",
                          pattern)});
     }
+    if (deck_.zero.gather_type == GatherType::fp8) fp8_gathers(with_fp8(spec, fp8));
     for (std::size_t row = 0; row < deck_.freeze.size(); ++row)
       check(deck_.freeze[row].pattern,
             row == 0 ? "freeze.pattern" : fmt::format("freeze.pattern#{}", row));

@@ -93,13 +93,15 @@ std::int64_t exact_chunk(const Deck&);
 // Converts the deck to text with every key and its meaning. Parsing the text returns an equal Deck.
 std::string dump_deck(const Deck&);
 
-// Returns "section.key: old -> new" for every key whose values differ.
-std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
-
-// A key whose values differ, in TOML.
+// A key whose values differ, in TOML. A value that is not given is "absent". `entry` names the
+// entry of a repeated section, such as "name = \"code\"", unless the key itself does.
 struct KeyChange {
-  std::string key, before, after;
+  std::string key, before, after, entry;
 };
+// Returns every key whose values differ. deck_differences() returns "section.key: old -> new" for
+// each of them, in repeated sections "section.key (entry): old -> new".
+std::vector<KeyChange> deck_changes(const Deck& before, const Deck& after);
+std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
 // Returns the keys of [model] that make the two models compute different results (see canonical()).
 std::vector<KeyChange> model_changes(const ModelConfig& before, const ModelConfig& after);
 // Returns "section.key: old -> new" for each of model_changes(). With descriptions, also compares

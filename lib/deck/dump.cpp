@@ -1,4 +1,4 @@
-// Conversion of decks to text: the effective deck, the template, and the differences of two decks.
+// Conversion of decks to text: the effective deck and the template.
 #include <algorithm>
 
 #include "lib/base/error.hpp"
@@ -29,19 +29,23 @@ std::string comment_of(const Key& key) {
 
 CommentedLine dumped(const Key& key, const Deck& deck, std::size_t row) {
   const KeyValue value = key.access.get(deck, row);
-  const auto* number = std::get_if<std::int64_t>(&value);
-  if (key.zero_is_unset && number && *number == 0) {
-    return {fmt::format("# {} = {}", key.name, key.example), "not given; " + comment_of(key)};
+  if (key.zero_is_unset && (value == KeyValue(std::int64_t{0}) || value == KeyValue(0.0))) {
+    return {fmt::format("# {} = {}", key.name, key.example),
+            "(not given; the value is an example) " + comment_of(key)};
   }
   return {fmt::format("{} = {}", key.name, to_toml(value)), comment_of(key)};
 }
 
 CommentedLine offered(const Key& key) {
   const std::string plain = default_text(key);
-  return {fmt::format(
-              "{}{} = {}", key.required ? "" : "# ", key.name,
-              plain.empty() || plain == "[]" ? key.example.empty() ? plain : key.example : plain),
-          comment_of(key)};
+  const bool has_example = (plain.empty() || plain == "[]") && !key.example.empty();
+  const auto* const what = !has_example    ? ""
+                           : key.required  ? "(required; the value is an example) "
+                           : plain.empty() ? "(an example; not given by default) "
+                                           : "(an example; the default is []) ";
+  return {fmt::format("{}{} = {}", key.required ? "" : "# ", key.name,
+                      has_example ? key.example : plain),
+          what + comment_of(key)};
 }
 
 }  // namespace
@@ -86,9 +90,10 @@ std::string dump_model(const ModelDescription& description) {
 
 std::string deck_template() {
   std::string text =
-      "# A Trireme deck. Lines that start with # show defaults or examples; remove the # to "
-      "change\n"
-      "# them. ${NAME} in a text is replaced by the environment variable NAME.\n";
+      "# A Trireme deck. Lines that start with # show defaults. Where the comment begins with\n"
+      "# \"(an example\", the value is not the default. Remove the # to set a value. ${NAME} in a "
+      "text is\n"
+      "# replaced by the environment variable NAME.\n";
   for (const auto& section : deck_sections()) {
     std::vector<CommentedLine> lines;
     for (const auto& key : section.keys) {
@@ -99,61 +104,6 @@ std::string deck_template() {
     text += std::string(section.repeated ? "\n# " : "\n") + headline(section) + in_columns(lines);
   }
   return text;
-}
-
-static std::vector<KeyChange> changes(const Deck& before, const Deck& after) {
-  std::vector<KeyChange> all;
-  for (const auto& section : deck_sections()) {
-    const std::size_t most = std::max(section.rows(before), section.rows(after));
-    for (std::size_t row = 0; row < most; ++row) {
-      for (const auto& key : section.keys) {
-        const auto value = [&](const Deck& deck) {
-          return row < section.rows(deck) ? to_toml(key.access.get(deck, row)) : "absent";
-        };
-        const std::string old = value(before), now = value(after);
-        if (old != now) all.push_back({key.path(), old, now});
-      }
-    }
-  }
-  return all;
-}
-
-static std::vector<std::string> texts_of(const std::vector<KeyChange>& changes) {
-  std::vector<std::string> texts;
-  for (const auto& c : changes)
-    texts.push_back(fmt::format("{}: {} -> {}", c.key, c.before, c.after));
-  return texts;
-}
-
-std::vector<std::string> deck_differences(const Deck& before, const Deck& after) {
-  return texts_of(changes(before, after));
-}
-
-static std::vector<KeyChange> model_changes(const ModelDescription& before,
-                                            const ModelDescription& after) {
-  Deck a, b;
-  // A window may have an effect only in the longer of the two contexts.
-  const auto positions = std::max(before.model.max_context, after.model.max_context);
-  for (auto [deck, from] : {std::pair{&a, &before}, std::pair{&b, &after}}) {
-    deck->model = from->model;
-    deck->model.max_context = positions;
-    deck->model = canonical(std::move(deck->model));
-    deck->adapter = canonical(from->adapter);
-  }
-  return changes(a, b);
-}
-
-std::vector<KeyChange> model_changes(const ModelConfig& before, const ModelConfig& after) {
-  return model_changes(ModelDescription{before}, ModelDescription{after});
-}
-
-std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after) {
-  return texts_of(model_changes(before, after));
-}
-
-std::vector<std::string> model_differences(const ModelDescription& before,
-                                           const ModelDescription& after) {
-  return texts_of(model_changes(before, after));
 }
 
 }  // namespace trireme

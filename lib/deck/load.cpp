@@ -1,6 +1,7 @@
 // Conversion of text and overrides to a Deck. All problems of a deck are collected and thrown
 // together.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -81,9 +82,12 @@ class Loader final : public TableReader {
       return;
     }
     assign(*key, 0, raw_from_text(*key, argument.substr(equals + 1)), where);
-    // The length of the run has two keys. An override of one replaces the other in the deck.
-    if (path == "train.steps") forget_from_file("train.tokens");
-    if (path == "train.tokens") forget_from_file("train.steps");
+    // The length of the run has several keys. An override of one replaces the others in the deck.
+    constexpr std::array<std::string_view, 3> lengths{"train.steps", "train.tokens",
+                                                      "train.epochs"};
+    if (std::ranges::find(lengths, path) != lengths.end())
+      for (const auto other : lengths)
+        if (other != path) forget_from_file(std::string(other));
   }
 
   // Returns the model of a text that has only the sections of a model.

@@ -91,6 +91,10 @@ class ObjectiveRules : DeckRules {
     rule(deck_.data.packing == Packing::documents, {"train.objective", "data.packing"},
          "train.objective = \"{}\" trains on {}: set data.packing = \"documents\"", objective_,
          names_of(traits_.samples).many);
+    rule(deck_.data.loss_weights.empty(), {"train.objective", "data.loss_weights"},
+         "train.objective = \"{}\" does not support weights of documents: remove "
+         "data.loss_weights",
+         objective_);
     rule(deck_.data.long_documents != LongDocuments::split,
          {"train.objective", "data.long_documents"},
          "train.objective = \"{}\" cannot split documents: set data.long_documents = \"drop\" or "

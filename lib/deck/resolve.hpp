@@ -24,11 +24,20 @@ struct DeckContext {
 // naming valid values, if the deck does not fit the ranks.
 Deck resolve(Deck, const DeckContext&);
 
+// Replaces train.epochs, if it is set, by train.tokens. Throws Error if there are more than 2^53
+// tokens.
+Deck with_tokens_for_epochs(Deck, std::int64_t samples_per_epoch);
+
+// Returns how the run ranks evaluations. The set is evaluate.best_set, or else data.validation, or
+// else the first [[validation]] section.
+EvaluationRanking ranking_of(const Deck&);
+
 // Returns the input of a trainer or a plan for a resolved deck. `compute` is the compute type that
 // the machine supports. `teacher` is the model of distill.teacher (lib/deck/teacher.hpp). Without
-// it, the model is not trained by distillation, but may be evaluated.
+// it, the model is not trained by distillation, but may be evaluated. `weighted` is
+// PlanInput::weighted, which token files decide.
 PlanInput plan_input_of(const Deck&, DType compute, TransportKind,
-                        const std::optional<ModelConfig>& teacher);
+                        const std::optional<ModelConfig>& teacher, bool weighted);
 // Returns the grid of a deck. `data` is 0 if the deck does not set it.
 Grid grid_of(const Deck&);
 

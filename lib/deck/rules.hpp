@@ -32,5 +32,9 @@ class DeckRules {
 void model_rules(const Deck&, std::vector<DeckProblem>&);
 // Checks train.objective and [distill]: the keys that each objective requires or excludes.
 void objective_rules(const Deck&, std::vector<DeckProblem>&);
+// Checks [data] and the [[phase]] sections.
+void data_rules(const Deck&, std::vector<DeckProblem>&);
+// Checks the [[validation]] sections, and the keys that compare evaluations with each other.
+void evaluation_rules(const Deck&, std::vector<DeckProblem>&);
 
 }  // namespace trireme

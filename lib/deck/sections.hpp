@@ -18,6 +18,7 @@ KeySection adapter_section();
 KeySection adapter_rank_section();
 KeySection distill_section();
 KeySection data_section();
+KeySection phase_section();
 KeySection validation_section();
 KeySection train_section();
 KeySection optimizer_section();

@@ -6,11 +6,11 @@
 namespace trireme {
 const std::vector<KeySection>& deck_sections() {
   static const auto sections = [] {
-    auto all =
-        table_of({model_section(), adapter_section(), adapter_rank_section(), data_section(),
-                  validation_section(), train_section(), distill_section(), optimizer_section(),
-                  schedule_section(), precision_section(), parallel_section(), zero_section(),
-                  freeze_section(), evaluate_section(), checkpoint_section(), run_section()});
+    auto all = table_of({model_section(), adapter_section(), adapter_rank_section(), data_section(),
+                         phase_section(), validation_section(), train_section(), distill_section(),
+                         optimizer_section(), schedule_section(), precision_section(),
+                         parallel_section(), zero_section(), freeze_section(), evaluate_section(),
+                         checkpoint_section(), run_section()});
     for (auto& section : all)
       for (auto& key : section.keys) key.familiar = familiar_choice;
     return all;
@@ -34,6 +34,7 @@ std::string default_text(const Key& key) {
     Deck d;
     d.freeze.resize(1);
     d.adapter.ranks.resize(1);
+    d.data.phases.resize(1);
     d.data.sets.resize(1);
     return d;
   }();

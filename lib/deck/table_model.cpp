@@ -311,13 +311,9 @@ KeySection adapter_section() {
               "Dettmers et al. 2023). Weights are converted for each use. Embeddings, norms, "
               "biases, routers and the head are not affected"),
           row("patterns", &A::patterns,
-              "Names of the matrix products that get an adapter, with wildcards * and ?. A name is "
-              "blocks.N. followed by qkv.q, qkv.k, qkv.v, projection, ffn_in.gate, ffn_in.up or "
-              "ffn_out. Models with learned positions have a single product qkv. Models with gelu "
-              "have a single product ffn_in. The names of an expert's products begin with "
-              "blocks.N.experts.E. Only patterns that contain \"experts.\" select experts. Routers "
-              "have no adapters. Names of transformers such as q_proj and model.layers.0.* are "
-              "accepted"),
+              "Names of the matrix products that get an adapter, with wildcards * and ?, such as "
+              "\"*.qkv.q\" or \"blocks.0.*\". A pattern selects experts, the embedding and the "
+              "head only if it names them. See docs/adapters.md"),
           row("also_train", &A::also_train,
               "Names of base-model parameters to train without low-rank matrices, with wildcards * "
               "and ? (modules_to_save of PEFT). Names may omit .weight and .bias, for example "

@@ -95,6 +95,10 @@ KeySection zero_section() {
           row("reduce", &Z::reduce,
               "How often gradients are reduced if stage = 3. microbatch: for each micro-batch. "
               "step: once per step, which communicates less but needs more memory"),
+          row("gather_type", &Z::gather_type,
+              "Type in which weights are all-gathered for training. fp8: weights whose products "
+              "are in fp8 are sent as e4m3 numbers, with half the bytes of bf16. It changes no "
+              "product and requires precision.products = \"fp8\""),
           row("prefetch", &Z::prefetch,
               "Maximum number of weight all-gathers that run ahead of the computation. Larger "
               "values hide more communication, but need more memory")
@@ -115,7 +119,7 @@ KeySection freeze_section() {
   return repeated(
       &Deck::freeze, "freeze",
       "Rules that freeze parameters in some steps, one [[freeze]] section per rule. Steps count "
-      "from 0 in these rules and from 1 in all other keys.",
+      "from 0 in these rules and in [[phase]] sections, and from 1 in all other keys.",
       {
           row("pattern", &F::pattern, "Names of the parameters to freeze, with wildcards * and ?")
               .like("\"blocks.0.*\"")
@@ -155,6 +159,23 @@ KeySection evaluate_section() {
                   "proportional to its size. If data.validation is a fraction, data.weights gives "
                   "the shares instead. 0 evaluates all validation data")
                   .in(0, int32_most),
+              row("best_by", &E::best_by,
+                  "Metric that ranks evaluations. loss: the lowest is best. accuracy and margin, "
+                  "of "
+                  "preference pairs: the highest is best. Used by checkpoint.keep_best, patience "
+                  "and the option --best"),
+              row("best_set", &E::best_set,
+                  "Name of the [[validation]] set whose evaluations are ranked. mean ranks the "
+                  "weighted mean of the sets (validation.weight)")
+                  .automatically("data.validation, or else the first [[validation]] set"),
+              row("patience", &E::patience,
+                  "Number of evaluations in a row without improvement after which the run ends "
+                  "(early "
+                  "stopping). 0 disables early stopping")
+                  .in(0, int32_most),
+              row("ema", &E::ema,
+                  "Whether evaluations and sample texts during training use the average of "
+                  "train.ema in place of the weights. Needs train.ema"),
               row("sample_prompt", &E::sample_prompt,
                   "Prompt that the model continues from time to time during training, to show its "
                   "progress in the log. \"\" disables these sample texts"),
@@ -190,7 +211,13 @@ KeySection checkpoint_section() {
                   "Minutes between checkpoints. 0 means no checkpoints by time")
                   .in(0, 1e6)
                   .in_units("minutes"),
-              row("keep_last", &C::keep_last, "Number of newest checkpoints to keep. 0 keeps all")
+              row("keep_last", &C::keep_last,
+                  "Number of newest checkpoints to keep. 0 keeps all. Checkpoints at the points of "
+                  "schedule.decay_end_steps are kept in addition")
+                  .in(0, step_most),
+              row("keep_best", &C::keep_best,
+                  "Number of checkpoints with the best evaluations to keep. They may be among the "
+                  "newest ones. evaluate.best_by and evaluate.best_set rank them. 0 keeps none")
                   .in(0, step_most),
               row("keep_every", &C::keep_every,
                   "Checkpoints at multiples of this number of steps are kept forever, in addition "

@@ -5,120 +5,56 @@ namespace trireme {
 
 using enum ValueKind;
 
-KeySection data_section() {
-  using D = DataConfig;
-  const auto row = rows_of(&Deck::data);
-  const auto validation = row.access(
-      [](const D& d) {
-        return d.validation_fraction > 0 ? KeyValue(d.validation_fraction)
-                                         : KeyValue(d.validation_files);
-      },
-      [](D& d, const KeyValue& v) {
-        const auto* fraction = std::get_if<double>(&v);
-        d.validation_fraction = fraction ? *fraction : 0;
-        d.validation_files.clear();
-        if (!fraction) d.validation_files = std::get<std::vector<std::string>>(v);
-      });
-  return {
-      .name = "data",
-      .meaning = "Token files for training and validation. `trireme tokenize` creates token files.",
-      .keys = {
-          row("path", &D::path, "Token files to train on")
-              .as(paths)
-              .like("[\"corpus.tokens\"]")
-              .needed(),
-          row("weights", &D::weights,
-              "Relative share of each file in the training samples. Give one number per file. For "
-              "example, [3, 1] takes three of four samples from the first file")
-              .above(0, 1e9)
-              .automatically("in proportion to file sizes"),
-          KeyRow(
-              "validation", fraction_or_paths, validation,
-              "Validation data: a list of token files, or a fraction. A fraction reserves this "
-              "part at the end of each training file for validation. [] means no validation data")
-              .below(0, 1)
-              .like("0.01"),
-          row("order", &D::order,
-              "Order of training samples. random: a new permutation of all samples in each epoch. "
-              "sequential: as in the files. With packing = \"documents\", sequential order is "
-              "approximate, because short documents fill gaps in earlier samples"),
-          row("packing", &D::packing,
-              "How samples are made from a token file. windows: consecutive pieces of "
-              "model.context tokens, which may cut documents. documents: as many whole documents "
-              "as fit, then padding. A separator token ends each document"),
-          row("long_documents", &D::long_documents,
-              "What happens to documents that are longer than a sample if packing = \"documents\". "
-              "cut: the end is removed. split: the end becomes another document. drop: the "
-              "document is left out. refuse: the run fails. Conversations are cut or split after "
-              "an answer, if possible. If the objective is for pairs or labeled answers, cut "
-              "leaves out those that are too long"),
-          row("attention", &D::attention,
-              "Earlier tokens that each token attends to. causal: all in the same sample. "
-              "document: only those in the same document. Positions start at 0 in each document. A "
-              "separator token ends each document"),
-          row("separator_masks", &D::separator_masks,
-              "Whether to exclude the first token of each document from the loss. The first token "
-              "is the one after a separator token"),
-      }};
-}
-
-KeySection validation_section() {
-  using V = ValidationSet;
-  const auto entries = [](auto& deck) -> auto& {
-    return deck.data.sets;
-  };
-  const auto row = rows_of_entries<Deck>(entries);
-  return repeated<Deck>(
-      entries, "validation",
-      "Further sets of validation data, one [[validation]] section per set. Each set is evaluated "
-      "apart from data.validation, at the same steps, and has its own table evaluations/NAME.csv.",
-      {
-          row("name", &V::name,
-              "Name of the set in logs, reports and file names. It consists of letters, digits, _ "
-              "and -")
-              .like("\"code\"")
-              .needed(),
-          row("path", &V::path, "Token files of the set")
-              .as(ValueKind::paths)
-              .like("[\"code.tokens\"]")
-              .needed(),
-      });
-}
-
 KeySection train_section() {
   using T = TrainConfig;
   const auto row = rows_of(&Deck::train);
   return {
       .name = "train",
       .meaning =
-          "Batch size, length and objective of the training. Exactly one of steps and tokens is "
+          "Batch size, length and objective of the training. Exactly one of steps, tokens and "
+          "epochs is "
           "required.",
       .keys = {
           row("batch", &T::batch, "Samples per training step, over all ranks (global batch size)")
               .in(1, row_most)
               .in_units("samples"),
+          row("batch_ramp", &T::batch_ramp,
+              "Smaller batches before train.batch, each with the steps or tokens of the run at "
+              "which it ends, such as [\"16 until 1000 steps\", \"32 until 3000 steps\"] or [\"256 "
+              "until 5e9 tokens\"]. See docs/decks.md"),
           row("microbatch", &T::microbatch,
               "Samples per forward/backward pass on each data-parallel rank. parallel.data * "
-              "microbatch must divide train.batch. Smaller values need less memory")
+              "microbatch must divide train.batch and the batches of train.batch_ramp. Smaller "
+              "values need less memory")
               .in(1, row_most)
               .in_units("samples")
               .automatically(
                   "if pipe = 1, batch / data. If pipe > 1, the largest value with which a step has "
                   "at least 2 * pipe micro-batches, or 1 if no value satisfies this. With schedule "
-                  "= \"interleaved\", the number of micro-batches is also a multiple of pipe"),
+                  "= \"interleaved\", the number of micro-batches is also a multiple of pipe. With "
+                  "batch_ramp, the largest such value that divides the batches of all steps"),
           row("steps", &T::steps,
-              "Number of training steps. Give either train.steps or train.tokens")
+              "Number of training steps. Give one of train.steps, train.tokens and train.epochs")
               .in(1, step_most)
               .in_units("steps")
               .like("1000")
               .needed()
               .unset_at_zero(),
           row("tokens", &T::tokens,
-              "Number of training tokens, rounded up to whole steps. Give either train.steps or "
-              "train.tokens")
+              "Number of training tokens, rounded up to whole steps. Give one of train.steps, "
+              "train.tokens and train.epochs")
               .in(1, step_most)
               .in_units("tokens")
               .like("1e9")
+              .unset_at_zero(),
+          row("epochs", &T::epochs,
+              "Number of passes over the training data, rounded up to whole steps. With "
+              "data.weights, a pass has as many samples as all files together. The effective deck "
+              "contains train.tokens in its place. Give one of train.steps, train.tokens and "
+              "train.epochs")
+              .above(0, 1e9)
+              .in_units("epochs")
+              .like("3")
               .unset_at_zero(),
           row("seed", &T::seed, "Random seed for weight initialization, data order and dropout")
               .in(0, step_most),
@@ -185,9 +121,36 @@ KeySection train_section() {
               .in_f32(),
           row("max_skipped", &T::max_skipped,
               "Number of consecutive skipped steps after which the run fails. A step is skipped if "
-              "its loss or gradients are not finite, or if all of its target tokens are masked")
+              "its loss or gradients are not finite, if all of its target tokens are masked, or "
+              "because of skip_above. Steps in skip_steps do not count")
               .in(1, step_most)
               .in_units("steps"),
+          row("skip_above", &T::skip_above,
+              "Skip a step whose loss or gradient norm is more than this number of standard "
+              "deviations above the mean of the last skip_window updated steps. A common value is "
+              "6. 0 skips no such steps")
+              .in(0, 1e6),
+          row("skip_window", &T::skip_window,
+              "Number of steps that skip_above compares with. Until half of them are known, "
+              "skip_above skips no step")
+              .in(4, 1000)
+              .in_units("steps"),
+          row("ema", &T::ema,
+              "Decay of an exponential moving average of the weights that checkpoints store, such "
+              "as 0.999; 0 keeps no average. It changes neither training nor evaluations: "
+              "evaluate.ema and the option --ema use it")
+              .below(0, 1),
+          row("skip_steps", &T::skip_steps,
+              "Steps to skip, such as [\"7\", \"1200-1210\"]. Their samples are not used"),
+          row("rollback", &T::rollback,
+              "Number of consecutive skipped steps after which the run returns to the last "
+              "checkpoint before them. It then continues with the samples after the skipped ones. "
+              "Must not be above max_skipped. 0 disables this")
+              .in(0, step_most)
+              .in_units("steps"),
+          row("max_rollbacks", &T::max_rollbacks,
+              "Number of times that a run may return to a checkpoint because of rollback")
+              .in(1, 1000),
       }};
 }
 
@@ -278,12 +241,20 @@ KeySection schedule_section() {
           row("shape", &S::shape,
               "Learning rate after warmup. cosine, linear: decays from optimizer.lr to min_lr. "
               "constant: stays at optimizer.lr. wsd (warmup-stable-decay): stays at optimizer.lr, "
-              "then decays linearly at the end of the run"),
+              "then decays linearly at the end of the run and at the points in decay_end_steps"),
           row("warmup_steps", &S::warmup_steps,
               "Number of warmup steps, in which the learning rate rises linearly from 0 to "
               "optimizer.lr")
               .in(0, step_most)
               .in_units("steps"),
+          row("warmup_tokens", &S::warmup_tokens,
+              "Length of the warmup in tokens instead of steps. If one length of the schedule is "
+              "in "
+              "tokens, the whole schedule counts tokens, and all lengths must be in tokens")
+              .in(1, step_most)
+              .in_units("tokens")
+              .like("1e8")
+              .unset_at_zero(),
           row("min_lr", &S::min_lr,
               "Learning rate at the end of the decay. If the decay lasts until the end of the run, "
               "the learning rate of the last step is still slightly above min_lr")
@@ -297,6 +268,20 @@ KeySection schedule_section() {
               .in_units("steps")
               .automatically(
                   "for wsd, the last tenth of the run, otherwise all steps after the warmup"),
+          row("decay_tokens", &S::decay_tokens,
+              "Length of the decay in tokens instead of steps (see warmup_tokens)")
+              .in(1, step_most)
+              .in_units("tokens")
+              .like("1e9")
+              .unset_at_zero(),
+          row("decay_end_steps", &S::decay_end_steps,
+              "For shape = \"wsd\": steps before the end of the run at which a further decay ends, "
+              "such as [10000, 20000]. At each of them, the run saves a checkpoint that it never "
+              "removes")
+              .in(1, step_most),
+          row("decay_end_tokens", &S::decay_end_tokens,
+              "The points of decay_end_steps in tokens instead of steps (see warmup_tokens)")
+              .in(1, step_most),
       }};
 }
 
@@ -329,6 +314,17 @@ KeySection precision_section() {
           row("fp8_except", &P::fp8_except,
               "Names of weights whose products are not in fp8, with wildcards * and ?. For "
               "example, [\"blocks.0.*\"] leaves out the first block"),
+          row("fp8_skip_first", &P::fp8_skip_first,
+              "Number of blocks at the beginning of the model whose products are not in fp8")
+              .in(0, 9999)
+              .in_units("blocks"),
+          row("fp8_skip_last", &P::fp8_skip_last,
+              "Number of blocks at the end of the model whose products are not in fp8")
+              .in(0, 9999)
+              .in_units("blocks"),
+          row("fp8_head", &P::fp8_head,
+              "Whether the products of the head are in fp8, too. The size of the vocabulary must "
+              "then be a multiple of 16"),
       }};
 }
 

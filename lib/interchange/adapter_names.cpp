@@ -82,6 +82,27 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec, SharedModules 
             "peft's format cannot store the adapter of {}, because the module {} of transformers "
             "computes this product and others. Leave the product out of adapter.patterns",
             product, module);
+    if (weight.role == ParamRole::embedding) {
+      all.push_back({name + ".lora_embedding_B",
+                     module,
+                     product,
+                     adapter.a,
+                     0,
+                     adapter.rank,
+                     weight.shape[1],
+                     {},
+                     true});
+      all.push_back({name + ".lora_embedding_A",
+                     module,
+                     product,
+                     adapter.b,
+                     0,
+                     weight.shape[0],
+                     adapter.rank,
+                     {},
+                     true});
+      return;
+    }
     const auto i = &p - adapter.products.data();
     all.push_back({name + ".lora_A.weight", module, product, adapter.a, i * adapter.rank,
                    adapter.rank, weight.shape[1]});
@@ -96,6 +117,7 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec& spec, SharedModules 
 
 std::vector<std::int64_t> AdapterTensor::shape() const {
   if (columns == 0) return {rows};
+  if (transposed) return {columns, rows};
   return {rows, columns};
 }
 

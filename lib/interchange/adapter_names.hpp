@@ -13,7 +13,8 @@ namespace trireme {
 // A tensor of one module in an adapter file: lora_A [R, in], lora_B [out, R] or
 // lora_magnitude_vector [out] of a linear map, where R is the adapter's rank, or a tensor of a
 // module that is trained as a whole. The tensor corresponds to rows [begin, begin + rows) of a
-// Trireme parameter.
+// Trireme parameter. The tensors of an embedding are transposed: lora_embedding_A [R, V]
+// corresponds to rows of `b`, and lora_embedding_B [C, R] to rows of `a`.
 struct AdapterTensor {
   std::string name;  // for example "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
   std::string module;  // for example "model.layers.0.self_attn.q_proj"
@@ -24,6 +25,7 @@ struct AdapterTensor {
   std::int64_t columns = 0;  // 0 if the tensor is a vector
   // The tensor of the weight with which this tensor shares the order of rows, except for lora_A.
   HfTensor weight = {};
+  bool transposed = false;  // true if the tensor is [columns, rows]
 
   // Returns the number of elements in a row.
   std::int64_t width() const { return columns == 0 ? 1 : columns; }
@@ -59,9 +61,9 @@ std::vector<SharedProduct> shared_products(const ModelSpec&);
 // "blocks.*.qkv.q" for "blocks.0.qkv.q".
 std::string pattern_of(const std::string& product);
 
-// Returns all adapter tensors of a model, in the order of its adapters: for each adapter lora_A,
-// then lora_B, then with DoRA lora_magnitude_vector. Throws Error if no family of transformers fits
-// the model, or if a product shares its module and `shared` is `refuse`.
+// Returns all adapter tensors of a model, in the order of its adapters: for each adapter the tensor
+// of `a`, then that of `b`, then with DoRA lora_magnitude_vector. Throws Error if no family of
+// transformers fits the model, or if a product shares its module and `shared` is `refuse`.
 std::vector<AdapterTensor> adapter_tensors(const ModelSpec&,
                                            SharedModules shared = SharedModules::refuse);
 

@@ -32,26 +32,35 @@ void require_same_modules(const AdapterTargets& targets, const std::set<std::str
             config, targets.text(), m, file.path().string());
 }
 
-// Throws Error if the file has an adapter that Trireme does not have: one of a module that computes
-// several products (of Phi-3 or GLM-4, or all experts of a layer), each of which has its own
-// adapter here, or one of an embedding.
-void require_separate_modules(const SafetensorsFile& file) {
+// Why Trireme has no such adapter.
+enum class Why : std::uint8_t { several_products, tied_embeddings };
+
+// Throws Error if the file has an adapter that Trireme does not support: of a module that computes
+// several products (in Phi-3, GLM-4 and experts), or of tied embeddings.
+void require_supported_modules(const SafetensorsFile& file, bool tied) {
   struct Unsupported {
-    std::string_view word, why;
+    std::string_view word;
+    Why why;
   };
-  constexpr std::string_view several =
-      "its module computes several products, and Trireme trains an "
-      "adapter for each of them";
-  constexpr Unsupported all[] = {{".qkv_proj.lora_", several},
-                                 {".gate_up_proj.lora_", several},
-                                 {".experts.lora_", several},
-                                 {".experts.base_layer.", several},
-                                 {".lora_embedding_", "embeddings have no adapters"}};
+  constexpr Unsupported all[] = {
+      {".qkv_proj.lora_", Why::several_products}, {".gate_up_proj.lora_", Why::several_products},
+      {".experts.lora_", Why::several_products},  {".experts.base_layer.", Why::several_products},
+      {".lora_embedding_", Why::tied_embeddings}, {".lm_head.lora_", Why::tied_embeddings}};
   for (const auto& t : file.tensors())
-    for (const auto& [word, why] : all)
-      require(t.name.find(word) == t.name.npos,
-              "{}: the tensor {} cannot be imported, because {}. {}", file.path().string(),
-              escaped(t.name), why, merge_advice);
+    for (const auto& [word, why] : all) {
+      if (t.name.find(word) == t.name.npos || (why == Why::tied_embeddings && !tied)) continue;
+      require(
+          why != Why::tied_embeddings,
+          "{}: the tensor {} cannot be imported, because the base model has tied embeddings, and "
+          "tied embeddings cannot have an adapter. Do not merge it: that would change the head, "
+          "too. Untie the model (tie_word_embeddings = false, with a copy of the embedding as "
+          "lm_head), and import the untied model for --base",
+          file.path().string(), escaped(t.name));
+      fail(
+          "{}: the tensor {} cannot be imported, because its module computes several products, and "
+          "Trireme trains an adapter for each of them. {}",
+          file.path().string(), escaped(t.name), merge_advice);
+    }
 }
 
 const SafeTensor* find_tensor(const SafetensorsFile& file, std::string_view name) {
@@ -124,16 +133,26 @@ AdapterTargets::RankAndAlpha rank_and_alpha_in(const std::string& config,
 AdapterConfig with_products(AdapterConfig a, const AdapterTargets& targets,
                             const ModelConfig& model, const std::string& config,
                             const SafetensorsFile& file) {
-  require_separate_modules(file);
+  require_supported_modules(file, model.tied);
   const auto also_train = trained_whole(targets, model, config, file);
   a.patterns = {"*"};
+  const auto has_adapter = [&](std::string_view part) {
+    return std::ranges::any_of(file.tensors(), [&](const SafeTensor& t) {
+      return t.name.find(part) != t.name.npos && t.name.find(".lora_") != t.name.npos;
+    });
+  };
   // Words such as down_proj name experts only where these are modules, which have tensors then.
-  const bool experts = std::ranges::any_of(file.tensors(), [](const SafeTensor& t) {
-    return t.name.find(".experts.") != t.name.npos && t.name.find(".lora_") != t.name.npos;
-  });
+  const bool experts = has_adapter(".experts.");
   if (experts && model.experts > 0) a.patterns.emplace_back("*experts.*");
   require(!experts || model.experts == 0 || a.method != AdapterMethod::dora,
           "{}: 'use_dora' is not supported for adapters of experts. {}", config, merge_advice);
+  const bool embedding_adapter = has_adapter(".lora_embedding_"),
+             head_adapter = has_adapter(".lm_head.");
+  require(a.method != AdapterMethod::dora || !(embedding_adapter || head_adapter),
+          "{}: 'use_dora' is not supported for adapters of the embedding or the head. {}", config,
+          merge_advice);
+  if (embedding_adapter) a.patterns.emplace_back("embedding");
+  if (head_adapter) a.patterns.emplace_back("head");
   const auto all = make_spec(model, a);
   std::set<std::string> names, modules, with_tensors;
   std::map<std::string, std::string> products;  // by module

@@ -30,6 +30,13 @@ namespace fs = std::filesystem;
 std::vector<double> rows_of(const std::vector<double>& all, const AdapterTensor& p) {
   const auto width = p.width();
   std::vector<double> rows(static_cast<std::size_t>(p.rows * width));
+  if (p.transposed) {
+    for (std::int64_t row = 0; row < p.rows; ++row)
+      for (std::int64_t column = 0; column < width; ++column)
+        rows[static_cast<std::size_t>(column * p.rows + row)] =
+            all[static_cast<std::size_t>((p.begin + row) * width + column)];
+    return rows;
+  }
   for (std::int64_t row = 0; row < p.rows; ++row)
     std::copy_n(all.begin() + (p.begin + row) * width, width,
                 rows.begin() + p.row_in_tensor(row) * width);

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/array_names.hpp"
-#include "lib/base/draft.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/hub.hpp"
 #include "lib/base/json.hpp"
@@ -19,7 +17,7 @@
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_folder.hpp"
 #include "lib/interchange/tokenizer_files.hpp"
-#include "lib/io/checkpoint_save.hpp"
+#include "lib/io/save_weights.hpp"
 #include "lib/tokenizer/more_tokens.hpp"
 
 namespace trireme {
@@ -84,7 +82,6 @@ CheckpointMeta meta_of(const ModelDescription& described, const ModelSpec& spec,
   meta.tokenizer_kind = name_of(tokenizer.kind);
   meta.tokenizer = std::move(tokenizer.bytes);
   meta.vocab = spec.config.vocab;
-  for (const auto& p : spec.params) meta.updates[p.name] = 0;
   return meta;
 }
 
@@ -189,18 +186,11 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   if (meta.tokenizer_kind != name_of(TokenizerKind::huggingface))
     meta.extra.generation = generation_of(folder, config);
   meta.extra.imported = kept_config(config, weights.types());
-  std::vector<ParamSlice> slices;
-  for (const auto& p : spec.params)
-    slices.push_back({p.name, std::string(weights_array), p.shape, 0, p.shape.count(), master});
   MoreRows rows(weights, in_files);
-  Draft draft(checkpoint);
-  make_directory(draft.path());
-  const auto saved =
-      save_checkpoint(draft.path(), meta, slices,
-                      [&](const ParamSlice& s, std::int64_t first, std::span<std::byte> to) {
-                        rows.read(s.name, first, s.dtype, to);
-                      });
-  draft.publish(saved);
+  save_weights(checkpoint, meta, saved_params(spec), master,
+               [&](const std::string& param, std::int64_t first, std::span<std::byte> to) {
+                 rows.read(param, first, master, to);
+               });
   return {.described = std::move(described),
           .tokenizer = meta.tokenizer_kind,
           .master = master,

@@ -11,24 +11,21 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/array_names.hpp"
-#include "lib/base/draft.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/base/finite.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/random_id.hpp"
-#include "lib/base/version.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/interchange/adapter_config.hpp"
 #include "lib/interchange/adapter_names.hpp"
 #include "lib/interchange/adapter_products.hpp"
+#include "lib/interchange/base_layers.hpp"
 #include "lib/interchange/elements.hpp"
 #include "lib/interchange/hf_tensors.hpp"
 #include "lib/interchange/import.hpp"
 #include "lib/interchange/safetensors.hpp"
-#include "lib/io/checkpoint_save.hpp"
+#include "lib/io/save_weights.hpp"
 
 namespace trireme {
 
@@ -45,7 +42,8 @@ struct Source {
 
 // Returns the sources in the order of adapter_tensors: a, then b, of each pair. The sources of
 // parameters that are trained as a whole follow.
-std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& file) {
+std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& file,
+                               CheckpointReader& base) {
   std::map<std::string, SafeTensor> left;
   for (const auto& t : file.tensors()) left[t.name] = t;
   std::vector<Source> all;
@@ -63,6 +61,7 @@ std::vector<Source> sources_of(const ModelSpec& spec, const SafetensorsFile& fil
     all.push_back({t, theirs, *type, !is_of_adapter(spec.params[t.param.index()])});
     left.erase(found);
   }
+  check_and_remove_base_weights(left, spec, file, base);
   for (const auto& [name, _] : left)
     require(
         name.find(".lora_") != name.npos || name.find("lm_head") == name.npos,
@@ -136,6 +135,15 @@ void add_offset(const Source& s, DType type, std::span<std::byte> to) {
 void read_rows(const Source& s, const SafetensorsFile& file, std::int64_t first,
                std::span<std::byte> to) {
   const auto size = static_cast<std::int64_t>(bytes_of(s.type)), columns = s.ours.width();
+  if (s.ours.transposed) {
+    std::vector<std::byte> whole(static_cast<std::size_t>(s.theirs.bytes));
+    file.read(s.theirs, 0, whole);
+    for (; !to.empty(); to = to.subspan(static_cast<std::size_t>(size)), ++first) {
+      const auto at = (first % columns * s.ours.rows + first / columns) * size;
+      std::copy_n(whole.begin() + at, size, to.begin());
+    }
+    return;
+  }
   if (s.ours.weight.group == 0) {
     file.read(s.theirs, first * size, to);
     return;
@@ -224,7 +232,8 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
       fail("{} cannot be imported: {}", config_path, e.what());
     }
   }();
-  const auto sources = sources_of(spec, file);
+  CheckpointReader base_weights(base.directory());  // `base` is const, and reading is not
+  const auto sources = sources_of(spec, file, base_weights);
   const auto master = base.params().front().dtype;
   require_finite(sources, file, spec, master);
   compare_base(json, config_path, file, base);
@@ -232,33 +241,15 @@ ImportSummary import_adapters(const fs::path& folder, const fs::path& checkpoint
   for (const auto& source : sources)
     of_param[spec.params[source.ours.param.index()].name].push_back(source);
 
-  CheckpointMeta meta = base.meta();
-  meta.step = meta.samples = meta.tokens = 0;
-  meta.skipped.clear();
-  meta.updates.clear();
-  RunExtra extra;
-  extra.base = to_string(base.identity_of_weights());
-  extra.generation = std::move(meta.extra.generation);
-  meta.extra = std::move(extra);
+  auto meta = without_run(base.meta());
+  meta.extra.base = to_string(base.identity_of_weights());
+  meta.extra.imported.clear();  // of the base model, which exports read there
   meta.model = dump_model(described);
   meta.deck.clear();
-  meta.version = version();
-  meta.run = random_id();
-  meta.grid = {};
-  std::vector<ParamSlice> slices;
-  for (const auto& p : spec.params) {
-    if (!is_saved(p)) continue;
-    meta.updates[p.name] = 0;
-    slices.push_back({p.name, std::string(weights_array), p.shape, 0, p.shape.count(), master});
-  }
-  Draft draft(checkpoint);
-  make_directory(draft.path());
-  const auto saved =
-      save_checkpoint(draft.path(), meta, slices,
-                      [&](const ParamSlice& s, std::int64_t first, std::span<std::byte> to) {
-                        read(of_param.at(s.name), file, s.begin + first, s.dtype, to);
-                      });
-  draft.publish(saved);
+  save_weights(checkpoint, meta, saved_params(spec), master,
+               [&](const std::string& param, std::int64_t first, std::span<std::byte> to) {
+                 read(of_param.at(param), file, first, master, to);
+               });
   std::set<ElementType> types;
   for (const auto& source : sources) types.insert(source.type);
   return {.described = std::move(described),

@@ -3,6 +3,7 @@
 // docs/checkpoint.md documents the format for users.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,8 +29,8 @@ struct ParamSlice {
 };
 
 // Further state of a run, stored in checkpoints as a JSON object called "extra" whose values are
-// strings. Members that are empty or 0 are omitted. Unknown names in the object are ignored and not
-// written again.
+// strings. Members that are empty, absent or 0 are omitted. Unknown names in the object are ignored
+// and not written again.
 struct RunExtra {
   // Newest rows of evaluation.csv and history.csv.
   std::string evaluation, history;
@@ -45,8 +46,18 @@ struct RunExtra {
   std::string order_of_few;
   // Consecutive skipped steps up to and including this one.
   std::int64_t skipped_in_row = 0;
+  // 1 if a decay of the learning rate ends with this step (schedule.decay_end_steps). The
+  // checkpoint is then never removed.
+  std::int64_t ends_decay = 0;
+  // State of train.skip_above (SkipRules::state). Empty if the key is not set.
+  std::string usual_steps;
+  // Targets that counted in the loss of all updates so far. Absent in checkpoints of older
+  // versions.
+  std::optional<std::int64_t> trained_tokens{};
   // Hash of the identities of the token files.
   std::string token_files;
+  // Files and shares that the samples come from (DataHistory), as JSON text.
+  std::string data_phases;
   // For adapters: hash of the base model's weights (CheckpointReader::identity_of_weights).
   std::string base;
   // For preference training: hash of the reference model's weights
@@ -71,12 +82,28 @@ void each_extra(Extra& e, F f) {
   f("machine", e.machine);
   f("order_of_few", e.order_of_few);
   f("skipped_in_row", e.skipped_in_row);
+  f("ends_decay", e.ends_decay);
+  f("usual_steps", e.usual_steps);
+  f("trained_tokens", e.trained_tokens);
   f("token_files", e.token_files);
+  f("data_phases", e.data_phases);
   f("base", e.base);
   f("reference", e.reference);
   f("teacher", e.teacher);
   f("generation", e.generation);
   f("imported", e.imported);
+}
+
+// Return a member of RunExtra as text. Empty if the member is empty, absent or, unless it is
+// optional, 0.
+inline std::string extra_text(const std::string& value) {
+  return value;
+}
+inline std::string extra_text(const std::optional<std::int64_t>& value) {
+  return value ? std::to_string(*value) : "";
+}
+inline std::string extra_text(std::int64_t value) {
+  return value == 0 ? "" : std::to_string(value);
 }
 
 // State of a run, except for arrays.

@@ -158,6 +158,17 @@ NewestIntact newest_intact(const fs::path& checkpoints, Check check,
   return result;
 }
 
+std::vector<CheckpointInfo> intact_checkpoints(const fs::path& checkpoints) {
+  std::vector<CheckpointInfo> intact;
+  for (const auto& info : list_checkpoints(checkpoints)) {
+    if (const auto damage = damage_of(info.directory, Check::sizes))
+      log_warning("skipped: {}", *damage);
+    else
+      intact.push_back(info);
+  }
+  return intact;
+}
+
 // Removes a checkpoint. Renames it first, so that an interrupted removal never looks like a damaged
 // checkpoint.
 static void remove_checkpoint(const CheckpointInfo& info) {
@@ -168,17 +179,47 @@ static void remove_checkpoint(const CheckpointInfo& info) {
   remove_tree(doomed);
 }
 
-void prune(const fs::path& checkpoints, std::int64_t keep_last, std::int64_t keep_every) {
-  if (keep_last == 0) return;
+// Returns the steps of the best checkpoints that are kept.
+static std::set<std::int64_t> steps_of_best(const std::vector<CheckpointInfo>& all,
+                                            std::int64_t keep_best,
+                                            std::span<const std::int64_t> best_first) {
+  std::set<std::int64_t> steps;
+  std::int64_t intact = 0;
+  for (const auto step : best_first) {
+    if (intact == keep_best) break;
+    const auto found = std::ranges::find(all, step, &CheckpointInfo::step);
+    if (found == all.end()) continue;
+    steps.insert(step);
+    if (!damage_of(found->directory, Check::sizes)) ++intact;
+  }
+  return steps;
+}
+
+// Returns true if a decay of the learning rate ended with this checkpoint. Without a readable
+// manifest, nobody knows.
+static bool ends_decay(const CheckpointInfo& info) {
+  try {
+    return CheckpointReader(info.directory).meta().extra.ends_decay > 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void prune(const fs::path& checkpoints, const CheckpointConfig& c,
+           std::span<const std::int64_t> best_first) {
+  if (c.keep_last == 0) return;
   auto all = list_checkpoints(checkpoints);
   std::reverse(all.begin(), all.end());
+  const auto kept_best = steps_of_best(all, c.keep_best, best_first);
   std::int64_t kept = 0;
   for (const auto& info : all) {
-    if (kept < keep_last) {
+    if (kept < c.keep_last) {
       if (!damage_of(info.directory, Check::sizes)) ++kept;
       continue;
     }
-    if (keep_every > 0 && info.step % keep_every == 0) continue;
+    if (kept_best.contains(info.step)) continue;
+    if (c.keep_every > 0 && info.step % c.keep_every == 0) continue;
+    if (ends_decay(info)) continue;
     remove_checkpoint(info);
   }
 }

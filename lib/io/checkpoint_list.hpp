@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/io/checkpoint.hpp"
+#include "lib/io/config.hpp"
 
 namespace trireme {
 
@@ -23,6 +25,10 @@ struct CheckpointInfo {
 // still have a hidden name because their replacement was interrupted. Returns an empty list if the
 // directory does not exist.
 std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& checkpoints);
+
+// Returns the checkpoints whose files have the right sizes, oldest first. Logs a warning for each
+// other one.
+std::vector<CheckpointInfo> intact_checkpoints(const std::filesystem::path& checkpoints);
 
 // Returns true if runs create entries with this name in their checkpoints directory:
 // "step-00000009", a checkpoint that was set aside, or the remains of an interrupted save or
@@ -54,11 +60,14 @@ struct NewestIntact {
 NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check,
                            const std::set<std::filesystem::path>& without = {});
 
-// Removes old checkpoints. Keeps the newest `keep_last` checkpoints whose files have the right
-// sizes, and all checkpoints newer than the oldest of these. Also keeps checkpoints whose step is a
-// multiple of `keep_every`, unless `keep_every` is 0. If `keep_last` is 0, removes nothing.
-void prune(const std::filesystem::path& checkpoints, std::int64_t keep_last,
-           std::int64_t keep_every);
+// Removes old checkpoints according to the config. Keeps four kinds of checkpoints: the newest
+// `keep_last` intact ones and all newer than these; the best `keep_best` intact ones and all
+// damaged ones that rank better; those whose step is a multiple of `keep_every`; those at the end
+// of a decay of the learning rate (RunExtra::ends_decay). Intact means that all files have the
+// right sizes. `best_first` lists the steps of evaluations, the best one first; steps without a
+// checkpoint are ignored. If `keep_last` is 0, removes nothing.
+void prune(const std::filesystem::path& checkpoints, const CheckpointConfig&,
+           std::span<const std::int64_t> best_first = {});
 
 // Sets aside the checkpoints after `step`, for a run that continues from `step`. They are renamed
 // to names like "left-step-00000009", so that they are no longer listed. Nothing is deleted.

@@ -80,6 +80,19 @@ std::vector<std::string> CheckpointReader::arrays_of(const std::string& name) co
   return found->arrays;
 }
 
+bool CheckpointReader::has_averages() const {
+  return std::ranges::any_of(params_, [](const ParamInfo& p) {
+    return std::ranges::find(p.arrays, average_array) != p.arrays.end();
+  });
+}
+
+void CheckpointReader::use_averages() {
+  require(has_averages(),
+          "{} has no averaged weights: set train.ema in the deck of the run, or leave out --ema",
+          directory_.string());
+  use_averages_ = true;
+}
+
 Hash128 CheckpointReader::identity_of_weights() const {
   std::string all;
   for (const auto& p : params_) {
@@ -134,6 +147,10 @@ void CheckpointReader::require_model(
 
 const std::vector<CheckpointReader::Place>& CheckpointReader::places_of(
     const std::string& name, std::string_view array) const {
+  if (use_averages_ && array == weights_array)
+    if (const auto average = places_.find({name, std::string(average_array)});
+        average != places_.end())
+      return average->second;
   const auto found = places_.find({name, std::string(array)});
   require(found != places_.end(), "{} does not contain {}/{} (it contains {} parameters)",
           directory_.string(), array, name, params_.size());

@@ -49,6 +49,15 @@ class CheckpointReader {
   // if there are none.
   std::vector<std::string> arrays_of(const std::string& name) const;
 
+  // Returns true if any parameter has averaged weights.
+  bool has_averages() const;
+  // From now on, reads of a parameter's weights return its averaged weights (average_array) if the
+  // checkpoint has them. Without averages, a parameter was not being trained, and its average is
+  // its weights. Throws Error if the checkpoint has no averages at all.
+  void use_averages();
+  // Returns true after use_averages().
+  bool uses_averages() const { return use_averages_; }
+
   // Returns a hash of the weights, computed from the hashes of their chunks. Copies of a checkpoint
   // have the same hash.
   Hash128 identity_of_weights() const;
@@ -93,6 +102,7 @@ class CheckpointReader {
   std::filesystem::path directory_;
   Manifest manifest_;
   std::vector<ParamInfo> params_;
+  bool use_averages_ = false;
   // Locations of chunks by parameter and array, in ascending order of `begin`.
   std::map<std::pair<std::string, std::string>, std::vector<Place>> places_;
   std::map<std::size_t, PosixFile> opened_;

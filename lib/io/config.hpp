@@ -17,8 +17,11 @@ struct CheckpointConfig {
   std::int64_t every_steps = 1000;
   // Minutes between checkpoints. 0 disables saving by time.
   double every_minutes = 0;
-  // Number of newest checkpoints to keep. 0 keeps all checkpoints.
+  // Number of newest checkpoints to keep. 0 keeps all checkpoints. Checkpoints at the end of a
+  // decay (schedule.decay_end_steps) are kept in addition.
   std::int64_t keep_last = 2;
+  // Number of checkpoints with the best evaluations to keep. They may be among the newest ones.
+  std::int64_t keep_best = 0;
   // Checkpoints whose step is a multiple of this number are never removed. 0 disables this rule.
   std::int64_t keep_every = 0;
   // Whether checkpoints are written from a copy of the state while training continues.

@@ -1,15 +1,42 @@
 #include "lib/io/describe.hpp"
 
 #include <algorithm>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/base/text_parts.hpp"
+#include "lib/io/rollback_rows.hpp"
+#include "lib/io/skipped_rows.hpp"
 
 namespace trireme {
+
+// Returns a text for each return of the run to a checkpoint up to this one.
+static std::vector<std::string> returns_before(const CheckpointReader& reader) {
+  const auto run = run_of_checkpoint(reader.directory());
+  std::vector<std::string> texts;
+  try {
+    const auto skipped = read_skipped(run);
+    for (const auto& r : rollbacks_until(run, reader.meta())) {
+      std::vector<std::string> steps;
+      for (const auto& s : skipped)
+        if (is_left_out(s, std::span(&r, 1)))
+          steps.push_back(fmt::format("{} ({}, samples {} to {})", s.step, s.reason, s.first_sample,
+                                      s.first_sample + s.samples - 1));
+      texts.push_back(fmt::format("to step {} after step {}, without the samples {} to {}", r.step,
+                                  r.last_skipped, r.first_sample, r.next_sample() - 1));
+      if (!steps.empty())
+        texts.back() += fmt::format("; skipped steps: {}", fmt::join(steps, ", "));
+    }
+  } catch (const Error& e) {
+    texts.emplace_back(e.what());
+  }
+  return texts;
+}
 
 std::string describe(const CheckpointReader& reader) {
   const auto& m = reader.meta();
@@ -30,6 +57,7 @@ std::string describe(const CheckpointReader& reader) {
   line("step", fmt::format("{}", m.step));
   line("consumed", counted(m.samples, "sample") + ", " + counted(m.tokens, "token"));
   line("skipped", counted(m.skipped.size(), "step"));
+  for (const auto& text : returns_before(reader)) line("returned", text);
   line("seed", fmt::format("{}", m.seed));
   line("layout",
        fmt::format("pipe {} x data {} x seq {}{}", m.grid.pipe, m.grid.data, m.grid.seq,
@@ -41,8 +69,8 @@ std::string describe(const CheckpointReader& reader) {
     line("chat", fmt::format("a template of {} bytes", m.chat_template.size()));
   line("written by", fmt::format("trireme {}, run {}", m.version, m.run));
   each_extra(m.extra, [&](const char* key, const auto& value) {
-    if (value == std::remove_cvref_t<decltype(value)>()) return;
-    const auto text = fmt::format("{}", value);
+    const auto text = extra_text(value);
+    if (text.empty()) return;
     const auto rows = std::ranges::count(text, '\n');
     line(key, rows > 0 ? counted(rows, "row") : text);
   });

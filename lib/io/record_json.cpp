@@ -79,7 +79,7 @@ std::int64_t count_in(const std::string& text, const char* what) {
 Json to_json(const RunExtra& extra) {
   Json json = Json::object();
   each_extra(extra, [&](const char* name, const auto& value) {
-    if (value != std::remove_cvref_t<decltype(value)>()) json[name] = fmt::format("{}", value);
+    if (auto text = extra_text(value); !text.empty()) json[name] = std::move(text);
   });
   return json;
 }

@@ -31,9 +31,10 @@ static bool holds_a_run(const fs::path& path) {
 
 // Throws Error if a file of the run is not a regular file. Opening a pipe would block.
 static void require_regular_files(const fs::path& run) {
-  std::vector<fs::path> names = {"lock",         "log",         "history.csv",
-                                 "digests.csv",  "routing.csv", "effective.toml",
-                                 "outcome.json", "timing.json"};
+  std::vector<fs::path> names = {"lock",          "log",         "history.csv",
+                                 "digests.csv",   "routing.csv", "effective.toml",
+                                 "outcome.json",  "timing.json", "skipped.csv",
+                                 "rollbacks.csv", "starts.json"};
   for (const auto& set : evaluated_sets(run)) names.push_back(evaluation_table({}, set));
   for (const auto& name : names) {
     std::error_code e;

@@ -93,6 +93,7 @@ class RunDirectory {
   }
   std::filesystem::path digests() const { return path_ / "digests.csv"; }
   std::filesystem::path routing() const { return path_ / "routing.csv"; }
+  std::filesystem::path skipped() const { return path_ / "skipped.csv"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path trace() const { return path_ / "trace"; }
   std::filesystem::path events() const { return path_ / "tensorboard"; }

@@ -22,10 +22,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 12> files_in_run = {
+constexpr std::array<std::string_view, 15> files_in_run = {
     "log",          "history.csv", "evaluation.csv", "digests.csv",    "routing.csv",
     "outcome.json", "timing.json", "lock",           "effective.toml", "checkpoint_now",
-    "stop_now",
+    "stop_now",     "skipped.csv", "rollbacks.csv",  "starts.json",
     "short_starts",  // written by jobscripts/
 };
 
@@ -36,12 +36,12 @@ std::string_view without_new(std::string_view name) {
   return name;
 }
 
-// Returns the name of the table whose damaged copy is history.csv.damaged, history.csv.damaged-2,
+// Returns the name of the file whose damaged copy is history.csv.damaged, history.csv.damaged-2,
 // ...
 std::string_view without_damaged(std::string_view name) {
   constexpr std::string_view damaged = ".damaged";
   const auto at = name.rfind(damaged);
-  if (at == name.npos || !name.substr(0, at).ends_with(".csv")) return name;
+  if (at == name.npos) return name;
   const auto rest = name.substr(at + damaged.size());
   return rest.empty() || (rest[0] == '-' && number_in<int>(rest.substr(1))) ? name.substr(0, at)
                                                                             : name;

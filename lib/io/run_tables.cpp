@@ -50,8 +50,7 @@ static OrderedTable table_of(const fs::path& path, std::string_view header,
   return put_in_order(checked_text(path, header), header, *start);
 }
 
-// Returns a name that is free, so that copies of earlier damage are kept.
-static fs::path damaged_name(const fs::path& path) {
+fs::path damaged_name(const fs::path& path) {
   auto name = fmt::format("{}.damaged", path.string());
   for (int i = 2; is_there(name); ++i) name = fmt::format("{}.damaged-{}", path.string(), i);
   return name;
@@ -137,9 +136,10 @@ static std::string columns_text(const std::optional<PreferenceColumns>& p) {
 }
 
 std::string to_csv(const HistoryRow& r) {
-  return fmt::format("{},{},{},{},{},{},{},{},{},{}", r.step, r.tokens, r.loss, r.grad_norm, r.lr,
-                     r.seconds, r.tokens_per_second, r.mfu > 0 ? fmt::format("{:.4f}", r.mfu) : "",
-                     r.bytes_sent, r.bytes_peak) +
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{}", r.step, r.tokens, r.loss, r.grad_norm,
+                     r.lr, r.seconds, r.tokens_per_second,
+                     r.mfu > 0 ? fmt::format("{:.4f}", r.mfu) : "", r.bytes_sent, r.bytes_peak,
+                     r.trained_tokens ? fmt::format("{}", *r.trained_tokens) : "") +
          columns_text(r.preference);
 }
 
@@ -153,37 +153,79 @@ static auto columns_in(std::string_view line) {
   return std::ranges::count(line, ',') + 1;
 }
 
-bool has_preferences(std::string_view rows, const TableColumns& columns) {
+// Returns the layout of rows: that of their header or, if they have none, the one with the most
+// columns that a row has. Returns an empty text if there is none.
+static std::string_view layout_of(std::string_view rows, const TableColumns& columns) {
   const auto lines = whole_lines(rows);
-  if (rows.starts_with("step,")) return !lines.empty() && lines[0] == columns.preferences;
-  return std::ranges::any_of(
-      lines, [&](auto line) { return columns_in(line) == columns_in(columns.preferences); });
+  const auto has_it = [&](std::string_view layout) {
+    if (layout.empty() || lines.empty()) return false;
+    if (rows.starts_with("step,")) return lines[0] == layout;
+    return std::ranges::any_of(lines,
+                               [&](auto line) { return columns_in(line) == columns_in(layout); });
+  };
+  for (const auto layout :
+       {columns.preferences, columns.older.preferences, columns.plain, columns.older.plain})
+    if (has_it(layout)) return layout;
+  return {};
 }
 
-std::string with_preferences(const std::string& rows, const TableColumns& columns) {
-  const auto few = columns_in(columns.plain), many = columns_in(columns.preferences);
+bool has_header(std::string_view text, const TableColumns& columns) {
+  return text.starts_with("step,") && !layout_of(text, columns).empty();
+}
+
+bool has_preferences(std::string_view rows, const TableColumns& columns) {
+  const auto layout = layout_of(rows, columns);
+  return !layout.empty() && (layout == columns.preferences || layout == columns.older.preferences);
+}
+
+std::string with_columns(const std::string& rows, const TableColumns& columns,
+                         std::string_view layout) {
+  const bool has_head = rows.starts_with("step,");
+  const auto header = has_head ? layout_of(rows, columns) : std::string_view();
+  const auto after = split(layout, ',');
   std::string text;
   for (const auto line : whole_lines(rows)) {
-    text += line == columns.plain ? columns.preferences : line;
-    if (line != columns.plain && columns_in(line) == few)
-      text.append(static_cast<std::size_t>(many - few), ',');
+    const auto from = has_head ? header : layout_of(std::string(line) + "\n", columns);
+    const auto before = split(from, ','), fields = split(line, ',');
+    if (from.empty() || line == from || fields.size() != before.size()) {
+      text.append(!from.empty() && line == from ? layout : line).append("\n");
+      continue;
+    }
+    for (std::size_t c = 0; c < after.size(); ++c) {
+      const auto at = std::ranges::find(before, after[c]) - before.begin();
+      if (c > 0) text += ',';
+      if (at < std::ssize(before)) text += fields[static_cast<std::size_t>(at)];
+    }
     text += '\n';
   }
   return text;
 }
 
+std::string with_preferences(const std::string& rows, const TableColumns& columns) {
+  return with_columns(rows, columns, columns.preferences);
+}
+
 // Returns the columns that the table at `path` has.
 static std::string_view header_of(const fs::path& path, const TableColumns& columns) {
-  const bool wide = is_there(path) && has_preferences(read_text(path), columns);
-  return wide ? columns.preferences : columns.plain;
+  const auto layout = is_there(path) ? layout_of(read_text(path), columns) : std::string_view();
+  return layout.empty() ? columns.plain : layout;
 }
 
 void require_columns(const fs::path& path, const TableColumns& columns) {
   require_columns(path, header_of(path, columns));
 }
 
+static void read_number(std::string_view text, auto& to) {
+  std::from_chars(text.data(), text.data() + text.size(), to);
+}
+static void read_number(std::string_view text, std::optional<std::int64_t>& to) {
+  if (std::int64_t n = 0;
+      std::from_chars(text.data(), text.data() + text.size(), n).ec == std::errc())
+    to = n;
+}
+
 // Reads the rows of a table. `fields` returns references to a row's numbers, in the order of the
-// columns. Empty fields remain 0.
+// columns. Empty fields keep the values of a new row.
 template <class Row, class Fields>
 static std::vector<Row> read_rows(const fs::path& path, const TableColumns& columns,
                                   Fields fields) {
@@ -195,17 +237,18 @@ static std::vector<Row> read_rows(const fs::path& path, const TableColumns& colu
                 path.string());
   const auto table =
       put_in_order(*text, header, {.step = std::numeric_limits<std::int64_t>::max()});
+  const bool pairs = has_preferences(table.text, columns);
+  const auto newest =
+      with_columns(table.text, columns, pairs ? columns.preferences : columns.plain);
   std::vector<Row> rows;
-  const auto lines = whole_lines(table.text);
+  const auto lines = whole_lines(newest);
   for (const auto line : std::span(lines).subspan(1)) {
     const auto texts = split(line, ',');
     auto field = texts.begin();
-    const auto parse = [&](auto&... to) {
-      ((std::from_chars(field->data(), field->data() + field->size(), to), ++field), ...);
-    };
+    const auto parse = [&](auto&... to) { ((read_number(*field, to), ++field), ...); };
     Row& row = rows.emplace_back();
     std::apply(parse, fields(row));
-    if (header != columns.preferences || texts.back().empty()) continue;
+    if (!pairs || texts.back().empty()) continue;
     auto& p = row.preference.emplace();
     parse(p.margin, p.accuracy, p.reward_chosen, p.reward_rejected);
   }
@@ -249,7 +292,7 @@ std::vector<std::string> evaluated_sets(const fs::path& run) {
 std::vector<HistoryRow> read_history(const fs::path& path) {
   return read_rows<HistoryRow>(path, history_columns, [](HistoryRow& r) {
     return std::tie(r.step, r.tokens, r.loss, r.grad_norm, r.lr, r.seconds, r.tokens_per_second,
-                    r.mfu, r.bytes_sent, r.bytes_peak);
+                    r.mfu, r.bytes_sent, r.bytes_peak, r.trained_tokens);
   });
 }
 

@@ -15,6 +15,10 @@
 
 namespace trireme {
 
+// Returns the name under which a damaged file is kept: NAME.damaged, or NAME.damaged-2 and so on,
+// so that earlier copies stay.
+std::filesystem::path damaged_name(const std::filesystem::path&);
+
 // A CSV file whose first column is the step, open for appending.
 class CsvFile {
  public:
@@ -54,15 +58,23 @@ class CsvFile {
 };
 
 // The column names of a table with and without preferences. With an objective for pairs, a table
-// has additional columns at the end.
+// has additional columns at the end. Tables of earlier versions may have the columns of `older`
+// instead, which may be empty texts. All of these layouts have different numbers of columns.
 struct TableColumns {
   std::string_view plain, preferences;
+  struct {
+    std::string_view plain, preferences;
+  } older{};
 };
 inline constexpr TableColumns
     history_columns =
-        {"step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak",
-         "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak,margin,"
-         "accuracy,reward_chosen,reward_rejected"},
+        {"step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak,"
+         "trained_tokens",
+         "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak,"
+         "trained_tokens,margin,accuracy,reward_chosen,reward_rejected",
+         {"step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak",
+          "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak,"
+          "margin,accuracy,reward_chosen,reward_rejected"}},
     evaluation_columns = {
         "step,tokens,loss,perplexity",
         "step,tokens,loss,perplexity,margin,accuracy,reward_chosen,reward_rejected"};
@@ -81,10 +93,12 @@ struct HistoryRow {
   std::int64_t bytes_sent = 0, bytes_peak = 0;
   // Model FLOPs utilization, from 0 to 1. 0 if unknown.
   double mfu = 0;
+  // Targets that counted in the loss of all updates so far. Absent if unknown.
+  std::optional<std::int64_t> trained_tokens{};
   // Present only for preference training.
   std::optional<PreferenceColumns> preference{};
 };
-// Returns the row as text. If `mfu` is unknown, its field is empty.
+// Returns the row as text. If `mfu` or `trained_tokens` is unknown, its field is empty.
 std::string to_csv(const HistoryRow&);
 
 // One row of evaluation.csv.
@@ -110,12 +124,17 @@ bool is_table_of_set(std::string_view file_name);
 // name is first, if it has a table.
 std::vector<std::string> evaluated_sets(const std::filesystem::path& run);
 
-// Handle the preference columns of a table whose run may change its objective at a restart. Once a
-// table has these columns, they remain, and are empty in rows of other objectives.
-// has_preferences() returns true if the rows have these columns. with_preferences() adds them. The
-// rows may include the header.
+// Handle the columns that a table lacks if an earlier version wrote it, or if its run changes its
+// objective at a restart. Once a table has preference columns, they remain, and are empty in rows
+// of other objectives. has_preferences() returns true if the rows have these columns.
+// with_columns() converts rows of any layout to `layout`, which must have all their columns. New
+// fields are empty. with_preferences() converts them to TableColumns::preferences. The rows may
+// include the header. Rows with another number of fields than the header do not change.
 bool has_preferences(std::string_view rows, const TableColumns&);
+std::string with_columns(const std::string& rows, const TableColumns&, std::string_view layout);
 std::string with_preferences(const std::string& rows, const TableColumns&);
+// Returns true if the text begins with the header of one of the layouts.
+bool has_header(std::string_view text, const TableColumns&);
 
 // Return the complete rows of a table, one per step, in the order of steps. The list is empty if
 // the table does not exist. Throw Error if the table has other columns.

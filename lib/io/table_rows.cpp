@@ -18,6 +18,7 @@ struct Row {
   std::int64_t step;
   std::string_view text;  // without the line end
   Source source;
+  std::int64_t line = 0;  // of the file
 };
 
 bool is_number(std::string_view field) {
@@ -124,7 +125,7 @@ std::string steps_text(const std::vector<StepRange>& ranges) {
 OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,
                           const TableStart& start) {
   const auto columns = split(header, ',').size();
-  std::vector<Row> rows;
+  std::vector<Row> rows, always;
   Findings found;
   std::int64_t line_number = 0;
   found.headless = file && !file->empty() && !file->starts_with(std::string(header) + "\n");
@@ -132,13 +133,20 @@ OrderedTable put_in_order(const std::optional<std::string>& file, std::string_vi
     if (++line_number == 1 && !found.headless) continue;
     const auto step = step_of(line, columns, start);
     if (!step && ++found.strange == 1) found.first_strange_line = line_number;
-    if (step && *step <= start.step) rows.push_back({*step, line, Source::file});
+    if (step && start.always && start.always(line))
+      always.push_back({*step, line, Source::file, line_number});
+    else if (step && *step <= start.step)
+      rows.push_back({*step, line, Source::file, line_number});
   }
   for (const auto line : whole_lines(start.carried)) {
     const auto step = step_of(line, columns, start);
     if (step && *step <= start.step) rows.push_back({*step, line, Source::checkpoint});
   }
   keep_one_a_step(rows, found);
+  if (!always.empty()) {
+    rows.insert(rows.end(), always.begin(), always.end());
+    std::ranges::sort(rows, {}, &Row::line);
+  }
   if (start.first) found.missing = missing_in(rows, *start.first, start.step, start.optional);
 
   OrderedTable table{std::string(header) + "\n", remarks_on(found),

@@ -2,6 +2,7 @@
 // Repairs a run's table before the run continues it. A crash, a full disk or an editor may have
 // damaged the file. These functions take and return texts and do not access files.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,11 +23,13 @@ struct TableStart {
   std::optional<std::int64_t> first{};
   // Steps that need not have a row.
   std::vector<std::int64_t> optional{};
+  // Function that returns true for rows to keep whatever their step is, in the order of the file.
+  std::function<bool(std::string_view line)> always{};
 };
 
 // A repaired table.
 struct OrderedTable {
-  // Text of the table: the header, and one row per step in order.
+  // Text of the table: the header, and one row per step in order, besides TableStart::always.
   std::string text;
   // One line for each problem in the file.
   std::vector<std::string> remarks;

@@ -40,6 +40,8 @@ class AdapterBuilder {
         require_alike(*experts);
       }
     }
+    add(spec_.table);
+    if (!spec_.config.tied) add(spec_.head);
     require_matches();
     freeze_others();
   }
@@ -61,9 +63,10 @@ class AdapterBuilder {
     }
     if (rows == 0) return;
     const auto inputs = of.shape[1], ranks = std::ssize(adapter.products) * adapter.rank;
-    // The standard deviation of uniform numbers between -1 / sqrt(inputs) and 1 / sqrt(inputs),
-    // which peft draws.
-    const double std = 1 / std::sqrt(3.0 * static_cast<double>(inputs));
+    // The standard deviation of peft's initial values. For products, these are uniform numbers
+    // between -1 / sqrt(inputs) and 1 / sqrt(inputs).
+    const double std =
+        of.role == ParamRole::embedding ? 1 : 1 / std::sqrt(3.0 * static_cast<double>(inputs));
     adapter.a = add_param(of, {.name = module_of(of) + ".lora_a",
                                .role = ParamRole::adapter_a,
                                .shape = {ranks, inputs},
@@ -89,6 +92,10 @@ class AdapterBuilder {
     require(of.expert < 0,
             "adapter.method = \"dora\" does not support adapters of experts: use \"lora\", or "
             "remove the experts from adapter.patterns");
+    require(!is_embedding_or_head(of),
+            "adapter.method = \"dora\" does not support an adapter of {0}: use \"lora\", or move "
+            "\"{0}\" from adapter.patterns to adapter.also_train",
+            module_of(of));
     return add_param(of, {.name = module_of(of) + ".lora_norms",
                           .role = ParamRole::adapter_norms,
                           .shape = {rows},
@@ -105,14 +112,22 @@ class AdapterBuilder {
     return ParamId::at(spec_.params.size() - 1);
   }
 
-  // A pattern matches experts only if it names them, so that "*" does not give each expert an
-  // adapter.
+  static bool is_embedding_or_head(const ParamSpec& p) {
+    return p.role == ParamRole::embedding || p.role == ParamRole::head;
+  }
+
+  // A pattern matches experts, the embedding and the head only if it names them, so that "*" does
+  // not give each expert an adapter, and so that it selects the same products as peft's
+  // "all-linear".
   bool is_named(const ParamSpec& weight, const AdaptedProduct& p) {
     bool named = false;
     for (std::size_t i = 0; i < config_.patterns.size(); ++i) {
       const auto& pattern = config_.patterns[i];
       if (!matches(pattern, p.name)) continue;
       if (weight.expert >= 0 && pattern.find("experts.") == std::string::npos) continue;
+      if (is_embedding_or_head(weight) && pattern.find(p.name) == std::string::npos) continue;
+      require(!is_embedding_or_head(weight) || !spec_.config.tied,
+              "adapter.patterns: \"{}\" matches {}; {}", pattern, p.name, tied);
       named = matched_[i] = true;
     }
     return named;
@@ -165,8 +180,13 @@ class AdapterBuilder {
             config_.rank);
   }
 
+  static constexpr std::string_view tied =
+      "the model has tied embeddings, and tied embeddings cannot have an adapter. "
+      "adapter.also_train = [\"embedding\"] trains them as a whole";
+
   // Returns what to write instead of a pattern that matches nothing.
   std::string advice_for(const std::string& pattern, const std::string& example) const {
+    if (spec_.config.tied && matches(pattern, "head")) return std::string(tied);
     for (const auto& p : spec_.params) {
       if (p.role == ParamRole::expert && p.shape.dims() == 2)
         for (const auto& product : products_of(spec_.config, p))
@@ -230,6 +250,10 @@ class AdapterBuilder {
                 p.name);
         any = trained[i] = true;
       }
+      require(any || !spec_.config.tied || !matches(pattern, "head"),
+              "adapter.also_train: \"{}\" matches no parameter, because the model has tied "
+              "embeddings: name \"embedding\", which is also the head",
+              pattern);
       const auto longer = any ? std::string() : ending_like(pattern);
       require(any, "adapter.also_train: \"{}\" matches no parameter of the base model; {}", pattern,
               !longer.empty() ? fmt::format("\"{}\" does", longer)

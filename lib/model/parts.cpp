@@ -39,7 +39,7 @@ static std::optional<ops::Multiply> multiply_by(double factor) {
 
 EmbeddingPart::EmbeddingPart(const ModelSpec& s, const ModelSettings& settings)
     : units_{{s.table_unit, Use::own}},
-      table_(s.table, s.config.width, settings.compute),
+      table_(s.table, s.config.width, settings.compute, low_rank_of(s, s.table)),
       scale_(multiply_by(scale_of_embedding(s.config, settings.compute))),
       dropout_({0, settings.dropout}) {
   if (s.positions != ParamId{}) {
@@ -183,7 +183,8 @@ Value FinalNormPart::forward(Tape& tape, const Run& run, Value x) const {
 
 HeadPart::HeadPart(const ModelSpec& s)
     : units_{{s.head_unit, s.config.tied ? Use::tied : Use::own}},
-      head_(s.head, s.config.vocab, s.config.logit_softcap) {}
+      head_(s.head, s.config.vocab, s.config.logit_softcap, low_rank_of(s, s.head),
+            s.params[s.head.index()].products) {}
 
 Value HeadPart::forward(Tape& tape, const Run& run, Value x) const {
   return tape.apply(run, head_, std::move(x));

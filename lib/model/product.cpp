@@ -1,6 +1,5 @@
 #include "lib/model/product.hpp"
 
-#include <optional>
 #include <utility>
 
 #include "lib/ops/adapted_linear.hpp"
@@ -12,23 +11,28 @@ ops::Linear make_linear(const ModelSpec& s, ParamId weight, ParamId bias) {
   return {weight, bias, p.shape[0], p.products};
 }
 
-std::unique_ptr<Op> make_product(const ModelSpec& s, ParamId weight, ParamId bias) {
+std::optional<ops::LowRank> low_rank_of(const ModelSpec& s, ParamId weight) {
   const auto* adapter = s.adapter_of(weight);
-  if (!adapter) return std::make_unique<ops::Linear>(make_linear(s, weight, bias));
-  const auto& config = s.adapter;
+  if (!adapter) return {};
   ops::LowRank low{.a = adapter->a,
                    .b = adapter->b,
                    .norms = adapter->norms,
                    .rank = adapter->rank,
                    .scale = adapter->scale,
                    .products = {},
-                   .dropout = {adapter->site, config.dropout}};
+                   .dropout = {adapter->site, s.adapter.dropout}};
   for (const auto& p : adapter->products) low.products.push_back({p.channel, p.channels, p.row});
-  if (adapter->norms == ParamId{})
-    return std::make_unique<ops::AdaptedLinear>(make_linear(s, weight, bias), std::move(low),
+  return low;
+}
+
+std::unique_ptr<Op> make_product(const ModelSpec& s, ParamId weight, ParamId bias) {
+  auto low = low_rank_of(s, weight);
+  if (!low) return std::make_unique<ops::Linear>(make_linear(s, weight, bias));
+  if (low->norms == ParamId{})
+    return std::make_unique<ops::AdaptedLinear>(make_linear(s, weight, bias), std::move(*low),
                                                 std::nullopt);
-  ops::TrainedNorms norms(weight, bias, low);
-  return std::make_unique<ops::AdaptedLinear>(make_linear(s, weight, {}), std::move(low),
+  ops::TrainedNorms norms(weight, bias, *low);
+  return std::make_unique<ops::AdaptedLinear>(make_linear(s, weight, {}), std::move(*low),
                                               std::move(norms));
 }
 

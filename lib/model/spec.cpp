@@ -220,15 +220,20 @@ ModelSpec make_spec(const ModelConfig& c, const AdapterConfig& adapter) {
   return s;
 }
 
-bool supports_fp8(const ParamSpec& p) {
-  return p.role == ParamRole::linear && p.shape.dims() == 2;
+bool uses_fp8(const ModelSpec& s, ParamId id, const Fp8Weights& which) {
+  if (id == s.head) return which.head;
+  const auto& p = s.params[id.index()];
+  if (p.role != ParamRole::linear || p.shape.dims() != 2) return false;
+  const auto layer = std::ranges::find(s.blocks, p.unit, &BlockParams::unit) - s.blocks.begin();
+  return layer >= which.skip_first && layer < std::ssize(s.blocks) - which.skip_last;
 }
 
-ModelSpec with_fp8(ModelSpec s, std::span<const std::string> except) {
-  for (auto& p : s.params) {
+ModelSpec with_fp8(ModelSpec s, const Fp8Weights& which) {
+  for (std::size_t i = 0; i < s.params.size(); ++i) {
+    auto& p = s.params[i];
     const bool excluded = std::ranges::any_of(
-        except, [&](const std::string& pattern) { return matches(pattern, p.name); });
-    if (!excluded && supports_fp8(p)) p.products = ProductType::fp8;
+        which.except, [&](const std::string& pattern) { return matches(pattern, p.name); });
+    if (!excluded && uses_fp8(s, ParamId::at(i), which)) p.products = ProductType::fp8;
   }
   return s;
 }

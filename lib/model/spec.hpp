@@ -126,7 +126,8 @@ struct ModelSpec {
   UnitId table_unit, position_unit, norm_unit, head_unit;
   ParamId table, positions, final_norm, final_norm_bias, head;
   std::vector<BlockParams> blocks;
-  std::vector<AdapterParams> adapters;  // in the order of their blocks
+  std::vector<AdapterParams>
+      adapters;  // in the order of their blocks; then of the embedding and the head
 
   // Returns the weight's adapter, or null if it has none.
   const AdapterParams* adapter_of(ParamId weight) const;
@@ -148,11 +149,19 @@ std::string adapters_text(const ModelSpec&);
 // vocab is 0, experts are configured illegally, or add_adapters() refuses the adapters.
 ModelSpec make_spec(const ModelConfig&, const AdapterConfig& = {});
 
-// Returns true if the parameter is the weight of a linear layer of a block, whose products may be
-// computed in fp8. Weights of routers, experts, gates and adapters are not.
-bool supports_fp8(const ParamSpec&);
-// Selects fp8 for the products of all weights that support it, except those whose name matches any
-// of the patterns (with * and ?).
-ModelSpec with_fp8(ModelSpec, std::span<const std::string> except);
+// The weights whose products are in fp8: those of linear layers in blocks, with exceptions, and
+// possibly the head's. Routers, routed experts, gates and adapters never use fp8.
+struct Fp8Weights {
+  std::vector<std::string> except = {};        // name patterns (with * and ?) of exceptions
+  std::int64_t skip_first = 0, skip_last = 0;  // blocks without fp8 at both ends of the model
+  bool head = false;                           // whether the head uses fp8, unless excepted
+  // Returns true if all blocks of the model are treated alike.
+  bool same_in_all_blocks() const { return except.empty() && skip_first == 0 && skip_last == 0; }
+  bool operator==(const Fp8Weights&) const = default;
+};
+// Returns true if the weight's products are in fp8 according to all rules except the patterns.
+bool uses_fp8(const ModelSpec&, ParamId, const Fp8Weights&);
+// Selects fp8 for the products of these weights.
+ModelSpec with_fp8(ModelSpec, const Fp8Weights&);
 
 }  // namespace trireme

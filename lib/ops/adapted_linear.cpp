@@ -26,11 +26,6 @@ AdaptedLinear::AdaptedLinear(Linear frozen, LowRank low, std::optional<TrainedNo
   if (norms_) params_.push_back(low_.norms);
 }
 
-Tensor AdaptedLinear::dropped(const Run& run, const Tensor& x) const {
-  if (low_.dropout.key(run.pass).p == 0) return x;
-  return drop(run, low_.dropout, x, {}, MemoryKind::transient);
-}
-
 // Returns the columns of t or u that belong to product i.
 static View of_product(const Tensor& t, std::int64_t rank, std::size_t i) {
   return as_rows(t).slice(1, static_cast<std::int64_t>(i) * rank, rank);
@@ -42,11 +37,6 @@ static Tensor ranks_of(const Run& run, const Tensor& x, const LowRank& low, Memo
   return Tensor::empty(run.backend, {rows, ranks}, x.dtype(), kind);
 }
 
-static void scale(const Run& run, const Tensor& t, double factor) {
-  if (factor != 1)
-    run.backend.put(Queue::compute, kernel::Scale{.x_N = as_rows(t), .factor = factor});
-}
-
 std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> in,
                                            Saved* saved) const {
   const Tensor& x = in[0];
@@ -54,15 +44,15 @@ std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> i
       Tensor::empty(run.backend, frozen_.output_shape(x.shape()), x.dtype(), kind_of(saved));
   frozen_.multiply(run, y, x);
   if (!run.pass.adapters) {
-    expect(!saved, "without adapters there is no backward");
+    expect(!saved, "a pass without adapters has no backward pass");
     if (norms_) norms_->add_bias(run, y);
     return {y};
   }
   const Tensor t = ranks_of(run, x, low_, kind_of(saved));
   multiply_rows(run, {.c_MN = as_rows(t),
-                      .a_MK = as_rows(dropped(run, x)),
+                      .a_MK = as_rows(dropped(run, low_, x)),
                       .b_KN = run.weights[low_.a].transposed()});
-  scale(run, t, low_.scale);
+  apply_scale(run, low_, as_rows(t));
   for (std::size_t i = 0; i < low_.products.size(); ++i) {
     const auto& p = low_.products[i];
     multiply_rows(run, {.c_MN = as_rows(y).slice(1, p.channel, p.channels),
@@ -90,7 +80,7 @@ std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<T
                         .a_MK = as_rows(dz).slice(1, p.channel, p.channels),
                         .b_KN = run.weights[low_.b].slice(0, p.row, p.channels)});
   }
-  scale(run, u, low_.scale);
+  apply_scale(run, low_, as_rows(u));
   Tensor dx;
   if (wanted[0]) {
     dx = Tensor::empty(run.backend, x.shape(), x.dtype(), MemoryKind::transient);
@@ -104,7 +94,7 @@ std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<T
                         .how = drops ? Accumulate::overwrite : Accumulate::add});
     if (drops) dx = drop(run, low_.dropout, std::move(back), dx.view(), MemoryKind::transient);
   }
-  if (run.wants(low_.a)) x = dropped(run, x);
+  if (run.wants(low_.a)) x = dropped(run, low_, x);
   return {dx};
 }
 

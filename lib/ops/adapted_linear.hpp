@@ -32,8 +32,6 @@ class AdaptedLinear final : public Op {
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
  private:
-  Tensor dropped(const Run&, const Tensor& x) const;
-
   Linear frozen_;
   LowRank low_;
   std::optional<TrainedNorms> norms_;

@@ -4,14 +4,54 @@
 
 namespace trireme::ops {
 
+namespace {
+
+struct EmbeddingKept {
+  Tensor ids{};
+  Tensor t{};  // s b[ids], if there is an adapter
+  Tensor a{};  // copy of a, so that the backward pass need not gather the unit again
+};
+
+// Returns a copy that the backward pass may read.
+Tensor copy_of(const Run& run, const ConstView& x) {
+  Tensor copy = Tensor::empty(run.backend, {x.extent[0], x.extent[1]}, x.dtype, MemoryKind::saved);
+  run.backend.put(Queue::compute, kernel::Copy{.dst = copy.view(), .src = x});
+  return copy;
+}
+
+}  // namespace
+
+Embedding::Embedding(ParamId table, std::int64_t width, DType compute, std::optional<LowRank> low)
+    : params_{table}, width_(width), compute_(compute), low_(std::move(low)) {
+  if (low_) params_.insert(params_.end(), {low_->a, low_->b});
+}
+
+static void look_up(const Run& run, const View& y_TC, const Tensor& ids, const ConstView& table) {
+  run.backend.put(
+      Queue::compute,
+      kernel::Embedding{
+          .y_TC = y_TC, .ids_T = ids.view().reshaped({ids.shape().count()}), .table_VC = table});
+}
+
 std::vector<Tensor> Embedding::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   const Tensor ids = std::move(in[0]);
   const auto batch = ids.shape()[0], tokens = ids.shape()[1];
   Tensor y = Tensor::empty(run.backend, {batch, tokens, width_}, compute_, kind_of(saved));
-  run.backend.put(Queue::compute, kernel::Embedding{.y_TC = as_rows(y),
-                                                    .ids_T = ids.view().reshaped({batch * tokens}),
-                                                    .table_VC = run.weights[params_[0]]});
-  if (saved) saved->keep(ids);
+  look_up(run, as_rows(y), ids, run.weights[params_[0]]);
+  expect(!low_ || run.pass.adapters || !saved, "a pass without adapters has no backward pass");
+  EmbeddingKept all{.ids = ids};
+  if (low_ && run.pass.adapters) {
+    auto& t = all.t;
+    t = Tensor::empty(run.backend, {batch * tokens, low_->rank}, compute_, kind_of(saved));
+    look_up(run, t.view(), ids, run.weights[low_->b]);
+    apply_scale(run, *low_, t.view());
+    multiply_rows(run, {.c_MN = as_rows(y),
+                        .a_MK = t.view(),
+                        .b_KN = run.weights[low_->a],
+                        .how = Accumulate::add});
+    if (saved && run.trainable[low_->b.index()]) all.a = copy_of(run, run.weights[low_->a]);
+  }
+  if (saved) saved->keep(std::move(all));
   return {y};
 }
 
@@ -36,9 +76,28 @@ static void add_rows_of(const Run& run, ParamId table, const ConstView& dy_TC,
 
 void Embedding::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   const ConstView dy_TC = as_rows(grad_out[0]);
-  if (wants_any(run, params_))
-    add_rows_of(run, params_[0], dy_TC, saved.as<Tensor>().view().reshaped({dy_TC.extent[0]}),
-                dy_TC.extent[0]);
+  const auto tokens = dy_TC.extent[0];
+  const auto& [ids, t, a] = saved.as<EmbeddingKept>();
+  const ConstView ids_T = ids.view().reshaped({tokens});
+  if (run.wants(params_[0])) add_rows_of(run, params_[0], dy_TC, ids_T, tokens);
+  if (!low_) return;
+  if (run.wants(low_->b)) {
+    const Tensor u =
+        Tensor::empty(run.backend, {tokens, low_->rank}, compute_, MemoryKind::transient);
+    multiply_rows(run, {.c_MN = u.view(), .a_MK = dy_TC, .b_KN = a.view().transposed()});
+    apply_scale(run, *low_, u.view());
+    add_rows_of(run, low_->b, u.view(), ids_T, tokens);
+  }
+  if (!run.wants(low_->a)) return;
+  const ConstView t_TR = t.view();
+  run.gradients->add(
+      {&low_->a, 1}, tokens, [&](Rows r, std::span<const View> da_RC, Accumulate how) {
+        run.backend.put(Queue::compute, kernel::Matmul{.c_MN = da_RC[0],
+                                                       .a_MK = rows_of(t_TR, r).transposed(),
+                                                       .b_KN = rows_of(dy_TC, r),
+                                                       .how = how,
+                                                       .order = sum_order(run)});
+      });
 }
 
 // Returns the rows of the position table for this rank's tokens.

@@ -78,7 +78,7 @@ std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor
       take_rows(run, as_column(in.weight_TK), order.choice_R.view(), MemoryKind::transient);
   const Tensor y_RC = Tensor::empty(run.backend, x_RC.shape(), x_RC.dtype(), MemoryKind::transient);
   for (auto i = rounds.all.size(); i-- > 0;) {
-    const TokenDispatch dispatch(run, rounds.all[i], rounds.most);
+    const TokenDispatch dispatch(run, rounds, i);
     const auto room = [&](const Tensor& t, std::int64_t rows) {
       return room_for_rows(run, t.view(), rows, kind);
     };
@@ -129,7 +129,7 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
   const Tensor dweight_R1 = Tensor::empty(run.backend, {dy_RC.shape()[0], 1},
                                           kept.weight_TK.dtype(), MemoryKind::transient);
   for (std::size_t i = 0; i < rounds.all.size(); ++i) {
-    const TokenDispatch dispatch(run, rounds.all[i], rounds.most);
+    const TokenDispatch dispatch(run, rounds, i);
     RoundKept round = std::move(kept.first);  // absent tensors from the second round on
     if (i > 0) {
       const Tensor x_RC = dispatch.rows_again(as_rows(kept.x_BTC), order.token_R.view());

@@ -20,11 +20,9 @@ Fp8Tensor round_to_fp8(const Run& run, const ConstView& x_RK, fp8::Scales scales
   return y;
 }
 
-void multiply_in_fp8(const Run& run, const View& c_MN, const ConstView& a_MK, const ConstView& w_NK,
-                     const Epilogue& epilogue) {
-  expect(!epilogue.row_sum_M, "row sums are part of weight gradients");
-  const auto a = round_to_fp8(run, a_MK, fp8::Scales::rows),
-             w = round_to_fp8(run, w_NK, fp8::Scales::tiles);
+void multiply_in_fp8(const Run& run, const View& c_MN, const ConstView& a_MK, const Fp8Tensor& w,
+                     const ConstView& bias_N) {
+  const auto a = round_to_fp8(run, a_MK, fp8::Scales::rows);
   const auto rows = c_MN.extent[0], chunk = run.pass.exact_chunk > 0 ? run.pass.exact_chunk : rows;
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const Rows r{begin, std::min(rows, begin + chunk)};
@@ -32,9 +30,15 @@ void multiply_in_fp8(const Run& run, const View& c_MN, const ConstView& a_MK, co
                     kernel::Fp8Matmul{.c_MN = rows_of(c_MN, r),
                                       .a_MK = a.view().row_range(r.begin, r.end - r.begin),
                                       .b_NK = w.view(),
-                                      .bias_N = epilogue.bias_N,
+                                      .bias_N = bias_N,
                                       .order = sum_order(run)});
   }
+}
+
+void multiply_in_fp8(const Run& run, const View& c_MN, const ConstView& a_MK, const ConstView& w_NK,
+                     const Epilogue& epilogue) {
+  expect(!epilogue.row_sum_M, "row sums are part of weight gradients");
+  multiply_in_fp8(run, c_MN, a_MK, round_to_fp8(run, w_NK, fp8::Scales::tiles), epilogue.bias_N);
   if (epilogue.activated_MN)
     run.backend.put(Queue::compute, kernel::Activate{.activation = epilogue.activation,
                                                      .y_N = epilogue.activated_MN,

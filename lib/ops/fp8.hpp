@@ -24,6 +24,10 @@ Fp8Tensor round_to_fp8(const Run&, const ConstView& x_RK, fp8::Scales);
 void multiply_in_fp8(const Run&, const View& c_MN, const ConstView& a_MK, const ConstView& w_NK,
                      const Epilogue&);
 
+// Computes c_MN = a_MK w_NK' for a rounded weight. Rows are tokens.
+void multiply_in_fp8(const Run&, const View& c_MN, const ConstView& a_MK, const Fp8Tensor& w_NK,
+                     const ConstView& bias_N = {});
+
 // Computes dw_NK = dy_RN' x_RK, or adds the product to dw_NK. The sum is over tokens R.
 void multiply_grad_in_fp8(const Run&, const View& dw_NK, Accumulate, const ConstView& dy_RN,
                           const ConstView& x_RK);

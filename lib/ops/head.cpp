@@ -1,12 +1,17 @@
 #include "lib/ops/head.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "lib/ops/support.hpp"
 
 namespace trireme::ops {
+
+Head::Head(ParamId weight, std::int64_t vocab, double softcap, std::optional<LowRank> low,
+           ProductType type)
+    : params_{weight}, vocab_(vocab), softcap_(softcap), low_(std::move(low)), type_(type) {
+  if (low_) params_.insert(params_.end(), {low_->a, low_->b});
+}
 
 static Tensor logits_of(const Run& run, ConstView x_RC, ConstView w_VC) {
   Tensor z = Tensor::empty(run.backend, {x_RC.extent[0], w_VC.extent[0]}, x_RC.dtype,
@@ -15,9 +20,68 @@ static Tensor logits_of(const Run& run, ConstView x_RC, ConstView w_VC) {
   return z;
 }
 
-Tensor Head::logits(const Run& run, ConstView x_RC) const {
-  return logits_of(run, x_RC, run.weights[params_[0]]);
+Tensor Head::scaled_product(const Run& run, const ConstView& rows, const ConstView& matrix) const {
+  Tensor t =
+      Tensor::empty(run.backend, {rows.extent[0], low_->rank}, rows.dtype, MemoryKind::transient);
+  multiply_rows(run, {.c_MN = t.view(), .a_MK = rows, .b_KN = matrix});
+  apply_scale(run, *low_, t.view());
+  return t;
 }
+
+void Head::add_adapter(const Run& run, const Tensor& z, const Tensor& t) const {
+  if (t)
+    multiply_rows(run, {.c_MN = z.view(),
+                        .a_MK = t.view(),
+                        .b_KN = run.weights[low_->b].transposed(),
+                        .how = Accumulate::add});
+}
+
+Tensor Head::logits(const Run& run, ConstView x_RC) const {
+  const Tensor z = logits_of(run, x_RC, run.weights[params_[0]]);
+  if (adapts(run))
+    add_adapter(run, z, scaled_product(run, x_RC, run.weights[low_->a].transposed()));
+  return z;
+}
+
+namespace {
+
+// The products of the head with its weight, for chunks of rows.
+class Products {
+ public:
+  // With fp8, rounds the weight for logits and, if `gradients`, for input gradients.
+  Products(const Run& run, ConstView w_VC, bool fp8, bool gradients) : run_(run), w_VC_(w_VC) {
+    if (fp8) for_logits_ = round_to_fp8(run, w_VC, fp8::Scales::tiles);
+    if (fp8 && gradients) for_gradients_ = round_to_fp8(run, w_VC.transposed(), fp8::Scales::tiles);
+  }
+
+  Tensor logits(const ConstView& x_RC) const {
+    if (!for_logits_) return logits_of(run_, x_RC, w_VC_);
+    Tensor z = Tensor::empty(run_.backend, {x_RC.extent[0], w_VC_.extent[0]}, x_RC.dtype,
+                             MemoryKind::transient);
+    multiply_in_fp8(run_, z.view(), x_RC, *for_logits_);
+    return z;
+  }
+  void input_gradient(const View& dx_RC, const ConstView& dz_RV) const {
+    if (for_gradients_) return multiply_in_fp8(run_, dx_RC, dz_RV, *for_gradients_);
+    multiply_rows(run_, {.c_MN = dx_RC, .a_MK = dz_RV, .b_KN = w_VC_});
+  }
+  void weight_gradient(const View& dw_VC, Accumulate how, const ConstView& dz_RV,
+                       const ConstView& x_RC) const {
+    if (for_logits_) return multiply_grad_in_fp8(run_, dw_VC, how, dz_RV, x_RC);
+    run_.backend.put(Queue::compute, kernel::Matmul{.c_MN = dw_VC,
+                                                    .a_MK = dz_RV.transposed(),
+                                                    .b_KN = x_RC,
+                                                    .how = how,
+                                                    .order = sum_order(run_)});
+  }
+
+ private:
+  const Run& run_;
+  ConstView w_VC_;
+  std::optional<Fp8Tensor> for_logits_, for_gradients_;
+};
+
+}  // namespace
 
 // Returns the number of rows whose logits are computed at a time. With exact sums, it is a multiple
 // of the exact chunk.
@@ -41,6 +105,7 @@ static void add_losses(const Run& run, kernel::CrossEntropy whole, const Tensor&
     some.how = Accumulate::add;
     some.logits_TV = rows_of(whole.logits_TV, here);
     some.target_T = rows_of(whole.target_T, here);
+    if (some.teacher.logits_TV) some.teacher.logits_TV = rows_of(some.teacher.logits_TV, here);
     some.scale = scale;
     b.put(Queue::compute, some);
   }
@@ -53,24 +118,35 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
   const auto tokens = x_TC.extent[0];
   const ConstView target_T = run.pass.targets_BT.reshaped({tokens});
   const bool exact = run.pass.exact_chunk > 0;
-  expect(!exact || run.pass.losses.empty(), "losses that are counted have one sum");
-  Tensor loss = Tensor::empty(b, {exact ? 2 : run.pass.loss_sums}, exact ? DType::i64 : DType::f64,
+  const auto sums = run.pass.loss_sums;
+  Tensor loss = Tensor::empty(b, {exact ? sums + 1 : sums}, exact ? DType::i64 : DType::f64,
                               MemoryKind::transient);
-  if (!run.pass.losses.empty()) b.put(Queue::compute, kernel::Fill{.dst = loss.view(), .value = 0});
-  View largest;
-  if (exact) {
+  if (exact || !run.pass.losses.empty())
     b.put(Queue::compute, kernel::Fill{.dst = loss.view(), .value = 0});
-    largest = View(loss.slice(1, {1}).view().data, DType::f32, {1});
+  View largest;
+  if (exact) largest = View(loss.slice(sums, {1}).view().data, DType::f32, {1});
+  const bool adapts_here = adapts(run);
+  expect(!low_ || adapts_here || !saved, "a pass without adapters has no backward pass");
+  const Tensor x_low = adapts_here ? dropped(run, *low_, x) : Tensor{};
+  const bool drops = adapts_here && low_->dropout.key(run.pass).p > 0;
+  Tensor dx, dx_low;  // dx_low is the gradient of drop(x)
+  if (saved) {
+    dx = Tensor::empty(b, x.shape(), x.dtype(), drops ? MemoryKind::transient : MemoryKind::saved);
+    dx_low = drops ? Tensor::empty(b, x.shape(), x.dtype(), MemoryKind::saved) : dx;
   }
-  Tensor dx;
-  if (saved) dx = Tensor::empty(b, x.shape(), x.dtype(), MemoryKind::saved);
+  const bool in_fp8 = type_ == ProductType::fp8 && run.pass.phase == Phase::train;
+  const Products products(run, run.weights[params_[0]], in_fp8, saved != nullptr);
   const auto most = rows_at_once(run);
   const auto& taught = run.pass.teacher;
-  expect(!taught.x_BTC || (!exact && run.pass.losses.empty()), "a teacher is of a mean loss");
+  expect(!taught.x_BTC || !exact, "losses from a teacher are not counted");
   for (std::int64_t begin = 0; begin < tokens; begin += most) {
     const Rows chunk{begin, std::min(tokens, begin + most)};
     const ConstView x_RC = rows_of(x_TC, chunk);
-    const Tensor z = logits(run, x_RC);
+    const ConstView low_RC = adapts_here ? rows_of(as_rows(x_low), chunk) : ConstView{};
+    Tensor t;
+    if (adapts_here) t = scaled_product(run, low_RC, run.weights[low_->a].transposed());
+    const Tensor z = products.logits(x_RC);
+    add_adapter(run, z, t);
     Teacher teacher{{}, taught.softcap, taught.temperature, taught.share};
     Tensor of_teacher;
     if (taught.x_BTC) {
@@ -91,19 +167,35 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
                loss, chunk);
     if (!saved) continue;
     const ConstView dz_RV = z.view();
-    multiply_rows(
-        run, {.c_MN = rows_of(as_rows(dx), chunk), .a_MK = dz_RV, .b_KN = run.weights[params_[0]]});
-    if (wants_any(run, params_))
-      run.gradients->add(
-          params_, dz_RV.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-            b.put(Queue::compute, kernel::Matmul{.c_MN = dst[0],
-                                                 .a_MK = rows_of(dz_RV, r).transposed(),
-                                                 .b_KN = rows_of(x_RC, r),
+    products.input_gradient(rows_of(as_rows(dx), chunk), dz_RV);
+    Tensor u;
+    if (adapts_here) {
+      u = scaled_product(run, dz_RV, run.weights[low_->b]);
+      multiply_rows(run, {.c_MN = rows_of(as_rows(dx_low), chunk),
+                          .a_MK = u.view(),
+                          .b_KN = run.weights[low_->a],
+                          .how = drops ? Accumulate::overwrite : Accumulate::add});
+    }
+    if (!wants_any(run, params_)) continue;
+    run.gradients->add(
+        params_, dz_RV.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
+          if (dst[0]) products.weight_gradient(dst[0], how, rows_of(dz_RV, r), rows_of(x_RC, r));
+          const auto product = [&](const View& c, const ConstView& left, const ConstView& right) {
+            if (!c) return;
+            b.put(Queue::compute, kernel::Matmul{.c_MN = c,
+                                                 .a_MK = rows_of(left, r).transposed(),
+                                                 .b_KN = rows_of(right, r),
                                                  .how = how,
                                                  .order = sum_order(run)});
-          });
+          };
+          if (!adapts_here) return;
+          product(dst[1], u.view(), low_RC);
+          product(dst[2], dz_RV, t.view());
+        });
   }
-  if (saved) saved->keep(dx);
+  if (saved)
+    saved->keep(drops ? drop(run, low_->dropout, std::move(dx_low), dx.view(), MemoryKind::saved)
+                      : dx);
   return {loss};
 }
 
@@ -113,10 +205,17 @@ Head::Loss Head::download(Backend& b, const Tensor& t) {
     b.download(Queue::compute, std::as_writable_bytes(std::span(&loss.sum, 1)), t.view());
     return loss;
   }
-  std::array<std::int64_t, 2> both{};
-  b.download(Queue::compute, std::as_writable_bytes(std::span(both)), t.view());
-  loss.quanta = both[0];
-  loss.largest = std::bit_cast<float>(static_cast<std::uint32_t>(both[1]));
+  const auto one = download_quanta(b, t);
+  loss.quanta = one.sums[0];
+  loss.largest = one.largest;
+  return loss;
+}
+
+Head::Quanta Head::download_quanta(Backend& b, const Tensor& t) {
+  Quanta loss{std::vector<std::int64_t>(static_cast<std::size_t>(t.shape()[0]))};
+  b.download(Queue::compute, std::as_writable_bytes(std::span(loss.sums)), t.view());
+  loss.largest = std::bit_cast<float>(static_cast<std::uint32_t>(loss.sums.back()));
+  loss.sums.pop_back();
   return loss;
 }
 

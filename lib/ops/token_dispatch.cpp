@@ -63,6 +63,8 @@ RoundPlan rounds_of(const Run& run, const Tensor& counts, std::int64_t rows, std
   const auto chunks = chunks_of_round(run.backend.host_readable());
   r.all = make_expert_rounds(r.counts, ranks.rank(), wanted, chunks, lists);
   r.most = rows_of_round(r.counts, owned_experts(experts, ranks.rank(), ranks.size()), wanted);
+  // No rank holds more experts than rank 0.
+  r.most_of_any = rows_of_round(r.counts, owned_experts(experts, 0, ranks.size()), wanted);
   // A plan allocates the memory of a second round, because the routers' choices may require one.
   if (plan && memory == RoundMemory::one_by_one) {
     r.all.push_back(
@@ -79,9 +81,14 @@ static Tensor upload_ids(Backend& b, std::span<const std::int32_t> ids, std::int
   return t;
 }
 
-TokenDispatch::TokenDispatch(const Run& run, const ExpertRound& round, std::int64_t most)
-    : run_(run), round_(round), most_(most), first_{0} {
+TokenDispatch::TokenDispatch(const Run& run, const RoundPlan& plan, std::size_t number)
+    : run_(run),
+      round_(plan.all[number]),
+      most_(plan.most),
+      most_of_any_(plan.most_of_any),
+      first_{0} {
   auto& b = run.backend;
+  const auto& round = round_;
   std::vector<std::int32_t> place, back, token, offset;
   for (const auto& chunk : round.chunks) {
     received_.emplace_back();
@@ -101,9 +108,9 @@ TokenDispatch::TokenDispatch(const Run& run, const ExpertRound& round, std::int6
   offset.insert(offset.end(), round.offset.begin(), round.offset.end());
   const auto leaf = std::max<std::int64_t>(run.pass.exact_chunk, 1);
   for (const auto l : round.leaf) token.push_back(static_cast<std::int32_t>(l * leaf));
-  place_ = upload_ids(b, place, most);
-  back_ = upload_ids(b, back, most);
-  token_ = upload_ids(b, token, most);
+  place_ = upload_ids(b, place, most_);
+  back_ = upload_ids(b, back, most_);
+  token_ = upload_ids(b, token, most_);
   const auto ends = std::ssize(round.offset);
   const Tensor offsets = upload_ids(b, offset, std::ssize(offset));
   for (std::int64_t i = 0; i < std::ssize(round.chunks); ++i) {
@@ -134,9 +141,12 @@ Pending TokenDispatch::exchange(const Tensor& to, const std::vector<RowRange>& t
                                     : ConstView{});
   }
   const auto me = static_cast<std::size_t>(ranks.rank());
+  // Between any two ranks, at most a whole chunk of the rows of one owner travels.
+  const auto rows = rows_of_chunk(most_of_any_, std::ssize(round_.chunks));
   b.wait(Queue::exchange, b.record(Queue::compute));
   auto pending = ranks.exchange(b, Queue::exchange, dst, src,
-                                {OperationKind::exchange, "tokens", run_.pass.microbatch});
+                                {OperationKind::exchange, "tokens", run_.pass.microbatch},
+                                ExchangeLimit{rows * to.shape()[1], to.dtype()});
   pending.keep(to);
   pending.keep(from);
   if (src[me]) b.put(Queue::compute, kernel::Copy{.dst = dst[me], .src = src[me]});

@@ -27,7 +27,8 @@ namespace ops {
 struct RoundPlan {
   ExpertCounts counts;
   std::vector<ExpertRound> all;
-  std::int64_t most = 0;  // maximum rows of this rank in a round
+  std::int64_t most = 0;         // maximum rows of this rank in a round
+  std::int64_t most_of_any = 0;  // the same, of any rank
 };
 // Whether a round's memory is freed before the next round, or kept for weight gradients that are
 // computed later.
@@ -73,8 +74,8 @@ class TokenDispatch {
     std::vector<Pending> pending_;
   };
 
-  // `most` is the maximum number of rows that this rank receives in a round.
-  TokenDispatch(const Run&, const ExpertRound&, std::int64_t most);
+  // Dispatches round number `round` of the plan.
+  TokenDispatch(const Run&, const RoundPlan&, std::size_t round);
 
   // Returns rows of x_TC like take_rows(). An earlier pass must have taken the same rows. In a
   // pretended round, the function only allocates the rows.
@@ -109,7 +110,7 @@ class TokenDispatch {
 
   const Run& run_;
   const ExpertRound& round_;
-  std::int64_t most_;
+  std::int64_t most_, most_of_any_;
   std::vector<std::int64_t> first_;              // first row of each chunk, and the end
   std::vector<std::vector<RowRange>> received_;  // by chunk and rank
   Tensor place_, back_, token_, offset_;

@@ -231,7 +231,7 @@ std::string pipeline_fault(ScheduleKind kind, std::int64_t stages, std::int64_t 
   if (!t.groups || microbatches % stages == 0) return "";
   return fmt::format(
       "parallel.schedule = \"{}\" needs a multiple of parallel.pipe = {} microbatches per step, "
-      "but each data rank has {}: train.batch / (train.microbatch * data ranks)",
+      "but each data rank has {}: batch / (train.microbatch * data ranks)",
       name_of(kind), stages, microbatches);
 }
 

@@ -9,6 +9,7 @@
 #include "lib/plan/rank_kinds.hpp"
 #include "lib/plan/sent_messages.hpp"
 #include "lib/run/evaluation.hpp"
+#include "lib/train/batch_ramp.hpp"
 #include "lib/train/snapshot.hpp"
 
 namespace trireme {
@@ -22,6 +23,7 @@ static Batch any_batch(const PlanInput& in) {
               static_cast<std::int64_t>(n)};
   if (in.setup.attention == AttentionSpan::document)
     batch.start_BT.resize(static_cast<std::size_t>(samples * context), 0);
+  if (in.weighted) batch.weight_BT.resize(n, 1);
   const auto* const training = std::get_if<PreferenceTraining>(&in.setup.objective);
   if (!training) return batch;
   // Each sample has one pair, or one labeled answer with its mismatched answer.
@@ -245,7 +247,7 @@ static std::vector<StageBlocks> blocks_of_ranks(const PlanInput& in) {
 // are equal, only the earlier one may, because it has more micro-batches in flight. With rules for
 // some parameters, no two stages count as equal.
 static bool may_hold_most(const PlanInput& in, std::span<const StageBlocks> blocks, int stage) {
-  const bool alike = in.setup.freeze.empty() && in.setup.fp8_except.empty();
+  const bool alike = in.setup.freeze.empty() && in.setup.fp8.same_in_all_blocks();
   if (!traits_of(in.setup.schedule).earlier_holds_most || !alike || stage <= 1 ||
       stage == in.grid.pipe - 1)
     return true;

@@ -28,6 +28,8 @@ struct PlanInput {
   TrainConfig train;
   Grid grid;
   PlanEvaluation evaluation = PlanEvaluation::included;
+  // Whether training documents have weights (Batch::weight_BT).
+  bool weighted = false;
   TransportKind transport = TransportKind::host;
   CommSettings comm{};  // settings of the run
   PlanSnapshot snapshot = PlanSnapshot::left_out;

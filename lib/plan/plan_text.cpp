@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -172,6 +174,12 @@ static std::string microbatches_text(std::int64_t n) {
   return fmt::format("{} {}", n, n == 1 ? "micro-batch" : "micro-batches");
 }
 
+static std::string ramp_text(const TrainConfig& t) {
+  if (t.batch_ramp.empty()) return "";
+  return fmt::format("batch ramp: {}, then {}. This plan is for steps of {}, which need most\n",
+                     fmt::join(t.batch_ramp, ", "), t.batch, counted(t.batch, "sample"));
+}
+
 std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& target) {
   const auto& model = in.setup.model;
   double flops = 0;
@@ -184,7 +192,7 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
       model.width, name_of(in.setup.compute), counted(in.train.batch, "sample"),
       counted(context_of(in.setup), "token"), microbatches_text(p.microbatches), flops * 1e-12,
       describe(in.grid), target.properties.name);
-  text += loads_text(in) + freeze_text(p);
+  text += ramp_text(in.train) + loads_text(in) + freeze_text(p);
   return text + ranks_text(p, in, target.properties) + schedule_text(p, in.grid);
 }
 

@@ -7,6 +7,7 @@
 #include "lib/base/fixed.hpp"
 #include "lib/ops/sequence_layout.hpp"
 #include "lib/pipe/schedule.hpp"
+#include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
 
@@ -53,7 +54,7 @@ static bool can_use_fp8(const PlanInput& in, const Grid& grid) {
 }
 
 bool accepts(const PlanInput& in, const RunChoice& c) {
-  const auto samples = in.train.batch / c.grid.data;
+  const auto samples = common_batch(in.train) / c.grid.data;
   const auto experts = expert_ranks(in.setup.model, c.grid);
   return std::ranges::find(experts, c.grid.expert) != experts.end() &&
          can_recompute(in, c.recompute) && samples % c.microbatch == 0 &&
@@ -64,6 +65,7 @@ bool accepts(const PlanInput& in, const RunChoice& c) {
 std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks, int most_groups) {
   const auto& model = in.setup.model;
   const GridLimits limits{.layers = model.layers, .tokens = context_of(in.setup)};
+  const auto batch = common_batch(in.train);
   std::vector<RunChoice> all;
   std::vector<Grid> grids;
   for (auto grid : legal_grids(limits, ranks)) {
@@ -74,8 +76,8 @@ std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks, int m
     }
   }
   for (const auto& grid : grids) {
-    if (in.train.batch % grid.data != 0) continue;
-    const auto samples = in.train.batch / grid.data;
+    if (batch % grid.data != 0) continue;
+    const auto samples = batch / grid.data;
     for (const auto microbatch : divisors(samples)) {
       const bool power_of_two = (microbatch & (microbatch - 1)) == 0;
       if (!power_of_two && microbatch != samples) continue;
@@ -121,6 +123,7 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   out.setup.zero.shard = 0;
   out.setup.zero.gather = c.gather;
   out.setup.zero.reduce = c.reduce;
+  if (c.zero_stage == 0) out.setup.zero.gather_type = GatherType::compute;
   out.setup.recompute = c.recompute;
   out.setup.chunk_tokens =
       chunk_tokens_of(out.train, context_of(out.setup) / c.grid.seq, out.setup.exact_chunk);
@@ -160,6 +163,9 @@ static std::vector<std::string> words_of(const RunChoice& c, const SettingsToRes
   if (set.stage_layers) all.emplace_back("parallel.stage_layers=auto");
   std::ranges::move(zero_overrides(c, set.cadences), std::back_inserter(all));
   if (set.shard) all.emplace_back("zero.shard=auto");
+  if (set.gather_type)
+    all.push_back(fmt::format("zero.gather_type={}",
+                              name_of(c.zero_stage == 0 ? GatherType::compute : GatherType::fp8)));
   return all;
 }
 

@@ -54,6 +54,7 @@ PlanInput input_of(const PlanInput&, const RunChoice&);
 struct SettingsToReset {
   bool stage_layers = false, shard = false, schedule = false;
   bool cadences = false;           // zero.gather or zero.reduce
+  bool gather_type = false;        // zero.gather_type = "fp8", which stage 0 does not accept
   std::int64_t expert_tokens = 0;  // 0 means not set. Choices with expert parallelism keep it.
 };
 // Returns the choice as command-line overrides, such as "parallel.pipe=4 parallel.data=8 ...",

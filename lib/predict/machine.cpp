@@ -63,14 +63,27 @@ double product_seconds(const MachineModel& machine, const Workload& a) {
                                   : computing;
 }
 
-double attention_seconds(const MachineModel& machine, const Workload& a) {
-  const auto d = a.name == kernel::Attention::name ? Direction::forward : Direction::backward;
+// Returns the rates of the nearest head dim or, in a file that was not measured, of the same head
+// dim. Returns null if there are none.
+const AttentionRates* attention_rates(const MachineModel& machine, DType t, Direction d,
+                                      std::int64_t head_dim, AttentionSpan span) {
   const AttentionRates* nearest = nullptr;
   for (const auto& r : machine.attention)
-    if (r.dtype == a.dtype && r.direction == d &&
-        (!nearest || std::abs(r.head_dim - a.head_dim) < std::abs(nearest->head_dim - a.head_dim)))
+    if (r.dtype == t && r.direction == d && r.span == span &&
+        (!nearest || std::abs(r.head_dim - head_dim) < std::abs(nearest->head_dim - head_dim)))
       nearest = &r;
-  require(nearest != nullptr && (machine.measured || nearest->head_dim == a.head_dim),
+  return nearest && (machine.measured || nearest->head_dim == head_dim) ? nearest : nullptr;
+}
+
+double attention_seconds(const MachineModel& machine, const Workload& a) {
+  const auto d = a.name == kernel::Attention::name ? Direction::forward : Direction::backward;
+  const auto rates_of = [&](AttentionSpan span) {
+    return attention_rates(machine, a.dtype, d, a.head_dim, span);
+  };
+  const bool documents = a.within_documents && times_documents(machine, a.dtype, a.head_dim);
+  const auto* nearest = documents ? rates_of(AttentionSpan::document) : nullptr;
+  if (!nearest) nearest = rates_of(AttentionSpan::causal);
+  require(nearest != nullptr,
           "{} has no [[attention]] with dtype {}, direction {} and head_dim {}, which this step "
           "needs. Measure it with `trireme calibrate`, or add it to the file",
           machine.file, name_of(a.dtype), name_of(d), a.head_dim);
@@ -106,6 +119,14 @@ std::optional<double> peak_of(const MachineModel& m, DType t, bool tf32) {
   if (t == DType::f32 && tf32) return m.peak_tf32;
   const auto it = m.peak.find(t);
   return it == m.peak.end() ? std::nullopt : std::optional(it->second);
+}
+
+bool times_documents(const MachineModel& m, DType t, std::int64_t head_dim) {
+  if (m.backend == "host") return true;
+  const auto has = [&](Direction d) {
+    return attention_rates(m, t, d, head_dim, AttentionSpan::document) != nullptr;
+  };
+  return has(Direction::forward) && has(Direction::backward);
 }
 
 double seconds_of(const MachineModel& machine, const Workload& a) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/value_names.hpp"
+#include "lib/data/config.hpp"
 #include "lib/predict/recording.hpp"
 
 namespace trireme {
@@ -27,12 +28,14 @@ struct ProductRates {
 };
 
 // Rates of attention in FLOP/s, by number of tokens in a sample (ascending). attention_flops()
-// defines how FLOPs are counted.
+// defines how FLOPs are counted. Rates of attention within documents (`span`) are indexed by
+// Workload::tokens, and their FLOPs are those of the pairs within documents.
 struct AttentionRates {
   DType dtype{};
   Direction direction{};
   std::int64_t head_dim = 0;
   std::vector<double> tokens, flops;
+  AttentionSpan span = AttentionSpan::causal;
 };
 
 // Time of one operation, by the number of bytes that it reads and writes. The numbers of bytes are
@@ -83,6 +86,11 @@ double share_of(const MachineModel&, const LinkRates&, std::string_view name);
 
 // Returns a rank's peak rate in FLOP/s for a data type, or nullopt if it is unknown.
 std::optional<double> peak_of(const MachineModel&, DType, bool tf32);
+
+// Returns true if predictions use the lengths of documents. On a device, attention within documents
+// has kernels and therefore rates of its own. If the file has none for this type and head dim,
+// predictions assume causal attention.
+bool times_documents(const MachineModel&, DType, std::int64_t head_dim);
 
 // Returns the seconds that a workload takes on its queue. Throws Error if a required rate is
 // absent.

@@ -71,8 +71,8 @@ class Reader final : public TableReader {
         "there is already a [[product]] with this dtype and layout");
     once(
         "attention", attention,
-        [](const auto& a) { return std::tuple(a.dtype, a.direction, a.head_dim); },
-        "there is already an [[attention]] with this dtype, direction and head_dim");
+        [](const auto& a) { return std::tuple(a.dtype, a.direction, a.head_dim, a.span); },
+        "there is already an [[attention]] with this dtype, direction, head_dim and span");
     once(
         "operation", operations, [](const auto& o) { return std::tuple(o.name, o.dtype); },
         "there is already an [[operation]] with this name and dtype");

@@ -142,7 +142,10 @@ KeySection attention_section() {
            .needed(),
        number(row("flops", &A::flops,
                   "FLOP/s at each sample length. Only the causal half of the scores counts"))
-           .needed()});
+           .needed(),
+       row("span", &A::span,
+           "causal, or document for attention within documents. For document, `tokens` are the "
+           "lengths of causal samples with the same mean number of keys per query")});
 }
 
 // Returns the section of operations that a step may use. Products and attention have their own

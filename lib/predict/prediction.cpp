@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "lib/base/counted.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/plan/rank_kinds.hpp"
 #include "lib/predict/recorder.hpp"
 #include "lib/run/step_trace.hpp"
+#include "lib/train/batch_ramp.hpp"
 #include "lib/train/work.hpp"
 
 namespace trireme {
@@ -21,6 +25,25 @@ std::vector<Recording> record_kinds(const PlanInput& in, const DryTarget& target
   const RankKinds kinds(in);
   for (const int rank : kinds.ranks()) all.push_back(record_step(in, target, placement, rank));
   return all;
+}
+
+std::map<std::string, double> operation_seconds(const MachineModel& machine,
+                                                std::span<const Recording> kinds) {
+  std::map<std::string, double> longest;
+  double most = 0;
+  for (const auto& r : kinds) {
+    std::map<std::string, double> of_kind;
+    double all = 0;
+    for (const auto& a : r.actions) {
+      if (a.what != Action::What::compute) continue;
+      const auto& workload = r.workloads[static_cast<std::size_t>(a.index)];
+      const double seconds = seconds_of(machine, workload);
+      of_kind[std::string(workload.name)] += seconds;
+      all += seconds;
+    }
+    if (all > most) most = all, longest = std::move(of_kind);
+  }
+  return longest;
 }
 
 // Returns the number of checkpoints in a run, including the one at its end.
@@ -35,6 +58,25 @@ static std::int64_t checkpoints_of(const RunInput& run, double step_seconds) {
   return 1 + static_cast<std::int64_t>(static_cast<double>(run.steps - 1) / every);
 }
 
+double saved_by_ramp(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
+                     std::int64_t steps, double step_seconds) {
+  const BatchRamp ramp(in.train, context_of(in.setup));
+  auto input = in;
+  input.train.batch = ramp.batch(0);
+  if (input.train.batch == in.train.batch) return 0;
+  const double least = simulate(machine, record_kinds(input, target, machine)).seconds;
+  const double each = (step_seconds - least) /
+                      static_cast<double>(in.train.batch - input.train.batch);  // of a sample
+  double saved = 0;
+  for (std::int64_t step = 0; step < steps;) {
+    const auto end = std::min(steps, ramp.next_change(step));
+    saved += static_cast<double>(end - step) * each *
+             static_cast<double>(in.train.batch - ramp.batch(step));
+    step = end;
+  }
+  return saved;
+}
+
 Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel& m,
                    const Simulated& s, double checkpoint_bytes) {
   Prediction p;
@@ -46,12 +88,14 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
   if (const auto peak = peak_of(m, in.setup.compute, run.tf32))
     p.utilisation =
         flops_of_token(spec, context_of(in.setup)) * p.tokens_a_second / (*peak * in.grid.ranks());
-  p.slower_attention =
-      m.backend == "cuda" && in.setup.compute == DType::bf16 &&
-      (in.setup.attention == AttentionSpan::document || in.setup.model.attention_softcap > 0);
+  const auto& model = in.setup.model;
+  const bool documents = in.setup.attention == AttentionSpan::document &&
+                         !times_documents(m, in.setup.compute, model.head_dim);
+  p.slower_attention = m.backend == "cuda" && in.setup.compute == DType::bf16 &&
+                       (documents || model.attention_softcap > 0);
   p.lost = lost_in(s);
-  p.checkpoints = checkpoints_of(run, p.step);
-  const double steps = static_cast<double>(run.steps) * p.step;
+  p.checkpoints = checkpoints_of(run, p.step) + run.decays;
+  const double steps = static_cast<double>(run.steps) * p.step - run.saved;
   p.run = steps;
   if (m.disk_write) {
     const double write = checkpoint_bytes / *m.disk_write;
@@ -74,6 +118,18 @@ static std::string duration_text(double seconds) {
   if (seconds < 7200) return fmt::format("{:.1f} min", seconds / 60);
   if (seconds < 2 * 86400) return fmt::format("{:.1f} h", seconds / 3600);
   return fmt::format("{:.1f} days", seconds / 86400);
+}
+
+// Lists the operations that take most time.
+static std::string longest_text(const std::map<std::string, double>& operations) {
+  std::vector<std::pair<double, std::string>> all;
+  for (const auto& [name, seconds] : operations) all.emplace_back(seconds, name);
+  std::ranges::sort(all, std::greater());
+  all.resize(std::min<std::size_t>(all.size(), 4));
+  std::string text;
+  for (const auto& [seconds, name] : all)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, duration_text(seconds));
+  return text;
 }
 
 std::string prediction_text(const Prediction& p, const MachineModel& m) {
@@ -107,6 +163,12 @@ std::string prediction_text(const Prediction& p, const MachineModel& m) {
             ? fmt::format("{}, with {}", duration_text(p.run), counted(p.checkpoints, "checkpoint"))
             : fmt::format("{}, without checkpoints: the machine file has no disk.write",
                           duration_text(p.run)));
+  if (!p.operations.empty()) row("longest operations", longest_text(p.operations));
+  if (const auto& g = p.generation) {
+    row("prompt", duration_text(g->prefill));
+    row("generated token", fmt::format("{}, for {} at a time", duration_text(g->token),
+                                       counted(g->sequences, "text")));
+  }
   return text;
 }
 
@@ -129,6 +191,10 @@ nlohmann::ordered_json prediction_json(const Prediction& p, const MachineModel& 
       p.targets_a_second > 0 ? nlohmann::ordered_json(p.targets_a_second) : nullptr;
   json["flop_utilisation"] = p.utilisation > 0 ? nlohmann::ordered_json(p.utilisation) : nullptr;
   json["checkpoint_seconds"] = m.disk_write ? nlohmann::ordered_json(p.checkpoint) : nullptr;
+  json["operation_seconds"] = p.operations;
+  if (const auto& g = p.generation)
+    json["generation"] = {
+        {"sequences", g->sequences}, {"prefill_seconds", g->prefill}, {"token_seconds", g->token}};
   return json;
 }
 

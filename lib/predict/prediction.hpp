@@ -1,11 +1,14 @@
 #pragma once
 // Predicts the time of a run on a machine. One step of each kind of rank is recorded, and all
 // recordings are simulated together.
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "lib/io/config.hpp"
 #include "lib/plan/plan.hpp"
+#include "lib/predict/generation.hpp"
 #include "lib/predict/recording.hpp"
 #include "lib/predict/simulate.hpp"
 
@@ -14,6 +17,11 @@ namespace trireme {
 // Properties of a run besides its steps.
 struct RunInput {
   std::int64_t steps = 0;
+  // Seconds that the run takes less than `steps` steps of train.batch, because its first steps have
+  // smaller batches (saved_by_ramp).
+  double saved = 0;
+  // Number of checkpoints at the ends of decays of the learning rate.
+  std::int64_t decays = 0;
   CheckpointConfig checkpoint;
   bool tf32 = false;  // use tensor cores for f32 products
 };
@@ -31,13 +39,27 @@ struct Prediction {
   double checkpoint = 0;
   std::int64_t checkpoints = 0;  // number in the run
   double run = 0;                // seconds of all steps and checkpoints
-  // True if the step uses attention within documents or a soft cap on a GPU. Machine files contain
-  // the rate of cuDNN's attention, which supports neither, so the predicted step is too short.
+  // True if a GPU computes attention with a soft cap, or within documents for which the machine
+  // file has no rates. The prediction then uses the rate of cuDNN's attention, which supports
+  // neither, so the predicted step is too short.
   bool slower_attention = false;
+  // Seconds of computation by operation (Workload::name), on the kind of rank that computes
+  // longest.
+  std::map<std::string, double> operations{};
+  std::optional<GenerationTimes> generation{};  // if requested
 };
 
 // Records one step of one rank of each kind. A kind is a set of ranks whose steps are alike.
 std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const MachineModel&);
+
+// Returns Prediction::operations.
+std::map<std::string, double> operation_seconds(const MachineModel&, std::span<const Recording>);
+
+// Returns the seconds that a run of `steps` steps takes less because of train.batch_ramp.
+// `step_seconds` is the time of a step of train.batch. Simulates a step of the smallest batch, and
+// interpolates the times of other batches linearly.
+double saved_by_ramp(const PlanInput&, const DryTarget&, const MachineModel&, std::int64_t steps,
+                     double step_seconds);
 
 // Returns the prediction for a run whose simulated step is given. `checkpoint_bytes` is the maximum
 // number of bytes that one rank writes to a checkpoint.

@@ -36,7 +36,7 @@ Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement, i
       placement_(placement),
       grid_(in.grid),
       kinds_(in),
-      documents_(target.properties.host_readable ? in.documents : DocumentLengths{}),
+      documents_(in.documents),
       shard_(shard_ranks(in.setup.zero, in.grid)),
       immediate_(target.properties.host_readable) {
   out_.rank = rank;

@@ -49,10 +49,8 @@ class Recorder final : public Dry, public engine::Observer {
   Placement placement_;
   Grid grid_;
   RankKinds kinds_;
-  // Documents that determine the time of attention. None on a GPU: in machine files, attention has
-  // the rate of cuDNN, and the kernels for attention within documents are slower than that.
-  DocumentLengths documents_;
-  int shard_;       // ranks that share one copy of the state
+  DocumentLengths documents_;  // determine the time of attention
+  int shard_;                  // ranks that share one copy of the state
   bool immediate_;  // operations complete when they are issued, so events carry no information
   bool on_ = false, within_call_ = false;
   Recording out_;

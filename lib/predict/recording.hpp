@@ -38,6 +38,7 @@ struct Workload {
   // Sizes of attention. `heads` is the number of heads in all samples. `tokens` is the length of a
   // causal sample in which queries attend to the same mean number of keys.
   std::int64_t tokens = 0, head_dim = 0, heads = 0;
+  bool within_documents = false;
 
   auto operator<=>(const Workload&) const = default;
 };

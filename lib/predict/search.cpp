@@ -5,6 +5,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/predict/search_bounds.hpp"
+#include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 // Returns false if the model has rules for some blocks. Bounds come from models of one or two
 // blocks, to which these rules do not apply.
 bool has_bounds(const PlanInput& in) {
-  return in.setup.freeze.empty() && in.setup.fp8_except.empty();
+  return in.setup.freeze.empty() && in.setup.fp8.same_in_all_blocks();
 }
 
 class Search {
@@ -103,7 +104,7 @@ class Search {
   void compare() {
     const auto best = out_.best.front();
     const auto& c = best.choice;
-    const auto samples = in_.train.batch / c.grid.data;
+    const auto samples = common_batch(in_.train) / c.grid.data;
     const auto change = [&](const RunChoice& to) {
       if (to == c || !accepts(in_, to)) return;
       const auto it = std::ranges::find(out_.best, to, &Trial::choice);

@@ -288,7 +288,8 @@ static double own_experts(const PlanInput& in, const RunChoice& c) {
 
 double SearchBounds::state_bytes(const RunChoice& c, const Count& blocks) const {
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
-  const auto arrays = static_cast<double>(arrays_of(update_rule(input_.setup.optimizer)).size());
+  const auto arrays = static_cast<double>(arrays_of(update_rule(input_.setup.optimizer)).size() +
+                                          (input_.setup.ema > 0 ? 1 : 0));
   const double masters = compute < 4 ? 4 : 0;  // in addition to the weights used to compute
   const double each = 4 * arrays + masters + compute + 4;
   const double n = c.zero_stage == 3 ? c.grid.places() : 1,
@@ -328,7 +329,8 @@ double SearchBounds::bytes(const RunChoice& c) {
     for (const auto type : block_types)
       first[type] += of_stage[static_cast<std::size_t>(pipe.virtual_stage(0, chunk))][type];
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
-  const double gathered = c.gather == ZeroCadence::step ? gathered_bytes(c, first, compute) : 0;
+  const double sent = input_.setup.zero.gather_type == GatherType::fp8 ? 1 : compute;
+  const double gathered = c.gather == ZeroCadence::step ? gathered_bytes(c, first, sent) : 0;
   const auto m = microbatches_of(input_, c);
   const bool sums = c.reduce == ZeroCadence::step && c.chunks == 1 && m > 1;
   const double summed = sums ? gathered_bytes(c, first, 4) : 0;

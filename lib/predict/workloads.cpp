@@ -140,6 +140,7 @@ struct Describe {
     a.tokens = std::llround(share * 2 * pairs_seen(s) / static_cast<double>(s.tokens));
     a.head_dim = s.head_dim;
     a.heads = s.batch * s.heads;
+    a.within_documents = static_cast<bool>(o.start_BT);
     out.push_back(a);
   }
   void operator()(const kernel::Attention& o) { attention(o, o.shape); }

@@ -32,19 +32,44 @@ static bool take(std::string_view& text, std::string_view begin) {
   return true;
 }
 
-static void restart(LogEvents& e, std::int64_t step) {
-  e.restarts.push_back(step);
-  e.skipped.erase(e.skipped.upper_bound(step), e.skipped.end());
-  e.stalled.erase(e.stalled.upper_bound(step), e.stalled.end());
-  e.checkpoints.erase(e.checkpoints.upper_bound(step), e.checkpoints.end());
+static void forget_after(LogEvents& e, std::int64_t step) {
+  const auto cut = [&](auto& events) { events.erase(events.upper_bound(step), events.end()); };
+  cut(e.skipped);
+  cut(e.stalled);
+  cut(e.slow);
+  cut(e.checkpoints);
+  cut(e.returns);
+  cut(e.phases);
+  cut(e.batches);
 }
 
-static void read_line(LogEvents& e, std::string_view text) {
+// Returns the step to which the run returns, if the line says so.
+static std::optional<std::int64_t> returned_to(std::string_view text) {
+  constexpr std::string_view words = " were skipped, so the run returns to the checkpoint of step ";
+  const auto at = text.find(words);
+  if (!text.starts_with("steps ") || at == text.npos) return {};
+  text.remove_prefix(at + words.size());
+  return take_number(text);
+}
+
+// Reads a line. `returned` is the step to which the run has just returned, or -1. The line about
+// the checkpoint that follows is not about a restart.
+static void read_line(LogEvents& e, std::string_view text, std::int64_t& returned) {
+  if (const auto to = returned_to(text)) {
+    forget_after(e, *to);
+    e.returns.emplace(*to, text);
+    returned = *to;
+    return;
+  }
   if (take(text, "restarting from ")) {
     const auto at = text.rfind("(step ");
     if (at == std::string_view::npos) return;
     text.remove_prefix(at + 6);
-    if (const auto step = take_number(text)) restart(e, *step);
+    const auto step = take_number(text);
+    if (!step) return;
+    if (*step != returned) e.restarts.push_back(*step);
+    returned = -1;
+    forget_after(e, *step);
     return;
   }
   if (!take(text, "step ")) return;
@@ -54,13 +79,20 @@ static void read_line(LogEvents& e, std::string_view text) {
     e.skipped[*step] = text;
   else if (take(text, ": training stalled: "))
     e.stalled[*step] = text;
+  else if (take(text, ": host "))
+    e.slow[*step] = text;
+  else if (take(text, ": the samples now come from "))
+    e.phases[*step] = text;
+  else if (take(text, ": the batch grows "))
+    e.batches[*step] = text;
   else if (text.starts_with(": checkpoint "))
     e.checkpoints.insert(*step);
 }
 
 LogEvents log_events(std::string_view log) {
   LogEvents events;
-  for (const auto line : split(log, '\n')) read_line(events, message_of(line));
+  std::int64_t returned = -1;
+  for (const auto line : split(log, '\n')) read_line(events, message_of(line), returned);
   return events;
 }
 

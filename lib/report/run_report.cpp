@@ -138,6 +138,9 @@ class Reader {
       attempt("routing.csv", [&](const fs::path& file) { routing = read_routing(file); });
     json_["rows"] = rows.size();
     json_["tokens"] = rows.empty() ? 0 : rows.back().tokens;
+    json_["trained_tokens"] = nullptr;
+    if (!rows.empty() && rows.back().trained_tokens)
+      json_["trained_tokens"] = *rows.back().trained_tokens;
     if (!rows.empty())
       json_["step"] = std::max(json_["step"].get<std::int64_t>(), rows.back().step);
     json_["series"] = {
@@ -173,17 +176,18 @@ class Reader {
         for (const auto& c : list_checkpoints(folder)) kept.push_back(c.step);
       });
     events.checkpoints.insert(kept.begin(), kept.end());
-    Page checkpoints = Page::array(), skipped = Page::array(), stalled = Page::array();
+    Page checkpoints = Page::array();
     for (const auto step : events.checkpoints)
       checkpoints.push_back({{"step", step}, {"kept", std::ranges::count(kept, step) > 0}});
-    for (const auto& [step, why] : events.skipped)
-      skipped.push_back({{"step", step}, {"why", why}});
-    for (const auto& [step, why] : events.stalled)
-      stalled.push_back({{"step", step}, {"why", why}});
-    json_["marks"] = {{"checkpoints", checkpoints},
-                      {"restarts", events.restarts},
-                      {"skipped", skipped},
-                      {"stalled", stalled}};
+    const auto list = [](const auto& of_steps) {
+      Page all = Page::array();
+      for (const auto& [step, why] : of_steps) all.push_back({{"step", step}, {"why", why}});
+      return all;
+    };
+    json_["marks"] = {{"checkpoints", checkpoints},      {"restarts", events.restarts},
+                      {"skipped", list(events.skipped)}, {"stalled", list(events.stalled)},
+                      {"slow", list(events.slow)},       {"returns", list(events.returns)},
+                      {"phases", list(events.phases)},   {"batches", list(events.batches)}};
   }
 
   void timing() {

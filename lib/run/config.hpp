@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/value_names.hpp"
+#include "lib/io/best_evaluations.hpp"
 
 namespace trireme {
 
@@ -22,6 +23,11 @@ struct ScheduleConfig {
   // Length of the decay in steps. 0 means all steps after warmup (cosine, linear) or the last tenth
   // of the run (wsd).
   std::int64_t decay_steps = 0;
+  // The lengths above in tokens. If one of them or `decay_end_tokens` is set, the whole schedule
+  // counts tokens instead of steps.
+  std::int64_t warmup_tokens = 0, decay_tokens = 0;
+  // For wsd: points before the end of the run at which a decay ends, in increasing order.
+  std::vector<std::int64_t> decay_end_steps = {}, decay_end_tokens = {};
 
   bool operator==(const ScheduleConfig&) const = default;
 };
@@ -30,6 +36,13 @@ struct EvaluateConfig {
   std::int64_t every_steps = 500;  // steps between evaluations; 0 disables them during training
   // Number of batches of train.batch samples to evaluate. 0 means all validation samples.
   std::int64_t batches = 20;
+  // Metric and validation set that rank evaluations. If `best_set` is empty, ranking_of() chooses
+  // the set.
+  BestBy best_by = BestBy::loss;
+  std::string best_set;
+  // Number of evaluations without a new best one after which the run ends. 0 disables this.
+  std::int64_t patience = 0;
+  bool ema = false;           // use the averaged weights (train.ema)
   std::string sample_prompt;  // prompt of the generated samples; empty generates none
   std::int64_t sample_tokens = 64;
   std::int64_t sample_every = 0;    // steps between generated samples; 0 means every_steps

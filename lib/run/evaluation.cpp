@@ -102,10 +102,12 @@ std::optional<Evaluation> evaluate(Trainer& trainer, const Dataset& data, std::i
   return total;
 }
 
-std::vector<double> losses_of_documents(Trainer& trainer, const Dataset& data,
-                                        std::int64_t microbatch) {
+std::vector<std::vector<double>> losses_of_documents(Trainer& trainer, const Dataset& data,
+                                                     std::int64_t microbatch) {
   const auto& axes = trainer.axes();
-  std::vector<double> all(data.documents(0).size(), 0);
+  std::vector<std::vector<double>> all;
+  for (std::size_t range = 0; range < data.ranges().size(); ++range)
+    all.emplace_back(data.documents(range).size(), 0.0);
   each_group(trainer, data, 0, microbatch, {}, [&](std::span<const Batch> mine) {
     const auto losses = trainer.losses_of_documents(mine);
     if (axes.at.seq > 0) return;  // all sequence-parallel ranks have the same sums
@@ -116,10 +118,11 @@ std::vector<double> losses_of_documents(Trainer& trainer, const Dataset& data,
         const auto [first, end] = data.documents_of(batch.sample_B[b]);
         const auto of_sample = next;
         next += static_cast<std::ptrdiff_t>(end - first);
-        std::copy(of_sample, next, all.begin() + static_cast<std::ptrdiff_t>(first));
+        auto& of_range = all[data.sources(batch.sample_B[b]).front().range];
+        std::copy(of_sample, next, of_range.begin() + static_cast<std::ptrdiff_t>(first));
       }
   });
-  axes.world.all_reduce(all);
+  for (auto& of_range : all) axes.world.all_reduce(of_range);
   return all;
 }
 

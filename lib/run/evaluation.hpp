@@ -34,10 +34,11 @@ std::optional<Evaluation> evaluate(Trainer&, const Dataset&, std::int64_t sample
                                    std::int64_t microbatch,
                                    const std::function<bool()>& interrupted = {});
 
-// Returns the summed target losses of each document (Dataset::documents) in a dataset of pairs or
-// labeled answers. The dataset must have one range. Collective. The result is equal on every rank.
-// Throws SharedError if a rank cannot read its samples.
-std::vector<double> losses_of_documents(Trainer&, const Dataset&, std::int64_t microbatch);
+// Returns the summed target losses of each document (Dataset::documents), by range. Samples must
+// consist of whole documents. Collective. The result is equal on every rank. Throws SharedError if
+// a rank cannot read its samples.
+std::vector<std::vector<double>> losses_of_documents(Trainer&, const Dataset&,
+                                                     std::int64_t microbatch);
 
 // Returns the samples [first, first + n) as one batch.
 Batch read_samples(const Dataset&, std::int64_t first, std::int64_t n);

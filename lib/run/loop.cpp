@@ -44,25 +44,28 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       settings_(std::move(settings)),
       meta_(std::move(start.meta)),
       missing_evaluations_(std::move(start.missing_evaluations)),
+      ramp_(ramp_after(meta_, settings_.train, training_.sample_length())),
       total_steps_(steps_of_run(settings_.train, training_.sample_length(), meta_)),
       first_step_(meta_.step),
+      first_tokens_(meta_.tokens),
       line_{0, Clock::now(), 0},
-      saving_(trainer_, record_, settings_.checkpoint, settings_.directory, meta_.step,
-              std::move(start.restored)),
+      saving_(trainer_, record_, settings_.checkpoint, settings_.ranking, settings_.directory,
+              meta_.step, std::move(start.restored)),
+      skips_(std::move(start.skips)),
+      rollbacks_(start.rollbacks),
       stalled_(uniform_loss(settings_.train, trainer_.model().spec().config)),
       trace_(trainer_.axes(), {settings_.run.trace_steps, settings_.run.trace_ranks},
              settings_.directory / "trace"),
-      reading_(
-          [this](std::int64_t first) {
-            return read_step(trainer_, training_, settings_.train, first);
-          },
-          settings_.train.batch,
-          meta_.samples + (total_steps_ - meta_.step) * settings_.train.batch) {
+      reading_([this](SampleRange range) {
+        return read_step(trainer_, training_, settings_.train.microbatch, range);
+      }) {
   if (trainer_.axes().world.rank() == 0) notice_.emplace(signals_, settings_.run.signal_grace);
   if (missing_evaluations_.empty()) announce_step();
   at_root(trainer_.axes().world, Pace::slow, [&] {
     record_.outcome({"running", meta_.step, "", last_checkpoint()});
-    saving_.warn_of_space();
+    saving_.warn_of_space(
+        decays_between(settings_.schedule, ramp_.point(meta_.step), ramp_.point(total_steps_)));
+    if (start.has_returned) return;
     for (const char* name : {"stop_now", "checkpoint_now"})
       if (std::error_code unknown; std::filesystem::remove(settings_.directory / name, unknown))
         log_info("removed {}, which was created before this start",
@@ -73,9 +76,11 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
 std::string TrainLoop::summary() const {
   const auto steps = meta_.step - first_step_;
   const auto seconds = elapsed();
+  const auto of = meta_.tokens - first_tokens_;
   return fmt::format(
-      "{} in {}, {:.0f} tokens/s on average; metrics in {}, {}", counted(steps, "step"),
+      "{} in {}, {:.0f} tokens/s on average{}; metrics in {}, {}", counted(steps, "step"),
       clock_text(seconds), static_cast<double>(tokens_) / seconds,
+      trained_ == of ? "" : fmt::format(", {} of {} tokens trained", trained_, of),
       (settings_.directory / "history.csv").string(),
       last_checkpoint().empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint());
 }
@@ -106,7 +111,7 @@ TrainLoop::Decision TrainLoop::decide() {
       double(file == RunRequest::stop),
       double(signal == RunRequest::checkpoint || file == RunRequest::checkpoint),
       double(near_time_limit()),
-      double(saving_.is_due(meta_.step)),
+      double((saving_.is_due(meta_.step) && !may_return_soon()) || decay_has_ended()),
       double(saving_.writing()),
       double(wait + saving_.estimate() > settings_.run.signal_grace),
       double(row_error_ != nullptr)};
@@ -146,6 +151,7 @@ bool TrainLoop::on_any_rank(bool here) const {
 
 Ending TrainLoop::run() {
   Timesheet::turn_to(Task::other);
+  seconds_at_line_ = Timesheet::seconds();
   try {
     const auto ending = run_steps();
     trace_.close();
@@ -159,11 +165,16 @@ Ending TrainLoop::run() {
 Ending TrainLoop::run_steps() {
   if (!missing_evaluations_.empty() && !evaluate_and_go_on(missing_evaluations_))
     return Ending::stopped;
+  if (end_if_patience_is_exhausted()) return Ending::done;
   while (meta_.step < total_steps_) {
     if (!one_step()) {
       reason_ = signal_reason;
       saving_.save_at_once(meta_, last_step());
       return Ending::stopped;
+    }
+    if (rollback_) {
+      saving_.finish();
+      return Ending::rolled_back;
     }
     const bool last = meta_.step == total_steps_;
     const auto decision = decide();
@@ -176,8 +187,9 @@ Ending TrainLoop::run_steps() {
       saving_.save_as_usual(meta_);
     if (!reason_.empty()) return Ending::stopped;
     sample_now();
-    if (evaluation_is_due(meta_.step) && !evaluate_and_go_on(names_of_sets(validation_)))
-      return Ending::stopped;
+    if (!evaluation_is_due(meta_.step) && (!decay_has_ended() || validation_.empty())) continue;
+    if (!evaluate_and_go_on(names_of_sets(validation_))) return Ending::stopped;
+    if (end_if_patience_is_exhausted()) return Ending::done;
   }
   return Ending::done;
 }
@@ -194,17 +206,42 @@ bool TrainLoop::evaluation_is_due(std::int64_t step) const {
   return !validation_.empty() && trireme::evaluation_is_due(settings_.evaluate, step, total_steps_);
 }
 
-// Returns the expected duration of the next step: the mean so far, or twice the mean if the step is
-// computed twice.
+bool TrainLoop::end_if_patience_is_exhausted() {
+  const auto patience = settings_.evaluate.patience;
+  if (patience == 0 || validation_.empty() || meta_.step == total_steps_) return false;
+  const auto& set = settings_.ranking.set;
+  const auto by = settings_.ranking.by;
+  std::string reason;
+  at_root(trainer_.axes().world, Pace::slow, [&] {
+    const auto since = evaluations_since_best(record_.evaluations(set), by);
+    if (since >= patience)
+      reason = fmt::format("the {} {} has not improved for {} (evaluate.patience)",
+                           label_of_set(set), name_of(by), counted(since, "evaluation"));
+  });
+  trainer_.axes().world.broadcast(reason);
+  if (reason.empty()) return false;
+  reason_ = reason;
+  log_info("step {}: the run ends, because {}; to train on, raise evaluate.patience", meta_.step,
+           reason_);
+  saving_.save_at_once(meta_, last_step());
+  return true;
+}
+
+// Returns the expected duration of the next step: its samples times the mean seconds per sample so
+// far. Twice that if the step is computed twice.
 double TrainLoop::next_step_seconds() const {
-  return (is_multiple(meta_.step + 1, settings_.run.replay_every) ? 2 : 1) * times_.step();
+  return (is_multiple(meta_.step + 1, settings_.run.replay_every) ? 2 : 1) *
+         times_.of_samples(next_batch());
 }
 
 bool TrainLoop::near_time_limit() const {
   if (settings_.run.time_limit <= 0) return false;
   // Estimate the time to the next opportunity to stop from this run, and multiply it by 1.5.
   double next = next_step_seconds() + saving_.estimate();
-  if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1)) next += times_.evaluation;
+  const bool ends = decay_has_ended() ||
+                    ends_decay(settings_.schedule, step_of_run(ramp_, meta_.step, total_steps_));
+  if (ends || evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1))
+    next += times_.evaluation;
   if (tokenizer_ && (sample_is_due(settings_.evaluate, meta_.step, total_steps_) ||
                      sample_is_due(settings_.evaluate, meta_.step + 1, total_steps_)))
     next += times_.sample;
@@ -229,8 +266,7 @@ bool TrainLoop::is_too_long(Clock::time_point begin, int done, int of) const {
 
 void TrainLoop::announce_step() {
   if (!notice_) return;
-  const auto microbatches =
-      settings_.train.batch / (trainer_.axes().grid.data * settings_.train.microbatch);
+  const auto microbatches = next_batch() / (trainer_.axes().grid.data * settings_.train.microbatch);
   notice_->begin_step(meta_.step + 1, droppable_ && trainer_.can_drop(microbatches)
                                           ? Dropping::possible
                                           : Dropping::impossible);
@@ -241,7 +277,10 @@ std::vector<Batch> TrainLoop::microbatches_of_step() {
   const TaskScope task(Task::reading);
   std::vector<Batch> microbatches;
   try {
-    together(trainer_.axes().world, [&] { microbatches = reading_.take(meta_.samples); });
+    const auto after = meta_.step + 1 < total_steps_ ? ramp_.batch(meta_.step + 1) : 0;
+    together(trainer_.axes().world, [&] {
+      microbatches = reading_.take({meta_.samples, next_batch()}, after);
+    });
   } catch (const SharedError&) {
     save_and_rethrow();
   }
@@ -254,15 +293,21 @@ bool TrainLoop::one_step() {
   trace_.begin(meta_.step + 1);
   announce_step();
   auto microbatches = microbatches_of_step();
-  const double lr =
-      learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
+  const auto batch = next_batch();
+  const auto place = step_of_run(ramp_, meta_.step, total_steps_);
+  const double lr = learning_rate(settings_.schedule, settings_.optimizer.lr, place);
   const auto should_abandon = [&](int done, int of) { return is_too_long(begin, done, of); };
   const auto replay =
       is_multiple(meta_.step + 1, settings_.run.replay_every) ? Replay::yes : Replay::no;
+  const auto limits = skips_.limits(meta_.step);
   StepResult result;
   try {
-    result = trainer_.step(meta_.step, lr, microbatches,
-                           droppable_ ? ShouldAbandon(should_abandon) : ShouldAbandon(), replay);
+    if (skips_.leaves_out(meta_.step + 1))
+      result = trainer_.leave_out(meta_.step);
+    else
+      result = trainer_.step(meta_.step, lr, microbatches,
+                             droppable_ ? ShouldAbandon(should_abandon) : ShouldAbandon(), replay,
+                             limits);
   } catch (const CountOverflow&) {
     save_and_rethrow();
   }
@@ -277,52 +322,35 @@ bool TrainLoop::one_step() {
   }
 
   const auto before = meta_.samples;
-  count_step(meta_, settings_.train, training_.sample_length());
+  if (meta_.step > first_step_ && batch != ramp_.batch(meta_.step - 1))
+    log_info("step {}: the batch grows from {} to {} samples", meta_.step + 1,
+             ramp_.batch(meta_.step - 1), batch);
+  count_step(meta_, batch, training_.sample_length());
+  meta_.extra.ends_decay = ends_decay(settings_.schedule, place) ? 1 : 0;
   // A new epoch begins in the step that contains its first sample.
   const auto epoch = training_.epoch_of(meta_.samples - 1);
-  if (before > 0 && training_.epoch_of(before - 1) != epoch)
+  if (const auto& phase = training_.phase_of(meta_.samples - 1);
+      before > 0 && &training_.phase_of(before - 1) != &phase)
+    log_info("step {}: the samples now come from {}", meta_.step, training_.text_of(phase));
+  if (training_.has_one_phase() && before > 0 && training_.epoch_of(before - 1) != epoch)
     log_info("step {}: epoch {} begins", meta_.step, epoch + 1);
   const double seconds = seconds_since(begin);
   tokens_ += result.tokens;
+  if (result.outcome == StepOutcome::updated) {
+    trained_ += result.valid;
+    if (meta_.extra.trained_tokens) *meta_.extra.trained_tokens += result.valid;
+  }
   line_.tokens += result.tokens;
-  if (result.outcome != StepOutcome::no_targets) times_.add_step(seconds, result.tokens);
+  if (is_measured(result.outcome)) times_.add_step(seconds, batch, result.tokens);
+  if (result.outcome == StepOutcome::updated) skips_.add(result.loss, result.grad_norm);
+  meta_.extra.usual_steps = skips_.state();
   report(result, lr, seconds, trainer_.axes().traffic().all() - sent_before);
   // Report before the calls that may end the run for another reason. Count a skipped step before
   // judge_fault() saves a checkpoint, so that the checkpoint lists the step.
   if (!result.fault.empty()) log_warning("step {} was {}", meta_.step, result.fault);
-  count_skipped(result);
+  count_skipped(result, {before, batch});
   judge_fault(result.fault);
   return true;
-}
-
-// Saves a checkpoint and ends the run after a fault. The step itself is correct, because two of
-// three computations agreed.
-void TrainLoop::judge_fault(const std::string& fault) {
-  if (fault.empty() || settings_.run.on_fault == OnFault::proceed) return;
-  saving_.save_at_once(meta_, last_step());
-  throw SharedError(
-      fmt::format("step {} was {}: the hardware computes incorrectly. Exclude that node, or set "
-                  "run.on_fault = \"continue\"",
-                  meta_.step, fault));
-}
-
-void TrainLoop::count_skipped(const StepResult& result) {
-  // The checkpoint stores this count, so that a run that is requeued repeatedly still stops.
-  auto& in_row = meta_.extra.skipped_in_row;
-  if (result.outcome == StepOutcome::updated) {
-    in_row = 0;
-    return;
-  }
-  ++in_row;
-  meta_.skipped.push_back(meta_.step);
-  const bool masked = result.outcome == StepOutcome::no_targets;
-  const auto why = masked ? "all of its targets are masked" : result.culprit + " is not finite";
-  log_warning("step {} is skipped: {}", meta_.step, why);
-  if (in_row < settings_.train.max_skipped) return;
-  throw SharedError(fmt::format(
-      "{} steps in a row were skipped, the last at step {} because {}: {}check the data of these "
-      "steps, or raise train.max_skipped",
-      in_row, meta_.step, why, masked ? "" : "lower optimizer.lr, raise schedule.warmup_steps, "));
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
 // The training loop, which runs steps, evaluations and checkpoints and records the history, until
 // the last step or a stop.
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -11,7 +12,7 @@
 #include <vector>
 
 #include "lib/comm/agree.hpp"
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
 #include "lib/run/config.hpp"
@@ -22,11 +23,14 @@
 #include "lib/run/saving.hpp"
 #include "lib/run/signal_notice.hpp"
 #include "lib/run/signals.hpp"
+#include "lib/run/skip_rules.hpp"
 #include "lib/run/stalled_training.hpp"
 #include "lib/run/step_times.hpp"
 #include "lib/run/step_trace.hpp"
+#include "lib/run/stragglers.hpp"
 #include "lib/run/timing.hpp"
 #include "lib/tokenizer/tokenizer.hpp"
+#include "lib/train/batch_ramp.hpp"
 #include "lib/train/config.hpp"
 #include "lib/train/trainer.hpp"
 
@@ -46,6 +50,7 @@ struct LoopSettings {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   EvaluateConfig evaluate;
+  EvaluationRanking ranking;  // of evaluations; not used without validation data
   CheckpointConfig checkpoint;
   // Settings of the deck section [run]. `time_limit` counts from `started`.
   RunConfig run;
@@ -53,6 +58,8 @@ struct LoopSettings {
   double peak_flops = 0;
   // The run directory, to which all ranks write.
   std::filesystem::path directory;
+  // When this process, or its part after the last return to a checkpoint, started.
+  std::chrono::steady_clock::time_point begun;
   std::chrono::steady_clock::time_point started;
 };
 
@@ -77,12 +84,26 @@ struct LoopStart {
   // Names of the validation sets whose evaluation after meta.step is missing, because the earlier
   // process stopped before that evaluation.
   std::vector<std::string> missing_evaluations{};
+  SkipRules skips{};
+  // Number of returns to a checkpoint so far (train.rollback).
+  std::int64_t rollbacks = 0;
+  // True if this process has returned to a checkpoint, and not just started.
+  bool has_returned = false;
 };
 
 // How a training loop ended.
 enum class Ending : std::uint8_t {
-  done,
-  stopped  // stopped early, with a checkpoint to restart from
+  done,        // after the last step, or because evaluate.patience is exhausted
+  stopped,     // stopped early, with a checkpoint to restart from
+  rolled_back  // must continue from an earlier checkpoint (TrainLoop::rollback)
+};
+
+// A return to an earlier checkpoint, because steps in a row were skipped (train.rollback).
+struct Rollback {
+  std::int64_t last_good = 0;     // last step that was not skipped
+  std::int64_t last_skipped = 0;  // last step of the run
+  std::int64_t next_sample = 0;   // first sample that the run has not read
+  std::string data_phases{};      // of the samples so far (RunExtra::data_phases)
 };
 
 // The training loop of a run.
@@ -96,8 +117,10 @@ class TrainLoop {
   // Returns the number of completed steps.
   std::int64_t step() const { return meta_.step; }
   const std::string& last_checkpoint() const { return saving_.last_checkpoint(); }
-  // Returns the reason for which the run stopped early. Empty if it did not stop early.
+  // Returns the reason for which the run ended before its last step. Empty if it did not.
   const std::string& reason() const { return reason_; }
+  // Returns how the run must continue. Empty unless run() returned Ending::rolled_back.
+  const std::optional<Rollback>& rollback() const { return rollback_; }
   // Returns text for the end of the run: its duration, its mean rate, and the location of its
   // results.
   std::string summary() const;
@@ -126,14 +149,26 @@ class TrainLoop {
   // Returns true if finishing the step on this rank would delay a checkpoint that a signal
   // requested by more than run.signal_grace.
   bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
-  void count_skipped(const StepResult&);
+  void count_skipped(const StepResult&, SampleRange);
+  // Returns true, and sets rollback_, if the run must return to a checkpoint. Collective.
+  bool decide_rollback();
+  // Returns true while steps in a row are skipped and train.rollback is set. Checkpoints of these
+  // steps have the same weights as that before them, and would only replace it.
+  bool may_return_soon() const {
+    return settings_.train.rollback > 0 && meta_.extra.skipped_in_row > 0;
+  }
   void judge_fault(const std::string& fault);
   // Writes the step's table row and log line. `sent` is the payload in bytes that this rank sent.
   void report(const StepResult&, double lr, double seconds, std::int64_t sent);
+  // Compares the work of the ranks since the previous log line, and warns of slow hosts.
+  // Collective.
+  void compare_ranks();
   // Evaluates the model on the named validation sets. Returns false if a signal interrupted the
   // evaluation.
   bool evaluate_now(const std::vector<std::string>& sets);
   bool evaluate_set(const ValidationData&);
+  // Reports the weighted mean of the sets, unless a set has no row of this step.
+  void report_mean();
   // Evaluates the model. Returns false if the run must stop because of a signal. After a complete
   // evaluation of the last step, always returns true.
   bool evaluate_and_go_on(const std::vector<std::string>& sets);
@@ -146,6 +181,13 @@ class TrainLoop {
   // collective would then hang.
   void save_and_rethrow();
   bool evaluation_is_due(std::int64_t step) const;
+  // Returns true if a decay of the learning rate ends with the last completed step.
+  bool decay_has_ended() const { return meta_.extra.ends_decay > 0; }
+  // Returns the number of samples in the next step.
+  std::int64_t next_batch() const { return ramp_.batch(meta_.step); }
+  // Ends the run if evaluate.patience is exhausted before the last step: sets the reason, saves a
+  // checkpoint and returns true. Collective.
+  bool end_if_patience_is_exhausted();
   double next_step_seconds() const;
   bool near_time_limit() const;
   double elapsed() const;
@@ -159,9 +201,13 @@ class TrainLoop {
   LoopSettings settings_;
   CheckpointMeta meta_;
   std::vector<std::string> missing_evaluations_;
+  BatchRamp ramp_;  // of the steps from the first one on
   std::int64_t total_steps_;
-  std::int64_t first_step_;  // first step of this process
-  std::int64_t tokens_ = 0;  // tokens of this process's steps, without padding
+  std::int64_t first_step_;    // first step of this process
+  std::int64_t first_tokens_;  // tokens before this process
+  std::int64_t tokens_ = 0;    // tokens of this process's steps, without padding
+  // Targets that counted in the loss of this process's updates.
+  std::int64_t trained_ = 0;
   struct {
     std::int64_t tokens;  // tokens since then
     std::chrono::steady_clock::time_point at;
@@ -178,7 +224,12 @@ class TrainLoop {
   std::exception_ptr row_error_;
   Progress progress_;
   IdleExperts idle_experts_;
+  SkipRules skips_;
+  std::int64_t rollbacks_;  // so far
+  std::optional<Rollback> rollback_;
   StalledTraining stalled_;
+  std::optional<Stragglers> stragglers_;              // on rank 0, after the first log line
+  std::array<double, task_count> seconds_at_line_{};  // of the Timesheet
   StepTrace trace_;
   // Log lines about signals, on rank 0.
   std::optional<SignalNotice> notice_;

@@ -11,6 +11,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
+#include "lib/io/mean_evaluation.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/run/preference_text.hpp"
@@ -37,7 +38,8 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   HistoryRow row;
   row.step = meta_.step;
   row.tokens = meta_.tokens;
-  const bool measured = r.outcome != StepOutcome::no_targets;
+  row.trained_tokens = meta_.extra.trained_tokens;
+  const bool measured = is_measured(r.outcome);
   row.loss = measured ? r.loss : std::nan("");
   row.grad_norm = measured ? r.grad_norm : std::nan("");
   row.lr = lr;
@@ -67,6 +69,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
                meta_.step, total_steps_, row.loss, preference_text, row.grad_norm, lr,
                static_cast<double>(line_.tokens) / (seconds_since(line_.at) - line_.evaluating));
     line_ = {0, Clock::now(), 0};
+    compare_ranks();
   }
   if (const auto idle = idle_experts_.after(r.routing, settings_.train.balance); !idle.empty())
     log_warning("step {}: {}", meta_.step, idle);
@@ -75,16 +78,61 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   if (r.outcome == StepOutcome::updated && learns)
     for (const auto& why : stalled_.after({r.loss, r.grad_norm, lr}))
       log_warning("step {}: training stalled: {}", meta_.step, why);
-  const double left = static_cast<double>(total_steps_ - meta_.step) * times_.step();
+  const double left = times_.of_samples(ramp_.samples(meta_.step, total_steps_));
   progress_.show({meta_.step, total_steps_, row.loss, lr, row.tokens_per_second, left});
+}
+
+void TrainLoop::compare_ranks() {
+  const auto& world = trainer_.axes().world;
+  if (world.size() == 1) return;
+  const auto now = Timesheet::seconds();
+  const auto mine = work_between(std::exchange(seconds_at_line_, now), now);
+  constexpr std::size_t numbers = own_tasks.size() + 1;
+  std::vector<double> all(numbers * static_cast<std::size_t>(world.size()));
+  const auto place = all.begin() + static_cast<std::ptrdiff_t>(numbers) * world.rank();
+  *std::ranges::copy(mine.own, place).out = mine.steps;
+  world.all_reduce(all);
+  if (world.rank() != 0) return;
+  if (!stragglers_) {
+    std::vector<Stragglers::Member> ranks;
+    for (const auto& process : world.processes())
+      ranks.push_back({process.host, trainer_.axes().grid.at(static_cast<int>(ranks.size())).pipe});
+    stragglers_.emplace(std::move(ranks));
+  }
+  if (stragglers_->ranks() != static_cast<std::size_t>(world.size())) return;
+  std::vector<RankWork> work(static_cast<std::size_t>(world.size()));
+  for (auto from = all.begin(); auto& w : work) {
+    std::copy_n(from, own_tasks.size(), w.own.begin());
+    w.steps = from[own_tasks.size()];
+    from += static_cast<std::ptrdiff_t>(numbers);
+  }
+  for (const auto& text : stragglers_->after(work)) log_warning("step {}: {}", meta_.step, text);
+}
+
+// Returns f(), computed with the weights that evaluate.ema selects. Training continues with the
+// same weights as before, also if f() throws.
+template <class F>
+static auto with_evaluated_weights(Store& store, const EvaluateConfig& config, const F& f) {
+  if (!config.ema) return f();
+  store.swap_averages();
+  try {
+    auto result = f();
+    store.swap_averages();
+    return result;
+  } catch (...) {
+    store.swap_averages();
+    throw;
+  }
 }
 
 void TrainLoop::sample_now() {
   if (!tokenizer_ || !sample_is_due(settings_.evaluate, meta_.step, total_steps_)) return;
   const TaskScope task(Task::sampling);
   const auto begin = Clock::now();
-  const auto text =
-      sample_text(trainer_, *tokenizer_, settings_.evaluate, [this] { return signals_.stop(); });
+  const auto text = with_evaluated_weights(trainer_.store(), settings_.evaluate, [&] {
+    return sample_text(trainer_, *tokenizer_, settings_.evaluate,
+                       [this] { return signals_.stop(); });
+  });
   times_.sample = seconds_since(begin);
   line_.evaluating += times_.sample;
   if (!text) return;
@@ -98,16 +146,40 @@ bool TrainLoop::evaluate_now(const std::vector<std::string>& sets) {
   bool complete = true;
   for (const auto& v : validation_)
     if (complete && std::ranges::find(sets, v.name) != sets.end()) complete = evaluate_set(v);
+  if (complete && std::ranges::find(sets, mean_set) != sets.end()) report_mean();
   times_.evaluation = seconds_since(begin);
   line_.evaluating += times_.evaluation;
   return complete;
 }
 
+// The rows come from the tables, because a restart evaluates only the sets that have no row.
+void TrainLoop::report_mean() {
+  std::optional<EvaluationRow> row;
+  at_root(trainer_.axes().world, Pace::slow, [&] {
+    std::vector<WeightedEvaluation> all;
+    for (const auto& v : validation_) {
+      if (v.weight == 0) continue;
+      const auto rows = record_.evaluations(v.name);
+      if (rows.empty() || rows.back().step != meta_.step) return;
+      all.push_back({v.weight, rows.back()});
+    }
+    row = mean_of(all);
+    record_.add(std::string(mean_set), *row);
+  });
+  if (row)
+    log_info("step {}: {} loss {:.4f}, {}", meta_.step, label_of_set(std::string(mean_set)),
+             row->loss,
+             row->preference ? text_of(*row->preference)
+                             : fmt::format("perplexity {:.3f}", row->perplexity));
+}
+
 bool TrainLoop::evaluate_set(const ValidationData& v) {
   std::optional<Evaluation> result;
   try {
-    result = evaluate(trainer_, v.data, settings_.evaluate.batches * settings_.train.batch,
+    result = with_evaluated_weights(trainer_.store(), settings_.evaluate, [&] {
+      return evaluate(trainer_, v.data, settings_.evaluate.batches * settings_.train.batch,
                       settings_.train.microbatch, [this] { return signals_.stop(); });
+    });
   } catch (const SharedError&) {
     save_and_rethrow();
   }

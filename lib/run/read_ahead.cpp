@@ -6,27 +6,26 @@
 
 namespace trireme {
 
-ReadAhead::ReadAhead(Read read, std::int64_t step, std::int64_t end)
-    : read_(std::move(read)), step_(step), end_(end) {}
+ReadAhead::ReadAhead(Read read) : read_(std::move(read)) {}
 
-std::vector<Batch> ReadAhead::take(std::int64_t first) {
+std::vector<Batch> ReadAhead::take(SampleRange range, std::int64_t next) {
   std::vector<Batch> now;
-  const auto ahead = std::exchange(ahead_, nothing);
-  if (ahead == first) {
+  const auto ahead = std::exchange(ahead_, {});
+  if (ahead == range) {
     work_.join();
     now = std::move(batches_);
   } else {
-    if (ahead != nothing) work_.wait();
-    now = read_(first);
+    if (ahead.count > 0) work_.wait();
+    now = read_(range);
   }
-  if (first + step_ < end_) start(first + step_);
+  if (next > 0) start({range.first + range.count, next});
   return now;
 }
 
-void ReadAhead::start(std::int64_t first) {
+void ReadAhead::start(SampleRange range) {
   try {
-    work_.start([this, first] { batches_ = read_(first); });
-    ahead_ = first;
+    work_.start([this, range] { batches_ = read_(range); });
+    ahead_ = range;
   } catch (const Error&) {  // without a thread, the step itself reads the batches
   }
 }

@@ -7,29 +7,28 @@
 
 #include "lib/base/background_work.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/run/step_inputs.hpp"
 
 namespace trireme {
 
 // Reads samples in a background thread.
 class ReadAhead {
  public:
-  // Function that returns the micro-batches of the step that begins with sample `first`. It is
-  // called in a background thread.
-  using Read = std::function<std::vector<Batch>(std::int64_t first)>;
-  // `step` is the number of samples in a step. Samples from `end` on are not read ahead.
-  ReadAhead(Read, std::int64_t step, std::int64_t end);
+  // Function that returns the micro-batches of a step with these samples. It is called in a
+  // background thread.
+  using Read = std::function<std::vector<Batch>(SampleRange)>;
+  explicit ReadAhead(Read);
 
-  // Returns the micro-batches of the step that begins with sample `first`, and starts reading the
-  // next step. Rethrows the exception if reading failed.
-  std::vector<Batch> take(std::int64_t first);
+  // Returns the micro-batches of a step, and starts reading the samples that follow for the next
+  // step, which has `next` samples. If `next` is 0, reads nothing ahead. Rethrows the exception if
+  // reading failed.
+  std::vector<Batch> take(SampleRange, std::int64_t next);
 
  private:
-  static constexpr std::int64_t nothing = -1;
-  void start(std::int64_t first);
+  void start(SampleRange);
 
   Read read_;
-  std::int64_t step_, end_;
-  std::int64_t ahead_ = nothing;  // first sample of the step being read
+  SampleRange ahead_;  // samples of the step being read; empty if there is none
   std::vector<Batch> batches_;
   BackgroundWork work_;  // ends before the members it uses
 };

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <utility>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
@@ -87,24 +89,32 @@ static std::optional<TableStart> routing_start(Origin origin, const CheckpointMe
   return start;
 }
 
-// Opens a table. If preference columns are needed, adds them first to an existing table that lacks
-// them.
+// Describes where the table of skipped steps starts. It keeps the steps because of which the run
+// returned to a checkpoint, so that their samples can be found.
+static std::optional<TableStart> skipped_start(Origin origin, const CheckpointMeta& meta,
+                                               const std::filesystem::path& run) {
+  if (origin == Origin::fresh) return {};
+  return TableStart{.is_row = is_skipped_row,
+                    .step = meta.step,
+                    .always = [rollbacks = read_rollbacks(run)](std::string_view line) {
+                      const auto row = skipped_row(line);
+                      return row && is_left_out(*row, rollbacks);
+                    }};
+}
+
+// Opens a table. If an existing table lacks columns that are needed, adds them first.
 RunRecord::Table RunRecord::open_with_preferences(const std::filesystem::path& path,
                                                   const TableColumns& columns, Preferences wanted,
                                                   std::optional<TableStart> start) {
-  if (start) {
-    const auto text = is_there(path) ? read_text(path) : std::string();
-    if (has_preferences(text, columns) || has_preferences(start->carried, columns))
-      wanted = Preferences::some;
-    if (wanted == Preferences::some) {
-      // A damaged table lacks the header.
-      const bool has_head = text.starts_with(std::string(columns.plain) + "\n");
-      if (has_head && !has_preferences(text, columns))
-        replace_atomically(path, with_preferences(text, columns));
-      start->carried = with_preferences(start->carried, columns);
-    }
-  }
+  const auto text = start && is_there(path) ? read_text(path) : std::string();
+  if (has_preferences(text, columns) || (start && has_preferences(start->carried, columns)))
+    wanted = Preferences::some;
   const auto header = wanted == Preferences::some ? columns.preferences : columns.plain;
+  if (start) {
+    const auto all = with_columns(text, columns, header);
+    if (has_header(text, columns) && all != text) replace_atomically(path, all);
+    start->carried = with_columns(start->carried, columns, header);
+  }
   return {open_table(path, header, start), &columns, wanted};
 }
 
@@ -121,6 +131,7 @@ void require_tables(const RunDirectory& directory) {
     require_columns(directory.evaluation(set), evaluation_columns);
   require_columns(directory.digests(), digest_columns);
   require_columns(directory.routing(), routing_columns);
+  require_columns(directory.skipped(), skipped_columns);
 }
 
 RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences preferences,
@@ -129,6 +140,7 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences p
   files_.emplace(Files{directory,
                        open_with_preferences(directory.history(), history_columns, preferences,
                                              history_start(origin, meta)),
+                       {},
                        {},
                        {},
                        {},
@@ -144,10 +156,17 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Preferences p
     files_->evaluations.emplace(
         set, open_with_preferences(directory.evaluation(set), evaluation_columns, preferences,
                                    evaluation_start(origin, meta, set)));
-  // The table of earlier steps must end at the restored step, even if no more rows are added.
-  if (digests == Digests::some || (origin == Origin::this_run && is_there(directory.digests())))
+  // The table of earlier steps must end at the restored step, even if no more rows are added. A new
+  // run must not keep the rows of one that died before its first checkpoint.
+  if (digests == Digests::some || is_there(directory.digests()))
     files_->digests.emplace(
         open_table(directory.digests(), digest_columns, digest_start(origin, meta)));
+  if (is_there(directory.skipped()))
+    files_->skipped.emplace(open_table(directory.skipped(), skipped_columns,
+                                       skipped_start(origin, meta, directory.path())));
+  else if (origin == Origin::this_run && !meta.skipped.empty())
+    log_warning("{} is missing: it will not list the {} that the run has skipped so far",
+                directory.skipped().string(), counted(std::ssize(meta.skipped), "step"));
   if (routing == RoutingTable::some)
     files_->routing.emplace(
         open_table(directory.routing(), routing_columns, routing_start(origin, meta)));
@@ -208,6 +227,9 @@ void RunRecord::add(const HistoryRow& row) {
                                        {"train/grad_norm", row.grad_norm},
                                        {"train/lr", row.lr},
                                        {"train/tokens_per_second", row.tokens_per_second}}});
+    if (row.trained_tokens)
+      events->add(row.step, std::array<Scalar, 1>{{{"train/trained_tokens",
+                                                    static_cast<double>(*row.trained_tokens)}}});
     add_preference(*events, row.step, "train", row.preference);
   });
 }
@@ -236,6 +258,14 @@ void RunRecord::add(const DigestRow& row) {
   if (files_ && files_->digests) restored(*files_->digests).append(to_csv(row));
 }
 
+// Most runs skip no step, so the table begins with its first row.
+void RunRecord::add(const SkippedRow& row) {
+  if (!files_) return;
+  auto& table = files_->skipped;
+  if (!table) table.emplace(open_table(files_->directory.skipped(), skipped_columns, {}));
+  restored(*table).append(to_csv(row));
+}
+
 void RunRecord::add(const RoutingRow& row) {
   if (!files_ || !files_->routing) return;
   restored(*files_->routing).append(to_csv(row));
@@ -260,7 +290,7 @@ void RunRecord::put_into(CheckpointMeta& meta) {
     else
       meta.extra.evaluation_of_sets += with_name_of_set(table.file.newest_rows(), set);
   }
-  for (auto* table : {&files_->digests, &files_->routing})
+  for (auto* table : {&files_->digests, &files_->routing, &files_->skipped})
     if (*table) restored(**table).sync();
   meta.extra.history_begins = files_->history_begins;
 }
@@ -272,11 +302,29 @@ void RunRecord::outcome(Outcome o) const {
   files_->directory.write_outcome(o);
 }
 
-void RunRecord::saved(const Outcome& o, const CheckpointConfig& c) const {
+std::vector<EvaluationRow> RunRecord::evaluations(const std::string& set) {
+  if (!files_) return {};
+  return read_evaluations(restored(files_->evaluations.at(set).file).path());
+}
+
+void RunRecord::saved(const Outcome& o, const CheckpointConfig& c,
+                      const EvaluationRanking& ranking) {
   if (!files_) return;
   try {
     outcome(o);
-    prune(files_->directory.checkpoints(), c.keep_last, c.keep_every);
+    CheckpointConfig config = c;
+    std::vector<std::int64_t> best, steps;
+    if (c.keep_best > 0) {
+      const auto rows = evaluations(ranking.set);
+      // If the repair of the table lost rows, nobody knows which checkpoints were the best.
+      if (!files_->evaluations.at(ranking.set).file.remarks().empty())
+        for (const auto& info : list_checkpoints(files_->directory.checkpoints()))
+          steps.push_back(info.step);
+      best = without_row(steps, rows, ranking.every_steps);
+      config.keep_best += std::ssize(best);
+      std::ranges::copy(best_first(rows, ranking.by), std::back_inserter(best));
+    }
+    prune(files_->directory.checkpoints(), config, best);
   } catch (const Error& e) {
     log_warning("step {}: the checkpoint is saved, but {}", o.step, e.what());
   }

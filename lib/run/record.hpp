@@ -1,12 +1,14 @@
 #pragma once
 // Writes the files of a run other than checkpoints: history.csv, the tables of evaluations,
-// digests.csv, routing.csv and outcome.json.
+// digests.csv, routing.csv, skipped.csv and outcome.json.
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "lib/data/deck_data.hpp"
+#include "lib/io/best_evaluations.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
 #include "lib/io/digests.hpp"
@@ -14,6 +16,7 @@
 #include "lib/io/routing_rows.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/io/run_tables.hpp"
+#include "lib/io/skipped_rows.hpp"
 
 namespace trireme {
 
@@ -54,6 +57,7 @@ class RunRecord {
   void add(const std::string& set, const EvaluationRow&);
   void add(const DigestRow&);
   void add(const RoutingRow&);
+  void add(const SkippedRow&);
   void add_sample(std::int64_t step, const std::string& text);
   // Prepares for a checkpoint: syncs all rows to disk and copies the newest rows into `meta`.
   void put_into(CheckpointMeta&);
@@ -62,7 +66,9 @@ class RunRecord {
   void require_lock() const;
   // Writes the outcome and removes old checkpoints. Call it after each checkpoint. A failure is
   // logged as a warning.
-  void saved(const Outcome&, const CheckpointConfig&) const;
+  void saved(const Outcome&, const CheckpointConfig&, const EvaluationRanking&);
+  // Returns the evaluations of a set so far. The set must have a table.
+  std::vector<EvaluationRow> evaluations(const std::string& set);
 
  private:
   template <class Write>
@@ -82,7 +88,7 @@ class RunRecord {
     RunDirectory directory;
     Table history;
     std::map<std::string, Table> evaluations;  // by validation set
-    std::optional<CsvFile> digests, routing;
+    std::optional<CsvFile> digests, routing, skipped;
     std::int64_t history_begins;  // the first step with a row
     std::string machine;
     JobStart start;

@@ -2,9 +2,11 @@
 // Determines the length of a run from its deck and the checkpoint that it resumes from. All
 // functions are pure.
 #include <cstdint>
+#include <vector>
 
+#include "lib/data/config.hpp"
 #include "lib/io/checkpoint.hpp"
-#include "lib/train/config.hpp"
+#include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
 
@@ -12,8 +14,33 @@ namespace trireme {
 // steps plus the steps for the remaining tokens.
 std::int64_t steps_of_run(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
 
+// Returns the batches of the steps that follow this checkpoint.
+BatchRamp ramp_after(const CheckpointMeta&, const TrainConfig&, std::int64_t context);
+
 // Throws Error if a run from this checkpoint would process more samples or tokens than the counters
 // can represent exactly (2^53).
 void require_countable(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
+
+// Returns the first sample of each [[phase]] section, for a run that continues from this
+// checkpoint. For a section that is due at the checkpoint or before it, the result is the
+// checkpoint's number of samples.
+std::vector<std::int64_t> first_samples_of_phases(const DataConfig&, const TrainConfig&,
+                                                  const CheckpointMeta&);
+// Returns the steps, counted from 0, that contain the first sample of a section, for the sections
+// that have not begun before the checkpoint.
+std::vector<std::int64_t> borders_of_phases(const DataConfig&, const TrainConfig&,
+                                            const CheckpointMeta&);
+
+// A part of a run that reads from one phase: its samples, and what its steps have in common.
+struct PhaseExtent {
+  std::int64_t first_sample = 0, end_sample = 0;  // end_sample is the first one after it
+  std::int64_t first_step = 0;                    // step that contains first_sample, counted from 0
+  std::int64_t largest_batch = 0;                 // of its steps
+  bool operator==(const PhaseExtent&) const = default;
+};
+// Returns the parts of the rest of a run, in order: what remains of the phase at the checkpoint,
+// and then the [[phase]] sections that begin before the end of the run.
+std::vector<PhaseExtent> extents_of_phases(const DataConfig&, const TrainConfig&,
+                                           const CheckpointMeta&);
 
 }  // namespace trireme

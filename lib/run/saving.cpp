@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
@@ -24,11 +25,13 @@ struct LostRun : SharedError {
 }  // namespace
 
 Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
-               std::filesystem::path run, std::int64_t step, std::string restored)
+               EvaluationRanking ranking, std::filesystem::path run, std::int64_t step,
+               std::string restored)
     : trainer_(trainer),
       world_(trainer.axes().world),
       record_(record),
       config_(config),
+      ranking_(std::move(ranking)),
       run_(std::move(run)),
       saver_(trainer.store(), trainer.axes(), run_ / "checkpoints",
              [&record] { record.require_lock(); }),
@@ -40,15 +43,18 @@ Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
 
 // Warns if free space is short. Old checkpoints are removed only after the next one is published,
 // so one additional checkpoint must fit.
-void Saving::warn_of_space() const {
-  const double kept = static_cast<double>(std::max<std::int64_t>(1, config_.keep_last) + 1);
+void Saving::warn_of_space(std::int64_t decays) const {
+  const double kept = static_cast<double>(std::max<std::int64_t>(1, config_.keep_last) +
+                                          config_.keep_best + decays + 1);
   std::error_code unknown;
   const auto space = std::filesystem::space(run_, unknown);
   if (unknown || static_cast<double>(space.available) >= kept * size_.all) return;
   log_warning(
-      "{} has {:.3g} GB of free space, but checkpoint.keep_last = {} needs space for {} {:.0f} "
+      "{} has {:.3g} GB of free space, but checkpoint.keep_last = {}{}{} needs space for {} {:.0f} "
       "checkpoints of {:.3g} GB at a time: saving may fail",
       run_.string(), static_cast<double>(space.available) * 1e-9, config_.keep_last,
+      config_.keep_best == 0 ? "" : fmt::format(" with keep_best = {}", config_.keep_best),
+      decays == 0 ? "" : " and " + counted(decays, "decay"),
       config_.keep_last == 0 ? "at least" : "up to", kept, size_.all * 1e-9);
 }
 
@@ -87,7 +93,7 @@ void Saving::complete(const std::filesystem::path& path) {
            last_checkpoint_, std::max(seconds_, now_.waited), now_.waited);
   // Removing old checkpoints may be slow.
   at_root(world_, Pace::slow, [&] {
-    record_.saved({"running", now_.step, "", last_checkpoint_}, config_);
+    record_.saved({"running", now_.step, "", last_checkpoint_}, config_, ranking_);
   });
 }
 

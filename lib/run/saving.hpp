@@ -23,10 +23,10 @@ inline constexpr double save_rate = 100e6;
 class Saving {
  public:
   // `restored` is the checkpoint of `step` from which the run starts, or empty if there is none.
-  // Keeps references to its arguments, which must outlive it. If checkpoints are asynchronous,
-  // allocates memory for a copy of the state.
-  Saving(Trainer&, RunRecord&, CheckpointConfig, std::filesystem::path run, std::int64_t step,
-         std::string restored);
+  // `ranking` decides which checkpoints are the best. Keeps references to its arguments, which must
+  // outlive it. If checkpoints are asynchronous, allocates memory for a copy of the state.
+  Saving(Trainer&, RunRecord&, CheckpointConfig, EvaluationRanking ranking,
+         std::filesystem::path run, std::int64_t step, std::string restored);
 
   // Returns true if the deck requires a checkpoint after `step`.
   bool is_due(std::int64_t step) const;
@@ -37,9 +37,9 @@ class Saving {
   // Returns the estimated seconds for all writing that would be necessary if the run ended now.
   double estimate() const;
   const std::string& last_checkpoint() const { return last_checkpoint_; }
-  // Logs a warning if the disk has less free space than the checkpoints will need. Call it on rank
-  // 0.
-  void warn_of_space() const;
+  // Logs a warning if the disk has less free space than the checkpoints will need, with one for
+  // each of `decays` decays of the learning rate. Call it on rank 0.
+  void warn_of_space(std::int64_t decays) const;
 
   // The step with which the run ends, if it is known. A failure of that step's checkpoint throws
   // SharedError. Failures of earlier checkpoints are then only logged, so that the last checkpoint
@@ -70,6 +70,7 @@ class Saving {
   const Communicator& world_;
   RunRecord& record_;
   CheckpointConfig config_;
+  EvaluationRanking ranking_;
   std::filesystem::path run_;
   StateSaver saver_;
   StateSaver::Size size_;

@@ -1,20 +1,48 @@
 #pragma once
-// The learning rate schedule. The function is pure.
+// The learning rate schedule. All functions are pure.
 #include "lib/run/config.hpp"
+#include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
 
-// Returns the learning rate in `step`, which counts from 0. The rate rises linearly to `peak` over
-// warmup_steps. After that, it depends on the shape:
-//   cosine, linear  Falls from `peak` in the first step after warmup to min_lr decay_steps later.
-//                   Remains at min_lr afterwards. With decay_steps = 0, it reaches min_lr
-//                   after the last step.
+// A step of a run: the points before and after it, and the end of the run.
+struct StepOfRun {
+  RunPoint before, after, end;
+};
+// Returns a step, which counts from 0, of a run with `total_steps` steps.
+StepOfRun step_of_run(const BatchRamp&, std::int64_t step, std::int64_t total_steps);
+
+// Returns true if the lengths of the schedule are in tokens instead of steps.
+bool counts_tokens(const ScheduleConfig&);
+// Returns the number of completed steps or tokens, in the unit of the schedule.
+std::int64_t in_unit(const ScheduleConfig&, RunPoint);
+// Returns schedule.warmup_steps or warmup_tokens, and decay_steps or decay_tokens.
+std::int64_t warmup_of(const ScheduleConfig&);
+std::int64_t decay_of(const ScheduleConfig&);
+const std::vector<std::int64_t>& decay_ends_of(const ScheduleConfig&);
+
+// Returns the learning rate of a step. All lengths are in the unit of the schedule. The rate rises
+// linearly to `peak` over the warmup. After that, it depends on the shape:
+//   cosine, linear  Falls from `peak` in the first step after the warmup to min_lr when `decay`
+//                   is over. Remains at min_lr afterwards. With decay = 0, it reaches min_lr after
+//                   the last step.
 //   constant        Remains at `peak`.
-//   wsd             Remains at `peak`, then falls linearly in the last decay_steps of the run, at
-//                   most all steps after warmup. The step after the last one would have min_lr.
-//                   With decay_steps = 0, the last tenth of the run is used.
-// (wsd is warmup-stable-decay: Hu et al. 2024.)
-double learning_rate(const ScheduleConfig&, double peak, std::int64_t step,
-                     std::int64_t total_steps);
+//   wsd             Remains at `peak`, then falls linearly in the last part of the run, whose
+//                   length is `decay`, at most all of it after the warmup. The step after the last
+//                   one would have min_lr. With decay = 0, the last tenth of the run is used.
+//                   At each of `decay_ends`, the rate ends as at the end of a run of this length,
+//                   and then returns to `peak`. Training continues from the decayed weights.
+// (wsd is warmup-stable-decay: Hu et al. 2024. With decay ends it is WSD-S: Wen et al. 2024,
+// "Understanding warmup-stable-decay learning rates", here with a linear decay.)
+double learning_rate(const ScheduleConfig&, double peak, const StepOfRun&);
+
+// Returns true if a decay of `decay_ends` ends with this step. If there are any, so does the last
+// step of the run.
+bool ends_decay(const ScheduleConfig&, const StepOfRun&);
+// Returns the numbers of completed steps at which decays of `decay_ends` end, for those that the
+// run has not reached at the beginning of the ramp. Of a schedule in steps, returns all.
+std::vector<std::int64_t> steps_of_decay_ends(const ScheduleConfig&, const BatchRamp&);
+// Returns the number of `decay_ends` between two points of a run, without those at the points.
+std::int64_t decays_between(const ScheduleConfig&, RunPoint begin, RunPoint end);
 
 }  // namespace trireme

@@ -5,27 +5,28 @@
 
 namespace trireme {
 
-std::vector<Batch> read_step(const Trainer& trainer, const Dataset& data, const TrainConfig& t,
-                             std::int64_t first) {
+std::vector<Batch> read_step(const Trainer& trainer, const Dataset& data, std::int64_t microbatch,
+                             SampleRange range) {
   const auto& axes = trainer.axes();
   std::vector<Batch> microbatches;
-  for (std::int64_t i = axes.at.data * t.microbatch; i < t.batch;
-       i += axes.grid.data * t.microbatch)
-    microbatches.push_back(trainer.share(read_samples(data, first + i, t.microbatch)));
+  for (std::int64_t i = axes.at.data * microbatch; i < range.count;
+       i += axes.grid.data * microbatch)
+    microbatches.push_back(trainer.share(read_samples(data, range.first + i, microbatch)));
   return microbatches;
 }
 
 std::vector<Batch> batches_of_step(const Trainer& trainer, const Dataset& data,
-                                   const TrainConfig& t, std::int64_t first) {
+                                   std::int64_t microbatch, SampleRange range) {
   std::vector<Batch> microbatches;
-  together(trainer.axes().world, [&] { microbatches = read_step(trainer, data, t, first); });
+  together(trainer.axes().world,
+           [&] { microbatches = read_step(trainer, data, microbatch, range); });
   return microbatches;
 }
 
-void count_step(CheckpointMeta& meta, const TrainConfig& t, std::int64_t sample_length) {
+void count_step(CheckpointMeta& meta, std::int64_t samples, std::int64_t sample_length) {
   ++meta.step;
-  meta.samples += t.batch;
-  meta.tokens += t.batch * sample_length;
+  meta.samples += samples;
+  meta.tokens += samples * sample_length;
 }
 
 }  // namespace trireme

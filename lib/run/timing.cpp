@@ -120,22 +120,6 @@ std::vector<RankTiming> gather_timing(const Axes& axes, const Account& account) 
   return all;
 }
 
-namespace {
-
-struct Spread {
-  double min, mean, max;
-};
-
-template <class F>
-Spread spread(const std::vector<RankTiming>& ranks, F f) {
-  Spread s{f(ranks[0]), 0, f(ranks[0])};
-  for (const auto& r : ranks) {
-    const double x = f(r);
-    s = {std::min(s.min, x), s.mean + x / static_cast<double>(ranks.size()), std::max(s.max, x)};
-  }
-  return s;
-}
-
 std::string text_of(Task t) {
   switch (t) {
     case Task::reading:
@@ -154,6 +138,22 @@ std::string text_of(Task t) {
     default:
       return std::string(name_of(t));
   }
+}
+
+namespace {
+
+struct Spread {
+  double min, mean, max;
+};
+
+template <class F>
+Spread spread(const std::vector<RankTiming>& ranks, F f) {
+  Spread s{f(ranks[0]), 0, f(ranks[0])};
+  for (const auto& r : ranks) {
+    const double x = f(r);
+    s = {std::min(s.min, x), s.mean + x / static_cast<double>(ranks.size()), std::max(s.max, x)};
+  }
+  return s;
 }
 
 std::string text_of(MemoryKind k) {

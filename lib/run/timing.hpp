@@ -47,6 +47,8 @@ struct RunTiming {
 // to now.
 std::vector<RankTiming> gather_timing(const Axes&, const Account&);
 
+// Returns the name of a task in the table, such as "reading samples".
+std::string text_of(Task);
 // Returns the lines of the table. Percentages are relative to the mean time of a rank.
 std::vector<std::string> timing_lines(const RunTiming&);
 // to_json() converts a timing to an element of timing.json. parse_timing() converts the text of a

@@ -35,11 +35,18 @@ enum class ZeroCadence : std::uint8_t { microbatch, step };
 template <>
 inline constexpr auto value_names<ZeroCadence> = named<ZeroCadence>("microbatch", "step");
 
+// Type in which weights are all-gathered for training. compute: their storage type. fp8: fp8 for
+// weights whose products are in fp8, otherwise their storage type.
+enum class GatherType : std::uint8_t { compute, fp8 };
+template <>
+inline constexpr auto value_names<GatherType> = named<GatherType>("compute", "fp8");
+
 struct ZeroConfig {
   std::int64_t stage = 0;  // 0 shards nothing, 1 optimizer state, 2 gradients too, 3 weights too
   std::int64_t shard = 0;  // ranks that share one copy; 0 means all data x seq ranks
   ZeroCadence gather = ZeroCadence::microbatch;
   ZeroCadence reduce = ZeroCadence::microbatch;
+  GatherType gather_type = GatherType::compute;
   std::int64_t prefetch = 1;  // maximum gathers in flight ahead of their use
   std::int64_t scatters = 1;  // maximum reduce-scatters in flight
   bool detect_freeze = true;  // compare the trainable mask at the start of each step

@@ -5,6 +5,7 @@
 #include "kernels/nf4.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/pattern.hpp"
+#include "lib/comm/grid.hpp"
 
 namespace trireme {
 
@@ -49,6 +50,14 @@ static std::vector<std::uint8_t> decays(const ModelSpec& spec, const LayoutInput
   return d;
 }
 
+bool can_be_sent_in_fp8(const ModelSpec& spec, ParamId id) {
+  const auto& p = spec.params[id.index()];
+  const auto* const adapter = spec.adapter_of(id);
+  const bool dora = adapter && adapter->norms != ParamId{};
+  const bool tied = spec.config.tied && id == spec.table;
+  return p.products == ProductType::fp8 && p.kept != BaseType::nf4 && !dora && !tied;
+}
+
 // Returns true if the parameter belongs to experts that are distributed over ranks.
 static bool over_ranks(const ModelSpec& spec, std::size_t p, const LayoutInput& in) {
   return spec.params[p].expert >= 0 && in.expert_ranks > 1;
@@ -73,6 +82,7 @@ struct Signature {
   LearnsFrom learns_from = LearnsFrom::gradients;
   bool wide = false, of_experts = false;  // of_experts: see over_ranks()
   BaseType kept = BaseType::compute;
+  bool sent_in_fp8 = false;
   bool operator==(const Signature&) const = default;
 };
 
@@ -87,6 +97,8 @@ static std::vector<Signature> signatures(const ModelSpec& spec, const LayoutInpu
     all[i].wide = spec.params[i].wide;
     all[i].kept = spec.params[i].kept;
     all[i].of_experts = over_ranks(spec, i, in);
+    all[i].sent_in_fp8 =
+        in.gather_type == GatherType::fp8 && can_be_sent_in_fp8(spec, ParamId::at(i));
   }
   return all;
 }
@@ -110,6 +122,7 @@ Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
     s.wide = group.wide;
     s.of_experts = group.of_experts;
     s.kept = group.kept;
+    s.sent_in_fp8 = group.sent_in_fp8;
     const auto alignment = alignment_of(s);
     for (const bool decayed : {true, false}) {
       for (const auto i : params[u.index()]) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/model/spec.hpp"
+#include "lib/shard/config.hpp"
 
 namespace trireme {
 
@@ -41,6 +42,7 @@ struct Segment {
   bool wide = false;                  // weights are computed with in the master type
   BaseType kept = BaseType::compute;  // storage type of frozen base weights (kept.hpp)
   bool of_experts = false;            // holds some of the experts; other ranks hold the rest
+  bool sent_in_fp8 = false;           // gathered in fp8 for training (encoded_shards.hpp)
   // The unit's name. If the unit has several segments, a number is appended to the names of the
   // second and later segments.
   std::string name;
@@ -75,7 +77,12 @@ struct LayoutInput {
   std::vector<std::string> no_decay, freeze;
   // This rank's index in the group that together holds all experts, and the size of that group.
   int expert_rank = 0, expert_ranks = 1;
+  GatherType gather_type = GatherType::compute;
 };
+// Returns true if zero.gather_type = "fp8" applies to a parameter: computations use it only as an
+// operand of products in fp8. Excludes weights below DoRA adapters, whose norms are computed from
+// the weights, tied embeddings, and weights in NF4, which are smaller than in fp8.
+bool can_be_sent_in_fp8(const ModelSpec&, ParamId);
 // Returns the layout of the parameters in this rank's stage. Of the experts, it contains only those
 // that this rank holds. Throws Error if a pattern matches no parameter.
 Layout make_layout(const ModelSpec&, const LayoutInput&);

@@ -99,16 +99,22 @@ Session::Session(Store& s, Purpose purpose, BorrowPlan plan)
       layout_(s.layout()),
       sharding_(s.sharding()),
       plan_(std::move(plan)),
+      opened_(s, purpose),
       replicas_(s.gradients().replica_sums()) {
-  s.begin(purpose);
   for (const auto& g : plan_.gradients) borrows_left_[{g.unit, g.use}] = g.borrows;
   // All-gathers may send shards only after the compute queue has written them.
   if (sharding_.stage.whole() && sharding_.experts.whole()) return;
+  if (purpose == Purpose::train)
+    encoded_.emplace(s.backend(), s.spec(), layout_, sharding_, s.shards());
   s.backend().wait(Queue::gather, s.backend().record(Queue::compute));
 }
 
-Session::~Session() {
-  store_.end();
+bool Session::is_encoded(std::size_t segment) const {
+  return encoded_ && encoded_->codes(segment);
+}
+
+const Tensor& Session::sent(std::size_t segment) const {
+  return is_encoded(segment) ? encoded_->codes(segment) : store_.shards().copy(segment);
 }
 
 void Session::start_next() {
@@ -125,13 +131,14 @@ void Session::start_next() {
     const auto& segment = layout_.segments[i];
     auto& flat = g->flat.emplace_back();
     if (sharding_.of(segment).whole()) continue;
-    const auto kept = store_.shards().kept(segment);
-    flat = Tensor::empty(b, {kept.count(segment.elements)}, kept.type(), MemoryKind::gathered,
-                         Queue::gather);
+    const Tensor& own = sent(i);
+    flat = Tensor::empty(b, {own.shape().count() * sharding_.of(segment).gather.size()},
+                         own.dtype(), MemoryKind::gathered, Queue::gather);
     g->pending.push_back(sharding_.of(segment).gather.all_gather(
-        b, Queue::gather, flat.view(), store_.shards().copy(i).view(),
+        b, Queue::gather, flat.view(), own.view(),
         {OperationKind::gather, segment.name, step.microbatch}));
     g->pending.back().keep(flat);
+    if (is_encoded(i)) g->pending.back().keep(own);
   }
   gathered_.push_back(std::move(g));
 }
@@ -190,9 +197,14 @@ std::vector<Tensor> Session::widen(const Gathered& g) {
   for (std::size_t k = 0; k < segments.size(); ++k) {
     const auto& segment = layout_.segments[segments[k]];
     const auto& shards = store_.shards();
-    if (!shards.kept(segment).narrow()) continue;
+    const bool encoded = is_encoded(segments[k]);
+    if (!encoded && !shards.kept(segment).narrow()) continue;
     widened[k] = Tensor::empty(store_.backend(), {segment.elements}, shards.type_of(segment),
                                MemoryKind::gathered);
+    if (encoded) {
+      encoded_->decode(segments[k], widened[k].view(), g.flat[k].view());
+      continue;
+    }
     const auto& kept = sharding_.of(segment).whole() ? shards.copy(segments[k]) : g.flat[k];
     put_widened(store_.backend(), widened[k].view(), kept.view());
   }

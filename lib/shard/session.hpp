@@ -6,7 +6,8 @@
 // If this rank holds whole segments, borrowed weights are views of the store and gradients are
 // added to the sums in place, without allocations, copies or collectives. Weights that are stored
 // in a narrower type than the compute type (kept.hpp) are gathered in the narrow type. Each borrow
-// widens them and frees the widened copy when the borrow ends.
+// widens them and frees the widened copy when the borrow ends. Weights that are sent in fp8
+// (encoded_shards.hpp) are decoded in the same way.
 #include <deque>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "lib/shard/borrow.hpp"
+#include "lib/shard/encoded_shards.hpp"
 #include "lib/shard/store.hpp"
 
 namespace trireme {
@@ -25,8 +27,8 @@ namespace trireme {
 struct Gathered {
   UnitId unit;
   int uses = 0;  // borrows to come
-  // Gathered weights in their storage type, one tensor per segment. If this rank holds the whole
-  // segment, the tensor is empty.
+  // Gathered weights in their storage type, or codes, one tensor per segment. If this rank holds
+  // the whole segment, the tensor is empty.
   std::vector<Tensor> flat;
   std::vector<Pending> pending;  // each keeps its tensor alive, even if the program is aborted
 };
@@ -45,8 +47,8 @@ class BorrowedWeights final : public Weights {
   std::span<const Borrow> units_;
   struct Held {
     std::shared_ptr<Gathered> gathered;
-    // Widened weights, one tensor per segment of the unit. A tensor is empty if the segment is
-    // stored in the type in which it is used.
+    // Widened or decoded weights, one tensor per segment of the unit. A tensor is empty if the
+    // segment is sent in the type in which it is used.
     std::vector<Tensor> widened;
   };
   std::vector<Held> held_;  // indexed by unit in units_
@@ -84,9 +86,9 @@ class BorrowedGradients final : public Gradients {
 // An open session of a store. A store has at most one open session.
 class Session {
  public:
-  // Opens the session. Throws Error under the conditions that Store::begin() describes.
+  // Opens the session. Purpose::train gathers weights in fp8 where the layout says so. Throws Error
+  // under the conditions that Store::begin() describes.
   Session(Store&, Purpose, BorrowPlan);
-  ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -109,6 +111,9 @@ class Session {
 
  private:
   const std::string& name_of(UnitId u) const { return store_.spec().units[u.index()]; }
+  bool is_encoded(std::size_t segment) const;
+  // Returns this rank's shard of a segment as it is sent.
+  const Tensor& sent(std::size_t segment) const;
   std::shared_ptr<Gathered> take(UnitId);
   void start_next();
   void look_ahead();
@@ -117,10 +122,21 @@ class Session {
   void land();
   void complete(UnitId);
 
+  // Keeps the store open, also while the constructor may fail.
+  struct Opened {
+    Opened(Store& s, Purpose purpose) : store(s) { store.begin(purpose); }
+    ~Opened() { store.end(); }
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
+    Store& store;
+  };
+
   Store& store_;
   const Layout& layout_;
   const Sharding& sharding_;
   BorrowPlan plan_;
+  Opened opened_;
+  std::optional<EncodedShards> encoded_;  // for Purpose::train
   // Gathered weights indexed by GatherStep. Null after they have been freed.
   std::vector<std::shared_ptr<Gathered>> gathered_;
   std::size_t next_read_ = 0;  // index into plan_.reads

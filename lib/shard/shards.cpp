@@ -236,6 +236,32 @@ void Shards::initialize_adapters(std::uint64_t seed, int threads) {
   for (auto& s : shards_)
     for (const auto& a : s.arrays)
       backend_.put(Queue::compute, kernel::Fill{.dst = a.view(), .value = 0});
+  start_averages();
+  refresh();
+}
+
+bool Shards::averages() const {
+  return !names_.empty() && names_.back() == average_array;
+}
+
+void Shards::start_average(Shard& s) {
+  backend_.put(Queue::compute, kernel::Copy{.dst = s.arrays.back().view(), .src = s.master.view()});
+}
+
+void Shards::start_averages() {
+  if (!averages()) return;
+  for (auto& s : shards_)
+    if (!s.arrays.empty()) start_average(s);
+}
+
+void Shards::swap_averages() {
+  if (!averages()) return;
+  for (auto& s : shards_) {
+    if (s.arrays.empty()) continue;
+    const bool shared = s.copy.dtype() == s.master.dtype();
+    std::swap(s.master, s.arrays.back());
+    if (shared) s.copy = s.master;
+  }
   refresh();
 }
 
@@ -250,6 +276,7 @@ void Shards::make_arrays(std::size_t segment) {
   const auto n = sharding_.own(layout_.segments[segment]).count();
   for (std::size_t k = 0; k < names_.size(); ++k)
     s.arrays.push_back(zeros(n, master(), MemoryKind::optimizer));
+  if (averages()) start_average(s);
 }
 
 void Shards::drop_arrays(std::size_t segment) {

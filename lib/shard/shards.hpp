@@ -27,7 +27,8 @@ class Shards {
   // Allocates weights in the master type wide(compute), and their copies. Parameters that are never
   // trained (LearnsFrom::nothing) get only a copy, in their storage type. Weights are meaningful
   // only after initialize() or write(). `arrays` are the names of the optimizer's arrays, which
-  // make_arrays() allocates for each trained segment. Keeps references to its arguments, which must
+  // make_arrays() allocates for each trained segment. If weights are averaged, average_array is the
+  // last of them. Keeps references to its arguments, which must
   // outlive it.
   Shards(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType compute,
          std::vector<std::string> arrays);
@@ -67,12 +68,22 @@ class Shards {
   // Converts all master weights to the compute type. Call refresh() once after the last write().
   void refresh();
 
-  // Returns the names of the optimizer's arrays.
+  // Sets the averages of weights (average_array), if there are any, to the weights.
+  void start_averages();
+  // Exchanges weights and averages of all parameters that have averages. Computations then use the
+  // averages. Exchanges references to memory, and moves no data except for the copies of weights in
+  // the compute type. A second call restores all bits.
+  void swap_averages();
+
+  // Returns the names of the optimizer's arrays. If weights are averaged, average_array is the last
+  // of them.
   std::span<const std::string> arrays() const { return names_; }
+  // Returns true if weights are averaged.
+  bool averages() const;
   // Returns true if the optimizer's arrays of the parameter are allocated on this rank.
   bool has_arrays(ParamId) const;
-  // Allocates a segment's optimizer arrays, filled with zeros. Does nothing if the arrays exist.
-  // Does not change update counts.
+  // Allocates a segment's optimizer arrays, filled with zeros, or for averages with the weights.
+  // Does nothing if the arrays exist. Does not change update counts.
   void make_arrays(std::size_t segment);
   // Frees a segment's optimizer arrays and resets its update counts.
   void drop_arrays(std::size_t segment);
@@ -98,6 +109,7 @@ class Shards {
     std::vector<Tensor> arrays;  // indexed like names_
   };
   Tensor zeros(std::int64_t, DType, MemoryKind) const;
+  void start_average(Shard&);
   void initialize_weights(ParamId, std::uint64_t seed, int threads);
   template <class Master>
   void initialize_pieces(ParamId, std::uint64_t seed, int threads);

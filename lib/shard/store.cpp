@@ -3,12 +3,17 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/array_names.hpp"
+
 namespace trireme {
 
-static std::vector<std::string> names_of_arrays(const std::optional<UpdateRule>& rule) {
+static std::vector<std::string> names_of_arrays(const std::optional<UpdateRule>& rule,
+                                                double average_decay) {
   if (!rule) return {};
-  const auto names = arrays_of(*rule);
-  return {names.begin(), names.end()};
+  const auto of_rule = arrays_of(*rule);
+  std::vector<std::string> names(of_rule.begin(), of_rule.end());
+  if (average_decay > 0) names.emplace_back(average_array);
+  return names;
 }
 
 static std::vector<std::uint8_t> wanted_first(const ModelSpec& spec, bool can_train,
@@ -22,13 +27,14 @@ static std::vector<std::uint8_t> wanted_first(const ModelSpec& spec, bool can_tr
 
 Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute,
              std::optional<UpdateRule> rule, Sharding sharding, std::vector<std::uint8_t> trainable,
-             std::int64_t exact_chunk)
+             std::int64_t exact_chunk, double average_decay)
     : backend_(b),
       spec_(spec),
       layout_(std::move(layout)),
       sharding_(std::move(sharding)),
       rule_(rule),
-      shards_(b, spec, layout_, sharding_, compute, names_of_arrays(rule)),
+      average_decay_(average_decay),
+      shards_(b, spec, layout_, sharding_, compute, names_of_arrays(rule, average_decay)),
       gradients_(b, spec, layout_, sharding_, wide(compute), rule ? exact_chunk : 0),
       trainability_(spec, layout_, wanted_first(spec, rule.has_value(), std::move(trainable))) {
   apply_trainable();
@@ -126,6 +132,7 @@ void Store::update(UpdateFactors factors) {
       const auto r = intersection(slice.range, mine);
       if (r.count() == 0) continue;
       auto [master, copy, arrays] = shards_.views(i, r);
+      arrays.resize(arrays_of(*rule_).size());  // without averages
       auto& shard = step.shards.emplace_back(kernel::Update::Shard{
           .master_N = master,
           .copy_N = copy,
@@ -140,7 +147,20 @@ void Store::update(UpdateFactors factors) {
       shards_.set_count(slot.param, shards_.count(slot.param) + 1);
   }
   backend_.put(Queue::compute, step);
+  if (averages()) move_averages();
   pending_ = false;
+}
+
+void Store::move_averages() {
+  kernel::Average step{.share = 1 - average_decay_, .shards = {}};
+  for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
+    const auto& segment = layout_.segments[i];
+    const auto mine = sharding_.own(segment);
+    if (mine.count() == 0 || !has_arrays(segment.slots[0].param)) continue;
+    const auto [master, copy, arrays] = shards_.views(i, mine);
+    step.shards.push_back({.average_N = arrays.back(), .x_N = master});
+  }
+  if (!step.shards.empty()) backend_.put(Queue::compute, step);
 }
 
 }  // namespace trireme

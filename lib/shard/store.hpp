@@ -31,9 +31,12 @@ class Store {
   // Allocates weights, gradients and optimizer arrays. Weights are meaningful only after
   // initialize() or write(). Everything else is zero. Without an update rule, the store has no
   // gradients and no optimizer arrays, and nothing can be trained. `trainable` is indexed by
-  // ParamId. If it is empty, all parameters are trained. GradientSums explains exact_chunk.
+  // ParamId. If it is empty, all parameters are trained. GradientSums explains exact_chunk. If
+  // `average_decay` is above 0, the store keeps averages of the weights of all parameters that have
+  // optimizer arrays, as their last array (average_array).
   Store(Backend&, const ModelSpec&, Layout, DType compute, std::optional<UpdateRule>, Sharding = {},
-        std::vector<std::uint8_t> trainable = {}, std::int64_t exact_chunk = 0);
+        std::vector<std::uint8_t> trainable = {}, std::int64_t exact_chunk = 0,
+        double average_decay = 0);
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -64,6 +67,9 @@ class Store {
   // Returns true if write() requires whole NF4 records of this parameter (Shards::write).
   bool in_records(ParamId p) const { return shards_.in_records(p); }
   void refresh() { shards_.refresh(); }
+  void start_averages() { shards_.start_averages(); }
+  void swap_averages() { shards_.swap_averages(); }
+  bool averages() const { return shards_.averages(); }
   std::span<const std::string> arrays() const { return shards_.arrays(); }
   // Returns true if the parameter has optimizer arrays on this rank. Frozen parameters may have
   // none.
@@ -91,8 +97,9 @@ class Store {
 
   // Completes the gradient sums after the backward pass (GradientSums::finish).
   GradientNorms finish_gradients() { return gradients_.finish(); }
-  // Performs one optimizer update of weights, optimizer arrays and compute copies. The store
-  // supplies the update counts, and applies weight decay only to decayed parameters.
+  // Performs one optimizer update of weights, optimizer arrays, averages and compute copies. The
+  // store supplies the update counts, and applies weight decay only to decayed parameters. Averages
+  // of frozen parameters that keep their arrays move, too.
   void update(UpdateFactors);
 
   // Open and close a session. Only Session calls these functions. begin() throws Error if another
@@ -105,11 +112,14 @@ class Store {
   GradientSums& gradients() { return gradients_; }
 
  private:
+  void move_averages();
+
   Backend& backend_;
   const ModelSpec& spec_;
   Layout layout_;
   Sharding sharding_;
   std::optional<UpdateRule> rule_;
+  double average_decay_;
   Shards shards_;
   GradientSums gradients_;
   Trainability trainability_;

@@ -7,6 +7,7 @@
 
 #include "lib/base/dtype.hpp"
 #include "lib/base/value_names.hpp"
+#include "lib/model/spec.hpp"
 #include "lib/ops/product_type.hpp"
 
 namespace trireme {
@@ -46,12 +47,16 @@ struct DistillConfig {
 
 struct TrainConfig {
   std::int64_t batch = 8;  // samples per step, over all ranks
+  // Smaller batches at the start of the run, such as "16 until 1000 steps"
+  // (lib/train/batch_ramp.hpp).
+  std::vector<std::string> batch_ramp = {};
   // Samples per forward/backward pass on each data-parallel rank. 0 means not yet decided.
   std::int64_t microbatch = 0;
-  // Length of the run, in steps or in tokens. Exactly one of `steps` and `tokens` is greater than
-  // 0.
+  // Length of the run, in steps, tokens or epochs. Exactly one of them is greater than 0. When the
+  // training data is open, with_tokens_for_epochs() (lib/deck/resolve.hpp) replaces `epochs`.
   std::int64_t steps = 0;
   std::int64_t tokens = 0;
+  double epochs = 0;
   std::int64_t seed = 1;  // for initialization, data order and dropout
   double dropout = 0;     // probability, on residual branches and embedding
   Recompute recompute = Recompute::none;
@@ -74,16 +79,21 @@ struct TrainConfig {
   double balance_weight = 0.01;
   double router_z = 0;           // weight of the mean squared log-sum-exp of router logits
   std::int64_t max_skipped = 5;  // skipped steps in a row after which the run stops
+  // A step is skipped if its loss or gradient norm is more than this number of standard deviations
+  // above the mean of the last `skip_window` steps. 0 disables this.
+  double skip_above = 0;
+  std::int64_t skip_window = 128;
+  // Decay d of the exponential moving average of the weights: average = d average + (1 - d) weights
+  // after each update. 0 keeps no average.
+  double ema = 0;
+  std::vector<std::string> skip_steps = {};  // steps to skip, such as "7" and "1200-1210"
+  // Skipped steps in a row after which the run returns to the last checkpoint before them and
+  // continues with later samples. 0 disables this. It happens at most `max_rollbacks` times.
+  std::int64_t rollback = 0;
+  std::int64_t max_rollbacks = 3;
 
   bool operator==(const TrainConfig&) const = default;
 };
-
-// Returns the number of steps in the whole run: `steps` if it is set, otherwise the smallest number
-// of steps that processes `tokens` tokens. `context` is the number of tokens per sample.
-constexpr std::int64_t total_steps(const TrainConfig& t, std::int64_t context) {
-  const std::int64_t step_tokens = t.batch * context;
-  return t.steps > 0 ? t.steps : (t.tokens + step_tokens - 1) / step_tokens;
-}
 
 // Returns TrainConfig::chunk_tokens or, if it is absent, a default. `tokens` is the number of
 // tokens of a sample on one rank. For up to 8,192 tokens, the default is 0, which means no chunks.
@@ -123,8 +133,15 @@ struct PrecisionConfig {
   ProductType products = ProductType::compute;  // type of the operands of linear layers
   // Name patterns (with * and ?) of weights whose products are not in fp8.
   std::vector<std::string> fp8_except;
+  std::int64_t fp8_skip_first = 0, fp8_skip_last = 0;  // blocks whose products are not in fp8
+  bool fp8_head = false;                               // the head's products are in fp8, too
 
   bool operator==(const PrecisionConfig&) const = default;
 };
+
+// Returns the weights whose products are in fp8 if `products` is fp8.
+inline Fp8Weights fp8_weights(const PrecisionConfig& p) {
+  return {p.fp8_except, p.fp8_skip_first, p.fp8_skip_last, p.fp8_head};
+}
 
 }  // namespace trireme

@@ -111,13 +111,15 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   pass.position_BT = batch.position_BT.view();
   pass.counted_RBT = batch.counted_RBT.view();
   pass.scale = settings_.scale;
-  if (const auto* const losses = head_does<HeadLossesOfRows>()) {
+  const auto* losses = head_does<HeadLossesOfRows>();
+  const auto* const taught = head_does<HeadLossOfTaught>();
+  if (taught && !taught->losses.rows.empty()) losses = &taught->losses;
+  if (losses) {
     pass.losses = losses->rows[static_cast<std::size_t>(m)];
     pass.loss_sums = losses->sums;
   }
   // Only the last stage has the teacher's tensors.
-  if (const auto* const taught = head_does<HeadLossOfTaught>();
-      taught && !taught->teacher.empty()) {
+  if (taught && !taught->teacher.empty()) {
     pass.teacher = taught->settings;
     pass.teacher.x_BTC = taught->teacher[static_cast<std::size_t>(m)].view();
     pass.teacher.w_VC = taught->teacher.back().view();
@@ -288,6 +290,7 @@ void ModelStage::keep_head_input(const Chunk& c, int m, Tensor x_BTC) {
   results_[static_cast<std::size_t>(m)] = std::move(x_BTC);
   if (results_.back()) return;
   const auto& head = model_.head();
+  expect(!head.has_adapter(), "a teacher's head has no adapter");
   const ConstView w_VC = weights[head.weight()];
   results_.back() =
       Tensor::empty(backend_, {w_VC.extent[0], w_VC.extent[1]}, w_VC.dtype, MemoryKind::gathered);

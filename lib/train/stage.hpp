@@ -39,7 +39,8 @@ struct HeadLossesOfRows {
 // by the teacher's head weights.
 struct HeadLossOfTaught {
   std::span<const Tensor> teacher;
-  TeacherHead settings;  // without the head's input and weights
+  TeacherHead settings;       // without the head's input and weights
+  HeadLossesOfRows losses{};  // without rows, the sum of the losses of all targets
 };
 // The logits [1, V] after position `at` of this rank's share of sample 0. If `at` is absent,
 // another rank has that position. `cached` has cached keys and values of earlier positions. If the
@@ -60,7 +61,7 @@ class ModelStage final : public Stage {
     Phase phase = Phase::train;
     std::uint64_t seed = 0;
     std::int64_t step = 0;
-    double scale = 1;                       // 1 / valid targets of the whole step
+    double scale = 1;                       // as in PassContext
     double balance_scale = 0, z_scale = 0;  // as in PassContext
     HeadWork head = HeadLoss{};
     bool adapters = true;

@@ -77,7 +77,8 @@ static void load(Store& store, CheckpointReader& reader, std::span<const Wanted>
 
 // Restores the update count of one parameter, allocates its optimizer arrays and appends them to
 // `wanted`. If the parameter was frozen when the checkpoint was saved, the checkpoint may have no
-// arrays for it.
+// arrays for it. Averages that only the checkpoint has are ignored. Those that only the store has
+// begin at the weights.
 static void resume(Store& store, const CheckpointReader& reader, ParamId p,
                    std::vector<Wanted>& wanted) {
   const auto& name = store.spec().params[p.index()].name;
@@ -88,9 +89,11 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
           (reader.directory() / manifest_name).string(), counts.size(), name);
   const auto count = found->second;
   store.set_count(p, count);
-  const auto saved = reader.arrays_of(name);
+  auto saved = reader.arrays_of(name);
   if (saved.empty() && count == 0) return;
   std::vector<std::string> kept(store.arrays().begin(), store.arrays().end());
+  const bool averaged = std::erase(saved, average_array) > 0 && std::erase(kept, average_array) > 0;
+  std::erase(kept, average_array);
   std::ranges::sort(kept);
   const auto list = [](const auto& names) {
     return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
@@ -102,6 +105,7 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
           reader.directory().string(), list(saved), name, list(kept));
   store.make_arrays(p);
   for (const auto& array : saved) wanted.push_back({p, array});
+  if (averaged) wanted.push_back({p, std::string(average_array)});
 }
 
 void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
@@ -127,6 +131,7 @@ static void load_weights(Store& store, CheckpointReader& reader, bool may_widen,
       wanted.push_back({id, std::string(weights_array)});
   }
   load(store, reader, wanted, stored_type(reader) != store.master());
+  store.start_averages();
   store.refresh();
 }
 
@@ -183,6 +188,7 @@ void initialize_norms(Store& store, CheckpointReader& reader) {
           counted(static_cast<std::size_t>(zeros), "row"),
           store.spec().params[adapter.weight.index()].name);
   }
+  store.start_averages();
   store.refresh();
 }
 

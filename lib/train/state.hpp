@@ -29,8 +29,9 @@ void initialize_norms(Store&, CheckpointReader&);
 // Loads only the weights. Moments and update counts start afresh. A run in f64 may load an f32
 // checkpoint.
 void load_weights(Store&, CheckpointReader&);
-// Loads the weights. Also loads the moments and update counts of parameters that resume in the next
-// step. `freeze_states` is indexed by ParamId. Allocates no optimizer arrays for other parameters.
+// Loads the weights. Also loads the moments, averages and update counts of parameters that resume
+// in the next step. `freeze_states` is indexed by ParamId. Allocates no optimizer arrays for other
+// parameters. Averages that the checkpoint does not have begin at the weights.
 void load_state(Store&, CheckpointReader&, std::span<const FreezeState> freeze_states);
 
 }  // namespace trireme

@@ -36,6 +36,37 @@ Losses download(const Communicator& world, Backend& b, std::span<const Tensor> l
   }
   return all;
 }
+
+// Adds weight times sum. The sum is too large to be counted if the losses have overflowed, which
+// the largest loss shows; the product then wraps around.
+static void add_product(fixed::Int128& to, std::int64_t weight, std::int64_t sum) {
+  using Unsigned = unsigned __int128;
+  to = static_cast<fixed::Int128>(static_cast<Unsigned>(to) +
+                                  static_cast<Unsigned>(static_cast<fixed::Int128>(weight) * sum));
+}
+
+Losses download_weighted(const Communicator& world, Backend& b, std::span<const Tensor> losses,
+                         std::span<const WeightedRows> rows, std::int64_t tokens) {
+  Losses all;
+  all.bits = fixed::loss_bits + weight_bits;
+  world.synchronize();
+  for (std::size_t m = 0; m < losses.size(); ++m) {
+    const auto& weights = rows[m].weights;
+    if (losses[m].dtype() == DType::f64) {
+      const auto sums = ops::Head::download_sums(b, losses[m]);
+      for (std::size_t i = 0; i < weights.size(); ++i)
+        all.sum += static_cast<double>(weights[i]) * sums[i];
+      continue;
+    }
+    const auto one = ops::Head::download_quanta(b, losses[m]);
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      add_product(all.quanta, weight_quanta(weights[i]), one.sums[i]);
+    all.largest =
+        std::max(all.largest, static_cast<double>(one.largest) * static_cast<double>(tokens));
+  }
+  return all;
+}
+
 static void append(std::vector<double>& to, fixed::Int128 x) {
   const auto limbs = fixed::to_limbs(x);
   to.insert(to.end(), limbs.begin(), limbs.end());
@@ -107,7 +138,7 @@ StepSums add_counts(const Communicator& world, const ModelSpec& spec, GradientNo
         "count: the model has diverged. Lower optimizer.lr or raise schedule.warmup_steps",
         std::sqrt(fixed::to_double(fixed::most, fixed::square_bits)));
   s.squares = fixed::to_double(squares, fixed::square_bits);
-  s.loss = fixed::to_double(fixed::of_limbs(limbs_at(sums, params)), fixed::loss_bits);
+  s.loss = fixed::to_double(fixed::of_limbs(limbs_at(sums, params)), losses.bits);
   return s;
 }
 

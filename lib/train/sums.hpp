@@ -13,6 +13,7 @@
 #include "lib/model/spec.hpp"
 #include "lib/shard/gradients.hpp"
 #include "lib/tensor/tensor.hpp"
+#include "lib/train/weighted_losses.hpp"
 
 namespace trireme {
 
@@ -33,6 +34,7 @@ struct LossSum {
 struct Losses {
   double sum = 0;
   fixed::Int128 quanta = 0;
+  int bits = fixed::loss_bits;  // the fixed-point number is a multiple of 2^-bits
   // Upper bound on the magnitude of the fixed-point sum. Infinite if a loss is not finite.
   double largest = 0;
 };
@@ -41,9 +43,14 @@ struct Losses {
 Losses download(const Communicator& world, Backend&, std::span<const Tensor> losses,
                 std::int64_t tokens);
 
+// Does the same for losses with the sums of WeightedRows, which it multiplies by their weights.
+// Stages without the head have no losses.
+Losses download_weighted(const Communicator& world, Backend&, std::span<const Tensor> losses,
+                         std::span<const WeightedRows>, std::int64_t tokens);
+
 // Sums of a step over all ranks.
 struct StepSums {
-  double loss = 0;     // over valid targets
+  double loss = 0;     // over valid targets, weighted if documents have weights
   double squares = 0;  // squared norm of all gradients; not finite if a gradient is not finite
   std::optional<std::size_t> not_finite;  // ParamId of the first gradient that is not finite
   std::string overflow;  // Reason why fixed-point sums may have overflowed. Empty if they have not.

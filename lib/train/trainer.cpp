@@ -82,7 +82,7 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
 
 static ModelSpec spec_of(const TrainerSetup& s) {
   auto spec = make_spec(s.model, s.adapter);
-  return s.products == ProductType::fp8 ? with_fp8(std::move(spec), s.fp8_except) : spec;
+  return s.products == ProductType::fp8 ? with_fp8(std::move(spec), s.fp8) : spec;
 }
 
 Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
@@ -100,7 +100,7 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
              make_sharding(model_.spec(),
                            zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce),
                            axes_, pipe_.last_stage()),
-             trained_in(freeze_states_), setup_.exact_chunk) {
+             trained_in(freeze_states_), setup_.exact_chunk, setup_.ema) {
   if (const auto* const teacher = teacher_of(setup_); teacher && setup_.trainable)
     teacher_ = std::make_unique<Trainer>(backend, axes_, setup_of_teacher(setup_, *teacher));
 }
@@ -110,6 +110,7 @@ Layout Trainer::layout() const {
                  setup_.segments};
   in.expert_rank = axes_.expert_group.rank();
   in.expert_ranks = axes_.grid.expert;
+  if (setup_.trainable) in.gather_type = setup_.zero.gather_type;
   for (const auto& rule : setup_.freeze) in.freeze.push_back(rule.pattern);
   return make_layout(model_.spec(), in);
 }
@@ -163,7 +164,18 @@ Trainer::StepCounts Trainer::count(std::span<const Batch> microbatches) const {
   }
   axes_.world.all_reduce(sums);
   // Each stage counts all tokens.
-  return {static_cast<std::int64_t>(sums[0]), static_cast<std::int64_t>(sums[1]) / axes_.grid.pipe};
+  StepCounts counts{static_cast<std::int64_t>(sums[0]),
+                    static_cast<std::int64_t>(sums[1]) / axes_.grid.pipe, sums[0], 1};
+  if (microbatches[0].weight_BT.empty()) return counts;
+  WeightSum own;
+  for (const auto& batch : microbatches)
+    if (has_head()) own += weight_sum(batch);
+  auto limbs = fixed::to_limbs(own.quanta);
+  axes_.world.all_reduce(limbs);
+  counts.weight = weight_of(fixed::of_limbs(limbs));
+  counts.largest_weight = own.largest;
+  axes_.world.all_reduce_max({&counts.largest_weight, 1});
+  return counts;
 }
 
 std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
@@ -225,13 +237,14 @@ Batch Trainer::share(const Batch& whole) const {
   const auto all = static_cast<std::int64_t>(whole.ids_BT.size()) / samples;
   const auto own = sequence_of(all).positions(axes_.at.seq);
   Batch mine{{}, {}, whole.sample_B, 0};
-  const auto cut = [&](const std::vector<std::int32_t>& from, std::vector<std::int32_t>& to) {
+  const auto cut = [&]<class T>(const std::vector<T>& from, std::vector<T>& to) {
     for (std::int64_t b = 0; b < samples; ++b)
       for (const auto& s : own)
         to.insert(to.end(), from.begin() + b * all + s.begin, from.begin() + b * all + s.end);
   };
   cut(whole.ids_BT, mine.ids_BT);
   cut(whole.targets_BT, mine.targets_BT);
+  if (!whole.weight_BT.empty()) cut(whole.weight_BT, mine.weight_BT);
   mine.start_BT = whole.start_BT;
   mine.tokens_B = whole.tokens_B;
   mine.reference_D = whole.reference_D;

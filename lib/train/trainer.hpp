@@ -4,6 +4,7 @@
 // code runs for training, tests and plans. All calls are collective over Axes::world.
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,19 +32,36 @@ namespace trireme {
 // The outcome of a step.
 enum class StepOutcome : std::uint8_t {
   updated,
-  no_targets,  // every target of the step is masked
-  not_finite,  // a gradient or the loss is not finite
-  dropped,     // a rank abandoned the step; the other results are unknown
+  no_targets,   // every target of the step is masked
+  not_finite,   // a gradient or the loss is not finite
+  above_limit,  // the loss or the gradient norm is above its limit (StepLimits)
+  left_out,     // the step was not computed (Trainer::leave_out); all results are unknown
+  dropped,      // a rank abandoned the step; the other results are unknown
+};
+
+// Returns true if a step with this outcome has a loss and a gradient norm.
+constexpr bool is_measured(StepOutcome o) {
+  return o != StepOutcome::no_targets && o != StepOutcome::left_out && o != StepOutcome::dropped;
+}
+
+// The largest loss and gradient norm with which a step updates the weights.
+struct StepLimits {
+  double loss = std::numeric_limits<double>::infinity();
+  double grad_norm = std::numeric_limits<double>::infinity();
 };
 
 // The result of a step, equal on every rank.
 struct StepResult {
   StepOutcome outcome = StepOutcome::updated;
-  double loss = 0;  // Mean over valid targets in nats. With preferences, mean over their pairs.
+  // Mean over valid targets in nats, weighted if documents have weights. With preferences, mean
+  // over their pairs.
+  double loss = 0;
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
   std::int64_t tokens = 0;  // of all samples, without padding
-  std::string culprit;  // If not finite: "the gradient of" the first such parameter, or "the loss".
+  // If not finite: "the gradient of" the first such parameter, or "the loss". If above a limit: the
+  // number and its limit.
+  std::string culprit;
   // Message about a fault that a second computation of the step found. Empty if there is none.
   // After a fault, all other results are those on which two of three computations agree.
   std::string fault;
@@ -100,7 +118,7 @@ struct TrainerSetup {
   std::int64_t exact_chunk = 0;
   std::int64_t chunk_tokens = 0;                // as in PassContext; already decided
   ProductType products = ProductType::compute;  // of linear layers
-  std::vector<std::string> fp8_except{};        // as in PrecisionConfig
+  Fp8Weights fp8{};                             // if `products` is fp8
   // Attention span. AttentionSpan::document means that batches contain the starts of documents.
   AttentionSpan attention = AttentionSpan::causal;
   std::int64_t expert_tokens = 0;              // ExpertGroup::rows_of_round
@@ -109,6 +127,7 @@ struct TrainerSetup {
   std::int64_t student_heads = 0;
   Balance balance = Balance::none;
   double balance_rate = 0, balance_weight = 0, router_z = 0;  // as in TrainConfig
+  double ema = 0;                                             // as in TrainConfig
   std::uint64_t seed = 1;
   std::int64_t first_step = 0;  // parameters frozen in this step start without training state
   bool trainable = true;        // false allocates no training state, for evaluation only
@@ -149,7 +168,9 @@ class Trainer {
   // Either all ranks or none must pass a ShouldAbandon. Throws CountOverflow if a sum may exceed
   // the range of fixed-point numbers.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
-                  const ShouldAbandon& = {}, Replay = Replay::no);
+                  const ShouldAbandon& = {}, Replay = Replay::no, const StepLimits& = {});
+  // Skips a step without computing it. Its freeze rules apply.
+  StepResult leave_out(std::int64_t step);
   // Returns true if a ShouldAbandon can drop a step with this many micro-batches. With too few
   // micro-batches, the decision would come too late.
   bool can_drop(std::int64_t microbatches) const;
@@ -228,6 +249,9 @@ class Trainer {
   // Counts of a step over all ranks: targets that are not masked, and tokens that are not padding.
   struct StepCounts {
     std::int64_t valid, tokens;
+    // Sum of the weights of these targets, and the largest of them. Without weights of documents,
+    // each target has the weight 1.
+    double weight, largest_weight;
   };
   StepCounts count(std::span<const Batch>) const;
   // Results of the forward and backward passes of all micro-batches.

@@ -29,13 +29,18 @@ bool Trainer::can_drop(std::int64_t microbatches) const {
 }
 
 StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
-                         const ShouldAbandon& should_abandon, Replay replay_wanted) {
+                         const ShouldAbandon& should_abandon, Replay replay_wanted,
+                         const StepLimits& limits) {
   const std::string fault =
       pipeline_fault(pipe_.schedule, pipe_.stages, pipe_.chunks, std::ssize(microbatches));
   require(fault.empty(), "{}", fault);
-  for (const auto& batch : microbatches)
+  for (const auto& batch : microbatches) {
     expect(batch.start_BT.empty() == (setup_.attention == AttentionSpan::causal),
            "batches have starts of documents where attention is kept within them");
+    require(
+        batch.weight_BT.empty() || !std::holds_alternative<PreferenceTraining>(setup_.objective),
+        "pairs and labeled answers have no weights of documents");
+  }
   follow_freeze_rules(step);
   has_gradients_ = false;
   StepResult result;
@@ -46,7 +51,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     result.outcome = StepOutcome::no_targets;
     return result;
   }
-  const double scale = 1.0 / static_cast<double>(result.valid);
+  const double scale = counts.largest_weight / counts.weight;
   const int count = static_cast<int>(microbatches.size());
   // The ranks' answers before micro-batch m take effect most_ahead() micro-batches later. By then,
   // all ranks have answered, so that no rank waits for another.
@@ -111,7 +116,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     store_.discard_gradients();
     throw CountOverflow(sums.overflow);
   }
-  result.loss = preferences ? preferences->sums.mean_loss() : sums.loss * scale;
+  result.loss = preferences ? preferences->sums.mean_loss() : sums.loss * (1.0 / counts.weight);
   result.grad_norm = std::sqrt(sums.squares);
   if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
     result.outcome = StepOutcome::not_finite;
@@ -121,8 +126,25 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     store_.discard_gradients();
     return result;
   }
+  if (result.loss > limits.loss || result.grad_norm > limits.grad_norm) {
+    result.outcome = StepOutcome::above_limit;
+    result.culprit = result.loss > limits.loss
+                         ? fmt::format("the loss {:.6g} is above {:.6g}", result.loss, limits.loss)
+                         : fmt::format("the gradient norm {:.6g} is above {:.6g}", result.grad_norm,
+                                       limits.grad_norm);
+    store_.discard_gradients();
+    return result;
+  }
   const double clip = setup_.optimizer.clip;
   update(lr, clip > 0 ? std::min(1.0, clip / (result.grad_norm + 1e-6)) : 1.0, result.routing);
+  return result;
+}
+
+StepResult Trainer::leave_out(std::int64_t step) {
+  follow_freeze_rules(step);
+  has_gradients_ = false;
+  StepResult result;
+  result.outcome = StepOutcome::left_out;
   return result;
 }
 
@@ -133,6 +155,20 @@ std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microba
                                         first_trainable_stage());
   RoutingSums routing(backend_, model_.spec(), setup_.exact_chunk > 0);
   settings.totals = routing.totals();
+  // Preferences have no weights of documents.
+  const bool weighted = !microbatches[0].weight_BT.empty();
+  std::vector<WeightedRows> weights;
+  std::vector<std::vector<LossRows>> rows;
+  if (weighted) {
+    for (const auto& batch : microbatches)
+      rows.push_back(weights.emplace_back(weighted_rows(batch, counts.weight)).rows);
+    // The number of rows limits the number of sums. Memory does not depend on the weights.
+    const HeadLossesOfRows losses{rows, std::ssize(microbatches[0].targets_BT)};
+    if (auto* const taught = std::get_if<HeadLossOfTaught>(&settings.head))
+      taught->losses = losses;
+    else
+      settings.head = losses;
+  }
   const auto losses = run(program, Purpose::train, microbatches, std::move(settings));
   if (!losses) return std::nullopt;
   auto norms = [&] {
@@ -140,7 +176,9 @@ std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microba
     const TaskScope task(Task::optimizer);
     return store_.finish_gradients();
   }();
-  const auto loss = download(axes_.world, backend_, *losses, counts.valid);
+  const auto loss = weighted
+                        ? download_weighted(axes_.world, backend_, *losses, weights, counts.valid)
+                        : download(axes_.world, backend_, *losses, counts.valid);
   auto sums = setup_.exact_chunk > 0
                   ? add_counts(axes_.world, model_.spec(), std::move(norms), loss)
                   : add_in_order(axes_.world, std::move(norms), loss);

@@ -13,14 +13,12 @@ static double flops_of_weight(const ParamSpec& p) {
   return p.learns_from == LearnsFrom::nothing ? 4 : 6;
 }
 
-// Returns the operations per token in the matrix products of all blocks. Norms and biases have one
-// dim and are excluded.
-static double block_products_of_token(const ModelSpec& spec) {
-  std::vector<std::uint8_t> of_block(spec.units.size());
-  for (const auto& b : spec.blocks) of_block[b.unit.index()] = 1;
+// Returns the operations per token in the matrix products of the units that `in_unit` marks. Norms
+// and biases have one dim and are excluded.
+static double products_of_token(const ModelSpec& spec, const std::vector<std::uint8_t>& in_unit) {
   double all = 0;
   for (const auto& p : spec.params)
-    if (of_block[p.unit.index()] && p.shape.dims() == 2 && p.expert < spec.config.experts_per_token)
+    if (in_unit[p.unit.index()] && p.shape.dims() == 2 && p.expert < spec.config.experts_per_token)
       all += flops_of_weight(p) * static_cast<double>(p.shape.count());
   return all;
 }
@@ -42,15 +40,17 @@ static double keys_of_token(const ModelConfig& c, std::int64_t context, std::int
 // the same as other blocks: the mean of all blocks.
 static PartCosts part_costs(const ModelSpec& spec, std::int64_t context) {
   const auto& c = spec.config;
-  const double products = block_products_of_token(spec) / static_cast<double>(c.layers);
+  std::vector<std::uint8_t> blocks(spec.units.size()), head(spec.units.size());
+  for (const auto& b : spec.blocks) blocks[b.unit.index()] = 1;
+  head[spec.head_unit.index()] = 1;
+  const double products = products_of_token(spec, blocks) / static_cast<double>(c.layers);
   double keys = 0;
   for (std::int64_t l = 0; l < c.layers; ++l) keys += keys_of_token(c, context, l);
   keys /= static_cast<double>(c.layers);
   PartCosts costs;
   costs.block = products + 6.0 * static_cast<double>(c.heads * c.head_dim) * keys;
   costs.embedding = static_cast<double>(c.width);  // one row copied, one row added
-  costs.head =
-      flops_of_weight(spec.params[spec.head.index()]) * static_cast<double>(c.vocab * c.width);
+  costs.head = products_of_token(spec, head);
   return costs;
 }
 

@@ -255,5 +255,30 @@ TEST_P(OnDry, StagingIsTakenWhereItIsNeeded) {
   narrow.wait(Queue::compute);
 }
 
+// Whatever an exchange sends, its staging is that of the limit: here two buffers of 600 f32 for
+// each direction, because longer parts are sent in several messages.
+TEST_P(OnDry, StagingOfALimitedExchangeDoesNotDependOnItsLoad) {
+  world.configure({.chunk = 600});
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const auto x = blank(5000), y = blank(5000);
+  for (const std::int64_t load : {0, 1, 599, 600, 601, 5000}) {
+    std::vector<View> dst(ranks);
+    std::vector<ConstView> src(ranks);
+    const auto peer = static_cast<std::size_t>(world.rank() == 0 ? 1 : 0);
+    if (load > 0) {
+      src[peer] = x.view().slice(0, 0, load);
+      dst[peer] = y.view().slice(0, 0, load);
+    }
+    order(Queue::exchange, Queue::compute);
+    auto pending = world.exchange(dry, Queue::exchange, dst, src, {OperationKind::exchange},
+                                  ExchangeLimit{5000, DType::f32});
+    EXPECT_EQ(dry.account().live[static_cast<int>(MemoryKind::staging)], GetParam() ? 0 : 2 * 4864)
+        << load;
+    pending.wait(Queue::compute);
+  }
+  EXPECT_EQ(dry.account().live[static_cast<int>(MemoryKind::staging)], 0U);
+  EXPECT_EQ(dry.races(), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr GridLimits model = {.layers = 12, .tokens = 1024, .batch = 64};
+const GridLimits model = {.layers = 12, .tokens = 1024, .batch = 64};
 
 // Grids with few and many ranks, factors that are no powers of two, and 4,096 ranks.
 std::vector<Grid> samples() {
@@ -214,6 +214,21 @@ TEST(Grid, BatchIsSharedByDataRanksAndMicrobatches) {
   EXPECT_NE(message_of({1, 5, 1}, l).find("batches that are: 25;"), std::string::npos);
   l.microbatch = 4;
   EXPECT_TRUE(grid_problems({1, 2, 1}, l).empty());
+}
+
+TEST(Grid, SmallerBatchesMustFit) {
+  GridLimits l = model;
+  l.smaller_batches = {16, 40};
+  EXPECT_TRUE(grid_problems({1, 8, 1}, l).empty());
+  EXPECT_EQ(message_of({1, 16, 1}, l),
+            "the batch 40 of train.batch_ramp is not divisible by parallel.data = 16; batches that "
+            "are: 32, 48; data degrees that divide it: 1, 2, 4, 5, 8, 10, 20, 40");
+  l.microbatch = 2;
+  EXPECT_EQ(message_of({1, 8, 1}, l),
+            "train.microbatch = 2 does not divide the 5 samples of a data rank (the batch 40 of "
+            "train.batch_ramp, parallel.data = 8); microbatches that do: 1, 5");
+  l.microbatch = 1;
+  EXPECT_TRUE(grid_problems({1, 8, 1}, l).empty());
 }
 
 TEST(Grid, ShardsFillAStage) {

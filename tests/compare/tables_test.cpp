@@ -44,6 +44,19 @@ TEST(Histories, OfSkippedStepsAreEqual) {
   EXPECT_EQ(compare_histories(a, {}).steps, 0);
 }
 
+TEST(Histories, KnownNumbersOfTrainedTokensAreCompared) {
+  auto few = row(1, 5), many = row(1, 5);
+  few.trained_tokens = 10;
+  many.trained_tokens = 20;
+  const std::vector<HistoryRow> unknown{row(1, 5)}, a{few}, b{many};
+  EXPECT_FALSE(compare_histories(unknown, a).first);
+  EXPECT_FALSE(compare_histories(a, a).first);
+  const auto c = compare_histories(a, b);
+  ASSERT_EQ(c.differ.size(), 1U);
+  EXPECT_EQ(c.differ[0].column, "trained_tokens");
+  EXPECT_EQ(c.differ[0].b, 20);
+}
+
 TEST(Histories, AreReadAsTheyWereWritten) {
   test::Folder folder;
   const auto path = folder.path() / "history.csv";

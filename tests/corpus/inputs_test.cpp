@@ -68,6 +68,10 @@ TEST(Inputs, WhatIsNoTextIsNamedWithWhatMakesTextOfIt) {
                         "e\n",
                     plain(1000, 'a');
   EXPECT_THAT(refusal(plain + line), HasSubstr("iconv -f ISO-8859-1 -t UTF-8 a.txt"));
+  EXPECT_THAT(refusal("one\n" + plain + "\n" + line), HasSubstr("in line 3, at byte 1009"));
+  EXPECT_THAT(
+      refusal("one\ntwo" + std::string(500, '\xfe') + plain),
+      HasSubstr("500 of its first 1507 bytes are not UTF-8, the first in line 2, at byte 7"));
   EXPECT_THAT(refusal("\x93quoted\x94 " + plain), HasSubstr("iconv -f WINDOWS-1252"));
   EXPECT_EQ(refusal("\u65e5\u672c\u65e5\u672c\u65e5\u672c\u65e5\u672c\xff " + plain), "");
   // Cut within a character, as the first bytes of a longer text are.

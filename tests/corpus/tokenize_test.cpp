@@ -112,6 +112,65 @@ TEST_F(Tokenize, PromptsAreNoTargets) {
   EXPECT_THAT(refusal(o), HasSubstr("need each other"));
 }
 
+TEST_F(Tokenize, LinesHaveWeights) {
+  const auto lines = [&](const std::string& more) {
+    auto o = options({scratch_.write("a.jsonl",
+                                     "{\"text\": \"aa\", \"w\": 2}\n"
+                                     "{\"text\": \"\", \"w\": 9}\n"
+                                     "{\"text\": \"b\", \"w\": 0}\n"
+                                     "{\"text\": \"ccc\"}\n" +
+                                         more)});
+    o.weight = "w";
+    return o;
+  };
+  const auto s = tokenize(lines("{\"text\": \"d\", \"w\": 0.1}"));
+  EXPECT_EQ(text(), "aa|b|ccc|d|");
+  EXPECT_EQ(targets(), "11100111111");
+  EXPECT_EQ(s.unweighted.count, 1);
+  EXPECT_THAT(s.unweighted.first, HasSubstr("a.jsonl:4"));
+  const TokenFile file(output_);
+  const auto w = file.weights(0, file.count());
+  EXPECT_EQ(w, (std::vector<float>{2, 2, 2, 1, 1, 1, 1, 1, 1, 0.1F, 0.1F}));
+  EXPECT_EQ(file.header().weight_ranges, 3);
+  EXPECT_EQ(file.verify(), Verified::hash_and_ids);
+  for (const char* const bad : {"-1", "1e-7", "65536.5", "1e999", "\"2\"", "true", "[1]"})
+    EXPECT_THAT(refusal(lines(std::string("{\"text\": \"d\", \"w\": ") + bad + "}")),
+                HasSubstr("a.jsonl:5: "))
+        << bad;
+  auto o = lines("");
+  o.weight = "weight";
+  EXPECT_THAT(refusal(o), HasSubstr("no line has the field \"weight\""));
+  o.documents = Documents::pairs;
+  EXPECT_THAT(refusal(o), HasSubstr("--weight is for single documents"));
+  o = options({scratch_.write("b.jsonl", "{\"text\": \"aa\", \"w\": 0}\n")});
+  o.weight = "w";
+  EXPECT_THAT(refusal(o), HasSubstr("all documents with targets have the weight 0"));
+}
+
+// With prompts, and in other items.
+TEST_F(Tokenize, WeightsDoNotDependOnThreads) {
+  std::string lines;
+  constexpr int n = 3000;  // of about 300 bytes
+  for (int i = 0; i < n; ++i)
+    lines += fmt::format("{{\"p\": \"{}\", \"c\": \"{}\", \"w\": {}}}\n", std::string(250, 'p'), i,
+                         1 + i % 5 / 2);
+  for (const int threads : {1, 3}) {
+    auto o = options({scratch_.write("a.jsonl", lines)});
+    o.prompt = "p";
+    o.completion = "c";
+    o.weight = "w";
+    o.threads = threads;
+    tokenize(o);
+    const TokenFile file(output_);
+    std::int64_t at = 0;
+    const auto w = file.weights(0, file.count());
+    for (int i = 0; i < n; ++i)
+      for (std::size_t t = 0; t < 251 + std::to_string(i).size(); ++t, ++at)
+        ASSERT_EQ(w[static_cast<std::size_t>(at)], static_cast<float>(1 + i % 5 / 2)) << i;
+    EXPECT_EQ(at, file.count());
+  }
+}
+
 TEST_F(Tokenize, BadLinesAreNamed) {
   const auto refused = [&](const std::string& lines) {
     return refusal(options({scratch_.write("a.jsonl", lines)}));

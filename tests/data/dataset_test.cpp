@@ -1,4 +1,4 @@
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -177,6 +177,67 @@ TEST(Dataset, WeightsAreSharesOfSamples) {
   int from_b = 0;
   for (int i = 0; i < 400; ++i) from_b += predictions(data, i).ids_T[0] == 2;
   EXPECT_NEAR(from_b, 300, 2);
+}
+
+TEST(Dataset, RefusesOneShareForTwoFiles) {
+  const ScratchFolder scratch;
+  auto config = config_for({write_token_file(scratch / "a", counting(100)),
+                            write_token_file(scratch / "b", counting(100))});
+  config.weights = {1};
+  EXPECT_NE(message_of<Error>([&] {
+              training_data(config, 10, 256, 0);
+            }).find("data.weights has 1 values for 2 files"),
+            std::string::npos);
+}
+
+TEST(Dataset, TakesFilesThatAreOpen) {
+  const ScratchFolder scratch;
+  const auto config = config_for({write_token_file(scratch / "a", counting(100))});
+  auto files = open_training_files(config);
+  std::filesystem::remove(scratch / "a");
+  const auto data = training_data(config, std::move(files), 10, 256, 0, {});
+  EXPECT_EQ(data.samples_per_epoch(), 9);
+}
+
+// A target has the weight of the document that it is in, whichever document its input is in.
+TEST(Dataset, TargetsHaveTheWeightsOfTheirDocuments) {
+  const ScratchFolder scratch;
+  //                                 0  1  2  3  4  5  6  7  8  9
+  write_token_file(scratch / "a", {5, 6, 0, 7, 0, 8, 9, 4, 0, 3},
+                   {.separator = 0, .weights = {{3, 2}, {5, 0.25F}, {9, 4}, {10, 1}}});
+  write_token_file(scratch / "b", {5, 6, 7, 0, 1, 2, 0}, {.separator = 0});
+  auto config = config_for({scratch / "a", scratch / "b"});
+  config.order = SampleOrder::sequential;
+  const auto weights = [&](std::int64_t i) {
+    const auto data = training_data(config, 4, 256, 0);
+    EXPECT_TRUE(data.weighted());
+    EXPECT_EQ(read_batch(data, {{i}}).weight_BT, data.weights(i));
+    return data.weights(i);
+  };
+  EXPECT_THAT(weights(0), ElementsAre(2, 2, 0.25F, 0.25F));
+  EXPECT_THAT(weights(1), ElementsAre(4, 4, 4, 4));
+  EXPECT_THAT(weights(2), ElementsAre(1, 1, 1, 1));
+  config.loss_weights = {2, 0.5};
+  EXPECT_THAT(weights(0), ElementsAre(4, 4, 0.5F, 0.5F));
+  EXPECT_THAT(weights(2), ElementsAre(0.5F, 0.5F, 0.5F, 0.5F));
+  config.loss_weights.clear();
+  config.packing = Packing::documents;
+  config.attention = AttentionSpan::document;
+  // The samples of a: {5, 6, 7, padding}, {8, 9, 4, padding}; the last document has no target.
+  EXPECT_THAT(weights(0), ElementsAre(2, 2, 0.25F, 1));
+  EXPECT_THAT(weights(1), ElementsAre(4, 4, 4, 1));
+  // Evaluations have none.
+  config.validation_files = {scratch.write("v", contents_of(scratch / "a"))};
+  const auto v = validation_data(config, 4, 256);
+  EXPECT_FALSE(v[0].data.weighted());
+  EXPECT_TRUE(read_batch(v[0].data, {{0}}).weight_BT.empty());
+  // Nor has training on files that have none.
+  config.path = {scratch / "b"};
+  EXPECT_FALSE(training_data(config, 4, 256, 0).weighted());
+  config.path = {scratch / "a"};
+  config.loss_weights = {32768};
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 0); }),
+              AllOf(HasSubstr(scratch / "a"), HasSubstr("weight 4"), HasSubstr("by 32768")));
 }
 
 TEST(Dataset, TheHeldOutTailSharesNoTokenWithTraining) {

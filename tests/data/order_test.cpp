@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -13,6 +14,18 @@
 
 namespace trireme {
 namespace {
+
+// One phase with all files, which have the numbers 0, 1, ...
+WindowSequence one_phase(const std::vector<std::int64_t>& windows,
+                         const std::vector<double>& shares, SampleOrder order, std::uint64_t seed) {
+  std::vector<WindowSequence::File> files;
+  DataPhase phase{0, {}, shares};
+  for (const auto n : windows) {
+    phase.files.push_back(static_cast<std::int32_t>(files.size()));
+    files.push_back({phase.files.back(), n});
+  }
+  return {files, {phase}, order, seed};
+}
 
 TEST(Permutation, ReachesEveryElementOnce) {
   for (const std::int64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 31, 64, 100, 1000, 1025, 65537}) {
@@ -90,7 +103,7 @@ TEST(Permutation, RefusesAnElementOutside) {
     EXPECT_THROW(Permutation(size, 1)(size), Error);
     EXPECT_THROW(Permutation(size, 1)(-1), Error);
   }
-  EXPECT_THROW(WindowSequence({1000}, {}, SampleOrder::random, 0)(-1), Error);
+  EXPECT_THROW(one_phase({1000}, {}, SampleOrder::random, 0)(-1), Error);
 }
 
 // Neighbours do not stay neighbours: an increasing pair is as likely as a decreasing one.
@@ -163,11 +176,76 @@ TEST(Interleave, RefusesSharesThatAreNone) {
   EXPECT_THROW(Interleave({1, 0}), Error);
   EXPECT_THROW(Interleave({1, -1}), Error);
   EXPECT_THROW(Interleave({1, NAN}), Error);
-  EXPECT_THROW(WindowSequence({5, 5}, {1.0}, SampleOrder::random, 0), Error);
+}
+
+TEST(Interleave, CountsWhatItTakes) {
+  const Interleave interleave({0.5, 3, 1, 1e-3, 2});
+  std::vector<std::int64_t> taken(5);
+  for (std::int64_t i = 0; i < 3000; ++i) {
+    for (std::int32_t f = 0; f < 5; ++f)
+      ASSERT_EQ(interleave.taken(i, f), taken[static_cast<std::size_t>(f)]) << i << " " << f;
+    ++taken[static_cast<std::size_t>(interleave(i).file)];
+  }
+}
+
+// Windows of each file in the order of their samples, by number.
+static std::map<std::int32_t, std::vector<Window>> windows_by_file(const WindowSequence& sequence,
+                                                                   std::int64_t samples) {
+  std::map<std::int32_t, std::vector<Window>> found;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const auto window = sequence(i);
+    found[window.file].push_back(window);
+  }
+  return found;
+}
+
+// A file is read in the same order whatever the phases: only how many of its windows a phase takes
+// differs.
+TEST(WindowSequence, PhasesContinueEachFile) {
+  const std::vector<WindowSequence::File> files = {{0, 40}, {1, 11}, {2, 25}};
+  const std::vector<DataPhase> phases = {
+      {0, {0, 1}, {3, 1}}, {37, {1, 2}, {1, 1}}, {37, {2, 0}, {1, 4}}, {90, {0, 1, 2}, {1, 1, 5}}};
+  const WindowSequence sequence(files, phases, SampleOrder::random, 7);
+  const auto found = windows_by_file(sequence, 400);
+  for (const auto& [file, windows] : found) {
+    // Alone, each file keeps its number, which chooses its order.
+    const std::vector<WindowSequence::File> one = {
+        {file, files[static_cast<std::size_t>(file)].windows}};
+    const WindowSequence alone(one, {{0, {file}, {1}}}, SampleOrder::random, 7);
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      auto expected = alone(static_cast<std::int64_t>(i));
+      expected.file = file;
+      ASSERT_EQ(windows[i], expected) << file << " " << i;
+    }
+  }
+  std::int64_t of_file_1 = 0;
+  for (std::int64_t i = 0; i < 37; ++i) of_file_1 += sequence(i).file == 1;
+  EXPECT_NEAR(static_cast<double>(of_file_1), 37 / 4.0, 1);
+  for (std::int64_t i = 37; i < 90; ++i) EXPECT_NE(sequence(i).file, 1) << i;
+  EXPECT_EQ(sequence.windows_of(phases[0]), 40 + 11);
+  EXPECT_EQ(sequence.windows_of(phases[1]), 11 + 25);
+  EXPECT_EQ(sequence.phase_of(36), phases[0]);
+  EXPECT_EQ(sequence.phase_of(37), phases[2]);
+}
+
+TEST(WindowSequence, APhaseMayNameAFileThatIsGone) {
+  const std::vector<WindowSequence::File> files = {{1, 10}};
+  const WindowSequence sequence(files, {{0, {0, 1}, {1, 1}}, {20, {1}, {1}}},
+                                SampleOrder::sequential, 0);
+  EXPECT_EQ(sequence(20), (Window{1, 0, 0}));  // ten of the twenty samples were of this file
+  int gone = 0;
+  for (std::int64_t i = 0; i < 20; ++i) {
+    try {
+      static_cast<void>(sequence(i));
+    } catch (const Error&) {
+      ++gone;
+    }
+  }
+  EXPECT_EQ(gone, 10);
 }
 
 TEST(WindowSequence, SequentialGoesFileByFile) {
-  const WindowSequence sequence({3, 2}, {}, SampleOrder::sequential, 0);
+  const auto sequence = one_phase({3, 2}, {}, SampleOrder::sequential, 0);
   EXPECT_EQ(sequence.samples_per_epoch(), 5);
   const std::vector<Window> expected = {{0, 0, 0}, {0, 0, 1}, {0, 0, 2}, {0, 1, 0},
                                         {0, 1, 1}, {1, 0, 0}, {1, 0, 1}};
@@ -177,7 +255,7 @@ TEST(WindowSequence, SequentialGoesFileByFile) {
 }
 
 TEST(WindowSequence, RandomTakesEachWindowOnceAnEpochInAnotherOrder) {
-  const WindowSequence sequence({30, 50, 1}, {}, SampleOrder::random, 7);
+  const auto sequence = one_phase({30, 50, 1}, {}, SampleOrder::random, 7);
   std::vector<std::vector<std::tuple<int, std::int64_t>>> epochs(3);
   for (std::int64_t i = 0; i < 3 * 81; ++i) {
     const Window w = sequence(i);
@@ -196,7 +274,7 @@ TEST(WindowSequence, RandomTakesEachWindowOnceAnEpochInAnotherOrder) {
 }
 
 TEST(WindowSequence, WithSharesEachFileHasEpochsOfItsOwn) {
-  const WindowSequence sequence({40, 10}, {0.5, 0.5}, SampleOrder::random, 7);
+  const auto sequence = one_phase({40, 10}, {0.5, 0.5}, SampleOrder::random, 7);
   std::vector<std::set<std::tuple<std::int64_t, std::int64_t>>> seen(2);
   for (std::int64_t i = 0; i < 80; ++i) {
     const Window w = sequence(i);
@@ -209,7 +287,7 @@ TEST(WindowSequence, WithSharesEachFileHasEpochsOfItsOwn) {
 }
 
 TEST(WindowSequence, FilesOfOneSizeHaveOrdersOfTheirOwn) {
-  const WindowSequence sequence({50, 50}, {0.5, 0.5}, SampleOrder::random, 7);
+  const auto sequence = one_phase({50, 50}, {0.5, 0.5}, SampleOrder::random, 7);
   std::vector<std::vector<std::int64_t>> order(2);
   for (std::int64_t i = 0; i < 100; ++i) {
     const Window w = sequence(i);
@@ -222,9 +300,9 @@ TEST(WindowSequence, FilesOfOneSizeHaveOrdersOfTheirOwn) {
 }
 
 TEST(WindowSequence, SaysWhereFewAreShuffled) {
-  const auto few = [](std::vector<std::int64_t> windows, const std::vector<double>& shares,
+  const auto few = [](const std::vector<std::int64_t>& windows, const std::vector<double>& shares,
                       SampleOrder order) {
-    return WindowSequence(std::move(windows), shares, order, 7).shuffles_few();
+    return one_phase(windows, shares, order, 7).shuffles_few();
   };
   EXPECT_TRUE(few({5, 3}, {}, SampleOrder::random));
   EXPECT_FALSE(few({5, 4}, {}, SampleOrder::random));
@@ -234,11 +312,11 @@ TEST(WindowSequence, SaysWhereFewAreShuffled) {
 }
 
 TEST(WindowSequence, DependsOnTheSampleAlone) {
-  const WindowSequence one({1000, 77}, {3, 1}, SampleOrder::random, 7);
-  const WindowSequence other({1000, 77}, {3, 1}, SampleOrder::random, 7);
+  const auto one = one_phase({1000, 77}, {3, 1}, SampleOrder::random, 7);
+  const auto other = one_phase({1000, 77}, {3, 1}, SampleOrder::random, 7);
   for (std::int64_t i = 0; i < 500; ++i) (void)one(i);
   for (std::int64_t i = 5000; i-- > 4000;) EXPECT_EQ(one(i), other(i));
-  const WindowSequence seed({1000, 77}, {3, 1}, SampleOrder::random, 8);
+  const auto seed = one_phase({1000, 77}, {3, 1}, SampleOrder::random, 8);
   int equal = 0;
   for (std::int64_t i = 0; i < 1000; ++i) equal += seed(i) == one(i);
   EXPECT_LT(equal, 60);  // one in 1000 or 77 by chance: about 4

@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 #include "tests/data/token_files.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/scratch.hpp"

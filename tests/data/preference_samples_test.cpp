@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "lib/corpus/tokenize.hpp"
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 #include "tests/corpus/pair_files.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/scratch.hpp"

@@ -23,6 +23,10 @@ void use_all_of(const TokenFile& file) {
   (void)file.tokenizer().identity();
   EXPECT_EQ(std::ssize(file.labels()),
             file.header().kind == Documents::labeled ? file.header().documents / 2 : 0);
+  try {
+    EXPECT_EQ(std::ssize(file.weights(n / 2, n - n / 2)), n - n / 2);
+  } catch (const Error&) {
+  }
   file.verify();
 }
 
@@ -30,7 +34,8 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   constexpr std::uint64_t corners[] = {0,          1,          2,          255,  65536,
                                        1ULL << 31, 1ULL << 62, 1ULL << 63, ~0ULL};
-  constexpr std::size_t fields[] = {8, 12, 16, 24, 32, 40, 48, 56, 60, 64, 72, 88, 96, 240};
+  constexpr std::size_t fields[] = {8,  12, 16, 24, 32,  40,  48,  56, 60,
+                                    64, 72, 88, 96, 100, 104, 112, 240};
   for (std::size_t edits = 1 + below(4); edits > 0 && bytes.size() >= 256; --edits) {
     switch (below(4)) {
       case 0:
@@ -68,12 +73,16 @@ TEST(TokenFileFuzz, AMutatedFileOpensOrIsRefused) {
                                     .targets = std::vector<bool>(60, true),
                                     .tokenizer = {TokenizerKind::bytes, "", "a template"},
                                     .labels = std::vector<bool>(19, true)}));
+  const std::string weighted = contents_of(
+      write_token_file(scratch / "w", counting(60),
+                       {.separator = 1, .weights = {{2, 0.5F}, {30, 4}, {31, 1}, {60, 2}}}));
   std::mt19937_64 random(20240607);
   int opened = 0, refused = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const std::string file = scratch.write("c", mutated(i % 3 == 0   ? plain
-                                                        : i % 3 == 1 ? full
-                                                                     : labeled,
+  for (int i = 0; i < 2400; ++i) {
+    const std::string file = scratch.write("c", mutated(i % 4 == 0   ? plain
+                                                        : i % 4 == 1 ? full
+                                                        : i % 4 == 2 ? labeled
+                                                                     : weighted,
                                                         random));
     try {
       use_all_of(TokenFile(file));

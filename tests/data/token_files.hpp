@@ -15,6 +15,7 @@ struct TokenFileOptions {
   std::vector<bool> targets = {};  // empty: no mask
   TokenizerSpec tokenizer = {};
   std::vector<bool> labels = {};  // of two documents each
+  std::vector<WeightRange> weights = {};
 };
 
 inline std::string write_token_file(const std::string& path, const std::vector<std::int32_t>& ids,
@@ -26,6 +27,7 @@ inline std::string write_token_file(const std::string& path, const std::vector<s
   packed.append(ids, width);
   packed.targets.assign(o.targets.begin(), o.targets.end());
   packed.labels.assign(o.labels.begin(), o.labels.end());
+  packed.weights = o.weights;
   writer.append(packed);
   writer.finish(o.vocab, o.separator, 2 * std::ssize(o.labels), o.tokenizer,
                 o.labels.empty() ? Documents::single : Documents::labeled);

@@ -22,6 +22,9 @@ TEST(Check, Data) {
   d = sound();
   d.data.weights = {1, 2};
   expect_problem(d, "data.weights", "has 2 entries, but data.path has 1");
+  d.data.weights.clear();
+  d.data.loss_weights = {1, 2};
+  expect_problem(d, "data.loss_weights", "has 2 entries, but data.path has 1");
   d = sound();
   d.data.validation_files = d.data.path;
   expect_problem(d, "data.validation", "also in data.path");
@@ -41,6 +44,21 @@ TEST(Check, ValidationSets) {
   expect_problem(d, "validation.path#1", "\"empty\" has no path");
   d.data.sets[1].path = {"b.tokens", d.data.path[0]};
   expect_problem(d, "validation.path#1", "also in data.path");
+}
+
+TEST(Check, MeanOfValidationSets) {
+  Deck d = sound();
+  d.data.sets = {{"code", {"b.tokens"}, 2}, {"text", {"c.tokens"}}};
+  EXPECT_TRUE(check_deck(d).empty());
+  d.evaluate.best_set = "mean";
+  EXPECT_TRUE(check_deck(d).empty());
+  d.data.sets[0].weight = 0;
+  expect_problem(d, "evaluate.best_set", "none of them has a weight");
+  d.data.sets.clear();
+  expect_problem(d, "evaluate.best_set", "is not the name of a [[validation]] set");
+  d = sound();
+  d.data.sets = {{"mean", {"b.tokens"}}};
+  expect_problem(d, "validation.name", "reserved for the weighted mean");
 }
 
 TEST(Check, LengthAndBatch) {
@@ -96,6 +114,49 @@ TEST(Check, ProductsInFp8) {
   d = sound();
   d.precision.fp8_except = {"blocks.0.*"};
   expect_problem(d, "precision.fp8_except", "no effect without");
+}
+
+static Deck sound_in_fp8() {
+  Deck d = sound();
+  d.precision.compute = DType::bf16;
+  d.precision.products = ProductType::fp8;
+  return d;
+}
+
+TEST(Check, WhichProductsAreInFp8) {
+  Deck d = sound_in_fp8();
+  d.precision.fp8_skip_first = d.model.layers - 1;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.precision.fp8_skip_last = 1;
+  expect_problem(d, "precision.fp8_skip_first", "leave none of the");
+  d.precision.fp8_head = true;
+  d.model.vocab = 32;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.precision.fp8_except = {"head.weight"};  // the embedding, where the head is tied
+  d.model.tied = false;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.precision.fp8_except = {};
+  d.model.vocab = 33;
+  expect_problem(d, "precision.fp8_head", "set model.vocab = 48");
+  d = sound();
+  d.precision.fp8_head = true;
+  expect_problem(d, "precision.fp8_head", "no effect without");
+}
+
+TEST(Check, GathersInFp8) {
+  Deck d = sound_in_fp8();
+  d.zero.gather_type = GatherType::fp8;
+  expect_problem(d, "zero.gather_type", "needs zero.stage 1, 2 or 3");
+  d.zero.stage = 1;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.adapter.rank = 2;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.adapter.base = BaseType::bf16;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.adapter.base = BaseType::nf4;
+  expect_problem(d, "zero.gather_type", "no weight can be sent in fp8");
+  d.precision.products = ProductType::compute;
+  expect_problem(d, "zero.gather_type", "needs precision.products = \"fp8\"");
 }
 
 TEST(Check, PackedDocumentsDoNotSeeEachOther) {

@@ -11,6 +11,7 @@
 
 #include "lib/deck/resolve.hpp"
 #include "lib/model/spec.hpp"
+#include "lib/train/batch_ramp.hpp"
 #include "lib/train/work.hpp"
 #include "tests/deck/sample.hpp"
 
@@ -111,12 +112,13 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
                               "rope_beta_fast",
                               "rope_beta_slow",
                               "rope_truncate",
-                              "rope_attention_factor"})
+                              "rope_attention_factor",
+                              "ema"})
         is_new = is_new || line.starts_with(std::string(key) + " = ");
       left_out += is_new;
       if (!is_new) old += line + "\n";
     }
-    EXPECT_EQ(left_out, 36U);
+    EXPECT_EQ(left_out, 38U);
     EXPECT_EQ(parse_deck(old, "d.toml"), d);
   }
 }
@@ -181,6 +183,40 @@ TEST(Deck, TemplateIsACompleteDeck) {
   EXPECT_EQ(d, parsed(least_deck));
 }
 
+// Lines of the template that are comments, without the mark and without repeated sections.
+static std::string with_defaults_set(const std::string& text) {
+  std::istringstream lines(text);
+  std::string all, line;
+  for (bool repeated = false; std::getline(lines, line);) {
+    if (line.starts_with("[")) repeated = false;
+    if (line.starts_with("# [[")) repeated = true;
+    const bool is_key = line.starts_with("# ") && line.find(" = ") != std::string::npos &&
+                        line.find("  # ") != std::string::npos;
+    const bool is_default =
+        is_key && !repeated && line.find("# (an example; ") == std::string::npos;
+    all += (is_default ? line.substr(2) : line) + "\n";
+  }
+  return all;
+}
+
+TEST(Deck, TemplateTellsExamplesFromDefaults) {
+  const auto text = deck_template();
+  EXPECT_LT(with_defaults_set(text).size(), text.size() - 200);  // most lines lost their mark
+  EXPECT_EQ(parsed(with_defaults_set(text)), parsed(text));
+  const auto line_of = [&](const std::string& begin) {
+    const auto at = text.find("\n" + begin);
+    return at == std::string::npos ? "" : text.substr(at, text.find('\n', at + 1) - at);
+  };
+  for (const auto* begin : {"# warmup_tokens = 1e8 ", "# epochs = 3 ", "# from_tokens = 20e9 "})
+    EXPECT_NE(line_of(begin).find("# (an example; not given by default) "), std::string::npos)
+        << begin;
+  EXPECT_NE(line_of("# validation = 0.01 ").find("# (an example; the default is []) "),
+            std::string::npos);
+  EXPECT_NE(line_of("steps = 1000 ").find("# (required; the value is an example) "),
+            std::string::npos);
+  EXPECT_EQ(line_of("# log_every = 1 ").find("example"), std::string::npos);
+}
+
 TEST(Deck, DifferencesNameKeyAndBothValues) {
   const Deck a = overridden({});
   const Deck b = overridden({"train.batch=16", "optimizer.betas=[0.9,0.99]"});
@@ -191,6 +227,45 @@ TEST(Deck, DifferencesNameKeyAndBothValues) {
   Deck frozen = a;
   frozen.freeze = {{.pattern = "blocks.*"}};
   EXPECT_EQ(deck_differences(a, frozen).at(0), "freeze.pattern: absent -> \"blocks.*\"");
+}
+
+// A changed key says which entry it belongs to, and the other entries keep their places.
+TEST(Deck, DifferencesNameTheEntryOfARepeatedSection) {
+  const auto with = [](const std::string& more) { return parsed(std::string(least_deck) + more); };
+  const std::string code = "[[validation]]\nname = 'code'\npath = 'c.tokens'\n",
+                    text = "[[validation]]\nname = 'text'\npath = 't.tokens'\n";
+  EXPECT_EQ(deck_differences(with(code + text), with(code + text + "weight = 2\n")),
+            (std::vector<std::string>{"validation.weight (name = \"text\"): 0 -> 2"}));
+  const auto added = deck_differences(with(text), with(code + text));
+  ASSERT_EQ(added.size(), 3U);
+  EXPECT_EQ(added[0], "validation.name: absent -> \"code\"");
+  EXPECT_EQ(added[1].rfind("validation.path (name = \"code\"): absent -> ", 0), 0U) << added[1];
+  const auto removed = deck_differences(with(code + text), with(text));
+  ASSERT_EQ(removed.size(), 3U);
+  EXPECT_EQ(removed[0], "validation.name: \"code\" -> absent");
+  EXPECT_EQ(removed[2], "validation.weight (name = \"code\"): 0 -> absent");
+  // The order of entries is a difference, too.
+  EXPECT_FALSE(deck_differences(with(code + text), with(text + code)).empty());
+
+  const auto phases = [&](const std::string& from, const std::string& weights) {
+    auto deck = with("");
+    deck.data.phases.resize(2);
+    deck.data.phases[0] = {50, 0, {}, {1}};
+    deck.data.phases[1] = {std::stoll(from), 0, {}, {std::stod(weights)}};
+    return deck;
+  };
+  EXPECT_EQ(deck_differences(phases("100", "1"), phases("100", "3")),
+            (std::vector<std::string>{"phase.weights (from_step = 100): [1] -> [3]"}));
+  EXPECT_EQ(deck_differences(phases("100", "1"), phases("200", "3")),
+            (std::vector<std::string>{"phase.from_step: 100 -> 200",
+                                      "phase.weights (from_step = 200): [1] -> [3]"}));
+  auto in_tokens = phases("100", "1");
+  in_tokens.data.phases.back().from_step = 0;
+  in_tokens.data.phases.back().from_tokens = 5000;
+  EXPECT_EQ(deck_differences(phases("100", "1"), in_tokens),
+            (std::vector<std::string>{"phase.from_step (from_tokens = 5000): 100 -> absent",
+                                      "phase.from_tokens: absent -> 5000"}));
+  EXPECT_EQ(deck_differences(in_tokens, with("")).size(), 6U);
 }
 
 // Three samples of a data rank are no groups of two, whatever microbatch is chosen.
@@ -224,7 +299,7 @@ TEST(Deck, ATrainerIsSetUpAsItSays) {
                   "run.replay_every=3", "run.exactness=invariant", "run.exact_chunk=32"});
   d.freeze = {{.pattern = "blocks.0.*"}};
   d.precision.reduce = DType::f32;
-  const auto s = plan_input_of(d, DType::bf16, TransportKind::host, {}).setup;
+  const auto s = plan_input_of(d, DType::bf16, TransportKind::host, {}, false).setup;
   EXPECT_EQ(s.seed, 7U);
   EXPECT_EQ(s.model, d.model);
   EXPECT_EQ(s.zero, d.zero);
@@ -244,7 +319,7 @@ TEST(Deck, ChunksOfTokensAreAutomatic) {
   const auto chosen = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.begin(), {"model.context=16384", "model.heads=12"});
     return plan_input_of(resolve(overridden(overrides), {.ranks = 2, .vocab = 1}), DType::f32,
-                         TransportKind::host, {})
+                         TransportKind::host, {}, false)
         .setup.chunk_tokens;
   };
   EXPECT_EQ(chosen({}), 4096);

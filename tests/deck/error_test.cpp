@@ -28,7 +28,8 @@ const Mistake mistakes[] = {
      "d.toml:6:1: there is no key 'lr' in [model]; it belongs to [optimizer]"},
     {"NothingLikeIt", "[evaluate]\nxyzzy = 1\n",
      "d.toml:6:1: there is no key 'xyzzy' in [evaluate]; keys: every_steps, batches, "
-     "sample_prompt, sample_tokens, sample_every, sample_temperature"},
+     "best_by, best_set, patience, ema, sample_prompt, sample_tokens, sample_every, "
+     "sample_temperature"},
     {"UnknownSection", "[optimiser]\nlr = 1\n",
      "d.toml:5:1: there is no section [optimiser]; did you mean [optimizer]?"},
     {"NameOfAnotherProgram", "[evaluation]\nbatches = 3\n",

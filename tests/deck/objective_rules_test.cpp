@@ -54,6 +54,9 @@ TEST(Check, PreferencesWithoutAReferenceNeedNone) {
     expect_problem(d, "train.objective",
                    "\"" + name + "\" does not support run.exactness = \"invariant\"");
     d.run.exactness = Exactness::fast;
+    d.data.loss_weights = {2};
+    expect_problem(d, "train.objective", "\"" + name + "\" does not support weights of documents");
+    d.data.loss_weights.clear();
     d.data.long_documents = LongDocuments::split;
     expect_problem(d, "train.objective", "cannot split documents");
   }

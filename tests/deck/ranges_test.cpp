@@ -36,6 +36,7 @@ const Words distill{"train.objective=distill", "distill.teacher=x"};
 const Words sigmoid = mixture + Words{"model.router=sigmoid", "train.balance=bias"};
 const Words sample = mixture + Words{"train.balance=sample"};
 const Words many_ranks{"parallel.data=1048576", "train.batch=1048576"};
+const Words fp8{"precision.compute=bf16", "precision.products=fp8"};
 const Words f64{"precision.compute=f64", "run.backend=ref"};
 
 // By key, or by key and value: what a deck with it needs.
@@ -77,7 +78,12 @@ const std::map<std::string, Words> needs{
     {"data.long_documents", documents},
     {"data.packing=documents", documents},
     {"precision.products=fp8", {"precision.compute=bf16"}},
-    {"precision.fp8_except", {"precision.compute=bf16", "precision.products=fp8"}},
+    {"precision.fp8_except", fp8},
+    {"precision.fp8_skip_first", fp8},
+    {"precision.fp8_skip_last", fp8},
+    {"precision.fp8_skip_first=9999", layers_10000},
+    {"precision.fp8_skip_last=9999", layers_10000},
+    {"precision.fp8_head", fp8},
     {"train.microbatch=16777216", {"train.batch=16777216"}},
     {"train.objective=dpo", dpo},
     {"train.objective=simpo", simpo},
@@ -96,10 +102,16 @@ const std::map<std::string, Words> needs{
     {"train.balance_rate", sigmoid},
     {"train.balance_weight", sample},
     {"train.router_z", mixture},
+    {"evaluate.ema", {"train.ema=0.5"}},
+    {"evaluate.patience", {"data.validation=0.5"}},
+    {"evaluate.best_by=accuracy", dpo},
+    {"evaluate.best_by=margin", dpo},
     {"distill.temperature", distill},
     {"distill.weight", distill},
     {"optimizer.momentum", {"optimizer.name=sgd"}},
     {"schedule.min_lr=1000", {"optimizer.lr=1000"}},
+    {"schedule.decay_end_steps", {"schedule.shape=wsd"}},
+    {"schedule.decay_end_tokens", {"schedule.shape=wsd"}},
     {"precision.compute=f64", f64},
     {"precision.reduce=f64", f64},
     {"parallel.pipe=10000", layers_10000},
@@ -117,7 +129,21 @@ const std::map<std::string, Words> needs{
     {"zero.shard=1048576", many_ranks + Words{"zero.stage=3"}},
     {"zero.gather=step", {"zero.stage=3"}},
     {"zero.reduce=step", {"zero.stage=3"}},
+    {"zero.gather_type=fp8", fp8 + Words{"zero.stage=3"}},
     {"run.exact_chunk", {"run.exactness=invariant"}},
+};
+
+// The other lines of a repeated section with this key.
+const std::map<std::string, std::string> lines_beside = {
+    {"adapter_rank.rank", "pattern = '*'\n"},
+    {"adapter_rank.alpha", "pattern = '*'\nrank = 1\n"},
+    {"freeze.from_step", "pattern = '*'\n"},
+    {"freeze.to_step", "pattern = '*'\n"},
+    {"freeze.moments", "pattern = '*'\n"},
+    {"phase.from_step", "path = 'x'\n"},
+    {"phase.from_tokens", "path = 'x'\n"},
+    {"phase.weights", "from_step = 1\n"},
+    {"validation.weight", "name = 'a'\npath = 'y'\n"},
 };
 
 // Decks with this value of the key, in TOML where overrides cannot give it.
@@ -127,11 +153,13 @@ std::string refusal_of(const Key& key, const std::string& value) {
   for (const auto& name : {key.path(), given})
     if (const auto found = needs.find(name); found != needs.end()) words = words + found->second;
   const auto text = std::string(least_deck);
-  if (find_section(key.section)->repeated)
-    return refusal(text + "[[" + key.section + "]]\npattern = '*'\n" +
-                       (key.path() == "adapter_rank.alpha" ? "rank = 1\n" : "") +
-                       (key.name == "pattern" ? "" : key.name + " = " + value + "\n"),
+  if (find_section(key.section)->repeated) {
+    const auto beside = lines_beside.find(key.path());
+    return refusal(text + "[[" + key.section + "]]\n" +
+                       (beside == lines_beside.end() ? "" : beside->second) + key.name + " = " +
+                       value + "\n",
                    words);
+  }
   return refusal(text, words + Words{given});
 }
 

@@ -15,7 +15,7 @@ constexpr std::int64_t vocab = 300;
 constexpr int ranks = 4;
 
 PlanInput planned(const Deck& d) {
-  return plan_input_of(d, DType::f32, TransportKind::host, {});
+  return plan_input_of(d, DType::f32, TransportKind::host, {}, false);
 }
 
 PlanInput pasted(Words overrides, const std::string& line) {
@@ -36,6 +36,7 @@ void expect_same(const PlanInput& a, const PlanInput& b) {
   EXPECT_EQ(a.setup.schedule, b.setup.schedule);
   EXPECT_EQ(a.setup.chunks, b.setup.chunks);
   EXPECT_EQ(a.setup.chunk_tokens, b.setup.chunk_tokens);
+  EXPECT_EQ(a.setup.zero.gather_type, b.setup.zero.gather_type);
   EXPECT_EQ(a.setup.zero.detect_freeze, b.setup.zero.detect_freeze);
   if (a.grid.expert > 1) {
     EXPECT_EQ(a.setup.expert_tokens, b.setup.expert_tokens);
@@ -81,6 +82,8 @@ const Words decks[] = {
     {"zero.stage=3", "zero.reduce=step", "model.recompute=block", "model.offload=inputs"},
     {"model.experts=4", "model.experts_per_token=2", "model.activation=swiglu", "parallel.data=4",
      "parallel.expert=2", "parallel.expert_tokens=16"},
+    {"precision.compute=bf16", "precision.products=fp8", "model.context=64", "zero.stage=1",
+     "zero.gather_type=fp8"},
     {"run.exactness=invariant", "run.exact_chunk=2", "model.chunk_tokens=4", "parallel.seq=2"}};
 INSTANTIATE_TEST_SUITE_P(Decks, SearchLines, testing::ValuesIn(decks));
 

@@ -147,11 +147,14 @@ class Machine:
         return run
 
     def plan(self, ranks, *overrides):
-        command = [self.trireme, "plan", self.deck, f"data.path={self.tokens}", f"run.backend={self.backend}",
-                   "run.share_gpu=true", *self.overrides, *overrides, "--ranks", str(ranks), "--json"]
-        with open(self.work / "plan.log", "w+") as log:  # warnings are not part of the plan
+        return self.json_of([self.trireme, "plan", self.deck, f"data.path={self.tokens}", f"run.backend={self.backend}",
+                             "run.share_gpu=true", *self.overrides, *overrides, "--ranks", str(ranks), "--json"], 60)
+
+    def json_of(self, command, limit):
+        """Returns what a command prints as JSON."""
+        with open(self.work / "plan.log", "w+") as log:  # warnings are not part of the JSON
             try:
-                return json.loads(self.finish(self.start(command, errors=log), 60))
+                return json.loads(self.finish(self.start(command, errors=log), limit))
             except Failed as e:
                 log.seek(0)
                 raise Failed(f"{e}\n{tail(log.read())}") from None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import peft
+import safetensors.torch
 import torch
 import transformers
 
@@ -66,6 +67,8 @@ WHOLE = {"embedding.weight": ("wte.weight", "model.embed_tokens.weight"), "posit
 
 def modules_of(name, shape):
     """Of blocks.2.qkv the modules that its products belong to."""
+    if name + ".weight" in WHOLE:
+        return [WHOLE[name + ".weight"][0 if shape.gpt2 else 1].removesuffix(".weight")]
     _, block, rest = name.split(".", 2)
     prefix = f"h.{block}." if shape.gpt2 else f"model.layers.{block}."
     return [prefix + module for module, _ in (GPT2 if shape.gpt2 else LLAMA)[rest]]
@@ -221,6 +224,39 @@ def ties(program):
     return f"logits differ by {off:.1e}"
 
 
+def resaved(program):
+    """Tables' adapters saved by peft, which stores the base weights of both beside them, and the same beside other base weights."""
+    flavours.make("llama2", program.work / "model")
+    program("import", program.work / "model", "imported")
+    base = transformers.AutoModelForCausalLM.from_pretrained(program.work / "model", dtype=torch.bfloat16)
+    model = peft.get_peft_model(base, peft.LoraConfig(r=2, target_modules=["embed_tokens", "lm_head"]))
+    with torch.no_grad():
+        for name, x in model.named_parameters():
+            if "lora_" in name:
+                x.add_(0.1 * torch.randn(x.shape, generator=torch.Generator().manual_seed(len(name))))
+    model.save_pretrained(program.work / "adapters")
+    file = program.work / "adapters/adapter_model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    stored = [name for name in tensors if name.endswith(".base_layer.weight")]
+    assert len(stored) == 2, f"peft stores {sorted(tensors)}"
+    program("import", "adapters", "ours", "--base", "imported")
+    ids = flavours.random_ids(2, flavours.CONTEXT)
+    whole = transformers.AutoModelForCausalLM.from_pretrained(program.work / "model", dtype=torch.float32)
+    whole = peft.PeftModel.from_pretrained(whole, program.work / "adapters")
+    # The base weights of the file are rounded to bf16; those of the imported model are not.
+    for name, x in whole.named_parameters():
+        if "base_layer" in name and ("embed_tokens" in name or "lm_head" in name):
+            x.data = weights_of(program.work / "imported")["head.weight" if "lm_head" in name else "embedding.weight"].float()
+    with torch.no_grad():
+        want = whole.eval()(ids).logits.double()
+    off = difference(program.logits("ours", ids), want)
+    assert off <= AGREES, f"logits differ by {off:.1e}"
+    tensors[stored[0]] = tensors[stored[0]] * 1.5
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+    program.refuses("import", "adapters", "other", "--base", "imported", naming=[stored[0], "is a base weight"])
+    return f"logits differ by {off:.1e}"
+
+
 def refuses(program):
     """What transformers 5 has no module for, which peft would leave out without a message."""
     said = []
@@ -243,6 +279,7 @@ def refuses(program):
 
 def cases():
     yield "one-table", ties
+    yield "tables-saved-by-peft", resaved
     yield "refuses-what-peft-leaves-out", refuses
     for name in ("gpt2", "llama2", "phi3", "olmo2", "gemma2", "gemma3", "qwen3", "qwen2-moe"):
         yield name, lambda program, name=name: trains(name, program)
@@ -252,6 +289,8 @@ def cases():
             ("olmo2-ranks", "olmo2", Setting(ranks=(("down_proj", "*.ffn_out", 5, 2.5), ("o_proj", "o_proj", 1, None),
                                                     ("layers.1.mlp.down_proj", "blocks.1.ffn_out", 2, None)))),
             ("llama3-plus", "llama3", Setting(ratio=4.0)),
+            ("llama2-tables", "llama2", Setting(patterns=("*", "embed_tokens", "lm_head"), ratio=2.0,
+                                                ranks=(("embed_tokens", "embedding", 2, None), ("lm_head", "head", 5, 7.5)))),
             ("llama2-whole", "llama2", Setting(also=("embedding", "head.weight", "final_norm"))),
             ("gpt2-dora-whole", "gpt2", Setting(dora=True, also=("embedding", "positions", "final_norm"))),
             ("gemma2-dora-whole", "gemma2", Setting(dora=True, also=("embedding", "final_norm"))),

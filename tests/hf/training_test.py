@@ -1,4 +1,6 @@
 """Five steps of SGD in f64 from an imported model: losses, gradient norms and every weight are the reference's."""
+import json
+
 import torch
 
 import flavours
@@ -7,6 +9,7 @@ import reference
 from program import GRID, ONE_RANK, weights_of
 
 STEPS, BATCH, LR = 5, 4, 0.1
+RAMP = [1, 2, 2, 4, 4]  # samples of the steps of a ramp
 # That of the parity suites (tests/parallel/parity.hpp): sums of some 1,000 terms of f64, over five steps of a gradient
 # descent that does not amplify. Of a weight's largest element, at least 0.02; of a loss and a norm.
 BOUND = 1e-11
@@ -47,10 +50,10 @@ threads = 1
 """
 
 
-def steps_of(ids, context):
+def steps_of(ids, context, batches=(BATCH,) * STEPS):
     """Sample w of a file begins at token w * context; its targets are one later."""
-    n = STEPS * BATCH * context
-    inputs, targets = (ids[k:n + k].view(STEPS, BATCH, context) for k in (0, 1))
+    n = sum(batches) * context
+    inputs, targets = (ids[k:n + k].view(sum(batches), context).split(batches) for k in (0, 1))
     return list(zip(inputs, targets))
 
 
@@ -71,20 +74,20 @@ def expect_weights(got, want):
     return worst
 
 
-def trains(name, program, clip=0.0):
+def trains(name, program, clip=0.0, batches=(BATCH,) * STEPS, ramp=()):
     folder = program.work / "model"
     flavours.make(name, folder)
     shape, before = reference.load(folder, torch.float64)
     ids = flavours.random_ids(1, STEPS * BATCH * flavours.CONTEXT + 1, seed=3)[0]
     program.write_tokens("random.tokens", ids, flavours.SHAPE["vocab_size"])
-    after, losses, norms = reference.sgd(before, shape, steps_of(ids, flavours.CONTEXT), LR, clip)
+    after, losses, norms = reference.sgd(before, shape, steps_of(ids, flavours.CONTEXT, list(batches)), LR, clip)
     want = names.from_hf(after, shape)
     started = names.from_hf(before, shape)
     assert all(not torch.equal(w, started[name]) for name, w in want.items()), "a weight has not moved"
     assert not clip or min(norms) > clip, "nothing is clipped"
 
     program("import", folder, "imported")
-    deck = program.write_deck("deck.toml", DECK.replace("CLIP", str(clip)))
+    deck = program.write_deck("deck.toml", DECK.replace("CLIP", str(clip)).replace("[train]", f"[train]\nbatch_ramp = {json.dumps(ramp)}"))
     said = []
     grids = {"one rank": ONE_RANK, "grid": GRID}
     if shape.experts_per_token:
@@ -102,3 +105,5 @@ def cases():
     for name in flavours.CONFIGS:
         yield name, lambda program, name=name: trains(name, program)
     yield "qwen3-clipped", lambda program: trains("qwen3", program, clip=0.5)
+    ramp = ["1 until 1 steps", "2 until 3 steps"]
+    yield "qwen3-ramp", lambda program: trains("qwen3", program, batches=RAMP, ramp=ramp)

@@ -14,10 +14,13 @@ using namespace test;
 namespace fs = std::filesystem;
 
 // A checkpoint of one small parameter: these tests are about names.
-static void save_small(const fs::path& checkpoints, std::int64_t step) {
+static void save_small(const fs::path& checkpoints, std::int64_t step,
+                       std::int64_t decay_ends = 0) {
+  auto meta = sample_meta(step);
+  meta.extra.ends_decay = decay_ends;
   const std::vector<float> w = {1, 2, 3};
   const std::vector<ParamSlice> slices = {{"w", "weights", {3}, 0, 3, DType::f32}};
-  save_checkpoint(checkpoints, sample_meta(step), slices,
+  save_checkpoint(checkpoints, meta, slices,
                   [&](const ParamSlice&, std::int64_t first, std::span<std::byte> to) {
                     std::memcpy(to.data(), w.data() + first, to.size());
                   });
@@ -44,11 +47,11 @@ TEST(ListCheckpoints, OrdersBySteps) {
 TEST(Prune, KeepsTheNewestAndTheRoundOnes) {
   Folder folder;
   for (std::int64_t step : {10, 20, 25, 30, 35, 40}) save_small(folder.path(), step);
-  prune(folder.path(), 0, 20);
+  prune(folder.path(), {.keep_last = 0, .keep_every = 20});
   EXPECT_EQ(steps_of(folder.path()).size(), 6u);
-  prune(folder.path(), 2, 20);
+  prune(folder.path(), {.keep_last = 2, .keep_every = 20});
   EXPECT_EQ(steps_of(folder.path()), (Steps{20, 35, 40}));
-  prune(folder.path(), 1, 0);
+  prune(folder.path(), {.keep_last = 1});
   EXPECT_EQ(steps_of(folder.path()), (Steps{40}));
 }
 
@@ -56,8 +59,36 @@ TEST(Prune, DamagedOnesDoNotCount) {
   Folder folder;
   for (std::int64_t step : {10, 20, 30, 40}) save_small(folder.path(), step);
   fs::remove(folder.path() / "step-00000030" / manifest_name);
-  prune(folder.path(), 2, 0);
+  prune(folder.path(), {.keep_last = 2});
   EXPECT_EQ(steps_of(folder.path()), (Steps{20, 30, 40}));
+}
+
+// Step 50 has no checkpoint. The checkpoint of step 20 is damaged, but could be repaired.
+TEST(Prune, KeepsTheBest) {
+  Folder folder;
+  for (std::int64_t step : {10, 20, 30, 40, 60, 70}) save_small(folder.path(), step);
+  fs::remove(folder.path() / "step-00000020" / manifest_name);
+  const Steps best{50, 20, 60, 10, 30, 40};
+  prune(folder.path(), {.keep_last = 1, .keep_best = 2}, best);
+  EXPECT_EQ(steps_of(folder.path()), (Steps{10, 20, 60, 70}));
+  prune(folder.path(), {.keep_last = 1, .keep_best = 1}, best);
+  EXPECT_EQ(steps_of(folder.path()), (Steps{20, 60, 70}));
+  prune(folder.path(), {.keep_last = 1}, best);
+  EXPECT_EQ(steps_of(folder.path()), (Steps{70}));
+}
+
+TEST(Prune, KeepsTheEndsOfDecays) {
+  Folder folder;
+  for (std::int64_t step : {10, 20, 30, 40}) save_small(folder.path(), step, step == 20 ? 1 : 0);
+  prune(folder.path(), {.keep_last = 1});
+  EXPECT_EQ(steps_of(folder.path()), (Steps{20, 40}));
+  save_small(folder.path(), 50, 1);
+  save_small(folder.path(), 60);
+  prune(folder.path(), {.keep_last = 1});
+  EXPECT_EQ(steps_of(folder.path()), (Steps{20, 50, 60}));
+  fs::remove(folder.path() / "step-00000020" / manifest_name);
+  prune(folder.path(), {.keep_last = 1});
+  EXPECT_EQ(steps_of(folder.path()), (Steps{50, 60})) << "nobody knows what it was";
 }
 
 // A crash between the two renames of a replacement.

@@ -113,6 +113,15 @@ TEST(Manifest, CountsOfTheLoopAreCounts) {
   }
 }
 
+TEST(Manifest, NoTrainedTokensAreNotUnknownOnes) {
+  auto m = small_manifest();
+  EXPECT_FALSE(parse_manifest(to_text(m), "here").meta.extra.trained_tokens);
+  for (const std::int64_t count : {0, 7}) {
+    m.meta.extra.trained_tokens = count;
+    EXPECT_EQ(parse_manifest(to_text(m), "here").meta.extra.trained_tokens, count);
+  }
+}
+
 TEST(Manifest, Format1SaidAdamCounts) {
   const auto m = small_manifest();
   auto old = json::parse(to_text(m))["content"];

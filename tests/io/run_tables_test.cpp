@@ -24,10 +24,10 @@ TEST(RunTables, RowsAreInTheFileAtOnceInShortestForm) {
   const auto path = folder.path() / "history.csv";
   CsvFile history(path, history_columns.plain, {});
   history.append(to_csv(HistoryRow{1, 768, 5.545177444479562, 0.1, 6e-4, 0.01, 76800, 0, 1 << 20}));
-  history.append(to_csv(HistoryRow{2, 1536, std::nan(""), 1e300, 1e-10, 2, 384, 3, 4}));
+  history.append(to_csv(HistoryRow{2, 1536, std::nan(""), 1e300, 1e-10, 2, 384, 3, 4, 0, 700}));
   EXPECT_EQ(read_text(path), std::string(history_columns.plain) +
-                                 "\n1,768,5.545177444479562,0.1,0.0006,0.01,76800,,0,1048576\n"
-                                 "2,1536,nan,1e+300,1e-10,2,384,,3,4\n");
+                                 "\n1,768,5.545177444479562,0.1,0.0006,0.01,76800,,0,1048576,\n"
+                                 "2,1536,nan,1e+300,1e-10,2,384,,3,4,700\n");
 }
 
 TEST(RunTables, RowsPastTheRestoredStepAreDropped) {
@@ -81,11 +81,11 @@ TEST(RunTables, AHistoryGrowsColumnsOfPreferences) {
   const auto before = std::string(history_columns.plain) + "\n" + narrow;
   EXPECT_FALSE(has_preferences(before, history_columns));
   // Two rows of which a damage made one say nothing of columns.
-  EXPECT_FALSE(
-      has_preferences(std::string(history_columns.plain) + "\n1,2,3,4,5,6,7,8,9,10,11,12,13,14\n",
-                      history_columns));
+  EXPECT_FALSE(has_preferences(
+      std::string(history_columns.plain) + "\n1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n",
+      history_columns));
   const auto after = with_preferences(before + wide, history_columns);
-  EXPECT_EQ(after, std::string(history_columns.preferences) + "\n1,2,3,4,5,6,7,,8,9,,,,\n" + wide);
+  EXPECT_EQ(after, std::string(history_columns.preferences) + "\n1,2,3,4,5,6,7,,8,9,,,,,\n" + wide);
   EXPECT_EQ(with_preferences(after, history_columns), after);
   EXPECT_TRUE(has_preferences(after, history_columns));
   std::ofstream(path) << after;
@@ -98,6 +98,54 @@ TEST(RunTables, AHistoryGrowsColumnsOfPreferences) {
   std::ofstream(path) << "step,loss\n1,2\n";
   EXPECT_TRUE(contains(message_of([&] { require_columns(path, history_columns); }),
                        "does not have the columns"));
+}
+
+// Tables of versions that did not count trained tokens.
+const std::string older =
+    "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,"
+    "bytes_peak";
+const std::string older_pairs = older + ",margin,accuracy,reward_chosen,reward_rejected";
+
+TEST(RunTables, ATableWithoutTrainedTokensIsRead) {
+  const Folder folder;
+  const auto path = folder.path() / "history.csv";
+  std::ofstream(path) << older << "\n1,32,3,4,5,6,7,0.25,8,9\n2,64,2,4,5,6,7,,8,10\n";
+  require_columns(path, history_columns);
+  EXPECT_TRUE(has_row(path, history_columns, 2));
+  auto rows = read_history(path);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].mfu, 0.25);
+  EXPECT_EQ(rows[1].bytes_peak, 10);
+  EXPECT_FALSE(rows[1].trained_tokens);
+  std::ofstream(path) << older_pairs << "\n1,32,3,4,5,6,7,,8,9,,,,\n"
+                      << "2,64,2,4,5,6,7,,8,10,0.5,1,0.25,-0.25\n";
+  require_columns(path, history_columns);
+  rows = read_history(path);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_FALSE(rows[0].preference);
+  EXPECT_EQ(rows[1].bytes_peak, 10);
+  EXPECT_FALSE(rows[1].trained_tokens);
+  EXPECT_EQ(rows[1].preference->margin, 0.5);
+  EXPECT_EQ(rows[1].preference->reward_rejected, -0.25);
+}
+
+TEST(RunTables, RowsWithoutTrainedTokensGetAnEmptyField) {
+  const std::string rows = "1,32,3,4,5,6,7,,8,9\n",
+                    pairs = "2,64,2,4,5,6,7,,8,10,0.5,1,0.25,-0.25\n";
+  const auto plain = [](const std::string& text) {
+    return with_columns(text, history_columns, history_columns.plain);
+  };
+  EXPECT_EQ(plain(rows), "1,32,3,4,5,6,7,,8,9,\n");
+  EXPECT_EQ(plain(older + "\n" + rows),
+            std::string(history_columns.plain) + "\n1,32,3,4,5,6,7,,8,9,\n");
+  EXPECT_EQ(
+      with_preferences(older_pairs + "\n" + pairs, history_columns),
+      std::string(history_columns.preferences) + "\n2,64,2,4,5,6,7,,8,10,,0.5,1,0.25,-0.25\n");
+  EXPECT_EQ(with_preferences(rows + pairs, history_columns),
+            "1,32,3,4,5,6,7,,8,9,,,,,\n2,64,2,4,5,6,7,,8,10,,0.5,1,0.25,-0.25\n");
+  // A damaged row of a newer table is not a row of an older one.
+  const auto damaged = std::string(history_columns.plain) + "\n" + rows;
+  EXPECT_EQ(plain(damaged), damaged);
 }
 
 TEST(RunTables, AnEvaluationOfPairsHasItsColumns) {

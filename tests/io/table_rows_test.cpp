@@ -52,6 +52,15 @@ TEST(TableRows, AStepThatMayHaveNoRowIsNotMissed) {
   EXPECT_EQ(t.remarks, Remarks{"it has no row for step 5, 8 to 9, and neither has the checkpoint"});
 }
 
+TEST(TableRows, SomeRowsAreKeptWhateverTheirStep) {
+  const auto t =
+      ordered("1,1,1\n4,9,1\n5,9,2\n4,1,4\n5,1,5\n",
+              {.step = 4, .always = [](auto line) { return line.find(",9,") != line.npos; }});
+  EXPECT_EQ(rows_of(t), "1,1,1\n4,9,1\n5,9,2\n4,1,4\n");
+  EXPECT_EQ(t.remarks, Remarks{});
+  EXPECT_FALSE(t.lossy);
+}
+
 TEST(TableRows, RowsOfOneStepBecomeTheLastOne) {
   const auto t = ordered("1,1,1\n3,3,3\n2,2,2\n1,5,5\n", {.step = 3, .first = 1});
   EXPECT_EQ(rows_of(t), "1,5,5\n2,2,2\n3,3,3\n");

@@ -21,6 +21,13 @@ struct Rounded {
   std::vector<std::byte> bytes;
 };
 
+double number_of(std::uint8_t code) {
+  const int exponent = code >> 3 & 15, mantissa = code & 7;
+  const double x =
+      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  return code < 128 ? x : -x;
+}
+
 class Fp8Contract : public ContractTest {
  protected:
   static fp8::Matrix<View> room(Lab& lab, fp8::Scales scales, std::int64_t rows,
@@ -134,11 +141,116 @@ TEST_P(Fp8Contract, TilesOfATransposeAreTheTransposedTiles) {
   });
 }
 
-double number_of(std::uint8_t code) {
-  const int exponent = code >> 3 & 15, mantissa = code & 7;
-  const double x =
-      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
-  return code < 128 ? x : -x;
+// What several ranks hold of a matrix [R, K], by the first element of each.
+std::vector<std::int64_t> parts(std::int64_t R, std::int64_t K) {
+  return {0, 4, 127 * K + 8, 128 * K, 200 * K + 132, R * K};
+}
+
+struct Encoded {
+  std::vector<std::uint8_t> codes;
+  std::vector<double> scales, decoded;
+};
+
+// The matrix as its parts encode it, and what all decode.
+Encoded encoded_in_parts(Lab& lab, const View& x) {
+  const auto R = x.extent[0], K = x.extent[1], G = fp8::scale_shape(fp8::Scales::tiles, R, K)[1];
+  const auto ends = parts(R, K);
+  const auto ranks = std::ssize(ends) - 1;
+  const View flat = x.reshaped({R * K});
+  const std::int64_t W = 3 * G;  // of the longest part, with its first and its last row of tiles
+  const View largest = lab.ids(std::vector<std::int32_t>(static_cast<std::size_t>(ranks * W), 0))
+                           .reshaped({ranks, W});
+  std::vector<std::int32_t> first;
+  const auto part = [&](std::int64_t r) {
+    const auto begin = ends[static_cast<std::size_t>(r)];
+    return flat.slice(0, begin, ends[static_cast<std::size_t>(r) + 1] - begin);
+  };
+  const auto bands = [&](std::int64_t r) {
+    return fp8::bands_of(ends[static_cast<std::size_t>(r)], part(r).count(), K);
+  };
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    first.push_back(static_cast<std::int32_t>(bands(r).begin * G));
+    lab.backend.put(Queue::compute,
+                    kernel::LargestOfTiles{.largest_IG = largest.slice(0, r, 1)
+                                                             .slice(1, 0, bands(r).count() * G)
+                                                             .reshaped({bands(r).count(), G}),
+                                           .x_N = part(r),
+                                           .first = ends[static_cast<std::size_t>(r)],
+                                           .columns = K});
+  }
+  const auto tiles = fp8::scale_shape(fp8::Scales::tiles, R, K);
+  const View scales = lab.of_type(
+      DType::f32, tiles, std::vector<double>(static_cast<std::size_t>(tiles.count()), nan));
+  lab.backend.put(Queue::compute, kernel::ScalesOfTiles{.scale_T = scales.reshaped({tiles.count()}),
+                                                        .largest_RW = largest,
+                                                        .first_R = lab.ids(first)});
+  const View codes = lab.ids(
+      std::vector<std::int32_t>(static_cast<std::size_t>(fp8::words_of(R * K)), 0x07070707));
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    const auto begin = ends[static_cast<std::size_t>(r)];
+    lab.backend.put(
+        Queue::compute,
+        kernel::EncodeTiles{.code_W = codes.slice(0, begin / 4, fp8::words_of(part(r).count())),
+                            .x_N = part(r),
+                            .scale_IG = scales.slice(0, bands(r).begin, bands(r).count()),
+                            .first = begin,
+                            .columns = K});
+  }
+  const View y = lab.fresh({R, K});
+  lab.backend.put(Queue::compute, kernel::DecodeTiles{.y_N = y.reshaped({R * K}),
+                                                      .code_W = codes,
+                                                      .scale_IG = scales,
+                                                      .first = 0,
+                                                      .columns = K});
+  Encoded all{{}, lab.read(scales), lab.read(y)};
+  for (const auto b : lab.bytes(codes)) all.codes.push_back(static_cast<std::uint8_t>(b));
+  return all;
+}
+
+// Parts that cut rows and tiles have the codes and scales of the whole matrix, and what they decode
+// to is rounded to the same numbers again. 228 / 256 becomes 224 / 256, whose scale is half as
+// large.
+TEST_P(Fp8Contract, PartsOfAMatrixHaveTheCodesOfTheWhole) {
+  constexpr std::int64_t R = 260, K = 300;
+  for (const double amplitude : {1.0, 3e-30, 1e-37})
+    run([&](Lab& lab) {
+      std::vector<double> numbers = lab.read(lab.random({R, K}, 7, amplitude));
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        if (i / K < 128 && i % K < 128) numbers[i] = i == 5 ? amplitude * 228 / 256 : 0;
+      const View x = lab.values({R, K}, numbers);
+      const auto whole = read(lab, rounded(lab, fp8::Scales::tiles, x));
+      const auto parts = encoded_in_parts(lab, x);
+      EXPECT_EQ(parts.scales, whole.scales);
+      const View decoded = lab.values({R, K}, parts.decoded);
+      const auto again = read(lab, rounded(lab, fp8::Scales::tiles, decoded));
+      const auto padded = fp8::groups(K) * fp8::group;
+      const auto G = fp8::scale_shape(fp8::Scales::tiles, R, K)[1];
+      for (std::int64_t r = 0; r < R; ++r)
+        for (std::int64_t k = 0; k < K; ++k) {
+          const auto at = static_cast<std::size_t>(r * padded + k),
+                     i = static_cast<std::size_t>(r * K + k),
+                     tile = static_cast<std::size_t>(r / 128 * G + k / 128);
+          ASSERT_EQ(parts.codes[i], whole.codes[at]) << r << ' ' << k;
+          ASSERT_EQ(parts.decoded[i], number_of(whole.codes[at]) * whole.scales[tile]);
+          ASSERT_EQ(parts.decoded[i], number_of(again.codes[at]) * again.scales[tile]);
+        }
+    });
+}
+
+// As in RoundToFp8, all numbers of the tile become NaN, on whichever rank one of them is not
+// finite.
+TEST_P(Fp8Contract, APartWithANumberThatIsNotFiniteMakesTheTileNaN) {
+  constexpr std::int64_t R = 260, K = 300;
+  for (const double bad : {nan, infinity, -infinity})
+    run([&](Lab& lab) {
+      std::vector<double> numbers(R * K, 1);
+      numbers[100] = bad;  // in the second part; the third has rows of the tile, too
+      const auto parts = encoded_in_parts(lab, lab.values({R, K}, numbers));
+      for (std::int64_t r = 0; r < R; ++r)
+        for (std::int64_t k = 0; k < K; ++k)
+          ASSERT_EQ(std::isnan(parts.decoded[static_cast<std::size_t>(r * K + k)]),
+                    r < 128 && k < 128);
+    });
 }
 
 TEST_P(Fp8Contract, ProductsAreSumsOfExactProducts) {

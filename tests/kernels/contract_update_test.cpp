@@ -282,5 +282,50 @@ TEST_P(UpdateContract, WeightsStandAlone) {
     });
 }
 
+// |x - average| <= 2, rounded to u times that, as is the share; the sum is rounded once.
+TEST_P(UpdateContract, Average) {
+  for (const double share : {0.3, 1e-4, 1.0})
+    for (const auto n : update_counts)
+      compare(fmt::format("{} weights, share {}", n, share), [=](Lab& lab) {
+        const View average = lab.wide_random({n}, 1), x = lab.wide_random({n}, 2);
+        lab.backend.put(queue, kernel::Average{.share = share, .shards = {{average, x}}});
+        lab.result("average", average, 2 * 2 * share * roundoff(wide(lab.tested)));
+      });
+}
+
+TEST_P(UpdateContract, AnAverageOfAConstantStaysAtIt) {
+  run([](Lab& lab) {
+    const View average = lab.wide_random({777}, 1), x = lab.wide_random({777}, 1);
+    const auto before = lab.bytes(x);
+    for (const double share : {0.1, 1e-3, 1e-7})
+      lab.backend.put(queue, kernel::Average{.share = share, .shards = {{average, x}}});
+    EXPECT_EQ(lab.bytes(average), before);
+  });
+}
+
+// Shards that begin and end anywhere, more of them than one launch on a device takes, have the bits
+// of the same averages in one piece; what lies between them stays.
+TEST_P(UpdateContract, AveragesStandAlone) {
+  run([](Lab& lab) {
+    const std::int64_t n = 40000, length = 450;
+    const View parts = lab.wide_random({n}, 1), whole = lab.wide_random({n}, 1),
+               x = lab.wide_random({n}, 2), before = lab.wide_random({n}, 1);
+    kernel::Average many{.share = 0.3, .shards = {}};
+    for (std::int64_t i = 0; i < 80; ++i) {
+      const auto begin = i * 500 + i % 7;
+      many.shards.push_back({parts.slice(0, begin, length - i), x.slice(0, begin, length - i)});
+    }
+    lab.backend.put(queue, many);
+    lab.backend.put(queue, kernel::Average{.share = 0.3, .shards = {{whole, x}}});
+    for (std::int64_t i = 0; i < 80; ++i) {
+      const auto begin = i * 500 + i % 7, end = begin + length - i;
+      EXPECT_EQ(lab.bytes(parts.slice(0, begin, end - begin)),
+                lab.bytes(whole.slice(0, begin, end - begin)));
+      EXPECT_EQ(lab.bytes(parts.slice(0, end, 500 - length - 10)),
+                lab.bytes(before.slice(0, end, 500 - length - 10)));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace trireme

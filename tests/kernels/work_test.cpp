@@ -159,6 +159,12 @@ TEST(Work, OfAllShardsOfAnUpdate) {
   EXPECT_EQ(work_of(kernel::Update{}).bytes, 0);
 }
 
+TEST(Work, OfAllShardsOfAverages) {
+  const auto w = f32s({10}), other = f64s({3});
+  EXPECT_EQ(work_of(kernel::Average{.share = 0.1, .shards = {{w, w}, {other, other}}}).bytes,
+            3 * 40 + 3 * 24);
+}
+
 TEST(Work, OfAllSumsOfSquares) {
   EXPECT_EQ(work_of(kernel::SumSquares{.out_N = f64s({2}), .x = {f32s({10}), bf16s({7})}}).bytes,
             2 * 8 + 40 + 14);

@@ -7,12 +7,16 @@ LOGITS = program("train_test", "Logits.*")
 PLACES = program("predict_test", "MachineFile.*")
 
 MUTANTS = [
+    # consequences of changed keys
+    ("a key has no consequence", "lib/deck/consequences.cpp", '{{"train.seed"}, seed_text},', "", DECK),
+    ("grids are said to change invariant bits", "lib/deck/consequence_texts.cpp", "if (exact(c.run.before) && exact(c.run.after) && !bits) return {};", "", DECK),
+    ("keys of other objectives have consequences", "lib/deck/consequences.cpp", "(!row.used || row.used(run.after, c.key))", "true", DECK),
     # rules between keys
     ("a router's kind needs no experts", "lib/deck/model_rules.cpp", "alone(m.router != plain.router, \"model.router\");", "", DECK),
     ("no expert may compute a token", "lib/deck/model_rules.cpp", "rule(m.experts_per_token >= 1 && m.", "rule(m.", DECK),
     ("dense blocks may lie behind the last", "lib/deck/model_rules.cpp", "[&](auto l) { return l >= layers; }", "[&](auto l) { return l > layers; }", DECK),
     ("softmax takes a bias", "lib/deck/model_rules.cpp", "t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,", "true,", DECK),
-    ("validation sets may share a name", "lib/deck/check.cpp", "rule(same == sets.begin() + static_cast<std::ptrdiff_t>(i) || name.empty(),", "rule(true,", DECK),
+    ("validation sets may share a name", "lib/deck/evaluation_rules.cpp", "rule(same == sets.begin() + static_cast<std::ptrdiff_t>(i) || name.empty(),", "rule(true,", DECK),
     ("a table may have fewer positions than a sample", "lib/deck/model_rules.cpp", "rule(most >= context,", "rule(true,", DECK),
     ("a rule's line is not the override's", "lib/deck/load.cpp", "if (there && there->place.line == 0) return there;", "", DECK),
     ("a stored deck obeys the rules of a new one", "lib/deck/load.cpp", "if (origin_ == Origin::checkpoint || !gives_number", "if (!gives_number", DECK),
@@ -34,14 +38,15 @@ MUTANTS = [
     ("a preset comes behind the deck's keys", "lib/deck/load.cpp", "        start_from(preset_named(name));\n",
      "        fill(deck_);\n        const auto rest = deck_.model;\n        start_from(preset_named(name));\n"
      "        if (rest.layers == 0) return;\n        forget(\"model.layers\");\n", DECK),
-    ("an override of the length is beside the deck's", "lib/deck/load.cpp", 'if (path == "train.tokens") forget_from_file("train.steps");', "", DECK),
+    ("an override of the length is beside the deck's", "lib/deck/load.cpp", "if (other != path) forget_from_file(std::string(other));", "", DECK),
     ("a pipeline has as many microbatches as stages", "lib/deck/microbatch.cpp", "if (samples / m >= 2 * pipe)", "if (samples / m >= pipe)", DECK),
-    ("microbatches of an interleaved pipeline fill no groups", "lib/deck/microbatch.cpp", "if (groups && samples / m % pipe != 0) continue;", "", DECK),
+    ("microbatches of an interleaved pipeline fill no groups", "lib/deck/microbatch.cpp", "if (groups && common / m % pipe != 0) continue;", "", DECK),
+    ("a microbatch fits train.batch alone", "lib/deck/microbatch.cpp", "for (const std::int64_t m : divisors(common)) {", "for (const std::int64_t m : divisors(samples)) {", DECK),
     ("a grid's microbatch is that of another", "lib/deck/microbatch.cpp", "default_microbatch(t.batch / p.data,", "default_microbatch(t.batch,", DECK),
     ("gradients of f64 travel as f32", "lib/deck/load.cpp", "deck_.precision.reduce = wide(deck_.precision.compute);", "deck_.precision.reduce = DType::f32;", DECK),
     # rules
-    ("a file is trained on and held out", "lib/deck/check.cpp", "rule(twice == d.validation_files.end(),", "rule(true,", DECK),
-    ("shares of other files", "lib/deck/check.cpp", "d.weights.empty() || d.weights.size() == d.path.size()", "true", DECK),
+    ("a file is trained on and held out", "lib/deck/data_rules.cpp", "rule(twice == d.validation_files.end(),", "rule(true,", DECK),
+    ("shares of other files", "lib/deck/data_rules.cpp", "d.weights.empty() || d.weights.size() == d.path.size()", "true", DECK),
     ("a rule freezes until before it begins", "lib/deck/check.cpp", "f.to_step > f.from_step,", "f.to_step >= f.from_step,", DECK),
     ("a pattern may name nothing", "lib/deck/check.cpp", "for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, \"optimizer.no_decay\");", "", DECK),
     ("a beta rounds to 1", "lib/deck/check.cpp", "rounded >= key.range->max;", "rounded > key.range->max;", DECK),
@@ -50,9 +55,9 @@ MUTANTS = [
     # texts
     ("betas are swapped in a deck's text", "lib/deck/table_training.cpp", "return std::vector{o.beta1, o.beta2};",
      "return std::vector{o.beta2, o.beta1};", DECK),
-    ("a fraction that is held out is not written", "lib/deck/table_training.cpp", "? KeyValue(d.validation_fraction)", "? KeyValue(0.0)", DECK),
-    ("a rule that is new is no difference", "lib/deck/dump.cpp", "std::max(section.rows(before), section.rows(after));",
-     "std::min(section.rows(before), section.rows(after));", DECK),
+    ("a fraction that is held out is not written", "lib/deck/table_data.cpp", "? KeyValue(d.validation_fraction)", "? KeyValue(0.0)", DECK),
+    ("a rule that is new is no difference", "lib/deck/changes.cpp", "pair_until(olds, news);",
+     "pair_until(olds, std::min(olds, news));", DECK),
     ("far messages are near ones", "lib/predict/machine_table.cpp", '"Messages between nodes.", &MachineModel::far', '"Messages between nodes.", &MachineModel::near',
      PLACES),
     ("TF32's peak is the memory's size", "lib/predict/machine_table.cpp", "&MachineModel::peak_tf32,", "&MachineModel::memory_bytes,", PLACES),

@@ -1,5 +1,5 @@
 """Mutants of the engine: gradients, sharding, sessions, positions, pipeline: name, file, right, wrong, suite."""
-from suites import FEW, bits, program, ranks, survives
+from suites import FEW, bits, program, ranks, rows, survives
 
 
 def few(n):
@@ -9,14 +9,20 @@ def few(n):
 
 MUTANTS = [
     # factors
-    ("loss scaled by seq", "lib/train/trainer_step.cpp", "const double scale = 1.0 / ",
-     "const double scale = 1.0 * axes_.grid.seq / ", few(4)),
-    ("loss scaled by data", "lib/train/trainer_step.cpp", "const double scale = 1.0 / ",
-     "const double scale = 1.0 / axes_.grid.data / ", few(4)),
-    ("loss scaled by microbatches", "lib/train/trainer_step.cpp", "const double scale = 1.0 / ",
-     "const double scale = 1.0 / static_cast<double>(microbatches.size()) / ", few(1)),
+    ("loss scaled by seq", "lib/train/trainer_step.cpp", "const double scale = counts.largest_weight / ",
+     "const double scale = counts.largest_weight * axes_.grid.seq / ", few(4)),
+    ("loss scaled by data", "lib/train/trainer_step.cpp", "const double scale = counts.largest_weight / ",
+     "const double scale = counts.largest_weight / axes_.grid.data / ", few(4)),
+    ("loss scaled by microbatches", "lib/train/trainer_step.cpp", "const double scale = counts.largest_weight / ",
+     "const double scale = counts.largest_weight / static_cast<double>(microbatches.size()) / ", few(1)),
     ("targets counted on this rank alone", "lib/train/trainer.cpp",
      "  axes_.world.all_reduce(sums);\n", "  const double here = sums[0];\n  axes_.world.all_reduce(sums);\n  sums[0] = 1 + here;\n", few(2)),
+    ("weights counted on this rank alone", "lib/train/trainer.cpp", "  axes_.world.all_reduce(limbs);\n", "", few(2)),
+    ("losses of documents have one weight", "lib/train/sums.cpp", "weight_quanta(weights[i]), one.sums[i]", "weight_quanta(weights[0]), one.sums[i]", bits(2)),
+    ("keys are counted as if the largest weight were 1", "lib/train/trainer.cpp", "  axes_.world.all_reduce_max({&counts.largest_weight, 1});\n", "", bits(2)),
+    ("the weight of the last range of rows", "lib/train/weighted_losses.cpp", "(target && has_target && weight != w.weights.back())", "(target && has_target && false)", program("train_test", "*Weighted*")),
+    ("masked targets have weights", "lib/train/weighted_losses.cpp", "if (share.targets_BT[i] != no_target)", "if (share.targets_BT[i] >= no_target)", program("train_test", "*Weighted*")),
+    ("a target has its input's weight", "lib/data/dataset.cpp", "file.weights(begin + 1, count)", "file.weights(begin, count)", program("data_test", "Dataset.Targets*")),
     # norm and update
     ("norm of this rank alone", "lib/train/sums.cpp", "  world.all_reduce(sums);\n  StepSums s;\n  s.loss",
      "  auto loss_alone = sums.back();\n  world.all_reduce({&loss_alone, 1});\n  sums.back() = loss_alone;\n"
@@ -97,6 +103,23 @@ MUTANTS = [
      ranks(2, "FrozenStep.*")),
     ("a frozen prefix runs backward", "lib/train/chunk.cpp", "flows = flows || b.trains.back();",
      "flows = true;", program("train_test", "StageParts.*")),
+    # averages
+    ("averages take too much of the weights", "lib/shard/store.cpp", ".share = 1 - average_decay_", ".share = average_decay_",
+     ranks(2, "Average.FollowsItsFormula*")),
+    ("averages of frozen parameters stand still", "lib/shard/store.cpp", "!has_arrays(segment.slots[0].param)) continue;",
+     "!trainability_.trains(segment)) continue;", ranks(2, "Average.OfFrozen*")),
+    ("an average begins at zero where a parameter thaws", "lib/shard/shards.cpp", "  if (averages()) start_average(s);\n", "",
+     ranks(2, "Average.OfFrozen*")),
+    ("an average begins at zero", "lib/shard/shards.cpp", "kernel::Fill{.dst = a.view(), .value = 0});\n  start_averages();",
+     "kernel::Fill{.dst = a.view(), .value = 0});", ranks(2, "Average.FollowsItsFormula*")),
+    ("a restart begins averages anew", "lib/train/state.cpp", "  if (averaged) wanted.push_back({p, std::string(average_array)});\n", "",
+     ranks(2, "Restart.On*")),
+    ("weights that are computed with stay those before an exchange", "lib/shard/shards.cpp", "    if (shared) s.copy = s.master;\n", "",
+     ranks(2, "Average.IsExchanged*")),
+    ("--ema reads weights", "lib/io/checkpoint_reader.cpp", "use_averages_ && array == weights_array", "use_averages_ && array == average_array",
+     rows("^averages: --ema")),
+    ("an evaluation leaves averages in place of weights", "lib/run/loop_report.cpp",
+     "    auto result = f();\n    store.swap_averages();\n", "    auto result = f();\n", rows("^averages: evaluate.ema.*one rank")),
     ("of rules that overlap the last one decides", "lib/shard/freeze.cpp", "std::max(spans.back().end, end_of(r));",
      "std::max(spans.back().end, end_of(r)), spans.back().moments = r.moments;", program("shard_test", "Freeze.*")),
     ("moments that a rule drops come back with a restart", "lib/train/state.cpp", "&& freeze_states[i].resumes &&", "&&",

@@ -2,6 +2,7 @@
 from suites import program, ranks, rows
 
 CHATS = program("chat_test", "ChatWriter.*")
+PARTS = program("corpus_test", "Parts.*:PartFiles.*:OfParts.*")
 
 MUTANTS = [
     # checkpoints: written
@@ -15,8 +16,8 @@ MUTANTS = [
      "require(true || s.begin == (begins ? 0 : covered),", program("io_test", "Checkpoint.*")),
     ("damaged checkpoints count as kept", "lib/io/checkpoint_list.cpp",
      "if (!damage_of(info.directory, Check::sizes)) ++kept;", "++kept;", program("io_test", "Prune.*")),
-    ("round steps are removed", "lib/io/checkpoint_list.cpp", "info.step % keep_every == 0) continue;",
-     "info.step % keep_every == 1) continue;", program("io_test", "Prune.*")),
+    ("round steps are removed", "lib/io/checkpoint_list.cpp", "info.step % c.keep_every == 0) continue;",
+     "info.step % c.keep_every == 1) continue;", program("io_test", "Prune.*")),
     ("what stepped aside is removed", "lib/io/checkpoint_list.cpp", "  put_back_replaced(checkpoints);\n  std::vector",
      "  std::vector", program("io_test", "*Checkpoints.*:Publish.*")),
     ("later checkpoints stay when a run goes back", "lib/io/checkpoint_list.cpp", "if (info.step <= step) continue;",
@@ -51,8 +52,8 @@ MUTANTS = [
     # tables
     ("the file's row is kept, not the run's", "lib/io/table_rows.cpp", "a.source < b.source", "a.source > b.source",
      program("io_test", "TableRows.*")),
-    ("rows behind the checkpoint stay", "lib/io/table_rows.cpp", "if (step && *step <= start.step) rows.push_back({*step, line, Source::file});",
-     "if (step) rows.push_back({*step, line, Source::file});", program("io_test", "TableRows.*")),
+    ("rows behind the checkpoint stay", "lib/io/table_rows.cpp", "else if (step && *step <= start.step)\n", "else if (step)\n",
+     program("io_test", "TableRows.*")),
     # conversations
     ("what a user says is learnt", "lib/chat/rendered_chat.cpp", "if (!has_role(all[message])) return false;", "", CHATS),
     ("only the first answer is the last", "lib/chat/rendered_chat.cpp", "static_cast<std::ptrdiff_t>(message) + 1, all.end(), has_role);",
@@ -78,6 +79,20 @@ MUTANTS = [
     ("a template may run for ever", "lib/chat/jinja_renderer.py", "    signal.setitimer(signal.ITIMER_REAL, seconds)\n", "", program("chat_test", "Jinja.*")),
     ("a template sees the machine", "lib/chat/jinja_renderer.py", "jinja2.sandbox.ImmutableSandboxedEnvironment(", "jinja2.Environment(", program("chat_test", "Jinja.*")),
     # token files
+    # phases
+    ("a phase begins each file anew", "lib/data/order.cpp", "const std::int64_t index = segment.taken[i] + turn.index,", "const std::int64_t index = turn.index,",
+     program("data_test", "WindowSequence.Phases*")),
+    ("a phase forgets the files of the phase before the last", "lib/data/order.cpp", "before += segment.interleave->taken", "before = segment.interleave->taken",
+     program("data_test", "WindowSequence.Phases*")),
+    ("a file's order follows its place in the phase", "lib/data/order.cpp", "place(index % size, size, epoch, segment.phase.files[i])", "place(index % size, size, epoch, turn.file)",
+     program("data_test", "WindowSequence.Phases*")),
+    ("the first sample of a phase is of the one before", "lib/data/order.cpp", "std::ranges::upper_bound(\n      segments_, sample, {},", "std::ranges::lower_bound(\n      segments_, sample, {},",
+     program("data_test", "WindowSequence.Phases*")),
+    ("a restart at a phase repeats it", "lib/data/phases.cpp", "p.first_sample > 0 && p.first_sample >= samples;", "p.first_sample > 0 && p.first_sample > samples + 1;",
+     program("data_test", "Phases.*")),
+    ("files of a restart get new numbers", "lib/data/phases.cpp", "plan.numbers = numbers_of(identities, files);\n  const auto numbered", "files.clear();\n  plan.numbers = numbers_of(identities, files);\n  const auto numbered",
+     program("data_test", "Phases.*")),
+    ("two files of the same contents are one", "lib/data/phases.cpp", "std::ranges::count(numbers, n) > 0))", "false))", program("data_test", "Phases.*")),
     ("an epoch repeats the order of the last", "lib/data/order.cpp", "static_cast<std::uint64_t>(epoch),", "0 * static_cast<std::uint64_t>(epoch),",
      program("data_test", "WindowSequence.*")),
     ("files of one size are permuted alike", "lib/data/order.cpp", "static_cast<std::uint64_t>(file));", "0 * static_cast<std::uint64_t>(file));",
@@ -111,12 +126,23 @@ MUTANTS = [
      program("tokenizer_test", "SameTokenizer.*")),
     ("a tokenizer's own chat template always stays", "lib/interchange/chat_files.cpp", "if (own && own->jinja == trained->jinja) return;", "if (own) return;",
      program("interchange_test", "ChatFiles.*")),
-    ("what is held out is trained on", "lib/data/dataset.cpp", "const std::int64_t all = training_tokens(file, config.validation_fraction);",
+    ("what is held out is trained on", "lib/data/deck_data.cpp", "const std::int64_t all = training_tokens(file, held_out ? config.validation_fraction : 0);",
      "const std::int64_t all = file.count();", program("data_test", "Dataset.*")),
-    ("files without hashes are all alike", "lib/data/same_files.cpp", "hashed ? to_string(h.payload_hash) : sampled_contents(file)",
-     "hashed ? to_string(h.payload_hash) : sampled_contents(file).substr(32)", program("data_test", "SameFiles.*")),
-    ("a block of a large file is not looked at", "lib/data/same_files.cpp", "for (std::int64_t i = 0; i < blocks; ++i) {",
+    ("files without hashes are all alike", "lib/data/same_files.cpp", "hashed ? to_string(h.payload_hash) : file.hash_of_blocks()",
+     "hashed ? to_string(h.payload_hash) : file.hash_of_blocks().substr(32)", program("data_test", "SameFiles.*")),
+    ("a block of a large file is not looked at", "lib/data/token_file.cpp", "for (std::int64_t i = 0; i < blocks; ++i) {",
      "for (std::int64_t i = 0; i + 1 < blocks; ++i) {", program("data_test", "SameFiles.*")),
     ("ranks with unlike files train", "lib/data/same_files.cpp", "if (other == hashes.size()) return;", "if (other <= hashes.size()) return;",
      rows("^ranks: token files that one rank has not hashed")),
+    # token files that several ranks make
+    ("a range leaves out the line that begins with it", "lib/corpus/segments.cpp", "const auto from = offset - 1, most", "const auto from = offset, most", PARTS),
+    ("lines are numbered from the line before", "lib/corpus/tokenize_on_ranks.cpp", "->first_line = before + 2;", "->first_line = before + 1;", PARTS),
+    ("an error's line is counted from the range", "lib/corpus/part_encoder.cpp", "needs_lines ? message_with_lines(job_, part, message) : message", "message", PARTS),
+    ("a part with other bytes is joined", "lib/corpus/part_file.cpp", "in.hasher.digest() != Hash128{end->hash_high, end->hash_low}", "false", PARTS),
+    ("parts of other options are used", "lib/corpus/tokenize_on_ranks.cpp", "auto text = settings_;", "std::string text;", PARTS),
+    ("parts of files that have changed are used", "lib/corpus/parts.cpp", "f.stamp.modified,", "0,", PARTS),
+    ("the end of a text's range is the next one's beginning alone", "lib/corpus/segments.cpp", "begin && !end; at += s.end - s.begin)", "begin && !end; at += file.size())", PARTS),
+    ("the mismatched answer of a part is its own first one", "lib/corpus/part_encoder.cpp", "following.finish(line_after(job, part));", "following.finish();", PARTS),
+    ("a range of a text ends a document", "lib/corpus/text_source.cpp", "piece.ends_document = !more && file.to_end();", "piece.ends_document = !more;", PARTS),
+    ("a full disk of one rank is not known to the others", "lib/corpus/tokenize_on_ranks.cpp", "if (!first.empty()) throw", "if (failure) throw", rows("^tokens: a full disk")),
 ]

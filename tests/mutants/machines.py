@@ -11,6 +11,8 @@ MUTANTS = [
     ("a size lies halfway in itself", "lib/predict/machine.cpp", "(std::log(at) - std::log(x[high - 1])) / (std::log(x[high]) - std::log(x[high - 1]))",
      "(at - x[high - 1]) / (x[high] - x[high - 1])", TIMES),
     ("what is larger than measured takes no longer", "lib/predict/machine.cpp", "inside * at / x.back()", "inside", TIMES),
+    ("documents have the rates of causal attention", "lib/predict/machine.cpp", "documents ? rates_of(AttentionSpan::document)",
+     "documents && false ? rates_of(AttentionSpan::document)", TIMES),
     ("a product outruns its memory", "lib/predict/machine.cpp", "std::max(computing, a.bytes / *machine.memory_bandwidth)", "computing", TIMES),
     ("a link is each rank's own", "lib/predict/machine.cpp", "         static_cast<double>(link.shared_by);", "         (1 + 0 * static_cast<double>(link.shared_by));", TIMES),
     ("any layout's rate is taken first", "lib/predict/machine.cpp", "return r.dtype == a.dtype && r.layout == layout;", "return r.dtype == a.dtype;", TIMES),

@@ -31,7 +31,7 @@ MUTANTS = [
     ("a damaged score is read", "lib/io/scores_file.cpp", "require(trailer == trailer_of(file, bytes),",
      "require(std::ssize(trailer) == trailer_bytes,", program("io_test", "ScoresFile.*")),
     ("a restart goes on against another model", "app/prepare.cpp", "there.empty() || there == here,", "there.empty() || !here.empty(),", SCORES),
-    ("of a file's scores those of one data rank are kept", "lib/run/evaluation.cpp", "  axes.world.all_reduce(all);\n  return all;", "  return all;", SCORES),
+    ("of a file's scores those of one data rank are kept", "lib/run/evaluation.cpp", "  for (auto& of_range : all) axes.world.all_reduce(of_range);\n  return all;", "  return all;", SCORES),
     ("held-out rewards are the last pairs'", "lib/run/evaluation.cpp", "    const auto more = trainer.score_pairs(mine);\n",
      "    const auto more = trainer.score_pairs(mine);\n    scored.clear();\n", rows("^pairs: pairs of answers")),
     ("weights are those of a loss without beta", "lib/train/preference.cpp", "return factor * (x > 0", "return (x > 0", PAIRS),

@@ -7,6 +7,7 @@
 
 #include "kernels/host/host.hpp"
 #include "kernels/ref/ref.hpp"
+#include "lib/ops/head.hpp"
 #include "lib/ops/linear.hpp"
 #include "lib/ops/mlp.hpp"
 #include "tests/support/op_check.hpp"
@@ -50,6 +51,7 @@ Matrix rounded(const Matrix& m, std::int64_t rows) {
       };
       double largest = 0;
       each([&](double& x) { largest = std::max(largest, std::fabs(x)); });
+      if (largest == 0) continue;
       const double scale = std::exp2(std::ceil(std::log2(largest / 448)));
       each([&](double& x) { x = nearest(x / scale) * scale; });
     }
@@ -138,6 +140,66 @@ TEST(Fp8Linear, EachLeafIsRoundedAlone) {
     for (std::size_t i = 0; i < want.size(); ++i) want[i] += leaf[i];
   }
   expect_near(run["dw0"].values, want, 1e-10);
+}
+
+// Two chunks of rows, the second one shorter. Each chunk's gradient of the weight has scales of its
+// own.
+TEST(Fp8Head, ProductsAreThoseOfRoundedOperands) {
+  const auto rows = Ref().head_rows();
+  const std::int64_t tokens = rows + 48, V = 144;
+  OpCase c;
+  c.name = "head in fp8";
+  c.make = [=](Backend&, DType) {
+    return std::make_unique<ops::Head>(ParamId{0}, V, 0, std::nullopt, ProductType::fp8);
+  };
+  c.in = {random_numbers({1, tokens, C}, 1)};
+  c.params = {random_numbers({V, C}, 2)};
+  c.grad_out.shape = {1};
+  c.rows = tokens;
+  for (std::int64_t t = 0; t < tokens; ++t)
+    c.targets.push_back(t % 5 == 1 ? -1 : static_cast<std::int32_t>(7 * t % V));
+  c.pass.scale = 0.3;
+  c.slack = {.y = 0, .in = {0}, .params = {0}};
+  const auto run = run_op([] { return std::make_unique<Ref>(); }, DType::f64, c);
+
+  const Matrix x{tokens, C, c.in[0].values}, w{V, C, c.params[0].values};
+  const auto z = product(rounded(x, 1), rounded(w, 128));
+  Matrix dz{tokens, V, {}};
+  double loss = 0;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const auto* const row = z.data() + t * V;
+    const auto target = c.targets[static_cast<std::size_t>(t)];
+    double sum = 0;
+    for (std::int64_t v = 0; v < V; ++v) sum += std::exp(row[v]);
+    if (target >= 0) loss += std::log(sum) - row[target];
+    for (std::int64_t v = 0; v < V; ++v)
+      dz.values.push_back(target < 0 ? 0 : 0.3 * (std::exp(row[v]) / sum - (v == target)));
+  }
+  EXPECT_NEAR(run["y"].values[0], loss, 1e-9 * loss);
+  // exp may differ in its last bit, which changes few codes of dz: each by 2^-4 of a term.
+  const auto expect_mostly = [](const std::vector<double>& got, const std::vector<double>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    double off = 0, size = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      off += std::fabs(got[i] - want[i]);
+      size += std::fabs(want[i]);
+    }
+    EXPECT_LT(off, 1e-5 * size);
+  };
+  expect_mostly(run["dx0"].values, product(rounded(dz, 1), rounded(transposed(w), 128)));
+  std::vector<double> dw(static_cast<std::size_t>(V * C), 0);
+  for (std::int64_t begin = 0; begin < tokens; begin += rows) {
+    const auto n = std::min(rows, tokens - begin);
+    const auto chunk = [&](const Matrix& m) {
+      return Matrix{
+          n,
+          m.columns,
+          {m.values.begin() + begin * m.columns, m.values.begin() + (begin + n) * m.columns}};
+    };
+    const auto part = product(rounded(transposed(chunk(dz)), 1), rounded(transposed(chunk(x)), 1));
+    for (std::size_t i = 0; i < dw.size(); ++i) dw[i] += part[i];
+  }
+  expect_mostly(run["dw0"].values, dw);
 }
 
 // The MLP's activation and its derivative follow the products.

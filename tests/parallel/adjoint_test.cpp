@@ -207,11 +207,14 @@ TEST_F(Adjoint, TokensTravelToTheirExperts) {
   std::int64_t rows = 0;
   for (std::int64_t e = 0; e < counts.experts; ++e) rows += counts.at(rank(), 0, e);
   for (const std::int64_t wanted : {0, 4}) {
-    const auto rounds = ops::make_expert_rounds(counts, rank(), wanted, 4);
-    const auto most =
-        ops::rows_of_round(counts, owned_experts(counts.experts, rank(), ranks()), wanted);
+    const auto most_of = [&](int r) {
+      return ops::rows_of_round(counts, owned_experts(counts.experts, r, ranks()), wanted);
+    };
+    const ops::RoundPlan rounds{counts, ops::make_expert_rounds(counts, rank(), wanted, 4),
+                                most_of(rank()), most_of(0)};
+    const auto most = rounds.most;
     if (wanted == 4 && ranks() > 1) {
-      EXPECT_GT(rounds.size(), 1U);
+      EXPECT_GT(rounds.all.size(), 1U);
     }
     const Shape here{std::max<std::int64_t>(rows, 1), width};
     const auto x = random(here.count(), 7);
@@ -221,8 +224,8 @@ TEST_F(Adjoint, TokensTravelToTheirExperts) {
     auto with_experts = run();
     const ExpertGroup group{world()};
     with_experts.expert_group = &group;
-    for (std::size_t i = 0; i < rounds.size(); ++i) {
-      const ops::TokenDispatch travel(with_experts, rounds[i], most);
+    for (std::size_t i = 0; i < rounds.all.size(); ++i) {
+      const ops::TokenDispatch travel(with_experts, rounds, i);
       const auto ax =
           tensor({most, width}, std::vector<double>(static_cast<std::size_t>(most * width)));
       const auto y = random(most * width, 8 + i);

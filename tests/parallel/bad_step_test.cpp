@@ -26,6 +26,7 @@ std::vector<ParityCase> cases() {
     p.size = n == 3 ? 12 : 16;
     p.microbatches = grid.pipe == 1 ? 4 : 2 * grid.pipe;
     p.optimizer = OptimizerKind::adamw;
+    p.ema = 0.6;
     p.freeze = {{"blocks.0.*", 2, 0}};  // right behind the bad step: its sums must be gone
   };
   add({1, n, 1}, 0);
@@ -43,11 +44,13 @@ struct Running {
     return trainer->step(s, test::learning_rate(p), test::parity_step(p, *trainer, s),
                          should_abandon);
   }
-  // All weights that are here.
+  // All weights and averages that are here.
   std::vector<std::vector<double>> weights() {
     std::vector<std::vector<double>> all;
-    for (std::size_t i = 0; i < trainer->store().spec().params.size(); ++i)
+    for (std::size_t i = 0; i < trainer->store().spec().params.size(); ++i) {
       all.push_back(test::weights_here(trainer->store(), ParamId::at(i)));
+      all.push_back(test::averages_here(trainer->store(), ParamId::at(i)));
+    }
     return all;
   }
 

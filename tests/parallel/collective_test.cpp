@@ -196,6 +196,48 @@ TEST_P(Collective, ExchangePassesWhatIsThere) {
     }
 }
 
+// Rank 1 gets much, rank 0 nothing, and rank 2 sends nothing.
+std::int64_t load_between(int a, int b) {
+  return a == b || a == 2 || b == 0 ? 0 : b == 1 ? odd_count : 3 * a + 1;
+}
+
+// Memory for staging is that of the largest load, whatever this rank sends or receives.
+TEST_P(Collective, ExchangeOfUnevenLoadsTakesTheSameStagingOnEveryRank) {
+  constexpr std::int64_t most = odd_count + 100;
+  const auto size = static_cast<std::size_t>(ranks());
+  std::vector<Tensor> in(size), out(size);
+  std::vector<View> dst;
+  std::vector<ConstView> src;
+  for (std::size_t r = 0; r < size; ++r) {
+    const int peer = static_cast<int>(r);
+    if (const auto n = load_between(rank(), peer)) out[r] = tensor(n, rank(), 2 + r);
+    if (const auto n = load_between(peer, rank())) in[r] = blank(n);
+    dst.push_back(in[r].view());
+    src.push_back(out[r].view());
+  }
+  const auto staging = [&] {
+    return backend().account().live[static_cast<std::size_t>(MemoryKind::staging)];
+  };
+  const auto before = staging();
+
+  auto pending = comm().exchange(backend(), after_compute(Queue::exchange), dst, src,
+                                 {OperationKind::exchange}, ExchangeLimit{most, type()});
+  const auto taken = staging() - before;
+  pending.wait(Queue::compute);
+
+  EXPECT_EQ(staging(), before);
+  for (int r = 0; r < ranks(); ++r)
+    if (const auto n = load_between(r, rank())) {
+      EXPECT_EQ(values(in[static_cast<std::size_t>(r)]),
+                numbers(n, r, type(), static_cast<std::uint64_t>(2 + rank())));
+    }
+  // Two buffers for each direction, in the arena's granules of 256 bytes.
+  const bool staged = !backend().host_readable() && ranks() > 1;
+  const auto buffers =
+      2 * bytes_of(type()) * static_cast<std::size_t>(std::min(most, GetParam().chunk));
+  EXPECT_EQ(taken, staged ? 2 * ((buffers + 255) / 256 * 256) : 0);
+}
+
 // Everybody sends all microbatches before anybody receives one.
 TEST_P(Collective, SendsPostAndReturn) {
   if (ranks() == 1) GTEST_SKIP() << "one rank has nobody to send to";

@@ -18,9 +18,7 @@ Counted::Counted(const ParityCase& p, const BackendChoice& backend, const Axes& 
       sent_(axes.traffic()),
       experts_travel_(p.grid.expert > 1),
       keeps_rounds_(experts_travel_ &&
-                    (p.schedule == ScheduleKind::zero_bubble || p.schedule == ScheduleKind::zbv)),
-      stages_tokens_(experts_travel_ && !dry_target(backend).properties.host_readable &&
-                     plan_.account.peak[static_cast<std::size_t>(MemoryKind::staging)] > 0) {
+                    (p.schedule == ScheduleKind::zero_bubble || p.schedule == ScheduleKind::zbv)) {
   EXPECT_EQ(plan_.races, std::vector<std::string>{});
 }
 
@@ -39,14 +37,11 @@ void Counted::taken(const Account& run) const {
   const auto& plan = plan_.account;
   for (std::size_t k = 0; k < memory_kind_count; ++k) {
     EXPECT_EQ(run.live[k], plan.live[k]) << name_of(static_cast<MemoryKind>(k));
-    if (stages_tokens_ && static_cast<MemoryKind>(k) == MemoryKind::staging) continue;
     EXPECT_EQ(run.peak[k], plan.peak[k]) << name_of(static_cast<MemoryKind>(k));
   }
   EXPECT_EQ(run.live_all, plan.live_all);
-  if (!stages_tokens_) {
-    EXPECT_EQ(run.peak_all, plan.peak_all);
-    EXPECT_EQ(run.pinned_reserved, plan.pinned_reserved);
-  }
+  EXPECT_EQ(run.peak_all, plan.peak_all);
+  EXPECT_EQ(run.pinned_reserved, plan.pinned_reserved);
   // Gaps depend on how many rounds tokens took to their experts; a plan has those of several.
   if (experts_travel_)
     EXPECT_LE(run.reserved, plan.reserved);

@@ -20,7 +20,6 @@ class Counted {
   RankPlan plan_;
   Axes::Traffic sent_;
   bool experts_travel_, keeps_rounds_;  // until their weight gradients: of more than a plan has
-  bool stages_tokens_;  // through host memory, as much as the loads are: a plan has even ones
 };
 
 }  // namespace trireme::test

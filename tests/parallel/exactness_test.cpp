@@ -31,6 +31,57 @@ TEST(Exactness, InvariantHasTheBitsOfOneRankInBf16) {
   expect_bits_of_one_rank(DType::bf16);
 }
 
+// Matrices of several tiles, which shards cut anywhere: each tile has the scale that it has on one
+// rank, which sends nothing.
+TEST(Exactness, WeightsThatAreSentInFp8HaveTheBitsOfOneRank) {
+  const int n = test::world().size();
+  int number = 0;
+  for (const Grid& grid : test::parity_grids({n})) {
+    test::ParityCase c;
+    c.grid = grid;
+    c.size = 16 % n == 0 ? 16 : 4 * n;
+    c.layers = std::max(2, grid.pipe);
+    c.width = 144;
+    c.flavour = "llama";
+    c.steps = 2;
+    c.zero.stage = 1 + number % 3;
+    if (number % 2 == 0) c.zero.stage = 3;
+    if (number % 4 == 3 && grid.places() % 2 == 0) c.zero.shard = grid.places() / 2;
+    c.zero.gather_type = GatherType::fp8;
+    c.products = ProductType::fp8;
+    c.fp8.head = ++number % 2 == 0;
+    c.recompute = number % 2 == 0 ? Recompute::block : Recompute::none;
+    c = test::exact_cases({c}, "host", DType::f32)[0];
+    SCOPED_TRACE(test::name_of(c));
+    if (!test::next_case(test::name_of(c))) break;
+    test::expect_parity(c, 0);
+  }
+}
+
+// The same weights arrive, whatever they are sent as. Two ranks add gradients in one order, whoever
+// holds their sum; more do not.
+TEST(Exactness, FastHasTheSameLossWhenWeightsAreSentInFp8) {
+  const int n = test::world().size();
+  test::ParityCase c;
+  c.grid = {1, n, 1};
+  c.size = 8 * n;
+  c.layers = 2;
+  c.width = 144;
+  c.flavour = "llama";
+  c.zero.stage = 3;
+  c.products = ProductType::fp8;
+  c = test::exact_cases({c}, "host", DType::f32)[0];
+  c.exact_chunk = 0;
+  const auto as_they_are = test::grid_course(c);
+  c.zero.gather_type = GatherType::fp8;
+  const auto in_fp8 = test::grid_course(c);
+  EXPECT_EQ(in_fp8.losses[0], as_they_are.losses[0]);
+  if (n <= 2) {
+    EXPECT_EQ(in_fp8.losses, as_they_are.losses);
+    EXPECT_EQ(in_fp8.weights, as_they_are.weights);
+  }
+}
+
 // Whether a step overflows depends on them. Learned positions are shared out over seq.
 TEST(Exactness, LeavesAreCountedAlikeOnEveryGrid) {
   const int n = test::world().size();

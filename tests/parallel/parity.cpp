@@ -10,6 +10,7 @@
 
 #include "lib/base/array_names.hpp"
 #include "lib/base/hash.hpp"
+#include "lib/base/rng.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "tests/parallel/counted.hpp"
@@ -84,11 +85,24 @@ static Batch batch_of_pairs(const ParityCase& p, std::int64_t first, std::int64_
   return b;
 }
 
+// Documents of about 5 tokens, whose weights differ by factors of up to 1,000.
+static void weigh(Batch& b) {
+  const auto T = b.ids_BT.size() / b.sample_B.size();
+  for (std::size_t i = 0; i < b.ids_BT.size(); ++i) {
+    const auto sample = b.sample_B[i / T];
+    const auto r = philox4x32(5, i % T, static_cast<std::uint64_t>(sample));
+    const bool begins = i % T == 0 || r[0] % 5 == 0;
+    b.weight_BT.push_back(begins ? std::exp(static_cast<float>(r[1] % 7) - 3.3F)
+                                 : b.weight_BT.back());
+  }
+}
+
 Batch parity_batch(const ParityCase& p, int step, int m, int d) {
   const auto micro = p.size / (p.grid.data * p.microbatches);
   if (trains_on_pairs(p))
     return batch_of_pairs(p, step * p.size + (m * p.grid.data + d) * micro, micro);
   auto b = masked_batch(p, step * p.size + (m * p.grid.data + d) * micro, micro);
+  if (p.weighted) weigh(b);
   if (!p.documents) return b;
   b.start_BT = starts_of(b, separators);
   pad(b);
@@ -103,17 +117,26 @@ std::vector<Batch> parity_step(const ParityCase& p, const Trainer& trainer, int 
 }
 
 template <class T>
-static std::vector<double> read_range(Store& store, ParamId id, Range r) {
+static std::vector<double> read_range(Store& store, ParamId id, std::string_view array, Range r) {
   std::vector<T> values(static_cast<std::size_t>(r.count()));
-  store.read(id, weights_array, r.begin, std::as_writable_bytes(std::span(values)));
+  store.read(id, array, r.begin, std::as_writable_bytes(std::span(values)));
   return {values.begin(), values.end()};
 }
 
-std::vector<double> weights_here(Store& store, ParamId id) {
+static std::vector<double> elements_here(Store& store, ParamId id, std::string_view array) {
   const auto mine = store.own(id);
   if (mine.count() == 0) return {};
-  return store.master() == DType::f64 ? read_range<double>(store, id, mine)
-                                      : read_range<float>(store, id, mine);
+  return store.master() == DType::f64 ? read_range<double>(store, id, array, mine)
+                                      : read_range<float>(store, id, array, mine);
+}
+
+std::vector<double> weights_here(Store& store, ParamId id) {
+  return elements_here(store, id, weights_array);
+}
+
+std::vector<double> averages_here(Store& store, ParamId id) {
+  if (!store.averages() || !store.has_arrays(id)) return {};
+  return elements_here(store, id, average_array);
 }
 
 static void initialize(Trainer& trainer) {
@@ -121,9 +144,11 @@ static void initialize(Trainer& trainer) {
   if (auto* teacher = trainer.teacher()) teacher->store().initialize(5, 1);
 }
 
-// Trains from the start; `weights` of a parameter, at the end.
-template <class Weights>
-static Course course_of(const ParityCase& p, Trainer& trainer, const Weights& weights) {
+using Here = std::vector<double> (*)(Store&, ParamId);
+
+// Trains from the start; at the end, `collect(store, here, p)` of each parameter.
+template <class Collect>
+static Course course_of(const ParityCase& p, Trainer& trainer, const Collect& collect) {
   initialize(trainer);
   Course course;
   for (int s = 0; s < p.steps; ++s) {
@@ -131,8 +156,10 @@ static Course course_of(const ParityCase& p, Trainer& trainer, const Weights& we
     course.losses.push_back(r.loss);
     course.norms.push_back(r.grad_norm);
   }
-  for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i)
-    course.weights.push_back(weights(trainer.store(), ParamId::at(i)));
+  for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i) {
+    course.weights.push_back(collect(trainer.store(), weights_here, ParamId::at(i)));
+    course.averages.push_back(collect(trainer.store(), averages_here, ParamId::at(i)));
+  }
   return course;
 }
 
@@ -147,7 +174,7 @@ static Course train_alone(const ParityCase& grid_case) {
   const auto backend = open_backend(backend_of(p, true));
   const Workspace workspace(*backend);
   Trainer trainer(*backend, {}, parity_setup(p));
-  return course_of(p, trainer, weights_here);
+  return course_of(p, trainer, [](Store& s, Here here, ParamId id) { return here(s, id); });
 }
 
 static void append(std::string& to, const std::vector<double>& v) {
@@ -170,8 +197,9 @@ const Course& one_rank_course(const ParityCase& given) {
   if (p.backend == "cuda") p.backend = "host";  // an oracle of its own
   static std::map<std::string, Course> courses;
   std::string key = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(p.base), p.dora,
-      int(p.products), p.exact_chunk, p.documents, int(p.objective), p.size, p.context, p.layers,
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(p.base),
+      p.dora, p.ema, int(p.products), p.fp8.head, p.fp8.skip_first, p.fp8.skip_last, p.width,
+      p.exact_chunk, p.documents, p.weighted, int(p.objective), p.size, p.context, p.layers,
       p.head_dim, p.flavour, p.dropout, p.adapter_rank, int(p.optimizer), p.momentum, p.nesterov,
       p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
@@ -184,22 +212,26 @@ const Course& one_rank_course(const ParityCase& given) {
     append(bytes, c.losses);
     append(bytes, c.norms);
     for (const auto& w : c.weights) append(bytes, w);
+    for (const auto& a : c.averages) append(bytes, a);
   });
   world().broadcast(bytes);
   Course c;
   std::size_t at = 0;
   c.losses = take(bytes, at);
   c.norms = take(bytes, at);
-  while (at < bytes.size()) c.weights.push_back(take(bytes, at));
+  std::vector<std::vector<double>> all;
+  while (at < bytes.size()) all.push_back(take(bytes, at));
+  const auto params = all.begin() + std::ssize(all) / 2;
+  c.weights.assign(all.begin(), params);
+  c.averages.assign(params, all.end());
   return courses.emplace(key, std::move(c)).first->second;
 }
 
-// Every rank's parts of a parameter: where each begins, its bits.
-static std::vector<double> whole(Store& store, ParamId id) {
+// Every rank's parts of a parameter: where each begins, its bits. Empty if no rank has a part.
+static std::vector<double> whole(Store& store, Here here, ParamId id) {
   std::string mine;
-  const auto here = weights_here(store, id);
   append(mine, {static_cast<double>(store.own(id).begin)});
-  append(mine, here);
+  append(mine, here(store, id));
   const auto n = static_cast<std::size_t>(store.spec().params[id.index()].shape.count());
   std::vector<double> w(n);
   std::vector<std::uint8_t> filled(n, 0);
@@ -215,6 +247,7 @@ static std::vector<double> whole(Store& store, ParamId id) {
       filled[begin + e] = 1;
     }
   }
+  if (std::ranges::count(filled, 1) == 0) return {};
   EXPECT_EQ(std::ranges::count(filled, 0), 0) << store.spec().params[id.index()].name;
   return w;
 }
@@ -234,6 +267,7 @@ std::string digest_of(const Course& c) {
   add(c.losses);
   add(c.norms);
   for (const auto& w : c.weights) add(w);
+  for (const auto& a : c.averages) add(a);
   return to_string(hasher.digest());
 }
 
@@ -243,11 +277,13 @@ static double largest(const std::vector<double>& v) {
   return most;
 }
 
-static void expect_weights(Store& store, const Course& expected, double bound) {
+static void expect_elements(Store& store, Here here,
+                            const std::vector<std::vector<double>>& expected, double bound) {
   for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
     const auto id = ParamId::at(i);
-    const auto mine = weights_here(store, id);
-    const auto& whole = expected.weights[i];
+    const auto mine = here(store, id);
+    const auto& whole = expected[i];
+    EXPECT_EQ(mine.empty(), whole.empty() || store.own(id).count() == 0);
     const double limit = bound * std::max(largest(whole), 0.02);
     const auto begin = static_cast<std::size_t>(store.own(id).begin);
     double worst = 0;
@@ -293,7 +329,8 @@ void expect_parity(const ParityCase& p, double bound) {
     EXPECT_NEAR(r.grad_norm, expected.norms[step], bound * expected.norms[step]) << "step " << s;
   }
   counted.taken(backend->account());
-  expect_weights(trainer.store(), expected, bound);
+  expect_elements(trainer.store(), weights_here, expected.weights, bound);
+  expect_elements(trainer.store(), averages_here, expected.averages, bound);
 }
 
 }  // namespace trireme::test

@@ -34,11 +34,13 @@ const Axes& parity_axes(const ParityCase&);
 
 // What this rank holds of a parameter's weights; empty: none.
 std::vector<double> weights_here(Store&, ParamId);
+// Its averages; empty also where the parameter has none.
+std::vector<double> averages_here(Store&, ParamId);
 
 // What a training came to.
 struct Course {
   std::vector<double> losses, norms;
-  std::vector<std::vector<double>> weights;  // by ParamId, whole
+  std::vector<std::vector<double>> weights, averages;  // by ParamId, whole
 };
 // On one rank, made once for all cases that train the same, on rank 0, and sent to the others.
 const Course& one_rank_course(const ParityCase&);

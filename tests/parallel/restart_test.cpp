@@ -1,5 +1,5 @@
 // A checkpoint made on one grid goes on on another, wherever it lies between the borders of the
-// deck's [[freeze]] rules: losses and weights are those of one rank that never stopped.
+// deck's [[freeze]] rules: losses, weights and averages are those of one rank that never stopped.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,6 +102,7 @@ ParityCase parity_case(const Grid& grid, int zero, const Layouts& l, ScheduleKin
   p.flavour = l.optimizer == OptimizerKind::lion ? "llama" : l.flavour;
   p.steps = steps;
   p.freeze = rules();
+  p.ema = 0.6;
   return p;
 }
 
@@ -136,6 +137,12 @@ void expect_equal(const RestartedRun& run, const test::Course& whole) {
     for (std::size_t e = 0; e < w.size(); ++e)
       ASSERT_NEAR(w[e], whole.weights[i][static_cast<std::size_t>(mine.begin) + e], test::f64_bound)
           << name << " " << e;
+    const auto averages = test::averages_here(store, id);
+    ASSERT_EQ(averages.size(), whole.averages[i].empty() ? 0 : w.size()) << name;
+    for (std::size_t e = 0; e < averages.size(); ++e)
+      ASSERT_NEAR(averages[e], whole.averages[i][static_cast<std::size_t>(mine.begin) + e],
+                  test::f64_bound)
+          << "average of " << name << " " << e;
   }
 }
 

@@ -41,11 +41,13 @@ TEST(ParityCases, ASelectionHasEveryGridAndEverySetting) {
       seen.insert(fmt::format("freeze {}", c.freeze.empty() ? "" : c.freeze[0].pattern));
       seen.insert(fmt::format("clip {}", c.clip.has_value()));
       seen.insert(fmt::format("documents {}", c.documents));
+      seen.insert(fmt::format("weighted {}", c.weighted));
+      seen.insert(fmt::format("ema {}", c.ema > 0));
       seen.insert(fmt::format("uneven {}", !c.stage_layers.empty()));
       seen.insert(fmt::format("schedule {}", static_cast<int>(c.schedule)));
     }
   EXPECT_EQ(grids.size(), parity_grids({1, 2, 3, 4, 5, 6, 7, 8}).size());
-  EXPECT_EQ(seen.size(), 5U + 3U + 2U + 2U + 2U + 4U);
+  EXPECT_EQ(seen.size(), 5U + 3U + 2U + 2U + 2U + 2U + 2U + 4U);
 }
 
 }  // namespace trireme::test

@@ -23,6 +23,7 @@ struct PlanCase {
   std::int64_t chunk_tokens = 0;
   double dropout = 0;
   Recompute recompute = Recompute::none;
+  double ema = 0;
 };
 
 void PrintTo(const PlanCase& c, std::ostream* out) {
@@ -56,6 +57,16 @@ static std::vector<PlanCase> plan_cases() {
        4,
        2,
        {{"blocks.0.*", 1, 4, ThawMoments::keep}, {"*.qkv.*", 2, 6}, {"embedding.*", 5, 0}}},
+      {"average_of_thawing_parts",
+       test::tiny_llama(),
+       DType::bf16,
+       4,
+       2,
+       {{"blocks.0.*", 1, 4, ThawMoments::keep}, {"*.qkv.*", 2, 6}, {"embedding.*", 0, 5}},
+       0,
+       0,
+       Recompute::none,
+       0.9},
       {"of_later_steps", test::tiny_gpt2(), DType::f32, 4, 2, {{"*", 0, 7}}}};
 }
 
@@ -74,6 +85,7 @@ TEST_P(PlanAccount, EqualsTheRunToTheByte) {
   input.setup.chunk_tokens = p.chunk_tokens;
   input.setup.dropout = p.dropout;
   input.setup.recompute = p.recompute;
+  input.setup.ema = p.ema;
   const auto plan = plan_rank(input, dry_target(choice), 0);
   const ScratchFolder folder;
 
@@ -88,7 +100,9 @@ TEST_P(PlanAccount, EqualsTheRunToTheByte) {
       for (std::int64_t m = 0; m < p.batch / p.microbatch; ++m)
         step.push_back(test::random_batch(p.model, p.microbatch, m * p.microbatch));
       trainer.step(s, 1e-3, step);
+      trainer.store().swap_averages();  // as evaluate.ema does
       trainer.evaluate(step[0]);
+      trainer.store().swap_averages();
       if (s == 3) StateSaver(trainer.store(), trainer.axes(), folder.path()).save({});
     }
     account = host.account();
@@ -111,6 +125,7 @@ TEST(PlanOfARestart, HoldsWhatFrozenPartsKeep) {
   input.setup.model = test::tiny_gpt2();
   input.setup.freeze = {{"blocks.*", 2, 6, ThawMoments::keep},
                         {"embedding.*", 0, 6, ThawMoments::keep}};
+  input.setup.ema = 0.9;
   input.train.batch = input.train.microbatch = 2;
   input.train.steps = 5;
   input.evaluation = PlanEvaluation::left_out;

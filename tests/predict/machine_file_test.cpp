@@ -116,7 +116,8 @@ TEST(MachineFile, ReadsBackWhatItWrites) {
   m.peak = {{DType::bf16, 9.89e14}, {DType::f32, 6.7e13}, {DType::f64, 3.4e13}};
   m.peak_tf32 = 4.95e14;
   m.products = {{DType::f32, MatmulLayout::tn, {32, 24576}, {128}, {768}, {1e9, 2e9}}};
-  m.attention = {{DType::bf16, Direction::backward, 64, {128, 256}, {3e9, 4e9}}};
+  m.attention = {
+      {DType::bf16, Direction::backward, 64, {128, 256}, {3e9, 4e9}, AttentionSpan::document}};
   m.operations = {{"norm", DType::f32, {1e3, 1e6}, {1e-6, 1e-4}}};
   const auto text = machine_text(m);
   const auto again = parse_machine(text, "again.toml");
@@ -133,6 +134,7 @@ TEST(MachineFile, ReadsBackWhatItWrites) {
   EXPECT_EQ(again.products[0].m, m.products[0].m);
   EXPECT_EQ(again.products[0].layout, MatmulLayout::tn);
   EXPECT_EQ(again.attention[0].direction, Direction::backward);
+  EXPECT_EQ(again.attention[0].span, AttentionSpan::document);
   EXPECT_EQ(again.near.bandwidth, 5e9);
   EXPECT_EQ(again.far.bandwidth, 6e8);
   EXPECT_EQ(again.peak_tf32, 4.95e14);

@@ -139,6 +139,38 @@ TEST(Workloads, OfAttentionWithinDocuments) {
   EXPECT_EQ(causal.tokens, 4096);
   EXPECT_NEAR(within.flops / causal.flops, 0.5, 1.0 / 4096);
   EXPECT_NEAR(static_cast<double>(within.tokens), 2048, 1);
+  EXPECT_FALSE(causal.within_documents);
+  EXPECT_TRUE(within.within_documents);
+}
+
+// On a device, other kernels compute attention within documents.
+TEST(Machine, RatesWithinDocumentsAreTheirOwn) {
+  auto m = test::plain_machine("cuda");
+  m.measured = false;
+  Workload within;
+  within.name = "attention_grad";
+  within.dtype = DType::bf16;
+  within.flops = 2e9;
+  within.tokens = 512;
+  within.head_dim = 4;
+  within.within_documents = true;
+  EXPECT_FALSE(times_documents(m, DType::bf16, 4));
+  EXPECT_DOUBLE_EQ(seconds_of(m, within), 2);  // at the causal rate
+
+  m.attention.push_back(
+      {DType::bf16, Direction::backward, 4, {512}, {5e8}, AttentionSpan::document});
+  EXPECT_FALSE(times_documents(m, DType::bf16, 4));
+  EXPECT_DOUBLE_EQ(seconds_of(m, within), 2);  // of one direction, they are not used
+  m.attention.push_back(
+      {DType::bf16, Direction::forward, 4, {512}, {2e9}, AttentionSpan::document});
+  EXPECT_TRUE(times_documents(m, DType::bf16, 4));
+  EXPECT_FALSE(times_documents(m, DType::f32, 4));
+  EXPECT_FALSE(
+      times_documents(m, DType::bf16, 8));  // a file that is not measured has this head dim
+  EXPECT_NEAR(seconds_of(m, within), 4, 1e-12);
+  within.within_documents = false;
+  EXPECT_DOUBLE_EQ(seconds_of(m, within), 2);
+  EXPECT_TRUE(times_documents(test::plain_machine("host"), DType::f32, 4));
 }
 
 // Two experts with six rows, of which one may have all: 3 x 5, sums over 4, twice.

@@ -49,7 +49,7 @@ TEST(Prediction, OfARun) {
   EXPECT_DOUBLE_EQ(predict(in, run, m, step, 4e8).utilisation, p.utilisation / 4);
 }
 
-// cuDNN takes neither documents nor soft caps, and its rate is what a machine file has.
+// cuDNN takes neither documents nor soft caps, and its rate is what this machine file has.
 TEST(Prediction, SaysWhereAttentionIsSlower) {
   PlanInput in;
   in.setup.model = test::tiny_llama();
@@ -58,8 +58,10 @@ TEST(Prediction, SaysWhereAttentionIsSlower) {
   Simulated step;
   step.kinds.resize(1);
   step.seconds = 2;
+  std::vector<AttentionRates> more;
   const auto slower = [&](const char* backend) {
-    const auto m = test::plain_machine(backend);
+    auto m = test::plain_machine(backend);
+    m.attention.insert(m.attention.end(), more.begin(), more.end());
     const auto p = predict(in, {}, m, step, 0);
     EXPECT_EQ(prediction_text(p, m).find("slower") != std::string::npos, p.slower_attention);
     return p.slower_attention;
@@ -68,11 +70,31 @@ TEST(Prediction, SaysWhereAttentionIsSlower) {
   in.setup.attention = AttentionSpan::document;
   EXPECT_TRUE(slower("cuda"));
   EXPECT_FALSE(slower("host"));
+  for (const auto direction : {Direction::forward, Direction::backward})
+    more.push_back({DType::bf16, direction, 4, {1}, {1e9}, AttentionSpan::document});
+  EXPECT_FALSE(slower("cuda"));
   in.setup.attention = AttentionSpan::causal;
   in.setup.model.attention_softcap = 50;
   EXPECT_TRUE(slower("cuda"));
   in.setup.compute = DType::f32;
   EXPECT_FALSE(slower("cuda"));
+}
+
+// The second kind of rank computes longest: 3 and 2 times an operation of 2 s.
+TEST(Prediction, ListsTheSecondsOfOperations) {
+  const auto m = test::plain_machine("host");
+  const auto action = [](std::int32_t i) {
+    return Action{.what = Action::What::compute, .queue = Queue::compute, .index = i};
+  };
+  Recording few, many;
+  few.workloads = many.workloads = {{.name = "fill", .bytes = 2e9}, {.name = "norm", .bytes = 2e9}};
+  few.actions = {action(0)};
+  many.actions = {action(0), action(1), action(0), action(1), action(0)};
+  const std::vector kinds = {few, many};
+  Prediction p;
+  p.operations = operation_seconds(m, kinds);
+  EXPECT_EQ(p.operations, (std::map<std::string, double>{{"fill", 6}, {"norm", 4}}));
+  EXPECT_THAT(prediction_text(p, m), HasSubstr("longest operations   fill 6.00 s, norm 4.00 s\n"));
 }
 
 TEST(Prediction, DurationsAreReadByPeople) {

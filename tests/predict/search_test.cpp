@@ -104,6 +104,21 @@ TEST_P(SearchOnMachine, BoundsHoldWhereNearMessagesBeginLate) {
   expect_bounds_below(in, machine, 4);
 }
 
+// Gathers that are half as long as those in bf16, and what ranks exchange before the first.
+TEST_P(SearchOnMachine, BoundsHoldWhereWeightsAreSentInFp8) {
+  auto machine = test::plain_machine(GetParam());
+  auto in = input(machine);
+  in.setup.model.max_context = 32;
+  in.setup.compute = DType::bf16;
+  in.setup.products = ProductType::fp8;
+  in.setup.zero.gather_type = GatherType::fp8;
+  in.train.batch = 8;
+  for (const double bandwidth : {1e6, 1e9}) {
+    machine.near.bandwidth = machine.far.bandwidth = bandwidth;
+    expect_bounds_below(in, machine, 4);
+  }
+}
+
 // A block that models of one or two have not.
 TEST_P(SearchOnMachine, TriesAllWhereRulesFreeze) {
   const auto machine = test::plain_machine(GetParam());

@@ -152,6 +152,11 @@ CASES = [
       for array in ("weights", "moment1")
       for launch, command, says in (("", "evaluate run", "step STEP: loss"), ("exec $MPIEXEC -n 2", "evaluate run", "step STEP: loss"), ("", "generate run --prompt the --tokens 4", "the"),
                                     ("", "export run out", "out: .* tensors"))),
+    # The same of averages, which commands read with --ema alone.
+    *(Case(f"{command} with a flipped byte in ema of the last shard",
+           [Run(command=f"$TRIREME {command}", says=("step STEP: loss".replace("STEP", step),), once=(r"skipped: .*step-00000008 is damaged: rank-00000\.h5: chunk \d+ of ema/",) * (step == "4")),
+            Run("--restart latest train.steps=12", says=(r"skipped: .*step-00000008",))],
+           setup=damage(f"{LAST}/rank-00000.h5", flip_in("ema")), start="half", config="ema") for command, step in (("evaluate run --ema", "4"), ("evaluate run", "8"))),
     Case("evaluate before the first checkpoint", [Run(command="$TRIREME evaluate run", codes=FAILED, says=("the run has not saved one yet", "checkpoint_now"), silent=("intact",))],
          setup="rm -r run/checkpoints/*", start="half", finish="", fast=True),
     # What a run prunes while one looks is no damage.

@@ -1,5 +1,5 @@
 """kill -9 of one rank or of all, at every kind of moment: a job that died goes on from its last whole checkpoint."""
-from rows import ANY, FAIL, Case, Run
+from rows import ANY, FAIL, Case, Run, story
 
 KILLED = (137,)  # without a launcher
 SLOW = "write */run/history.csv 1+ sleep:30; "  # steps that leave time to hit one
@@ -183,3 +183,19 @@ CASES = [
                          ("before the deck goes", "remove *effective.toml 1 SIGKILL"),
                          ("before the new deck", "rename *effective.toml 1 SIGKILL"))),
 ]
+
+
+@story(CASES, each=("write *mean*.h5 2 SIGKILL", "sync *mean* 1 SIGKILL", "rename *mean* 1 SIGKILL"))
+def average(at, fault):
+    """a killed average leaves the checkpoints as they are and no result, and the next one gives the same"""
+    at.take("one")
+    at("average run --output whole")
+    before = {p: p.read_bytes() for p in sorted((at / "run/checkpoints").rglob("*")) if p.is_file()}
+    at("average run --output mean", faults=fault, codes=FAIL)
+    assert not (at / "mean").exists()
+    assert {p: p.read_bytes() for p in sorted((at / "run/checkpoints").rglob("*")) if p.is_file()} == before
+    at("average run --output mean")
+    for name in ("mean", "whole"):
+        at(f"export {name} {name}-hf")
+    assert (at / "mean-hf/model.safetensors").read_bytes() == (at / "whole-hf/model.safetensors").read_bytes()
+    assert not [p.name for p in at.folder.iterdir() if "mean" in p.name and p.name not in ("mean", "mean-hf")]

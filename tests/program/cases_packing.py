@@ -60,12 +60,18 @@ def permuted(size, key):
 
 
 class File:
-    def __init__(self, draw, documents, pairs=False):
-        self.ids, self.counts, self.pairs = [], [], pairs
+    def __init__(self, draw, documents, pairs=False, weighted=False):
+        self.ids, self.counts, self.pairs, self.ranges = [], [], pairs, []
         for length in documents:
+            if weighted:
+                self.ranges.append((len(self.ids) + length + 1, draw.choice((0.125, 0.75, 1, 3, 20))))
             self.ids += [draw.choice([i for i in range(VOCAB) if i != SEPARATOR]) for _ in range(length)] + [SEPARATOR]
         if not pairs:
             self.ids.pop()  # the last document ends with the file
+        while self.ranges and self.ranges[-1][0] > len(self.ids):
+            self.ranges.pop()
+            if len(self.ids) > (self.ranges[-1][0] if self.ranges else 0):
+                self.ranges.append((len(self.ids), 0.75))
         while len(self.counts) < len(self.ids):
             self.counts += [1] * draw.randint(1, 6) + [0] * draw.choice((0, 1, 2, 3, 14))
         del self.counts[len(self.ids):]
@@ -73,9 +79,13 @@ class File:
     def write(self, path):
         n = len(self.ids)
         mask = [sum(self.counts[i + b] << b for b in range(8) if i + b < n) for i in range(0, n, 8)]
-        header = b"TRITOKEN" + struct.pack("<IIQQQqQIIQ", 3 if self.pairs else 1, 2, n, VOCAB, max(self.ids), SEPARATOR, 0, 1, 0, 0)
-        header = (header.ljust(96, b"\0") + struct.pack("<I", self.pairs)).ljust(256, b"\0")
-        path.write_bytes(header + struct.pack(f"<{n}H", *self.ids) + bytes(mask))
+        header = b"TRITOKEN" + struct.pack("<IIQQQqQIIQ", 3 if self.pairs else 5 if self.ranges else 1, 2, n, VOCAB, max(self.ids), SEPARATOR, 0, 1, 0, 0)
+        weights = [w for _, w in self.ranges] or [0]
+        header = (header.ljust(96, b"\0") + struct.pack("<IfQf", self.pairs, min(weights), len(self.ranges), max(weights))).ljust(256, b"\0")
+        path.write_bytes(header + struct.pack(f"<{n}H", *self.ids) + bytes(mask) + b"".join(struct.pack("<Qf", *r) for r in self.ranges))
+
+    def weight(self, token):
+        return next((w for end, w in self.ranges if token < end), 1)
 
     def documents(self, begin, end):
         """(first input, inputs) of those that begin in [begin, end)."""
@@ -135,7 +145,7 @@ def packed(items, order):
 
 
 def samples_of(file, begin, end, packing, order, attention, masks):
-    """(id, position, target or None) of each input of each sample."""
+    """(id, position, target or None, the target's weight) of each input of each sample."""
     def target(i):
         return file.ids[i + 1] if file.counts[i + 1] and not (masks and file.ids[i] == SEPARATOR) else None
     found = []
@@ -145,12 +155,17 @@ def samples_of(file, begin, end, packing, order, attention, masks):
             for t in range(T):
                 if attention == "document" and t > 0 and file.ids[first + t - 1] == SEPARATOR:
                     start = t
-                sample.append((file.ids[first + t], t - start, target(first + t)))
+                sample.append((file.ids[first + t], t - start, target(first + t), file.weight(first + t + 1)))
             found.append(sample)
         return found
     for pieces in packed([[p] for p in file.pieces(begin, end, packing)], order):
-        found.append([(file.ids[first + i], i, target(first + i)) for first, n in pieces for i in range(n)])
+        found.append([(file.ids[first + i], i, target(first + i), file.weight(first + i + 1)) for first, n in pieces for i in range(n)])
     return found
+
+
+def all_begins(file):
+    """(first token, tokens) of all documents with an input, as `inspect --document` counts them."""
+    return file.documents(0, len(file.ids))
 
 
 def write_model(folder, draw):
@@ -179,20 +194,33 @@ def write_model(folder, draw):
     return tables
 
 
-def loss_of(tables, samples):
+def loss_of(tables, samples, weighted=False):
     """Mean over the targets that count."""
     embedding, places = tables
-    losses = []
+    losses, weights = [], []
     for sample in samples:
-        for token, position, target in sample:
+        for token, position, target, weight in sample:
             if target is None:
                 continue
             x = [a + b for a, b in zip(embedding[token], places[position])]
             mean = sum(x) / WIDTH
             scale = math.sqrt(sum((a - mean) ** 2 for a in x) / WIDTH + 1e-5)
             logits = [sum((a - mean) / scale * b for a, b in zip(x, row)) for row in embedding]
-            losses.append(math.log(sum(map(math.exp, logits))) - logits[target])
-    return sum(losses) / len(losses)
+            weights.append(weight if weighted else 1)
+            losses.append(weights[-1] * (math.log(sum(map(math.exp, logits))) - logits[target]))
+    return sum(losses) / sum(weights)
+
+
+def shown(text):
+    """What `samples` printed: the lines of one sample together."""
+    lines = []
+    for line in map(json.loads, text.splitlines()):
+        if lines and lines[-1]["sample"] == line["sample"]:
+            lines[-1]["ids"] += line["ids"]
+            lines[-1].get("weights", []).extend(line.get("weights", []))
+        else:
+            lines.append(line)
+    return lines
 
 
 DECK = f"""
@@ -216,7 +244,8 @@ compute = "f64"
 backend = "ref"
 threads = 1
 """
-SETTINGS = ("windows", "windows document", "windows masks", "cut", "split", "drop", "cut sequential", "split sequential")
+SETTINGS = ("windows", "windows document", "windows masks", "cut", "split", "drop", "cut sequential", "split sequential",
+            "windows weights", "windows masks weights", "split weights", "cut sequential weights")
 
 
 @story(CASES, fast=True, each=SETTINGS)
@@ -224,7 +253,8 @@ def samples(at, setting):
     """steps and evaluations are of the samples that the documentation names"""
     draw = random.Random(11)
     tables = write_model(at / "hf", draw)
-    files = [File(draw, [draw.choice((0, 1, 2, 5, 9, 11, 12, 13, 20, 31)) for _ in range(n)]) for n in (31, 24)]
+    weighted = "weights" in setting
+    files = [File(draw, [draw.choice((0, 1, 2, 5, 9, 11, 12, 13, 20, 31)) for _ in range(n)], weighted=weighted and n == 31) for n in (31, 24)]
     for file, name in zip(files, "ab"):
         file.write(at / f"{name}.tokens")
     packing, order = setting.split()[0], "sequential" if "sequential" in setting else "random"
@@ -235,11 +265,14 @@ def samples(at, setting):
         attention = "document"
         keys += ["data.packing=documents", f"data.long_documents={packing}"]
     masks = "masks" in setting
+    if weighted:  # the second file has none of its own
+        keys.append("data.loss_weights=[0.5,2]")
     keys.append(f"data.attention={attention} data.separator_masks={str(masks).lower()}")
     trained, held = [], []
     for file in files:
         border = len(file.ids) - math.floor(len(file.ids) * 0.25 + 0.5)
-        trained += samples_of(file, 0, border, packing, order, attention, masks)
+        factor = 0.5 if file.ranges else 2
+        trained += [[(*most, w * factor) for *most, w in sample] for sample in samples_of(file, 0, border, packing, order, attention, masks)]
         held += samples_of(file, border, len(file.ids), packing, "sequential", attention, masks)
     size = len(trained)
     steps = 2 * size // BATCH  # two epochs
@@ -248,6 +281,7 @@ def samples(at, setting):
     at(f"train deck.toml {' '.join(keys)} train.steps={steps} --run-dir run")
     rows = rows_of(at / "run/history.csv")
     assert len(rows) == steps
+    seen_of = [set() for _ in range(size)]  # steps
     for step, row in enumerate(rows):
         now = []
         for n in range(step * BATCH, (step + 1) * BATCH):
@@ -255,11 +289,42 @@ def samples(at, setting):
             if order == "random":
                 place = permuted(size, H(text_hash(SEED, "data order"), n // size, 0))[place]
             now.append(trained[place])
-        wanted = loss_of(tables, now)
+            seen_of[place].add(step + 1)
+        if step % 7 == 0:
+            listed = shown(at(f"samples run --step {step + 1} --show ids").out)
+            assert [line["ids"] for line in listed] == [[token for token, *_ in sample] for sample in now], (setting, step)
+            if weighted:
+                of_targets = [[w for w, n in line["weights"] for _ in range(n)] for line in listed]
+                assert of_targets == [[w for *_, w in sample] for sample in now], (setting, step)
+            else:
+                assert all("weights" not in line for line in listed)
+        wanted = loss_of(tables, now, weighted)
         assert abs(float(row["loss"]) - wanted) < 1e-6 * wanted, (setting, step, row["loss"], wanted)
+    if packing != "windows":  # the losses of documents are those of their inputs
+        at("evaluate run --documents losses.jsonl")
+        lines = [json.loads(text) for text in at.read("losses.jsonl").splitlines()]
+        pieces = {(f"{name}.tokens", first): n for file, name in zip(files, "ab")
+                  for first, n in file.pieces(len(file.ids) - math.floor(len(file.ids) * 0.25 + 0.5), len(file.ids), packing)}
+        assert {(line["file"].split("/")[-1], line["tokens"][0]): line["tokens"][1] - line["tokens"][0] + 1 for line in lines} == pieces, setting
+        for line in lines:
+            name, first = line["file"].split("/")[-1], line["tokens"][0]
+            file, n = files["ab".index(name[0])], pieces[name, first]
+            piece = [(file.ids[first + i], i, file.ids[first + i + 1] if file.counts[first + i + 1] else None, 1) for i in range(n)]
+            loss = loss_of(tables, [piece])
+            assert abs(line["loss"] - loss) < 1e-6 * loss and abs(line["perplexity"] - math.exp(loss)) < 1e-5 * math.exp(loss), (setting, line, loss)
+            assert line["targets"] == file.targets(first, n)
+            begins = [at_ for at_, _ in all_begins(file)]
+            assert begins[line["document"]] <= first < (begins + [len(file.ids)])[line["document"] + 1]
     wanted = loss_of(tables, held)
     seen = float(rows_of(at / "run/evaluation.csv")[-1]["loss"])
     assert abs(seen - wanted) < 1e-6 * wanted, (setting, seen, wanted)
+    # A document that step 1 reads is read by exactly the steps that list it.
+    for line in [json.loads(text) for text in at("samples run --step 1").out.splitlines()][:2]:
+        name, number = line["file"], line["documents"][0]
+        found = {json.loads(text)["step"] for text in at(f"samples run --document {name}:{number}").out.splitlines()}
+        listed = {step for step in range(1, steps + 1) for text in at(f"samples run --step {step}").out.splitlines()
+                  if (of := json.loads(text))["file"] == name and of["documents"][0] <= number <= of["documents"][1]} if setting == "windows" else found
+        assert 1 in found and found == listed, (setting, line, found, listed)
 
 
 @story(CASES, fast=True)
@@ -280,3 +345,38 @@ def pairs(at):
     assert abs(float(filled) - 100 * sum(n for s in made for _, n in s) / (T * len(made))) < 0.051
     longer, without = re.search(r"of 30 pairs, (\d+) longer than a sample and (\d+) with a document without", said).groups()
     assert (int(longer), int(without)) == (len(items) - len(fitting), len(fitting) - len(kept))
+
+
+@story(CASES, fast=True)
+def weights(at):
+    """equal weights of documents change no bit, others change the loss alike on every grid, and evaluations have none"""
+    draw = random.Random(2)
+    texts = ["".join(draw.choices("abcde ", k=draw.randint(1, 30))) for _ in range(120)]
+    for name, of in (("none", None), ("twos", lambda i: 2), ("mixed", lambda i: (0.5, 3, 1e-3)[i % 3]), ("zeros", lambda i: i % 4)):
+        at.write(f"{name}.jsonl", "".join(json.dumps({"text": text, **({} if of is None else {"quality": of(i)})}) + "\n" for i, text in enumerate(texts)))
+        at(f"tokenize {name}.jsonl -o {name}.tokens" + ("" if of is None else " --weight quality"))
+    said = at("inspect mixed.tokens").text
+    least, mean, most = map(float, re.search(r"weights of documents: minimum (\S+), mean over tokens (\S+), maximum (\S+)\n", said).groups())
+    ids = [len(text) + 1 for text in texts]
+    assert (least, most) == (0.001, 3.0) and abs(mean - sum(n * (0.5, 3, 1e-3)[i % 3] for i, n in enumerate(ids)) / sum(ids)) < 1e-4, said
+    assert "weights" not in at("inspect none.tokens").text
+    at("inspect mixed.tokens --document 1", says=(", weight 3\n",))
+    keys = "run.exactness=invariant run.exact_chunk=4 train.steps=6 checkpoint.every_steps=6"
+
+    def run(name, more="", config="", run=None):
+        at.train(f"data.path={name}.tokens {keys} {more}", config=config, run=run or name)
+        return [(row["loss"], row["grad_norm"]) for row in at.rows(run or name)], [row["loss"] for row in at.rows(run or name, "evaluation.csv")]
+    for more in ("", "data.packing=documents data.attention=document"):
+        plain = run("none", more + " --overwrite")
+        assert run("twos", more + " --overwrite") == plain, more
+        assert run("none", more + " data.loss_weights=[0.25] --overwrite") == plain, more
+        mixed = run("mixed", more + " --overwrite")
+        assert mixed[0] != plain[0], more
+        for config in ("data2", "seq2", "pipe2"):
+            assert run("mixed", more + " --overwrite", config=config, run=config) == mixed, (more, config)
+    assert at("evaluate mixed --data none.tokens").out.replace("none", "") == at("evaluate mixed --data mixed.tokens").out.replace("mixed", ""), "evaluations have weights"
+    at.write("pairs.jsonl", '{"prompt": "a", "chosen": "b", "rejected": "c", "quality": 2}\n')
+    at("tokenize pairs.jsonl --preference --weight quality -o pairs.tokens", codes=(1,), says=("--weight is for single documents, but preference pairs",))
+    at.write("bad.jsonl", '{"text": "a", "quality": 1}\n{"text": "b", "quality": -1}\n')
+    at("tokenize bad.jsonl --weight quality -o bad.tokens", codes=(1,), says=("bad.jsonl:2: ", '"quality" is -1'))
+    at("check deck.toml data.path=none.tokens data.loss_weights=[1,2]", codes=(1,), says=("data.loss_weights has 2 entries, but data.path has 1",))

@@ -285,7 +285,7 @@ def turns(at):
     assert [row["margin"] != "" for row in rows] == 4 * [False] + 4 * [True] + 4 * [False]
     after = at.read("turned/history.csv").splitlines()
     assert after[0] == first[0] + ",margin,accuracy,reward_chosen,reward_rejected"
-    assert after[1:5] == [line + ",,,," for line in first[1:]] and {line.count(",") for line in after} == {13}
+    assert after[1:5] == [line + ",,,," for line in first[1:]] and {line.count(",") for line in after} == {14}
     held = {int(row["step"]): (row["perplexity"] != "", row["margin"] != "") for row in at.rows("turned", "evaluation.csv")}
     assert held == {4: (True, False), 6: (False, True), 8: (False, True), 12: (True, False)}, held
     at("report turned")

@@ -225,3 +225,17 @@ def traced_in_part(at):
     at.train("train.steps=2 run.trace_steps=[5,6]", "pipe2", "none", once=("this run executed none of the steps 5 to 6",))
     assert not (at / "none/trace").exists()
     at.train("run.trace_steps=[1,2] run.trace_ranks=[2]", "pipe2", "bad", codes=REFUSED, once=("names rank 2, but the last rank is 1",))
+
+
+@story(CASES, fast=True)
+def straggler(at):
+    """a rank that computes more slowly than the others is named once, and no rank of a uniform run"""
+    deck = "deck.toml model.width=256 model.context=32 train.steps=45 run.threads=1 zero.stage=3 evaluate.every_steps=0 checkpoint.every_steps=0"
+    rank = "$TRIREME train " + deck + " --run-dir run"
+    said = at(f"exec $MPIEXEC -n 1 {rank} : -n 1 env ONEDNN_MAX_CPU_ISA=SSE41 {rank}").text
+    named = re.findall(r"warning step (\d+): host (\S+) is slow: .* its rank (\d) .*: (.*)[.] Look for", said)
+    assert len(named) == 1 and said.count(" is slow") == 1, named
+    step, host, slow, what = named[0]
+    assert int(step) >= 20 and re.match(HOST, host) and slow == "1" and re.search("(forward|backward) [0-9.]+ s instead of", what), named
+    at(f"train {deck} --run-dir even", ranks=2, silent=(" is slow",))
+    at(f"exec $MPIEXEC -n 1 {rank} run.log_every=0 --overwrite : -n 1 env ONEDNN_MAX_CPU_ISA=SSE41 {rank} run.log_every=0 --overwrite", silent=(" is slow",))

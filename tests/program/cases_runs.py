@@ -1,4 +1,5 @@
 """What a run makes, and what it does with odd numbers, older checkpoints, other CPUs: on one rank."""
+import json
 import re
 import shutil
 import tempfile
@@ -7,7 +8,7 @@ from pathlib import Path
 from fixture import DECK
 from judging import checkpoints_of
 from reading import has_bf16
-from rows import REFUSED, Case, Run, story
+from rows import FAIL, REFUSED, Case, Run, story
 
 FAILED = "grep -q '\"failed\"' run/outcome.json"
 OLDER = "ONEDNN_MAX_CPU_ISA=AVX2"  # for oneDNN, as on a CPU without AVX-512
@@ -118,6 +119,43 @@ def masks(at):
     assert at.json("run/timing.json")["processes"][0]["tokens"] == (12 - 3) * 32
 
 
+def trained(at, run):
+    return [int(row["trained_tokens"]) for row in at.rows(run)]
+
+
+@story(CASES, fast=True)
+def trained_tokens(at):
+    """targets that count in the loss are counted, on each grid and over a restart"""
+    at.write("chat.jsonl", '{"p": "%s", "c": "%s"}' % ("abcdefghij" * 10, "hijkl" * 200))
+    at("tokenize chat.jsonl --prompt p --completion c --output masked.tokens")
+    masked = "data.path=masked.tokens data.order=sequential data.validation=0 checkpoint.every_steps=4"
+    # A step has 4 samples of 8 tokens. The targets of n steps are the tokens 1 to 32 n, of which the first 99 are masked.
+    expected = [max(0, 32 * step - 99) for step in range(1, 13)]
+    at.train(masked, says=(f"tokens/s on average, {expected[-1]} of {12 * 32} tokens trained; metrics",))
+    assert trained(at, "run") == expected
+    assert at.meta("run", 4)["extra"]["trained_tokens"] == str(expected[3])
+    for config in ("data2-zero3", "pipe2", "seq2"):
+        at.train(masked, config=config, run=config)
+        assert trained(at, config) == expected, config
+    # Skipped steps train nothing.
+    at.train(f"{masked} train.skip_steps=[6]", run="skipped")
+    assert trained(at, "skipped") == expected[:5] + [n - 32 for n in [expected[5], *expected[6:]]]
+    # A kill between checkpoints, and tables that are lost.
+    at.train(masked, run="killed", faults="write */killed/history.csv 7 then:SIGKILL", codes=FAIL)
+    (at / "killed/history.csv").unlink()
+    at.train(f"{masked} --restart latest", run="killed")
+    assert trained(at, "killed") == expected
+    at.train(f"{masked} --restart run/checkpoints/step-00000004 train.steps=8", run="other")
+    assert trained(at, "other") == expected[4:8]
+    assert at.json("run/checkpoints/step-00000012/manifest.json")["content"]["checkpoint"]["extra"]["trained_tokens"] == str(expected[-1])
+    at("report run --output page.html")
+    assert f'"trained_tokens":{expected[-1]}' in at.read("page.html")
+    at.train(f"{masked} data.path=text.tokens", run="plain", silent=("tokens trained",))
+    assert trained(at, "plain") == [32 * step for step in range(1, 13)]
+    said = at("compare run plain --no-replay", codes=(1,)).out
+    assert "\n  trained_tokens 0 and 32\n" in said, said
+
+
 @story(CASES, fast=True)
 def lengths(at):
     """lengths that do not fit are warned of"""
@@ -152,6 +190,16 @@ def beyond(at):
     at("check timely.toml run.trace_steps=[11,12] schedule.decay_steps=10", silent=("warning",))
     at("check deck.toml run.trace_steps=[13,14]", says=("is beyond the run's last step, 12: nothing is traced",))
     at("check deck.toml schedule.shape=wsd schedule.decay_steps=11", says=("is longer than the run after warmup, 10 steps",))
+    keys = """train.microbatch=1 'train.batch_ramp=["2 until 12 steps"]' 'train.skip_steps=["3","13-15"]' train.ema=0.9 schedule.shape=wsd schedule.decay_steps=4 schedule.decay_end_steps=[6,9]"""
+    for command in ("check deck.toml", "train deck.toml --run-dir short"):
+        said = at(f"{command} {keys} run.log_every=0").text
+        for says in ('train.batch_ramp has "2 until 12 steps", but the run ends before, after 12 steps and 192 tokens: no step has train.batch = 4 samples',
+                     'train.skip_steps contains "13-15", but the run has only 12 steps',
+                     "the decay before 9 lasts only 3 steps, because the decay before ends at 6",
+                     "train.ema = 0.9 averages over about 10 steps, but the run has 12 steps: at its end, the first weights are 28.2% of the average"):
+            assert said.count(says) == 1, (says, said)
+        assert said.count("warning") == 4 + said.count("step 3 is skipped"), said
+    at("check deck.toml " + keys.replace("until 12", "until 11").replace("13-15", "12-15").replace("0.9", "0.6").replace("=4", "=3"), silent=("warning",))
 
 
 @story(CASES, fast=True)
@@ -312,6 +360,12 @@ def older_format(at, case):
     whole, again = at.losses("whole"), at.losses("old")
     assert len(whole) == len(again) == 8
     assert max(abs(a - b) for a, b in zip(whole, again)) < 1e-4
+    # The older version counted no trained tokens, so their number is unknown for good.
+    assert {row["trained_tokens"] for row in at.rows("old")} == {""} and at.rows("whole")[-1]["trained_tokens"] != ""
+    assert "did not count trained tokens: the column trained_tokens of history.csv stays empty" in at.read("old/log")
+    assert "trained_tokens" not in at.meta("old", 8)["extra"]
+    at("report old --output page.html")
+    assert '"trained_tokens":null' in at.read("page.html")
 
 
 @story(CASES, fast=True)
@@ -374,3 +428,85 @@ def outputs_of_generate(at):
     at.write("kept.txt", "kept\n")
     at(f"$TRIREME {generate} /dev/stdout >> kept.txt")
     assert [line[:6] for line in at.read("kept.txt").splitlines()] == ["kept", '{"prom', '{"prom']
+
+
+@story(CASES, fast=True)
+def epochs(at):
+    """train.epochs counts passes over the data, also where a restart has other ones or another batch"""
+    batch, context = 4, 8
+    size = int(re.search(r"(\d+) samples per epoch", at("check deck.toml train.epochs=2").out)[1])
+    steps = -(-2 * size // batch)
+    at("plan deck.toml train.epochs=2")
+    at.train("train.epochs=2", says=(f"step {size // batch + 1}: epoch 2 begins",))
+    assert len(at.rows("run")) == steps
+    deck = at.read("run/effective.toml")
+    assert f"\ntokens = {2 * size * context}\n" in re.sub(r" *#.*|_", "", deck) and "\nepochs" not in deck
+    at.train("train.epochs=2 --restart latest", says=("the run is finished",))
+    at.train(f"train.epochs=2.5 train.batch={2 * batch} --restart latest")
+    assert len(at.rows("run")) == steps + -(-(-(-5 * size // 2) - steps * batch) // (2 * batch))
+    # The samples of all steps, although the batch changed.
+    begin = 0
+    for step in range(1, len(at.rows("run")) + 1):
+        first, *_ = listed = [json.loads(line)["sample"] for line in at(f"samples run --step {step}").out.splitlines()]
+        assert first == begin and len(listed) == (batch if step <= steps else 2 * batch), (step, listed, begin)
+        begin += len(listed)
+    at.train("train.epochs=2", config="data2", run="two")
+    assert len(at.rows("two")) == steps
+    at.write("deck.toml", DECK.replace("steps = 12", "steps = 12\nepochs = 1"))
+    at("check deck.toml", codes=(1,), says=("sets more than one of train.steps",))
+
+
+def skipped(at, run):
+    return {int(row["step"]): row["reason"] for row in at.rows(run, "skipped.csv")} if (at / f"{run}/skipped.csv").exists() else {}
+
+
+@story(CASES, fast=True)
+def steps_far_above(at):
+    """train.skip_above skips the steps that their history says, over restarts and on grids, and train.skip_steps its own"""
+    keys = "train.skip_above=1.5 train.skip_window=8 train.max_skipped=24 schedule.shape=constant train.steps=24"
+    at.train(keys)
+    rows, known, wanted = at.rows("run"), [], {}
+    for row in rows:
+        now = float(row["loss"]), float(row["grad_norm"])
+        above = False
+        for past, x in zip(zip(*known[-8:]), now):
+            mean = sum(past) / len(past)
+            above |= len(past) >= 4 and x > mean + 1.5 * (sum((y - mean) ** 2 for y in past) / (len(past) - 1)) ** 0.5
+        if above:
+            wanted[int(row["step"])] = "above_limit"
+        else:
+            known.append(now)
+    assert 1 <= len(wanted) <= 12 and skipped(at, "run") == wanted, (skipped(at, "run"), wanted)
+    for row in at.rows("run", "skipped.csv"):
+        assert (row["first_sample"], row["samples"]) == (str(4 * (int(row["step"]) - 1)), "4")
+    assert at.meta("run", 24)["skipped"] == sorted(wanted)
+    # Restarted in the midst: the same decisions, and the same table.
+    at.train(f"{keys} train.steps=16", run="cut")
+    at.train(f"{keys} --restart latest", run="cut")
+    assert at.read("cut/skipped.csv") == at.read("run/skipped.csv") and at.losses("cut") == at.losses("run")
+    at.train(f"{keys} --restart cut/checkpoints/step-00000004", run="cut")
+    assert at.read("cut/skipped.csv") == at.read("run/skipped.csv")
+    at.train(f"{keys} zero.stage=3", config="data2", run="two")
+    assert skipped(at, "two") == wanted
+    assert "bitwise equal" in at("compare run cut").out or "equal" in at("compare run cut").out
+    # Steps of the deck: their samples are not used, so the weights are those before them.
+    at.train('\'train.skip_steps=["3","5-6"]\' train.steps=8 checkpoint.every_steps=1', run="named", says=("step 5 is skipped: train.skip_steps contains it",))
+    assert skipped(at, "named") == {3: "skip_steps", 5: "skip_steps", 6: "skip_steps"}
+    assert [row["step"] for row in at.rows("named") if row["loss"] == "nan"] == ["3", "5", "6"]
+    at("export named/checkpoints/step-00000004 four")
+    at("export named/checkpoints/step-00000006 six")
+    assert (at / "four/model.safetensors").read_bytes() == (at / "six/model.safetensors").read_bytes()
+    at.train('\'train.skip_steps=["1-7"]\' train.steps=8', run="most")
+    assert len(skipped(at, "most")) == 7
+    at("check deck.toml 'train.skip_steps=[\"5-4\"]'", codes=(1,), says=("neither a step",))
+    at("train deck.toml train.steps=2 --run-dir run --overwrite")
+    assert not (at / "run/skipped.csv").exists()
+    # A restart in another directory keeps the window. A [[freeze]] border empties it.
+    at.train(f"{keys} --restart cut/checkpoints/step-00000012 checkpoint.every_steps=2", run="moved")
+    late = {step: why for step, why in wanted.items() if step > 12}
+    assert skipped(at, "moved") == late
+    at.train(f"{keys} --restart moved/checkpoints/step-00000018 checkpoint.every_steps=2", run="moved")
+    assert skipped(at, "moved") == late
+    at.write("deck.toml", DECK + '[[freeze]]\npattern = "blocks.*"\nto_step = 20\n')
+    at.train("train.skip_above=6 train.skip_window=16 train.steps=40", run="thawed")
+    assert all(step <= 20 or step > 28 for step in skipped(at, "thawed"))

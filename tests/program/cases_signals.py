@@ -19,7 +19,7 @@ def stopped(name, rule, config="one", start="fresh", more="", codes=STOPPED, the
 MOMENTS = [
     ("at the lock", "open *run/lock 1"),
     ("before the first outcome", "rename *outcome.json 1"),
-    ("at the first sample", "read *text.tokens 5"),
+    ("at the first sample", "read *text.tokens 6"),
     ("at row 1", "write */run/history.csv 1"),
     ("before a save", "write */run/history.csv 4"),
     ("in the shard of a save", "write *00008.partial/rank-00000.h5 20"),

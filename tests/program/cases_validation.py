@@ -1,6 +1,8 @@
 """Sets of validation data: what is evaluated of each, and what a restart does with their tables."""
+import math
+
 from fixture import DECK, SECTIONS
-from rows import story
+from rows import FAIL, story
 
 CASES = []
 
@@ -101,3 +103,156 @@ def refused(at):
         at("check deck.toml", codes=(1,), says=(why,))
         at("train deck.toml --run-dir run", codes=(1,), says=(why,))
         assert not (at / "run").exists()
+
+
+WEIGHTED = SECTIONS["sets"].replace('"more"\n', '"more"\nweight = 2\n', 1).replace('"both-2"\n', '"both-2"\nweight = 1\n')
+MEAN = f"{KEYS} checkpoint.every_steps=2 checkpoint.keep_last=1 schedule.shape=constant optimizer.lr=0.3"
+
+
+def means(at, run):
+    """The mean of each step, of the sets' own tables."""
+    more, both = ({row["step"]: float(row["loss"]) for row in at.rows(run, table(name))} for name in FILES)
+    return {step: (2 * more[step] + both[step]) / 3 for step in more if step in both}
+
+
+def mean_is_right(at, run):
+    rows, expected = at.rows(run, table("mean")), means(at, run)
+    assert [row["step"] for row in rows] == list(expected), f"{rows} and {expected}"
+    for row in rows:
+        loss, perplexity = float(row["loss"]), float(row["perplexity"])
+        assert abs(loss - expected[row["step"]]) < 1e-12 and abs(perplexity - math.exp(loss)) < 1e-9 * perplexity
+    return [float(row["loss"]) for row in rows]
+
+
+@story(CASES, fast=True)
+def mean(at):
+    """the weighted mean of validation sets is one more set, which ranks evaluations, too"""
+    at.write("deck.toml", DECK + WEIGHTED)
+    at.train(f"{MEAN} checkpoint.keep_best=1 evaluate.best_set=mean run.tensorboard=true", says=(r"step 2: validation\[mean\] loss [0-9.]+, perplexity [0-9.]+\n",))
+    losses = mean_is_right(at, "run")
+    assert len(losses) == 6 and losses.index(min(losses)) < 5, f"{losses} only fall"
+    best = 2 * (losses.index(min(losses)) + 1)
+    assert best in kept(at, "run"), f"{kept(at, 'run')} without {best}"
+    at("export run best --best", says=(f"step-{best:08}",))
+    assert f"validation[mean] loss {losses[-1]:.6f}, perplexity " in at("evaluate run").out
+    assert "weighted mean of 2 sets" in at("evaluate run", ranks=2).out
+    at("report run --output page.html")
+    assert '"held_out[mean]"' in at.read("page.html")
+    at.train(f"{MEAN} zero.stage=3", config="data2", run="two")
+    assert max(abs(a - b) for a, b in zip(losses, mean_is_right(at, "two"), strict=True)) < 1e-4
+    assert "evaluations[mean]: 6 steps in common" in at("compare run two").out
+    end = next(i for i in range(6) if losses[:i + 1].index(min(losses[:i + 1])) == i - 1)
+    at.train(f"{MEAN} evaluate.patience=1 evaluate.best_set=mean", run="patient", says=(rf"step {2 * end + 2}: the run ends, because the validation\[mean\] loss has not improved",))
+    at.write("deck.toml", DECK + SECTIONS["sets"])
+    at(f"check deck.toml {KEYS} evaluate.best_set=mean", codes=(1,), says=("none of them has a weight",))
+    at.write("deck.toml", DECK + SECTIONS["sets"].replace('"more"', '"mean"', 1))
+    at("check deck.toml", codes=(1,), says=("reserved for the weighted mean",))
+
+
+@story(CASES, fast=True)
+def mean_restarted(at):
+    """a restart completes the mean of validation sets, which never lacks a set"""
+    at.write("deck.toml", DECK + WEIGHTED)
+    at.train(MEAN)
+    tables = {name: at.read(f"run/{table(name)}") for name in (*FILES, "mean")}
+
+    def without(name):
+        at.write(f"run/{table(name)}", tables[name][:tables[name].rstrip().rindex("\n") + 1])
+
+    def unchanged():
+        assert {name: at.read(f"run/{table(name)}") for name in tables} == tables
+    for lost, says, silent in (((), (), (r"validation\[",)),
+                               (("mean",), (r"step 12: validation\[mean\] loss",), (r"validation\[more\]", r"validation\[both-2\]")),
+                               (("both-2", "mean"), (r"step 12: validation\[both-2\] loss", r"step 12: validation\[mean\] loss"), (r"validation\[more\]",))):
+        for name in lost:
+            without(name)
+        at.train(f"{MEAN} --restart latest", says=says, silent=silent)
+        unchanged()
+    # Killed as each of the rows of step 6 is written, which is the third of its table.
+    for name in tables:
+        run = f"killed-{name}"
+        at.train(MEAN, run=run, faults=f"write */{run}/{table(name)} 4 SIGKILL", codes=FAIL)
+        rows = {n: [row["step"] for row in at.rows(run, table(n))] for n in tables}
+        assert rows["mean"] == [step for step in rows["more"] if step in rows["both-2"]][:len(rows["mean"])]
+        at.train(f"{MEAN} --restart latest", run=run)
+        assert {n: at.read(f"{run}/{table(n)}") for n in tables} == tables, name
+    # A restart with other weights: the log says so, and the next rows have them.
+    at.write("deck.toml", DECK + WEIGHTED.replace("weight = 2", "weight = 0"))
+    at.train(f"{MEAN} train.steps=14 --restart latest", says=("validation.weight: later evaluations of mean are not comparable",))
+    assert at.rows("run", table("mean"))[-1]["loss"] == at.rows("run", table("both-2"))[-1]["loss"]
+
+
+BEST = "data.validation=0.2 evaluate.every_steps=2 evaluate.batches=0 checkpoint.every_steps=2 checkpoint.keep_last=1 schedule.shape=constant optimizer.lr=0.3"
+
+
+def ranked(at, run, until):
+    """Steps up to this one, that of the lowest loss first."""
+    rows = [(float(row["loss"]), int(row["step"])) for row in at.rows(run, "evaluation.csv") if int(row["step"]) <= until]
+    assert rows != sorted(rows) and rows != sorted(rows, reverse=True), f"losses only rise or fall: {rows}"
+    return [step for _, step in sorted(rows)]
+
+
+def kept(at, run):
+    return sorted(int(path.name.split("-")[1]) for path in (at / f"{run}/checkpoints").glob("step-*"))
+
+
+@story(CASES, fast=True)
+def best(at):
+    """checkpoint.keep_best keeps the best checkpoints, over a kill, too, and --best finds the best one"""
+    at.train(f"{BEST} checkpoint.keep_best=2")
+    order = ranked(at, "run", 10)
+    assert kept(at, "run") == sorted({*order[:2], 12}), f"{kept(at, 'run')} of {order}"
+    at.train(f"{BEST} checkpoint.keep_best=2", run="killed", faults="write */killed/evaluation.csv 5 SIGKILL", codes=FAIL)
+    at.train(f"{BEST} checkpoint.keep_best=2 --restart latest", run="killed")
+    assert kept(at, "killed") == kept(at, "run")
+    assert at.read("killed/evaluation.csv") == at.read("run/evaluation.csv")
+    first = next(step for step in ranked(at, "run", 12) if step in kept(at, "run"))
+    path = f"run/checkpoints/step-{first:08}"
+    at("export run best --best", says=(f"the best checkpoint is {path}, by the loss",))
+    at(f"export {path} same")
+    assert (at / "best/model.safetensors").read_bytes() == (at / "same/model.safetensors").read_bytes()
+    assert f"step {first}:" in at("evaluate run --best").out
+    assert f"step {first}:" in at("evaluate run --best", ranks=2).out
+    at(f"export {path} none --best", codes=(1,), says=("is not a run directory",))
+    # A damaged one is not the best.
+    (at / f"{path}/manifest.json").unlink()
+    at("export run second --best", says=("skipped: ",), silent=(f"the best checkpoint is {path}",))
+    for key, why in (("checkpoint.keep_best=1 data.validation=0", "the deck has no validation data"), ("checkpoint.keep_best=1 evaluate.every_steps=3", "after the same steps"),
+                     ("evaluate.patience=1 evaluate.every_steps=0", "needs evaluations during training"), ("evaluate.best_by=margin", "needs an objective for preference pairs"),
+                     ("evaluate.best_set=code", "is not the name")):
+        at(f"check deck.toml {key}", codes=(1,), says=(why,))
+
+
+@story(CASES)
+def lost(at):
+    """checkpoint.keep_best keeps a checkpoint whose evaluation the table lost"""
+    keys = "data.validation=0.2 evaluate.every_steps=1 evaluate.batches=1 checkpoint.every_steps=550 checkpoint.keep_last=1 schedule.shape=constant optimizer.lr=0.1"
+    at(f"$TRIREME train deck.toml {keys} checkpoint.keep_best=3 train.steps=1650 --run-dir run > first 2>&1")
+    assert kept(at, "run") == [550, 1100, 1650]
+    (at / "run/evaluation.csv").unlink()  # a checkpoint carries the newest 1000 rows
+    at(f"$TRIREME train deck.toml {keys} checkpoint.keep_best=1 train.steps=2200 --run-dir run --restart latest > second 2>&1")
+    assert "evaluation.csv" in at.read("second")
+    assert "550" not in [row["step"] for row in at.rows("run", "evaluation.csv")]
+    assert 550 in kept(at, "run") and 2200 in kept(at, "run"), kept(at, "run")
+
+
+@story(CASES, fast=True)
+def patience(at):
+    """evaluate.patience ends a run that no longer improves, on each grid and for each restart"""
+    patient = f"{BEST} evaluate.patience=1 checkpoint.keep_best=1"
+    at.train(BEST, run="whole")
+    losses = [float(row["loss"]) for row in at.rows("whole", "evaluation.csv")]
+    end = next(i for i in range(len(losses)) if losses[:i + 1].index(min(losses[:i + 1])) == i - 1)
+    assert 1 <= end < len(losses) - 1, f"{losses} do not show it"
+    step = 2 * (end + 1)
+    at.train(patient, says=(f"step {step}: the run ends, because the validation loss has not improved for 1 evaluation ",))
+    assert len(at.rows("run")) == step and step in kept(at, "run") and step - 2 in kept(at, "run")
+    outcome = at.json("run/outcome.json")
+    assert outcome["status"] == "done" and outcome["step"] == step and "evaluate.patience" in outcome["exit_reason"]
+    at.train(f"{patient} --restart latest", says=("has not improved",))
+    assert len(at.rows("run")) == step
+    at.train(f"{patient} zero.stage=3", config="data2", run="two", says=(f"step {step}: the run ends",))
+    at.train(f"{BEST} --restart latest")
+    assert at.losses("run") == at.losses("whole")
+    # A run that diverges fails.
+    at.train(f"{BEST} evaluate.patience=3 optimizer.lr=10 optimizer.weight_decay=1000 train.steps=40", run="wild", codes=(1,), says=("steps in a row were skipped",))

@@ -68,6 +68,7 @@ CONFIGS = {
     "two-files": ('data.path=["text.tokens","more.tokens"] data.weights=[1,3]', 0),
     "untied": ("model.tied=false", 0),
     "spm": ("data.path=spm.tokens", 0),
+    "ema": ("train.ema=0.7", 0),
     "pruned": ("checkpoint.keep_last=1", 0),
     "pruned-at-once": ("checkpoint.keep_last=1 checkpoint.async=false", 0),
     "freeze": ("", 0),

@@ -9,7 +9,7 @@ from rows import ANY, FAIL
 NEVER = [r"terminate called", r"std::", r"what\(\):", r"map::at", r"vector::", r"bad_alloc", r"basic_(filebuf|string|ios)",
          r"\bsto(i|l|ll|d)\b", r"[Ss]egmentation fault", r"Assertion", r"\bbacktrace\b", r"Traceback", r"Caught signal",
          r"json\.exception", r"HDF5-DIAG", r"core dumped", r"lock: Invalid argument", r"MPI_ERR_"]
-MOST_OUTPUT = 70_000  # bytes; UCX's dumps are longer
+MOST_OUTPUT = 90_000  # bytes, for `inspect` of several decks; UCX's dumps are longer
 
 
 def spoken(codes):

@@ -26,6 +26,7 @@ from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cases_averages
 import cases_damage
 import cases_experts
 import cases_imports
@@ -33,13 +34,16 @@ import cases_inputs
 import cases_kills
 import cases_packing
 import cases_pairs
+import cases_phases
 import cases_places
 import cases_plans
 import cases_ranks
 import cases_restarts
 import cases_runs
+import cases_schedules
 import cases_scripts
 import cases_signals
+import cases_tokens
 import cases_tuning
 import cases_validation
 import cases_writes
@@ -53,7 +57,8 @@ from reading import Failed
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
           "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
           "experts": cases_experts, "packing": cases_packing, "plans": cases_plans, "scripts": cases_scripts, "tuning": cases_tuning,
-          "pairs": cases_pairs, "imports": cases_imports, "validation": cases_validation}
+          "pairs": cases_pairs, "phases": cases_phases, "imports": cases_imports, "validation": cases_validation, "schedules": cases_schedules,
+          "averages": cases_averages, "tokens": cases_tokens}
 
 
 def all_cases():

@@ -41,6 +41,8 @@ TEST(LogEvents, WhatARestartMakesAgainIsForgotten) {
       "2026-01-01 00:00:00 warning step 5 is skipped: the loss is not finite\n"
       "2026-01-01 00:00:00 warning step 3: training stalled: the loss\n"
       "2026-01-01 00:00:00 warning step 5: training stalled: the norm\n"
+      "2026-01-01 00:00:00 warning step 4: host n2 is slow: forward\n"
+      "2026-01-01 00:00:00 warning step 6: host n3 is slow: forward\n"
       "2026-01-01 00:00:00 info step 8: checkpoint x in 0.1 s\n"
       "2026-01-01 00:00:01 info restarting from run (step 1)/checkpoints/step-00000004 (step 4)\n"
       "2026-01-01 00:00:02 warning step 7 is skipped: <b> is not finite\n"
@@ -50,6 +52,28 @@ TEST(LogEvents, WhatARestartMakesAgainIsForgotten) {
   EXPECT_EQ(e.checkpoints, std::set<std::int64_t>{4});
   EXPECT_EQ(e.skipped, (std::map<std::int64_t, std::string>{{7, "<b> is not finite"}}));
   EXPECT_EQ(e.stalled, (std::map<std::int64_t, std::string>{{3, "the loss"}}));
+  EXPECT_EQ(e.slow, (std::map<std::int64_t, std::string>{{4, "n2 is slow: forward"}}));
+}
+
+TEST(LogEvents, PhasesBatchesAndReturnsAreEvents) {
+  const auto e = log_events(
+      "2026-01-01 00:00:00 info step 2: the batch grows from 4 to 8 samples\n"
+      "2026-01-01 00:00:00 info step 3: the samples now come from b.tokens (100%)\n"
+      "2026-01-01 00:00:00 info step 6: the batch grows from 8 to 12 samples\n"
+      "2026-01-01 00:00:00 warning step 7 is skipped: the loss is not finite\n"
+      "2026-01-01 00:00:00 warning steps 6 to 7 were skipped, so the run returns to the checkpoint "
+      "of step 4 and continues with sample 18. It leaves out 6 samples (rollbacks.csv)\n"
+      "2026-01-01 00:00:01 info restarting from run/checkpoints/step-00000004 (step 4)\n"
+      "2026-01-01 00:00:02 info step 5: the samples now come from c.tokens (100%)\n"
+      "2026-01-01 00:00:03 info restarting from run/checkpoints/step-00000004 (step 4)\n");
+  EXPECT_EQ(e.restarts, std::vector<std::int64_t>{4});
+  EXPECT_EQ(e.skipped.size(), 0u);
+  EXPECT_EQ(e.batches, (std::map<std::int64_t, std::string>{{2, "from 4 to 8 samples"}}));
+  EXPECT_EQ(e.phases, (std::map<std::int64_t, std::string>{{3, "b.tokens (100%)"}}));
+  ASSERT_EQ(e.returns.size(), 1u);
+  EXPECT_EQ(e.returns.begin()->first, 4);
+  EXPECT_TRUE(
+      e.returns.begin()->second.starts_with("steps 6 to 7 were skipped, so the run returns"));
 }
 
 TEST(TracedStep, TheLastStepsSpansInMilliseconds) {
@@ -152,6 +176,7 @@ TEST(RunReport, HasWhatTheFilesSay) {
     row.grad_norm = step == 2 ? std::nan("") : 10 * step;
     row.lr = 0.25 * step;
     row.tokens_per_second = 1000 * step;
+    row.trained_tokens = 90 * step;
     if (step > 2) row.preference = {0.5 * step, 1.0 / step, 0, 0};
     history += to_csv(row) + "\n";
   }
@@ -159,7 +184,10 @@ TEST(RunReport, HasWhatTheFilesSay) {
                                   with_preferences(history, history_columns));
   folder.write("evaluation.csv", std::string(evaluation_columns.preferences) +
                                      "\n2,200,0.5,,0.25,0.75,0.5,0.25\n4,400,0.4,,0.5,1,1,0.5\n");
-  folder.write("log", "2026-01-01 00:00:00 info step 2: checkpoint x in 0.1 s\n");
+  folder.write("log",
+               "2026-01-01 00:00:00 info step 2: checkpoint x in 0.1 s\n"
+               "2026-01-01 00:00:00 info step 2: the batch grows from 4 to 8 samples\n"
+               "2026-01-01 00:00:00 warning step 3: host n2 is slow: forward\n");
   test::save_model(folder.path() / "checkpoints", test::small_llama());  // of step 3
 
   const auto r = run_report(folder.path());
@@ -167,6 +195,7 @@ TEST(RunReport, HasWhatTheFilesSay) {
   using Json = nlohmann::json;
   EXPECT_EQ(r.at("step"), 4);
   EXPECT_EQ(r.at("tokens"), 400);
+  EXPECT_EQ(r.at("trained_tokens"), 360);
   const auto& series = r.at("series");
   for (const auto& [name, values] : {std::pair{"loss", Json{4, 3, 2, 1}},
                                      {"lr", Json{0.25, 0.5, 0.75, 1}},
@@ -185,7 +214,10 @@ TEST(RunReport, HasWhatTheFilesSay) {
   EXPECT_EQ(Json(r.at("marks")),
             Json::parse(R"({"checkpoints": [{"step": 2, "kept": false}, {"step": 3, "kept": true}],
                             "restarts": [], "skipped": [{"step": 2, "why": "it is not finite"}],
-                            "stalled": []})"));
+                            "stalled": [],
+                            "slow": [{"step": 3, "why": "n2 is slow: forward"}],
+                            "returns": [], "phases": [],
+                            "batches": [{"step": 2, "why": "from 4 to 8 samples"}]})"));
 }
 
 TEST(RunReport, AnEmptyDirectoryHasProblemsAndNoError) {

@@ -86,7 +86,7 @@ def main():
         rows = list(csv.DictReader(open(folder / "run/history.csv")))
         assert len(list((folder / "run/tensorboard").iterdir())) == 2
         for tag, name in (("train/loss", "loss"), ("train/grad_norm", "grad_norm"), ("train/lr", "lr"),
-                          ("train/tokens_per_second", "tokens_per_second")):
+                          ("train/tokens_per_second", "tokens_per_second"), ("train/trained_tokens", "trained_tokens")):
             assert [s for s, _ in found[tag]] == list(range(1, 13)), (tag, found[tag])
             for (_, x), row in zip(found[tag], rows):  # f32: a relative error of 2^-24
                 assert abs(x - float(row[name])) <= abs(float(row[name])) * 2**-24, (tag, x, row)

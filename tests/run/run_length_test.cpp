@@ -34,5 +34,34 @@ TEST(RunLength, CountsNoMoreThanACheckpointMayHold) {
   EXPECT_EQ(refusal(10, meta), "");
 }
 
+TEST(RunLength, PhasesThatTheRunReads) {
+  DataConfig data;
+  data.context = 10;
+  data.phases = {{3, 0, {}, {}}, {6, 0, {}, {}}, {12, 0, {}, {}}};
+  TrainConfig t;
+  t.batch = 8;
+  t.batch_ramp = {"2 until 5 steps"};
+  t.steps = 12;
+  // Steps 0 to 4 have 2 samples, and steps 5 to 11 have 8.
+  EXPECT_THAT(extents_of_phases(data, t, {}),
+              testing::ElementsAre(PhaseExtent{0, 6, 0, 2}, PhaseExtent{6, 18, 3, 8},
+                                   PhaseExtent{18, 66, 6, 8}));
+  // In tokens, phases begin within steps.
+  data.phases = {{0, 55, {}, {}}};
+  EXPECT_THAT(extents_of_phases(data, t, {}),
+              testing::ElementsAre(PhaseExtent{0, 6, 0, 2}, PhaseExtent{6, 66, 3, 8}));
+  data.phases = {{0, 65, {}, {}}};
+  EXPECT_THAT(extents_of_phases(data, t, {}),
+              testing::ElementsAre(PhaseExtent{0, 7, 0, 2}, PhaseExtent{7, 66, 3, 8}));
+  // After step 7, the first phase is over.
+  CheckpointMeta meta;
+  meta.step = 7;
+  meta.samples = 26;
+  meta.tokens = 260;
+  EXPECT_THAT(extents_of_phases(data, t, meta), testing::ElementsAre(PhaseExtent{26, 66, 7, 8}));
+  data.phases.clear();
+  EXPECT_THAT(extents_of_phases(data, t, {}), testing::ElementsAre(PhaseExtent{0, 66, 0, 8}));
+}
+
 }  // namespace
 }  // namespace trireme

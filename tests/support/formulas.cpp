@@ -79,13 +79,55 @@ std::int64_t kept_bytes(const RankStep& s, const Segment& g, std::int64_t weight
   return weights * (g.kept == BaseType::bf16 ? 2 : bytes(type_of(s, g)));
 }
 
+bool is_sent_in_fp8(const RankStep& s, const Segment& g) {
+  return g.sent_in_fp8 && s.of(g).ranks > 1;
+}
+std::int64_t sent_bytes(const RankStep& s, const Segment& g, std::int64_t weights) {
+  return is_sent_in_fp8(s, g) ? weights : kept_bytes(s, g, weights);
+}
+
+// Tiles of 128 x 128 weights, each matrix with a multiple of four in a row of tiles.
+std::int64_t up(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+std::int64_t tiles_in_row(const RankStep& s, const Slot& slot) {
+  return up(up(s.spec.params[slot.param.index()].shape[1], 128) / 128, 4);
+}
+std::int64_t tiles_of(const RankStep& s, const Segment& g) {
+  std::int64_t n = 0;
+  for (const auto& slot : g.slots)
+    n += up(s.spec.params[slot.param.index()].shape[0], 128) / 128 * tiles_in_row(s, slot);
+  return n;
+}
+// The most that rows of tiles with weights of one rank have, those between them included.
+std::int64_t most_tiles_of_a_rank(const RankStep& s, const Segment& g) {
+  const auto ranks = s.of(g).ranks, n = g.elements / ranks;
+  std::int64_t most = 1;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    std::int64_t first = -1, end = 0, at = 0;
+    for (const auto& slot : g.slots) {
+      const auto& shape = s.spec.params[slot.param.index()].shape;
+      for (std::int64_t row = 0; row < shape[0]; row += 128, at += tiles_in_row(s, slot)) {
+        const auto begin = slot.begin + row * shape[1],
+                   stop = slot.begin + std::min(shape[0], row + 128) * shape[1];
+        if (stop <= r * n || begin >= (r + 1) * n) continue;
+        if (first < 0) first = at;
+        end = at + tiles_in_row(s, slot);
+      }
+    }
+    if (first >= 0) most = std::max(most, end - first);
+  }
+  return most;
+}
+
 std::int64_t shard_traffic(const RankStep& s) {
   const auto gathers = gathers_of(s);
   std::int64_t sum = 0;
   for (const auto& g : s.layout.segments) {
     const auto [ranks, copies] = s.of(g);
     const auto n = g.elements / ranks;
-    sum += (ranks - 1) * kept_bytes(s, g, n) * std::ranges::count(gathers, g.unit);
+    sum += (ranks - 1) * sent_bytes(s, g, n) * std::ranges::count(gathers, g.unit);
+    if (is_sent_in_fp8(s, g)) sum += (ranks - 1) * 4 * most_tiles_of_a_rank(s, g);
     if (!trains(s, g)) continue;
     sum += (ranks - 1) * n * bytes(s.reduce) * scatters_of(s, g.unit);
     // Another stage with a tied table gets the sum from the first.
@@ -121,13 +163,13 @@ std::size_t most_gathered(const RankStep& s) {
     for (auto i = from; i < std::min(to, gathers.size()); ++i)
       for (const auto k : s.layout.of_unit[gathers[i].index()])
         if (const auto& g = s.layout.segments[k]; s.of(g).ranks > 1)
-          sum += block_of_bytes(kept_bytes(s, g, g.elements));
+          sum += block_of_bytes(sent_bytes(s, g, g.elements));
     return sum;
   };
   const auto widened = [&](UnitId u) {
     std::size_t sum = 0;
     for (const auto k : s.layout.of_unit[u.index()])
-      if (const auto& g = s.layout.segments[k]; is_narrow(s, g))
+      if (const auto& g = s.layout.segments[k]; is_narrow(s, g) || is_sent_in_fp8(s, g))
         sum += block(g.elements, type_of(s, g));
     return sum;
   };
@@ -148,6 +190,10 @@ std::size_t most_gathered(const RankStep& s) {
     }
     most = std::max(most, whole(begin, next + static_cast<std::size_t>(s.prefetch)) + here);
   }
+  // Own codes and the scales of all, for the whole step.
+  for (const auto& g : s.layout.segments)
+    if (is_sent_in_fp8(s, g))
+      most += block_of_bytes(g.elements / s.of(g).ranks) + block(tiles_of(s, g), DType::f32);
   return most;
 }
 
@@ -192,6 +238,20 @@ Axes::Traffic step_traffic(const RankStep& s) {
           expert_traffic(s)};
 }
 
+// FLOPs of the adapter of the embedding or the head. The embedding looks up rows of b, so only a is
+// a product. The head computes its gradients in the forward pass.
+static double table_adapter_flops(const RankStep& s, ParamId table, double forwards,
+                                  double backwards) {
+  const auto* a = s.spec.adapter_of(table);
+  if (!a) return 0;
+  const auto inner = 2 * static_cast<double>(s.positions * a->rank);
+  const auto width = static_cast<double>(s.spec.config.width),
+             vocab = static_cast<double>(s.spec.config.vocab);
+  const double of_a = s.trainable[a->a.index()], of_b = s.trainable[a->b.index()];
+  if (table == s.spec.table) return inner * width * (forwards + backwards * (of_a + of_b));
+  return inner * forwards * ((2 + of_a) * width + (2 + of_b) * vocab);
+}
+
 double step_flops(const RankStep& s) {
   const auto& c = s.spec.config;
   const auto t = static_cast<double>(s.positions), width = static_cast<double>(c.width);
@@ -203,7 +263,10 @@ double step_flops(const RankStep& s) {
     const auto forwards = static_cast<double>(passes_of(s, p).forward),
                backwards = static_cast<double>(passes_of(s, p).backward);
     if (p.units[0].unit == s.spec.head_unit && p.gradient_in_forward)
-      sum += forwards * (adapts ? 2 : 3) * 2 * t * width * static_cast<double>(c.vocab);
+      sum += forwards * (adapts ? 2 : 3) * 2 * t * width * static_cast<double>(c.vocab) +
+             table_adapter_flops(s, s.spec.head, forwards, backwards);
+    else if (p.units[0].unit == s.spec.table_unit)
+      sum += table_adapter_flops(s, s.spec.table, forwards, backwards);
     const auto* b = block_of(s, p);
     if (!b) continue;
     const double attention = attention_flops_of(s, b - s.spec.blocks.data());

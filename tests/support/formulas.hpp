@@ -5,7 +5,9 @@
 //   N ranks share one copy of a stage's weights, R such copies; n_u = a shard of unit u with its
 //   padding; M microbatches of t positions a rank; e = bytes an element
 //   shards      (N-1) * sum over units of n_u * (e_gather * gathers + e_reduce * scatters), and
-//               (R-1) / R * n_u * (e_reduce + e_master) between copies
+//               (R-1) / R * n_u * (e_reduce + e_master) between copies. In fp8 e_gather is 1, and
+//               once a step each rank sends 4 bytes for each tile of 128 x 128 weights in the rows
+//               of tiles of its shard, or as many as the rank with the most
 //   seq         tests/support/sequence_formulas.hpp
 //   pipe        t * width * e a message; a table that two stages use: n_u * e_master each way
 //   experts     tests/support/mixture_formulas.hpp; a share of them has an N and an R of its own
@@ -23,7 +25,7 @@ double step_flops(const RankStep&);
 // The most bytes that the step holds, in the account's kinds.
 struct StateBytes {
   std::size_t weights = 0;    // master shards, compute copies, the rotary table
-  std::size_t optimizer = 0;  // moments
+  std::size_t optimizer = 0;  // moments and averages
   std::size_t gradients = 0;  // shards, and whole units on their way
   std::size_t gathered = 0;   // whole units
   bool operator==(const StateBytes&) const = default;

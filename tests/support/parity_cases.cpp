@@ -137,6 +137,7 @@ std::vector<ParityCase> few_cases(int n) {
   cases[19].adapter_rank = 2;
   cases[19].dora = true;
   for (const std::size_t i : {0, 1, 5, 10, 11}) cases[i].chunk_tokens = 6;
+  for (const std::size_t i : {0, 2, 3, 5, 8, 13, 17}) cases[i].weighted = true;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
   return cases;
@@ -175,6 +176,7 @@ std::vector<ParityCase> many_cases(int n) {
   cases[5].grid = {1, n / 8, 8};  // 12 heads: some ranks have two
   cases[5].zero.stage = 0;
   cases[5].documents = true;
+  cases[3].weighted = cases[5].weighted = true;
   return cases;
 }
 

@@ -30,6 +30,7 @@ struct ParityCase {
   bool dora = false;
   BaseType base = BaseType::compute;  // what adapters stand beside
   bool documents = false;             // data.attention = "document"
+  bool weighted = false;              // documents have weights, with tokens and distill
   // distill: of a smaller llama, under a soft cap. Samples of other objectives than tokens and
   // distill are pairs or labeled answers. dpo and kto: against the model without adapters, or
   // scores where it has none.
@@ -37,6 +38,7 @@ struct ParityCase {
   OptimizerKind optimizer = OptimizerKind::sgd;
   double momentum = 0;  // of sgd
   bool nesterov = true;
+  double ema = 0;
   std::optional<double> clip;  // else none with sgd, 1 with others
   std::vector<FreezeRule> freeze;
   std::vector<std::int64_t> stage_layers;
@@ -46,12 +48,14 @@ struct ParityCase {
   TransportKind transport = TransportKind::host;  // device: device_on_host
   DType compute = DType::f64, reduce = DType::f64;
   ProductType products = ProductType::compute;  // fp8: with exact_chunk alone
+  Fp8Weights fp8;                               // with products in fp8
   std::int64_t exact_chunk = 0;
   int steps = 3;
   std::int64_t size = 16;    // samples of a step, positions of a sample
   std::int64_t context = 0;  // other positions of a sample than `size`
   std::int64_t layers = 8;
   std::int64_t head_dim = 4;  // of the flavours of one or two heads
+  std::int64_t width = 24;    // 144: weights of several tiles in fp8
 };
 std::string name_of(const ParityCase&);
 inline std::ostream& operator<<(std::ostream& out, const ParityCase& c) {

@@ -100,6 +100,7 @@ std::vector<Factor> factors(int ranks, Objectives objectives) {
       {[](ParityCase&) {}, [](ParityCase& c) { c.chunk_tokens = 6; }},
       {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
       {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
+      {[](ParityCase&) {}, [](ParityCase& c) { c.weighted = true; }},
       {[](ParityCase&) {}, adapters(BaseType::compute), adapters(BaseType::nf4),
        adapters(BaseType::bf16),
        [](ParityCase& c) {
@@ -116,6 +117,7 @@ std::vector<Factor> factors(int ranks, Objectives objectives) {
                    },
                    pairs(Objective::dpo), pairs(Objective::simpo), pairs(Objective::orpo),
                    pairs(Objective::kto)});
+  all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.ema = 0.6; }});
   all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }});
   return all;
 }
@@ -167,7 +169,17 @@ std::vector<Factor> exact_factors(std::vector<Factor> all) {
                    c.stage_layers.assign(static_cast<std::size_t>(stages), 1);
                    c.stage_layers[0] = 9 - stages;
                  }});
-  all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.products = ProductType::fp8; }});
+  // Some of the weights in fp8 are sent in fp8, on grids where weights are sent.
+  const auto in_fp8 = [](GatherType sent, bool head, std::int64_t skipped) {
+    return [=](ParityCase& c) {
+      c.products = ProductType::fp8;
+      c.zero.gather_type = sent;
+      c.fp8.head = head;
+      c.fp8.skip_first = c.fp8.skip_last = skipped;
+    };
+  };
+  all.push_back({[](ParityCase&) {}, in_fp8(GatherType::compute, false, 0),
+                 in_fp8(GatherType::fp8, false, 0), in_fp8(GatherType::fp8, true, 1)});
   return all;
 }
 

@@ -12,6 +12,7 @@ static std::string text(const ZeroConfig& z) {
     if (z.reduce == ZeroCadence::step) s += "_reduce_step";
   }
   if (z.shard) s += fmt::format("_shard{}", z.shard);
+  if (z.gather_type == GatherType::fp8) s += "_gather_fp8";
   if (z.prefetch != 1 || z.scatters != 1) s += fmt::format("_ahead{}_{}", z.prefetch, z.scatters);
   return s;
 }
@@ -36,13 +37,16 @@ std::string name_of(const ParityCase& c) {
           (c.adapter_rank > 0 ? fmt::format("_{}{}", c.dora ? "dora" : "adapter", c.adapter_rank)
                               : "") +
           (c.base != BaseType::compute ? fmt::format("_{}", trireme::name_of(c.base)) : ""),
-      (c.documents ? "_documents" : "") + (c.objective == Objective::tokens
-                                               ? std::string()
-                                               : fmt::format("_{}", trireme::name_of(c.objective))),
+      (c.documents ? "_documents" : "") +
+          (c.weighted && !trains_on_pairs(c) ? std::string("_weighted") : "") +
+          (c.objective == Objective::tokens ? std::string()
+                                            : fmt::format("_{}", trireme::name_of(c.objective))),
       word_of(c), c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
-          (c.products == ProductType::fp8 ? "_fp8" : "") + (c.clip ? "_clip" : "") +
-          (c.stage_layers.empty() ? "" : "_uneven") +
+          (c.products == ProductType::fp8 ? "_fp8" : "") + (c.fp8.head ? "_head" : "") +
+          (c.fp8.skip_first > 0 ? fmt::format("_skip{}", c.fp8.skip_first) : "") +
+          (c.width != 24 ? fmt::format("_width{}", c.width) : "") + (c.clip ? "_clip" : "") +
+          (c.ema > 0 ? "_ema" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
           (c.schedule == ScheduleKind::zero_bubble   ? "_zero_bubble"
            : c.schedule == ScheduleKind::zbv         ? "_zbv"
            : c.schedule == ScheduleKind::interleaved ? fmt::format("_chunks{}", c.chunks)
@@ -58,11 +62,11 @@ std::int64_t parity_context(const ParityCase& p) {
 ModelConfig parity_model(const ParityCase& p) {
   ModelConfig c;
   c.layers = p.layers;
-  c.width = 24;
+  c.width = p.width;
   c.heads = 12;
   c.vocab = 29;
   c.max_context = parity_context(p);
-  c.ffn_width = 40;
+  c.ffn_width = p.width == 24 ? 40 : 2 * p.width - 16;
   if (p.flavour != "gpt2") c.kv_heads = 3;
   const bool two = p.flavour == "two" || p.flavour == "two_experts";
   if (p.flavour == "one" || two) {
@@ -226,6 +230,8 @@ TrainerSetup parity_setup(const ParityCase& p) {
   if (p.dora) s.adapter.method = AdapterMethod::dora;
   // Adapters of experts support neither dropout nor DoRA.
   if (p.dropout == 0 && !p.dora && s.model.experts > 0) s.adapter.patterns = {"*", "*.experts.*"};
+  if (!p.dora && !s.model.tied)
+    s.adapter.patterns.insert(s.adapter.patterns.end(), {"embedding", "head"});
   s.context = parity_context(p);
   s.dropout = p.dropout;
   s.recompute = p.recompute;
@@ -242,11 +248,13 @@ TrainerSetup parity_setup(const ParityCase& p) {
   if (p.clip) s.optimizer.clip = *p.clip;
   s.zero = p.zero;
   s.freeze = p.freeze;
+  s.ema = p.ema;
   s.stage_layers = p.stage_layers;
   s.schedule = p.schedule;
   s.chunks = p.chunks;
   s.compute = p.compute;
   s.products = p.products;
+  s.fp8 = p.fp8;
   s.reduce = p.reduce;
   s.exact_chunk = p.exact_chunk;
   s.chunk_tokens = p.chunk_tokens;
@@ -274,6 +282,7 @@ PlanInput plan_input(const ParityCase& p) {
   in.train.microbatch = p.size / (p.grid.data * p.microbatches);
   in.grid = p.grid;
   in.evaluation = PlanEvaluation::left_out;
+  in.weighted = p.weighted && !trains_on_pairs(p);
   in.transport = p.transport;
   return in;
 }

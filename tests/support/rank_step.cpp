@@ -98,6 +98,7 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
                    int rank) {
   RankStep s;
   s.spec = make_spec(setup.model, setup.adapter);
+  if (setup.products == ProductType::fp8) s.spec = with_fp8(s.spec, setup.fp8);
   s.context = setup.context > 0 ? setup.context : setup.model.max_context;
   s.grid = grid;
   s.at = grid.at(rank);
@@ -133,6 +134,7 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   for (const auto& rule : setup.freeze) in.freeze.push_back(rule.pattern);
   in.expert_rank = grid.place(rank) % grid.expert;
   in.expert_ranks = grid.expert;
+  in.gather_type = setup.zero.gather_type;
   s.layout = make_layout(s.spec, in);
 
   const auto& z = setup.zero;
@@ -153,6 +155,7 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   s.reduce = s.compute == DType::f64 ? DType::f64 : setup.reduce;
   const bool plain = setup.optimizer.name == OptimizerKind::sgd && setup.optimizer.momentum == 0;
   s.state_arrays = setup.optimizer.name == OptimizerKind::adamw ? 2 : plain ? 0 : 1;
+  s.state_arrays += setup.ema > 0;
   s.recompute = setup.recompute;
   s.in_chunks = setup.chunk_tokens > 0 && setup.chunk_tokens < s.positions;
   s.counts_samples = setup.balance == Balance::sample && setup.balance_weight > 0;

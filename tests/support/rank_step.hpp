@@ -47,8 +47,9 @@ struct RankStep {
   std::int64_t context = 0;                 // tokens of a sample
   std::int64_t samples = 0, positions = 0;  // of a microbatch; on this rank
   DType compute = DType::f32, master = DType::f32;
-  DType reduce = DType::f32;      // what gradients travel as
-  std::int64_t state_arrays = 2;  // that the optimizer keeps, as long as the weights
+  DType reduce = DType::f32;  // what gradients travel as
+  // Moments that the optimizer keeps, and averages, as long as the weights.
+  std::int64_t state_arrays = 2;
   Recompute recompute = Recompute::none;
   bool in_chunks = false;               // what stands before and behind attention
   std::vector<std::uint8_t> trainable;  // by ParamId

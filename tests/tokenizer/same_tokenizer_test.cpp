@@ -6,7 +6,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
 #include "lib/corpus/tokenize.hpp"
-#include "lib/data/dataset.hpp"
+#include "lib/data/deck_data.hpp"
 #include "tests/data/token_files.hpp"
 #include "tests/support/scratch.hpp"
 #include "tests/tokenizer/letters.hpp"

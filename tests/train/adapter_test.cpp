@@ -120,6 +120,10 @@ std::vector<Case> cases() {
   some.setup.adapter.alpha = 5;
   some.setup.adapter.rank_stabilized = true;
   all.push_back(some);
+  auto tables = all[1];
+  tables.name = "llama_tables";
+  tables.setup.adapter.patterns = {"*", "embedding", "head"};
+  all.push_back(tables);
   auto recompute = all[1];
   recompute.name = "llama_recompute";
   recompute.setup.recompute = Recompute::block;
@@ -131,6 +135,10 @@ class Adapters : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Train, Adapters, testing::ValuesIn(cases()),
                          [](const auto& i) { return std::string(i.param.name); });
 
+bool names_tables(const TrainerSetup& setup) {
+  return setup.adapter.patterns.back() == "head";
+}
+
 bool names_experts(const TrainerSetup& setup) {
   return setup.adapter.patterns.back() == "*.experts.*";
 }
@@ -140,13 +148,18 @@ std::vector<Product> adapted(const TrainerSetup& setup, const Weights& weights) 
   std::vector<Product> all;
   for (std::int64_t l = 0; l < setup.model.layers; ++l)
     for (const auto& p : products_of_block(setup.model, l, names_experts(setup))) {
-      const bool some = setup.adapter.patterns.size() > 2;
+      const bool some = setup.adapter.patterns.size() > 2 && !names_tables(setup);
       if (some && !p.name.ends_with(".qkv.q") && p.name != "blocks.1.qkv.v" &&
           !p.name.ends_with(".ffn_in.up"))
         continue;
       all.push_back(p);
       EXPECT_TRUE(weights.contains(p.weight + ".lora_a")) << p.name;
     }
+  EXPECT_EQ(weights.contains("embedding.lora_a"), names_tables(setup));
+  EXPECT_EQ(weights.contains("head.lora_a"), names_tables(setup));
+  if (names_tables(setup))
+    for (const auto* table : {"embedding", "head"})
+      all.push_back({table, table, 0, setup.model.vocab});
   return all;
 }
 
@@ -182,7 +195,8 @@ TEST_P(Adapters, AreThoseOfMergedWeights) {
                        p.weight.ends_with(".qkv") ? (c.heads + 2 * c.kv_heads) * c.head_dim
                        : p.weight.ends_with(".ffn_in")
                            ? (is_gated(c.activation) ? 2 : 1) * hidden_of(c, p.weight)
-                           : c.width)};
+                       : p.weight.starts_with("blocks.") ? c.width
+                                                         : c.vocab)};
     a_row[p.weight] += R;
     b_row[p.weight] += static_cast<std::size_t>(p.count);
     places.push_back(at);
@@ -259,18 +273,19 @@ TEST(Adapters, DropoutHasTheGradientOfItsMask) {
   auto setup = setup_of(c);
   setup.adapter.rank = 2;
   setup.adapter.dropout = 0.4;
+  setup.adapter.patterns = {"*", "head"};
   const auto batch = test::random_batch(c, 2);
   const auto o = outcome_of(setup, {}, batch);
-  const auto name = std::string("blocks.0.qkv.lora_a");
-  for (const std::size_t e : {0U, 5U, 30U, 77U}) {
-    const auto at = [&](double by) {
-      auto moved = o.before;
-      moved.at(name)[e] += by;
-      return outcome_of(setup, moved, batch).loss;
-    };
-    const double h = 1e-5;
-    EXPECT_NEAR(o.gradients.at(name)[e], (at(h) - at(-h)) / (2 * h), 1e-9);
-  }
+  for (const std::string name : {"blocks.0.qkv.lora_a", "head.lora_a", "head.lora_b"})
+    for (const std::size_t e : {0U, 5U, 30U, 37U}) {
+      const auto at = [&](double by) {
+        auto moved = o.before;
+        moved.at(name).at(e) += by;
+        return outcome_of(setup, moved, batch).loss;
+      };
+      const double h = 1e-5;
+      EXPECT_NEAR(o.gradients.at(name).at(e), (at(h) - at(-h)) / (2 * h), 1e-9) << name;
+    }
   auto without = setup;
   without.adapter.dropout = 0;
   EXPECT_NE(o.loss, outcome_of(without, o.before, batch).loss);

@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "kernels/ref/ref.hpp"
+#include "lib/data/deck_data.hpp"
 #include "tests/data/token_files.hpp"
 #include "tests/support/scratch.hpp"
 #include "tests/support/tiny.hpp"

@@ -120,7 +120,9 @@ __device__ Range keys_of(const AttentionInputs<T>& a, std::int64_t b, std::int64
 }
 
 // Returns the end of the range of sample b's queries that attend to any key up to `last`. The
-// queries after it belong to later documents or are outside the window.
+// queries after it belong to later documents or are outside the window. All lanes of a warp call
+// the function with the same arguments. Each round, they read 32 starts at once: a binary search
+// would wait for memory once per bit.
 template <class T>
 __device__ std::int64_t queries_end(const AttentionInputs<T>& a, std::int64_t b,
                                     std::int64_t last) {
@@ -128,11 +130,12 @@ __device__ std::int64_t queries_end(const AttentionInputs<T>& a, std::int64_t b,
   auto begin = std::int64_t{0}, end = max(min(last - s.ahead + s.window, s.tokens), begin);
   if (!a.start.data) return end;
   while (begin < end) {
-    const auto t = (begin + end) / 2;
-    if (a.start(b, t) <= last)
-      begin = t + 1;
-    else
-      end = t;
+    const auto step = (end - begin + warp - 1) / warp, t = begin + lane_of() * step;
+    const bool attends = t < end && a.start(b, t) <= last;
+    const int n = __popc(__ballot_sync(0xffffffffU, attends));  // starts never decrease
+    if (n == 0) return begin;
+    end = min(end, begin + n * step);
+    begin += (n - 1) * step + 1;
   }
   return end;
 }

@@ -2,6 +2,9 @@
 // block processes 32 rows, otherwise a tile of 128 rows. It copies 32 rows at a time to shared
 // memory. Threads with consecutive numbers therefore read adjacent elements, whether the operand is
 // stored by rows or by columns.
+//
+// The operations on tiles of a part of a matrix use one thread block for each tile to find the
+// largest magnitudes, and one thread for each word of codes to encode and decode.
 #include <algorithm>
 #include <bit>
 
@@ -94,10 +97,19 @@ __global__ void __launch_bounds__(block_threads) round_rows(Rounding<T> o) {
   }
 }
 
+// Returns the largest number of all threads of the block.
+__device__ std::uint32_t block_largest(std::uint32_t x) {
+  __shared__ std::uint32_t of_warps[block_threads / warp];
+  x = warp_largest(x);
+  if (threadIdx.x % warp == 0) of_warps[threadIdx.x / warp] = x;
+  __syncthreads();
+  for (const auto other : of_warps) x = std::max(x, other);
+  return x;
+}
+
 template <class T>
 __global__ void __launch_bounds__(block_threads) round_tiles(Rounding<T> o) {
   alignas(16) __shared__ Strip strip;
-  __shared__ std::uint32_t of_warps[block_threads / warp];
   const auto g = static_cast<std::int64_t>(blockIdx.x) % o.padded,
              tile = static_cast<std::int64_t>(blockIdx.x) / o.padded, first = tile * fp8::group,
              last = g < o.groups ? std::min(o.rows, first + fp8::group) : first;
@@ -110,11 +122,7 @@ __global__ void __launch_bounds__(block_threads) round_tiles(Rounding<T> o) {
       largest = std::max(largest, largest_magnitude(of_lane(strip, r)));
     __syncthreads();
   }
-  largest = warp_largest(largest);
-  if (threadIdx.x % warp == 0) of_warps[my_warp] = largest;
-  __syncthreads();
-  for (const auto other : of_warps) largest = std::max(largest, other);
-  const float scale = math::fp8_scale(largest);
+  const float scale = math::fp8_scale(block_largest(largest));
   if (threadIdx.x == 0) o.scale[blockIdx.x] = scale;
   for (auto row = first; row < last; row += strip_rows) {
     load_strip(strip, o, row, g * columns);
@@ -125,7 +133,165 @@ __global__ void __launch_bounds__(block_threads) round_tiles(Rounding<T> o) {
   }
 }
 
+// The tiles of a part of a matrix: elements [first, first + elements) in row order.
+struct Part {
+  std::int64_t first, elements, columns, tile_columns;  // tile_columns: of views _IG
+  std::int64_t band = first / columns / fp8::group;     // the first row of tiles
+
+  // Calls body(j, tile) for each element 4 w + j of word w. Divides only once, because a division
+  // by a number that is not constant takes as long as all else.
+  template <class Body>
+  __device__ void for_word(std::int64_t w, const Body& body) const {
+    const auto n = fp8::codes_per_word * w, at = first + n;
+    const bool narrow =
+        static_cast<std::uint64_t>(at) >> 32 == 0 && static_cast<std::uint64_t>(columns) >> 32 == 0;
+    auto row = narrow ? static_cast<std::int64_t>(static_cast<std::uint32_t>(at) /
+                                                  static_cast<std::uint32_t>(columns))
+                      : at / columns,
+         column = at - row * columns;
+#pragma unroll
+    for (int j = 0; j < fp8::codes_per_word; ++j) {
+      if (n + j < elements) body(j, (row / fp8::group - band) * tile_columns + column / fp8::group);
+      if (++column == columns) {
+        column = 0;
+        ++row;
+      }
+    }
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    largest_of_tiles(std::int32_t* largest, const T* x, Part part) {
+  const auto tile = static_cast<std::int64_t>(blockIdx.x);
+  const auto row = (part.band + tile / part.tile_columns) * fp8::group,
+             column = tile % part.tile_columns * fp8::group;
+  std::uint32_t most = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < columns * columns; i += block_threads) {
+    const auto k = column + i % columns, n = (row + i / columns) * part.columns + k - part.first;
+    if (k < part.columns && n >= 0 && n < part.elements)
+      most = std::max(most, std::bit_cast<std::uint32_t>(widen(x[n])) & 0x7fffffffU);
+  }
+  most = block_largest(most);
+  if (threadIdx.x == 0) largest[tile] = static_cast<std::int32_t>(most);
+}
+
+// Computes the scale of one tile.
+struct ScaleOfTile {
+  float* scale_T;
+  const std::int32_t *largest_RW, *first_R;
+  std::int64_t ranks, width, stride;
+
+  __device__ void operator()(std::int64_t t) const {
+    std::int32_t most = 0;
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      const auto w = t - first_R[r];
+      if (w >= 0 && w < width) most = std::max(most, largest_RW[r * stride + w]);
+    }
+    scale_T[t] = math::fp8_scale(static_cast<std::uint32_t>(most));
+  }
+};
+
+// Encodes one word. N elements are read at a time.
+template <class T, int N>
+struct Encode {
+  std::int32_t* code_W;
+  const T* x_N;
+  const float* scale_IG;
+  Part part;
+
+  __device__ void operator()(std::int64_t w) const {
+    const T* const from = x_N + fp8::codes_per_word * w;
+    Floats<4> x{};
+    if constexpr (N == 4) x = load<4>(from);
+    std::uint32_t word = 0;
+    part.for_word(w, [&](int j, std::int64_t tile) {
+      if constexpr (N == 1) x.v[j] = widen(from[j]);
+      const float scale = scale_IG[tile];
+      const auto code = math::to_e4m3(x.v[j] * math::fp8_inverse(scale));
+      if (scale == scale) word |= static_cast<std::uint32_t>(code) << (8 * j);
+    });
+    code_W[w] = static_cast<std::int32_t>(word);
+  }
+};
+
+// Decodes one word. N elements are written at a time.
+template <class T, int N>
+struct Decode {
+  T* y_N;
+  const std::int32_t* code_W;
+  const float* scale_IG;
+  Part part;
+
+  __device__ void operator()(std::int64_t w) const {
+    T* const to = y_N + fp8::codes_per_word * w;
+    const auto word = static_cast<std::uint32_t>(code_W[w]);
+    Floats<4> y{};
+    part.for_word(w, [&](int j, std::int64_t tile) {
+      y.v[j] = math::from_e4m3(static_cast<std::uint8_t>(word >> (8 * j))) * scale_IG[tile];
+      if constexpr (N == 1) to[j] = rounded<T>(y.v[j]);
+    });
+    if constexpr (N == 4) store<4>(to, y);
+  }
+};
+
+// Returns true if the elements of each word can be read or written at once.
+template <class T>
+bool in_words(const T* x, std::int64_t elements) {
+  return aligned(x) && elements % fp8::codes_per_word == 0;
+}
+
 }  // namespace
+
+void run(const kernel::LargestOfTiles& o, const OnStream& on) {
+  const auto tiles = o.largest_IG.count();
+  if (tiles == 0) return;
+  expect(o.largest_IG.dense() && o.x_N.dense(), "largest_of_tiles: dense views");
+  const Part part{o.first, o.x_N.count(), o.columns, o.largest_IG.extent[1]};
+  with_type(o.x_N.dtype, [&]<class T>(T) {
+    start("largest_of_tiles", largest_of_tiles<T>, blocks_for(tiles, 1), block_threads, 0,
+          on.stream, at<std::int32_t>(o.largest_IG), at<T>(o.x_N), part);
+  });
+}
+
+void run(const kernel::ScalesOfTiles& o, const OnStream& on) {
+  const auto ranks = o.first_R.count(), width = o.largest_RW.extent[1];
+  expect(o.scale_T.dense() && o.first_R.dense() && (width == 1 || o.largest_RW.stride[1] == 1),
+         "scales_of_tiles: dense rows");
+  launch_each(on.stream, "scales_of_tiles", o.scale_T.count(),
+              ScaleOfTile{at<float>(o.scale_T), at<std::int32_t>(o.largest_RW),
+                          at<std::int32_t>(o.first_R), ranks, width, o.largest_RW.stride[0]});
+}
+
+void run(const kernel::EncodeTiles& o, const OnStream& on) {
+  expect(o.code_W.dense() && o.x_N.dense() && o.scale_IG.dense() &&
+             o.code_W.count() == fp8::words_of(o.x_N.count()),
+         "encode_tiles: dense views, four codes in a word");
+  const Part part{o.first, o.x_N.count(), o.columns, o.scale_IG.extent[1]};
+  with_type(o.x_N.dtype, [&]<class T>(T) {
+    const auto* const x = at<T>(o.x_N);
+    with_packs<4>(in_words(x, part.elements), [&](auto packs) {
+      launch_each(on.stream, "encode_tiles", o.code_W.count(),
+                  Encode<T, decltype(packs)::value>{at<std::int32_t>(o.code_W), x,
+                                                    at<float>(o.scale_IG), part});
+    });
+  });
+}
+
+void run(const kernel::DecodeTiles& o, const OnStream& on) {
+  expect(o.code_W.dense() && o.y_N.dense() && o.scale_IG.dense() &&
+             o.code_W.count() == fp8::words_of(o.y_N.count()),
+         "decode_tiles: dense views, four codes in a word");
+  const Part part{o.first, o.y_N.count(), o.columns, o.scale_IG.extent[1]};
+  with_type(o.y_N.dtype, [&]<class T>(T) {
+    auto* const y = at<T>(o.y_N);
+    with_packs<4>(in_words(y, part.elements), [&](auto packs) {
+      launch_each(on.stream, "decode_tiles", o.code_W.count(),
+                  Decode<T, decltype(packs)::value>{y, at<std::int32_t>(o.code_W),
+                                                    at<float>(o.scale_IG), part});
+    });
+  });
+}
 
 void run(const kernel::RoundToFp8& o, const OnStream& on) {
   const auto& y = o.y;

@@ -37,6 +37,7 @@ void run(const kernel::EmbeddingGrad&, const OnStream&);
 void run(const kernel::CrossEntropy&, const OnStream&);
 void run(const kernel::ColumnSum&, const OnStream&);
 void run(const kernel::Update&, const OnStream&);
+void run(const kernel::Average&, const OnStream&);
 void run(const kernel::SumSquares&, const OnStream&);
 void run(const kernel::Digest&, const OnStream&);
 void run(const kernel::Route&, const OnStream&);  // at most 14,336 experts
@@ -48,6 +49,10 @@ void run(const kernel::SumRows&, const OnStream&);
 void run(const kernel::GroupedBias&, const OnStream&);
 void run(const kernel::GroupedBiasGrad&, const OnStream&);
 void run(const kernel::RoundToFp8&, const OnStream&);
+void run(const kernel::LargestOfTiles&, const OnStream&);
+void run(const kernel::ScalesOfTiles&, const OnStream&);
+void run(const kernel::EncodeTiles&, const OnStream&);
+void run(const kernel::DecodeTiles&, const OnStream&);
 void run(const kernel::SinkGrad&, const OnStream&);
 void run(const kernel::CachedAttention&, const OnStream&);  // head dims up to 256
 

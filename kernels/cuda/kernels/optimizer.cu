@@ -1,5 +1,5 @@
-// Optimizer steps on flat shards. One pass updates master weights, moments and the copy in the
-// compute type. One or two launches process all shards.
+// Optimizer steps and moving averages on flat shards. One pass of a step updates master weights,
+// moments and the copy in the compute type. One or two launches process all shards.
 #include <algorithm>
 #include <utility>
 
@@ -69,7 +69,44 @@ void with_type_of_copies(const kernel::Update& o, const F& f) {
   with_type(with_copy == o.shards.end() ? DType::bf16 : with_copy->copy_N.dtype, f);
 }
 
+// Arguments of a launch for each shard of averages.
+struct AverageArg {
+  float* average;
+  const float* x;
+  std::int64_t count;
+};
+
+template <int N>
+__device__ void average(const AverageArg& s, float share, std::int64_t at) {
+  auto to = load<N>(s.average + at);
+  const auto x = load<N>(s.x + at);
+#pragma unroll
+  for (int i = 0; i < N; ++i) to.v[i] = math::next_average(to.v[i], share, x.v[i]);
+  store<N>(s.average + at, to);
+}
+
+__global__ void __launch_bounds__(block_threads)
+    average_parts(Parts<AverageArg, most, part_size> parts, float share) {
+  const auto [i, begin, end] = parts.of_block();
+  const AverageArg s = parts.array[i];
+  const auto packed = aligned(s.average, s.x) ? end - (end - begin) % step : begin;
+  for (auto at = begin + threadIdx.x * step; at < packed; at += block_threads * step)
+    average<step>(s, share, at);
+  for (auto at = packed + threadIdx.x; at < end; at += block_threads) average<1>(s, share, at);
+}
+
 }  // namespace
+
+void run(const kernel::Average& o, const OnStream& on) {
+  std::vector<AverageArg> args;
+  for (const auto& s : o.shards)
+    args.push_back({at<float>(s.average_N), at<float>(s.x_N), s.average_N.count()});
+  in_parts<most, part_size>(args, [&](const auto& parts, std::size_t) {
+    if (parts.blocks() > 0)
+      start("average", average_parts, parts.blocks(), block_threads, 0, on.stream, parts,
+            static_cast<float>(o.share));
+  });
+}
 
 void run(const kernel::Update& o, const OnStream& on) {
   with_type_of_copies(o, [&]<class T>(T) {

@@ -28,29 +28,30 @@ Sequence* sequence_of(Context& context, const Call& c) {
   return &context.sequences[{c.pattern, c.peer, tag}];
 }
 
-// Allocates staging buffers for the longest message. Returns no buffers if messages can use the
-// operands directly.
+// Allocates staging buffers for Call::most elements, or for the longest message. Returns no buffers
+// if messages can use the operands directly.
 template <class Message>
-Staging staging_of(const Route& r, const std::vector<Message>& messages, DType wire,
+Staging staging_of(const Route& r, const std::vector<Message>& messages, const Call& c,
                    bool computes) {
   Staging s;
   const bool direct = r.direct();
-  if (messages.empty() || (direct && !computes)) return s;
-  std::int64_t longest = 0;
+  if ((messages.empty() && c.most == 0) || (direct && !computes)) return s;
+  std::int64_t longest = c.most;
   for (const auto& m : messages) longest = std::max(longest, m.view.count());
-  s.message = Tensor::empty(r.backend, {static_cast<std::int64_t>(Staging::buffers), longest}, wire,
-                            MemoryKind::staging, r.queue, direct ? Memory::device : Memory::pinned);
+  s.message =
+      Tensor::empty(r.backend, {static_cast<std::int64_t>(Staging::buffers), longest}, c.wire,
+                    MemoryKind::staging, r.queue, direct ? Memory::device : Memory::pinned);
   if (computes && !direct)
-    s.cast = Tensor::empty(r.backend, {longest}, wire, MemoryKind::staging, r.queue);
+    s.cast = Tensor::empty(r.backend, {longest}, c.wire, MemoryKind::staging, r.queue);
   return s;
 }
 
 Staging staging_out(const Route& r, const Call& c) {
-  return staging_of(r, c.messages.out, c.wire, c.wire != c.type);  // staged for casts
+  return staging_of(r, c.messages.out, c, c.wire != c.type);  // staged for casts
 }
 
 Staging staging_in(const Route& r, const Call& c) {
-  return staging_of(r, c.messages.in, c.wire, c.arriving == Accumulate::add);  // staged for sums
+  return staging_of(r, c.messages.in, c, c.arriving == Accumulate::add);  // staged for sums
 }
 
 Route route_of(const Context& context, Backend& b, Queue queue, const Call& c, int tag) {

@@ -48,6 +48,8 @@ struct Call {
   ConstView own_src{};
   Accumulate own_how = Accumulate::overwrite;
   Messages messages{};
+  // Elements of a staging buffer. 0 means those of the longest message.
+  std::int64_t most = 0;
   NativeCollective native{};                    // if present, replaces the messages
   DType type{}, wire{};                         // of the operands, and of the messages
   Accumulate arriving = Accumulate::overwrite;  // how received data is written

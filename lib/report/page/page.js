@@ -66,12 +66,12 @@ function overview() {
   document.getElementById("made").textContent = "created " + report.made + " by trireme " + report.version;
   document.title = "Trireme: " + runs.map((_, i) => nameOf(i)).join(", ");
   document.getElementById("runs").append(...table(
-    ["run", "status", n("step"), n("tokens"), n("loss"), n("validation loss"), n("best validation loss"), n("tokens/s"), "last checkpoint"],
+    ["run", "status", n("step"), n("tokens"), n("trained tokens"), n("loss"), n("validation loss"), n("best validation loss"), n("tokens/s"), "last checkpoint"],
     runs.map((r, i) => {
       const s = r.series, held = s.held_out.value, best = held.length ? Math.min(...held) : null;
       const t = last(r.timing), rate = t ? t.tokens_per_second : last(s.tokens_per_second.value);
       return [named(i, nameOf(i)), {kind: "long", text: statusOf(r)},
-        n(r.step + (r.total_steps ? " / " + r.total_steps : "")), n(count(r.tokens)), n(number(last(s.loss.value), 5)),
+        n(r.step + (r.total_steps ? " / " + r.total_steps : "")), n(count(r.tokens)), n(r.trained_tokens === null ? "" : count(r.trained_tokens)), n(number(last(s.loss.value), 5)),
         n(number(last(held), 5)), n(best === null ? "" : number(best, 5) + " at " + s.held_out.step[held.indexOf(best)]),
         n(rate === null ? "" : count(rate)), {kind: "long", text: (r.checkpoint || "none").split("/").pop()}];
     })));
@@ -119,9 +119,11 @@ function tokensAt(r, step) {
 }
 const markKinds = {
   checkpoint: {pointStyle: "rectRot", radius: 4}, skipped: {pointStyle: "crossRot", radius: 6, borderWidth: 2},
-  stalled: {pointStyle: "triangle", radius: 7, borderWidth: 2}};
+  stalled: {pointStyle: "triangle", radius: 7, borderWidth: 2}, slow: {pointStyle: "rect", radius: 6, borderWidth: 2},
+  "return": {pointStyle: "star", radius: 7, borderWidth: 2}, phase: {pointStyle: "circle", radius: 6}, batch: {pointStyle: "cross", radius: 6, borderWidth: 2}};
+const plainMarks = ["checkpoint", "phase", "batch"];  // in the color of their run
 function marksOf(r, i, series) {
-  const found = {checkpoint: [], skipped: [], stalled: []};
+  const found = {checkpoint: [], skipped: [], stalled: [], slow: [], "return": [], phase: [], batch: []};
   const add = (kind, step, text) => {
     const k = indexAt(series, step);
     if (k >= 0) found[kind].push({x: axis === "step" ? step : tokensAt(r, step), y: series.value[k], text});
@@ -129,9 +131,13 @@ function marksOf(r, i, series) {
   r.marks.checkpoints.forEach(c => add("checkpoint", c.step, "checkpoint of step " + c.step + (c.kept ? "" : ", removed since")));
   r.marks.skipped.forEach(s => add("skipped", s.step, "step " + s.step + " is skipped: " + s.why));
   r.marks.stalled.forEach(s => add("stalled", s.step, "step " + s.step + ": training stalled: " + s.why));
+  r.marks.slow.forEach(s => add("slow", s.step, "step " + s.step + ": host " + s.why));
+  r.marks.returns.forEach(s => add("return", s.step, s.why));
+  r.marks.phases.forEach(s => add("phase", s.step, "step " + s.step + ": the samples now come from " + s.why));
+  r.marks.batches.forEach(s => add("batch", s.step, "step " + s.step + ": the batch grows " + s.why));
   return Object.entries(found).filter(([, points]) => points.length).map(([kind, data]) => ({
     type: "scatter", label: nameOf(i) + ", " + kind, data, mark: true, order: 0, ...markKinds[kind], hoverRadius: 8,
-    borderColor: kind !== "checkpoint" ? "#d1495b" : color(i), backgroundColor: style("--card")}));
+    borderColor: plainMarks.includes(kind) ? color(i) : "#d1495b", backgroundColor: style("--card")}));
 }
 function curve(what) {
   const datasets = [];
@@ -197,7 +203,8 @@ function drawCurves() {
   if (!where.children.length) where.append(element("p", {class: "note"}, "history.csv contains no steps yet."));
   const thinned = runs.some(r => Object.values(r.series).some(s => s.thinned));
   const some = kind => runs.some(r => r.marks[kind].length);
-  const keys = [some("checkpoints") && "◇ checkpoint", some("skipped") && "✕ skipped step", some("stalled") && "△ stalled training", some("restarts") && "┆ restart",
+  const keys = [some("checkpoints") && "◇ checkpoint", some("skipped") && "✕ skipped step", some("stalled") && "△ stalled training", some("slow") && "□ slow host",
+    some("returns") && "✳ return to a checkpoint", some("phases") && "○ other files or shares", some("batches") && "+ larger batch", some("restarts") && "┆ restart",
     thinned && "long curves show only the lowest and the highest value of each interval"].filter(x => x);
   document.getElementById("key").textContent = keys.join("  ·  ");
 }

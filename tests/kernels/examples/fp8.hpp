@@ -81,4 +81,80 @@ inline Examples<kernel::Fp8Matmul> examples(Of<kernel::Fp8Matmul>) {
   return list;
 }
 
+// Rows of tiles of a part of a matrix of 150 columns, and a part of one of 600 that begins and ends
+// in the middle of rows.
+struct PartOfMatrix {
+  std::string name;
+  std::int64_t first, elements, columns, bands;
+};
+inline const PartOfMatrix parts_of_matrices[] = {{"a whole matrix", 0, 140 * 150, 150, 2},
+                                                 {"a part", 127 * 600 + 420, 1003, 600, 2}};
+inline Shape tiles_of(const PartOfMatrix& p) {
+  return {p.bands, fp8::scale_shape(fp8::Scales::tiles, 1, p.columns)[1]};
+}
+inline View numbers_in_words(Operands& o, const Shape& s) {
+  std::vector<std::int32_t> all;
+  for (std::int64_t i = 0; i < s.count(); ++i)  // no NaN
+    all.push_back(static_cast<std::int32_t>(hash64(7, static_cast<std::uint64_t>(i)) & 0x3d3d3d3d));
+  return o.ids(all).reshaped(s);
+}
+
+// 1/8 to 8, in f32.
+inline View powers_of_two(Operands& o, const Shape& s) {
+  std::vector<std::int32_t> bits;
+  for (std::int64_t i = 0; i < s.count(); ++i)
+    bits.push_back(static_cast<std::int32_t>(124 + i % 7) << 23);
+  View all = o.ids(bits).reshaped(s);
+  all.dtype = DType::f32;
+  return all;
+}
+
+inline Examples<kernel::LargestOfTiles> examples(Of<kernel::LargestOfTiles>) {
+  Examples<kernel::LargestOfTiles> list;
+  for (const auto& p : parts_of_matrices)
+    list.push_back({p.name, [=](Operands& o) {
+                      return kernel::LargestOfTiles{.largest_IG = numbers_in_words(o, tiles_of(p)),
+                                                    .x_N = o.values({p.elements}),
+                                                    .first = p.first,
+                                                    .columns = p.columns};
+                    }});
+  return list;
+}
+
+inline Examples<kernel::ScalesOfTiles> examples(Of<kernel::ScalesOfTiles>) {
+  return {{"three ranks", [](Operands& o) {
+             return kernel::ScalesOfTiles{.scale_T = o.of_type(DType::f32, {9}),
+                                          .largest_RW = numbers_in_words(o, {3, 7}).slice(1, 2, 4),
+                                          .first_R = o.ids({0, 3, 9}).reshaped({3})};
+           }}};
+}
+
+inline Examples<kernel::EncodeTiles> examples(Of<kernel::EncodeTiles>) {
+  Examples<kernel::EncodeTiles> list;
+  for (const auto& p : parts_of_matrices)
+    list.push_back({p.name, [=](Operands& o) {
+                      return kernel::EncodeTiles{
+                          .code_W = numbers_in_words(o, {fp8::words_of(p.elements)}),
+                          .x_N = o.values({p.elements}),
+                          .scale_IG = powers_of_two(o, tiles_of(p)),
+                          .first = p.first,
+                          .columns = p.columns};
+                    }});
+  return list;
+}
+
+inline Examples<kernel::DecodeTiles> examples(Of<kernel::DecodeTiles>) {
+  Examples<kernel::DecodeTiles> list;
+  for (const auto& p : parts_of_matrices)
+    list.push_back({p.name, [=](Operands& o) {
+                      return kernel::DecodeTiles{
+                          .y_N = o.values({p.elements}),
+                          .code_W = numbers_in_words(o, {fp8::words_of(p.elements)}),
+                          .scale_IG = powers_of_two(o, tiles_of(p)),
+                          .first = p.first,
+                          .columns = p.columns};
+                    }});
+  return list;
+}
+
 }  // namespace trireme

@@ -105,6 +105,19 @@ inline Examples<kernel::Update> examples(Of<kernel::Update>) {
   return list;
 }
 
+inline Examples<kernel::Average> examples(Of<kernel::Average>) {
+  Examples<kernel::Average> list;
+  for (const std::size_t shards : {1, 3})
+    list.push_back({std::to_string(shards) + " shards", [=](Operands& o) {
+                      const View average = o.wide_values({150}), x = o.wide_values({150}, 3);
+                      kernel::Average all{.share = 0.3, .shards = {}};
+                      for (std::size_t i = 0; i < shards; ++i)
+                        all.shards.push_back({shard_of(average, i), shard_of(x, i)});
+                      return all;
+                    }});
+  return list;
+}
+
 inline Examples<kernel::SumSquares> examples(Of<kernel::SumSquares>) {
   return {{"counts",
            [](Operands& o) {

@@ -1,0 +1,24 @@
+#pragma once
+// The options of commands that choose which weights of a run they read: --best and --ema. Finds the
+// best checkpoint of a run.
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+#include <string>
+
+namespace trireme {
+
+// Returns the checkpoint with the best evaluation, of those that the run still has. The deck of the
+// newest checkpoint decides how evaluations are ranked (evaluate.best_by and evaluate.best_set).
+// Logs a warning for each better checkpoint whose files are damaged. Throws Error if `run` is not a
+// run directory, or if the run has no evaluated checkpoint.
+std::filesystem::path best_checkpoint(const std::filesystem::path& run);
+
+// Adds the option --best.
+void add_best(CLI::App& command, bool& best);
+
+// Adds the option --ema, with which a command reads averaged weights
+// (CheckpointReader::use_averages).
+void add_ema(CLI::App& command, bool& ema);
+
+}  // namespace trireme

@@ -1,0 +1,46 @@
+#pragma once
+// The legs of a run: the parts that each of its decks trained, from a start or a return on.
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "app/compare_side.hpp"
+#include "lib/data/dataset.hpp"
+#include "lib/train/batch_ramp.hpp"
+
+namespace trireme {
+
+// The last leg is the one that the next start continues. Its steps may be still to come.
+struct Leg {
+  Deck deck;
+  CheckpointMeta begin;  // steps, samples, tokens and phases of the data before the leg
+  // Last step that a later leg did not replace.
+  std::int64_t last_step = std::numeric_limits<std::int64_t>::max();
+  std::int64_t last_sample = std::numeric_limits<std::int64_t>::max();
+  // Hash of the identities of the leg's token files. Empty if it is unknown.
+  std::string files{};
+  // Why the data of the leg is unknown. Empty if it is known.
+  std::string unknown{};
+
+  // Returns the batches of the leg's steps.
+  BatchRamp batches() const;
+  // Returns the number of samples before this step.
+  std::int64_t samples_before(std::int64_t step) const;
+  // Returns the step that reads a sample of the leg.
+  std::int64_t step_of(std::int64_t sample) const;
+  // Opens the training data. Throws Error if the data is unknown, or if token files have changed
+  // since the leg began.
+  Dataset data() const;
+};
+
+// Returns the legs of a run, oldest first. Their samples are in the same order. If starts.json is
+// missing or does not belong to the newest deck, logs a warning and derives the legs from the
+// checkpoints.
+std::vector<Leg> legs_of(const Side&);
+// Returns the leg that trained a step, or will train it. Throws Error if the step is in another
+// run.
+const Leg& leg_of_step(const std::vector<Leg>&, std::int64_t step);
+const Leg& leg_of_sample(const std::vector<Leg>&, std::int64_t sample);
+
+}  // namespace trireme

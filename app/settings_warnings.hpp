@@ -1,0 +1,14 @@
+#pragma once
+// Warnings about settings that are valid but usually not intended.
+#include "lib/data/dataset.hpp"
+#include "lib/deck/deck.hpp"
+#include "lib/io/checkpoint.hpp"
+
+namespace trireme {
+
+// Logs warnings about settings that are valid but usually not intended. Examples are a batch larger
+// than an epoch, a warmup longer than the run, or a model without trained parameters. The run
+// begins at `from`, which is empty for a new run. `training` is null if the data is unknown.
+void warn_of_settings(const Deck&, const CheckpointMeta& from, const Dataset* training);
+
+}  // namespace trireme

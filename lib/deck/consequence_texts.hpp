@@ -1,0 +1,44 @@
+#pragma once
+// The consequences of changed keys, as sentences. Each function returns an empty text if a change
+// has no consequence.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/deck/consequences.hpp"
+
+namespace trireme {
+
+// The keys of a row that changed, and the run.
+struct Changed {
+  const ContinuedRun& run;
+  Beginning beginning;
+  std::vector<KeyChange> keys;
+
+  std::int64_t next_step() const { return run.meta.step + 1; }
+  bool has(std::string_view key) const {
+    return std::ranges::find(keys, key, &KeyChange::key) != keys.end();
+  }
+};
+
+std::string rate_text(const Changed&);
+std::string batch_text(const Changed&);
+std::string repeats_text(const Changed&);
+std::string context_text(const Changed&);
+std::string seed_text(const Changed&);
+std::string order_text(const Changed&);
+std::string shares_text(const Changed&);
+std::string phases_text(const Changed&);
+std::string cut_text(const Changed&);
+std::string attention_text(const Changed&);
+std::string masks_text(const Changed&);
+std::string evaluations_text(const Changed&);
+std::string betas_text(const Changed&);
+std::string decay_text(const Changed&);
+std::string clip_text(const Changed&);
+std::string freeze_text(const Changed&);
+std::string skip_text(const Changed&);
+std::string rounding_text(const Changed&);
+
+}  // namespace trireme
