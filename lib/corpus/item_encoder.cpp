@@ -278,7 +278,7 @@ class Encoder {
     if (options_.weight.empty()) return;
     if (!weight && out.unweighted.count++ == 0)
       out.unweighted.first = fmt::format("{}:{}", file, number);
-    weigh(weight.value_or(1), before, out);
+    set_weight(weight.value_or(1), before, out);
   }
 
   // Returns the weight of the document in a line, or nothing if the line has none.
@@ -296,10 +296,10 @@ class Encoder {
 
   // Sets the weight of the document that begins with token `begin` of the item. With the weight 0,
   // no token of the document is a target.
-  static void weigh(double weight, std::int64_t begin, EncodedItem& out) {
+  static void set_weight(double weight, std::int64_t begin, EncodedItem& out) {
     if (weight == 0)
       std::fill(out.packed.targets.begin() + begin, out.packed.targets.end(), std::uint8_t{0});
-    out.packed.weigh(weight == 0 ? 1 : static_cast<float>(weight));
+    out.packed.set_weight(weight == 0 ? 1 : static_cast<float>(weight));
   }
 
   // Returns the conversation in a line. Empty answers are not trained on, because they would teach

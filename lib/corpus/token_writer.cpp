@@ -40,7 +40,7 @@ void PackedTokens::append(std::span<const std::int32_t> ids, int token_bytes) {
   largest = std::max(largest, std::int64_t{most});
 }
 
-void PackedTokens::weigh(float weight) {
+void PackedTokens::set_weight(float weight) {
   const auto end = weights.empty() ? 0 : weights.back().end;
   if (count == end) return;
   if (!weights.empty() && weights.back().weight == weight)

@@ -37,7 +37,7 @@ struct PackedTokens {
   // caller adds the location to the error.
   void append(std::span<const std::int32_t> ids, int token_bytes);
   // Sets the weight of the tokens after the last range.
-  void weigh(float weight);
+  void set_weight(float weight);
 };
 
 // Throws Error if a token file cannot be written to `path`, or if an existing file there must not

@@ -22,7 +22,7 @@ constexpr std::string_view decay_in_samples =
     "\"wsd\", this is the length of the decay alone";
 constexpr std::string_view betas = "is one of the two numbers in optimizer.betas here";
 constexpr std::string_view by_scores = "is train.dpo_scores here: `trireme score` writes that file";
-constexpr std::string_view weighs_documents =
+constexpr std::string_view document_weights =
     "is data.loss_weights here for whole files. `trireme tokenize --weight` stores the weights of "
     "single documents";
 constexpr std::string_view tokenized =
@@ -72,10 +72,10 @@ constexpr FamiliarName training_names[] = {
     {"data_dir", "data.path", ""},
     {"train_files", "data.path", ""},
     {"loss_weight", "data.loss_weights", ""},
-    {"sample_weight", "data.loss_weights", weighs_documents},
-    {"sample_weights", "data.loss_weights", weighs_documents},
-    {"example_weight", "data.loss_weights", weighs_documents},
-    {"example_weights", "data.loss_weights", weighs_documents},
+    {"sample_weight", "data.loss_weights", document_weights},
+    {"sample_weights", "data.loss_weights", document_weights},
+    {"example_weight", "data.loss_weights", document_weights},
+    {"example_weights", "data.loss_weights", document_weights},
     {"val_data", "data.validation", ""},
     {"validation_split", "data.validation", ""},
     {"val_set_size", "data.validation", ""},

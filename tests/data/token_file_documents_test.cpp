@@ -98,7 +98,7 @@ TEST(TokenFile, WeightsBeyondTheBufferAreWhole) {
     PackedTokens packed;
     for (std::int64_t i = 0; i < 1001 && d < documents; ++i, ++d) {
       packed.append(std::vector<std::int32_t>{1, 2, 3}, 2);
-      packed.weigh(weight(d / 2));
+      packed.set_weight(weight(d / 2));
     }
     writer.append(packed);
   }
