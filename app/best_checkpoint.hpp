@@ -1,6 +1,6 @@
 #pragma once
-// The options of commands that choose which weights of a run they read: --best and --ema. Finds the
-// best checkpoint of a run.
+// Selects the weights that a command reads from a run: the best checkpoint (--best), or the
+// averaged weights (--ema).
 #include <CLI/CLI.hpp>
 
 #include <filesystem>

@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-inline constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
+// Exit code of a job that stopped early and can be resumed (EX_TEMPFAIL of sysexits.h).
+inline constexpr int exit_stopped_early = 75;
 
 // Returns run.hang_timeout from the `overrides` on the command line, or the default. This value
 // applies until the deck has been read. Does not report an invalid value, because read_deck()

@@ -1,5 +1,6 @@
 #pragma once
-// The legs of a run: the parts that each of its decks trained, from a start or a return on.
+// The legs of a run. A leg begins with a start of the run or a return to a checkpoint, and ends
+// before the next one. All steps of a leg have the same deck.
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace trireme {
 
-// The last leg is the one that the next start continues. Its steps may be still to come.
+// One leg. The last leg of a run has no end yet.
 struct Leg {
   Deck deck;
   CheckpointMeta begin;  // steps, samples, tokens and phases of the data before the leg
@@ -34,13 +35,14 @@ struct Leg {
   Dataset data() const;
 };
 
-// Returns the legs of a run, oldest first. Their samples are in the same order. If starts.json is
-// missing or does not belong to the newest deck, logs a warning and derives the legs from the
-// checkpoints.
+// Returns the legs of a run, oldest first. Each leg begins with a later sample than the one before.
+// If starts.json is missing or does not belong to the newest deck, logs a warning and derives the
+// legs from the checkpoints.
 std::vector<Leg> legs_of(const Side&);
 // Returns the leg that trained a step, or will train it. Throws Error if the step is in another
 // run.
 const Leg& leg_of_step(const std::vector<Leg>&, std::int64_t step);
+// Returns the leg that reads a sample. Throws Error if the sample is in another run.
 const Leg& leg_of_sample(const std::vector<Leg>&, std::int64_t sample);
 
 }  // namespace trireme

@@ -44,17 +44,17 @@ inline Shape scale_shape(Scales s, std::int64_t rows, std::int64_t columns) {
   return {groups(rows), rounded_up(groups(columns), 4)};
 }
 
-// The tiles of consecutive elements in row order of a matrix: bands [begin, end). A band consists
-// of the tiles of 128 rows.
+// The bands [begin, end) of a matrix. A band contains the tiles of 128 consecutive rows.
 struct Bands {
   std::int64_t begin, end;
   constexpr std::int64_t count() const { return end - begin; }
 };
+// Returns the bands that contain the elements [first, first + elements) of a matrix in row order.
 constexpr Bands bands_of(std::int64_t first, std::int64_t elements, std::int64_t columns) {
   const auto begin = first / columns / group;
   return {begin, elements == 0 ? begin : (first + elements - 1) / columns / group + 1};
 }
-// Returns the number of words with this many codes.
+// Returns the number of words that hold this many codes.
 constexpr std::int64_t words_of(std::int64_t codes) {
   return rounded_up(codes, codes_per_word) / codes_per_word;
 }

@@ -13,15 +13,14 @@
 
 namespace trireme {
 
-// Returns the files that match `patterns`, each file once. A pattern is one of these: - a file - a
-// glob such as "data/*.txt", whose matches are sorted - a folder, which means all files below it,
-// sorted, without hidden ones - "-" for standard input
-//
-// Throws Error, naming the pattern, if a file does not exist or nothing matches.
+// Returns the files that match `patterns`, each file once. A pattern is a file, a glob such as
+// "data/*.txt" whose matches are sorted, a folder, or "-" for standard input. A folder means all
+// files below it, sorted, without hidden ones. Throws Error, naming the pattern, if a file does not
+// exist or nothing matches.
 std::vector<std::string> expand_inputs(const std::vector<std::string>& patterns);
 
-// Size and modification time of a regular file. Two readings of a file with the same stamp are
-// taken for the same contents.
+// Size and modification time of a regular file. A file whose stamp has not changed is assumed to
+// have the same contents.
 struct FileStamp {
   std::int64_t size = -1;     // in bytes; -1 for pipes and other files without a size
   std::int64_t modified = 0;  // nanoseconds since 1970

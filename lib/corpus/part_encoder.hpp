@@ -32,8 +32,8 @@ struct PartFailure {
 
 // Writes the files of the parts `mine`, which are ascending indexes. Ends early if `stop`, which is
 // called before each part, returns true, and within a part if TokenizeOptions::stopped_by has a
-// reason. Returns the first failure. Errors name the line of the
-// input even if the line numbers of the segments are not known.
+// reason. Returns the first failure. Errors name the line of the input even if the line numbers of
+// the segments are not known.
 std::optional<PartFailure> write_parts(const PartJob&, std::span<const std::size_t> mine,
                                        const std::function<bool()>& stop);
 

@@ -31,7 +31,7 @@ class PartWriter {
 
   // Adds tokens, whose sizes in bytes are all the same. Throws Error if a write fails.
   void append(const PackedTokens&);
-  // Completes the file on the disk, and gives it its name. Throws Error if a write fails.
+  // Syncs the file to the disk and renames it to its final name. Throws Error if a write fails.
   void finish(const TextTotals&);
 
  private:

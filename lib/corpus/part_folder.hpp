@@ -27,7 +27,8 @@ class PartFolder {
   explicit PartFolder(const std::filesystem::path& output);
 
   const std::filesystem::path& path() const { return path_; }
-  // An id that all ranks find in the folder if they have the same file system.
+  // Random id, which the folder contains. The other ranks read it to check that they share the
+  // folder's file system.
   const std::string& id() const { return id_; }
   // Removes the folder and everything in it.
   void remove();
@@ -43,7 +44,8 @@ class PartFolder {
 // Throws Error unless rank 0 has created the folder with this id.
 void require_shared_folder(const std::filesystem::path& folder, const std::string& id);
 
-// Tell the other ranks to begin no further part, and ask whether a rank has told so.
+// announce_end() asks all ranks to begin no further part. end_is_announced() returns true if any
+// rank has asked.
 void announce_end(const std::filesystem::path& folder) noexcept;
 bool end_is_announced(const std::filesystem::path& folder);
 

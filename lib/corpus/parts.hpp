@@ -28,8 +28,9 @@ struct ListedFile {
   bool operator==(const ListedFile&) const = default;
 };
 
-// A file of a part, or its bytes from the place of `begin` to the place of `end`
-// (lib/corpus/segments.hpp), which are about as many.
+// The contribution of one file to a part: the whole file or, if `is_range`, a range of its bytes.
+// The reader moves `begin` and `end` of a range to nearby offsets at which the file may be divided
+// (lib/corpus/segments.hpp).
 struct InputSegment {
   std::size_t file = 0;  // index of the ListedFile
   std::int64_t begin = 0, end = 0;

@@ -10,17 +10,17 @@
 
 namespace trireme {
 
-// Returns a place at or shortly before byte `offset` where the tokenizer may cut the text of a
-// file, or nullopt if there is none. Whoever asks for the same offset gets the same place.
+// Returns the last offset, at most `offset` bytes, at which the tokenizer may divide the text of a
+// file, or nullopt if none is near. The result depends only on the file and on `offset`, so the
+// ends of a segment and of its neighbors agree.
 std::optional<std::int64_t> text_place(InputFile&, std::int64_t offset, const Tokenizer&);
-// Returns where the first line begins that begins at or behind byte `offset`, or the size of the
+// Returns the offset of the first line that begins at or after byte `offset`, or the size of the
 // file if there is none. Throws Error if the line before it is longer than longest_line.
 std::int64_t line_begin(InputFile&, std::int64_t offset);
 // Returns the number of line ends in the bytes [begin, end).
 std::int64_t count_line_ends(InputFile&, std::int64_t begin, std::int64_t end);
-// Returns the number of line ends in the bytes of a range, each counted from one byte earlier, so
-// that the line that begins at `begin` is not counted. The numbers of all ranges of a file up to
-// one of them add up to the number of lines that begin before the next range, minus 1.
+// Returns the number of line ends in the bytes [begin - 1, end - 1) of a segment. The first line of
+// segment i + 1 of a file has the number 2 + the sum over the segments 0 to i.
 std::int64_t line_ends_of(const ListedFile&, const InputSegment&);
 
 // Adds a segment to the source. Throws Error if the file is not the one that rank 0 found, or if it

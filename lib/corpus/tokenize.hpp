@@ -66,7 +66,8 @@ struct TokenizeOptions {
   // Size of the parts that several ranks share, in bytes of input (lib/corpus/parts.hpp). 0 chooses
   // it by the size of all inputs.
   std::int64_t part_bytes = 0;
-  // Returns what asks the tokenization to stop, such as "SIGTERM", or an empty text. May be absent.
+  // Optional. Returns the reason why tokenization must stop, such as "SIGTERM", or an empty text to
+  // continue.
   std::function<std::string()> stopped_by;
 };
 
@@ -82,6 +83,7 @@ struct Stopped : Error {
 };
 // Returns the reason to stop, or an empty text.
 std::string stop_reason(const TokenizeOptions&);
+// Throws Stopped if there is a reason to stop.
 void stop_if_asked(const TokenizeOptions&);
 
 // Statistics of a tokenization.

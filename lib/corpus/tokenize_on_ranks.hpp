@@ -13,15 +13,16 @@
 
 namespace trireme {
 
-// TokenizeOptions::stopped_by had a reason on a rank. The message is the reason.
+// Thrown on all ranks if TokenizeOptions::stopped_by asks a rank to stop. The message is the
+// reason.
 struct StoppedJob : SharedError {
   using SharedError::SharedError;
 };
 
-// Like tokenize(), on all ranks. Rank 0 returns the summary; that of other ranks is incomplete.
-// Throws SharedError, with the error of the first part that failed, or StoppedJob. While rank 0
-// joins the parts, its own reason to stop counts. Token ids of other programs are converted by rank
-// 0 alone. A single rank makes parts only if TokenizeOptions::part_bytes is set, or if it
+// Like tokenize(), on all ranks. Rank 0 returns the summary. The results of other ranks are
+// incomplete. Throws SharedError, with the error of the first part that failed, or StoppedJob.
+// While rank 0 joins the parts, only rank 0 can stop the job. Rank 0 alone converts token ids of
+// other programs. A single rank makes parts only if TokenizeOptions::part_bytes is set, or if it
 // continues a job. Collective.
 TokenizeSummary tokenize_on_ranks(const Communicator& world, const TokenizeOptions&);
 

@@ -1,5 +1,6 @@
 #pragma once
-// What the options of `trireme tokenize` say about a token file: which files are read, and how.
+// Decisions that follow from the options of `trireme tokenize`: the input files, their formats, and
+// the tokenizer to store.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "lib/corpus/tokenize.hpp"
 
 namespace trireme {
+
+// Bytes of text that an OrderedPool may hold. The ids that are not yet written take at most 9 times
+// as much.
+inline constexpr std::size_t text_in_flight = std::size_t{1} << 26;
 
 // Returns true if the inputs are ids of other programs.
 bool imports_ids(const TokenizeOptions&);
@@ -21,9 +26,6 @@ std::vector<std::string> input_text_files(const TokenizeOptions&);
 bool holds_json_lines(const TokenizeOptions&, const std::string& file);
 // Adds a file to the source, as text or JSON lines. `first_line` is the number of its first line.
 void add_file(const TokenizeOptions&, InputFile&, TextSource&, std::int64_t first_line = 1);
-// Bytes of text that an OrderedPool may hold. The ids that are not yet written take at most 9 times
-// as much.
-inline constexpr std::size_t text_in_flight = std::size_t{1} << 26;
 // Returns the tokenizer's spec. If the input is conversations, the spec also has the token that
 // ends an answer, so that models stop there when they generate text.
 TokenizerSpec stored_tokenizer(const TokenizeOptions&);

@@ -81,7 +81,8 @@ class Dataset {
   const DataPhase& phase_of(std::int64_t sample) const { return sequence_.phase_of(sample); }
   // Returns true if all samples belong to one phase. Otherwise, epochs have no meaning.
   bool has_one_phase() const { return settings_.phases.size() < 2; }
-  // Returns the number of samples in the files of a phase, without those that the deck lacks.
+  // Returns the number of samples in the files of a phase. Files that the deck no longer contains
+  // do not count.
   std::int64_t samples_of(const DataPhase& phase) const { return sequence_.windows_of(phase); }
   // Returns the files of a phase and their shares, such as
   // "web.tokens (75%), code.tokens (25%)".

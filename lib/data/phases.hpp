@@ -42,7 +42,8 @@ struct PhasePlan {
 // Plans a run that has read `samples` samples: the phases of `before` up to this sample, and the
 // deck's phases from there on. `before` is empty for a new run and for a checkpoint of a version
 // without phases. `identities` are those of training_files(), and first_samples[i] is the first
-// sample of the i-th [[phase]] section. If that is not above `samples`, the section is in force.
+// sample of the i-th [[phase]] section. A section whose first sample is at most `samples` has
+// begun.
 //
 // Without shares, the position in each of several files is unknown. If files or shares change after
 // such a phase, the new phase counts from sample 0 on, and samples may repeat.

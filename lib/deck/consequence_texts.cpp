@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-static constexpr double small =
-    0.05;  // relative difference of learning rates that is not worth a warning
+// Relative difference of learning rates below which there is no warning.
+static constexpr double small = 0.05;
 
 // Learning rate in a step, counted from 0.
 static double rate_of(const Deck& deck, const CheckpointMeta& meta, std::int64_t step) {

@@ -195,8 +195,8 @@ static std::set<std::int64_t> steps_of_best(const std::vector<CheckpointInfo>& a
   return steps;
 }
 
-// Returns true if a decay of the learning rate ended with this checkpoint. Without a readable
-// manifest, nobody knows.
+// Returns true if a decay of the learning rate ended with this checkpoint. Returns false if the
+// manifest cannot be read.
 static bool ends_decay(const CheckpointInfo& info) {
   try {
     return CheckpointReader(info.directory).meta().extra.ends_decay > 0;

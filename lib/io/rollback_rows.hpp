@@ -26,14 +26,14 @@ struct RollbackRow {
   // read the first of them.
   std::int64_t first_sample = 0, samples = 0;
   // Files and shares of all samples so far (RunExtra::data_phases), as JSON text. The checkpoint
-  // knows only those before it.
+  // itself has only those up to its step.
   std::string phases{};
   std::int64_t next_sample() const { return first_sample + samples; }
   bool operator==(const RollbackRow&) const = default;
 };
 
-// Returns the run directory that contains a checkpoint, or may contain it. The path may lead to the
-// checkpoint through links: of the run to another disk, or from elsewhere to the run.
+// Returns the directory two levels above a checkpoint. It is the run directory if the checkpoint is
+// in a run. Follows symbolic links only if the given path is not in a run directory.
 std::filesystem::path run_of_checkpoint(const std::filesystem::path& checkpoint);
 
 // Returns the rows of the table in a run directory, in order. Returns an empty list if there is no

@@ -1,7 +1,7 @@
 #pragma once
-// The file starts.json in a run directory: where the run began, continued after each restart or
-// returned to a checkpoint, and with which deck. `trireme samples` finds the data of past steps by
-// these decks, because the run keeps only its newest deck elsewhere.
+// The file starts.json in a run directory. It has one entry for each start of the run and for each
+// return to a checkpoint, with the deck and the state from which training continued. `trireme
+// samples` needs these decks, because the rest of the run directory contains only the newest one.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -26,12 +26,14 @@ struct RunStart {
   bool operator==(const RunStart&) const = default;
 };
 
-// Returns the starts in the file, in the order of time, which is also the order of their samples.
-// Returns an empty list if there is no file. Throws DamagedStarts if its contents are invalid, and
-// Error if it cannot be read.
+// The contents of starts.json are invalid.
 struct DamagedStarts : Error {
   using Error::Error;
 };
+
+// Returns the starts in the file, in the order of time, which is also the order of their samples.
+// Returns an empty list if there is no file. Throws DamagedStarts if its contents are invalid, and
+// Error if it cannot be read.
 std::vector<RunStart> read_starts(const std::filesystem::path& run);
 
 // Which starts of an earlier process the file keeps.

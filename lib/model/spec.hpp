@@ -126,8 +126,8 @@ struct ModelSpec {
   UnitId table_unit, position_unit, norm_unit, head_unit;
   ParamId table, positions, final_norm, final_norm_bias, head;
   std::vector<BlockParams> blocks;
-  std::vector<AdapterParams>
-      adapters;  // in the order of their blocks; then of the embedding and the head
+  // In the order of their blocks, then of the embedding and of the head.
+  std::vector<AdapterParams> adapters;
 
   // Returns the weight's adapter, or null if it has none.
   const AdapterParams* adapter_of(ParamId weight) const;

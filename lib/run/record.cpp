@@ -316,7 +316,7 @@ void RunRecord::saved(const Outcome& o, const CheckpointConfig& c,
     std::vector<std::int64_t> best, steps;
     if (c.keep_best > 0) {
       const auto rows = evaluations(ranking.set);
-      // If the repair of the table lost rows, nobody knows which checkpoints were the best.
+      // If the repair of the table lost rows, it is unknown which checkpoints were the best.
       if (!files_->evaluations.at(ranking.set).file.remarks().empty())
         for (const auto& info : list_checkpoints(files_->directory.checkpoints()))
           steps.push_back(info.step);

@@ -39,8 +39,8 @@ double learning_rate(const ScheduleConfig&, double peak, const StepOfRun&);
 // Returns true if a decay of `decay_ends` ends with this step. If there are any, so does the last
 // step of the run.
 bool ends_decay(const ScheduleConfig&, const StepOfRun&);
-// Returns the numbers of completed steps at which decays of `decay_ends` end, for those that the
-// run has not reached at the beginning of the ramp. Of a schedule in steps, returns all.
+// Returns the number of completed steps at each of `decay_ends`. If the schedule counts tokens,
+// ends before the beginning of the ramp are replaced by its beginning.
 std::vector<std::int64_t> steps_of_decay_ends(const ScheduleConfig&, const BatchRamp&);
 // Returns the number of `decay_ends` between two points of a run, without those at the points.
 std::int64_t decays_between(const ScheduleConfig&, RunPoint begin, RunPoint end);

@@ -1,6 +1,6 @@
 #pragma once
 // Handles signals to a run. SIGUSR1 requests a checkpoint. SIGTERM, SIGINT, SIGHUP (the terminal
-// was closed, unless nohup is used) and SIGPIPE (nobody reads the output any more) request a
+// was closed, unless nohup is used) and SIGPIPE (no process reads the output any more) request a
 // checkpoint and the end of the run. Signals are recorded immediately and acted on at the end of a
 // step.
 #include <csignal>

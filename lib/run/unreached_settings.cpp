@@ -69,7 +69,7 @@ std::string about_decays(const ScheduleConfig& s, const BatchRamp& ramp, RunPoin
 
 // The first weights have the share ema^n of the average after n updates. If the average reaches
 // back over a quarter of the run, 1 / (1 - ema) = n / 4, this share is about exp(-4), 2%. A larger
-// share is of weights that nobody wants in the result.
+// share is usually not intended.
 std::string about_average(const TrainConfig& t, RunPoint end) {
   const auto steps = static_cast<double>(end.steps);
   const double share = std::pow(t.ema, steps);

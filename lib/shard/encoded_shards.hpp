@@ -4,9 +4,9 @@
 // (kernel::RoundToFp8). Rounding the decoded weights again therefore gives the same operands, and
 // all results have the same bits as with weights that are sent in the compute type.
 //
-// Shards divide tiles. Before the program, each rank finds the largest magnitudes in its part of
-// each tile, and one all-gather sends them to all ranks of the shard group. Each rank then knows
-// the scales of all tiles of its stage, so later gathers send only codes.
+// A tile may extend over several shards. Before the program, each rank finds the largest magnitudes
+// in its part of each tile, and one all-gather sends them to all ranks of the shard group. Each
+// rank then knows the scales of all tiles of its stage, so later gathers send only codes.
 #include <cstdint>
 #include <optional>
 #include <vector>

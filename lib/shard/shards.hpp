@@ -28,8 +28,7 @@ class Shards {
   // trained (LearnsFrom::nothing) get only a copy, in their storage type. Weights are meaningful
   // only after initialize() or write(). `arrays` are the names of the optimizer's arrays, which
   // make_arrays() allocates for each trained segment. If weights are averaged, average_array is the
-  // last of them. Keeps references to its arguments, which must
-  // outlive it.
+  // last of them. Keeps references to its arguments, which must outlive it.
   Shards(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType compute,
          std::vector<std::string> arrays);
   Shards(const Shards&) = delete;
