@@ -7,10 +7,6 @@
 namespace trireme {
 namespace {
 
-bool is_unset(const Key& key, const KeyValue& value) {
-  return key.zero_is_unset && (value == KeyValue(std::int64_t{0}) || value == KeyValue(0.0));
-}
-
 // Returns the key by which users recognize an entry of a repeated section: its first one that is
 // set, such as the name of a [[validation]] section or the start of a [[phase]] section.
 const Key& naming_key(const KeySection& section, const Deck& deck, std::size_t row) {

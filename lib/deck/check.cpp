@@ -14,6 +14,7 @@
 #include "lib/deck/rules.hpp"
 #include "lib/deck/sections.hpp"
 #include "lib/deck/table.hpp"
+#include "lib/keys/key.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/pipe/partition.hpp"
 #include "lib/pipe/schedule.hpp"
@@ -348,12 +349,12 @@ class Checker : DeckRules {
          "adapter.dropout = {} does not support adapters of experts: set adapter.dropout = 0, or "
          "remove the experts from adapter.patterns",
          deck_.adapter.dropout);
-    const auto check = [&](const std::string& pattern, std::string key) {
+    const auto check = [&](const std::string& pattern, std::string_view path, std::size_t row = 0) {
       const bool hit = std::ranges::any_of(
           spec.params, [&](const ParamSpec& p) { return matches(pattern, p.name); });
       auto text = fmt::format("{}: the pattern \"{}\" matches no parameter; names look like \"{}\"",
-                              key.substr(0, key.find('#')), pattern, spec.params.back().name);
-      if (!hit) problems_.push_back({{std::move(key)}, std::move(text)});
+                              path, pattern, spec.params.back().name);
+      if (!hit) problems_.push_back({{key_in_row(path, row)}, std::move(text)});
     };
     for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, "optimizer.no_decay");
     const auto fp8 = fp8_weights(deck_.precision);
@@ -370,8 +371,7 @@ class Checker : DeckRules {
     }
     if (deck_.zero.gather_type == GatherType::fp8) fp8_gathers(with_fp8(spec, fp8));
     for (std::size_t row = 0; row < deck_.freeze.size(); ++row)
-      check(deck_.freeze[row].pattern,
-            row == 0 ? "freeze.pattern" : fmt::format("freeze.pattern#{}", row));
+      check(deck_.freeze[row].pattern, "freeze.pattern", row);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include "lib/data/phases.hpp"
 #include "lib/deck/rules.hpp"
+#include "lib/keys/key.hpp"
 
 namespace trireme {
 namespace {
@@ -48,7 +49,7 @@ class DataRules : DeckRules {
   }
 
   static std::string key(const char* member, std::size_t i) {
-    return i == 0 ? fmt::format("phase.{}", member) : fmt::format("phase.{}#{}", member, i);
+    return key_in_row(fmt::format("phase.{}", member), i);
   }
 
   void phase(std::size_t i) {

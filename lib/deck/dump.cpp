@@ -29,7 +29,7 @@ std::string comment_of(const Key& key) {
 
 CommentedLine dumped(const Key& key, const Deck& deck, std::size_t row) {
   const KeyValue value = key.access.get(deck, row);
-  if (key.zero_is_unset && (value == KeyValue(std::int64_t{0}) || value == KeyValue(0.0))) {
+  if (is_unset(key, value)) {
     return {fmt::format("# {} = {}", key.name, key.example),
             "(not given; the value is an example) " + comment_of(key)};
   }

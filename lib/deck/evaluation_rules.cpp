@@ -4,6 +4,7 @@
 
 #include "lib/deck/rules.hpp"
 #include "lib/io/run_tables.hpp"
+#include "lib/keys/key.hpp"
 #include "lib/train/objective.hpp"
 
 namespace trireme {
@@ -25,14 +26,12 @@ class EvaluationRules : DeckRules {
     const auto& sets = deck_.data.sets;
     for (std::size_t i = 0; i < sets.size(); ++i) {
       const auto key = [&](const char* member) {
-        return i == 0 ? fmt::format("validation.{}", member)
-                      : fmt::format("validation.{}#{}", member, i);
+        return key_in_row(fmt::format("validation.{}", member), i);
       };
       const auto& [name, path, weight] = sets[i];
       rule(is_set_name(name) && name != "auto", {key("name")},
            "the name of [[validation]] set {} is \"{}\"; give a name of at most 100 letters, "
-           "digits, "
-           "_ and -, such as \"code\"",
+           "digits, _ and -, such as \"code\"",
            i + 1, name);
       const auto same = std::ranges::find(sets, name, &ValidationSet::name);
       rule(same == sets.begin() + static_cast<std::ptrdiff_t>(i) || name.empty(), {key("name")},

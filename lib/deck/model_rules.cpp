@@ -5,6 +5,7 @@
 #include "lib/deck/resolve.hpp"
 #include "lib/deck/rules.hpp"
 #include "lib/deck/sections.hpp"
+#include "lib/keys/key.hpp"
 #include "lib/keys/value.hpp"
 
 namespace trireme {
@@ -225,7 +226,7 @@ class ModelRules : DeckRules {
     of_adapters("adapter.dropout", a.dropout != 0);
     for (std::size_t i = 0; i < a.ranks.size(); ++i) {
       const auto& r = a.ranks[i];
-      const auto key = i == 0 ? "adapter_rank.rank" : fmt::format("adapter_rank.rank#{}", i);
+      const auto key = key_in_row("adapter_rank.rank", i);
       rule(a.rank > 0, {key, "adapter.rank"},
            "[[adapter_rank]] has no effect without adapters: set adapter.rank, or remove the "
            "section");

@@ -27,6 +27,14 @@ std::string joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
+bool is_unset(const Key& key, const KeyValue& value) {
+  return key.zero_is_unset && (value == KeyValue(std::int64_t{0}) || value == KeyValue(0.0));
+}
+
+std::string key_in_row(std::string_view path, std::size_t row) {
+  return row == 0 ? std::string(path) : fmt::format("{}#{}", path, row);
+}
+
 std::string kind_text(const Key& key) {
   switch (key.kind) {
     case ValueKind::flag:

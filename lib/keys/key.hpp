@@ -123,6 +123,12 @@ std::vector<KeySection> table_of(std::vector<KeySection>);
 const KeySection* find_section(const std::vector<KeySection>&, std::string_view name);
 const Key* find_key(const KeySection&, std::string_view name);
 
+// Returns true if the value means that the key is not given (Key::zero_is_unset).
+bool is_unset(const Key&, const KeyValue&);
+// Returns the name of a key in an entry of a repeated section: "section.key" in the first entry,
+// and "section.key#row" in later ones. `path` is "section.key".
+std::string key_in_row(std::string_view path, std::size_t row);
+
 // Returns the key's type for messages, such as "a whole number" or "a path or an array of paths".
 std::string kind_text(const Key&);
 // Describes the accepted values for messages, such as "1 to 64", "above 0" or "f32, bf16 or f64".

@@ -81,9 +81,9 @@ std::optional<std::string> TableReader::hint_of_key(const KeySection& section,
 
 void TableReader::assign(const Key& key, std::size_t row, const RawValue& raw,
                          const std::string& where) {
-  const std::string id = row == 0 ? key.path() : fmt::format("{}#{}", key.path(), row);
   try {
-    given_.insert_or_assign(id, Given{key, row, accepted(key, raw), where, raw.place});
+    given_.insert_or_assign(key_in_row(key.path(), row),
+                            Given{key, row, accepted(key, raw), where, raw.place});
   } catch (const BadValue& e) {
     doubt(key.path());
     report(e.place.line > 0 ? at(e.place) : where, e.message, e.place);

@@ -39,8 +39,7 @@ class TableReader {
   // Checks a value and stores it for the key. If the value is not accepted, records the problem
   // instead.
   void assign(const Key&, std::size_t row, const RawValue&, const std::string& where);
-  // Returns the value in the file for "section.key", or nullptr. Later entries of a repeated
-  // section have the id "section.key#row".
+  // Returns the value in the file for a key, or nullptr. `id` is the result of key_in_row().
   const Given* given(const std::string& id) const;
   void forget(const std::string& id) { given_.erase(id); }
   // Marks a key whose value was probably given but could not be read. Rules about this key are then
