@@ -39,8 +39,8 @@ StepResult Replayer::next() {
   const auto lr = learning_rate(deck.schedule, deck.optimizer.lr,
                                 step_of_run(ramp, in_.meta.step, in_.total_steps));
   StepResult result;
-  if (skips_.leaves_out(in_.meta.step + 1))
-    result = trainer().leave_out(in_.meta.step);
+  if (skips_.lists(in_.meta.step + 1))
+    result = trainer().skip(in_.meta.step);
   else
     result = trainer().step(
         in_.meta.step, lr,

@@ -26,8 +26,8 @@ struct Row {
   // Returns false if the deck does not use the key. Null means that all decks do.
   bool (*used)(const Deck&, std::string_view key) = nullptr;
   Affects affects = Affects::course;
-  // Whether it also concerns a new run that takes only the weights.
-  Beginning until = Beginning::restart;
+  // Whether it also concerns a new run that takes only the weights (model.init_from).
+  bool at_init_from = false;
   // Whether it concerns such a run even if no key changed, because the run begins at step 0.
   bool even_unchanged = false;
 };
@@ -65,25 +65,24 @@ bool with_adapters(const Deck& d, std::string_view) {
 }
 
 const std::vector<Row>& table() {
-  constexpr auto weights = Beginning::from_weights;
   static const std::vector<Row> rows{
       {.keys = {"optimizer.lr", "schedule.shape", "schedule.warmup_steps", "schedule.min_lr",
                 "schedule.decay_steps", "schedule.warmup_tokens", "schedule.decay_tokens",
                 "schedule.decay_end_steps", "schedule.decay_end_tokens", "train.steps",
                 "train.tokens", "train.epochs", "train.batch", "train.batch_ramp", "model.context"},
        .text = rate_text,
-       .until = weights,
+       .at_init_from = true,
        .even_unchanged = true},
       {{"train.batch", "train.batch_ramp"}, batch_text},
-      {.keys = {"model.context"}, .text = context_text, .until = weights},
+      {.keys = {"model.context"}, .text = context_text, .at_init_from = true},
       {{"train.seed"}, seed_text},
       {{"data.order"}, order_text},
       {{"data.weights"}, shares_text},
       {{"phase.from_step", "phase.from_tokens", "phase.path", "phase.weights"}, phases_text},
       {{"data.loss_weights"},
-       "the losses of the files' documents are multiplied by {after} instead of {before}"},
+       "the weights of the files' documents in the loss are {after} instead of {before}"},
       {{"data.packing", "data.long_documents", "data.validation"}, cut_text},
-      {.keys = {"data.attention"}, .text = attention_text, .until = weights},
+      {.keys = {"data.attention"}, .text = attention_text, .at_init_from = true},
       {{"data.separator_masks"}, masks_text},
       {{"evaluate.batches", "evaluate.ema", "data.validation", "validation.path",
         "validation.weight", "train.batch", "train.objective", "data.packing",
@@ -114,10 +113,10 @@ const std::vector<Row>& table() {
        "the gradient contains the router z-loss with the weight {after} instead of {before}",
        with_experts},
       {{"train.skip_above", "train.skip_window"}, skip_text},
-      {{"train.skip_steps"}, "the steps {after} are skipped instead of {before}"},
-      {{"model.dropout"}, "dropout sets {after} of the activations to 0 instead of {before}"},
+      {{"train.skip_steps"}, "the list of steps to skip changes from {before} to {after}"},
+      {{"model.dropout"}, "the dropout probability of activations is {after} instead of {before}"},
       {{"adapter.dropout"},
-       "dropout sets {after} of the adapters' inputs to 0 instead of {before}",
+       "the dropout probability of the adapters' inputs is {after} instead of {before}",
        with_adapters},
       {{"adapter.b_lr_ratio"},
        "the learning rate of the matrices b is {after} times that of the others, instead of "
@@ -132,23 +131,23 @@ const std::vector<Row>& table() {
       {{"optimizer.momentum"},
        "the momentum decays by the factor {after} in each step instead of {before}",
        by_sgd},
-      {{"optimizer.nesterov"}, "Nesterov momentum is {after} instead of {before}", by_sgd},
+      {{"optimizer.nesterov"}, "Nesterov momentum changes from {before} to {after}", by_sgd},
       {{"optimizer.weight_decay"}, decay_text},
       {{"optimizer.no_decay"},
-       "the parameters without weight decay are {after} instead of {before}, in addition to norms "
-       "and biases"},
+       "the patterns of parameters without weight decay change from {before} to {after}"},
       {{"optimizer.clip"}, clip_text},
       {{"freeze.pattern", "freeze.from_step", "freeze.to_step", "freeze.moments"}, freeze_text},
       {.keys = {"precision.compute"},
        .text = "activations and weights are rounded to {after} instead of {before}",
-       .until = weights},
+       .at_init_from = true},
       {{"precision.reduce"}, "gradients are sent as {after} instead of {before}"},
-      {{"precision.tf32"}, "TF32 rounding of f32 products on GPUs is {after} instead of {before}"},
+      {{"precision.tf32"},
+       "the use of TF32 for f32 products on GPUs changes from {before} to {after}"},
       {.keys = {"precision.products"},
        .text = "the operands of linear layers are rounded to {after} instead of {before}",
-       .until = weights},
+       .at_init_from = true},
       {{"precision.fp8_except"},
-       "the weights whose products are not in fp8 are {after} instead of {before}",
+       "the patterns of weights whose products are not in fp8 change from {before} to {after}",
        in_fp8},
       {{"precision.fp8_skip_first"},
        "the products of the first {after} blocks instead of {before} are not in fp8",
@@ -157,7 +156,7 @@ const std::vector<Row>& table() {
        "the products of the last {after} blocks instead of {before} are not in fp8",
        in_fp8},
       {{"precision.fp8_head"},
-       "products of the head in fp8 are {after} instead of {before}",
+       "the use of fp8 for the head changes from {before} to {after}",
        in_fp8},
       {.keys = {"parallel.pipe", "parallel.data", "parallel.seq", "parallel.expert",
                 "parallel.expert_tokens", "parallel.stage_layers", "parallel.schedule",
@@ -247,7 +246,7 @@ std::vector<Consequence> consequences(const ContinuedRun& run, Beginning beginni
   const auto changes = deck_changes(run.before, run.after);
   std::vector<Consequence> all;
   for (const auto& row : table()) {
-    if (beginning == Beginning::from_weights && row.until == Beginning::restart) continue;
+    if (beginning == Beginning::from_weights && !row.at_init_from) continue;
     Changed changed{run, beginning, {}};
     for (const auto& c : changes)
       if (std::ranges::find(row.keys, c.key) != row.keys.end() &&

@@ -302,8 +302,8 @@ bool TrainLoop::one_step() {
   const auto limits = skips_.limits(meta_.step);
   StepResult result;
   try {
-    if (skips_.leaves_out(meta_.step + 1))
-      result = trainer_.leave_out(meta_.step);
+    if (skips_.lists(meta_.step + 1))
+      result = trainer_.skip(meta_.step);
     else
       result = trainer_.step(meta_.step, lr, microbatches,
                              droppable_ ? ShouldAbandon(should_abandon) : ShouldAbandon(), replay,

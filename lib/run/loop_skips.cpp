@@ -34,7 +34,7 @@ static SkipReason reason_of(const StepResult& result) {
       return {"no_targets", "all of its targets are masked"};
     case StepOutcome::above_limit:
       return {"above_limit", result.culprit + " (train.skip_above)"};
-    case StepOutcome::left_out:
+    case StepOutcome::listed:
       return {"skip_steps", "train.skip_steps contains it"};
     default:
       return {"not_finite", result.culprit + " is not finite"};
@@ -57,7 +57,7 @@ void TrainLoop::count_skipped(const StepResult& result, SampleRange samples) {
     record_.add(SkippedRow{meta_.step, std::string(name), measured ? result.loss : none,
                            measured ? result.grad_norm : none, samples.first, samples.count});
   });
-  if (result.outcome == StepOutcome::left_out) return;  // as the deck says
+  if (result.outcome == StepOutcome::listed) return;  // as the deck says
   ++in_row;
   if (decide_rollback() || in_row < settings_.train.max_skipped) return;
   if (result.outcome == StepOutcome::above_limit)

@@ -28,7 +28,7 @@ std::vector<StepRange> parse_step_ranges(std::span<const std::string> texts) {
 
 SkipRules::SkipRules(const TrainConfig& t, BatchRamp ramp, std::string conditions,
                      std::vector<std::int64_t> borders, const std::string& state)
-    : left_out_(parse_step_ranges(t.skip_steps)),
+    : listed_(parse_step_ranges(t.skip_steps)),
       ramp_(std::move(ramp)),
       conditions_(std::move(conditions)),
       borders_(std::move(borders)),
@@ -54,8 +54,8 @@ std::string SkipRules::state() const {
   return text;
 }
 
-bool SkipRules::leaves_out(std::int64_t step) const {
-  return std::ranges::any_of(left_out_,
+bool SkipRules::lists(std::int64_t step) const {
+  return std::ranges::any_of(listed_,
                              [&](const auto& r) { return r.first <= step && step <= r.last; });
 }
 

@@ -31,7 +31,7 @@ class SkipRules {
             std::vector<std::int64_t> borders, const std::string& state);
 
   // Returns true if train.skip_steps contains the step.
-  bool leaves_out(std::int64_t step) const;
+  bool lists(std::int64_t step) const;
   // Returns the limits of the step after `completed` steps: the mean of the window plus
   // train.skip_above sample standard deviations. Infinite until half of train.skip_window is known.
   StepLimits limits(std::int64_t completed);
@@ -44,7 +44,7 @@ class SkipRules {
   struct Numbers {
     double loss = 0, grad_norm = 0;
   };
-  std::vector<StepRange> left_out_;
+  std::vector<StepRange> listed_;
   BatchRamp ramp_;
   std::string conditions_;
   std::vector<std::int64_t> borders_;

@@ -35,13 +35,13 @@ enum class StepOutcome : std::uint8_t {
   no_targets,   // every target of the step is masked
   not_finite,   // a gradient or the loss is not finite
   above_limit,  // the loss or the gradient norm is above its limit (StepLimits)
-  left_out,     // the step was not computed (Trainer::leave_out); all results are unknown
+  listed,       // train.skip_steps lists the step, so it was not computed (Trainer::skip)
   dropped,      // a rank abandoned the step; the other results are unknown
 };
 
 // Returns true if a step with this outcome has a loss and a gradient norm.
 constexpr bool is_measured(StepOutcome o) {
-  return o != StepOutcome::no_targets && o != StepOutcome::left_out && o != StepOutcome::dropped;
+  return o != StepOutcome::no_targets && o != StepOutcome::listed && o != StepOutcome::dropped;
 }
 
 // The largest loss and gradient norm with which a step updates the weights.
@@ -170,7 +170,7 @@ class Trainer {
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                   const ShouldAbandon& = {}, Replay = Replay::no, const StepLimits& = {});
   // Skips a step without computing it. Its freeze rules apply.
-  StepResult leave_out(std::int64_t step);
+  StepResult skip(std::int64_t step);
   // Returns true if a ShouldAbandon can drop a step with this many micro-batches. With too few
   // micro-batches, the decision would come too late.
   bool can_drop(std::int64_t microbatches) const;

@@ -140,11 +140,11 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   return result;
 }
 
-StepResult Trainer::leave_out(std::int64_t step) {
+StepResult Trainer::skip(std::int64_t step) {
   follow_freeze_rules(step);
   has_gradients_ = false;
   StepResult result;
-  result.outcome = StepOutcome::left_out;
+  result.outcome = StepOutcome::listed;
   return result;
 }
 

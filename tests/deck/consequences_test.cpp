@@ -149,8 +149,15 @@ TEST(Consequences, EachChangedKeyOfARowHasItsSentence) {
   EXPECT_THAT(texts_after(dpo, dpo + Words{"train.simpo_beta=3", "train.simpo_gamma=0.5"}),
               ElementsAre(AllOf(HasSubstr("train.simpo_beta: "), HasSubstr("3 instead of 2")),
                           AllOf(HasSubstr("train.simpo_gamma: "), HasSubstr("0.5 instead of 1"))));
-  EXPECT_THAT(texts_after({}, {"model.dropout=0.1"}),
-              ElementsAre("model.dropout: dropout sets 0.1 of the activations to 0 instead of 0"));
+  EXPECT_THAT(
+      texts_after({}, {"model.dropout=0.1"}),
+      ElementsAre("model.dropout: the dropout probability of activations is 0.1 instead of 0"));
+  EXPECT_THAT(texts_after({}, {"precision.tf32=true"}),
+              ElementsAre("precision.tf32: the use of TF32 for f32 products on GPUs changes from "
+                          "false to true"));
+  EXPECT_THAT(texts_after({}, {"train.skip_steps=[\"7\"]"}),
+              ElementsAre("train.skip_steps: the list of steps to skip changes from [] to "
+                          "[\"7\"]"));
 }
 
 std::vector<std::string> texts_between(const Deck& before, const Deck& after) {

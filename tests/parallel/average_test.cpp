@@ -91,7 +91,7 @@ TEST(Average, FollowsItsFormulaOnGrids) {
       if (s == 2)
         EXPECT_EQ(run.step(s, {.loss = 0}).outcome, StepOutcome::above_limit);
       else if (s == 4)
-        run.trainer->leave_out(s);
+        run.trainer->skip(s);
       else
         EXPECT_EQ(run.step(s).outcome, StepOutcome::updated);
       if (s == 2 || s == 4) continue;

@@ -18,10 +18,10 @@ TrainConfig config_of(double above, std::int64_t window, std::vector<std::string
   return t;
 }
 
-TEST(SkipRules, StepsAndRangesAreLeftOut) {
+TEST(SkipRules, StepsAndRangesAreListed) {
   const SkipRules rules(config_of(0, 4, {"7", "12-14"}), BatchRamp(), "", {}, "");
-  for (const std::int64_t step : {7, 12, 13, 14}) EXPECT_TRUE(rules.leaves_out(step)) << step;
-  for (const std::int64_t step : {1, 6, 8, 11, 15}) EXPECT_FALSE(rules.leaves_out(step)) << step;
+  for (const std::int64_t step : {7, 12, 13, 14}) EXPECT_TRUE(rules.lists(step)) << step;
+  for (const std::int64_t step : {1, 6, 8, 11, 15}) EXPECT_FALSE(rules.lists(step)) << step;
   for (const auto* wrong : {"", "0", "5-4", "a", "3-", "-3", "1-2-3", "1.5"})
     EXPECT_THROW(SkipRules(config_of(0, 4, {wrong}), BatchRamp(), "", {}, ""), Error) << wrong;
 }
