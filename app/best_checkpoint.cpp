@@ -15,7 +15,7 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
-fs::path best_checkpoint(const fs::path& run) {
+fs::path best_checkpoint(const fs::path& run, bool ema) {
   const auto checkpoints = run / "checkpoints";
   require(is_there(checkpoints),
           "--best chooses among the checkpoints of a run, but {} is not a run directory",
@@ -39,13 +39,14 @@ fs::path best_checkpoint(const fs::path& run) {
           ranked.front());
     log_info("the best checkpoint is {}, by the {} in {}{}", found->directory.string(),
              name_of(ranking.by), table.string(),
-             deck.evaluate.ema ? ", which is that of the averaged weights (--ema)" : "");
+             deck.evaluate.ema && !ema
+                 ? "; these evaluations used the averaged weights, so pass --ema, too"
+                 : "");
     return found->directory;
   }
   fail(
-      "{} has no intact checkpoint of a step with an evaluation in {}. Set evaluate.every_steps "
-      "and "
-      "checkpoint.every_steps so that they meet",
+      "{} has no intact checkpoint of a step with an evaluation in {}. Make one of "
+      "evaluate.every_steps and checkpoint.every_steps a multiple of the other",
       run.string(), table.string());
 }
 

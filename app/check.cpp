@@ -73,9 +73,10 @@ struct JobHere {
 void say_phases(const Deck& deck, const Dataset& training) {
   for (const auto& part : extents_of_phases(deck.data, deck.train, {})) {
     const auto& phase = training.phase_of(part.first_sample);
-    say("from step {}: {} from {}, which {} {}\n", part.first_step + 1,
+    say("from step {}: {} from {}; {} {}\n", part.first_step + 1,
         counted(part.end_sample - part.first_sample, "sample"), training.text_of(phase),
-        phase.files.size() == 1 ? "has" : "have together", training.samples_of(phase));
+        phase.files.size() == 1 ? "this file contains" : "these files contain",
+        counted(training.samples_of(phase), "sample"));
   }
 }
 

@@ -85,7 +85,7 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
 }
 
 int export_checkpoint(const ExportArguments& a) {
-  if (a.best) return export_from(best_checkpoint(a.checkpoint), a);
+  if (a.best) return export_from(best_checkpoint(a.checkpoint, a.ema), a);
   CheckpointChoice choice(a.checkpoint);
   while (true) {
     const auto checkpoint = choice.find();

@@ -122,7 +122,8 @@ static std::unique_ptr<LoadedModel> open_checkpoint(const Communicator& world,
 std::unique_ptr<LoadedModel> LoadedModel::open(const Communicator& world, const ModelArguments& a,
                                                ModelUse use, const DeckChange& change) {
   std::string given = a.checkpoint;
-  if (a.best) at_root(world, Pace::slow, [&] { given = best_checkpoint(a.checkpoint).string(); });
+  if (a.best)
+    at_root(world, Pace::slow, [&] { given = best_checkpoint(a.checkpoint, a.ema).string(); });
   world.broadcast(given);
   CheckpointChoice choice(given);
   while (true) {

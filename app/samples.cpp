@@ -264,11 +264,12 @@ void add_samples(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("run", a->run, "Run directory")->required()->transform(with_environment());
   auto* step = command->add_option(
       "--step", a->step,
-      "Show the samples of this step or these steps, such as 3-8, which may be still to come");
+      "Show the samples of a step, or of a range of steps such as 3-8. Future steps are allowed");
   step->check(range_from(1));
   auto* sample = command->add_option("--sample", a->sample,
-                                     "Show these samples, such as 3-8, also if the run left them "
-                                     "out (skipped.csv numbers samples)");
+                                     "Show the samples with these numbers, such as 3-8, including "
+                                     "those that a rollback left out. skipped.csv contains the "
+                                     "numbers");
   sample->check(range_from(0))->excludes(step);
   command->add_option("--rank", a->rank, "Show only the samples of this rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31));
@@ -280,8 +281,7 @@ void add_samples(CLI::App& app, std::function<int()>& chosen) {
       ->excludes(sample);
   command
       ->add_option("--show", a->show,
-                   "What to print of each sample, besides its place: documents (their numbers "
-                   "only), text or ids")
+                   "Content to print for each sample: documents (only their numbers), text or ids")
       ->check(CLI::IsMember({"documents", "text", "ids"}))
       ->capture_default_str();
   command->callback([&chosen, a] {

@@ -83,9 +83,8 @@ KeySection phase_section() {
       "repeated. Until the first phase, [data] applies.",
       {
           row("from_step", &P::from_step,
-              "First step of the phase, counted from 0. Step 0 is step 1 of history.csv. Give "
-              "either "
-              "from_step or from_tokens")
+              "Number of completed steps at which the phase begins. With 90000, step 90001 of "
+              "history.csv is its first step. Give either from_step or from_tokens")
               .in(1, step_most)
               .in_units("steps")
               .unset_at_zero()

@@ -162,7 +162,7 @@ std::vector<CheckpointInfo> intact_checkpoints(const fs::path& checkpoints) {
   std::vector<CheckpointInfo> intact;
   for (const auto& info : list_checkpoints(checkpoints)) {
     if (const auto damage = damage_of(info.directory, Check::sizes))
-      log_warning("skipped: {}", *damage);
+      log_warning("a checkpoint is not used: {}", *damage);
     else
       intact.push_back(info);
   }

@@ -176,8 +176,9 @@ static std::string microbatches_text(std::int64_t n) {
 
 static std::string ramp_text(const TrainConfig& t) {
   if (t.batch_ramp.empty()) return "";
-  return fmt::format("batch ramp: {}, then {}. This plan is for steps of {}, which need most\n",
-                     fmt::join(t.batch_ramp, ", "), t.batch, counted(t.batch, "sample"));
+  return fmt::format(
+      "batch ramp: {}, then {}. The plan describes steps of {}, which need the most memory\n",
+      fmt::join(t.batch_ramp, ", "), t.batch, counted(t.batch, "sample"));
 }
 
 std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& target) {

@@ -52,7 +52,7 @@ double seconds_of(const PlanInput& in, const DryTarget& target, const MachineMod
 GenerationTimes predict_generation(const PlanInput& in, const DryTarget& target,
                                    const MachineModel& machine, std::int64_t sequences) {
   require(in.grid.ranks() == 1,
-          "times of generation are predicted for one rank, but {} are planned. Set --ranks 1",
+          "--generate predicts the times of one rank, but {} ranks are planned: pass --ranks 1",
           in.grid.ranks());
   require(context_of(in.setup) > 1, "a context of one token has no room for a prompt and a token");
   return {sequences, seconds_of(in, target, machine, sequences, Timed::prefill),

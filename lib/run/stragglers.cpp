@@ -102,8 +102,8 @@ std::string Stragglers::text_of(std::size_t rank) const {
                                   work.own[t], median.own[t]));
   return fmt::format(
       "host {} is slow: in each of the last {} progress lines, its rank {} worked at least {} "
-      "times as long as the median of the ranks with equal work, without waits for others: {}. "
-      "Look for other processes, a lower clock rate or a slow disk on this host, or exclude it",
+      "times as long as the median rank of its pipeline stage: {}. Look for other processes, a "
+      "lower clock rate or a slow disk on this host, or exclude it",
       ranks_[rank].host, lines, rank, above, fmt::join(tasks, ", "));
 }
 

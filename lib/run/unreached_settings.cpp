@@ -56,13 +56,11 @@ std::string about_decays(const ScheduleConfig& s, const BatchRamp& ramp, RunPoin
           key, begin, at, at);
     if (room < length)
       return fmt::format(
-          "{}s: the decay before {} lasts only {}, because {} ends at {}, but {}. Move the points "
-          "apart, or lower schedule.decay_{}s",
-          key, at, counted(room, unit), after, begin,
-          given ? fmt::format("schedule.decay_{}s = {}", unit, length)
-                : fmt::format("it should last a tenth of the run up to this point, {}",
-                              counted(length, unit)),
-          unit);
+          "{}s: the decay before {} lasts only {}, because {} ends at {}. It should last {} ({}). "
+          "Move the points apart, or {} schedule.decay_{}s",
+          key, at, counted(room, unit), after, begin, counted(length, unit),
+          given ? fmt::format("schedule.decay_{}s", unit) : "a tenth of the run up to this point",
+          given ? "lower" : "set", unit);
   }
   return {};
 }

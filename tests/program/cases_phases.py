@@ -96,9 +96,9 @@ def phases(at):
     a, b, c = ((len(file.ids) - 1) // T for file in files.values())
     said = at("check deck.toml train.steps=18").text
     assert "3 data phases" in said and "per epoch" not in said, said
-    for line in (f"from step 1: 15 samples from a.tokens (75%), b.tokens (25%), which have together {a + b}",
-                 f"from step 6: 18 samples from a.tokens (33.3%), b.tokens (66.7%), which have together {a + b}",
-                 f"from step 12: 21 samples from c.tokens (50%), b.tokens (50%), which have together {c + b}"):
+    for line in (f"from step 1: 15 samples from a.tokens (75%), b.tokens (25%); these files contain {a + b} samples",
+                 f"from step 6: 18 samples from a.tokens (33.3%), b.tokens (66.7%); these files contain {a + b} samples",
+                 f"from step 12: 21 samples from c.tokens (50%), b.tokens (50%); these files contain {c + b} samples"):
         assert line in said, (line, said)
     said = at(f"check deck.toml train.steps=18 train.batch={b + c + 1} train.microbatch=1").text
     assert f"a batch of {b + c + 1} is more than the {b + c} samples in c.tokens (50%), b.tokens (50%), which the run reads from step 12 on" in said, said

@@ -106,7 +106,7 @@ def lengths(at):
         seconds[name] = at.plan(f"deck.toml {more} --machine machine.toml")["predicted"]["run_seconds"]
     parts = seconds["small"] + seconds["middle"] + seconds["large"]
     assert abs(seconds["all"] / parts - 1) < 0.01, seconds
-    at(f"plan deck.toml {STEPS_RAMP}", says=("batch ramp: 4 until 3 steps, 8 until 6 steps, then 12. This plan is for steps of 12 samples",))
+    at(f"plan deck.toml {STEPS_RAMP}", says=("batch ramp: 4 until 3 steps, 8 until 6 steps, then 12. The plan describes steps of 12 samples, which need the most memory",))
     # Memory is that of the largest batch.
     at.train(f"{STEPS_RAMP} train.steps=8", config="pipe2", run="grown")
     at.train("train.batch=12 train.steps=2", config="pipe2", run="constant")

@@ -71,7 +71,8 @@ TEST(UnreachedSettings, DecaysWithoutRoom) {
       unreached_in(t, wsd_with({40, 59}, 20)),
       ElementsAre(AllOf(HasSubstr("schedule.decay_end_steps: the decay before 59 lasts only "
                                   "19 steps, because the decay before ends at 40"),
-                        HasSubstr("schedule.decay_steps = 20"))));
+                        HasSubstr("ends at 40. It should last 20 steps (schedule.decay_steps). "
+                                  "Move the points apart, or lower schedule.decay_steps"))));
   EXPECT_THAT(
       unreached_in(t, wsd_with({24}, 20)),
       ElementsAre(HasSubstr("before 24 lasts only 19 steps, because the warmup ends at 5")));
@@ -82,7 +83,8 @@ TEST(UnreachedSettings, DecaysWithoutRoom) {
   // Without a length, a tenth of the run up to the point.
   EXPECT_THAT(unreached_in(t, wsd_with({50, 55})), IsEmpty());
   EXPECT_THAT(unreached_in(t, wsd_with({50, 54})),
-              ElementsAre(HasSubstr("up to this point, 5 steps")));
+              ElementsAre(HasSubstr("It should last 5 steps (a tenth of the run up to this "
+                                    "point). Move the points apart, or set schedule.decay_steps")));
 }
 
 TEST(UnreachedSettings, TwoDecaysInAStep) {
