@@ -56,9 +56,7 @@ KeySection data_section() {
           row("long_documents", &D::long_documents,
               "What happens to documents that are longer than a sample if packing = \"documents\". "
               "cut: the end is removed. split: the end becomes another document. drop: the "
-              "document is left out. refuse: the run fails. Conversations are cut or split after "
-              "an answer, if possible. If the objective is for pairs or labeled answers, cut "
-              "leaves out those that are too long"),
+              "document is left out. refuse: the run fails. See docs/packing.md"),
           row("attention", &D::attention,
               "Earlier tokens that each token attends to. causal: all in the same sample. "
               "document: only those in the same document. Positions start at 0 in each document. A "

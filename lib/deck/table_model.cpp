@@ -42,9 +42,8 @@ KeySection model_section() {
       .keys = {
           of_deck(
               "preset", &Deck::preset,
-              "Model shape that sets the defaults of the other keys in this section. The value is "
-              "the name of a model, or \"from:DIR\" for the model in the checkpoint or run "
-              "directory DIR. \"\" means the smallest GPT-2")
+              "Model whose shape sets the defaults of the other keys in this section. \"from:DIR\" "
+              "is the model in the checkpoint or run directory DIR. \"\" means the smallest GPT-2")
               .of(presets())
               .or_path_behind(std::string(checkpoint_preset))
               .for_run(),
@@ -76,10 +75,9 @@ KeySection model_section() {
               .in_units("tokens"),
           KeyRow(
               "max_context", ValueKind::integer, max_context(),
-              "Maximum context length of the model in tokens. Set this key if training samples are "
-              "shorter than the maximum. The value determines the number of rows of a learned "
-              "position table, and the context length of exported models. Must be at least "
-              "model.context")
+              "Maximum context length of the model. Set this key if training samples are shorter. "
+              "It determines the number of rows of a learned position table, and the context "
+              "length of exported models. Must be at least model.context")
               .in(1, int32_most)
               .in_units("tokens")
               .automatically(
@@ -263,13 +261,12 @@ KeySection model_section() {
               .for_run(),
           of_train("chunk_tokens", &TrainConfig::chunk_tokens,
                    "Number of tokens per chunk. A block processes one chunk at a time, except in "
-                   "attention and experts. The backward pass recomputes each chunk, so that long "
-                   "samples need less memory. 0 means a single chunk for the whole micro-batch")
+                   "attention and experts, so that long samples need less memory. The backward "
+                   "pass recomputes each chunk. 0 means no chunks. See docs/long-contexts.md")
               .in(0, int32_most)
               .in_units("tokens")
               .automatically_where_absent("0 if a rank has at most 8192 tokens of a sample, "
-                                          "otherwise 4096. With run.exactness = \"invariant\", "
-                                          "4096 is rounded up to a multiple of run.exact_chunk")
+                                          "otherwise 4096")
               .for_run(),
           of_deck(
               "init_from", &Deck::init_from,

@@ -45,13 +45,9 @@ KeySection parallel_section() {
                   .in(1, 10000)
                   .automatically("balanced by cost"),
               row("schedule", &P::schedule,
-                  "Order of forward and backward passes in the pipeline. 1f1b: one forward pass, "
-                  "then one backward pass. interleaved: 1f1b with several model chunks per stage, "
-                  "which has less idle time but more messages. zero-bubble: 1f1b with weight "
-                  "gradients computed later (ZB-H1), which has less idle time but needs more "
-                  "memory. zbv: zero-bubble with two chunks per stage in a V shape (ZB-V), which "
-                  "has the least idle time if stages have equal work. zbv sends twice as many "
-                  "messages, and every stage needs as much memory as the first stage of 1f1b"),
+                  "Order of forward and backward passes in the pipeline. All others have less idle "
+                  "time than 1f1b. interleaved and zbv (ZB-V) send more messages, and zero-bubble "
+                  "(ZB-H1) and zbv need more memory. See docs/planning.md"),
               row("chunks", &P::chunks,
                   "Number of model chunks on each pipeline stage. With schedule = \"interleaved\", "
                   "at least 2 is required. With \"zbv\", the number must be 2. With other "

@@ -29,10 +29,8 @@ KeySection train_section() {
               .in(1, row_most)
               .in_units("samples")
               .automatically(
-                  "if pipe = 1, batch / data. If pipe > 1, the largest value with which a step has "
-                  "at least 2 * pipe micro-batches, or 1 if no value satisfies this. With schedule "
-                  "= \"interleaved\", the number of micro-batches is also a multiple of pipe. With "
-                  "batch_ramp, the largest such value that divides the batches of all steps"),
+                  "batch / data if pipe = 1, otherwise the largest value with at least 2 * pipe "
+                  "micro-batches per step. See docs/planning.md"),
           row("steps", &T::steps,
               "Number of training steps. Give one of train.steps, train.tokens and train.epochs")
               .in(1, step_most)
@@ -60,12 +58,9 @@ KeySection train_section() {
               .in(0, step_most),
           row("objective", &T::objective,
               "Training objective. tokens: cross-entropy of the next token. dpo, simpo and orpo: "
-              "preference optimization on pairs of documents made by `trireme tokenize "
-              "--preference` (DPO: Rafailov et al. 2023, SimPO: Meng et al. 2024, ORPO: Hong et "
-              "al. 2024). kto: preference optimization on labeled answers made by `trireme "
-              "tokenize --labeled` (Ethayarajh et al. 2024). distill: knowledge distillation from "
-              "the model distill.teacher (Hinton "
-              "et al. 2015)"),
+              "preference optimization on pairs of answers (`tokenize --preference`). kto: the "
+              "same on labeled answers (`tokenize --labeled`). distill: knowledge distillation "
+              "from distill.teacher. See docs/dpo.md and docs/distillation.md"),
           row("dpo_beta", &T::dpo_beta,
               "For objective = \"dpo\": factor of the log-probability differences in the loss "
               "(beta). Larger values keep the model closer to the reference model")
