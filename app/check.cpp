@@ -135,7 +135,7 @@ void check(const CheckArguments& a, const JobHere& job) {
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // the ranks run elsewhere
   const auto input = plan_input_of(deck, compute, transport_of(deck, choice), fixed.teacher_model,
-                                   training->weighted());
+                                   training->document_weights());
   const auto plan = make_plan(input, target);
   say("{} is valid{}: {}, {}, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",

@@ -14,7 +14,8 @@ Deck PlannedRun::resolved(Deck d) const {
 }
 
 PlanInput PlannedRun::input(const Deck& d, TransportKind transport) const {
-  auto input = plan_input_of(d, d.precision.compute, transport, teacher_of(d), has_weights(d.data));
+  auto input =
+      plan_input_of(d, d.precision.compute, transport, teacher_of(d), document_weights(d.data));
   input.ranks_of_node = static_cast<int>(ranks_of_node);
   return input;
 }

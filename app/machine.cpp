@@ -14,14 +14,14 @@
 namespace trireme {
 
 Machine choose_machine(const Communicator& world, const Deck& deck, const FixedModels& fixed,
-                       ModelUse use, bool weighted) {
+                       ModelUse use, DocumentWeights weights) {
   Machine m;
   m.choice = backend_choice(deck, world);
   warn_of_threads(m.choice, launch::processors_of_rank(world));
   m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", deck.run.share_gpu, world);
   const auto compute = agreed_compute(world, m.choice, deck.precision.compute);
   m.input =
-      plan_input_of(deck, compute, transport_of(deck, m.choice), fixed.teacher_model, weighted);
+      plan_input_of(deck, compute, transport_of(deck, m.choice), fixed.teacher_model, weights);
   if (use == ModelUse::training) return m;
   m.input.setup.trainable = false;
   const bool evaluates = use == ModelUse::evaluation;

@@ -25,9 +25,9 @@ struct Machine {
 };
 
 // Chooses the backend and the device of each rank, and derives the input of the plan from the deck.
-// `weighted` says whether training documents have weights. Reserves no memory. Collective.
+// The weights are those of training documents. Reserves no memory. Collective.
 Machine choose_machine(const Communicator& world, const Deck&, const FixedModels&, ModelUse,
-                       bool weighted = false);
+                       DocumentWeights = DocumentWeights::absent);
 
 // Loads the model and its fixed models into the machine's trainer. `from` is the checkpoint that
 // the model comes from: training resumes from its state, and other uses load its weights. If it is

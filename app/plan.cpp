@@ -175,7 +175,7 @@ void search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   auto input =
       plan_input_of(deck, deck.precision.compute,
                     machine->backend == "cuda" ? TransportKind::device : TransportKind::host, {},
-                    has_weights(deck.data));
+                    document_weights(deck.data));
   input.documents = timed_documents(deck, input, *machine);
   const auto found = search(input, target, *machine, a.run.ranks, memory);
   require(found.choices > 0,

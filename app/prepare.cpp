@@ -273,7 +273,8 @@ SkipRules skip_rules(const Inputs& in) {
 }
 
 Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t rounding) {
-  auto m = choose_machine(world, in.deck, in.fixed, ModelUse::training, in.training.weighted());
+  auto m =
+      choose_machine(world, in.deck, in.fixed, ModelUse::training, in.training.document_weights());
   m.choice.rounding = rounding;
   m.input.setup.first_step = in.meta.step;
   compare_machines(world, in, m.choice);

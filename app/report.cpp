@@ -43,7 +43,7 @@ Json plan_of(Deck of_run, const Json& run) {
   target.capacity = std::size_t{1} << 60;
   const auto input =
       plan_input_of(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice),
-                    teacher_of(deck), has_weights(deck.data));
+                    teacher_of(deck), document_weights(deck.data));
   return Json::parse(plan_json(make_plan(input, target), input, target));
 }
 

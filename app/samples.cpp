@@ -93,7 +93,8 @@ class SamplePrinter {
                    {"tokens", {source.begin, source.begin + source.count - 1}},
                    {"documents", {first, last}}};
       if (place.left_out) line["left_out"] = true;
-      if (data_.weighted()) line["weights"] = weights_of(sample, at, source.count);
+      if (data_.document_weights() == DocumentWeights::present)
+        line["weights"] = weights_of(sample, at, source.count);
       at += source.count;
       if (show_ != "documents") {
         std::vector<std::int32_t> ids(static_cast<std::size_t>(source.count));

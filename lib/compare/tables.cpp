@@ -43,8 +43,10 @@ TableComparison compare_histories(std::span<const HistoryRow> a, std::span<const
         add_if_other(c, "lr", x.lr, y.lr);
         const bool known = x.trained_tokens && y.trained_tokens;
         if (known && x.trained_tokens != y.trained_tokens)
-          c.differ.push_back({"trained_tokens", static_cast<double>(*x.trained_tokens),
-                              static_cast<double>(*y.trained_tokens), true});
+          c.differ.push_back({.column = "trained_tokens",
+                              .a = static_cast<double>(*x.trained_tokens),
+                              .b = static_cast<double>(*y.trained_tokens),
+                              .is_count = true});
         return !c.differ.empty();
       });
 }

@@ -40,13 +40,14 @@ std::vector<InputPart> parts_of(std::span<const ListedFile> files, std::int64_t 
     const auto size = files[f].stamp.size;
     if (size < 0) {
       end_part();
-      parts.push_back({{{.file = f}}, 0, true});
+      parts.push_back({.segments = {{.file = f}}, .is_stream = true});
     } else if (size > part_bytes && files[f].division != Division::none) {
       end_part();
       const auto count = (size + part_bytes - 1) / part_bytes, each = (size + count - 1) / count;
       for (std::int64_t begin = 0; begin < size; begin += each) {
         const auto end = std::min(begin + each, size);
-        parts.push_back({{{f, begin, end, true}}, end - begin});
+        const InputSegment range{.file = f, .begin = begin, .end = end, .is_range = true};
+        parts.push_back({.segments = {range}, .bytes = end - begin});
       }
     } else {
       if (files_together.bytes + size > part_bytes) end_part();

@@ -31,6 +31,9 @@ template <>
 inline constexpr auto value_names<LongDocuments> = named<LongDocuments>("cut", "split", "drop",
                                                                         "refuse");
 
+// Whether documents have weights in the loss.
+enum class DocumentWeights : std::uint8_t { absent, present };
+
 // The name of the weighted mean of the [[validation]] sets, which no set may have.
 inline constexpr std::string_view mean_set = "mean";
 

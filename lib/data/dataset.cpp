@@ -361,7 +361,7 @@ Batch read_batch(const Dataset& data, std::span<const std::int64_t> samples) {
     batch.reference_D.insert(batch.reference_D.end(), reference.begin(), reference.end());
     const auto labels = data.labels(samples[b]);
     batch.desirable_A.insert(batch.desirable_A.end(), labels.begin(), labels.end());
-    if (!data.weighted()) continue;
+    if (data.document_weights() == DocumentWeights::absent) continue;
     const auto weights = data.weights(samples[b]);
     batch.weight_BT.insert(batch.weight_BT.end(), weights.begin(), weights.end());
   }

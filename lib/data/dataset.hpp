@@ -52,9 +52,8 @@ class Dataset {
     // is one phase.
     std::vector<DataPhase> phases = {};
     std::vector<std::int32_t> numbers = {};
-    // Whether samples have the weights of their documents. Without weights, all documents count the
-    // same, whatever the files say.
-    bool weighted = false;
+    // If absent, all documents count the same, whatever the files say.
+    DocumentWeights document_weights = DocumentWeights::absent;
     // Factor of the weights of each range's documents. If empty, all factors are 1.
     std::vector<double> loss_weights = {};
   };
@@ -111,8 +110,8 @@ class Dataset {
   // Returns the labels of a sample's labeled answers, in order: 1 for each desirable answer, 0 for
   // the others. Empty if the documents are of another kind.
   std::vector<std::uint8_t> labels(std::int64_t sample) const;
-  // Returns true if samples have weights.
-  bool weighted() const { return settings_.weighted; }
+  // Returns whether samples have the weights of their documents.
+  DocumentWeights document_weights() const { return settings_.document_weights; }
   // Returns the weight of each of a sample's T targets, which is the weight of the target's
   // document. Padding has the weight 1. Throws Error, naming the file, if it is damaged.
   std::vector<float> weights(std::int64_t sample) const;

@@ -18,9 +18,16 @@ static bool has_weights(const TokenFile& file) {
   return file.header().weight_ranges > 0;
 }
 
-bool has_weights(const DataConfig& config) {
-  const auto files = training_files(config);
-  return !config.loss_weights.empty() || std::ranges::any_of(files, [](const auto& path) {
+// `file_has_weights` is called for each file until one has weights.
+template <class Files, class HasWeights>
+static DocumentWeights document_weights(const DataConfig& config, const Files& files,
+                                        const HasWeights& file_has_weights) {
+  const bool any = !config.loss_weights.empty() || std::ranges::any_of(files, file_has_weights);
+  return any ? DocumentWeights::present : DocumentWeights::absent;
+}
+
+DocumentWeights document_weights(const DataConfig& config) {
+  return document_weights(config, training_files(config), [](const std::string& path) {
     std::error_code unknown;
     return std::filesystem::exists(path, unknown) && has_weights(TokenFile(path));
   });
@@ -63,9 +70,8 @@ Dataset training_data(const DataConfig& config, std::vector<TokenFile> opened, s
   const auto files = training_files(config);
   expect(opened.size() == files.size(), "each training file is open");
   if (!config.phases.empty()) require_distinct(files);
-  const bool weighted =
-      !config.loss_weights.empty() ||
-      std::ranges::any_of(opened, [](const TokenFile& file) { return has_weights(file); });
+  const auto weights =
+      document_weights(config, opened, [](const TokenFile& file) { return has_weights(file); });
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto& path = files[i];
     auto& file = opened[i];
@@ -87,7 +93,7 @@ Dataset training_data(const DataConfig& config, std::vector<TokenFile> opened, s
                                      .subset_shares = {},
                                      .phases = plan.history.phases,
                                      .numbers = plan.numbers,
-                                     .weighted = weighted,
+                                     .document_weights = weights,
                                      .loss_weights = loss_weights_of(config)});
 }
 
@@ -103,7 +109,7 @@ static Dataset in_sequence(const DataConfig& config, std::vector<TokenRange> ran
                                      .long_documents = config.long_documents,
                                      .attention = config.attention,
                                      .subset_shares = std::move(subset_shares),
-                                     .weighted = false,
+                                     .document_weights = DocumentWeights::absent,
                                      .loss_weights = {}});
 }
 

@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-// Returns true if the training documents have weights: the section has loss weights, or a training
+// Returns whether the training documents have weights: the section has loss weights, or a training
 // file has weights. Files that do not exist have none.
-bool has_weights(const DataConfig&);
+DocumentWeights document_weights(const DataConfig&);
 
 // Opens the deck's token files, in the order of training_files().
 std::vector<TokenFile> open_training_files(const DataConfig&);

@@ -160,9 +160,9 @@ EvaluationRanking ranking_of(const Deck& deck) {
 }
 
 PlanInput plan_input_of(const Deck& d, DType compute, TransportKind transport,
-                        const std::optional<ModelConfig>& teacher, bool weighted) {
+                        const std::optional<ModelConfig>& teacher, DocumentWeights weights) {
   PlanInput input;
-  input.weighted = weighted;
+  input.document_weights = weights;
   input.setup = setup_of(d, compute, teacher);
   input.train = d.train;
   input.grid = grid_of(d);

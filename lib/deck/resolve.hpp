@@ -34,10 +34,10 @@ EvaluationRanking ranking_of(const Deck&);
 
 // Returns the input of a trainer or a plan for a resolved deck. `compute` is the compute type that
 // the machine supports. `teacher` is the model of distill.teacher (lib/deck/teacher.hpp). Without
-// it, the model is not trained by distillation, but may be evaluated. `weighted` is
-// PlanInput::weighted, which token files decide.
+// it, the model is not trained by distillation, but may be evaluated. Token files decide
+// whether there are document weights.
 PlanInput plan_input_of(const Deck&, DType compute, TransportKind,
-                        const std::optional<ModelConfig>& teacher, bool weighted);
+                        const std::optional<ModelConfig>& teacher, DocumentWeights);
 // Returns the grid of a deck. `data` is 0 if the deck does not set it.
 Grid grid_of(const Deck&);
 

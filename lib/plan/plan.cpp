@@ -23,7 +23,7 @@ static Batch any_batch(const PlanInput& in) {
               static_cast<std::int64_t>(n)};
   if (in.setup.attention == AttentionSpan::document)
     batch.start_BT.resize(static_cast<std::size_t>(samples * context), 0);
-  if (in.weighted) batch.weight_BT.resize(n, 1);
+  if (in.document_weights == DocumentWeights::present) batch.weight_BT.resize(n, 1);
   const auto* const training = std::get_if<PreferenceTraining>(&in.setup.objective);
   if (!training) return batch;
   // Each sample has one pair, or one labeled answer with its mismatched answer.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/dry/dry.hpp"
+#include "lib/data/config.hpp"
 #include "lib/pipe/timeline.hpp"
 #include "lib/plan/document_lengths.hpp"
 #include "lib/train/trainer.hpp"
@@ -28,8 +29,8 @@ struct PlanInput {
   TrainConfig train;
   Grid grid;
   PlanEvaluation evaluation = PlanEvaluation::included;
-  // Whether training documents have weights (Batch::weight_BT).
-  bool weighted = false;
+  // Of the training documents (Batch::weight_BT).
+  DocumentWeights document_weights = DocumentWeights::absent;
   TransportKind transport = TransportKind::host;
   CommSettings comm{};  // settings of the run
   PlanSnapshot snapshot = PlanSnapshot::left_out;

@@ -27,7 +27,8 @@ int run(double seconds, const Deck& asked) {
   const auto deck = resolve(asked, {.ranks = world.size()});
   require(deck.data.attention == AttentionSpan::causal && exact_chunk(deck) == 0,
           "this times steps of whole samples that are not exact");
-  const auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host, {}, false);
+  const auto input =
+      plan_input_of(deck, deck.precision.compute, TransportKind::host, {}, DocumentWeights::absent);
   const int threads = launch::threads_of_rank(deck.run.threads, world);
   Host backend(threads);
   const Workspace workspace(backend);

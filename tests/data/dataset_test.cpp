@@ -210,7 +210,7 @@ TEST(Dataset, TargetsHaveTheWeightsOfTheirDocuments) {
   config.order = SampleOrder::sequential;
   const auto weights = [&](std::int64_t i) {
     const auto data = training_data(config, 4, 256, 0);
-    EXPECT_TRUE(data.weighted());
+    EXPECT_EQ(data.document_weights(), DocumentWeights::present);
     EXPECT_EQ(read_batch(data, {{i}}).weight_BT, data.weights(i));
     return data.weights(i);
   };
@@ -229,11 +229,11 @@ TEST(Dataset, TargetsHaveTheWeightsOfTheirDocuments) {
   // Evaluations have none.
   config.validation_files = {scratch.write("v", contents_of(scratch / "a"))};
   const auto v = validation_data(config, 4, 256);
-  EXPECT_FALSE(v[0].data.weighted());
+  EXPECT_EQ(v[0].data.document_weights(), DocumentWeights::absent);
   EXPECT_TRUE(read_batch(v[0].data, {{0}}).weight_BT.empty());
   // Nor has training on files that have none.
   config.path = {scratch / "b"};
-  EXPECT_FALSE(training_data(config, 4, 256, 0).weighted());
+  EXPECT_EQ(training_data(config, 4, 256, 0).document_weights(), DocumentWeights::absent);
   config.path = {scratch / "a"};
   config.loss_weights = {32768};
   EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 0); }),

@@ -299,7 +299,8 @@ TEST(Deck, ATrainerIsSetUpAsItSays) {
                   "run.replay_every=3", "run.exactness=invariant", "run.exact_chunk=32"});
   d.freeze = {{.pattern = "blocks.0.*"}};
   d.precision.reduce = DType::f32;
-  const auto s = plan_input_of(d, DType::bf16, TransportKind::host, {}, false).setup;
+  const auto s =
+      plan_input_of(d, DType::bf16, TransportKind::host, {}, DocumentWeights::absent).setup;
   EXPECT_EQ(s.seed, 7U);
   EXPECT_EQ(s.model, d.model);
   EXPECT_EQ(s.zero, d.zero);
@@ -319,7 +320,7 @@ TEST(Deck, ChunksOfTokensAreAutomatic) {
   const auto chosen = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.begin(), {"model.context=16384", "model.heads=12"});
     return plan_input_of(resolve(overridden(overrides), {.ranks = 2, .vocab = 1}), DType::f32,
-                         TransportKind::host, {}, false)
+                         TransportKind::host, {}, DocumentWeights::absent)
         .setup.chunk_tokens;
   };
   EXPECT_EQ(chosen({}), 4096);

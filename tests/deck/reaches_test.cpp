@@ -43,12 +43,13 @@ std::set<std::string> without_effect(std::string_view section) {
   std::set<std::string> names;
   Deck deck = parsed(least_deck);
   deck.model.vocab = 32;
-  const auto before = plan_input_of(deck, deck.precision.compute, TransportKind::host, {}, false);
+  const auto before =
+      plan_input_of(deck, deck.precision.compute, TransportKind::host, {}, DocumentWeights::absent);
   for (const auto& key : find_section(section)->keys) {
     Deck other = deck;
     key.access.set(other, 0, other_than(key.access.get(deck, 0), key));
-    const auto after =
-        plan_input_of(other, other.precision.compute, TransportKind::host, {}, false);
+    const auto after = plan_input_of(other, other.precision.compute, TransportKind::host, {},
+                                     DocumentWeights::absent);
     // What [model] says of training must be in the settings, too, not in TrainConfig alone.
     const bool train = section == "model" || before.train == after.train;
     if (before.setup == after.setup && before.grid == after.grid && train) names.insert(key.name);

@@ -15,7 +15,7 @@ constexpr std::int64_t vocab = 300;
 constexpr int ranks = 4;
 
 PlanInput planned(const Deck& d) {
-  return plan_input_of(d, DType::f32, TransportKind::host, {}, false);
+  return plan_input_of(d, DType::f32, TransportKind::host, {}, DocumentWeights::absent);
 }
 
 PlanInput pasted(Words overrides, const std::string& line) {

@@ -46,7 +46,8 @@ Step step_of(const Deck& deck) {
   target.properties.head_rows = head_rows;
   target.order = false;
   Counting device(target);
-  const auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host, {}, false);
+  const auto input =
+      plan_input_of(deck, deck.precision.compute, TransportKind::host, {}, DocumentWeights::absent);
   const Workspace workspace(device);
   Trainer trainer(device, {}, input.setup);
   device.all.clear();

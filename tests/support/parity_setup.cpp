@@ -282,7 +282,7 @@ PlanInput plan_input(const ParityCase& p) {
   in.train.microbatch = p.size / (p.grid.data * p.microbatches);
   in.grid = p.grid;
   in.evaluation = PlanEvaluation::left_out;
-  in.weighted = p.weighted && !trains_on_pairs(p);
+  if (p.weighted && !trains_on_pairs(p)) in.document_weights = DocumentWeights::present;
   in.transport = p.transport;
   return in;
 }
