@@ -52,7 +52,7 @@ Inputs inputs_of(Deck deck, const std::string& from, std::vector<RollbackRow> ro
   if (!from.empty()) reader.emplace(from);
   const auto* const begin = reader ? &*reader : nullptr;
   auto before = begin ? begin->meta() : CheckpointMeta{};
-  continue_after_return(before, rollbacks);
+  continue_after_rollback(before, rollbacks);
   auto [training, history] = open_training(deck, before);
   auto validation = validation_data(deck.data, context, vocab);
   deck = with_tokens_for_epochs(std::move(deck), training.samples_per_epoch());
@@ -224,13 +224,13 @@ Inputs open_inputs(const Communicator& world, const Deck& given, const std::stri
     if (!from.empty()) before = CheckpointReader(from).meta();
   });
   auto fixed = open_fixed_models(world, given, before ? &*before : nullptr, ModelUse::training);
-  // The run of the checkpoint may have returned to it, and continued with later samples.
+  // The run of the checkpoint may have rolled back to it, and continued with later samples.
   std::vector<RollbackRow> rollbacks;
   together(world, Pace::slow, [&] {
     if (!before) return;
     rollbacks = rollbacks_until(run, *before);
-    if (const auto row = last_return_to(rollbacks, before->step); row && world.rank() == 0)
-      log_info("the run has returned to {} before, so it continues with sample {} instead of {}",
+    if (const auto row = last_rollback_to(rollbacks, before->step); row && world.rank() == 0)
+      log_info("the run has rolled back to {} before, so it continues with sample {} instead of {}",
                from, row->next_sample(), before->samples);
   });
   std::optional<Inputs> in;

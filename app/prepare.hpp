@@ -29,7 +29,7 @@ struct Inputs {
   std::string identity_of_scores;
   CheckpointMeta meta;
   std::int64_t total_steps;
-  std::vector<RollbackRow> rollbacks;  // returns to the checkpoint and to earlier ones
+  std::vector<RollbackRow> rollbacks;  // to the checkpoint and to earlier ones
 
   // Returns true if the checkpoint has already reached the last step.
   bool finished() const { return from && meta.step >= total_steps; }

@@ -48,9 +48,9 @@ StepResult Replayer::next() {
         {}, Replay::no, limits);
   if (result.outcome == StepOutcome::updated) skips_.add(result.loss, result.grad_norm);
   count_step(in_.meta, batch, in_.training.sample_length());
-  // The run may have returned to this step, and continued with later samples.
-  if (last_return_to(rollbacks_, in_.meta.step)) {
-    continue_after_return(in_.meta, rollbacks_);
+  // The run may have rolled back to this step, and continued with later samples.
+  if (last_rollback_to(rollbacks_, in_.meta.step)) {
+    continue_after_rollback(in_.meta, rollbacks_);
     in_.training = with_scores(deck, open_training(deck, in_.meta).data);
   }
   return result;

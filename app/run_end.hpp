@@ -17,7 +17,7 @@ struct LockedRun {
   std::string lock_text;
 };
 
-// Trains until the run ends or must return to a checkpoint, and returns the exit code. Logs the
+// Trains until the run ends or must roll back to a checkpoint, and returns the exit code. Logs the
 // resource use and the outcome of the run, and writes them to timing.json and outcome.json. Throws
 // SharedError if the run fails on all ranks, and ReportedError if only this rank fails. Collective.
 int train_in(const LockedRun&, const Deck&, const Machine&, TrainLoop&, RunRecord&,

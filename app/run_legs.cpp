@@ -79,17 +79,17 @@ static std::vector<Leg> recorded_legs(const Side& side) {
 static void check_end(Leg& leg, const Side& side, const RunPoint& end,
                       const std::vector<RollbackRow>& rollbacks) {
   const auto samples = leg.samples_before(end.steps + 1) - leg.begin.samples;
-  const bool returned = std::ranges::any_of(rollbacks, [&](const RollbackRow& row) {
+  const bool rolled_back = std::ranges::any_of(rollbacks, [&](const RollbackRow& row) {
     return row.step > leg.begin.step && row.step < end.steps;
   });
   if (!leg.unknown.empty() ||
-      (!returned && leg.begin.tokens + samples * leg.deck.data.context == end.tokens))
+      (!rolled_back && leg.begin.tokens + samples * leg.deck.data.context == end.tokens))
     return;
   leg.unknown = fmt::format(
       "the data of the steps {} to {} is unknown: {}, and {} does not contain them",
       leg.begin.step + 1, end.steps,
-      returned ? "the run returned to a checkpoint between them"
-               : "they had another batch or context than the deck in the next checkpoint",
+      rolled_back ? "the run rolled back between them"
+                  : "they had another batch or context than the deck in the next checkpoint",
       (side.path / starts_name).string());
 }
 
@@ -112,7 +112,7 @@ static std::vector<Leg> legs_between_checkpoints(const Side& side) {
     legs.back().unknown = std::exchange(unknown, {});
     check_end(legs.back(), side, {reader.meta().step, reader.meta().tokens}, rollbacks);
     begin = reader.meta();
-    continue_after_return(begin, rollbacks);
+    continue_after_rollback(begin, rollbacks);
   }
   legs.push_back({side.deck, begin});
   legs.back().unknown = unknown;

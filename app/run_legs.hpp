@@ -1,5 +1,5 @@
 #pragma once
-// The legs of a run. A leg begins with a start of the run or a return to a checkpoint, and ends
+// The legs of a run. A leg begins with a start of the run or a rollback, and ends
 // before the next one. All steps of a leg have the same deck.
 #include <cstdint>
 #include <limits>

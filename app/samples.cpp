@@ -178,8 +178,7 @@ int print_steps(const std::vector<Leg>& legs, const SamplesArguments& a) {
   return 0;
 }
 
-// Prints samples by their numbers, also those that the run left out when it returned to a
-// checkpoint.
+// Prints samples by their numbers, also those that a rollback left out.
 int print_numbered(const std::vector<Leg>& legs, const SamplesArguments& a) {
   auto [sample, last] = range_in(a.sample, 0).value();
   while (sample <= last) {

@@ -156,36 +156,37 @@ static Preferences preferences_of(const Deck& deck) {
 
 // Records in rollbacks.csv that the run continues from the checkpoint with later samples. Before
 // that, sets later checkpoints aside. If the process ends in between, the next start reads the same
-// samples again, and returns again.
+// samples again, and rolls back again.
 void record_rollback(const RunDirectory& directory, const std::string& from,
                      const Rollback& rollback) {
-  require(!from.empty(), "{} contains no intact checkpoint of step {} or before, to return to",
+  require(!from.empty(), "{} contains no intact checkpoint up to step {} to roll back to",
           directory.checkpoints().string(), rollback.last_good);
   directory.require_lock();
   const auto meta = CheckpointReader(from).meta();
   for (const auto& path : set_aside_after(directory.checkpoints(), meta.step))
     log_info("a later checkpoint was renamed to {}", path.string());
   auto rows = rollbacks_until(directory.path(), meta);
-  const auto before = last_return_to(rows, meta.step);
+  const auto before = last_rollback_to(rows, meta.step);
   const auto first = before ? before->next_sample() : meta.samples;
   require(
       rollback.next_sample > first,
-      "the run returns to the checkpoint of step {} again, although it has left out the samples "
+      "the run rolls back to the checkpoint of step {} again, although it has left out the samples "
       "before {}: remove train.rollback, or check the data",
       meta.step, first);
   rows.push_back({meta.step, rollback.last_skipped, first, rollback.next_sample - first,
                   rollback.data_phases});
   write_rollbacks(directory.path(), rows);
   log_warning(
-      "steps {} to {} were skipped, so the run returns to the checkpoint of step {} and continues "
+      "steps {} to {} were skipped, so the run rolls back to the checkpoint of step {} and "
+      "continues "
       "with sample {}. It leaves out {} (rollbacks.csv)",
       rollback.last_good + 1, rollback.last_skipped, meta.step, rollback.next_sample,
       counted(rollback.next_sample - first, "sample"));
 }
 
-// A run that returns to a checkpoint within this process. It keeps its deck, even if the file
+// A run that rolls back to a checkpoint within this process. It keeps its deck, even if the file
 // changes meanwhile, and its lock.
-struct Returning {
+struct RolledBack {
   Rollback rollback;
   Deck deck;
   std::optional<RunDirectory> directory;  // on rank 0
@@ -194,16 +195,16 @@ struct Returning {
 // Locks an existing run before reading its checkpoints. The only change to the run is
 // that an interrupted replacement of a checkpoint is undone.
 Start find_start(const Communicator& world, const SignalWatch& signals, const TrainArguments& a,
-                 const Deck& deck, const std::optional<Returning>& returning) {
+                 const Deck& deck, const std::optional<RolledBack>& rolled_back) {
   auto asked = StartMode{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
-  if (returning) asked = {Existing::restart, "latest"};
+  if (rolled_back) asked = {Existing::restart, "latest"};
   Start s{run_path(world, run_of(a, deck)), start_of(a), asked, {}, {}};
   at_root(world, Pace::slow, [&] {
     require_run_to_restart(a, s.run);
     s.mode = start_mode_of(asked, s.run, s.job);
     if (!is_there(s.run)) return;
-    if (returning) s.directory = returning->directory;
-    if (returning) return;
+    if (rolled_back) s.directory = rolled_back->directory;
+    if (rolled_back) return;
     lock_directory(s.directory, s.run, s.mode.existing, signals);
     if (!s.directory) return;
     const auto now = start_mode_of(asked, s.run, s.job);
@@ -216,12 +217,13 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
     require_tables(*s.directory);
     put_back_replaced(s.directory->checkpoints());
   });
-  if (!returning) stop_if_asked(world, signals.stop());
+  if (!rolled_back) stop_if_asked(world, signals.stop());
   world.broadcast(s.mode.restart);
-  if (returning) {
-    const AllowedSteps allowed{returning->rollback.last_good, deck.checkpoint.every_steps};
+  if (rolled_back) {
+    const AllowedSteps allowed{rolled_back->rollback.last_good, deck.checkpoint.every_steps};
     s.from = checkpoint_to_restart(world, s.mode.restart, s.run / "checkpoints", allowed);
-    at_root(world, Pace::slow, [&] { record_rollback(*s.directory, s.from, returning->rollback); });
+    at_root(world, Pace::slow,
+            [&] { record_rollback(*s.directory, s.from, rolled_back->rollback); });
     return s;
   }
   s.from = checkpoint_to_restart(world, s.mode.restart, s.run / "checkpoints");
@@ -253,9 +255,9 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
   return locked;
 }
 
-// Records in outcome.json that a run failed while it returned to a checkpoint, before its loop,
+// Records in outcome.json that a run failed while it rolled back to a checkpoint, before its loop,
 // which records other failures.
-void record_failed_return(const RunDirectory& directory, const SharedError& e) {
+void record_failed_rollback(const RunDirectory& directory, const SharedError& e) {
   try {
     auto outcome = directory.read_outcome();
     if (!outcome || outcome->status != "running") return;
@@ -267,26 +269,26 @@ void record_failed_return(const RunDirectory& directory, const SharedError& e) {
   }
 }
 
-// The end of a run, or of its part before it returns to a checkpoint.
+// The end of a run, or of its part before a rollback.
 struct TrainEnd {
   int code = 0;
-  std::optional<Returning> returning{};
+  std::optional<RolledBack> rolled_back{};
 };
 
 TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a,
                   std::chrono::steady_clock::time_point started,
-                  const std::optional<Returning>& returning) {
-  // After a return, the loop obeys signals, because files have changed.
+                  const std::optional<RolledBack>& rolled_back) {
+  // After a rollback, the loop obeys signals, because files have changed.
   const auto stop_early = [&] {
-    if (!returning) stop_if_asked(world, signals.stop());
+    if (!rolled_back) stop_if_asked(world, signals.stop());
   };
   // 1. Read the deck, and find where the run begins.
   Timesheet::start(std::chrono::steady_clock::now());
   check_launch(world, text_of(a));
-  const auto deck = returning ? returning->deck : read_deck(world, a.deck);
+  const auto deck = rolled_back ? rolled_back->deck : read_deck(world, a.deck);
   const auto time_limit = time_limit_of(world, a, deck);
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
-  auto start = find_start(world, signals, a, deck, returning);
+  auto start = find_start(world, signals, a, deck, rolled_back);
 
   // 2. Open all inputs.
   const bool other = !start.from.empty() && !is_checkpoint_of(start.from, start.run);
@@ -322,11 +324,11 @@ TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainAr
   TrainLoop loop({*machine.trainer, in.training, in.validation, record, signals, tokenizer.get()},
                  loop_settings(in.deck, time_limit, peak, start.run, started),
                  {std::move(in.meta), start.from, std::move(missing), std::move(skips),
-                  std::ssize(in.rollbacks), returning.has_value()});
+                  std::ssize(in.rollbacks), rolled_back.has_value()});
   in.from.reset();
   const auto code = train_in(locked, in.deck, machine, loop, record, a);
   if (!loop.rollback()) return {code};
-  return {code, Returning{*loop.rollback(), deck, start.directory}};
+  return {code, RolledBack{*loop.rollback(), deck, start.directory}};
 }
 
 int train(const TrainArguments& a) {
@@ -337,18 +339,18 @@ int train(const TrainArguments& a) {
   return with_mpi(hang_timeout_before_deck(a.deck.overrides), [&](const Communicator& world) {
     signals.emplace();
     const auto started = std::chrono::steady_clock::now();
-    std::optional<Returning> returning;
+    std::optional<RolledBack> rolled_back;
     try {
       while (true) {
-        auto end = train_on(world, *signals, a, started, returning);
-        if (!end.returning) return end.code;
-        returning = std::move(end.returning);
+        auto end = train_on(world, *signals, a, started, rolled_back);
+        if (!end.rolled_back) return end.code;
+        rolled_back = std::move(end.rolled_back);
       }
     } catch (const StoppedEarly& e) {
       if (world.rank() == 0) log_warning("{}", e.what());
       return exit_stopped_early;
     } catch (const SharedError& e) {
-      if (returning && returning->directory) record_failed_return(*returning->directory, e);
+      if (rolled_back && rolled_back->directory) record_failed_rollback(*rolled_back->directory, e);
       throw;
     }
   });

@@ -91,8 +91,7 @@ class Checker : DeckRules {
          t.rollback, t.max_skipped);
     const CheckpointConfig& c = deck_.checkpoint;
     rule(t.rollback == 0 || c.every_steps > 0, {"train.rollback", "checkpoint.every_steps"},
-         "train.rollback returns to a checkpoint at a multiple of checkpoint.every_steps, which is "
-         "0: set "
+         "train.rollback needs checkpoints at multiples of checkpoint.every_steps, which is 0: set "
          "checkpoint.every_steps");
     try {
       static_cast<void>(parse_step_ranges(t.skip_steps));

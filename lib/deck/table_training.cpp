@@ -138,13 +138,12 @@ KeySection train_section() {
           row("skip_steps", &T::skip_steps,
               "Steps to skip, such as [\"7\", \"1200-1210\"]. Their samples are not used"),
           row("rollback", &T::rollback,
-              "Number of consecutive skipped steps after which the run returns to the last "
+              "Number of consecutive skipped steps after which the run rolls back to the last "
               "checkpoint before them. It then continues with the samples after the skipped ones. "
               "Must not be above max_skipped. 0 disables this")
               .in(0, step_most)
               .in_units("steps"),
-          row("max_rollbacks", &T::max_rollbacks,
-              "Number of times that a run may return to a checkpoint because of rollback")
+          row("max_rollbacks", &T::max_rollbacks, "Maximum number of rollbacks in a run")
               .in(1, 1000),
       }};
 }

@@ -15,8 +15,8 @@
 
 namespace trireme {
 
-// Returns a text for each return of the run to a checkpoint up to this one.
-static std::vector<std::string> returns_before(const CheckpointReader& reader) {
+// Returns a text for each rollback of the run to a checkpoint up to this one.
+static std::vector<std::string> rollbacks_before(const CheckpointReader& reader) {
   const auto run = run_of_checkpoint(reader.directory());
   std::vector<std::string> texts;
   try {
@@ -57,7 +57,7 @@ std::string describe(const CheckpointReader& reader) {
   line("step", fmt::format("{}", m.step));
   line("consumed", counted(m.samples, "sample") + ", " + counted(m.tokens, "token"));
   line("skipped", counted(m.skipped.size(), "step"));
-  for (const auto& text : returns_before(reader)) line("returned", text);
+  for (const auto& text : rollbacks_before(reader)) line("rolled back", text);
   line("seed", fmt::format("{}", m.seed));
   line("layout",
        fmt::format("pipe {} x data {} x seq {}{}", m.grid.pipe, m.grid.data, m.grid.seq,

@@ -88,13 +88,13 @@ void write_rollbacks(const std::filesystem::path& run, std::span<const RollbackR
   replace_atomically(path, text + "\n");
 }
 
-std::optional<RollbackRow> last_return_to(std::span<const RollbackRow> rows, std::int64_t step) {
+std::optional<RollbackRow> last_rollback_to(std::span<const RollbackRow> rows, std::int64_t step) {
   const auto last = std::ranges::find(rows.rbegin(), rows.rend(), step, &RollbackRow::step);
   return last == rows.rend() ? std::nullopt : std::optional(*last);
 }
 
-void continue_after_return(CheckpointMeta& meta, std::span<const RollbackRow> rows) {
-  const auto row = last_return_to(rows, meta.step);
+void continue_after_rollback(CheckpointMeta& meta, std::span<const RollbackRow> rows) {
+  const auto row = last_rollback_to(rows, meta.step);
   if (!row) return;
   meta.samples = row->next_sample();
   meta.extra.data_phases = row->phases;

@@ -1,5 +1,5 @@
 #pragma once
-// The table rollbacks.csv in a run directory: the returns of a run to an earlier checkpoint
+// The table rollbacks.csv in a run directory: the rollbacks of a run to earlier checkpoints
 // (train.rollback). A restart from such a checkpoint continues with the samples that the table
 // names.
 #include <cstdint>
@@ -18,10 +18,10 @@ inline constexpr std::string_view rollbacks_name = "rollbacks.csv";
 inline constexpr std::string_view rollback_columns =
     "step,last_skipped,first_sample,samples,phases";
 
-// One row: the run returned to the checkpoint of `step`.
+// One row: the run rolled back to the checkpoint of `step`.
 struct RollbackRow {
   std::int64_t step = 0;
-  std::int64_t last_skipped = 0;  // step after which it returned
+  std::int64_t last_skipped = 0;  // step after which it rolled back
   // The samples [first_sample, first_sample + samples) are left out. The checkpoint was about to
   // read the first of them.
   std::int64_t first_sample = 0, samples = 0;
@@ -39,17 +39,17 @@ std::filesystem::path run_of_checkpoint(const std::filesystem::path& checkpoint)
 // Returns the rows of the table in a run directory, in order. Returns an empty list if there is no
 // table. Throws Error if the table is damaged.
 std::vector<RollbackRow> read_rollbacks(const std::filesystem::path& run);
-// Returns the rows of returns to a checkpoint with this state, or before it. A checkpoint that was
-// set aside may have a later step than a row, but fewer samples.
+// Returns the rows of rollbacks to a checkpoint with this state, or before it. A checkpoint that
+// was set aside may have a later step than a row, but fewer samples.
 std::vector<RollbackRow> rollbacks_until(const std::filesystem::path& run, const CheckpointMeta&);
 // Replaces the table. Without rows, removes it.
 void write_rollbacks(const std::filesystem::path& run, std::span<const RollbackRow>);
 
-// Returns the last return to the checkpoint of `step`. The run continues after it. Empty if there
+// Returns the last rollback to the checkpoint of `step`. The run continues after it. Empty if there
 // is none.
-std::optional<RollbackRow> last_return_to(std::span<const RollbackRow>, std::int64_t step);
+std::optional<RollbackRow> last_rollback_to(std::span<const RollbackRow>, std::int64_t step);
 // Changes the state in a checkpoint to that with which the run continued. Does nothing if the run
-// has not returned to the checkpoint.
-void continue_after_return(CheckpointMeta&, std::span<const RollbackRow>);
+// has not rolled back to the checkpoint.
+void continue_after_rollback(CheckpointMeta&, std::span<const RollbackRow>);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
 // The file starts.json in a run directory. It has one entry for each start of the run and for each
-// return to a checkpoint, with the deck and the state from which training continued. `trireme
+// rollback, with the deck and the state from which training continued. `trireme
 // samples` needs these decks, because the rest of the run directory contains only the newest one.
 #include <cstdint>
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace trireme {
 
 inline constexpr std::string_view starts_name = "starts.json";
 
-// The state before the first step after a start of the run, or after a return to a checkpoint.
+// The state before the first step after a start of the run, or after a rollback.
 struct RunStart {
   std::int64_t step = 0, samples = 0, tokens = 0;
   // Files and shares of the samples (RunExtra::data_phases).

@@ -1,5 +1,5 @@
 #pragma once
-// The table skipped.csv, with one row for each skipped step. Steps before a return to a checkpoint
+// The table skipped.csv, with one row for each skipped step. Steps before a rollback
 // keep their rows, so a step may have several rows with different samples.
 #include <cstdint>
 #include <filesystem>
@@ -28,7 +28,7 @@ std::string to_csv(const SkippedRow&);
 // Returns the row in a line, or nullopt if the line is no row.
 std::optional<SkippedRow> skipped_row(std::string_view line);
 bool is_skipped_row(std::string_view line);
-// Returns true if the run left out the samples of the step, because it returned to a checkpoint.
+// Returns true if the run left out the samples of the step in a rollback.
 bool is_left_out(const SkippedRow&, std::span<const RollbackRow>);
 // Returns the rows of the table in a run directory, in order, without damaged lines.
 std::vector<SkippedRow> read_skipped(const std::filesystem::path& run);

@@ -38,27 +38,28 @@ static void forget_after(LogEvents& e, std::int64_t step) {
   cut(e.stalled);
   cut(e.slow);
   cut(e.checkpoints);
-  cut(e.returns);
+  cut(e.rollbacks);
   cut(e.phases);
   cut(e.batches);
 }
 
-// Returns the step to which the run returns, if the line says so.
-static std::optional<std::int64_t> returned_to(std::string_view text) {
-  constexpr std::string_view words = " were skipped, so the run returns to the checkpoint of step ";
+// Returns the step to which the run rolls back, if the line says so.
+static std::optional<std::int64_t> rolled_back_to(std::string_view text) {
+  constexpr std::string_view words =
+      " were skipped, so the run rolls back to the checkpoint of step ";
   const auto at = text.find(words);
   if (!text.starts_with("steps ") || at == text.npos) return {};
   text.remove_prefix(at + words.size());
   return take_number(text);
 }
 
-// Reads a line. `returned` is the step to which the run has just returned, or -1. The line about
-// the checkpoint that follows is not about a restart.
-static void read_line(LogEvents& e, std::string_view text, std::int64_t& returned) {
-  if (const auto to = returned_to(text)) {
+// Reads a line. `rolled_back` is the step to which the run has just rolled back, or -1. The line
+// about the checkpoint that follows is not about a restart.
+static void read_line(LogEvents& e, std::string_view text, std::int64_t& rolled_back) {
+  if (const auto to = rolled_back_to(text)) {
     forget_after(e, *to);
-    e.returns.emplace(*to, text);
-    returned = *to;
+    e.rollbacks.emplace(*to, text);
+    rolled_back = *to;
     return;
   }
   if (take(text, "restarting from ")) {
@@ -67,8 +68,8 @@ static void read_line(LogEvents& e, std::string_view text, std::int64_t& returne
     text.remove_prefix(at + 6);
     const auto step = take_number(text);
     if (!step) return;
-    if (*step != returned) e.restarts.push_back(*step);
-    returned = -1;
+    if (*step != rolled_back) e.restarts.push_back(*step);
+    rolled_back = -1;
     forget_after(e, *step);
     return;
   }
@@ -91,8 +92,8 @@ static void read_line(LogEvents& e, std::string_view text, std::int64_t& returne
 
 LogEvents log_events(std::string_view log) {
   LogEvents events;
-  std::int64_t returned = -1;
-  for (const auto line : split(log, '\n')) read_line(events, message_of(line), returned);
+  std::int64_t rolled_back = -1;
+  for (const auto line : split(log, '\n')) read_line(events, message_of(line), rolled_back);
   return events;
 }
 

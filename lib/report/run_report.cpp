@@ -186,7 +186,7 @@ class Reader {
     };
     json_["marks"] = {{"checkpoints", checkpoints},      {"restarts", events.restarts},
                       {"skipped", list(events.skipped)}, {"stalled", list(events.stalled)},
-                      {"slow", list(events.slow)},       {"returns", list(events.returns)},
+                      {"slow", list(events.slow)},       {"rollbacks", list(events.rollbacks)},
                       {"phases", list(events.phases)},   {"batches", list(events.batches)}};
   }
 

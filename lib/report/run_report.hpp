@@ -16,7 +16,7 @@ namespace trireme {
 //            most_load; for [[validation]] sets held_out[NAME]. Each has step, tokens, value,
 //            thinned
 //   marks    checkpoints (step, kept), restarts (step), skipped (step, why),
-//            stalled (step, why), slow (step, why), returns (step, why), phases (step, why),
+//            stalled (step, why), slow (step, why), rollbacks (step, why), phases (step, why),
 //            batches (step, why)
 //   timing   the processes in timing.json, oldest first
 //   trace    the last step of the newest trace: file, step, left_out, bars

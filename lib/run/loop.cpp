@@ -65,7 +65,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
     record_.outcome({"running", meta_.step, "", last_checkpoint()});
     saving_.warn_of_space(
         decays_between(settings_.schedule, ramp_.point(meta_.step), ramp_.point(total_steps_)));
-    if (start.has_returned) return;
+    if (start.has_rolled_back) return;
     for (const char* name : {"stop_now", "checkpoint_now"})
       if (std::error_code unknown; std::filesystem::remove(settings_.directory / name, unknown))
         log_info("removed {}, which was created before this start",
@@ -111,7 +111,7 @@ TrainLoop::Decision TrainLoop::decide() {
       double(file == RunRequest::stop),
       double(signal == RunRequest::checkpoint || file == RunRequest::checkpoint),
       double(near_time_limit()),
-      double((saving_.is_due(meta_.step) && !may_return_soon()) || decay_has_ended()),
+      double((saving_.is_due(meta_.step) && !may_roll_back_soon()) || decay_has_ended()),
       double(saving_.writing()),
       double(wait + saving_.estimate() > settings_.run.signal_grace),
       double(row_error_ != nullptr)};

@@ -85,10 +85,10 @@ struct LoopStart {
   // process stopped before that evaluation.
   std::vector<std::string> missing_evaluations{};
   SkipRules skips{};
-  // Number of returns to a checkpoint so far (train.rollback).
+  // Number of rollbacks so far (train.rollback).
   std::int64_t rollbacks = 0;
-  // True if this process has returned to a checkpoint, and not just started.
-  bool has_returned = false;
+  // True if this process has rolled back to a checkpoint, and not just started.
+  bool has_rolled_back = false;
 };
 
 // How a training loop ended.
@@ -98,7 +98,7 @@ enum class Ending : std::uint8_t {
   rolled_back  // must continue from an earlier checkpoint (TrainLoop::rollback)
 };
 
-// A return to an earlier checkpoint, because steps in a row were skipped (train.rollback).
+// A rollback to an earlier checkpoint, because steps in a row were skipped (train.rollback).
 struct Rollback {
   std::int64_t last_good = 0;     // last step that was not skipped
   std::int64_t last_skipped = 0;  // last step of the run
@@ -150,11 +150,11 @@ class TrainLoop {
   // requested by more than run.signal_grace.
   bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
   void count_skipped(const StepResult&, SampleRange);
-  // Returns true, and sets rollback_, if the run must return to a checkpoint. Collective.
+  // Returns true, and sets rollback_, if the run must roll back to a checkpoint. Collective.
   bool decide_rollback();
   // Returns true while steps in a row are skipped and train.rollback is set. Checkpoints of these
   // steps have the same weights as that before them, and would only replace it.
-  bool may_return_soon() const {
+  bool may_roll_back_soon() const {
     return settings_.train.rollback > 0 && meta_.extra.skipped_in_row > 0;
   }
   void judge_fault(const std::string& fault);

@@ -78,15 +78,13 @@ bool TrainLoop::decide_rollback() {
   if (t.rollback == 0 || meta_.extra.skipped_in_row < t.rollback) return false;
   if (rollbacks_ >= t.max_rollbacks) {
     if (meta_.extra.skipped_in_row == t.rollback)
-      log_warning(
-          "the run does not return to a checkpoint again: it has done so {} (train."
-          "max_rollbacks)",
-          counted(rollbacks_, "time"));
+      log_warning("the run does not roll back again: it has done so {} (train.max_rollbacks)",
+                  counted(rollbacks_, "time"));
     return false;
   }
   auto last_good = meta_.step;
   while (std::ranges::binary_search(meta_.skipped, last_good)) --last_good;
-  // A checkpoint in progress may be the one to return to.
+  // The run may have to roll back to the checkpoint in progress.
   saving_.finish();
   double found = 0;
   at_root(trainer_.axes().world, Pace::slow, [&] {
@@ -97,9 +95,8 @@ bool TrainLoop::decide_rollback() {
   if (found == 0) {
     if (meta_.extra.skipped_in_row > t.rollback) return false;  // said before
     log_warning(
-        "the run cannot return to a checkpoint (train.rollback): none of step {} or before is "
-        "intact "
-        "and at a multiple of checkpoint.every_steps",
+        "the run cannot roll back (train.rollback): no intact checkpoint at a multiple of "
+        "checkpoint.every_steps exists up to step {}. Training continues",
         last_good);
     return false;
   }

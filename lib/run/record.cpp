@@ -90,7 +90,7 @@ static std::optional<TableStart> routing_start(Origin origin, const CheckpointMe
 }
 
 // Describes where the table of skipped steps starts. It keeps the steps because of which the run
-// returned to a checkpoint, so that their samples can be found.
+// rolled back to a checkpoint, so that their samples can be found.
 static std::optional<TableStart> skipped_start(Origin origin, const CheckpointMeta& meta,
                                                const std::filesystem::path& run) {
   if (origin == Origin::fresh) return {};

@@ -87,7 +87,7 @@ struct TrainConfig {
   // after each update. 0 keeps no average.
   double ema = 0;
   std::vector<std::string> skip_steps = {};  // steps to skip, such as "7" and "1200-1210"
-  // Skipped steps in a row after which the run returns to the last checkpoint before them and
+  // Skipped steps in a row after which the run rolls back to the last checkpoint before them and
   // continues with later samples. 0 disables this. It happens at most `max_rollbacks` times.
   std::int64_t rollback = 0;
   std::int64_t max_rollbacks = 3;

@@ -24,20 +24,20 @@ TEST(RollbackRows, AreWrittenAndRead) {
       "step,last_skipped,first_sample,samples,phases\n8,11,32,16,\"{\"\"a\"\":[1,\"\"b\"\"]}\"\n"
       "8,10,48,4,\"\"\n4,9,16,40,\"\"\"\"\n");
   EXPECT_EQ(read_rollbacks(folder.path()), rows);
-  EXPECT_EQ(last_return_to(rows, 8), rows[1]);
-  EXPECT_FALSE(last_return_to(rows, 6));
+  EXPECT_EQ(last_rollback_to(rows, 8), rows[1]);
+  EXPECT_FALSE(last_rollback_to(rows, 6));
   CheckpointMeta meta;
   meta.step = 7;
   meta.samples = 56;
   EXPECT_THAT(rollbacks_until(folder.path(), meta), ElementsAre(rows[2]));
-  meta.samples = 55;  // saved before the return
+  meta.samples = 55;  // saved before the rollback
   EXPECT_THAT(rollbacks_until(folder.path(), meta), IsEmpty());
   meta.step = 8;
   meta.samples = 32;
-  continue_after_return(meta, rows);
+  continue_after_rollback(meta, rows);
   EXPECT_EQ(meta.samples, 52);
   meta.step = 6;
-  continue_after_return(meta, rows);
+  continue_after_rollback(meta, rows);
   EXPECT_EQ(meta.samples, 52);
   write_rollbacks(folder.path(), {});
   EXPECT_FALSE(is_there(folder.path() / "rollbacks.csv"));

@@ -18,13 +18,13 @@ TEST(RunStarts, KeepThoseWhoseSamplesTheRunHasRead) {
   const auto& run = folder.path();
   EXPECT_THAT(read_starts(run), IsEmpty());
   const RunStart first{0, 0, 0, R"({"files":[]})", "5a", "[train]\nseed = 1\n"}, second{8, 32, 256},
-      returned{6, 48, 192}, again{6, 24, 192};
+      rolled_back{6, 48, 192}, again{6, 24, 192};
   add_start(run, first, EarlierStarts::kept);
   add_start(run, second, EarlierStarts::kept);
-  add_start(run, returned, EarlierStarts::kept);  // leaves the samples of `second` out
-  EXPECT_THAT(read_starts(run), ElementsAre(first, second, returned));
-  add_start(run, returned, EarlierStarts::kept);  // has read no sample
-  EXPECT_THAT(read_starts(run), ElementsAre(first, second, returned));
+  add_start(run, rolled_back, EarlierStarts::kept);  // leaves the samples of `second` out
+  EXPECT_THAT(read_starts(run), ElementsAre(first, second, rolled_back));
+  add_start(run, rolled_back, EarlierStarts::kept);  // has read no sample
+  EXPECT_THAT(read_starts(run), ElementsAre(first, second, rolled_back));
   add_start(run, again, EarlierStarts::kept);
   EXPECT_THAT(read_starts(run), ElementsAre(first, again));
   add_start(run, second, EarlierStarts::dropped);

@@ -127,7 +127,7 @@ def phases(at):
 
 @story(CASES, fast=True)
 def rollback(at):
-    """train.rollback returns to the checkpoint before skipped steps and leaves out their samples, on each grid and over restarts"""
+    """train.rollback goes back to the checkpoint before skipped steps and leaves out their samples, on each grid and over restarts"""
     draw = random.Random(13)
     tables = write_model(at / "hf", draw)
     file = File(draw, [400])
@@ -159,14 +159,14 @@ def rollback(at):
         for row, wanted in zip(rows, losses(samples)):
             assert abs(float(row["loss"]) - wanted) < 1e-6 * wanted, (run, row["step"], row["loss"], wanted)
 
-    # The steps 5 and 6 are skipped, so the run returns to step 4 and goes on with sample 18; then the step of sample 18 is skipped alone.
+    # The steps 5 and 6 are skipped, so the run rolls back to step 4 and goes on with sample 18; then the step of sample 18 is skipped alone.
     said = at(f"train deck.toml {keys} train.rollback=2 --run-dir run").text
-    assert "steps 5 to 6 were skipped, so the run returns to the checkpoint of step 4 and continues with sample 18. It leaves out 6 samples" in said, said
+    assert "steps 5 to 6 were skipped, so the run rolls back to the checkpoint of step 4 and continues with sample 18. It leaves out 6 samples" in said, said
     samples = [*range(0, 12, BATCH), *range(18, 18 + 12 * BATCH, BATCH)]
     held("run", samples)
     assert left_out("run") == ["4,6,12,6"]
     assert at.json("run/outcome.json")["status"] == "done"
-    # The steps that made it return stay visible, with the samples that they read; and so does the time that they took.
+    # The steps that made it roll back stay visible, with the samples that they read; and so does the time that they took.
     skips = [("5", "12"), ("6", "15"), ("5", "18"), ("12", "39")]
     assert [(row["step"], row["first_sample"]) for row in rows_of(at / "run/skipped.csv")] == skips
     assert "to step 4 after step 6, without the samples 12 to 17; skipped steps: 5 (above_limit, samples 12 to 14), 6 (above_limit, samples 15 to 17)" in at("inspect run").out
@@ -190,7 +190,7 @@ def rollback(at):
     held("cut", samples)
     at(f"train deck.toml {keys} train.rollback=3 --run-dir cut --restart latest train.steps=17")
     assert left_out("cut") == ["4,7,12,9"]
-    # A restart in another directory, from the checkpoint that it returned to and from a later one.
+    # A restart in another directory, from the checkpoint that it rolled back to and from a later one.
     at(f"train deck.toml {keys} train.rollback=3 checkpoint.keep_last=0 --run-dir kept")
     wanted = at.losses("three")
     for first in (4, 8):
@@ -200,17 +200,17 @@ def rollback(at):
     at(f"mkdir disk linked; ln -s $PWD/disk linked/checkpoints; $TRIREME train deck.toml {keys} train.rollback=3 --run-dir linked")
     held("linked", samples)
     assert left_out("linked") == ["4,7,12,9"]
-    # A restart from a checkpoint that a return has set aside undoes the return.
+    # A restart from a checkpoint that a rollback has set aside undoes the rollback.
     at(f"train deck.toml {keys} train.rollback=3 checkpoint.keep_last=0 train.steps=5 --run-dir aside")
     at(f"train deck.toml {keys} train.rollback=3 checkpoint.keep_last=0 --run-dir aside --restart latest")
     assert left_out("aside") == ["4,7,12,9"]
     at(f"train deck.toml {keys} train.rollback=2 checkpoint.keep_last=0 --run-dir aside --restart aside/checkpoints/left-step-00000005")
     assert left_out("aside") == ["4,6,12,6"]
     assert [(row["step"], row["first_sample"]) for row in rows_of(at / "aside/skipped.csv")] == skips
-    # A replay from the beginning returns, too.
+    # A replay from the beginning rolls back, too.
     said = at("cp -r three altered; sed -i '7s/,\\([^,]*\\),[^,]*/,\\1,9/' altered/history.csv; $TRIREME compare three altered", codes=(1,)).text
     assert "replay of A, steps 1 to 6 on one rank: bitwise equal to its record in 6 steps" in said, said
-    # Killed when it has just returned: the next start goes on there.
+    # Killed when it has just rolled back: the next start goes on there.
     at(f"train deck.toml {keys} train.rollback=3 --run-dir killed", faults="write */killed/history.csv 9 SIGKILL", codes=FAIL)
     at(f"train deck.toml {keys} train.rollback=3 --run-dir killed --restart latest")
     held("killed", samples)
@@ -218,9 +218,9 @@ def rollback(at):
     # At most as often as the deck says; and only to a checkpoint that exists.
     at(f"train deck.toml {keys} train.rollback=1 train.max_rollbacks=2 --run-dir often", codes=(0,), says=("done so 2 times",))
     assert len(rows_of(at / "often/rollbacks.csv")) == 2
-    at(f"train deck.toml {keys} train.rollback=3 checkpoint.every_steps=6 --run-dir none", says=("cannot return to a checkpoint",))
+    at(f"train deck.toml {keys} train.rollback=3 checkpoint.every_steps=6 --run-dir none", says=("cannot roll back .*exists up to step 4",))
     at(f"check deck.toml {keys} train.rollback=10", codes=(1,), says=("is above train.max_skipped",))
-    at(f"check deck.toml {keys} train.rollback=1 checkpoint.every_steps=0", codes=(1,), says=("at a multiple of checkpoint.every_steps, which is 0",))
+    at(f"check deck.toml {keys} train.rollback=1 checkpoint.every_steps=0", codes=(1,), says=("at multiples of checkpoint.every_steps, which is 0",))
     # A damaged table is not ignored, and a new run has none.
     at("echo 4,7 >> three/rollbacks.csv; $TRIREME train deck.toml train.steps=17 --run-dir three --restart latest", codes=(1,), says=("rollbacks.csv is damaged",))
     at(f"train deck.toml {keys} train.steps=2 --run-dir three --overwrite")
@@ -281,7 +281,7 @@ def decks_of_the_past(at):
         at(f"samples run --step={wrong}", codes=(106, 105, 2), says=("is neither a number from 1 on",))
 
 
-RETURNS = "train.skip_above=10 train.skip_window=8 train.max_skipped=9 schedule.warmup_steps=0 schedule.min_lr=0"
+ROLLBACKS = "train.skip_above=10 train.skip_window=8 train.max_skipped=9 schedule.warmup_steps=0 schedule.min_lr=0"
 
 
 def even(masked, usual, rare):
@@ -295,7 +295,7 @@ def even(masked, usual, rare):
 
 
 @story(CASES, fast=True)
-def returned(at):
+def rolled_back(at):
     """train.rollback to before the start of a phase reads no sample twice and loses none, and a restart after phases keeps the window"""
     draw = random.Random(14)
     tables = write_model(at / "hf", draw)
@@ -305,7 +305,7 @@ def returned(at):
     at.write("deck.toml", DECK.replace('["a.tokens", "b.tokens"]\nvalidation = 0.25', '"a.tokens"\norder = "sequential"') +
              '[checkpoint]\nevery_steps = 4\nkeep_last = 0\n[[phase]]\nfrom_step = 6\npath = "b.tokens"\n')
     at("import hf base")
-    at(f"train deck.toml {RETURNS} train.rollback=2 train.steps=14 --run-dir run")
+    at(f"train deck.toml {ROLLBACKS} train.rollback=2 train.steps=14 --run-dir run")
     assert [row["step"] + " " + row["last_skipped"] for row in rows_of(at / "run/rollbacks.csv")] == ["4 8"]
 
     def expected():
@@ -322,13 +322,13 @@ def returned(at):
 
     held("run")
     window = at.meta("run", 14)["extra"]["usual_steps"]
-    at(f"train deck.toml {RETURNS} train.rollback=2 train.steps=14 --run-dir run --restart run/checkpoints/step-00000004")
+    at(f"train deck.toml {ROLLBACKS} train.rollback=2 train.steps=14 --run-dir run --restart run/checkpoints/step-00000004")
     held("run")
     # The window of skip_above survives restarts after the phase began.
     for first in (8, 12):
-        at(f"train deck.toml {RETURNS} train.rollback=2 train.steps=14 --run-dir later{first} --restart run/checkpoints/step-{first:08}")
+        at(f"train deck.toml {ROLLBACKS} train.rollback=2 train.steps=14 --run-dir later{first} --restart run/checkpoints/step-{first:08}")
         assert at.meta(f"later{first}", 14)["extra"]["usual_steps"] == window, first
-    at(f"train deck.toml {RETURNS} train.rollback=2 train.steps=14 --run-dir run --restart run/checkpoints/step-00000012", ranks=3)
+    at(f"train deck.toml {ROLLBACKS} train.rollback=2 train.steps=14 --run-dir run --restart run/checkpoints/step-00000012", ranks=3)
     held("run")
     # Two paths of one file are refused.
     at("ln -s a.tokens link.tokens; $TRIREME check deck.toml train.steps=4; sed -i 's/b.tokens/link.tokens/' deck.toml; $TRIREME check deck.toml train.steps=4",

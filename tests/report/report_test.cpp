@@ -61,7 +61,8 @@ TEST(LogEvents, PhasesBatchesAndReturnsAreEvents) {
       "2026-01-01 00:00:00 info step 3: the samples now come from b.tokens (100%)\n"
       "2026-01-01 00:00:00 info step 6: the batch grows from 8 to 12 samples\n"
       "2026-01-01 00:00:00 warning step 7 is skipped: the loss is not finite\n"
-      "2026-01-01 00:00:00 warning steps 6 to 7 were skipped, so the run returns to the checkpoint "
+      "2026-01-01 00:00:00 warning steps 6 to 7 were skipped, so the run rolls back to the "
+      "checkpoint "
       "of step 4 and continues with sample 18. It leaves out 6 samples (rollbacks.csv)\n"
       "2026-01-01 00:00:01 info restarting from run/checkpoints/step-00000004 (step 4)\n"
       "2026-01-01 00:00:02 info step 5: the samples now come from c.tokens (100%)\n"
@@ -70,10 +71,10 @@ TEST(LogEvents, PhasesBatchesAndReturnsAreEvents) {
   EXPECT_EQ(e.skipped.size(), 0u);
   EXPECT_EQ(e.batches, (std::map<std::int64_t, std::string>{{2, "from 4 to 8 samples"}}));
   EXPECT_EQ(e.phases, (std::map<std::int64_t, std::string>{{3, "b.tokens (100%)"}}));
-  ASSERT_EQ(e.returns.size(), 1u);
-  EXPECT_EQ(e.returns.begin()->first, 4);
+  ASSERT_EQ(e.rollbacks.size(), 1u);
+  EXPECT_EQ(e.rollbacks.begin()->first, 4);
   EXPECT_TRUE(
-      e.returns.begin()->second.starts_with("steps 6 to 7 were skipped, so the run returns"));
+      e.rollbacks.begin()->second.starts_with("steps 6 to 7 were skipped, so the run rolls"));
 }
 
 TEST(TracedStep, TheLastStepsSpansInMilliseconds) {
@@ -216,7 +217,7 @@ TEST(RunReport, HasWhatTheFilesSay) {
                             "restarts": [], "skipped": [{"step": 2, "why": "it is not finite"}],
                             "stalled": [],
                             "slow": [{"step": 3, "why": "n2 is slow: forward"}],
-                            "returns": [], "phases": [],
+                            "rollbacks": [], "phases": [],
                             "batches": [{"step": 2, "why": "from 4 to 8 samples"}]})"));
 }
 
