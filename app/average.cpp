@@ -106,8 +106,8 @@ int average_of(const std::vector<fs::path>& paths, const AverageArguments& a) {
           "the shares in --shares add up to {}, so they cannot be divided by their sum", sum);
   std::vector<WeightedCheckpoint> all;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    all.push_back({std::make_unique<CheckpointReader>(paths[i]), shares[i] / sum});
-    if (a.ema) all.back().reader->use_averages();
+    all.push_back(
+        {std::make_unique<CheckpointReader>(paths[i], weights_read(a.ema)), shares[i] / sum});
     require_alike(*all.front().reader, *all.back().reader);
   }
   // It has the deck of the last checkpoint. It begins at step 0, because it has no optimizer state.

@@ -9,7 +9,6 @@
 #include "lib/deck/resolve.hpp"
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/checkpoint_reader.hpp"
 
 namespace trireme {
 
@@ -54,6 +53,10 @@ void add_best(CLI::App& command, bool& best) {
   command.add_flag("--best", best,
                    "Use the checkpoint with the best evaluation (evaluate.best_by) instead of the "
                    "newest one. Needs a run directory");
+}
+
+WeightsRead weights_read(bool ema) {
+  return ema ? WeightsRead::averaged : WeightsRead::trained;
 }
 
 void add_ema(CLI::App& command, bool& ema) {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "lib/io/checkpoint_reader.hpp"
+
 namespace trireme {
 
 // Returns the checkpoint with the best evaluation, of those that the run still has. The deck of the
@@ -18,8 +20,8 @@ std::filesystem::path best_checkpoint(const std::filesystem::path& run, bool ema
 // Adds the option --best.
 void add_best(CLI::App& command, bool& best);
 
-// Adds the option --ema, with which a command reads averaged weights
-// (CheckpointReader::use_averages).
+// Adds the option --ema, with which a command reads averaged weights.
 void add_ema(CLI::App& command, bool& ema);
+WeightsRead weights_read(bool ema);
 
 }  // namespace trireme

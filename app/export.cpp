@@ -34,8 +34,7 @@ int export_from(const std::filesystem::path& checkpoint, const ExportArguments& 
       {"f32", ElementType::f32}, {"bf16", ElementType::bf16}, {"f64", ElementType::f64}};
   std::optional<ElementType> type;
   if (!a.type.empty()) type = types.at(a.type);
-  CheckpointReader reader(checkpoint);
-  if (a.ema) reader.use_averages();
+  CheckpointReader reader(checkpoint, weights_read(a.ema));
   const auto deck = with_base(deck_of(reader), a.base);
   const bool adapts = deck.adapter.rank > 0;
   require(a.shard_size.empty() || a.format == "safetensors",

@@ -102,8 +102,7 @@ static std::unique_ptr<LoadedModel> open_checkpoint(const Communicator& world,
   std::unique_ptr<CheckpointReader> reader;
   Deck as_given;
   together(world, Pace::slow, [&] {
-    reader = std::make_unique<CheckpointReader>(checkpoint);
-    if (a.ema) reader->use_averages();
+    reader = std::make_unique<CheckpointReader>(checkpoint, weights_read(a.ema));
     as_given = deck_for(*reader, a, use, change, world.size());
     require_model(*reader, make_spec(as_given.model, as_given.adapter));
     require(a.base.empty() || as_given.adapter.rank > 0,

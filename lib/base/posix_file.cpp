@@ -229,6 +229,16 @@ bool is_there(const fs::path& path) {
   return type != fs::file_type::not_found;
 }
 
+fs::path damaged_name(const fs::path& path) {
+  auto name = path;
+  name += ".damaged";
+  for (int i = 2; is_there(name); ++i) {
+    name = path;
+    name += ".damaged-" + std::to_string(i);
+  }
+  return name;
+}
+
 void remove_path(const fs::path& path) {
   std::error_code e;
   fs::remove(path, e);

@@ -76,6 +76,9 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& direc
 // Returns true if the path exists. A symbolic link exists even if its target does not. Throws Error
 // if the file system does not answer.
 bool is_there(const std::filesystem::path&);
+// Returns the name under which a damaged file is kept: NAME.damaged, or NAME.damaged-2 and so on,
+// so that earlier copies stay.
+std::filesystem::path damaged_name(const std::filesystem::path&);
 // Removes a file, a link or an empty directory. Does nothing if the path does not exist.
 void remove_path(const std::filesystem::path&);
 void remove_tree(const std::filesystem::path&);

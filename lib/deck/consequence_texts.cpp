@@ -73,7 +73,7 @@ std::string batch_text(const Changed& c) {
 }
 
 // Says which samples come twice if the order or the samples of an epoch change.
-std::string repeats_text(const Changed& c) {
+static std::string repeats_text(const Changed& c) {
   if (!c.run.after.data.weights.empty() || !c.run.after.data.phases.empty())
     return "in the rest of the files' epochs, some samples are used again, and others are left out";
   const auto all = c.run.samples_per_epoch;

@@ -24,7 +24,6 @@ struct Changed {
 
 std::string rate_text(const Changed&);
 std::string batch_text(const Changed&);
-std::string repeats_text(const Changed&);
 std::string context_text(const Changed&);
 std::string seed_text(const Changed&);
 std::string order_text(const Changed&);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lib/base/value_names.hpp"
-#include "lib/data/deck_data.hpp"
 #include "lib/io/run_tables.hpp"
 
 namespace trireme {

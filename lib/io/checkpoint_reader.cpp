@@ -43,8 +43,10 @@ static Manifest read_manifest(const fs::path& directory) {
   return parse_manifest(read_text(path), path.string());
 }
 
-CheckpointReader::CheckpointReader(fs::path directory)
-    : directory_(std::move(directory)), manifest_(read_manifest(directory_)) {
+CheckpointReader::CheckpointReader(fs::path directory, WeightsRead weights)
+    : directory_(std::move(directory)),
+      manifest_(read_manifest(directory_)),
+      weights_read_(weights) {
   const auto& files = manifest_.files;
   for (std::size_t f = 0; f < files.size(); ++f) {
     const auto path = directory_ / files[f].name;
@@ -72,6 +74,9 @@ CheckpointReader::CheckpointReader(fs::path directory)
       params_.push_back({any.name, any.shape, any.dtype, {}});
     if (any.array != weights_array) params_.back().arrays.push_back(any.array);
   }
+  require(!uses_averages() || has_averages(),
+          "{} has no averaged weights: set train.ema in the deck of the run, or leave out --ema",
+          directory_.string());
 }
 
 std::vector<std::string> CheckpointReader::arrays_of(const std::string& name) const {
@@ -84,13 +89,6 @@ bool CheckpointReader::has_averages() const {
   return std::ranges::any_of(params_, [](const ParamInfo& p) {
     return std::ranges::find(p.arrays, average_array) != p.arrays.end();
   });
-}
-
-void CheckpointReader::use_averages() {
-  require(has_averages(),
-          "{} has no averaged weights: set train.ema in the deck of the run, or leave out --ema",
-          directory_.string());
-  use_averages_ = true;
 }
 
 Hash128 CheckpointReader::identity_of_weights() const {
@@ -147,7 +145,7 @@ void CheckpointReader::require_model(
 
 const std::vector<CheckpointReader::Place>& CheckpointReader::places_of(
     const std::string& name, std::string_view array) const {
-  if (use_averages_ && array == weights_array)
+  if (uses_averages() && array == weights_array)
     if (const auto average = places_.find({name, std::string(average_array)});
         average != places_.end())
       return average->second;

@@ -33,12 +33,17 @@ struct ParamInfo {
 // such path, or it is a model of another program.
 std::string not_a_checkpoint(const std::filesystem::path&);
 
+// Whether reads of a parameter's weights return the trained weights or the averaged weights
+// (average_array). A parameter without averages was not being trained, and its average is its
+// weights.
+enum class WeightsRead : std::uint8_t { trained, averaged };
+
 // A checkpoint that is open for reading. Only one thread at a time may use it.
 class CheckpointReader {
  public:
   // Reads the manifest and checks the size of each file. Throws Error, naming the file, if a file
-  // is damaged or missing.
-  explicit CheckpointReader(std::filesystem::path directory);
+  // is damaged or missing. Throws Error if averages are to be read and there are none at all.
+  explicit CheckpointReader(std::filesystem::path directory, WeightsRead = WeightsRead::trained);
 
   const std::filesystem::path& directory() const { return directory_; }
   const CheckpointMeta& meta() const { return manifest_.meta; }
@@ -51,12 +56,8 @@ class CheckpointReader {
 
   // Returns true if any parameter has averaged weights.
   bool has_averages() const;
-  // From now on, reads of a parameter's weights return its averaged weights (average_array) if the
-  // checkpoint has them. Without averages, a parameter was not being trained, and its average is
-  // its weights. Throws Error if the checkpoint has no averages at all.
-  void use_averages();
-  // Returns true after use_averages().
-  bool uses_averages() const { return use_averages_; }
+  // Returns true if reads of weights return averaged weights.
+  bool uses_averages() const { return weights_read_ == WeightsRead::averaged; }
 
   // Returns a hash of the weights, computed from the hashes of their chunks. Copies of a checkpoint
   // have the same hash.
@@ -102,7 +103,7 @@ class CheckpointReader {
   std::filesystem::path directory_;
   Manifest manifest_;
   std::vector<ParamInfo> params_;
-  bool use_averages_ = false;
+  WeightsRead weights_read_;
   // Locations of chunks by parameter and array, in ascending order of `begin`.
   std::map<std::pair<std::string, std::string>, std::vector<Place>> places_;
   std::map<std::size_t, PosixFile> opened_;

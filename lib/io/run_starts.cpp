@@ -8,7 +8,6 @@
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
-#include "lib/io/run_tables.hpp"
 
 namespace trireme {
 

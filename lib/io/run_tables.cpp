@@ -50,12 +50,6 @@ static OrderedTable table_of(const fs::path& path, std::string_view header,
   return put_in_order(checked_text(path, header), header, *start);
 }
 
-fs::path damaged_name(const fs::path& path) {
-  auto name = fmt::format("{}.damaged", path.string());
-  for (int i = 2; is_there(name); ++i) name = fmt::format("{}.damaged-{}", path.string(), i);
-  return name;
-}
-
 static std::uint64_t inode_of(const fs::path& path) {
   struct stat s {};
   if (::stat(path.c_str(), &s) != 0) fail_errno("look at", path, errno);

@@ -15,10 +15,6 @@
 
 namespace trireme {
 
-// Returns the name under which a damaged file is kept: NAME.damaged, or NAME.damaged-2 and so on,
-// so that earlier copies stay.
-std::filesystem::path damaged_name(const std::filesystem::path&);
-
 // A CSV file whose first column is the step, open for appending.
 class CsvFile {
  public:

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 
-#include "lib/data/deck_data.hpp"
 #include "lib/io/best_evaluations.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"

@@ -116,7 +116,7 @@ MUTANTS = [
      ranks(2, "Restart.On*")),
     ("weights that are computed with stay those before an exchange", "lib/shard/shards.cpp", "    if (shared) s.copy = s.master;\n", "",
      ranks(2, "Average.IsExchanged*")),
-    ("--ema reads weights", "lib/io/checkpoint_reader.cpp", "use_averages_ && array == weights_array", "use_averages_ && array == average_array",
+    ("--ema reads weights", "lib/io/checkpoint_reader.cpp", "uses_averages() && array == weights_array", "uses_averages() && array == average_array",
      rows("^averages: --ema")),
     ("an evaluation leaves averages in place of weights", "lib/run/loop_report.cpp",
      "    auto result = f();\n    store.swap_averages();\n", "    auto result = f();\n", rows("^averages: evaluate.ema.*one rank")),
