@@ -170,9 +170,9 @@ def main():
         calibrated = a.record.with_suffix(".machine.toml").resolve() if a.record else work / "machine.toml"
         if a.replay:
             recorded = json.loads(a.replay.read_text())
-            predict(recorded, machine, a, a.replay.with_suffix(".machine.toml").resolve())
+            missing = predict(recorded, machine, a, a.replay.with_suffix(".machine.toml").resolve())
             print_tables(recorded)
-            return 0
+            return 1 if missing else 0
         parts = parts_of(machine, a.tiny, calibrated)
         if a.list:
             print("\n".join(parts))

@@ -66,6 +66,8 @@ def overrides_of(options, result):
         deck["train.microbatch"] = str(result["microbatch"])
         deck["train.batch"] = str(result["tokens"] // result["context"])
         deck["model.recompute"] = result["recompute"]
+    if "prompt" in result:
+        deck["model.context"] = str(result["prompt"] + 1)  # plan predicts a prompt that leaves room for one token
     if result.get("documents"):
         deck["data.attention"] = "document"
     return [f"{key}={value}" for key, value in deck.items()]

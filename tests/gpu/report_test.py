@@ -2,9 +2,11 @@
 """Tests the predictions of report.py with a fake trireme program."""
 import contextlib
 import io
+import json
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import report
 import report_predict
@@ -21,7 +23,7 @@ esac
 
 STEP = {"dtype": "bf16", "tokens": 65536, "context": 1024, "microbatch": 32, "recompute": "none", "documents": 0, "step_ms": 4.0,
         "tokens_per_s": 1e6, "tflops": 100, "reserved_GiB": 1}
-DECODE = {"dtype": "bf16", "sequences": 8, "prefill_ms": 10.0, "token_ms": 2.0, "GB_per_s": 100}
+DECODE = {"dtype": "bf16", "sequences": 8, "prompt": 4073, "prefill_ms": 10.0, "token_ms": 2.0, "GB_per_s": 100}
 MEASURED = {"rate of 124M": STEP, "rate of 124M, documents of 512": {**STEP, "documents": 512},
             "rate of OLMoE 1B-7B, 6 of 16 layers": STEP, "rate of 1.5B in fp8": STEP,
             "decode of Llama 3 8B, 8 sequences": DECODE}
@@ -32,6 +34,15 @@ def tables(parts):
     with contextlib.redirect_stdout(out):
         report.print_tables(parts)
     return out.getvalue()
+
+
+def replay(folder, name):
+    """Returns the exit code of report.py --replay for a record of one part."""
+    record = folder / "record.json"
+    record.write_text(json.dumps({name: {"ending": "ok", "seconds": 1, "result": MEASURED[name]}}))
+    command = ["report.py", str(folder), "--replay", str(record), "--machine", str(folder / "nowhere.toml")]
+    with mock.patch.object(sys, "argv", command), contextlib.redirect_stdout(io.StringIO()):
+        return report.main()
 
 
 def main():
@@ -61,13 +72,16 @@ def main():
         report_predict.add_predictions(parts, machine, report.MEASURED, *report_predict.machine_file(root, None, None, "NVIDIA H200"))
         calls = (folder / "calls").read_text().splitlines()
         text = tables(parts)
+        for name, code in (("rate of 124M", 0), ("rate of OLMoE 1B-7B, 6 of 16 layers", 1)):
+            expect(f"code {code} after a replay of the {name}", replay(folder, name) == code)
 
     plan = next(c for c in calls if c.startswith("plan") and "gpt2-124M" in c)
     for word in ("model.preset=gpt2-124M", "train.batch=64", "train.microbatch=32", "model.recompute=none", "h200.toml", "--ranks 1"):
         expect(f"{word} in {plan}", word in plan.replace(str(root), ""))
     expect("a token file of documents", any(c.startswith("tokenize") for c in calls))
     expect("attention within documents", any("data.attention=document" in c and "documents-512.tokens" in c for c in calls))
-    expect("a generation", any("--generate 8" in c for c in calls))
+    generation = next((c for c in calls if "--generate 8" in c), "")
+    expect(f"a prompt of the measured length in {generation}", "model.context=4074" in generation and "model.context=4096" not in generation)
     expect("a prediction in the record", parts["rate of 124M"]["predicted"] == {
         "step_ms": 5.0, "machine_file": "h200.toml", "origin": "shipped, from data sheets and public measurements"})
     expect("no prediction of what failed", "predicted" not in parts["rate of 1.5B"])
