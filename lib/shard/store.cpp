@@ -87,10 +87,11 @@ void Store::begin(Purpose purpose) {
   if (const auto left = sharding_.stage.gather.abandoned(); !left.empty())
     fail("work of an earlier program is still in flight: {}", fmt::join(left, ", "));
   trainability_.require_applied();
+  if (purpose == Purpose::train) {
+    gradients_.start();
+    pending_ = true;
+  }
   open_ = true;
-  if (purpose == Purpose::forward) return;
-  gradients_.start();
-  pending_ = true;
 }
 
 // Settings of an update that may differ between parameters.

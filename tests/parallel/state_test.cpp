@@ -10,6 +10,7 @@
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/message_of.hpp"
+#include "tests/support/tampering.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme {
@@ -198,6 +199,20 @@ TEST(State, AProgramMustFollowItsPlan) {
     EXPECT_THROW(session.close(), Error);
   }
   Session(store, Purpose::forward, {}).close();
+}
+
+TEST(State, ASessionThatFailsToBeginLeavesTheModelFree) {
+  const auto inner = open_backend({"host", 1, true});
+  test::Tampering backend(*inner);
+  const Workspace workspace(backend);
+  auto setup = test::setup_of(test::tiny_llama(), test::adamw(), DType::f32);
+  setup.context = setup.exact_chunk = 4;  // so that beginning writes zeros
+  Trainer trainer(backend, {}, setup);
+  backend.after = [](const kernel::Operation&) { fail("the device is gone"); };
+  EXPECT_EQ(message_of([&] { Session(trainer.store(), Purpose::train, {}); }),
+            "the device is gone");
+  backend.after = {};
+  Session(trainer.store(), Purpose::train, {}).close();
 }
 
 TEST(State, FreezingBetweenBackwardAndUpdateIsAnError) {
