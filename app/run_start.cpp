@@ -77,6 +77,12 @@ StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run
   return {here ? Existing::restart : Existing::refuse, asked.restart};
 }
 
+StartMode mode_of_root(const Communicator& world, const StartMode& decided) {
+  auto bytes = std::string(1, static_cast<char>(decided.existing)) + decided.restart;
+  world.broadcast(bytes);
+  return {static_cast<Existing>(bytes[0]), bytes.substr(1)};
+}
+
 void require_run_to_restart(const TrainArguments& a, const std::filesystem::path& run) {
   if (a.restart != "latest" || a.or_start) return;
   const auto holds = [&](const char* name) { return is_there(run / name); };

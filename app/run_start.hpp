@@ -47,6 +47,9 @@ struct StartMode {
 // the start would overwrite checkpoints that may be from an earlier start.
 StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run, const JobStart&);
 
+// Returns rank 0's mode on all ranks. The other ranks' argument is ignored. Collective.
+StartMode mode_of_root(const Communicator& world, const StartMode& decided);
+
 // Throws Error if the user requests "latest" without --or-start and `run` contains no run.
 void require_run_to_restart(const TrainArguments&, const std::filesystem::path& run);
 

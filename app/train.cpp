@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 #include "app/commands.hpp"
 #include "app/launch.hpp"
@@ -67,8 +68,8 @@ LoopSettings loop_settings(const Deck& d, double time_limit, double peak,
 }
 
 // Clears and fills the run directory on rank 0, after all checks that could still refuse the run.
-void prepare_directory(const RunDirectory& directory, Existing existing,
-                       const CheckpointMeta& meta) {
+void prepare_directory(const RunDirectory& directory, Existing existing, const CheckpointMeta& meta,
+                       std::span<const RollbackRow> rollbacks) {
   directory.require_lock();
   if (existing == Existing::overwrite) directory.remove_earlier_run();
   log_to(directory.log());
@@ -77,7 +78,7 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
   for (const auto& path : set_aside_after(directory.checkpoints(), meta.step))
     log_warning("training resumes from step {}: a later checkpoint was renamed to {}", meta.step,
                 path.string());
-  write_rollbacks(directory.path(), rollbacks_until(directory.path(), meta));
+  write_rollbacks(directory.path(), rollbacks);
   add_start(directory.path(),
             {meta.step, meta.samples, meta.tokens, meta.extra.data_phases, meta.extra.token_files,
              meta.deck},
@@ -198,7 +199,7 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
                  const Deck& deck, const std::optional<RolledBack>& rolled_back) {
   auto asked = StartMode{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
   if (rolled_back) asked = {Existing::restart, "latest"};
-  Start s{run_path(world, run_of(a, deck)), start_of(a), asked, {}, {}};
+  Start s{run_path(world, run_of(a, deck)), start_of(a), {}, {}, {}};
   at_root(world, Pace::slow, [&] {
     require_run_to_restart(a, s.run);
     s.mode = start_mode_of(asked, s.run, s.job);
@@ -218,7 +219,7 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
     put_back_replaced(s.directory->checkpoints());
   });
   if (!rolled_back) stop_if_asked(world, signals.stop());
-  world.broadcast(s.mode.restart);
+  s.mode = mode_of_root(world, s.mode);
   if (rolled_back) {
     const AllowedSteps allowed{rolled_back->rollback.last_good, deck.checkpoint.every_steps};
     s.from = checkpoint_to_restart(world, s.mode.restart, s.run / "checkpoints", allowed);
@@ -241,7 +242,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
     if (!s.directory) lock_directory(s.directory, s.run, Existing::absent, signals);
     if (!s.directory) return;
     locked.lock_text = s.directory->lock_text();
-    prepare_directory(*s.directory, s.mode.existing, in.meta);
+    prepare_directory(*s.directory, s.mode.existing, in.meta, in.rollbacks);
     record = RunRecord(*s.directory, origin, preferences_of(in.deck), names_of_sets(in.validation),
                        in.deck.run.digest_every > 0 ? Digests::some : Digests::none,
                        in.deck.model.experts > 0 ? RoutingTable::some : RoutingTable::none, in.meta,
@@ -293,6 +294,7 @@ TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainAr
   // 2. Open all inputs.
   const bool other = !start.from.empty() && !is_checkpoint_of(start.from, start.run);
   auto in = open_inputs(world, deck, start.from, other ? run_of_checkpoint(start.from) : start.run);
+  if (other) in.rollbacks.clear();  // those of the other run
   if (start.mode.existing == Existing::overwrite)
     at_root(world, Pace::slow,
             [&] { require_inputs_survive_overwrite(a.deck.path, in.deck, start.run); });

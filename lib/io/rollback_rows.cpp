@@ -68,10 +68,15 @@ std::vector<RollbackRow> read_rollbacks(const std::filesystem::path& run) {
 
 std::vector<RollbackRow> rollbacks_until(const std::filesystem::path& run,
                                          const CheckpointMeta& meta) {
-  auto rows = read_rollbacks(run);
-  std::erase_if(rows, [&](const RollbackRow& row) {
-    return row.step > meta.step || (row.step < meta.step && row.next_sample() > meta.samples);
-  });
+  std::vector<RollbackRow> rows;
+  auto first = meta.samples;  // left out by the next rollback to this checkpoint
+  for (auto& row : read_rollbacks(run)) {
+    const bool before = row.step < meta.step && row.next_sample() <= meta.samples;
+    const bool to_it = row.step == meta.step && row.first_sample == first;
+    if (!before && !to_it) continue;
+    if (to_it) first = row.next_sample();
+    rows.push_back(std::move(row));
+  }
   return rows;
 }
 

@@ -39,8 +39,9 @@ std::filesystem::path run_of_checkpoint(const std::filesystem::path& checkpoint)
 // Returns the rows of the table in a run directory, in order. Returns an empty list if there is no
 // table. Throws Error if the table is damaged.
 std::vector<RollbackRow> read_rollbacks(const std::filesystem::path& run);
-// Returns the rows of rollbacks to a checkpoint with this state, or before it. A checkpoint that
-// was set aside may have a later step than a row, but fewer samples.
+// Returns the rows of rollbacks to the checkpoint with this state, and of rollbacks in its past. A
+// rollback sets later checkpoints aside. They have the later steps, but none of the samples that
+// the run reads after the rollback. Another checkpoint of the same step may follow.
 std::vector<RollbackRow> rollbacks_until(const std::filesystem::path& run, const CheckpointMeta&);
 // Replaces the table. Without rows, removes it.
 void write_rollbacks(const std::filesystem::path& run, std::span<const RollbackRow>);

@@ -34,6 +34,7 @@ TEST(RollbackRows, AreWrittenAndRead) {
   EXPECT_THAT(rollbacks_until(folder.path(), meta), IsEmpty());
   meta.step = 8;
   meta.samples = 32;
+  EXPECT_THAT(rollbacks_until(folder.path(), meta), ElementsAre(rows[0], rows[1]));
   continue_after_rollback(meta, rows);
   EXPECT_EQ(meta.samples, 52);
   meta.step = 6;
@@ -41,6 +42,19 @@ TEST(RollbackRows, AreWrittenAndRead) {
   EXPECT_EQ(meta.samples, 52);
   write_rollbacks(folder.path(), {});
   EXPECT_FALSE(is_there(folder.path() / "rollbacks.csv"));
+}
+
+// The run saved step 6, rolled back to step 4, saved another step 6, and rolled back to that one.
+TEST(RollbackRows, OfTwoCheckpointsWithOneStepAreToldApart) {
+  const ScratchFolder folder;
+  const std::vector<RollbackRow> rows = {{4, 7, 12, 9, ""}, {6, 9, 27, 9, ""}};
+  write_rollbacks(folder.path(), rows);
+  CheckpointMeta meta;
+  meta.step = 6;
+  meta.samples = 18;  // set aside by the first rollback
+  EXPECT_THAT(rollbacks_until(folder.path(), meta), IsEmpty());
+  meta.samples = 27;
+  EXPECT_EQ(rollbacks_until(folder.path(), meta), rows);
 }
 
 TEST(RollbackRows, RefusesADamagedTable) {

@@ -196,6 +196,9 @@ def rollback(at):
     for first in (4, 8):
         at(f"train deck.toml {keys} train.rollback=3 --run-dir from{first} --restart kept/checkpoints/step-{first:08}")
         assert at.losses(f"from{first}") == wanted[first:]
+    # The rollback of the other run does not count there.
+    at(f"train deck.toml {keys} train.rollback=1 train.max_rollbacks=1 --run-dir own --restart kept/checkpoints/step-00000004")
+    assert left_out("own") == ["10,11,39,3"]
     # The checkpoints may be on another disk.
     at(f"mkdir disk linked; ln -s $PWD/disk linked/checkpoints; $TRIREME train deck.toml {keys} train.rollback=3 --run-dir linked")
     held("linked", samples)

@@ -19,17 +19,22 @@ def refused(name, more, says, start="half", config="one", **rest):
     return Case(name, [Run(more, codes=FAILED, says=says)], start=start, config=config, untouched="run", **rest)
 
 
-def start_of_job(n, more, **rest):
+def start_of_job(n, more, launch="", **rest):
     """The n-th start of batch job 5."""
-    return Run(command=f"SLURM_JOB_ID=5 SLURM_RESTART_COUNT={n} exec $TRIREME train deck.toml checkpoint.async=false --run-dir run {more}", **rest)
+    return Run(command=f"SLURM_JOB_ID=5 SLURM_RESTART_COUNT={n} exec {launch} $TRIREME train deck.toml checkpoint.async=false --run-dir run {more}", **rest)
 
 
 EARLY, LATER = "write */run/history.csv 2 SIGKILL", "write */run/history.csv 6 SIGKILL"  # before, behind the first checkpoint
+TWO, OVERWRITE = "$MPIEXEC -n 2", "zero.stage=1 --overwrite"  # as the configuration data2
 CASES = [
     # A requeued job: what it asked for first holds until it has a checkpoint of its own.
     Case("requeued with --overwrite", [start_of_job(0, "--overwrite", faults=EARLY, codes=(137,)),
                                        start_of_job(1, "--overwrite", faults=LATER, codes=(137,), silent=("restarting from", "is finished")),
                                        start_of_job(2, "--overwrite", says=("restarting from .*step-00000004",))], start="done", fast=True),
+    Case("requeued on 2 ranks with --overwrite",
+         [start_of_job(0, OVERWRITE, TWO, faults=EARLY, codes=FAIL),
+          start_of_job(1, OVERWRITE, TWO, faults=LATER, codes=FAIL, silent=("restarting from", "is finished")),
+          start_of_job(2, OVERWRITE, TWO, says=("restarting from .*step-00000004", "done: 12 steps"))], config="data2", start="done", fast=True),
     Case("requeued with --restart DIR", [start_of_job(0, "--restart old/checkpoints/step-00000004", faults=EARLY, codes=(137,)),
                                          start_of_job(1, "--restart old/checkpoints/step-00000004", faults=LATER, codes=(137,),
                                                       says=("restarting from old.*step-00000004",)),
