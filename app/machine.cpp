@@ -37,8 +37,7 @@ static void warn_of_nccl(const Reserved& r, std::size_t capacity) {
   if (held > capacity || held + r.outside.nccl <= capacity) return;
   log_warning(
       "a rank reserves {:.2f} GiB of GPU memory and leaves {:.2f} GiB free: NCCL needs an "
-      "estimated "
-      "{:.2f} GiB more, which may not fit",
+      "estimated {:.2f} GiB more, which may not fit",
       static_cast<double>(r.all) * 0x1p-30, static_cast<double>(r.outside.headroom) * 0x1p-30,
       static_cast<double>(r.outside.nccl) * 0x1p-30);
 }

@@ -192,8 +192,7 @@ void report(const Arguments& a, const TokenizeSummary& s) {
   if (s.left_out_thoughts.count > 0)
     log_warning(
         "the chat template leaves out the thoughts of {}, the first is {}. To train on all "
-        "thoughts, "
-        "pass a template that writes thoughts to --template",
+        "thoughts, pass a template that writes thoughts to --template",
         counted(s.left_out_thoughts.count, "message"), s.left_out_thoughts.first);
   if (s.plain_names.count > 0)
     log_warning(
@@ -206,10 +205,8 @@ void report(const Arguments& a, const TokenizeSummary& s) {
   if (s.alike.count > 0)
     log_warning(
         "of {}, {} followed by a line with the same prompt or the same answer, the first at {}. "
-        "The "
-        "following answer should be unsuitable for the prompt, because KTO uses it as the "
-        "mismatched "
-        "answer: shuffle the lines",
+        "The following answer should be unsuitable for the prompt, because KTO uses it as the "
+        "mismatched answer: shuffle the lines",
         counted(s.documents / 2, kind.one),
         s.alike.count == 1 ? "one is" : fmt::format("{} are", s.alike.count), s.alike.first);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
@@ -325,8 +322,7 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   auto* labeled = command->add_flag_callback(
       "--labeled", [a] { a->options.documents = Documents::labeled; },
       "JSON lines: each line has a prompt, a completion, and a label that is true if the "
-      "completion "
-      "is desirable and false otherwise, for train.objective = " +
+      "completion is desirable and false otherwise, for train.objective = " +
           objectives_for(Documents::labeled) +
           ". The prompt and the completion are texts or, with --chat, lists of messages");
   labeled->excludes(field)->excludes(prompt)->excludes(preference);

@@ -179,8 +179,7 @@ void record_rollback(const RunDirectory& directory, const std::string& from,
   write_rollbacks(directory.path(), rows);
   log_warning(
       "steps {} to {} were skipped, so the run rolls back to the checkpoint of step {} and "
-      "continues "
-      "with sample {}. It leaves out {} (rollbacks.csv)",
+      "continues with sample {}. It leaves out {} (rollbacks.csv)",
       rollback.last_good + 1, rollback.last_skipped, meta.step, rollback.next_sample,
       counted(rollback.next_sample - first, "sample"));
 }

@@ -187,8 +187,7 @@ void require_text(std::string_view beginning, const std::string& name) {
   const std::size_t wrong = counts.malformed;
   require(wrong * 10 < std::max<std::size_t>(beginning.size(), 10),
           "{} is not text: {} of its first {} bytes are not UTF-8, the first in {}. Convert text "
-          "in another "
-          "encoding with iconv. {}",
+          "in another encoding with iconv. {}",
           name, wrong, beginning.size(), place_of_malformed(beginning), ids);
 }
 

@@ -32,8 +32,7 @@ constexpr std::string_view no_capacity =
 constexpr std::string_view balance_loss =
     "is train.balance_weight here, with train.balance = \"sample\". Equal values have different "
     "effects, because each layer here adds its mean loss over samples. The documentation of "
-    "mixtures of "
-    "experts explains how to convert values";
+    "mixtures of experts explains how to convert values";
 constexpr std::string_view balance_bias =
     "is train.balance_rate here, with train.balance = \"bias\"";
 constexpr std::string_view no_bias = "is model.bias here, with the opposite value";

@@ -76,9 +76,8 @@ KeySection phase_section() {
   auto section = repeated<Deck>(
       entries, "phase",
       "Other token files or shares from some point of the run on, one [[phase]] section per "
-      "change. "
-      "A file that several phases use continues where it stopped, so that no sample is lost or "
-      "repeated. Until the first phase, [data] applies.",
+      "change. A file that several phases use continues where it stopped, so that no sample is "
+      "lost or repeated. Until the first phase, [data] applies.",
       {
           row("from_step", &P::from_step,
               "Number of completed steps at which the phase begins. With 90000, step 90001 of "

@@ -138,12 +138,10 @@ KeySection model_section() {
               "decay"),
           row("activation", &M::activation,
               "Activation function of the MLP. All except gelu are gated. swiglu_clamped is the "
-              "clamped "
-              "SwiGLU of gpt-oss"),
+              "clamped SwiGLU of gpt-oss"),
           row("experts", &M::experts,
               "Number of experts per block (mixture of experts). Experts require a gated "
-              "activation. "
-              "0 means one MLP for all tokens")
+              "activation. 0 means one MLP for all tokens")
               .in(0, 65536),
           row("experts_per_token", &M::experts_per_token,
               "Number of experts that the router chooses for each token. Required if model.experts "
@@ -315,12 +313,10 @@ KeySection adapter_section() {
               "Names of base-model parameters to train without low-rank matrices, with wildcards * "
               "and ? (modules_to_save of PEFT). Names may omit .weight and .bias, for example "
               "\"embedding\", \"head\" and \"*_norm\". Names of transformers such as embed_tokens "
-              "and "
-              "lm_head are accepted"),
+              "and lm_head are accepted"),
           row("b_lr_ratio", &A::b_lr_ratio,
               "Factor on the learning rate of the adapters' matrices b (LoRA+: Hayou et al. 2024, "
-              "who "
-              "recommend 16). 1 is plain LoRA")
+              "who recommend 16). 1 is plain LoRA")
               .above(0, 1e6),
       }};
 }

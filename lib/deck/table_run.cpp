@@ -157,17 +157,15 @@ KeySection evaluate_section() {
                   .in(0, int32_most),
               row("best_by", &E::best_by,
                   "Metric that ranks evaluations. loss: the lowest is best. accuracy and margin, "
-                  "of "
-                  "preference pairs: the highest is best. Used by checkpoint.keep_best, patience "
-                  "and the option --best"),
+                  "of preference pairs: the highest is best. Used by checkpoint.keep_best, "
+                  "patience and the option --best"),
               row("best_set", &E::best_set,
                   "Name of the [[validation]] set whose evaluations are ranked. mean ranks the "
                   "weighted mean of the sets (validation.weight)")
                   .automatically("data.validation, or else the first [[validation]] set"),
               row("patience", &E::patience,
                   "Number of evaluations in a row without improvement after which the run ends "
-                  "(early "
-                  "stopping). 0 disables early stopping")
+                  "(early stopping). 0 disables early stopping")
                   .in(0, int32_most),
               row("ema", &E::ema,
                   "Whether evaluations and sample texts during training use the average of "

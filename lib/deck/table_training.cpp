@@ -12,8 +12,7 @@ KeySection train_section() {
       .name = "train",
       .meaning =
           "Batch size, length and objective of the training. Exactly one of steps, tokens and "
-          "epochs is "
-          "required.",
+          "epochs is required.",
       .keys = {
           row("batch", &T::batch, "Samples per training step, over all ranks (global batch size)")
               .in(1, row_most)
@@ -67,14 +66,12 @@ KeySection train_section() {
               .above(0, 1e3),
           row("dpo_scores", &T::dpo_scores,
               "For objective = \"dpo\" or \"kto\": file with scores of the reference model, "
-              "written by "
-              "`trireme score`. \"\" uses the model without its adapters as reference and computes "
-              "its scores in each step")
+              "written by `trireme score`. \"\" uses the model without its adapters as reference "
+              "and computes its scores in each step")
               .as(ValueKind::path),
           row("simpo_beta", &T::simpo_beta,
               "For objective = \"simpo\": factor of the mean log-probabilities per token in the "
-              "loss "
-              "(beta)")
+              "loss (beta)")
               .above(0, 1e3),
           row("simpo_gamma", &T::simpo_gamma,
               "For objective = \"simpo\": margin between the two answers that the loss aims for "
@@ -243,8 +240,7 @@ KeySection schedule_section() {
               .in_units("steps"),
           row("warmup_tokens", &S::warmup_tokens,
               "Length of the warmup in tokens instead of steps. If one length of the schedule is "
-              "in "
-              "tokens, the whole schedule counts tokens, and all lengths must be in tokens")
+              "in tokens, the whole schedule counts tokens, and all lengths must be in tokens")
               .in(1, step_most)
               .in_units("tokens")
               .like("1e8")

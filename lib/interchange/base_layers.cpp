@@ -32,8 +32,7 @@ void require_same_up_to_rounding(const SafeTensor& theirs, const SafetensorsFile
       type && theirs.shape == shape,
       "{}: the tensor {} is {}, but the base model's {} has the shape [{}]. peft stores the base "
       "weight together with its adapter. If the vocabulary was resized, import the resized model, "
-      "and "
-      "pass it with --base",
+      "and pass it with --base",
       where, escaped(theirs.name), described(theirs), ours.name, fmt::join(shape, ", "));
   const auto size = static_cast<std::int64_t>(bytes_of(*type)), count = theirs.count();
   for (std::int64_t begin = 0; begin < count; begin += most) {

@@ -94,8 +94,7 @@ void warn_of_experts(const ModelSpec& spec, const std::string& architecture) {
   if (spec.config.experts == 0 || !(converts ? of_dense_blocks : of_experts)) return;
   log_warning(
       "PEFT 0.21 with transformers 5 leaves out the adapters of {} of {} and does not report it. "
-      "To "
-      "use them in Python, export the merged model",
+      "To use them in Python, export the merged model",
       converts ? "the blocks without experts" : "the experts", architecture);
 }
 

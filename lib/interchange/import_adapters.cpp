@@ -190,8 +190,7 @@ void compare_base(const Json& config, const std::string& config_path, const Safe
   if (!trained_on.empty())
     log_warning(
         "these adapters were trained on a base model with other weights than --base {}: the hash "
-        "of "
-        "its weights was {} and is {}{}",
+        "of its weights was {} and is {}{}",
         base.directory().string(), trained_on, given,
         named.empty() ? ""
                       : fmt::format(". {} names the base model {}", config_path, escaped(named)));

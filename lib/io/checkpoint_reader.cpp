@@ -138,8 +138,7 @@ void CheckpointReader::require_model(
   require(differences.empty(),
           "{0} contains another model: {1} -- use the sections [model], [adapter] and "
           "[[adapter_rank]] that `trireme "
-          "inspect {0}` "
-          "prints, or another run directory",
+          "inspect {0}` prints, or another run directory",
           directory_.string(), differences);
 }
 

@@ -179,8 +179,7 @@ TEST(ChatWriter, WhatIsNotCertainIsRefused) {
   // The beginning of the text depends on the generation prompt.
   const std::string modes =
       "{{ 'MODE chat' if add_generation_prompt else 'MODE train' }}{% for m in messages %}^{{ "
-      "m.role "
-      "}}:{{ m.content|trim }}${% endfor %}{{ '^assistant:' if add_generation_prompt }}";
+      "m.role }}:{{ m.content|trim }}${% endfor %}{{ '^assistant:' if add_generation_prompt }}";
   EXPECT_EQ(learnt(modes, talk_of({{"user", ""}, {"assistant", "b"}}), {"^", "$"}),
             "MODE train^user:$^assistant:[b$]");
   // White space of Unicode at an end, which Python's strip() removes, too.
@@ -290,8 +289,7 @@ TEST(ChatWriter, ATokenIsLearntWhenItHasAByteOfWhatIsLearnt) {
   const auto jinja = [](const char* user, const char* before, const char* after) {
     return fmt::format(
         "{{% for m in messages %}}{{{{ '{}' + m.content if m.role == 'user' else '{}' + m.content "
-        "+ "
-        "'{}' }}}}{{% endfor %}}{{{{ '{}' if add_generation_prompt }}}}",
+        "+ '{}' }}}}{{% endfor %}}{{{{ '{}' if add_generation_prompt }}}}",
         user, before, after, before);
   };
   EXPECT_EQ(

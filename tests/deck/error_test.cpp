@@ -74,8 +74,7 @@ const Mistake mistakes[] = {
      "d.toml:6:13: run.log_every = 1e30 is out of range: at most 9007199254740992"},
     {"ZeroInSingle", "[optimizer]\neps = 1e-50\n",
      "d.toml:6:7: optimizer.eps = 1e-50 rounds to 0 in f32, the type it is used in: give 1.2e-38 "
-     "or "
-     "more"},
+     "or more"},
     {"FlushedInSingle", "[model]\nnorm_eps = 1e-38\n",
      "d.toml:6:12: model.norm_eps = 1e-38 rounds to 0 in f32, the type it is used in: give 1.2e-38 "
      "or more"},

@@ -62,8 +62,8 @@ TEST(LogEvents, PhasesBatchesAndReturnsAreEvents) {
       "2026-01-01 00:00:00 info step 6: the batch grows from 8 to 12 samples\n"
       "2026-01-01 00:00:00 warning step 7 is skipped: the loss is not finite\n"
       "2026-01-01 00:00:00 warning steps 6 to 7 were skipped, so the run rolls back to the "
-      "checkpoint "
-      "of step 4 and continues with sample 18. It leaves out 6 samples (rollbacks.csv)\n"
+      "checkpoint of step 4 and continues with sample 18. It leaves out 6 samples "
+      "(rollbacks.csv)\n"
       "2026-01-01 00:00:01 info restarting from run/checkpoints/step-00000004 (step 4)\n"
       "2026-01-01 00:00:02 info step 5: the samples now come from c.tokens (100%)\n"
       "2026-01-01 00:00:03 info restarting from run/checkpoints/step-00000004 (step 4)\n");
