@@ -111,6 +111,49 @@ static void add_losses(const Run& run, kernel::CrossEntropy whole, const Tensor&
   }
 }
 
+// Returns the teacher's logits of a chunk of rows. Absent if there is no teacher.
+static Tensor logits_of_teacher(const Run& run, std::int64_t tokens, Rows chunk) {
+  const auto& taught = run.pass.teacher;
+  if (!taught.x_BTC) return {};
+  const auto theirs_TC = taught.x_BTC.reshaped({tokens, taught.x_BTC.extent[2]});
+  return logits_of(run, rows_of(theirs_TC, chunk), taught.w_VC);
+}
+
+namespace {
+
+// The operands of the products in a chunk of rows. Without an adapter, low_RC, t and u are absent.
+// Tensors are freed in reverse order.
+struct HeadChunk {
+  ConstView x_RC, low_RC{};  // low_RC is drop(x)
+  Tensor t{}, z{};           // z becomes dz
+  Tensor of_teacher{};       // the teacher's logits
+  Tensor u{};
+};
+
+}  // namespace
+
+// Adds the gradients of the weight and of the adapter's matrices, in the order of `params`.
+static void add_weight_gradients(const Run& run, std::span<const ParamId> params,
+                                 const Products& products, const HeadChunk& chunk) {
+  const ConstView dz_RV = chunk.z.view();
+  run.gradients->add(
+      params, dz_RV.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
+        if (dst[0])
+          products.weight_gradient(dst[0], how, rows_of(dz_RV, r), rows_of(chunk.x_RC, r));
+        const auto product = [&](const View& c, const ConstView& left, const ConstView& right) {
+          if (!c) return;
+          run.backend.put(Queue::compute, kernel::Matmul{.c_MN = c,
+                                                         .a_MK = rows_of(left, r).transposed(),
+                                                         .b_KN = rows_of(right, r),
+                                                         .how = how,
+                                                         .order = sum_order(run)});
+        };
+        if (!chunk.u) return;
+        product(dst[1], chunk.u.view(), chunk.low_RC);
+        product(dst[2], dz_RV, chunk.t.view());
+      });
+}
+
 std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   auto& b = run.backend;
   const Tensor x = std::move(in[0]);
@@ -140,58 +183,39 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
   const auto& taught = run.pass.teacher;
   expect(!taught.x_BTC || !exact, "losses from a teacher are not counted");
   for (std::int64_t begin = 0; begin < tokens; begin += most) {
-    const Rows chunk{begin, std::min(tokens, begin + most)};
-    const ConstView x_RC = rows_of(x_TC, chunk);
-    const ConstView low_RC = adapts_here ? rows_of(as_rows(x_low), chunk) : ConstView{};
-    Tensor t;
-    if (adapts_here) t = scaled_product(run, low_RC, run.weights[low_->a].transposed());
-    const Tensor z = products.logits(x_RC);
-    add_adapter(run, z, t);
-    Teacher teacher{{}, taught.softcap, taught.temperature, taught.share};
-    Tensor of_teacher;
-    if (taught.x_BTC) {
-      const auto theirs_TC = taught.x_BTC.reshaped({tokens, taught.x_BTC.extent[2]});
-      of_teacher = logits_of(run, rows_of(theirs_TC, chunk), taught.w_VC);
-      teacher.logits_TV = of_teacher.view();
+    const Rows rows{begin, std::min(tokens, begin + most)};
+    HeadChunk chunk{.x_RC = rows_of(x_TC, rows)};
+    if (adapts_here) {
+      chunk.low_RC = rows_of(as_rows(x_low), rows);
+      chunk.t = scaled_product(run, chunk.low_RC, run.weights[low_->a].transposed());
     }
+    chunk.z = products.logits(chunk.x_RC);
+    add_adapter(run, chunk.z, chunk.t);
+    Teacher teacher{{}, taught.softcap, taught.temperature, taught.share};
+    chunk.of_teacher = logits_of_teacher(run, tokens, rows);
+    if (chunk.of_teacher) teacher.logits_TV = chunk.of_teacher.view();
     add_losses(run,
                {.loss = loss.slice(0, {1}).view(),
                 .how = begin ? Accumulate::add : Accumulate::overwrite,
-                .logits_TV = z.view(),
-                .target_T = rows_of(target_T, chunk),
+                .logits_TV = chunk.z.view(),
+                .target_T = rows_of(target_T, rows),
                 .scale = run.pass.scale,
                 .logits = saved ? Logits::become_gradient : Logits::keep,
                 .largest = largest,
                 .softcap = softcap_,
                 .teacher = teacher},
-               loss, chunk);
+               loss, rows);
     if (!saved) continue;
-    const ConstView dz_RV = z.view();
-    products.input_gradient(rows_of(as_rows(dx), chunk), dz_RV);
-    Tensor u;
+    const ConstView dz_RV = chunk.z.view();
+    products.input_gradient(rows_of(as_rows(dx), rows), dz_RV);
     if (adapts_here) {
-      u = scaled_product(run, dz_RV, run.weights[low_->b]);
-      multiply_rows(run, {.c_MN = rows_of(as_rows(dx_low), chunk),
-                          .a_MK = u.view(),
+      chunk.u = scaled_product(run, dz_RV, run.weights[low_->b]);
+      multiply_rows(run, {.c_MN = rows_of(as_rows(dx_low), rows),
+                          .a_MK = chunk.u.view(),
                           .b_KN = run.weights[low_->a],
                           .how = drops ? Accumulate::overwrite : Accumulate::add});
     }
-    if (!wants_any(run, params_)) continue;
-    run.gradients->add(
-        params_, dz_RV.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-          if (dst[0]) products.weight_gradient(dst[0], how, rows_of(dz_RV, r), rows_of(x_RC, r));
-          const auto product = [&](const View& c, const ConstView& left, const ConstView& right) {
-            if (!c) return;
-            b.put(Queue::compute, kernel::Matmul{.c_MN = c,
-                                                 .a_MK = rows_of(left, r).transposed(),
-                                                 .b_KN = rows_of(right, r),
-                                                 .how = how,
-                                                 .order = sum_order(run)});
-          };
-          if (!adapts_here) return;
-          product(dst[1], u.view(), low_RC);
-          product(dst[2], dz_RV, t.view());
-        });
+    if (wants_any(run, params_)) add_weight_gradients(run, params_, products, chunk);
   }
   if (saved)
     saved->keep(drops ? drop(run, low_->dropout, std::move(dx_low), dx.view(), MemoryKind::saved)

@@ -28,19 +28,43 @@ bool Trainer::can_drop(std::int64_t microbatches) const {
   return passes_of_step(setup_.objective).size() > 1 || microbatches > 1 + most_ahead(pipe_);
 }
 
+// Throws Error unless the pipeline can run these micro-batches and they fit the objective.
+static void require_batches(const TrainerSetup& setup, const Pipeline& pipe,
+                            std::span<const Batch> microbatches) {
+  const std::string fault =
+      pipeline_fault(pipe.schedule, pipe.stages, pipe.chunks, std::ssize(microbatches));
+  require(fault.empty(), "{}", fault);
+  for (const auto& batch : microbatches) {
+    expect(batch.start_BT.empty() == (setup.attention == AttentionSpan::causal),
+           "batches have starts of documents where attention is kept within them");
+    require(batch.weight_BT.empty() || !std::holds_alternative<PreferenceTraining>(setup.objective),
+            "pairs and labeled answers have no weights of documents");
+  }
+}
+
+// Sets the outcome and the culprit of a step that does not update the weights, because a number is
+// not finite or above its limit.
+static void judge(StepResult& result, const StepSums& sums, const StepLimits& limits,
+                  const ModelSpec& spec) {
+  if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
+    result.outcome = StepOutcome::not_finite;
+    result.culprit = sums.not_finite
+                         ? fmt::format("the gradient of {}", spec.params[*sums.not_finite].name)
+                         : "the loss";
+  } else if (result.loss > limits.loss) {
+    result.outcome = StepOutcome::above_limit;
+    result.culprit = fmt::format("the loss {:.6g} is above {:.6g}", result.loss, limits.loss);
+  } else if (result.grad_norm > limits.grad_norm) {
+    result.outcome = StepOutcome::above_limit;
+    result.culprit =
+        fmt::format("the gradient norm {:.6g} is above {:.6g}", result.grad_norm, limits.grad_norm);
+  }
+}
+
 StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                          const ShouldAbandon& should_abandon, Replay replay_wanted,
                          const StepLimits& limits) {
-  const std::string fault =
-      pipeline_fault(pipe_.schedule, pipe_.stages, pipe_.chunks, std::ssize(microbatches));
-  require(fault.empty(), "{}", fault);
-  for (const auto& batch : microbatches) {
-    expect(batch.start_BT.empty() == (setup_.attention == AttentionSpan::causal),
-           "batches have starts of documents where attention is kept within them");
-    require(
-        batch.weight_BT.empty() || !std::holds_alternative<PreferenceTraining>(setup_.objective),
-        "pairs and labeled answers have no weights of documents");
-  }
+  require_batches(setup_, pipe_, microbatches);
   follow_freeze_rules(step);
   has_gradients_ = false;
   StepResult result;
@@ -118,20 +142,8 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   }
   result.loss = preferences ? preferences->sums.mean_loss() : sums.loss * (1.0 / counts.weight);
   result.grad_norm = std::sqrt(sums.squares);
-  if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
-    result.outcome = StepOutcome::not_finite;
-    result.culprit = sums.not_finite ? fmt::format("the gradient of {}",
-                                                   model_.spec().params[*sums.not_finite].name)
-                                     : "the loss";
-    store_.discard_gradients();
-    return result;
-  }
-  if (result.loss > limits.loss || result.grad_norm > limits.grad_norm) {
-    result.outcome = StepOutcome::above_limit;
-    result.culprit = result.loss > limits.loss
-                         ? fmt::format("the loss {:.6g} is above {:.6g}", result.loss, limits.loss)
-                         : fmt::format("the gradient norm {:.6g} is above {:.6g}", result.grad_norm,
-                                       limits.grad_norm);
+  judge(result, sums, limits, model_.spec());
+  if (result.outcome != StepOutcome::updated) {
     store_.discard_gradients();
     return result;
   }

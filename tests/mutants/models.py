@@ -31,7 +31,7 @@ MUTANTS = [
      "run.weights[low_.b].slice(0, 0 * p.row, p.channels)});", ADAPTED),
     ("an adapter's gradients are of what dropout took, too", "lib/ops/adapted_linear.cpp", "if (run.wants(low_.a)) x = dropped(run, low_, x);", "", ADAPTED),
     ("the head's input gradient lacks its adapter's", "lib/ops/head.cpp", ".how = drops ? Accumulate::overwrite : Accumulate::add});", ".how = Accumulate::overwrite});", ADAPTED),
-    ("the head's adapter learns from what dropout took, too", "lib/ops/head.cpp", "product(dst[1], u.view(), low_RC);", "product(dst[1], u.view(), x_RC);", ADAPTED),
+    ("the head's adapter learns from what dropout took, too", "lib/ops/head.cpp", "product(dst[1], chunk.u.view(), chunk.low_RC);", "product(dst[1], chunk.u.view(), chunk.x_RC);", ADAPTED),
     ("the embedding's gradient of b is not scaled", "lib/ops/embedding.cpp", "    apply_scale(run, *low_, u.view());\n", "", ADAPTED),
     ("every pattern adapts the embedding and the head", "lib/model/add_adapters.cpp", "if (is_embedding_or_head(weight) && pattern.find(p.name) == std::string::npos) continue;", "", ADAPTED),
     ("all products are adapted", "lib/model/add_adapters.cpp", "if (!is_named(of, p)) continue;", "static_cast<void>(is_named(of, p));", ADAPTED),
