@@ -72,9 +72,9 @@ class RanksJob {
     const auto begin = std::chrono::steady_clock::now();
     agree_on_inputs();
     if (has_mask(o_)) number_lines();
-    open_folder();
     TextTotals totals;
     try {
+      open_folder();
       encode(missing_parts());
       at_root_unless_stopped(world_, [&] { totals = join(); });
     } catch (const SharedError&) {

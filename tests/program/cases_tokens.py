@@ -255,6 +255,13 @@ def nodes_with_other_files(at):
     other = "exec $MPIEXEC -n 1 {0} : -n 1 -wdir $PWD/elsewhere {0}"
     # The output of rank 1 is elsewhere.
     at(other.format(line.format("")), codes=(1,), once=(" error ",), says=("is not the folder that rank 0 has created",))
+    assert not left(at)
+    # Finished parts of an earlier job stay.
+    (at / PARTS).mkdir()
+    at.write(f"{PARTS}/0.part", "x")
+    at(other.format(line.format("")), codes=(1,), says=("is not the folder that rank 0 has created",))
+    assert (at / PARTS / "0.part").exists()
+    shutil.rmtree(at / PARTS)
     absolute = line.format(f"{at.folder}/")
     for text, says in ((at.read("b.txt") + "x", "b.txt has [0-9]+ bytes, but had [0-9]+ bytes when rank 0 listed"), (at.read("b.txt"), "b.txt has another modification time")):
         at.write("elsewhere/b.txt", text)
