@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "app/commands.hpp"
 #include "app/fitting_grids.hpp"
@@ -54,6 +55,14 @@ DocumentLengths timed_documents(const Deck& deck, const PlanInput& input,
   return documents;
 }
 
+// Returns the numbers of completed steps at which decays of the learning rate end, before the end
+// of a run of `steps` steps.
+std::vector<std::int64_t> decay_ends_before(const Deck& deck, std::int64_t steps) {
+  auto ends = steps_of_decay_ends(deck.schedule, {deck.train, deck.data.context});
+  std::erase_if(ends, [&](std::int64_t end) { return end >= steps; });
+  return ends;
+}
+
 Prediction predict_run(const PlanArguments& a, const MachineModel& machine, const Deck& deck,
                        const PlanInput& input, const DryTarget& target, const Plan& plan) {
   const auto kinds = record_kinds(input, target, machine);
@@ -62,8 +71,7 @@ Prediction predict_run(const PlanArguments& a, const MachineModel& machine, cons
   for (const auto& r : plan.ranks) checkpoint = std::max(checkpoint, r.checkpoint_bytes);
   const auto steps = total_steps(deck.train, deck.data.context);
   const RunInput run{steps, saved_by_ramp(input, target, machine, steps, times.seconds),
-                     decays_between(deck.schedule, {}, end_of_run(deck.train, deck.data.context)),
-                     deck.checkpoint, deck.precision.tf32};
+                     decay_ends_before(deck, steps), deck.checkpoint, deck.precision.tf32};
   if (!a.trace.empty()) {
     write_output(a.trace, trace_file, a.existing, prediction_trace(kinds, times));
   }

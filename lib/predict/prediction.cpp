@@ -55,7 +55,10 @@ static std::int64_t checkpoints_of(const RunInput& run, double step_seconds) {
   if (run.checkpoint.every_minutes > 0)
     every =
         std::min(every, std::max(1.0, std::ceil(60 * run.checkpoint.every_minutes / step_seconds)));
-  return 1 + static_cast<std::int64_t>(static_cast<double>(run.steps - 1) / every);
+  const auto others = std::ranges::count_if(run.decay_ends, [&](std::int64_t step) {
+    return run.checkpoint.every_steps <= 0 || step % run.checkpoint.every_steps != 0;
+  });
+  return 1 + static_cast<std::int64_t>(static_cast<double>(run.steps - 1) / every) + others;
 }
 
 double saved_by_ramp(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
@@ -94,7 +97,7 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
   p.slower_attention = m.backend == "cuda" && in.setup.compute == DType::bf16 &&
                        (documents || model.attention_softcap > 0);
   p.lost = lost_in(s);
-  p.checkpoints = checkpoints_of(run, p.step) + run.decays;
+  p.checkpoints = checkpoints_of(run, p.step);
   const double steps = static_cast<double>(run.steps) * p.step - run.saved;
   p.run = steps;
   if (m.disk_write) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/io/config.hpp"
 #include "lib/plan/plan.hpp"
@@ -20,8 +21,9 @@ struct RunInput {
   // Seconds that the run takes less than `steps` steps of train.batch, because its first steps have
   // smaller batches (saved_by_ramp).
   double saved = 0;
-  // Number of checkpoints at the ends of decays of the learning rate.
-  std::int64_t decays = 0;
+  // Numbers of completed steps at which decays of the learning rate end, each with a checkpoint,
+  // before the end of the run.
+  std::vector<std::int64_t> decay_ends{};
   CheckpointConfig checkpoint;
   bool tf32 = false;  // use tensor cores for f32 products
 };

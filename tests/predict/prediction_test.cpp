@@ -41,6 +41,11 @@ TEST(Prediction, OfARun) {
   EXPECT_DOUBLE_EQ(p.bubble_share(), 0.25);
   EXPECT_EQ(p.checkpoints, 4);  // after 3, 6, 9 and 10 steps
   EXPECT_DOUBLE_EQ(p.run, 20);
+  run.checkpoint.every_minutes = 0;
+  run.checkpoint.every_steps = 3;
+  run.decay_ends = {5, 6};
+  EXPECT_EQ(predict(in, run, m, step, 4e8).checkpoints, 5);  // after 3, 5, 6, 9 and 10 steps
+  run.decay_ends.clear();
   m.disk_write = 4e8;
   run.checkpoint.async = false;
   EXPECT_DOUBLE_EQ(predict(in, run, m, step, 4e8).run, 24);

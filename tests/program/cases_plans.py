@@ -265,6 +265,9 @@ def checkpoints(at):
     for more in ("", "checkpoint.every_minutes=1000"):  # which begin anew with a checkpoint
         plan = at.plan(f"deck.toml train.steps=101 checkpoint.every_steps=10 {more} --machine machine.toml")
         assert plan["predicted"]["checkpoints"] == 11  # after 10, 20, .. 100 steps, and the last
+    # The decays end after 50 steps, where a checkpoint is due anyway, and after 55.
+    plan = at.plan("deck.toml train.steps=101 checkpoint.every_steps=10 schedule.shape=wsd schedule.decay_steps=5 schedule.decay_end_steps=[50,55] --machine machine.toml")
+    assert plan["predicted"]["checkpoints"] == 12
     often = at.plan("deck.toml train.steps=101 checkpoint.every_steps=0 checkpoint.every_minutes=0.001 --machine machine.toml")["predicted"]
     steps = math.ceil(60 * 0.001 / often["step_seconds"])
     assert 1 < steps < 101 and often["checkpoints"] == 1 + 100 // steps
