@@ -116,8 +116,9 @@ void compare_tokens_with_checkpoint(Inputs& in) {
           in.meta.samples, in.training.text_of(phase));
     if (!before.phases.empty() && in.meta.samples > 0 && before.phases[0] != now.phases[0])
       log_warning(
-          "the run has mixed its token files without data.weights, so the samples that it has read "
-          "of each file are unknown. With the new files or weights, samples may be repeated");
+          "before this checkpoint, the token files were mixed without data.weights, so it is "
+          "unknown how much of each file was read. With the new files or weights, samples may be "
+          "repeated");
   }
   there = here;
 }
@@ -267,8 +268,8 @@ SkipRules skip_rules(const Inputs& in) {
   auto borders = freeze.borders(0, in.total_steps);
   for (const auto end : steps_of_decay_ends(d.schedule, ramp))  // where the learning rate jumps
     if (end > in.meta.step || in.meta.extra.ends_decay > 0) borders.push_back(end);
-  const auto phases = borders_of_phases(d.data, d.train, in.meta);
-  borders.insert(borders.end(), phases.begin(), phases.end());
+  for (const auto& border : borders_of_phases(d.data, d.train, in.meta))
+    borders.push_back(border.step);
   return {d.train, ramp, std::move(conditions), std::move(borders), in.meta.extra.usual_steps};
 }
 

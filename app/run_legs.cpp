@@ -27,7 +27,7 @@ std::int64_t Leg::samples_before(std::int64_t step) const {
 }
 
 std::int64_t Leg::step_of(std::int64_t sample) const {
-  return begin.step + batches().steps_for(sample - begin.samples + 1);
+  return step_of_sample(batches(), begin, sample) + 1;
 }
 
 Dataset Leg::data() const {

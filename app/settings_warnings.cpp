@@ -173,13 +173,12 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
   const auto end = end_of_run(deck.train, deck.data.context, begin);
   const auto steps = end.steps;
   if (training) warn_of_batch(deck, from, *training);
-  const auto first_steps = borders_of_phases(deck.data, deck.train, {});
-  for (std::size_t i = 0; i < first_steps.size(); ++i)
-    if (first_steps[i] >= end.steps)
+  for (const auto& [section, step] : borders_of_phases(deck.data, deck.train, from))
+    if (step >= steps)
       log_warning(
           "[[phase]] section {} would begin with step {}, but the run has only {}, so it has no "
           "effect",
-          i + 1, first_steps[i] + 1, counted(end.steps, "step"));
+          section + 1, step + 1, counted(steps, "step"));
   if (deck.evaluate.patience > 0 && deck.checkpoint.keep_best == 0 && deck.checkpoint.keep_last > 0)
     log_warning(
         "evaluate.patience may end the run when its best checkpoint is already removed: set "

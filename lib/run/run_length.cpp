@@ -15,6 +15,11 @@ BatchRamp ramp_after(const CheckpointMeta& meta, const TrainConfig& t, std::int6
   return {t, context, {meta.step, meta.tokens}};
 }
 
+std::int64_t step_of_sample(const BatchRamp& ramp, const CheckpointMeta& meta,
+                            std::int64_t sample) {
+  return meta.step + ramp.steps_for(sample - meta.samples + 1) - 1;
+}
+
 void require_countable(const TrainConfig& t, std::int64_t context, const CheckpointMeta& meta) {
   const auto steps = steps_of_run(t, context, meta);
   const auto samples = ramp_after(meta, t, context).samples(meta.step, steps);
@@ -37,18 +42,18 @@ std::vector<std::int64_t> first_samples_of_phases(const DataConfig& data, const 
   return samples;
 }
 
-std::vector<std::int64_t> borders_of_phases(const DataConfig& data, const TrainConfig& t,
-                                            const CheckpointMeta& meta) {
+std::vector<PhaseBorder> borders_of_phases(const DataConfig& data, const TrainConfig& t,
+                                           const CheckpointMeta& meta) {
   const auto ramp = ramp_after(meta, t, data.context);
   const auto samples = first_samples_of_phases(data, t, meta);
-  std::vector<std::int64_t> steps;
+  std::vector<PhaseBorder> borders;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const auto& phase = data.phases[i];
     const bool has_begun =
         phase.from_step > 0 ? phase.from_step < meta.step : phase.from_tokens < meta.tokens;
-    if (!has_begun) steps.push_back(meta.step + ramp.steps_for(samples[i] - meta.samples + 1) - 1);
+    if (!has_begun) borders.push_back({i, step_of_sample(ramp, meta, samples[i])});
   }
-  return steps;
+  return borders;
 }
 
 std::vector<PhaseExtent> extents_of_phases(const DataConfig& data, const TrainConfig& t,
@@ -57,9 +62,7 @@ std::vector<PhaseExtent> extents_of_phases(const DataConfig& data, const TrainCo
   const auto end = meta.samples + ramp.samples(meta.step, steps_of_run(t, data.context, meta));
   auto starts = first_samples_of_phases(data, t, meta);
   starts.insert(starts.begin(), meta.samples);
-  const auto step_of = [&](std::int64_t sample) {
-    return meta.step + ramp.steps_for(sample - meta.samples + 1) - 1;
-  };
+  const auto step_of = [&](std::int64_t sample) { return step_of_sample(ramp, meta, sample); };
   std::vector<PhaseExtent> all;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const auto next = i + 1 < starts.size() ? std::min(starts[i + 1], end) : end;

@@ -1,6 +1,7 @@
 #pragma once
 // Determines the length of a run from its deck and the checkpoint that it resumes from. All
 // functions are pure.
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -16,6 +17,9 @@ std::int64_t steps_of_run(const TrainConfig&, std::int64_t context, const Checkp
 
 // Returns the batches of the steps that follow this checkpoint.
 BatchRamp ramp_after(const CheckpointMeta&, const TrainConfig&, std::int64_t context);
+// Returns the step, counted from 0, that contains a sample after this checkpoint. The ramp begins
+// at the checkpoint.
+std::int64_t step_of_sample(const BatchRamp&, const CheckpointMeta&, std::int64_t sample);
 
 // Throws Error if a run from this checkpoint would process more samples or tokens than the counters
 // can represent exactly (2^53).
@@ -26,10 +30,15 @@ void require_countable(const TrainConfig&, std::int64_t context, const Checkpoin
 // checkpoint's number of samples.
 std::vector<std::int64_t> first_samples_of_phases(const DataConfig&, const TrainConfig&,
                                                   const CheckpointMeta&);
-// Returns the steps, counted from 0, that contain the first sample of a section, for the sections
-// that have not begun before the checkpoint.
-std::vector<std::int64_t> borders_of_phases(const DataConfig&, const TrainConfig&,
-                                            const CheckpointMeta&);
+// The beginning of a [[phase]] section.
+struct PhaseBorder {
+  std::size_t section = 0;  // index in DataConfig::phases
+  std::int64_t step = 0;    // step that contains its first sample, counted from 0
+  bool operator==(const PhaseBorder&) const = default;
+};
+// Returns the beginnings of the sections that have not begun before the checkpoint.
+std::vector<PhaseBorder> borders_of_phases(const DataConfig&, const TrainConfig&,
+                                           const CheckpointMeta&);
 
 // A part of a run that reads from one phase: its samples, and what its steps have in common.
 struct PhaseExtent {

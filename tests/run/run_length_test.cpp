@@ -63,5 +63,24 @@ TEST(RunLength, PhasesThatTheRunReads) {
   EXPECT_THAT(extents_of_phases(data, t, {}), testing::ElementsAre(PhaseExtent{0, 66, 0, 8}));
 }
 
+TEST(RunLength, StepsWithWhichPhasesBegin) {
+  DataConfig data;
+  data.context = 10;
+  data.phases = {{0, 55, {}, {}}, {0, 250, {}, {}}};
+  TrainConfig t;
+  t.batch = 8;
+  t.steps = 12;
+  EXPECT_THAT(borders_of_phases(data, t, {}),
+              testing::ElementsAre(PhaseBorder{0, 0}, PhaseBorder{1, 3}));
+  // Earlier steps had 2 samples, so the second section begins later.
+  CheckpointMeta meta;
+  meta.step = 5;
+  meta.samples = 10;
+  meta.tokens = 100;
+  EXPECT_THAT(borders_of_phases(data, t, meta), testing::ElementsAre(PhaseBorder{1, 6}));
+  EXPECT_EQ(step_of_sample(ramp_after(meta, t, 10), meta, 10), 5);
+  EXPECT_EQ(step_of_sample(ramp_after(meta, t, 10), meta, 18), 6);
+}
+
 }  // namespace
 }  // namespace trireme
