@@ -102,8 +102,11 @@ int average_of(const std::vector<fs::path>& paths, const AverageArguments& a) {
           counted(std::ssize(a.shares), "number"), paths.size(), fmt::join(names, ", "));
   const auto shares = a.shares.empty() ? std::vector<double>(paths.size(), 1) : a.shares;
   const auto sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-  require(std::isfinite(sum) && sum != 0,
-          "the shares in --shares add up to {}, so they cannot be divided by their sum", sum);
+  require(
+      std::isfinite(sum) && sum != 0,
+      "the shares in --shares add up to {}, so they cannot be divided by their sum: give shares "
+      "with a finite sum that is not 0",
+      sum);
   std::vector<WeightedCheckpoint> all;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     all.push_back(
