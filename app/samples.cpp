@@ -22,6 +22,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/text_parts.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/io/table_rows.hpp"
 #include "lib/run/run_length.hpp"
 #include "lib/tokenizer/tokenizer.hpp"
 
@@ -34,25 +35,11 @@ struct SamplesArguments {
   std::optional<std::int64_t> rank;
 };
 
-// A range of numbers, such as "3" or "3-8".
-struct Range {
-  std::int64_t first = 0, last = 0;
-};
-constexpr std::int64_t most = std::int64_t{1} << 53;
-
-std::optional<Range> range_in(const std::string& text, std::int64_t least) {
-  const auto dash = text.find('-');
-  const auto first = number_in<std::int64_t>(text.substr(0, dash));
-  const auto last = dash == text.npos ? first : number_in<std::int64_t>(text.substr(dash + 1));
-  if (!first || !last || *first < least || *last < *first || *last > most) return std::nullopt;
-  return Range{*first, *last};
-}
-
 // Accepts a number N or a range N-M. Neither may be less than `least`.
 CLI::Validator range_from(std::int64_t least) {
   const auto description = fmt::format("N or N-M from {} on", least);
   return {[=](const std::string& text) {
-            return range_in(text, least)
+            return number_range(text, least)
                        ? std::string()
                        : fmt::format(
                              "\"{}\" is neither a number from {} on nor a range such as 3-8", text,
@@ -143,7 +130,7 @@ class LegSamples {
   const Dataset& data() const { return data_; }
 
   // Prints the samples of the steps for which wanted(sample) is true. Returns their number.
-  std::int64_t show(const Range& steps, const std::function<bool(std::int64_t)>& wanted) {
+  std::int64_t show(const StepRange& steps, const std::function<bool(std::int64_t)>& wanted) {
     const auto grid = grid_of(leg_.deck);
     const auto each = leg_.deck.train.microbatch, data_ranks = std::int64_t{std::max(1, grid.data)};
     const auto batches = leg_.batches();
@@ -167,8 +154,18 @@ class LegSamples {
   SamplePrinter printer_;
 };
 
-int print_steps(const std::vector<Leg>& legs, const SamplesArguments& a) {
-  auto [step, last] = range_in(a.step, 1).value();
+// Warns if the run ends before `last`.
+void warn_of_end(std::int64_t total, std::int64_t last) {
+  if (last > total)
+    log_warning(
+        "the run ends with step {}. It reads the samples of later steps only if a restart makes "
+        "it longer and keeps the data and the batch",
+        total);
+}
+
+int print_steps(const std::vector<Leg>& legs, std::int64_t total, const SamplesArguments& a) {
+  auto [step, last] = number_range(a.step, 1).value();
+  warn_of_end(total, last);
   while (step <= last) {
     const auto& leg = leg_of_step(legs, step);
     const auto end = std::min(last, leg.last_step);
@@ -179,8 +176,9 @@ int print_steps(const std::vector<Leg>& legs, const SamplesArguments& a) {
 }
 
 // Prints samples by their numbers, also those that a rollback left out.
-int print_numbered(const std::vector<Leg>& legs, const SamplesArguments& a) {
-  auto [sample, last] = range_in(a.sample, 0).value();
+int print_numbered(const std::vector<Leg>& legs, std::int64_t total, const SamplesArguments& a) {
+  auto [sample, last] = number_range(a.sample, 0).value();
+  warn_of_end(total, leg_of_sample(legs, last).step_of(last));
   while (sample <= last) {
     const auto& leg = leg_of_sample(legs, sample);
     const auto end = std::min(last, leg.last_sample);
@@ -227,7 +225,7 @@ int print_document(const std::vector<Leg>& legs, std::int64_t total, const Sampl
   std::int64_t found = 0;
   bool known_file = false;
   for (const auto& leg : legs) {
-    const Range steps{leg.begin.step + 1, std::min(leg.last_step, total)};
+    const StepRange steps{leg.begin.step + 1, std::min(leg.last_step, total)};
     if (steps.first > steps.last) continue;
     if (!leg.unknown.empty()) {
       log_warning("{}", leg.unknown);
@@ -248,11 +246,12 @@ int show_samples(const SamplesArguments& a) {
   const auto side = open_side("the run", a.run);
   require(side.is_run, "{} is a checkpoint: name its run directory", a.run);
   const auto legs = legs_of(side);
-  if (!a.step.empty()) return print_steps(legs, a);
-  if (!a.sample.empty()) return print_numbered(legs, a);
   const auto& now = legs.back();
-  const auto total = steps_of_run(now.deck.train, now.deck.data.context, now.begin);
-  return print_document(legs, std::max(side.step, total), a);
+  const auto total =
+      std::max(side.step, steps_of_run(now.deck.train, now.deck.data.context, now.begin));
+  if (!a.step.empty()) return print_steps(legs, total, a);
+  if (!a.sample.empty()) return print_numbered(legs, total, a);
+  return print_document(legs, total, a);
 }
 
 }  // namespace

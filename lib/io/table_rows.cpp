@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "lib/base/counted.hpp"
+#include "lib/base/limits.hpp"
 #include "lib/base/text_parts.hpp"
 
 namespace trireme {
@@ -98,6 +99,15 @@ std::vector<std::string> remarks_on(const Findings& f) {
 }
 
 }  // namespace
+
+std::optional<StepRange> number_range(std::string_view text, std::int64_t least) {
+  const auto dash = text.find('-');
+  const auto first = number_in<std::int64_t>(text.substr(0, dash));
+  const auto last = dash == text.npos ? first : number_in<std::int64_t>(text.substr(dash + 1));
+  if (!first || !last || *first < least || *last < *first || *last > most_counted)
+    return std::nullopt;
+  return StepRange{*first, *last};
+}
 
 std::string steps_text(const std::vector<std::int64_t>& steps) {
   std::vector<StepRange> ranges;

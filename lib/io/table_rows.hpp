@@ -42,10 +42,13 @@ struct OrderedTable {
 OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,
                           const TableStart&);
 
-// The range of steps from `first` to `last`, inclusive.
+// The range of steps, or of other numbers, from `first` to `last`, inclusive.
 struct StepRange {
   std::int64_t first, last;
 };
+// Parses "7" or "1200-1210". Returns nullopt if the text has another form, or if a number is less
+// than `least` or above most_counted.
+std::optional<StepRange> number_range(std::string_view text, std::int64_t least);
 // Formats a list of steps, for example "1 to 8, 10 and 12 to 13". Steps must be in ascending order.
 std::string steps_text(const std::vector<std::int64_t>& steps);
 std::string steps_text(const std::vector<StepRange>& ranges);

@@ -14,14 +14,11 @@ namespace trireme {
 std::vector<StepRange> parse_step_ranges(std::span<const std::string> texts) {
   std::vector<StepRange> ranges;
   for (const auto& text : texts) {
-    const auto dash = text.find('-');
-    const auto first = number_in<std::int64_t>(text.substr(0, dash)).value_or(0);
-    const auto last =
-        dash == text.npos ? first : number_in<std::int64_t>(text.substr(dash + 1)).value_or(0);
-    require(first >= 1 && last >= first,
+    const auto range = number_range(text, 1);
+    require(range.has_value(),
             "\"{}\" is neither a step, such as \"7\", nor a range of steps, such as \"1200-1210\"",
             text);
-    ranges.push_back({first, last});
+    ranges.push_back(*range);
   }
   return ranges;
 }

@@ -23,6 +23,19 @@ TEST(TableRows, AWholeTableIsKeptAsItIs) {
   EXPECT_FALSE(t.lossy);
 }
 
+TEST(TableRows, RangesOfNumbers) {
+  const auto range = [](const char* text, std::int64_t least = 0) {
+    const auto r = number_range(text, least);
+    return r ? std::pair(r->first, r->last) : std::pair(std::int64_t{-1}, std::int64_t{-1});
+  };
+  EXPECT_EQ(range("7"), std::pair(7L, 7L));
+  EXPECT_EQ(range("0-12"), std::pair(0L, 12L));
+  EXPECT_EQ(range("9007199254740992"), std::pair(1L << 53, 1L << 53));
+  for (const auto* wrong : {"", "-", "3-", "-3", "5-4", "1-2-3", "1.5", "x", "9007199254740993"})
+    EXPECT_EQ(range(wrong), std::pair(-1L, -1L)) << wrong;
+  EXPECT_EQ(range("1-2", 2), std::pair(-1L, -1L));
+}
+
 TEST(TableRows, WhatIsNoRowIsNamedByItsLine) {
   for (const char* line : {"rubbish", "2,1", "2,1,2,3", "2,x,1", "2.5,1,1", "-2,1,1", ",1,1", "",
                            "2,1,1\r", " 2,1,1"}) {
