@@ -177,6 +177,11 @@ std::vector<std::int64_t> Dataset::samples_of_ranges() const {
   return samples;
 }
 
+bool Dataset::has_common_epochs() const {
+  const auto& first = phase_of(0);
+  return has_one_phase() && (first.shares.empty() || first.files.size() == 1);
+}
+
 std::string Dataset::text_of(const DataPhase& phase) const {
   const double sum = std::accumulate(phase.shares.begin(), phase.shares.end(), 0.0);
   std::vector<std::string> files;

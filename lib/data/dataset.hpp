@@ -74,11 +74,15 @@ class Dataset {
   LongDocuments long_documents() const { return settings_.long_documents; }
   // Returns the number of samples in all files, also those of phases that have not begun.
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
-  // Returns the number of epochs completed before this sample.
-  std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
+  // Returns the number of epochs completed before this sample. With shares, counts the epochs of
+  // the sample's file.
+  std::int64_t epoch_of(std::int64_t sample) const { return sequence_(sample).epoch; }
+  // Returns true if all files have the same epochs, because there is one phase, and it has no
+  // shares or only one file.
+  bool has_common_epochs() const;
   // Returns the phase that a sample belongs to.
   const DataPhase& phase_of(std::int64_t sample) const { return sequence_.phase_of(sample); }
-  // Returns true if all samples belong to one phase. Otherwise, epochs have no meaning.
+  // Returns true if all samples belong to one phase.
   bool has_one_phase() const { return settings_.phases.size() < 2; }
   // Returns the number of samples in the files of a phase. Files that the deck no longer contains
   // do not count.

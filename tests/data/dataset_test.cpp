@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <set>
@@ -177,6 +178,15 @@ TEST(Dataset, WeightsAreSharesOfSamples) {
   int from_b = 0;
   for (int i = 0; i < 400; ++i) from_b += predictions(data, i).ids_T[0] == 2;
   EXPECT_NEAR(from_b, 300, 2);
+  // Each file has its own epochs.
+  EXPECT_FALSE(data.has_common_epochs());
+  std::array<int, 2> read{};
+  for (int i = 0; i < 400; ++i) {
+    const bool is_b = predictions(data, i).ids_T[0] == 2;
+    EXPECT_EQ(data.epoch_of(i), read[is_b]++ / (is_b ? 10 : 100)) << i;
+  }
+  config.weights.clear();
+  EXPECT_TRUE(training_data(config, 10, 256, 0).has_common_epochs());
 }
 
 TEST(Dataset, RefusesOneShareForTwoFiles) {
