@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/hash.hpp"
@@ -73,14 +74,15 @@ std::string run_id_of(const std::vector<CheckpointInfo>& checkpoints, std::strin
 }
 
 // Throws Error if the checkpoint belongs to another run than the checkpoints beside it. A
-// checkpoint that was copied in is not resumed from.
-void require_one_run(const std::string& checkpoint, const std::vector<CheckpointInfo>& older) {
+// checkpoint that was copied in is not resumed from. `asked_by` begins the message.
+void require_one_run(const std::string& checkpoint, const std::vector<CheckpointInfo>& older,
+                     std::string_view asked_by) {
   std::string name;
   const auto before = run_id_of(older, name), run = CheckpointReader(checkpoint).meta().run;
   require(before.empty() || before == run,
-          "--restart latest: {} belongs to the run {}, but {} in the same folder belongs to the "
+          "{}: {} belongs to the run {}, but {} in the same folder belongs to the "
           "run {}. Move the checkpoints of the other run elsewhere; nothing was changed",
-          checkpoint, run, name, before);
+          asked_by, checkpoint, run, name, before);
 }
 
 // Throws Error if the run once had checkpoints and has none left. Without this check, the run would
@@ -111,14 +113,16 @@ std::string named(const Communicator& world, const std::string& restart) {
   return path;
 }
 
-std::string latest(const Communicator& world, const std::filesystem::path& checkpoints,
-                   AllowedSteps allowed) {
+// Returns the newest intact checkpoint. Returns an empty string if there is no checkpoint. Throws
+// SharedError if all are damaged. Collective.
+std::string newest_undamaged(const Communicator& world, const std::filesystem::path& checkpoints,
+                             const std::optional<AllowedSteps>& rollback) {
   std::vector<CheckpointInfo> left;  // on rank 0, oldest first
   std::string newest;
   together(world, Pace::slow, [&] {
     left = list_checkpoints(checkpoints);
     std::erase_if(left, [&](const CheckpointInfo& info) {
-      return info.step > allowed.at_most || info.step % allowed.multiple_of != 0;
+      return rollback && (info.step > rollback->at_most || info.step % rollback->multiple_of != 0);
     });
     newest = left.empty() ? "no checkpoint"
                           : left.back().directory.filename().string() + " as the newest checkpoint";
@@ -137,18 +141,32 @@ std::string latest(const Communicator& world, const std::filesystem::path& check
     require_one_manifest(world, path);
     auto damage = damage_of(world, path, Check::hashes);
     if (!damage) {
-      at_root(world, Pace::slow, [&] { require_one_run(path, left); });
+      at_root(world, Pace::slow, [&] {
+        require_one_run(path, left, rollback ? "train.rollback" : "--restart latest");
+      });
       for (const auto& reason : skipped) log_warning("skipped: {}", reason);
       return path;
     }
     skipped.push_back(*std::move(damage));
   }
-  if (!skipped.empty())
+  if (skipped.empty()) return {};
+  if (rollback)
     throw SharedError(fmt::format(
-        "--restart latest: all checkpoints in {} are damaged or cannot be read ({} found). Check "
-        "them with `trireme inspect`, wait for the file system, name an older copy with --restart "
-        "DIR, or start again with --overwrite. The newest: {}",
-        checkpoints.string(), skipped.size(), skipped[0]));
+        "train.rollback: all checkpoints in {} up to step {} at multiples of "
+        "checkpoint.every_steps are damaged or cannot be read ({} found). Check them with `trireme "
+        "inspect`, wait for the file system, or name another checkpoint with --restart DIR. The "
+        "newest: {}",
+        checkpoints.string(), rollback->at_most, skipped.size(), skipped[0]));
+  throw SharedError(fmt::format(
+      "--restart latest: all checkpoints in {} are damaged or cannot be read ({} found). Check "
+      "them with `trireme inspect`, wait for the file system, name an older copy with --restart "
+      "DIR, or start again with --overwrite. The newest: {}",
+      checkpoints.string(), skipped.size(), skipped[0]));
+}
+
+std::string latest(const Communicator& world, const std::filesystem::path& checkpoints) {
+  auto path = newest_undamaged(world, checkpoints, {});
+  if (!path.empty()) return path;
   at_root(world, Pace::slow, [&] { require_none_lost(checkpoints); });
   log_info("--restart latest: {} holds no checkpoint, so training starts fresh",
            checkpoints.string());
@@ -158,9 +176,15 @@ std::string latest(const Communicator& world, const std::filesystem::path& check
 }  // namespace
 
 std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
-                                  const std::filesystem::path& checkpoints, AllowedSteps allowed) {
+                                  const std::filesystem::path& checkpoints) {
   if (restart.empty()) return {};
-  return restart == "latest" ? latest(world, checkpoints, allowed) : named(world, restart);
+  return restart == "latest" ? latest(world, checkpoints) : named(world, restart);
+}
+
+std::string checkpoint_to_roll_back_to(const Communicator& world,
+                                       const std::filesystem::path& checkpoints,
+                                       AllowedSteps allowed) {
+  return newest_undamaged(world, checkpoints, allowed);
 }
 
 void compare_models(const Communicator& world, const Inputs& in, OtherModel other) {

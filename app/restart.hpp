@@ -2,19 +2,12 @@
 // Decides from which checkpoint a run restarts.
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <string>
 
 #include "app/prepare.hpp"
 #include "lib/comm/communicator.hpp"
 
 namespace trireme {
-
-// Which checkpoints checkpoint_to_restart() may choose for "latest".
-struct AllowedSteps {
-  std::int64_t at_most = std::numeric_limits<std::int64_t>::max();
-  std::int64_t multiple_of = 1;
-};
 
 // Returns the path of the checkpoint to restart from. Returns an empty string if `restart` is
 // empty, or if there is no checkpoint. `restart` is the path of a checkpoint or of a run directory,
@@ -27,7 +20,17 @@ struct AllowedSteps {
 // - Ranks see different checkpoints.
 // - The newest checkpoint belongs to another run.
 std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
-                                  const std::filesystem::path& checkpoints, AllowedSteps = {});
+                                  const std::filesystem::path& checkpoints);
+
+// The checkpoints to which train.rollback may go back.
+struct AllowedSteps {
+  std::int64_t at_most = 0;
+  std::int64_t multiple_of = 1;
+};
+// Returns the newest intact checkpoint of these steps, as checkpoint_to_restart() does for
+// "latest". Collective.
+std::string checkpoint_to_roll_back_to(const Communicator& world,
+                                       const std::filesystem::path& checkpoints, AllowedSteps);
 
 // Whether the model in the deck may compute other results than the model in the checkpoint.
 enum class OtherModel : std::uint8_t { refused, allowed };

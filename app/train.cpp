@@ -58,11 +58,10 @@ double peak_flops(const Deck& d) {
 
 LoopSettings loop_settings(const Deck& d, double time_limit, double peak,
                            const std::filesystem::path& run,
-                           std::chrono::steady_clock::time_point started) {
-  LoopSettings s{
-      d.train,      d.optimizer, d.schedule, d.evaluate, ranking_of(d),
-      d.checkpoint, d.run,       peak,       run,        std::chrono::steady_clock::now(),
-      started};
+                           std::chrono::steady_clock::time_point part_started,
+                           std::chrono::steady_clock::time_point process_started) {
+  LoopSettings s{d.train, d.optimizer, d.schedule, d.evaluate,   ranking_of(d),  d.checkpoint,
+                 d.run,   peak,        run,        part_started, process_started};
   s.run.time_limit = time_limit;
   return s;
 }
@@ -221,7 +220,7 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
   s.mode = mode_of_root(world, s.mode);
   if (rolled_back) {
     const AllowedSteps allowed{rolled_back->rollback.last_good, deck.checkpoint.every_steps};
-    s.from = checkpoint_to_restart(world, s.mode.restart, s.run / "checkpoints", allowed);
+    s.from = checkpoint_to_roll_back_to(world, s.run / "checkpoints", allowed);
     at_root(world, Pace::slow,
             [&] { record_rollback(*s.directory, s.from, rolled_back->rollback); });
     return s;
@@ -276,13 +275,14 @@ struct TrainEnd {
 };
 
 TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a,
-                  std::chrono::steady_clock::time_point started,
+                  std::chrono::steady_clock::time_point process_started,
                   const std::optional<RolledBack>& rolled_back) {
   // After a rollback, the loop obeys signals, because files have changed.
   const auto stop_early = [&] {
     if (!rolled_back) stop_if_asked(world, signals.stop());
   };
   // 1. Read the deck, and find where the run begins.
+  const auto part_started = rolled_back ? std::chrono::steady_clock::now() : process_started;
   Timesheet::start(std::chrono::steady_clock::now());
   check_launch(world, text_of(a));
   const auto deck = rolled_back ? rolled_back->deck : read_deck(world, a.deck);
@@ -323,7 +323,7 @@ TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainAr
   drop_tables(in.meta);
   log_processes(world);
   TrainLoop loop({*machine.trainer, in.training, in.validation, record, signals, tokenizer.get()},
-                 loop_settings(in.deck, time_limit, peak, start.run, started),
+                 loop_settings(in.deck, time_limit, peak, start.run, part_started, process_started),
                  {std::move(in.meta), start.from, std::move(missing), std::move(skips),
                   std::ssize(in.rollbacks), rolled_back.has_value()});
   in.from.reset();
@@ -339,11 +339,11 @@ int train(const TrainArguments& a) {
   std::optional<SignalWatch> signals;
   return with_mpi(hang_timeout_before_deck(a.deck.overrides), [&](const Communicator& world) {
     signals.emplace();
-    const auto started = std::chrono::steady_clock::now();
+    const auto process_started = std::chrono::steady_clock::now();
     std::optional<RolledBack> rolled_back;
     try {
       while (true) {
-        auto end = train_on(world, *signals, a, started, rolled_back);
+        auto end = train_on(world, *signals, a, process_started, rolled_back);
         if (!end.rolled_back) return end.code;
         rolled_back = std::move(end.rolled_back);
       }

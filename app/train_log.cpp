@@ -9,6 +9,7 @@
 #include "lib/base/version.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/deck/consequences.hpp"
+#include "lib/io/rollback_rows.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
@@ -39,7 +40,9 @@ static void print_differences(const Inputs& in) {
   if (in.from->meta().deck.empty()) return;
   const auto before = deck_of(*in.from);
   for (const auto& line : deck_differences(before, in.deck)) log_info("deck changed: {}", line);
-  const ContinuedRun run{before, in.deck, in.from->meta(), in.training.samples_per_epoch()};
+  auto meta = in.from->meta();
+  continue_after_rollback(meta, in.rollbacks);
+  const ContinuedRun run{before, in.deck, meta, in.training.samples_per_epoch()};
   for (const auto& [affects, text] : consequences(run, Beginning::restart)) {
     if (affects == Affects::course)
       log_warning("{}", text);

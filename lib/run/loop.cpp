@@ -75,7 +75,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
 
 std::string TrainLoop::summary() const {
   const auto steps = meta_.step - first_step_;
-  const auto seconds = elapsed();
+  const auto seconds = seconds_since(settings_.part_started);
   const auto of = meta_.tokens - first_tokens_;
   return fmt::format(
       "{} in {}, {:.0f} tokens/s on average{}; metrics in {}, {}", counted(steps, "step"),
@@ -97,8 +97,8 @@ RunTiming TrainLoop::timing() const {
           gather_timing(trainer_.axes(), trainer_.backend().account())};
 }
 
-double TrainLoop::elapsed() const {
-  return seconds_since(settings_.started);
+double TrainLoop::seconds_of_process() const {
+  return seconds_since(settings_.process_started);
 }
 
 constexpr const char* signal_reason = "a signal asked for it";
@@ -245,7 +245,7 @@ bool TrainLoop::near_time_limit() const {
   if (tokenizer_ && (sample_is_due(settings_.evaluate, meta_.step, total_steps_) ||
                      sample_is_due(settings_.evaluate, meta_.step + 1, total_steps_)))
     next += times_.sample;
-  return elapsed() + 1.5 * next + 1 > settings_.run.time_limit;
+  return seconds_of_process() + 1.5 * next + 1 > settings_.run.time_limit;
 }
 
 void TrainLoop::save_and_rethrow() {
@@ -332,7 +332,7 @@ bool TrainLoop::one_step() {
   if (const auto& phase = training_.phase_of(meta_.samples - 1);
       before > 0 && &training_.phase_of(before - 1) != &phase)
     log_info("step {}: the samples now come from {}", meta_.step, training_.text_of(phase));
-  if (training_.has_one_phase() && before > 0 && training_.epoch_of(before - 1) != epoch)
+  if (training_.has_common_epochs() && before > 0 && training_.epoch_of(before - 1) != epoch)
     log_info("step {}: epoch {} begins", meta_.step, epoch + 1);
   const double seconds = seconds_since(begin);
   tokens_ += result.tokens;

@@ -52,15 +52,15 @@ struct LoopSettings {
   EvaluateConfig evaluate;
   EvaluationRanking ranking;  // of evaluations; not used without validation data
   CheckpointConfig checkpoint;
-  // Settings of the deck section [run]. `time_limit` counts from `started`.
+  // Settings of the deck section [run]. `time_limit` counts from `process_started`.
   RunConfig run;
   // Peak FLOP/s of a rank. 0 if unknown.
   double peak_flops = 0;
   // The run directory, to which all ranks write.
   std::filesystem::path directory;
-  // When this process, or its part after the last return to a checkpoint, started.
-  std::chrono::steady_clock::time_point begun;
-  std::chrono::steady_clock::time_point started;
+  // Start of the process, or of its part after the last rollback.
+  std::chrono::steady_clock::time_point part_started;
+  std::chrono::steady_clock::time_point process_started;
 };
 
 // Objects that a training loop uses. All of them must outlive the loop.
@@ -121,8 +121,8 @@ class TrainLoop {
   const std::string& reason() const { return reason_; }
   // Returns how the run must continue. Empty unless run() returned Ending::rolled_back.
   const std::optional<Rollback>& rollback() const { return rollback_; }
-  // Returns text for the end of the run: its duration, its mean rate, and the location of its
-  // results.
+  // Returns text for the end of the run: the duration and the mean rate of this part of the process
+  // (LoopSettings::part_started), and the location of the results.
   std::string summary() const;
   // Returns the resources used so far on all ranks. Collective.
   RunTiming timing() const;
@@ -190,7 +190,7 @@ class TrainLoop {
   bool end_if_patience_is_exhausted();
   double next_step_seconds() const;
   bool near_time_limit() const;
-  double elapsed() const;
+  double seconds_of_process() const;
 
   Trainer& trainer_;
   const Dataset& training_;

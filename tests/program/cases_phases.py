@@ -3,6 +3,7 @@ say it, held to the losses of a model that is known in closed form."""
 import json
 import math
 import random
+import re
 
 from cases_packing import BATCH, DECK, SEED, SEPARATOR, T, VOCAB, File, H, loss_of, permuted, shown, text_hash, write_model
 from reading import rows_of
@@ -85,6 +86,12 @@ def phases(at):
     seen = windows_of(at, "run", range(1, 19))
     held_to_phases(tables, files, numbers, seen, rows, [(0, 5, {"a.tokens": 3, "b.tokens": 1}), (5, 11, {"a.tokens": 1, "b.tokens": 2}),
                                                        (11, 18, {"c.tokens": 1, "b.tokens": 1})])
+    # Each file has its own epochs.
+    sizes, taken = {name: (len(file.ids) - 1) // T for name, file in files.items()}, dict.fromkeys(files, 0)
+    for line in [json.loads(text) for text in at("samples run --step 1-18").out.splitlines()]:
+        name = line["file"].split("/")[-1]
+        assert line["epoch"] == taken[name] // sizes[name] + 1, (line, taken)
+        taken[name] += 1
     # Stopped in a phase, and continued on two ranks from the middle of the next: nothing changes.
     at("train deck.toml train.steps=7 --run-dir two")
     at("train deck.toml train.steps=18 train.microbatch=1 --run-dir two --restart latest", ranks=3, silent=("not those that the checkpoint",))
@@ -106,6 +113,13 @@ def phases(at):
     # What is still to come is known before.
     at("train deck.toml train.steps=2 --run-dir early")
     assert windows_of(at, "early", (4, 9, 14)) == [seen[s - 1] for s in (4, 9, 14)]
+    for which in ("--step 2-3", "--sample 5-6"):
+        at(f"samples early {which}", says=("warning the run ends with step 2[.]",))
+    at("samples early --step 1-2", silent=("the run ends",))
+    # A section's first step depends on the batch after the restart: 13 samples after step 4.
+    at.write("tokens.toml", PHASED[:PHASED.index("[[phase]]")] + f"[[phase]]\nfrom_tokens = {25 * T}\nweights = [1, 2]\n")
+    at("train tokens.toml train.steps=4 --run-dir tokens", says=("section 1 would begin with step 9, but the run has only 4 steps",))
+    at("train tokens.toml train.steps=6 train.batch=6 --run-dir tokens --restart latest", says=("section 1 would begin with step 7, but the run has only 6 steps",))
     # A restart may change files, shares and the batch: files continue, too.
     at.write("less.toml", PHASED[:PHASED.index("[[phase]]")].replace('["a.tokens", "b.tokens"]', '["c.tokens", "a.tokens"]').replace("[3, 1]", "[1, 1]"))
     said = at("train less.toml train.steps=24 train.batch=4 --run-dir run --restart run/checkpoints/step-00000008").text
@@ -114,7 +128,9 @@ def phases(at):
     rows = rows_of(at / "run/history.csv")
     seen = windows_of(at, "run", range(1, 25))
     held_to_phases(tables, files, numbers, seen, rows, [(0, 5, {"a.tokens": 3, "b.tokens": 1}), (8, 24, {"c.tokens": 1, "a.tokens": 1})])
-    # An epoch has no meaning, and mistakes are refused before anything runs.
+    # With shares, no epoch is that of all files.
+    at("train less.toml train.steps=24 --run-dir shares", silent=("epoch . begins",))
+    # train.epochs has no meaning, and mistakes are refused before anything runs.
     for old, new, why in (("from_step = 5", "", "section 1 must say when it begins"), ("from_step = 11", "from_step = 5", "section 2 must begin after section 1"),
                           ("from_step = 11", "from_tokens = 500", "use from_step or from_tokens in all of them"), ("weights = [1, 2]", "", "section 1 changes nothing"),
                           ("weights = [3, 1]", "", "need data.weights, because data.path has 2 files"), ("weights = [1, 1]", "", "section 2 has 2 files but no weights"),
@@ -160,11 +176,13 @@ def rollback(at):
             assert abs(float(row["loss"]) - wanted) < 1e-6 * wanted, (run, row["step"], row["loss"], wanted)
 
     # The steps 5 and 6 are skipped, so the run rolls back to step 4 and goes on with sample 18; then the step of sample 18 is skipped alone.
-    said = at(f"train deck.toml {keys} train.rollback=2 --run-dir run").text
+    said = at(f"train deck.toml {keys} train.rollback=2 --run-dir run", faults="write */run/history.csv 3 sleep:3000").text
     assert "steps 5 to 6 were skipped, so the run rolls back to the checkpoint of step 4 and continues with sample 18. It leaves out 6 samples" in said, said
     samples = [*range(0, 12, BATCH), *range(18, 18 + 12 * BATCH, BATCH)]
     held("run", samples)
     assert left_out("run") == ["4,6,12,6"]
+    # The last log line is about the steps after the rollback, also its time: a step before it took 3 s.
+    assert int(re.search(r" 12 steps in 00:00:(\d\d), ", said)[1]) < 3, said
     assert at.json("run/outcome.json")["status"] == "done"
     # The steps that made it roll back stay visible, with the samples that they read; and so does the time that they took.
     skips = [("5", "12"), ("6", "15"), ("5", "18"), ("12", "39")]
@@ -199,6 +217,8 @@ def rollback(at):
     # The rollback of the other run does not count there.
     at(f"train deck.toml {keys} train.rollback=1 train.max_rollbacks=1 --run-dir own --restart kept/checkpoints/step-00000004")
     assert left_out("own") == ["10,11,39,3"]
+    at(f"train deck.toml {keys} train.rollback=3 data.order=random train.steps=5 --run-dir other --restart kept/checkpoints/step-00000004",
+       says=("from sample 21 on, samples come in random order",))
     # The checkpoints may be on another disk.
     at(f"mkdir disk linked; ln -s $PWD/disk linked/checkpoints; $TRIREME train deck.toml {keys} train.rollback=3 --run-dir linked")
     held("linked", samples)
@@ -224,6 +244,15 @@ def rollback(at):
     at(f"train deck.toml {keys} train.rollback=3 checkpoint.every_steps=6 --run-dir none", says=("cannot roll back .*exists up to step 4",))
     at(f"check deck.toml {keys} train.rollback=10", codes=(1,), says=("is above train.max_skipped",))
     at(f"check deck.toml {keys} train.rollback=1 checkpoint.every_steps=0", codes=(1,), says=("at multiples of checkpoint.every_steps, which is 0",))
+    # Only damaged checkpoints are left to which it may roll back. A later one is intact.
+    at(f"train deck.toml {keys} train.rollback=3 checkpoint.keep_last=0 train.steps=5 --run-dir harmed")
+    for step in (2, 4):
+        shard = at / f"harmed/checkpoints/step-{step:08}/rank-00000.h5"
+        whole = bytearray(shard.read_bytes())
+        whole[len(whole) // 2] ^= 16
+        shard.write_bytes(whole)
+    at(f"train deck.toml {keys} train.rollback=3 checkpoint.keep_last=0 --run-dir harmed --restart latest", codes=(1,),
+       says=("train.rollback: all checkpoints in .* up to step 4 at multiples of checkpoint.every_steps are damaged",), silent=("--overwrite",))
     # A damaged table is not ignored, and a new run has none.
     at("echo 4,7 >> three/rollbacks.csv; $TRIREME train deck.toml train.steps=17 --run-dir three --restart latest", codes=(1,), says=("rollbacks.csv is damaged",))
     at(f"train deck.toml {keys} train.steps=2 --run-dir three --overwrite")

@@ -48,7 +48,7 @@ void record_run(const std::filesystem::path& run, const Deck& d, Backend& backen
   settings.run.log_every = 0;
   settings.run.digest_every = d.run.digest_every;
   settings.directory = run;
-  settings.started = std::chrono::steady_clock::now();
+  settings.part_started = settings.process_started = std::chrono::steady_clock::now();
   TrainLoop({trainer, training, {}, record, signals}, settings, {meta}).run();
 }
 
