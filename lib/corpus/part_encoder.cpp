@@ -7,7 +7,7 @@
 
 #include "lib/base/error_text.hpp"
 #include "lib/corpus/item_encoder.hpp"
-#include "lib/corpus/labeled_answers.hpp"
+#include "lib/corpus/item_reader.hpp"
 #include "lib/corpus/ordered_pool.hpp"
 #include "lib/corpus/part_file.hpp"
 #include "lib/corpus/segments.hpp"
@@ -33,17 +33,10 @@ bool has_lines_before(const PartJob& job, const InputSegment& s) {
 // Passes the text of a part to `emit`. Returns its number of bytes.
 std::int64_t read_part_text(const PartJob& job, std::size_t part, const InputPart& contents,
                             const std::function<void(TextItem)>& emit) {
-  const auto& o = job.options;
-  FollowingLines following(emit);
-  const bool labeled = o.documents == Documents::labeled;
-  TextSource source(
-      [&](TextItem item) { labeled ? following.add(std::move(item)) : emit(std::move(item)); },
-      longest_line,
-      [&](std::string_view text, std::size_t limit) { return o.tokenizer->cut(text, limit); });
-  for (const auto& s : contents.segments) add_segment(o, job.inputs[s.file], s, source);
-  source.finish();
-  if (labeled) following.finish(line_after(job, part));
-  return source.bytes();
+  const auto add_inputs = [&](TextSource& source) {
+    for (const auto& s : contents.segments) add_segment(job.options, job.inputs[s.file], s, source);
+  };
+  return read_items(job.options, add_inputs, emit, [&] { return line_after(job, part); });
 }
 
 // Encodes a part again, with the numbers of its lines. Returns the message of the error, or `usual`

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -11,9 +10,8 @@
 #include "lib/corpus/import.hpp"
 #include "lib/corpus/inputs.hpp"
 #include "lib/corpus/item_encoder.hpp"
-#include "lib/corpus/labeled_answers.hpp"
+#include "lib/corpus/item_reader.hpp"
 #include "lib/corpus/ordered_pool.hpp"
-#include "lib/corpus/text_source.hpp"
 #include "lib/corpus/text_totals.hpp"
 #include "lib/corpus/token_writer.hpp"
 #include "lib/corpus/tokenize_settings.hpp"
@@ -39,28 +37,20 @@ TextTotals tokenize_text(const TokenizeOptions& options, std::span<const std::st
                                             writer.append(encoded.packed);
                                             totals.add(options, encoded);
                                           });
-  const auto encode = [&](TextItem item) {
+  const auto add_inputs = [&](TextSource& source) {
+    for (const auto& path : files) {
+      InputFile file(path, Packed::unpacked);
+      add_file(options, file, source);
+      ++totals.sum.files;
+    }
+  };
+  const auto bytes = read_items(options, add_inputs, [&](TextItem item) {
     stop_if_asked(options);
     const std::size_t n = item.text.size();
     pool.add(std::move(item), n);
-  };
-  FollowingLines following(encode);
-  const bool labeled = options.documents == Documents::labeled;
-  TextSource source(
-      [&](TextItem item) { labeled ? following.add(std::move(item)) : encode(std::move(item)); },
-      longest_line,
-      [&](std::string_view text, std::size_t limit) {
-        return options.tokenizer->cut(text, limit);
-      });
-  for (const auto& path : files) {
-    InputFile file(path, Packed::unpacked);
-    add_file(options, file, source);
-    ++totals.sum.files;
-  }
-  source.finish();
-  following.finish();
+  });
   pool.finish();
-  totals.sum.bytes = source.bytes();
+  totals.sum.bytes = bytes;
   return totals;
 }
 

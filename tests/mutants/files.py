@@ -142,7 +142,7 @@ MUTANTS = [
     ("parts of other options are used", "lib/corpus/tokenize_on_ranks.cpp", "auto text = settings_;", "std::string text;", PARTS),
     ("parts of files that have changed are used", "lib/corpus/parts.cpp", "f.stamp.modified,", "0,", PARTS),
     ("the end of a text's range is the next one's beginning alone", "lib/corpus/segments.cpp", "begin && !end; at += s.end - s.begin)", "begin && !end; at += file.size())", PARTS),
-    ("the mismatched answer of a part is its own first one", "lib/corpus/part_encoder.cpp", "following.finish(line_after(job, part));", "following.finish();", PARTS),
+    ("the mismatched answer of a part is its own first one", "lib/corpus/part_encoder.cpp", "return line_after(job, part);", "return std::optional<JsonLine>();", PARTS),
     ("a range of a text ends a document", "lib/corpus/text_source.cpp", "piece.ends_document = !more && file.to_end();", "piece.ends_document = !more;", PARTS),
     ("a full disk of one rank is not known to the others", "lib/corpus/tokenize_on_ranks.cpp", "if (!first.empty()) throw", "if (failure) throw", rows("^tokens: a full disk")),
 ]
