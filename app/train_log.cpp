@@ -9,7 +9,6 @@
 #include "lib/base/version.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/deck/consequences.hpp"
-#include "lib/io/rollback_rows.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
@@ -41,7 +40,7 @@ static void print_differences(const Inputs& in) {
   const auto before = deck_of(*in.from);
   for (const auto& line : deck_differences(before, in.deck)) log_info("deck changed: {}", line);
   auto meta = in.from->meta();
-  continue_after_rollback(meta, in.rollbacks);
+  meta.samples = in.meta.samples;  // after a rollback, later ones than in the checkpoint
   const ContinuedRun run{before, in.deck, meta, in.training.samples_per_epoch()};
   for (const auto& [affects, text] : consequences(run, Beginning::restart)) {
     if (affects == Affects::course)
