@@ -140,8 +140,10 @@ void check(const CheckArguments& a, const JobHere& job) {
   say("{} is valid{}: {}, {}, {} of memory reserved per rank\n", a.deck.path,
       a.ranks > 1 ? " on " + describe(grid_of(deck)) : "",
       parameters_text(make_spec(deck.model, deck.adapter), deck.freeze, 0),
-      training->has_one_phase() ? counted(training->samples_per_epoch(), "sample") + " per epoch"
-                                : counted(1 + deck.data.phases.size(), "data phase"),
+      training->has_one_phase()
+          ? counted(training->samples_per_epoch(), "sample") +
+                (training->has_common_epochs() ? " per epoch" : " in all files")
+          : counted(1 + deck.data.phases.size(), "data phase"),
       memory_text(static_cast<double>(plan.most_reserved())));
   if (!training->has_one_phase()) say_phases(deck, *training);
   if (deck.adapter.rank > 0)

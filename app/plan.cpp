@@ -1,6 +1,7 @@
 // The `trireme plan DECK` command.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -60,6 +61,8 @@ DocumentLengths timed_documents(const Deck& deck, const PlanInput& input,
 std::vector<std::int64_t> decay_ends_before(const Deck& deck, std::int64_t steps) {
   auto ends = steps_of_decay_ends(deck.schedule, {deck.train, deck.data.context});
   std::erase_if(ends, [&](std::int64_t end) { return end >= steps; });
+  // Several ends in tokens may be in one step.
+  ends.erase(std::ranges::unique(ends).begin(), ends.end());
   return ends;
 }
 

@@ -41,7 +41,7 @@ void require_one_view(const Communicator& world, const std::string& found,
   if (other == all.end()) return;
   throw SharedError(fmt::format(
       "{}: rank 0 finds {}, rank {} finds {}. Put the run directory on a file system that all "
-      "nodes share, or wait until all nodes see the same files; nothing was changed",
+      "nodes share, or wait until all nodes see the same files",
       place, all[0], other - all.begin(), *other));
 }
 
@@ -81,7 +81,7 @@ void require_one_run(const std::string& checkpoint, const std::vector<Checkpoint
   const auto before = run_id_of(older, name), run = CheckpointReader(checkpoint).meta().run;
   require(before.empty() || before == run,
           "{}: {} belongs to the run {}, but {} in the same folder belongs to the "
-          "run {}. Move the checkpoints of the other run elsewhere; nothing was changed",
+          "run {}. Move the checkpoints of the other run elsewhere",
           asked_by, checkpoint, run, name, before);
 }
 

@@ -158,7 +158,8 @@ class LegSamples {
 void warn_of_end(std::int64_t total, std::int64_t last) {
   if (last > total)
     log_warning(
-        "the run ends with step {}. It reads the samples of later steps only if a restart makes "
+        "the deck of the run ends with step {}. The run reads the samples of later steps only if a "
+        "restart makes "
         "it longer and keeps the data and the batch",
         total);
 }
@@ -178,7 +179,8 @@ int print_steps(const std::vector<Leg>& legs, std::int64_t total, const SamplesA
 // Prints samples by their numbers, also those that a rollback left out.
 int print_numbered(const std::vector<Leg>& legs, std::int64_t total, const SamplesArguments& a) {
   auto [sample, last] = number_range(a.sample, 0).value();
-  warn_of_end(total, leg_of_sample(legs, last).step_of(last));
+  if (const auto& leg = leg_of_sample(legs, last); &leg == &legs.back())
+    warn_of_end(total, leg.step_of(last));
   while (sample <= last) {
     const auto& leg = leg_of_sample(legs, sample);
     const auto end = std::min(last, leg.last_sample);

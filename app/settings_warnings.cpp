@@ -24,7 +24,7 @@ namespace {
 // Warns if a step needs more samples than its token files have.
 void warn_of_batch(const Deck& deck, const CheckpointMeta& from, const Dataset& training) {
   const auto batch = deck.train.batch, all = training.samples_per_epoch();
-  if (training.has_one_phase()) {
+  if (training.has_common_epochs()) {
     if (batch > all)
       log_warning(
           "train.batch = {} is more than the {} of an epoch: a step trains on some samples more "

@@ -29,7 +29,8 @@ KeySection train_section() {
               .in_units("samples")
               .automatically(
                   "batch / data if pipe = 1, otherwise the largest value with at least 2 * pipe "
-                  "micro-batches per step. See docs/planning.md"),
+                  "micro-batches per step. With batch_ramp, the value also divides the smaller "
+                  "batches. See docs/planning.md"),
           row("steps", &T::steps,
               "Number of training steps. Give one of train.steps, train.tokens and train.epochs")
               .in(1, step_most)

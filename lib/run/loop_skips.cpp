@@ -96,7 +96,7 @@ bool TrainLoop::decide_rollback() {
     if (meta_.extra.skipped_in_row > t.rollback) return false;  // said before
     log_warning(
         "the run cannot roll back (train.rollback): no intact checkpoint at a multiple of "
-        "checkpoint.every_steps exists up to step {}. Training continues",
+        "checkpoint.every_steps exists up to step {}",
         last_good);
     return false;
   }

@@ -114,7 +114,7 @@ def phases(at):
     at("train deck.toml train.steps=2 --run-dir early")
     assert windows_of(at, "early", (4, 9, 14)) == [seen[s - 1] for s in (4, 9, 14)]
     for which in ("--step 2-3", "--sample 5-6"):
-        at(f"samples early {which}", says=("warning the run ends with step 2[.]",))
+        at(f"samples early {which}", says=("warning the deck of the run ends with step 2[.]",))
     at("samples early --step 1-2", silent=("the run ends",))
     # A section's first step depends on the batch after the restart: 13 samples after step 4.
     at.write("tokens.toml", PHASED[:PHASED.index("[[phase]]")] + f"[[phase]]\nfrom_tokens = {25 * T}\nweights = [1, 2]\n")
