@@ -100,32 +100,69 @@ void Accesses::split(std::uint64_t at) {
   memory_.emplace(at, tail);
 }
 
+void Accesses::check(Touch touch, const Bytes& bytes) {
+  if (!ordered(bytes.write)) report(touch, bytes.write, "wrote");
+  if (touch == Touch::read) return;
+  for (const auto& r : bytes.reads)
+    if (!ordered(r)) report(touch, r, "read");
+}
+
 void Accesses::touch(Touch touch, ConstView v) {
   if (!v || v.count() == 0) return;
   const auto begin = reinterpret_cast<std::uint64_t>(v.data), end = begin + v.span_bytes();
   const Access now{clock_[index(queue_)][index(queue_)], queue_, what_};
-  split(begin);
-  split(end);
-  auto at = begin;
-  for (auto it = memory_.lower_bound(begin); it != memory_.end() && it->first < end;) {
-    auto& bytes = it->second;
-    if (!ordered(bytes.write)) report(touch, bytes.write, "wrote");
-    if (touch == Touch::write) {
-      for (const auto& r : bytes.reads)
-        if (!ordered(r)) report(touch, r, "read");
-      it = memory_.erase(it);
+  if (touch == Touch::write)
+    write(begin, end, now);
+  else
+    read(begin, end, now);
+}
+
+void Accesses::write(std::uint64_t begin, std::uint64_t end, const Access& now) {
+  auto it = memory_.lower_bound(begin);
+  // Most writes are to exactly one interval.
+  if (it == memory_.end() || it->first != begin || it->second.end != end) {
+    split(begin);
+    split(end);
+    it = memory_.lower_bound(begin);
+    if (it == memory_.end() || it->first != begin)
+      it = memory_.emplace_hint(it, begin, Bytes{begin, {}, {}});
+  }
+  const auto written = it;
+  for (; it != memory_.end() && it->first < end;
+       it = it == written ? std::next(it) : memory_.erase(it))
+    check(Touch::write, it->second);
+  written->second = {end, now, {}};
+}
+
+void Accesses::read(std::uint64_t begin, std::uint64_t end, const Access& now) {
+  auto it = memory_.lower_bound(begin);
+  if (it == memory_.end() || it->first != begin || it->second.end != end) {
+    split(begin);
+    split(end);
+    it = memory_.lower_bound(begin);
+  }
+  const auto unknown = [&](std::uint64_t from, std::uint64_t to) {
+    const auto added = memory_.emplace_hint(it, from, Bytes{to, {}, {}});
+    added->second.reads[index(queue_)] = now;
+    return added;
+  };
+  auto last = memory_.end();  // the previous interval of this read
+  for (auto at = begin; at < end;) {
+    if (it == memory_.end() || it->first > at) {
+      last = unknown(at, it == memory_.end() ? end : std::min(end, it->first));
+      at = last->second.end;
       continue;
     }
-    if (it->first > at)
-      memory_.emplace(at, Bytes{it->first, {}, {}}).first->second.reads[index(queue_)] = now;
+    auto& bytes = it->second;
+    check(Touch::read, bytes);
     bytes.reads[index(queue_)] = now;
     at = bytes.end;
-    ++it;
-  }
-  if (touch == Touch::write) {
-    memory_.emplace(begin, Bytes{end, now, {}});
-  } else if (at < end) {
-    memory_.emplace(at, Bytes{end, {}, {}}).first->second.reads[index(queue_)] = now;
+    if (last != memory_.end() && last->second.same_accesses(bytes)) {
+      last->second.end = bytes.end;
+      it = memory_.erase(it);
+    } else {
+      last = it++;
+    }
   }
 }
 

@@ -47,11 +47,13 @@ class Accesses {
     std::uint64_t ticket = 0;  // 0 if there was no access yet
     Queue queue = Queue::compute;
     std::string_view what;
+    bool operator==(const Access& a) const { return ticket == a.ticket && queue == a.queue; }
   };
   struct Bytes {
     std::uint64_t end;
     Access write;
     std::array<Access, queue_count> reads;
+    bool same_accesses(const Bytes& b) const { return write == b.write && reads == b.reads; }
   };
   struct Seen {
     std::uint64_t from;  // first ticket of the queue with this clock
@@ -63,6 +65,10 @@ class Accesses {
   Clock at(Event) const;
   void forget(Queue);
   void report(Touch, const Access& earlier, const char* earlier_kind);
+  void check(Touch, const Bytes&);
+  void write(std::uint64_t begin, std::uint64_t end, const Access& now);
+  // Also merges neighbors that have the same accesses after it.
+  void read(std::uint64_t begin, std::uint64_t end, const Access& now);
   void split(std::uint64_t at);
 
   std::array<Clock, queue_count> clock_{};
