@@ -119,9 +119,11 @@ class ContractTest : public testing::TestWithParam<Tested> {
     Body body;
     std::vector<Lab::Result> results;
   };
+  bool is_drawn();
   Opened& tested();  // on one thread
   std::unique_ptr<Opened> oracle_, tested_;
   std::vector<Done> done_;
+  std::uint64_t compared_ = 0;
 };
 
 }  // namespace trireme
