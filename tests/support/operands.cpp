@@ -76,6 +76,9 @@ View Operands::positive(const Shape& s) {
 View Operands::large(const Shape& s) {
   return around(100, DType::f32, DType::f32, s);
 }
+View Operands::given(DType t, const Shape& s, const std::vector<double>& values) {
+  return take(t, s, values);
+}
 View Operands::ids(const std::vector<std::int32_t>& v) {
   return take(DType::i32, {static_cast<std::int64_t>(v.size())}, {v.begin(), v.end()});
 }
@@ -91,8 +94,8 @@ std::size_t Operands::allocation_of(const ConstView& v) const {
   const auto found = std::ranges::find_if(allocations_, [&](const Allocation& p) {
     return v.data >= p.all.data && v.data < p.all.data + p.all.span_bytes();
   });
-  expect(found != allocations_.end(), "an operand is a view of these operands' memory");
-  expect(found->all.dtype == v.dtype, "an operand is of its memory's type");
+  require(found != allocations_.end(), "an operand is no view of these operands' memory");
+  require(found->all.dtype == v.dtype, "an operand is not of its memory's type");
   return static_cast<std::size_t>(found - allocations_.begin());
 }
 

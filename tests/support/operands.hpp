@@ -32,9 +32,10 @@ class Operands {
   // Dense views of new memory, whose numbers are in [-amplitude, amplitude).
   View values(const Shape&, double amplitude = 1);
   View wide_values(const Shape&, double amplitude = 1);
-  View of_type(DType, const Shape&, double amplitude = 1);  // on every backend
-  View positive(const Shape&);                              // wide, in [0.5, 1.5)
-  View large(const Shape&);                                 // f32, in [50, 150)
+  View of_type(DType, const Shape&, double amplitude = 1);      // on every backend
+  View positive(const Shape&);                                  // wide, in [0.5, 1.5)
+  View large(const Shape&);                                     // f32, in [50, 150)
+  View given(DType, const Shape&, const std::vector<double>&);  // exactly these
   View ids(const std::vector<std::int32_t>&);
   View numbers(const std::vector<std::int64_t>&);
   View workspace(std::size_t bytes);  // absent for none

@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <iterator>
 
 #include "lib/base/rng.hpp"
@@ -101,12 +102,10 @@ inline View numbers_in_words(Operands& o, const Shape& s) {
 
 // 1/8 to 8, in f32.
 inline View powers_of_two(Operands& o, const Shape& s) {
-  std::vector<std::int32_t> bits;
+  std::vector<double> all;
   for (std::int64_t i = 0; i < s.count(); ++i)
-    bits.push_back(static_cast<std::int32_t>(124 + i % 7) << 23);
-  View all = o.ids(bits).reshaped(s);
-  all.dtype = DType::f32;
-  return all;
+    all.push_back(std::ldexp(1, static_cast<int>(i % 7) - 3));
+  return o.given(DType::f32, s, all);
 }
 
 inline Examples<kernel::LargestOfTiles> examples(Of<kernel::LargestOfTiles>) {
