@@ -155,7 +155,7 @@ ROWS = [
           ("the tenth", LIMIT, "123 4 9", 5, "123 5 10", "", {}), ("the eleventh", LIMIT, "123 4 10", 5, None, ELEVEN, {}),
           ("with a start before that did not train", LIMIT, "123 4 9", 6, None, ELEVEN, {}), ("and then none", "exit 143", "123 4 10", 5, None, ELEVEN, {}),
           ("after one that trained", LIMIT, "123 3 10", 5, "123 5 1", "", {}), ("of another job", LIMIT, "99 4 10", 5, "123 5 1", "", {}),
-          ("damaged", LIMIT, "123 4 x", 5, "123 5 1", "", {}), ("all of the time", LIMIT, "123 4 10", 5, "", "", {"ENDS": "600", "BEGAN": "-600"}),
+          ("damaged", LIMIT, "123 4 x", 5, "123 5 1", "", {}), ("all of the time", LIMIT, "123 4 10", 5, "", "", {"ENDS": "600", "BEGAN": "-700"}),
           ("a signal", STOPPED, "123 4 10", 5, "", "", {}), ("many", LIMIT.replace("6", "15"), "123 4 10", 5, "", "", {}))),
     Row("a few steps: a limit of its own", LIMIT, 75, True, before=earlier("stopped", 5, 4), environment=start(5), arguments="deck.toml --time-limit 60",
         around="echo 123 4 10 > runs/deck/short_starts", left=""),
