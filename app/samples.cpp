@@ -93,7 +93,7 @@ class SamplePrinter {
   }
 
  private:
-  // Returns the weights of targets of a sample, each with its number of consecutive targets.
+  // Returns pairs of a weight and the number of consecutive targets that have it.
   Json weights_of(std::int64_t sample, std::int64_t begin, std::int64_t count) const {
     const auto all = data_.weights(sample);
     auto list = Json::array();
