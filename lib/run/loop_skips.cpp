@@ -63,8 +63,8 @@ void TrainLoop::count_skipped(const StepResult& result, SampleRange samples) {
   if (result.outcome == StepOutcome::above_limit)
     throw SharedError(fmt::format(
         "{} steps in a row were skipped, the last at step {} because {}: check the data of these "
-        "steps. If the loss or the norm has changed for good, restart with a higher "
-        "train.skip_above, or without it",
+        "steps. If the loss grew before them, lower optimizer.lr. If the loss or the norm has "
+        "changed for good, restart with a higher train.skip_above, or without it",
         in_row, meta_.step, why));
   const bool finite = result.outcome != StepOutcome::not_finite;
   throw SharedError(fmt::format(
