@@ -107,16 +107,16 @@ void check(const CheckArguments& a, const JobHere& job) {
     deck = with_tokens_for_epochs(std::move(deck), training->samples_per_epoch());
   });
   found.look([&] { validation = validation_data(deck.data, deck.data.context, deck.model.vocab); });
-  const auto look_at = [&](const Dataset& data) {
+  const auto look_at = [&](const Dataset& data, const std::string& set) {
     found.look([&] {
       require_objective(deck, data);
       static_cast<void>(with_scores(deck, data));
-      log_packing(data);
+      log_packing(data, set);
       log_cut_documents(data);
     });
   };
-  if (training) look_at(*training);
-  for (const auto& v : validation) look_at(v.data);
+  if (training) look_at(*training, "training");
+  for (const auto& v : validation) look_at(v.data, v.label());
   found.throw_all();
   const auto tokenizer = tokenizer_of_files(*training, validation);
   if (a.verify) {

@@ -13,6 +13,7 @@
 #include "app/compare_side.hpp"
 #include "app/output.hpp"
 #include "app/replayer.hpp"
+#include "app/run_legs.hpp"
 #include "lib/base/array_names.hpp"
 #include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
@@ -245,9 +246,9 @@ class Comparison {
       report_.say("rounding", {{"not_asked", why}}, fmt::format("rounding: not tested: {}", why));
       return;
     }
-    q.deck = deck_of_step(a_, q.last());
     q.run = a_.path;
     try {
+      q.deck = deck_of_steps(a_, {q.from_step + 1, q.last()});
       explained_ = explain(q, places_, report_);
     } catch (const Error& e) {
       report_.say(
@@ -334,7 +335,7 @@ void add_compare(CLI::App& app, std::function<int()>& chosen) {
       ->add_option("--replay-steps", a->replay_steps,
                    "Maximum number of training steps to repeat from a checkpoint to the first "
                    "difference (default: 100)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number_from(1));
   command->footer(
       "Exit code: 0 if A and B are equal or differ only by rounding (the last line says which); 1 "
       "if they differ otherwise; 2 if they could not be compared.");

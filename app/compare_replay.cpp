@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/replayer.hpp"
+#include "app/run_legs.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/run/record.hpp"
@@ -99,11 +100,12 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
     return without(fmt::format(
         "there are {} steps between {} and step {}. Add --replay-steps {} to repeat them",
         step - begin, from ? "its checkpoint" : "the start of the run", step, step - begin));
-  const auto deck = deck_of_step(side, step);
+  Deck deck;
   Replayed replayed;
   RecordCheck check(side);
   bool same_machine = true;
   try {
+    deck = deck_of_steps(side, {begin + 1, step});
     const auto meta = from ? CheckpointReader(from->directory).meta() : CheckpointMeta{};
     const auto steps = steps_of_run(deck.train, deck.data.context, meta);
     const auto ramp = ramp_after(meta, deck.train, deck.data.context);
@@ -114,10 +116,10 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
       if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr,
                                         step_of_run(ramp, row.step - 1, steps));
           begin < row.step && row.step <= step && std::abs(row.lr - lr) > same)
-        return without(
-            fmt::format("step {} had a learning rate of {}, but the deck that was saved next gives "
-                        "{}. The length or schedule of the run has changed since",
-                        row.step, row.lr, lr));
+        return without(fmt::format(
+            "step {} had a learning rate of {}, but the deck of the steps gives {}. The "
+            "length or schedule of the run has changed since",
+            row.step, row.lr, lr));
     Replayer run(deck, side.path, from ? from->directory.string() : "");
     same_machine = is_machine_of(side, run.machine());
     while (run.step() < step) {

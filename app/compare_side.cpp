@@ -77,14 +77,6 @@ std::vector<std::int64_t> common_checkpoints(const Side& a, const Side& b) {
   return steps;
 }
 
-Deck deck_of_step(const Side& side, std::int64_t step) {
-  for (const auto& info : side.checkpoints) {
-    if (info.step < step || damage_of(info.directory, Check::sizes)) continue;
-    return deck_of(CheckpointReader(info.directory));
-  }
-  return side.deck;
-}
-
 constexpr std::string_view same_tokens = " (the same tokens)";
 
 // Returns what a checkpoint records about its origin, except for the deck and the counters of the
@@ -118,13 +110,13 @@ std::vector<std::string> setting_differences(const Side& a, const Side& b) {
 
 std::vector<std::string> other_training(const std::vector<std::string>& differences) {
   // The length of a run affects training only through the learning rate, which histories record.
-  constexpr std::array<std::string_view, 13> same{"parallel.",         "zero.",
-                                                  "checkpoint.",       "evaluate.",
-                                                  "validation.",       "run.",
-                                                  "train.steps:",      "train.tokens:",
-                                                  "train.microbatch:", "model.recompute:",
-                                                  "precision.reduce:", "version:",
-                                                  "machine:"};
+  constexpr std::array<std::string_view, 14> same{"parallel.",        "zero.",
+                                                  "checkpoint.",      "evaluate.",
+                                                  "validation.",      "run.",
+                                                  "train.steps:",     "train.tokens:",
+                                                  "train.epochs:",    "train.microbatch:",
+                                                  "model.recompute:", "precision.reduce:",
+                                                  "version:",         "machine:"};
   std::vector<std::string> others;
   std::ranges::copy_if(differences, std::back_inserter(others), [&](const std::string& line) {
     return !line.ends_with(same_tokens) &&

@@ -44,10 +44,6 @@ std::optional<CheckpointInfo> checkpoint_before(const Side&, std::int64_t step);
 // Returns the steps for which both sides have checkpoints, in ascending order.
 std::vector<std::int64_t> common_checkpoints(const Side& a, const Side& b);
 
-// Returns the deck with which `step` was computed. This is the deck of the first checkpoint at or
-// after the step. If there is no such checkpoint, it is the deck of the side.
-Deck deck_of_step(const Side&, std::int64_t step);
-
 // Returns one line for each setting that differs between the two sides. The first lines are keys of
 // the decks. The other lines are the program's version, the token files and similar properties of
 // the checkpoints.

@@ -218,7 +218,7 @@ int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
   });
   if (model.speaks())
     for (const auto& v : sets) {
-      log_packing(v.data);
+      log_packing(v.data, a.data.empty() ? v.label() : "");
       suggest_packing(v.data);
     }
   std::optional<OutputFile> file;
@@ -278,7 +278,7 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
           "--samples", a->samples,
           "Maximum number of samples, which are spread evenly over each file (default: all). With "
           "--multiple-choice: maximum number of questions, from the start of the file")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number_from(0));
   auto* questions = command
                         ->add_option("--multiple-choice", a->questions,
                                      "File with questions in HellaSwag format: JSON lines with the "

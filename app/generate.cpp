@@ -309,7 +309,7 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
       ->check(a_number())
       ->capture_default_str();
   command->add_option("--top-k", s.top_k, "Sample from the k most likely tokens only. 0 means all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number_from(0))
       ->capture_default_str();
   command
       ->add_option("--top-p", s.top_p,

@@ -186,7 +186,7 @@ void add_inspect(CLI::App& app, std::function<int()>& chosen) {
           "--document", a->document,
           "For a token file: print document N, counted from 0, and which of its tokens are "
           "trained on")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number_from(0));
   command->callback([&chosen, a] { chosen = [a] { return inspect(*a); }; });
 }
 

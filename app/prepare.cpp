@@ -228,11 +228,7 @@ Inputs open_inputs(const Communicator& world, const Deck& given, const std::stri
   // The run of the checkpoint may have rolled back to it, and continued with later samples.
   std::vector<RollbackRow> rollbacks;
   together(world, Pace::slow, [&] {
-    if (!before) return;
-    rollbacks = rollbacks_until(run, *before);
-    if (const auto row = last_rollback_to(rollbacks, before->step); row && world.rank() == 0)
-      log_info("the run has rolled back to {} before, so it continues with sample {} instead of {}",
-               from, row->next_sample(), before->samples);
+    if (before) rollbacks = rollbacks_until(run, *before);
   });
   std::optional<Inputs> in;
   together(world, Pace::slow,
@@ -240,7 +236,10 @@ Inputs open_inputs(const Communicator& world, const Deck& given, const std::stri
   in->fixed = std::move(fixed);
   require_same_files(world, files_of(*in));
   together(world, Pace::slow, [&] {
+    auto sets = hashes_of_sets(in->validation);
     compare_tokens_with_checkpoint(*in);
+    in->changed_sets = changed_sets(in->meta.extra.validation_sets, sets);
+    in->meta.extra.validation_sets = sets;
     compare_order_with_checkpoint(*in);
     report_unknown_count(*in);
     if (in->fixed.initial) compare_with_initial(in->deck, *in->fixed.initial);

@@ -143,6 +143,33 @@ const Leg& leg_of_step(const std::vector<Leg>& legs, std::int64_t step) {
   return *leg;
 }
 
+// Throws Error unless the steps of a leg and those of the next one could be steps of one leg.
+static void require_goes_on(const Leg& leg, const Leg& next) {
+  const auto step = next.begin.step + 1;
+  const auto changed = other_training(deck_differences(leg.deck, next.deck));
+  require(changed.empty(), "the deck changed before step {}: {}", step, fmt::join(changed, "; "));
+  require(leg.samples_before(step) == next.begin.samples,
+          "the run rolled back before step {}, and left out the samples {} to {}", step,
+          leg.samples_before(step), next.begin.samples - 1);
+}
+
+Deck deck_of_steps(const Side& side, const StepRange& steps) {
+  auto legs = side.is_run ? recorded_legs(side) : std::vector<Leg>();
+  set_ends(legs);
+  std::erase_if(legs, [&](const Leg& leg) {
+    return leg.last_step < steps.first || leg.begin.step >= steps.last ||
+           leg.last_step <= leg.begin.step;
+  });
+  if (!legs.empty() && legs.front().begin.step < steps.first && legs.front().unknown.empty()) {
+    for (std::size_t i = 1; i < legs.size(); ++i) require_goes_on(legs[i - 1], legs[i]);
+    return legs.back().deck;
+  }
+  for (const auto& info : side.checkpoints)
+    if (info.step >= steps.last && !damage_of(info.directory, Check::sizes))
+      return deck_of(CheckpointReader(info.directory));
+  return side.deck;
+}
+
 const Leg& leg_of_sample(const std::vector<Leg>& legs, std::int64_t sample) {
   const auto leg = std::find_if(legs.rbegin(), legs.rend(),
                                 [&](const Leg& l) { return l.begin.samples <= sample; });

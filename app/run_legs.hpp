@@ -8,6 +8,7 @@
 
 #include "app/compare_side.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/io/table_rows.hpp"
 #include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
@@ -42,6 +43,11 @@ std::vector<Leg> legs_of(const Side&);
 // Returns the leg that trained a step, or will train it. Throws Error if the step is in another
 // run.
 const Leg& leg_of_step(const std::vector<Leg>&, std::int64_t step);
+// Returns the deck with which consecutive steps were computed. Throws Error if they had decks that
+// train differently, or if a rollback within them left out samples. If starts.json does not contain
+// the decks, returns that of the first checkpoint at or after the last step, or, if there is none,
+// that of the side.
+Deck deck_of_steps(const Side&, const StepRange&);
 // Returns the leg that reads a sample. Throws Error if the sample is in another run.
 const Leg& leg_of_sample(const std::vector<Leg>&, std::int64_t sample);
 

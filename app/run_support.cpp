@@ -122,11 +122,12 @@ static const char* what_becomes_of(LongDocuments l) {
                                     : "are cut";
 }
 
-void log_packing(const Dataset& data) {
+void log_packing(const Dataset& data, const std::string& set) {
   for (std::size_t i = 0; i < data.ranges().size(); ++i) {
     const auto* const p = data.packed(i);
     if (!p) continue;
-    const auto file = data.ranges()[i].file.path().string();
+    const auto file =
+        data.ranges()[i].file.path().string() + (set.empty() ? "" : fmt::format(" ({})", set));
     const auto one = names_of(data.kind()).one;
     log_info("{}: {} packed into {} ({:.1f}% full)", file,
              counted(p->pairs > 0 ? p->in_samples() / 2 : p->in_samples(), one),

@@ -53,8 +53,9 @@ ReferenceLosses scores_of(const Deck&);
 // lacks a document of the dataset.
 Dataset with_scores(const Deck&, Dataset);
 // Logs how documents are packed into samples, and which fraction of the targets is lost because
-// documents are longer than a sample.
-void log_packing(const Dataset&);
+// documents are longer than a sample. `set` names the dataset, such as "validation", and may be
+// empty.
+void log_packing(const Dataset&, const std::string& set = "");
 // Logs how many targets are in samples that do not contain the beginning of the target's document.
 // Reads all token files that have a target mask.
 void log_cut_documents(const Dataset&);

@@ -22,8 +22,11 @@
 #include "lib/base/log.hpp"
 #include "lib/base/text_parts.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/io/rollback_rows.hpp"
+#include "lib/io/skipped_rows.hpp"
 #include "lib/io/table_rows.hpp"
 #include "lib/run/run_length.hpp"
+#include "lib/run/skip_rules.hpp"
 #include "lib/tokenizer/tokenizer.hpp"
 
 namespace trireme {
@@ -64,6 +67,7 @@ class SamplePrinter {
   struct Place {
     std::int64_t step = 0, data_rank = 0, microbatch = 0;
     bool left_out = false;
+    std::string skipped{};  // reason for which the step is skipped; empty: it is not
   };
   void show(std::int64_t sample, const Place& place) {
     std::int64_t at = 0;  // of the source in the sample
@@ -80,6 +84,7 @@ class SamplePrinter {
                    {"tokens", {source.begin, source.begin + source.count - 1}},
                    {"documents", {first, last}}};
       if (place.left_out) line["left_out"] = true;
+      if (!place.skipped.empty()) line["skipped"] = place.skipped;
       if (data_.document_weights() == DocumentWeights::present)
         line["weights"] = weights_of(sample, at, source.count);
       at += source.count;
@@ -93,9 +98,14 @@ class SamplePrinter {
   }
 
  private:
-  // Returns pairs of a weight and the number of consecutive targets that have it.
+  // Returns pairs of a weight and the number of consecutive targets that have it. Targets that do
+  // not count in the loss have the weight 0.
   Json weights_of(std::int64_t sample, std::int64_t begin, std::int64_t count) const {
-    const auto all = data_.weights(sample);
+    auto all = data_.weights(sample);
+    std::vector<std::int32_t> ids(all.size()), targets(all.size());
+    data_.read(sample, ids, targets);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (targets[i] == no_target) all[i] = 0;
     auto list = Json::array();
     for (auto i = static_cast<std::size_t>(begin), end = i + static_cast<std::size_t>(count);
          i < end; ++i)
@@ -121,7 +131,12 @@ class SamplePrinter {
 class LegSamples {
  public:
   LegSamples(const Leg& leg, const SamplesArguments& a)
-      : leg_(leg), rank_(a.rank), data_(leg.data()), printer_(data_, a.show) {
+      : leg_(leg),
+        rank_(a.rank),
+        data_(leg.data()),
+        skipped_(read_skipped(a.run)),
+        listed_(parse_step_ranges(leg.deck.train.skip_steps)),
+        printer_(data_, a.show) {
     const auto grid = grid_of(leg.deck);
     require(!rank_ || *rank_ < grid.ranks(),
             "--rank {}: the steps from {} on have {}, numbered from 0", rank_.value_or(0),
@@ -141,16 +156,29 @@ class LegSamples {
         const auto turn = i / each, data_rank = turn % data_ranks;
         if (rank_ && grid.at(static_cast<int>(*rank_)).data != data_rank) continue;
         if (!wanted(sample)) continue;
-        printer_.show(sample, {step, data_rank, turn / data_ranks, step > leg_.last_step});
+        printer_.show(sample, {step, data_rank, turn / data_ranks, step > leg_.last_step,
+                               why_skipped(step, sample)});
         ++found;
       }
     return found;
   }
 
  private:
+  // Returns the reason in skipped.csv. For a step without a row, looks at train.skip_steps.
+  std::string why_skipped(std::int64_t step, std::int64_t sample) const {
+    for (const auto& row : skipped_)
+      if (row.step == step && row.first_sample <= sample && sample < row.first_sample + row.samples)
+        return row.reason;
+    const auto listed = std::ranges::any_of(
+        listed_, [&](const StepRange& r) { return r.first <= step && step <= r.last; });
+    return listed ? "skip_steps" : "";
+  }
+
   const Leg& leg_;
   std::optional<std::int64_t> rank_;
   Dataset data_;
+  std::vector<SkippedRow> skipped_;
+  std::vector<StepRange> listed_;  // train.skip_steps
   SamplePrinter printer_;
 };
 
@@ -164,9 +192,20 @@ void warn_of_end(std::int64_t total, std::int64_t last) {
         total);
 }
 
+// Says how to see the samples that rollbacks left out of the steps.
+void say_left_out(const StepRange& steps, const std::string& run) {
+  for (const auto& row : read_rollbacks(run))
+    if (steps.first <= row.last_skipped && row.step < steps.last)
+      log_info(
+          "the run rolled back from step {} to step {}. To see the samples that it left out, use "
+          "--sample {}-{}",
+          row.last_skipped, row.step, row.first_sample, row.next_sample() - 1);
+}
+
 int print_steps(const std::vector<Leg>& legs, std::int64_t total, const SamplesArguments& a) {
   auto [step, last] = number_range(a.step, 1).value();
   warn_of_end(total, last);
+  say_left_out({step, last}, a.run);
   while (step <= last) {
     const auto& leg = leg_of_step(legs, step);
     const auto end = std::min(last, leg.last_step);

@@ -234,7 +234,7 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
 // more.
 LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& signals,
                     const std::filesystem::path& deck, const Inputs& in, const Machine& machine,
-                    Origin origin, RunRecord& record) {
+                    Origin origin, LegBegin begin, RunRecord& record) {
   LockedRun locked{s.run, {}};
   at_root(world, Pace::slow, [&] {
     if (!s.directory) lock_directory(s.directory, s.run, Existing::absent, signals);
@@ -246,7 +246,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
                        in.deck.model.experts > 0 ? RoutingTable::some : RoutingTable::none, in.meta,
                        s.job);
     if (in.deck.run.tensorboard) record.open_tensorboard(in.meta.step);
-    log_start(in, machine, deck, s.run);
+    log_start(in, machine, deck, s.run, begin);
   });
   stop_if_asked(world, world.rank() == 0 && !s.directory);
   world.broadcast(locked.lock_text);
@@ -293,6 +293,7 @@ TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainAr
   // 2. Open all inputs.
   const bool other = !start.from.empty() && !is_checkpoint_of(start.from, start.run);
   auto in = open_inputs(world, deck, start.from, other ? run_of_checkpoint(start.from) : start.run);
+  if (!rolled_back && world.rank() == 0) log_earlier_rollback(in);
   if (other) in.rollbacks.clear();  // those of the other run
   if (start.mode.existing == Existing::overwrite)
     at_root(world, Pace::slow,
@@ -318,7 +319,8 @@ TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainAr
   // 4. Train.
   RunRecord record;
   const auto origin = !in.from ? Origin::fresh : same_run ? Origin::this_run : Origin::another_run;
-  const auto locked = begin_run(world, start, signals, a.deck.path, in, machine, origin, record);
+  const auto locked = begin_run(world, start, signals, a.deck.path, in, machine, origin,
+                                rolled_back ? LegBegin::rollback : LegBegin::start, record);
   auto skips = skip_rules(in);
   drop_tables(in.meta);
   log_processes(world);

@@ -1,8 +1,8 @@
 #include "app/train_log.hpp"
-#include "app/settings_warnings.hpp"
 
 #include <string>
 
+#include "app/settings_warnings.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -41,7 +41,7 @@ static void print_differences(const Inputs& in) {
   for (const auto& line : deck_differences(before, in.deck)) log_info("deck changed: {}", line);
   auto meta = in.from->meta();
   meta.samples = in.meta.samples;  // after a rollback, later ones than in the checkpoint
-  const ContinuedRun run{before, in.deck, meta, in.training.samples_per_epoch()};
+  const ContinuedRun run{before, in.deck, meta, in.training.samples_per_epoch(), in.changed_sets};
   for (const auto& [affects, text] : consequences(run, Beginning::restart)) {
     if (affects == Affects::course)
       log_warning("{}", text);
@@ -65,7 +65,7 @@ static void print_differences_from(const CheckpointReader& initial, const Inputs
 }
 
 void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& deck,
-               const std::filesystem::path& run) {
+               const std::filesystem::path& run, LegBegin begin) {
   log_info("trireme {}{}, deck {}, run directory {}", version(),
            commit().empty() ? "" : fmt::format(" (commit {})", commit()),
            std::filesystem::absolute(deck).string(), std::filesystem::absolute(run).string());
@@ -80,9 +80,9 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
   warn_of_slow_products(m.choice, m.trainer->model().compute());
   warn_of_settings(in.deck, in.meta, &in.training);
-  log_packing(in.training);
+  log_packing(in.training, "training");
   suggest_packing(in.training);
-  for (const auto& v : in.validation) log_packing(v.data);
+  for (const auto& v : in.validation) log_packing(v.data, v.label());
   if (in.deck.train.offload != Offload::none && m.backend->host_readable())
     log_info("model.offload has no effect: the {} backend uses host memory anyway",
              m.backend->name());
@@ -91,7 +91,13 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   if (!in.from && in.fixed.initial) print_differences_from(*in.fixed.initial, in);
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);
-  print_differences(in);
+  if (begin == LegBegin::start) print_differences(in);
+}
+
+void log_earlier_rollback(const Inputs& in) {
+  if (const auto row = last_rollback_to(in.rollbacks, in.meta.step))
+    log_info("the run has rolled back to {} before, so it continues with sample {} instead of {}",
+             in.from->directory().string(), row->next_sample(), in.from->meta().samples);
 }
 
 void log_processes(const Communicator& world) {

@@ -22,22 +22,21 @@ struct Changed {
   }
 };
 
-std::string rate_text(const Changed&);
-std::string batch_text(const Changed&);
-std::string context_text(const Changed&);
-std::string seed_text(const Changed&);
-std::string order_text(const Changed&);
-std::string shares_text(const Changed&);
-std::string phases_text(const Changed&);
-std::string cut_text(const Changed&);
-std::string attention_text(const Changed&);
-std::string masks_text(const Changed&);
-std::string evaluations_text(const Changed&);
-std::string betas_text(const Changed&);
-std::string decay_text(const Changed&);
-std::string clip_text(const Changed&);
-std::string freeze_text(const Changed&);
-std::string skip_text(const Changed&);
-std::string rounding_text(const Changed&);
+std::string rate_text(Changed&);
+std::string batch_text(Changed&);
+std::string context_text(Changed&);
+std::string seed_text(Changed&);
+std::string order_text(Changed&);
+std::string phases_text(Changed&);
+std::string cut_text(Changed&);
+std::string attention_text(Changed&);
+std::string masks_text(Changed&);
+std::string evaluations_text(Changed&);
+std::string betas_text(Changed&);
+std::string decay_text(Changed&);
+std::string clip_text(Changed&);
+std::string freeze_text(Changed&);
+std::string skip_text(Changed&);
+std::string rounding_text(Changed&);
 
 }  // namespace trireme

@@ -19,17 +19,19 @@ namespace {
 
 // A row of the table. If the text is a string, it is the consequence of each changed key alone.
 // "{before}" and "{after}" in it stand for the values. A function returns the consequence of all
-// changed keys of the row, or an empty text if there is none.
+// changed keys of the row, or an empty text if there is none. It may remove keys from `Changed`
+// that do not contribute to the consequence.
 struct Row {
   std::vector<std::string_view> keys;
-  std::variant<std::string_view, std::string (*)(const Changed&)> text;
+  std::variant<std::string_view, std::string (*)(Changed&)> text;
   // Returns false if the deck does not use the key. Null means that all decks do.
   bool (*used)(const Deck&, std::string_view key) = nullptr;
   Affects affects = Affects::course;
   // Whether it also concerns a new run that takes only the weights (model.init_from).
   bool at_init_from = false;
-  // Whether it concerns such a run even if no key changed, because the run begins at step 0.
-  bool even_unchanged = false;
+  // What the text is about if no key changed, because there may be a consequence all the same.
+  // Empty if there is none without a changed key.
+  std::string_view without_keys = "";
 };
 
 bool by_adamw(const Deck& d, std::string_view) {
@@ -72,22 +74,23 @@ const std::vector<Row>& table() {
                 "train.tokens", "train.epochs", "train.batch", "train.batch_ramp", "model.context"},
        .text = rate_text,
        .at_init_from = true,
-       .even_unchanged = true},
+       .without_keys = "optimizer.lr"},
       {{"train.batch", "train.batch_ramp"}, batch_text},
       {.keys = {"model.context"}, .text = context_text, .at_init_from = true},
       {{"train.seed"}, seed_text},
       {{"data.order"}, order_text},
-      {{"data.weights"}, shares_text},
-      {{"phase.from_step", "phase.from_tokens", "phase.path", "phase.weights"}, phases_text},
+      {{"data.weights", "phase.from_step", "phase.from_tokens", "phase.path", "phase.weights"},
+       phases_text},
       {{"data.loss_weights"},
        "the weights of the files' documents in the loss are {after} instead of {before}"},
       {{"data.packing", "data.long_documents", "data.validation"}, cut_text},
       {.keys = {"data.attention"}, .text = attention_text, .at_init_from = true},
       {{"data.separator_masks"}, masks_text},
-      {{"evaluate.batches", "evaluate.ema", "data.validation", "validation.path",
-        "validation.weight", "train.batch", "train.objective", "data.packing",
-        "data.long_documents", "data.attention", "data.separator_masks", "model.context"},
-       evaluations_text},
+      {.keys = {"evaluate.batches", "evaluate.ema", "data.validation", "validation.weight",
+                "train.batch", "train.objective", "data.packing", "data.long_documents",
+                "data.attention", "data.separator_masks", "model.context"},
+       .text = evaluations_text,
+       .without_keys = "validation data"},
       {{"train.objective"},
        "the loss is that of the objective {after} instead of {before}, and is not comparable with "
        "the losses before"},
@@ -214,24 +217,14 @@ constexpr std::array nothing = {"model.preset",
                                 "run.share_gpu",
                                 "run.device_headroom"};
 
-// Keys whose effects are compared with the checkpoint in another way: token files, scores, averages
-// and teachers by their contents, and the model by what it computes (model_differences).
-// model.init_from has no effect at a restart.
-constexpr std::array elsewhere = {"data.path",
-                                  "train.ema",
-                                  "train.dpo_scores",
-                                  "distill.teacher",
-                                  "model.init_from",
-                                  "adapter.rank",
-                                  "adapter.method",
-                                  "adapter.alpha",
-                                  "adapter.rank_stabilized",
-                                  "adapter.base",
-                                  "adapter.patterns",
-                                  "adapter.also_train",
-                                  "adapter_rank.pattern",
-                                  "adapter_rank.rank",
-                                  "adapter_rank.alpha"};
+// Keys whose effects are compared with the checkpoint in another way: token files (also of
+// validation sets), scores, averages and teachers by their contents, and the model by what it
+// computes (model_differences). model.init_from has no effect at a restart.
+constexpr std::array elsewhere = {
+    "data.path",          "validation.path",         "train.ema",         "train.dpo_scores",
+    "distill.teacher",    "model.init_from",         "adapter.rank",      "adapter.method",
+    "adapter.alpha",      "adapter.rank_stabilized", "adapter.base",      "adapter.patterns",
+    "adapter.also_train", "adapter_rank.pattern",    "adapter_rank.rank", "adapter_rank.alpha"};
 
 std::string keys_text(const std::vector<KeyChange>& changes) {
   std::vector<std::string> names;
@@ -252,8 +245,7 @@ std::vector<Consequence> consequences(const ContinuedRun& run, Beginning beginni
       if (std::ranges::find(row.keys, c.key) != row.keys.end() &&
           (!row.used || row.used(run.after, c.key)))
         changed.keys.push_back(c);
-    const bool always = beginning == Beginning::from_weights && row.even_unchanged;
-    if (changed.keys.empty() && !always) continue;
+    if (changed.keys.empty() && row.without_keys.empty()) continue;
     if (const auto* const text = std::get_if<std::string_view>(&row.text)) {
       for (const auto& c : changed.keys)
         all.push_back(
@@ -262,10 +254,10 @@ std::vector<Consequence> consequences(const ContinuedRun& run, Beginning beginni
                                                   fmt::arg("after", c.after)))});
       continue;
     }
-    const auto text = std::get<std::string (*)(const Changed&)>(row.text)(changed);
+    const auto text = std::get<std::string (*)(Changed&)>(row.text)(changed);
     if (!text.empty())
       all.push_back({row.affects, fmt::format("{}: {}",
-                                              changed.keys.empty() ? std::string(row.keys.front())
+                                              changed.keys.empty() ? std::string(row.without_keys)
                                                                    : keys_text(changed.keys),
                                               text)});
   }

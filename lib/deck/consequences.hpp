@@ -30,10 +30,13 @@ struct ContinuedRun {
   const Deck& after;               // of the run
   const CheckpointMeta& meta;      // of the checkpoint
   std::int64_t samples_per_epoch;  // with the deck `after`
+  // Names of the validation sets whose tokens are not those of the checkpoint's run. The name of
+  // data.validation is empty.
+  std::vector<std::string> changed_sets{};
 };
 
-// Returns the consequences of the keys whose values differ, in the order of the table. A change
-// without an effect, such as a setting of a feature that is off, has none.
+// Returns the consequences of the keys and validation sets that differ, in the order of the table.
+// A change without an effect, such as a setting of a feature that is off, has none.
 std::vector<Consequence> consequences(const ContinuedRun&, Beginning);
 
 // How keys are treated, for tests: the keys of the table, the keys whose changes have no

@@ -56,6 +56,8 @@ struct RunExtra {
   std::optional<std::int64_t> trained_tokens{};
   // Hash of the identities of the token files.
   std::string token_files;
+  // Hash of the tokens of each validation set by its name, as JSON text (hashes_of_sets).
+  std::string validation_sets{};
   // Files and shares that the samples come from (DataHistory), as JSON text.
   std::string data_phases;
   // For adapters: hash of the base model's weights (CheckpointReader::identity_of_weights).
@@ -86,6 +88,7 @@ void each_extra(Extra& e, F f) {
   f("usual_steps", e.usual_steps);
   f("trained_tokens", e.trained_tokens);
   f("token_files", e.token_files);
+  f("validation_sets", e.validation_sets);
   f("data_phases", e.data_phases);
   f("base", e.base);
   f("reference", e.reference);

@@ -44,8 +44,8 @@ std::int64_t parse_byte_count(std::string_view text) {
           "(10^9), 512M or 8000000000",
           text);
   require(!unit.empty() || bytes >= least_plain || bytes == 0,
-          "{0} has no unit: write {0}G for GiB (2^30 bytes each), {0}GB for 10^9 bytes each, or "
-          "{0}B for bytes",
+          "{0} has no unit: write {0}B for bytes, {0}M or {0}G for MiB or GiB (2^20 or 2^30 bytes "
+          "each), or {0}GB for 10^9 bytes each",
           digits);
   return bytes;
 }

@@ -23,6 +23,10 @@ std::vector<StepRange> parse_step_ranges(std::span<const std::string> texts) {
   return ranges;
 }
 
+std::int64_t needed_steps(std::int64_t skip_window) {
+  return std::max<std::int64_t>(2, (skip_window + 1) / 2);
+}
+
 SkipRules::SkipRules(const TrainConfig& t, BatchRamp ramp, std::string conditions,
                      std::vector<std::int64_t> borders, const std::string& state)
     : listed_(parse_step_ranges(t.skip_steps)),
@@ -64,7 +68,8 @@ void SkipRules::add(double loss, double grad_norm) {
 StepLimits SkipRules::limits(std::int64_t completed) {
   const auto batch = std::exchange(batch_, ramp_.batch(completed));
   if (batch != batch_ || std::ranges::find(borders_, completed) != borders_.end()) newest_.clear();
-  if (above_ == 0 || newest_.size() < std::max<std::size_t>(2, (window_ + 1) / 2)) return {};
+  if (above_ == 0 || std::ssize(newest_) < needed_steps(static_cast<std::int64_t>(window_)))
+    return {};
   const auto limit = [&](double Numbers::*number) {
     // Rounding alone moves numbers that hardly vary.
     constexpr double least_deviation = 1e-4;

@@ -19,6 +19,10 @@ namespace trireme {
 // steps.
 std::vector<StepRange> parse_step_ranges(std::span<const std::string>);
 
+// Returns the number of steps in the window that train.skip_above needs: half of train.skip_window,
+// rounded up, and at least 2.
+std::int64_t needed_steps(std::int64_t skip_window);
+
 // The rules of one run, and the loss and gradient norm of its last updated steps: the window.
 class SkipRules {
  public:
@@ -33,7 +37,7 @@ class SkipRules {
   // Returns true if train.skip_steps contains the step.
   bool lists(std::int64_t step) const;
   // Returns the limits of the step after `completed` steps: the mean of the window plus
-  // train.skip_above sample standard deviations. Infinite until half of train.skip_window is known.
+  // train.skip_above sample standard deviations. Infinite until needed_steps() are known.
   StepLimits limits(std::int64_t completed);
   // Counts a step that updated the weights.
   void add(double loss, double grad_norm);

@@ -33,6 +33,15 @@ std::string about_skipped(const TrainConfig& t, RunPoint end) {
       fmt::join(beyond, " and "), counted(end.steps, "step"), beyond.size() == 1 ? "it" : "them");
 }
 
+std::string about_limits(const TrainConfig& t, RunPoint end) {
+  const auto needed = needed_steps(t.skip_window);
+  if (t.skip_above == 0 || end.steps > needed) return {};
+  return fmt::format(
+      "train.skip_above = {} skips no step: it needs {} of its window first (half of "
+      "train.skip_window = {}), and the run has only {}. Lower train.skip_window, or train longer",
+      t.skip_above, counted(needed, "step"), t.skip_window, counted(end.steps, "step"));
+}
+
 // Names the first decay that is shorter than the schedule says, because the decay before it, or the
 // warmup, ends too late.
 std::string about_decays(const ScheduleConfig& s, const BatchRamp& ramp, RunPoint end) {
@@ -91,7 +100,8 @@ std::vector<std::string> unreached_settings(const TrainConfig& t, const Schedule
   const BatchRamp ramp(t, context, begin);
   const auto end = end_of_run(t, context, begin);
   std::vector<std::string> all{about_ramp(t, ramp, end), about_skipped(t, end),
-                               about_decays(s, ramp, end), about_average(t, end)};
+                               about_limits(t, end), about_decays(s, ramp, end),
+                               about_average(t, end)};
   std::erase_if(all, [](const std::string& text) { return text.empty(); });
   return all;
 }

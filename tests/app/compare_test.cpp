@@ -16,6 +16,7 @@ namespace trireme {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::json;
@@ -107,6 +108,11 @@ TEST_F(Compare, ARunThatWasMadeLongerIsNotLaidToItsMachine) {
   train("a", "train.steps=6 --restart latest");
   std::filesystem::remove_all(folder.path() / step("a", 4));  // whose deck had 4 steps
   train("b", "train.steps=6");
+  EXPECT_THAT(compare("a b").out,
+              AllOf(ContainsRegex("replay of A, .* bitwise equal to its record"),
+                    Not(HasSubstr("programs or machines"))));
+  // Without the decks of the starts, that of the next checkpoint is taken.
+  std::filesystem::remove(folder.path() / "a/starts.json");
   const auto r = compare("a b");
   EXPECT_EQ(r.code, 1) << r.err;
   EXPECT_THAT(r.out, AllOf(HasSubstr("replay of A: left out: step 4 had a learning rate of"),
@@ -227,6 +233,21 @@ TEST_F(Compare, AnotherOrderOfSumsInOneKernelIsExplainedByRounding) {
 }
 
 // Its first steps were made on two ranks, and no checkpoint says so any more.
+// The checkpoint between the two decks is gone.
+TEST_F(Compare, StepsOfTwoDecksAreNotReplayedWithOne) {
+  const std::string kept = "schedule.shape=constant checkpoint.keep_last=1 ";
+  train("a", kept);
+  std::filesystem::copy(folder.path() / "a", folder.path() / "b",
+                        std::filesystem::copy_options::recursive);
+  const auto longer = kept + "train.steps=8 optimizer.clip=1e-3 --restart latest ";
+  train("a", longer);
+  train("b", longer + "train.microbatch=1");
+  const auto r = compare("a b");
+  EXPECT_THAT(r.out, AllOf(HasSubstr("replay of A: left out: the deck changed before step 5: "
+                                     "optimizer.clip: 1 -> 0.001"),
+                           Not(HasSubstr("caused the difference"))));
+}
+
 TEST_F(Compare, AGridThatARestartChangedIsNoFaultOfAMachine) {
   const std::string longer = "train.steps=8 checkpoint.every_steps=4 ";
   train("a", longer + "checkpoint.keep_last=0 parallel.data=2", 2);

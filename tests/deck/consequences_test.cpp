@@ -89,6 +89,27 @@ TEST(Consequences, TheLearningRateOfTheNextSteps) {
                                 HasSubstr("and 0.001 with the checkpoint's deck"))));
 }
 
+TEST(Consequences, KeysThatLeaveTheLearningRateAreNotNamed) {
+  const Words later{"train.batch_ramp=[\"2 until 60 steps\"]"};
+  EXPECT_THAT(texts_after({}, later + Words{"optimizer.lr=4e-3"}),
+              ElementsAre(HasSubstr("optimizer.lr: the learning rate jumps"),
+                          HasSubstr("train.batch_ramp: step 41 trains on 2 samples")));
+  // The schedule in tokens depends on the batch.
+  const Words linear{"schedule.shape=linear", "train.tokens=3200", "train.steps=0"};
+  EXPECT_THAT(texts_after(linear, linear + Words{"train.batch=16", "schedule.warmup_steps=1"}),
+              testing::Contains(HasSubstr("train.batch: the learning rate")));
+}
+
+TEST(Consequences, ARampThatHasEndedHasNone) {
+  const Words ramp{"train.batch_ramp=[\"2 until 20 steps\"]"};
+  EXPECT_THAT(texts_after({}, ramp), IsEmpty());
+  EXPECT_THAT(texts_after(ramp, {"train.batch_ramp=[\"1 until 10 steps\", \"2 until 30 steps\"]"}),
+              IsEmpty());
+  EXPECT_THAT(texts_after({"train.batch_ramp=[\"2 until 60 steps\"]"},
+                          {"train.batch_ramp=[\"2 until 50 steps\"]"}),
+              ElementsAre("train.batch_ramp: step 51 trains on 4 samples instead of 2"));
+}
+
 TEST(Consequences, BatchesAndSamples) {
   EXPECT_THAT(texts_after({}, {"train.batch=8"}),
               ElementsAre("train.batch: step 41 trains on 8 samples (64 tokens) instead of 4 (32 "
@@ -160,11 +181,15 @@ TEST(Consequences, EachChangedKeyOfARowHasItsSentence) {
                           "[\"7\"]"));
 }
 
-std::vector<std::string> texts_between(const Deck& before, const Deck& after) {
+std::vector<std::string> texts_between(const Deck& before, const Deck& after,
+                                       std::vector<std::string> changed_sets = {}) {
   CheckpointMeta meta;
   meta.step = step;
   std::vector<std::string> all;
-  for (const auto& c : consequences({before, after, meta, epoch}, Beginning::restart))
+  meta.samples = step * 4;
+  meta.tokens = step * 32;
+  for (const auto& c :
+       consequences({before, after, meta, epoch, std::move(changed_sets)}, Beginning::restart))
     all.push_back(c.text);
   return all;
 }
@@ -177,10 +202,16 @@ TEST(Consequences, Evaluations) {
                   base + more);
   };
   const auto before = sets({});
+  // The tokens decide, not the paths.
   auto now = before;
   now.data.sets[1].path = {"other.tokens"};
-  EXPECT_THAT(texts_between(before, now),
-              ElementsAre(HasSubstr("later evaluations of text, mean are not comparable")));
+  EXPECT_THAT(texts_between(before, now), IsEmpty());
+  EXPECT_THAT(
+      texts_between(before, now, {"text"}),
+      ElementsAre("validation data: later evaluations of text, mean are not comparable with "
+                  "earlier ones"));
+  EXPECT_THAT(texts_between(before, before, {""}),
+              ElementsAre(HasSubstr("later evaluations of data.validation are not comparable")));
   now = before;
   now.data.sets[1].weight = 2;
   EXPECT_THAT(texts_between(before, now),
@@ -226,7 +257,39 @@ TEST(Consequences, SamplesAndSkippedSteps) {
   now = before;
   now.data.phases.push_back({100, 0, {"more.tokens"}, {}});
   EXPECT_THAT(texts_between(before, now),
-              ElementsAre(HasSubstr("the [[phase]] sections of this deck")));
+              ElementsAre("phase.from_step, phase.path: the later [[phase]] sections are those of "
+                          "this deck"));
+}
+
+// After 40 steps, the second of three phases has begun.
+TEST(Consequences, OnlyPhasesThatHaveNotEndedCount) {
+  auto before = on_one_rank(overridden(base), 32);
+  before.data.path = {"a.tokens", "b.tokens"};
+  before.data.weights = {1, 1};
+  before.data.phases = {{.from_step = 10, .from_tokens = 0, .weights = {1, 2}},
+                        {.from_step = 30, .from_tokens = 0, .weights = {1, 3}},
+                        {.from_step = 70, .from_tokens = 0, .weights = {1, 4}}};
+  auto now = before;
+  now.data.weights = {5, 1};
+  now.data.phases[0].weights = {7, 2};
+  now.data.phases[0].from_step = 12;
+  EXPECT_THAT(texts_between(before, now), IsEmpty());
+  now.data.phases.erase(now.data.phases.begin());
+  EXPECT_THAT(texts_between(before, now), IsEmpty());
+  now = before;
+  now.data.phases[1].weights = {2, 3};
+  EXPECT_THAT(texts_between(before, now),
+              ElementsAre(HasSubstr("samples come from the files in other shares: each file "
+                                    "continues")));
+  now = before;
+  now.data.phases[2].from_step = 60;
+  EXPECT_THAT(texts_between(before, now), ElementsAre(HasSubstr("later [[phase]] sections")));
+  // A section whose start has passed begins now.
+  now = before;
+  now.data.phases.insert(now.data.phases.begin() + 2,
+                         {.from_step = 35, .from_tokens = 0, .weights = {9, 1}});
+  EXPECT_THAT(texts_between(before, now),
+              ElementsAre(AllOf(HasSubstr("from sample 160 on"), Not(HasSubstr("later")))));
 }
 
 TEST(Consequences, AGridChangesRoundingUnlessBitsArePromised) {

@@ -192,6 +192,13 @@ def rollback(at):
     bad = [json.loads(text) for text in at("samples run --sample 12-19").out.splitlines()]
     assert [(line["sample"], line["step"], line.get("left_out", False)) for line in bad] == [(n, 5 + (n - 12) // 3 % 2, n < 18) for n in range(12, 20)], bad
     assert [line["tokens"][0] for line in bad] == [n * T for n in range(12, 20)]
+    # The deck has not changed, so the log says nothing of it again.
+    assert said.count("deck changed") == 0 and "has rolled back to" not in said, said
+    # Steps that a rollback trained again, and skipped ones, are recognizable.
+    assert [line["skipped"] for line in bad] == ["above_limit"] * 8, bad
+    said = at("samples run --step 5-6", says=("rolled back from step 6 to step 4. To see the samples that it left out, use --sample 12-17",)).out
+    assert [json.loads(text).get("skipped") for text in said.splitlines()] == ["above_limit"] * 3 + [None] * 3, said
+    at("samples run --step 7-8", silent=("rolled back",))
     # All three are skipped.
     at(f"train deck.toml {keys} train.rollback=3 --run-dir three")
     samples = [*range(0, 12, BATCH), *range(21, 21 + 12 * BATCH, BATCH)]
@@ -253,6 +260,11 @@ def rollback(at):
         shard.write_bytes(whole)
     at(f"train deck.toml {keys} train.rollback=3 checkpoint.keep_last=0 --run-dir harmed --restart latest", codes=(1,),
        says=("train.rollback: all checkpoints in .* up to step 4 at multiples of checkpoint.every_steps are damaged",), silent=("--overwrite",))
+    # A restart with other keys that rolls back names them once.
+    at(f"train deck.toml {keys} train.rollback=3 train.steps=4 --run-dir changed")
+    said = at(f"train deck.toml {keys} train.rollback=3 optimizer.clip=3 'train.skip_steps=[\"14\"]' --run-dir changed --restart latest").text
+    assert "rolls back to the checkpoint of step 4" in said and said.count("deck changed: optimizer.clip") == 1 == said.count("warning optimizer.clip"), said
+    assert shown(at("samples changed --step 14").out)[0]["skipped"] == "skip_steps"
     # A damaged table is not ignored, and a new run has none.
     at("echo 4,7 >> three/rollbacks.csv; $TRIREME train deck.toml train.steps=17 --run-dir three --restart latest", codes=(1,), says=("rollbacks.csv is damaged",))
     at(f"train deck.toml {keys} train.steps=2 --run-dir three --overwrite")

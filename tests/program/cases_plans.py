@@ -129,7 +129,7 @@ def grids_that_fit(at):
     least = at.plan(f"{block} zero.stage=3")["reserved_bytes"]
     at(f"plan {block} zero.stage=0 --device-memory {least}", codes=(1,), says=(f"{grids[1]} zero.stage=1 ",))
     at(f"plan {deck} zero.stage=3 parallel.pipe=2 --device-memory 1M", codes=(1,), says=("No other grid of 4 ranks fits", "train.microbatch"))
-    at(f"plan {deck} --device-memory 80", codes=(1,), says=("80 has no unit: write 80G",))
+    at(f"plan {deck} --device-memory 80", codes=(1,), says=("80 has no unit: write 80B for bytes, 80M or 80G",))
 
 
 @story(CASES, fast=True)

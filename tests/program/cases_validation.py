@@ -93,6 +93,20 @@ def restarted(at):
 
 
 @story(CASES, fast=True)
+def other_tokens(at):
+    """a restart warns if validation data has other tokens under the same path, and not if the same tokens are elsewhere"""
+    with_sets(at)
+    keys = f"{KEYS.replace('=[]', '=late.tokens')} --restart latest"
+    at.train("data.validation=late.tokens train.steps=4 evaluate.every_steps=2")
+    at("cp more.tokens kept.tokens; cp late.tokens more.tokens; cp late.tokens moved.tokens")
+    at.train(f"{keys.replace('late', 'moved')} train.steps=6", silent=("evaluations of data.validation",),
+             says=("warning validation data: later evaluations of both-2, more are not comparable with earlier ones", ))
+    at.train(f"{keys} train.steps=8", silent=("not comparable",))
+    at("cp kept.tokens late.tokens")
+    at.train(f"{keys} train.steps=10", says=("warning validation data: later evaluations of data.validation, both-2 are not comparable",))
+
+
+@story(CASES, fast=True)
 def refused(at):
     """validation sets with mistakes"""
     with_sets(at)

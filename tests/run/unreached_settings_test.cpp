@@ -53,6 +53,21 @@ TEST(UnreachedSettings, ARampThatLastsLongerThanTheRun) {
   EXPECT_THAT(unreached_in(t, {}, {.steps = 20, .tokens = 4000}), IsEmpty());
 }
 
+TEST(UnreachedSettings, AWindowThatTheRunDoesNotFill) {
+  auto t = a_hundred_steps();
+  t.skip_above = 6;
+  t.skip_window = 198;
+  EXPECT_THAT(unreached_in(t), IsEmpty());
+  t.skip_window = 199;
+  EXPECT_THAT(
+      unreached_in(t),
+      ElementsAre("train.skip_above = 6 skips no step: it needs 100 steps of its window "
+                  "first (half of train.skip_window = 199), and the run has only 100 steps. "
+                  "Lower train.skip_window, or train longer"));
+  t.skip_above = 0;
+  EXPECT_THAT(unreached_in(t), IsEmpty());
+}
+
 TEST(UnreachedSettings, SkippedStepsAfterTheLast) {
   auto t = a_hundred_steps();
   t.skip_steps = {"100", "90-120"};
