@@ -340,7 +340,7 @@ def pairs(at):
     at.write("deck.toml", DECK)
     at("import hf base")
     said = at(f"check deck.toml {keys}").text
-    count, samples, filled = re.search(r"pairs.tokens: (\d+) pairs packed into (\d+) samples \(([\d.]+)% full\)", said).groups()
+    count, samples, filled = re.search(r"pairs.tokens \(training\): (\d+) pairs packed into (\d+) samples \(([\d.]+)% full\)", said).groups()
     assert (int(count), int(samples)) == (len(kept), len(made))
     assert abs(float(filled) - 100 * sum(n for s in made for _, n in s) / (T * len(made))) < 0.051
     longer, without = re.search(r"of 30 pairs, (\d+) longer than a sample and (\d+) with a document without", said).groups()

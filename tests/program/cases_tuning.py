@@ -209,7 +209,7 @@ def documents(at):
                                  ("split", 12, "2 longer than a sample are split into several, which loses 0.0% of the targets; 0 without"),
                                  ("drop", 10, "2 longer than a sample are left out, which loses")):
         text = at.train(f"{words} data.long_documents={way} --overwrite", run="run").text
-        assert f"lines.tokens: {documents} documents packed into " in text and said in text, text
+        assert f"lines.tokens (training): {documents} documents packed into " in text and said in text, text
         last = at.rows("run", "evaluation.csv")[-1]
         for ranks in (0, 2):
             ended = at("evaluate run", ranks=ranks)
