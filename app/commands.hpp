@@ -2,14 +2,8 @@
 // The subcommands of trireme. Each function below adds one subcommand to the command-line parser.
 // If the user calls this subcommand, the parser sets `chosen` to a function that runs it. main()
 // then calls `chosen`, which returns the exit code.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdint>
 #include <functional>
-#include <string>
-
-#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -31,17 +25,6 @@ void add_import(CLI::App&, std::function<int()>& chosen);
 void add_report(CLI::App&, std::function<int()>& chosen);
 void add_version(CLI::App&, std::function<int()>& chosen);
 void add_manual(CLI::App&, std::function<int()>& chosen);
-
-// Returns a validator of whole numbers. Unlike that of CLI::Range, its messages do not show the
-// largest number of the type.
-inline CLI::Validator whole_number_from(std::int64_t least) {
-  return {[=](const std::string& text) {
-            return number_in<std::int64_t>(text).value_or(least - 1) >= least
-                       ? std::string()
-                       : fmt::format("\"{}\" is not a whole number from {} on", text, least);
-          },
-          fmt::format("from {} on", least)};
-}
 
 // Ends a `train` command that only prints help or reports invalid arguments, and returns the exit
 // code that `print` returns. Initializes MPI before it calls `print`, so that all ranks of a

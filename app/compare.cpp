@@ -14,6 +14,7 @@
 #include "app/output.hpp"
 #include "app/replayer.hpp"
 #include "app/run_legs.hpp"
+#include "app/whole_number.hpp"
 #include "lib/base/array_names.hpp"
 #include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
@@ -248,7 +249,8 @@ class Comparison {
     }
     q.run = a_.path;
     try {
-      q.deck = deck_of_steps(a_, {q.from_step + 1, q.last()});
+      q.deck = deck_of_steps(a_, {q.from_step + 1, q.last()}).deck;
+      require_recorded_rates(a_, q.deck, q.from, q.last());
       explained_ = explain(q, places_, report_);
     } catch (const Error& e) {
       report_.say(

@@ -85,6 +85,25 @@ const char* promise(const Side& side, const Deck& deck, std::int64_t begin, std:
 
 }  // namespace
 
+void require_recorded_rates(const Side& side, const Deck& deck, const std::string& from,
+                            std::int64_t last) {
+  const auto meta = from.empty() ? CheckpointMeta{} : CheckpointReader(from).meta();
+  const auto steps = steps_of_run(deck.train, deck.data.context, meta);
+  const auto ramp = ramp_after(meta, deck.train, deck.data.context);
+  // The tolerance is a few rounding errors of the peak: another libm may compute another last bit
+  // of the cosine.
+  const double same = 16 * std::numeric_limits<double>::epsilon() * deck.optimizer.lr;
+  for (const auto& row : side.history) {
+    if (row.step <= meta.step || row.step > last) continue;
+    const auto lr =
+        learning_rate(deck.schedule, deck.optimizer.lr, step_of_run(ramp, row.step - 1, steps));
+    require(std::abs(row.lr - lr) <= same,
+            "step {} had a learning rate of {}, but the deck of the steps gives {}. The length or "
+            "schedule of the run has changed since",
+            row.step, row.lr, lr);
+  }
+}
+
 std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t most,
                                const ModelPlaces& places, Report& report) {
   const auto from = checkpoint_before(side, step);
@@ -100,27 +119,16 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
     return without(fmt::format(
         "there are {} steps between {} and step {}. Add --replay-steps {} to repeat them",
         step - begin, from ? "its checkpoint" : "the start of the run", step, step - begin));
-  Deck deck;
+  const auto begin_path = from ? from->directory.string() : std::string();
+  DeckOfSteps of_steps;
+  const auto& deck = of_steps.deck;
   Replayed replayed;
   RecordCheck check(side);
   bool same_machine = true;
   try {
-    deck = deck_of_steps(side, {begin + 1, step});
-    const auto meta = from ? CheckpointReader(from->directory).meta() : CheckpointMeta{};
-    const auto steps = steps_of_run(deck.train, deck.data.context, meta);
-    const auto ramp = ramp_after(meta, deck.train, deck.data.context);
-    // The tolerance is a few rounding errors of the peak: another libm may compute another last bit
-    // of the cosine.
-    const double same = 16 * std::numeric_limits<double>::epsilon() * deck.optimizer.lr;
-    for (const auto& row : side.history)
-      if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr,
-                                        step_of_run(ramp, row.step - 1, steps));
-          begin < row.step && row.step <= step && std::abs(row.lr - lr) > same)
-        return without(fmt::format(
-            "step {} had a learning rate of {}, but the deck of the steps gives {}. The "
-            "length or schedule of the run has changed since",
-            row.step, row.lr, lr));
-    Replayer run(deck, side.path, from ? from->directory.string() : "");
+    of_steps = deck_of_steps(side, {begin + 1, step});
+    require_recorded_rates(side, deck, begin_path, step);
+    Replayer run(deck, side.path, begin_path);
     same_machine = is_machine_of(side, run.machine());
     while (run.step() < step) {
       const auto result = run.next();
@@ -131,7 +139,8 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
   } catch (const Error& e) {
     return without(e.what());
   }
-  const auto* const why = same_machine ? promise(side, deck, begin, step) : nullptr;
+  const auto* const why =
+      same_machine && of_steps.same_rounding ? promise(side, deck, begin, step) : nullptr;
   replayed.faulty = check.first() > 0 && why;
   json["differs_from_record_at"] = check.first() > 0 ? Report::Json(check.first()) : Report::Json();
   json["faulty"] = replayed.faulty;

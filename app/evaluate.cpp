@@ -16,6 +16,7 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
+#include "app/whole_number.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/json.hpp"
 #include "lib/comm/agree.hpp"

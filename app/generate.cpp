@@ -13,6 +13,7 @@
 #include "app/output.hpp"
 #include "app/prompts.hpp"
 #include "app/tokenizers.hpp"
+#include "app/whole_number.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"

@@ -11,6 +11,7 @@
 #include "app/inspect_tokens.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
+#include "app/whole_number.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"

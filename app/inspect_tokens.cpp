@@ -113,10 +113,10 @@ void say_document(const TokenFile& file, std::int64_t n) {
   const auto spec = file.tokenizer();
   std::unique_ptr<Tokenizer> tokenizer;
   if (spec.kind != TokenizerKind::none) tokenizer = make_tokenizer(spec, file.path().string());
-  // A mask stands for the weight 0.
-  const auto weight = std::ranges::count(learnt, true) > 0 ? file.weights(begin, 1)[0] : 0.0F;
   say("document {}{}: tokens {} to {}{}\n", n, role_of(file, n), begin, end - 1,
-      h.weight_ranges > 0 ? fmt::format(", weight {}", weight) : "");
+      h.weight_ranges == 0                   ? ""
+      : std::ranges::count(learnt, true) > 0 ? fmt::format(", weight {}", file.weights(begin, 1)[0])
+                                             : ", no token is trained on (weight 0)");
   for (std::size_t i = 0; i < ids.size();) {
     auto j = i + 1;
     while (j < ids.size() && learnt[j] == learnt[i]) ++j;

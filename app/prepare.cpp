@@ -13,6 +13,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/data/deck_data.hpp"
 #include "lib/data/same_files.hpp"
+#include "lib/data/set_hashes.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/deck/resolve.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -121,6 +122,13 @@ void compare_tokens_with_checkpoint(Inputs& in) {
           "repeated");
   }
   there = here;
+}
+
+void compare_validation_with_checkpoint(Inputs& in) {
+  auto& there = in.meta.extra.validation_sets;
+  const auto here = hashes_of_sets(in.validation);
+  if (!there.empty()) in.changed_sets = changed_sets(there, here);
+  there = with_former_sets(here, there);
 }
 
 void compare_order_with_checkpoint(Inputs& in) {
@@ -236,10 +244,8 @@ Inputs open_inputs(const Communicator& world, const Deck& given, const std::stri
   in->fixed = std::move(fixed);
   require_same_files(world, files_of(*in));
   together(world, Pace::slow, [&] {
-    auto sets = hashes_of_sets(in->validation);
     compare_tokens_with_checkpoint(*in);
-    in->changed_sets = changed_sets(in->meta.extra.validation_sets, sets);
-    in->meta.extra.validation_sets = sets;
+    compare_validation_with_checkpoint(*in);
     compare_order_with_checkpoint(*in);
     report_unknown_count(*in);
     if (in->fixed.initial) compare_with_initial(in->deck, *in->fixed.initial);

@@ -30,8 +30,9 @@ struct Inputs {
   CheckpointMeta meta;
   std::int64_t total_steps;
   std::vector<RollbackRow> rollbacks;  // to the checkpoint and to earlier ones
-  // Names of the validation sets whose tokens are not those of the checkpoint's run.
-  std::vector<std::string> changed_sets{};
+  // Names of the validation sets whose tokens are not those of the checkpoint's run. Absent if the
+  // checkpoint does not identify them.
+  std::optional<std::vector<std::string>> changed_sets{};
 
   // Returns true if the checkpoint has already reached the last step.
   bool finished() const { return from && meta.step >= total_steps; }

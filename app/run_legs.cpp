@@ -12,6 +12,7 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/data/phases.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
+#include "lib/deck/consequences.hpp"
 #include "lib/io/rollback_rows.hpp"
 #include "lib/io/run_starts.hpp"
 #include "lib/run/run_length.hpp"
@@ -144,30 +145,53 @@ const Leg& leg_of_step(const std::vector<Leg>& legs, std::int64_t step) {
 }
 
 // Throws Error unless the steps of a leg and those of the next one could be steps of one leg.
-static void require_goes_on(const Leg& leg, const Leg& next) {
+// Returns whether they also round in the same way.
+static bool goes_on(const Leg& leg, const Leg& next, const std::vector<RollbackRow>& rollbacks) {
   const auto step = next.begin.step + 1;
-  const auto changed = other_training(deck_differences(leg.deck, next.deck));
-  require(changed.empty(), "the deck changed before step {}: {}", step, fmt::join(changed, "; "));
-  require(leg.samples_before(step) == next.begin.samples,
-          "the run rolled back before step {}, and left out the samples {} to {}", step,
-          leg.samples_before(step), next.begin.samples - 1);
+  require(leg.files.empty() || next.files.empty() || leg.files == next.files,
+          "the token files changed before step {}", step);
+  bool same_rounding = true;
+  const ContinuedRun run{leg.deck, next.deck, next.begin, 0};
+  for (const auto& consequence : consequences(run, Beginning::restart)) {
+    require(consequence.affects != Affects::course, "the deck changed before step {} ({})", step,
+            consequence.causes);
+    same_rounding = same_rounding && consequence.affects != Affects::rounding;
+  }
+  // A replay follows the rollbacks of the run.
+  const bool rolled_back = std::ranges::any_of(rollbacks, [&](const RollbackRow& row) {
+    return row.step == next.begin.step && row.next_sample() == next.begin.samples;
+  });
+  require(rolled_back || leg.samples_before(step) == next.begin.samples,
+          "the run continued with sample {} in step {}, instead of sample {}", next.begin.samples,
+          step, leg.samples_before(step));
+  return same_rounding;
 }
 
-Deck deck_of_steps(const Side& side, const StepRange& steps) {
+// Returns the legs that computed the steps, or an empty list if a deck of a step is unknown.
+static std::vector<Leg> legs_within(const Side& side, const StepRange& steps) {
   auto legs = side.is_run ? recorded_legs(side) : std::vector<Leg>();
   set_ends(legs);
   std::erase_if(legs, [&](const Leg& leg) {
-    return leg.last_step < steps.first || leg.begin.step >= steps.last ||
-           leg.last_step <= leg.begin.step;
+    return std::max(leg.begin.step + 1, steps.first) > std::min(leg.last_step, steps.last);
   });
-  if (!legs.empty() && legs.front().begin.step < steps.first && legs.front().unknown.empty()) {
-    for (std::size_t i = 1; i < legs.size(); ++i) require_goes_on(legs[i - 1], legs[i]);
-    return legs.back().deck;
+  const bool known = !legs.empty() && legs.front().begin.step < steps.first &&
+                     std::ranges::all_of(legs, [](const Leg& leg) { return leg.unknown.empty(); });
+  return known ? std::move(legs) : std::vector<Leg>();
+}
+
+DeckOfSteps deck_of_steps(const Side& side, const StepRange& steps) {
+  const auto legs = legs_within(side, steps);
+  if (!legs.empty()) {
+    const auto rollbacks = read_rollbacks(side.path);
+    DeckOfSteps found{legs.back().deck};
+    for (std::size_t i = 1; i < legs.size(); ++i)
+      found.same_rounding = goes_on(legs[i - 1], legs[i], rollbacks) && found.same_rounding;
+    return found;
   }
   for (const auto& info : side.checkpoints)
     if (info.step >= steps.last && !damage_of(info.directory, Check::sizes))
-      return deck_of(CheckpointReader(info.directory));
-  return side.deck;
+      return {deck_of(CheckpointReader(info.directory))};
+  return {side.deck};
 }
 
 const Leg& leg_of_sample(const std::vector<Leg>& legs, std::int64_t sample) {

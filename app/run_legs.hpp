@@ -43,11 +43,15 @@ std::vector<Leg> legs_of(const Side&);
 // Returns the leg that trained a step, or will train it. Throws Error if the step is in another
 // run.
 const Leg& leg_of_step(const std::vector<Leg>&, std::int64_t step);
-// Returns the deck with which consecutive steps were computed. Throws Error if they had decks that
-// train differently, or if a rollback within them left out samples. If starts.json does not contain
-// the decks, returns that of the first checkpoint at or after the last step, or, if there is none,
-// that of the side.
-Deck deck_of_steps(const Side&, const StepRange&);
+// The deck of consecutive steps, which may belong to several legs.
+struct DeckOfSteps {
+  Deck deck;                  // of the last step
+  bool same_rounding = true;  // whether the steps before had no settings that round differently
+};
+// Returns the deck with which consecutive steps were computed. Throws Error if they had decks or
+// token files that train differently. If starts.json does not contain the decks, returns that of
+// the first checkpoint at or after the last step, or, if there is none, that of the side.
+DeckOfSteps deck_of_steps(const Side&, const StepRange&);
 // Returns the leg that reads a sample. Throws Error if the sample is in another run.
 const Leg& leg_of_sample(const std::vector<Leg>&, std::int64_t sample);
 

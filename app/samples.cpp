@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/commands.hpp"
@@ -36,6 +38,7 @@ namespace {
 struct SamplesArguments {
   std::string run, step, sample, document, show = "documents";
   std::optional<std::int64_t> rank;
+  std::vector<SkippedRow> skipped{};  // of the run
 };
 
 // Accepts a number N or a range N-M. Neither may be less than `least`.
@@ -70,6 +73,9 @@ class SamplePrinter {
     std::string skipped{};  // reason for which the step is skipped; empty: it is not
   };
   void show(std::int64_t sample, const Place& place) {
+    const auto weights = data_.document_weights() == DocumentWeights::present
+                             ? weights_of(sample)
+                             : std::vector<float>();
     std::int64_t at = 0;  // of the source in the sample
     for (const auto& source : data_.sources(sample)) {
       const auto& file = data_.ranges()[source.range].file;
@@ -85,8 +91,7 @@ class SamplePrinter {
                    {"documents", {first, last}}};
       if (place.left_out) line["left_out"] = true;
       if (!place.skipped.empty()) line["skipped"] = place.skipped;
-      if (data_.document_weights() == DocumentWeights::present)
-        line["weights"] = weights_of(sample, at, source.count);
+      if (!weights.empty()) line["weights"] = runs_of(std::span(weights).subspan(at, source.count));
       at += source.count;
       if (show_ != "documents") {
         std::vector<std::int32_t> ids(static_cast<std::size_t>(source.count));
@@ -98,19 +103,22 @@ class SamplePrinter {
   }
 
  private:
-  // Returns pairs of a weight and the number of consecutive targets that have it. Targets that do
-  // not count in the loss have the weight 0.
-  Json weights_of(std::int64_t sample, std::int64_t begin, std::int64_t count) const {
+  // Returns the weight of each target of a sample. Targets that do not count in the loss have the
+  // weight 0.
+  std::vector<float> weights_of(std::int64_t sample) const {
     auto all = data_.weights(sample);
     std::vector<std::int32_t> ids(all.size()), targets(all.size());
     data_.read(sample, ids, targets);
     for (std::size_t i = 0; i < all.size(); ++i)
       if (targets[i] == no_target) all[i] = 0;
+    return all;
+  }
+  // Returns pairs of a weight and the number of consecutive targets that have it.
+  static Json runs_of(std::span<const float> weights) {
     auto list = Json::array();
-    for (auto i = static_cast<std::size_t>(begin), end = i + static_cast<std::size_t>(count);
-         i < end; ++i)
-      if (list.empty() || list.back()[0] != all[i])
-        list.push_back({all[i], 1});
+    for (const auto weight : weights)
+      if (list.empty() || list.back()[0] != weight)
+        list.push_back({weight, 1});
       else
         list.back()[1] = list.back()[1].get<std::int64_t>() + 1;
     return list;
@@ -127,6 +135,29 @@ class SamplePrinter {
   std::map<std::size_t, FileDocuments> documents_;  // by range
 };
 
+// Which steps are skipped, and why.
+class SkippedSteps {
+ public:
+  // `listed` is train.skip_steps.
+  SkippedSteps(const std::vector<SkippedRow>& rows, const std::vector<std::string>& listed)
+      : listed_(parse_step_ranges(listed)) {
+    for (const auto& row : rows) reasons_[{row.step, row.first_sample}] = row.reason;
+  }
+  // Returns the reason in skipped.csv. For a step without a row, looks at train.skip_steps. Returns
+  // an empty text if the step is not skipped.
+  std::string reason(std::int64_t step, std::int64_t first_sample) const {
+    const auto row = reasons_.find({step, first_sample});
+    if (row != reasons_.end()) return row->second;
+    const auto listed = std::ranges::any_of(
+        listed_, [&](const StepRange& r) { return r.first <= step && step <= r.last; });
+    return listed ? "skip_steps" : "";
+  }
+
+ private:
+  std::map<std::pair<std::int64_t, std::int64_t>, std::string> reasons_;  // by step and sample
+  std::vector<StepRange> listed_;
+};
+
 // The samples of a leg.
 class LegSamples {
  public:
@@ -134,8 +165,7 @@ class LegSamples {
       : leg_(leg),
         rank_(a.rank),
         data_(leg.data()),
-        skipped_(read_skipped(a.run)),
-        listed_(parse_step_ranges(leg.deck.train.skip_steps)),
+        skipped_(a.skipped, leg.deck.train.skip_steps),
         printer_(data_, a.show) {
     const auto grid = grid_of(leg.deck);
     require(!rank_ || *rank_ < grid.ranks(),
@@ -151,34 +181,24 @@ class LegSamples {
     const auto batches = leg_.batches();
     std::int64_t found = 0;
     auto sample = leg_.samples_before(steps.first);
-    for (auto step = steps.first; step <= steps.last; ++step)
+    for (auto step = steps.first; step <= steps.last; ++step) {
+      const auto skipped = skipped_.reason(step, sample);
       for (std::int64_t i = 0, batch = batches.batch(step - 1); i < batch; ++i, ++sample) {
         const auto turn = i / each, data_rank = turn % data_ranks;
         if (rank_ && grid.at(static_cast<int>(*rank_)).data != data_rank) continue;
         if (!wanted(sample)) continue;
-        printer_.show(sample, {step, data_rank, turn / data_ranks, step > leg_.last_step,
-                               why_skipped(step, sample)});
+        printer_.show(sample, {step, data_rank, turn / data_ranks, step > leg_.last_step, skipped});
         ++found;
       }
+    }
     return found;
   }
 
  private:
-  // Returns the reason in skipped.csv. For a step without a row, looks at train.skip_steps.
-  std::string why_skipped(std::int64_t step, std::int64_t sample) const {
-    for (const auto& row : skipped_)
-      if (row.step == step && row.first_sample <= sample && sample < row.first_sample + row.samples)
-        return row.reason;
-    const auto listed = std::ranges::any_of(
-        listed_, [&](const StepRange& r) { return r.first <= step && step <= r.last; });
-    return listed ? "skip_steps" : "";
-  }
-
   const Leg& leg_;
   std::optional<std::int64_t> rank_;
   Dataset data_;
-  std::vector<SkippedRow> skipped_;
-  std::vector<StepRange> listed_;  // train.skip_steps
+  SkippedSteps skipped_;
   SamplePrinter printer_;
 };
 
@@ -192,7 +212,7 @@ void warn_of_end(std::int64_t total, std::int64_t last) {
         total);
 }
 
-// Says how to see the samples that rollbacks left out of the steps.
+// Logs which option shows the samples that a rollback left out.
 void say_left_out(const StepRange& steps, const std::string& run) {
   for (const auto& row : read_rollbacks(run))
     if (steps.first <= row.last_skipped && row.step < steps.last)
@@ -283,9 +303,10 @@ int print_document(const std::vector<Leg>& legs, std::int64_t total, const Sampl
   return 0;
 }
 
-int show_samples(const SamplesArguments& a) {
+int show_samples(SamplesArguments a) {
   const auto side = open_side("the run", a.run);
   require(side.is_run, "{} is a checkpoint: name its run directory", a.run);
+  a.skipped = read_skipped(a.run);
   const auto legs = legs_of(side);
   const auto& now = legs.back();
   const auto total =

@@ -189,6 +189,8 @@ struct RolledBack {
   Rollback rollback;
   Deck deck;
   std::optional<RunDirectory> directory;  // on rank 0
+  // The differences between the deck and those of the checkpoints from this step on are logged.
+  std::int64_t logged_step = 0;
 };
 
 // Locks an existing run before reading its checkpoints. The only change to the run is
@@ -234,7 +236,7 @@ Start find_start(const Communicator& world, const SignalWatch& signals, const Tr
 // more.
 LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& signals,
                     const std::filesystem::path& deck, const Inputs& in, const Machine& machine,
-                    Origin origin, LegBegin begin, RunRecord& record) {
+                    Origin origin, Differences differences, RunRecord& record) {
   LockedRun locked{s.run, {}};
   at_root(world, Pace::slow, [&] {
     if (!s.directory) lock_directory(s.directory, s.run, Existing::absent, signals);
@@ -246,7 +248,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
                        in.deck.model.experts > 0 ? RoutingTable::some : RoutingTable::none, in.meta,
                        s.job);
     if (in.deck.run.tensorboard) record.open_tensorboard(in.meta.step);
-    log_start(in, machine, deck, s.run, begin);
+    log_start(in, machine, deck, s.run, differences);
   });
   stop_if_asked(world, world.rank() == 0 && !s.directory);
   world.broadcast(locked.lock_text);
@@ -318,9 +320,11 @@ TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainAr
 
   // 4. Train.
   RunRecord record;
+  const auto first = in.meta.step;
+  const bool known = rolled_back && first >= rolled_back->logged_step;
   const auto origin = !in.from ? Origin::fresh : same_run ? Origin::this_run : Origin::another_run;
   const auto locked = begin_run(world, start, signals, a.deck.path, in, machine, origin,
-                                rolled_back ? LegBegin::rollback : LegBegin::start, record);
+                                known ? Differences::known : Differences::new_, record);
   auto skips = skip_rules(in);
   drop_tables(in.meta);
   log_processes(world);
@@ -331,7 +335,8 @@ TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainAr
   in.from.reset();
   const auto code = train_in(locked, in.deck, machine, loop, record, a);
   if (!loop.rollback()) return {code};
-  return {code, RolledBack{*loop.rollback(), deck, start.directory}};
+  const auto logged = rolled_back ? std::min(first, rolled_back->logged_step) : first;
+  return {code, RolledBack{*loop.rollback(), deck, start.directory, logged}};
 }
 
 int train(const TrainArguments& a) {

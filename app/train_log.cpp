@@ -42,11 +42,11 @@ static void print_differences(const Inputs& in) {
   auto meta = in.from->meta();
   meta.samples = in.meta.samples;  // after a rollback, later ones than in the checkpoint
   const ContinuedRun run{before, in.deck, meta, in.training.samples_per_epoch(), in.changed_sets};
-  for (const auto& [affects, text] : consequences(run, Beginning::restart)) {
-    if (affects == Affects::course)
-      log_warning("{}", text);
+  for (const auto& consequence : consequences(run, Beginning::restart)) {
+    if (consequence.affects == Affects::rounding)
+      log_info("{}", consequence.text());
     else
-      log_info("{}", text);
+      log_warning("{}", consequence.text());
   }
   report_averages(in, before.train.ema);
 }
@@ -59,13 +59,13 @@ static void print_differences_from(const CheckpointReader& initial, const Inputs
     const auto before = deck_of(initial);
     const ContinuedRun run{before, in.deck, initial.meta(), in.training.samples_per_epoch()};
     for (const auto& consequence : consequences(run, Beginning::from_weights))
-      log_info("compared with the run that trained model.init_from, {}", consequence.text);
+      log_info("compared with the run that trained model.init_from, {}", consequence.text());
   } catch (const Error&) {  // a deck of an older version, which this run does not need
   }
 }
 
 void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& deck,
-               const std::filesystem::path& run, LegBegin begin) {
+               const std::filesystem::path& run, Differences differences) {
   log_info("trireme {}{}, deck {}, run directory {}", version(),
            commit().empty() ? "" : fmt::format(" (commit {})", commit()),
            std::filesystem::absolute(deck).string(), std::filesystem::absolute(run).string());
@@ -91,7 +91,7 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   if (!in.from && in.fixed.initial) print_differences_from(*in.fixed.initial, in);
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);
-  if (begin == LegBegin::start) print_differences(in);
+  if (differences == Differences::new_) print_differences(in);
 }
 
 void log_earlier_rollback(const Inputs& in) {

@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-// How a leg of the run begins. After a rollback, the deck is the same as before it.
-enum class LegBegin : std::uint8_t { start, rollback };
+// Whether the process has already logged how the deck differs from that of the checkpoint.
+enum class Differences : std::uint8_t { new_, known };
 
 // Logs the program, the job, the machine and the model. If the run restarts from a checkpoint, also
-// logs the checkpoint and, at a start, the deck keys that have changed.
+// logs the checkpoint and, unless they are known, the deck keys that have changed.
 void log_start(const Inputs&, const Machine&, const std::filesystem::path& deck,
-               const std::filesystem::path& run, LegBegin);
+               const std::filesystem::path& run, Differences);
 
 // If the run has rolled back to the checkpoint before, logs the sample from which it continues.
 void log_earlier_rollback(const Inputs&);

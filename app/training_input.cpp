@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "lib/base/hash.hpp"
-#include "lib/base/json.hpp"
 #include "lib/data/deck_data.hpp"
 #include "lib/data/reference_losses.hpp"
 #include "lib/data/same_files.hpp"
@@ -28,37 +27,10 @@ TrainingInput open_training(const Deck& deck, const CheckpointMeta& meta) {
   return {std::move(data), std::move(plan.history)};
 }
 
-// Returns the values that identify a token file, one in each line.
-static std::string identity_lines(const TokenFile& file) {
-  std::string lines;
-  for (const auto& [_, value] : identity_of(file)) lines += value + "\n";
-  return lines;
-}
-
 std::string hash_of_files(const Dataset& data) {
   std::string identities;
   for (const auto& range : data.ranges()) identities += identity_lines(range.file);
   return to_string(hash128(identities));
-}
-
-std::string hashes_of_sets(std::span<const ValidationData> sets) {
-  auto hashes = Json::object();
-  for (const auto& set : sets) {
-    std::string tokens;
-    for (const auto& [file, begin, end] : set.data.ranges())
-      tokens += fmt::format("{}{} to {}\n", identity_lines(file), begin, end);
-    hashes[set.name] = to_string(hash128(tokens));
-  }
-  return hashes.dump();
-}
-
-std::vector<std::string> changed_sets(const std::string& before, const std::string& now) {
-  std::vector<std::string> names;
-  if (before.empty() || now.empty()) return names;
-  const auto then = parse_object(before, "validation_sets of the checkpoint");
-  for (const auto& [name, hash] : Json::parse(now).items())
-    if (then.contains(name) && then.at(name) != hash) names.push_back(name);
-  return names;
 }
 
 Dataset training_data_of(const Deck& deck, std::int64_t most) {

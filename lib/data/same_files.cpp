@@ -26,6 +26,12 @@ FileIdentity identity_of(const TokenFile& file) {
            hashed ? to_string(h.payload_hash) : file.hash_of_blocks()}};
 }
 
+std::string identity_lines(const TokenFile& file) {
+  std::string lines;
+  for (const auto& [_, value] : identity_of(file)) lines += value + "\n";
+  return lines;
+}
+
 // Returns the JSON as a text. A path in it may contain bytes that are not UTF-8.
 static std::string text_of(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

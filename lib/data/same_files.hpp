@@ -17,6 +17,8 @@ namespace trireme {
 // replaces it.
 using FileIdentity = std::vector<std::pair<std::string, std::string>>;
 FileIdentity identity_of(const TokenFile&);
+// Returns the values of the properties, each in a line, from which hashes are computed.
+std::string identity_lines(const TokenFile&);
 
 // Throws SharedError unless all ranks have the same files. The error names the first rank and file
 // that differ from those of rank 0, both hosts, and the difference. Collective.

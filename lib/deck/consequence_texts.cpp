@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -12,92 +13,17 @@
 #include "lib/data/phases.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/run/run_length.hpp"
-#include "lib/run/schedule.hpp"
+#include "lib/run/skip_rules.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/train/objective.hpp"
 
 namespace trireme {
 
-// Relative difference of learning rates below which there is no warning.
-static constexpr double small = 0.05;
-
-// Learning rate in a step, counted from 0.
-static double rate_of(const Deck& deck, const CheckpointMeta& meta, std::int64_t step) {
-  return learning_rate(deck.schedule, deck.optimizer.lr,
-                       step_of_run(ramp_after(meta, deck.train, deck.data.context), step,
-                                   steps_of_run(deck.train, deck.data.context, meta)));
-}
-
-static bool differ(double a, double b) {
-  return std::abs(a - b) > small * std::max(a, b);
-}
-
-// Looks at several of the later steps that both decks have. Returns the first one in which the
-// learning rates differ.
-static std::optional<std::int64_t> first_other_rate(const Deck& a, const Deck& b,
-                                                    const CheckpointMeta& meta) {
-  const auto end = std::min(steps_of_run(a.train, a.data.context, meta),
-                            steps_of_run(b.train, b.data.context, meta));
-  constexpr std::int64_t looks = 64;
-  for (std::int64_t i = 1; i <= looks && end > meta.step; ++i) {
-    const auto step = meta.step + (end - 1 - meta.step) * i / looks;
-    if (differ(rate_of(a, meta, step), rate_of(b, meta, step))) return step;
-  }
-  return {};
-}
-
-// Returns true if the learning rates of the decks differ in the next step or in one of several
-// later steps.
-static bool other_rates(const Deck& a, const Deck& b, const CheckpointMeta& meta) {
-  return differ(rate_of(a, meta, meta.step), rate_of(b, meta, meta.step)) ||
-         first_other_rate(a, b, meta).has_value();
-}
-
-// Removes changed keys that alone do not change the learning rate, unless none does.
-static void keep_keys_of_rate(Changed& c) {
-  const auto& [before, after, meta, _, __] = c.run;
-  auto of_length = before, of_schedule = before, of_peak = before;
-  of_length.train = after.train;
-  of_length.data.context = after.data.context;
-  of_schedule.schedule = after.schedule;
-  of_peak.optimizer = after.optimizer;
-  const auto deck_of_key = [&](const std::string& key) -> const Deck& {
-    return key.starts_with("schedule.")    ? of_schedule
-           : key.starts_with("optimizer.") ? of_peak
-                                           : of_length;
-  };
-  std::vector<KeyChange> kept;
-  std::ranges::copy_if(c.keys, std::back_inserter(kept), [&](const KeyChange& change) {
-    return other_rates(before, deck_of_key(change.key), meta);
-  });
-  if (!kept.empty()) c.keys = std::move(kept);
-}
-
-std::string rate_text(Changed& c) {
-  const auto& [before, after, meta, _, __] = c.run;
-  const auto last = meta.step > 0 ? rate_of(before, meta, meta.step - 1) : 0.0;
-  if (c.beginning == Beginning::from_weights) {
-    if (meta.step == 0 || !differ(last, after.optimizer.lr)) return {};
-    return fmt::format(
-        "the learning rate was {:.4g} in the last step of the initial model, and its peak is "
-        "now {:.4g}",
-        last, after.optimizer.lr);
-  }
-  const auto then = rate_of(before, meta, meta.step), now = rate_of(after, meta, meta.step);
-  if (!other_rates(before, after, meta)) return {};
-  keep_keys_of_rate(c);
-  if (differ(now, then))
-    return fmt::format(
-        "the learning rate jumps: {}in step {}, it is {:.4g} with this deck and {:.4g} with the "
-        "checkpoint's deck. To avoid the jump, use optimizer.lr, [schedule] and the length of the "
-        "run from the checkpoint's deck",
-        meta.step > 0 ? fmt::format("it was {:.4g} in step {}; ", last, meta.step) : "",
-        c.next_step(), now, then);
-  const auto step = first_other_rate(before, after, meta).value();
-  return fmt::format(
-      "the learning rate of later steps changes: in step {}, it is {:.4g} with "
-      "this deck and {:.4g} with the checkpoint's deck",
-      step + 1, rate_of(after, meta, step), rate_of(before, meta, step));
+std::string names_of_keys(const std::vector<KeyChange>& changes) {
+  std::vector<std::string> names;
+  for (const auto& c : changes)
+    if (std::ranges::find(names, c.key) == names.end()) names.push_back(c.key);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // Returns the first step after `step` and before `end` that has another batch in the other ramp.
@@ -108,7 +34,7 @@ static std::optional<std::int64_t> first_other_batch(const BatchRamp& a, const B
   return {};
 }
 
-std::string batch_text(Changed& c) {
+std::string batch_text(const Changed& c) {
   const auto &a = c.run.before, &b = c.run.after;
   const auto ramp = [&](const Deck& d) { return ramp_after(c.run.meta, d.train, d.data.context); };
   const auto step = c.run.meta.step;
@@ -140,7 +66,7 @@ static std::string repeats_text(const Changed& c) {
       twice, all);
 }
 
-std::string context_text(Changed& c) {
+std::string context_text(const Changed& c) {
   const auto before = c.run.before.data.context, after = c.run.after.data.context;
   const auto text = fmt::format("samples have {} tokens instead of {}", after, before);
   if (c.beginning == Beginning::from_weights) return text;
@@ -149,7 +75,7 @@ std::string context_text(Changed& c) {
                      repeats_text(c));
 }
 
-std::string seed_text(Changed& c) {
+std::string seed_text(const Changed& c) {
   const auto& d = c.run.after;
   const auto dropout = std::max(d.train.dropout, d.adapter.dropout) > 0;
   const auto masks = dropout ? "; dropout chooses other activations" : "";
@@ -158,7 +84,7 @@ std::string seed_text(Changed& c) {
                      repeats_text(c), masks);
 }
 
-std::string order_text(Changed& c) {
+std::string order_text(const Changed& c) {
   return fmt::format("from sample {} on, samples come in {} order: {}", c.run.meta.samples,
                      name_of(c.run.after.data.order), repeats_text(c));
 }
@@ -176,23 +102,45 @@ static std::vector<PhaseConfig> phases_from(const Deck& deck, const CheckpointMe
   return all;
 }
 
-std::string phases_text(Changed& c) {
+// Returns true if both phases read the same files of their decks in the same shares. Whether a file
+// has other tokens is compared elsewhere.
+static bool same_mixture(const Deck& a, const PhaseConfig& x, const Deck& b, const PhaseConfig& y) {
+  using Share = std::pair<std::ptrdiff_t, double>;
+  const auto shares = [](const Deck& deck, const PhaseConfig& phase) {
+    const auto files = training_files(deck.data);
+    const auto sum = std::accumulate(phase.weights.begin(), phase.weights.end(), 0.0);
+    std::vector<Share> all;
+    for (std::size_t i = 0; i < phase.path.size(); ++i)
+      all.emplace_back(std::ranges::find(files, phase.path[i]) - files.begin(),
+                       phase.weights.empty() ? 0 : phase.weights[i] / sum);
+    return all;
+  };
+  return std::ranges::equal(shares(a, x), shares(b, y), [](const Share& m, const Share& n) {
+    return m.first == n.first && std::abs(m.second - n.second) < 1e-12;
+  });
+}
+
+std::string phases_text(const Changed& c) {
   const auto before = phases_from(c.run.before, c.run.meta),
              after = phases_from(c.run.after, c.run.meta);
+  const auto same = [&](const PhaseConfig& x, const PhaseConfig& y) {
+    return x.from_step == y.from_step && x.from_tokens == y.from_tokens &&
+           same_mixture(c.run.before, x, c.run.after, y);
+  };
   std::vector<std::string> texts;
-  if (const auto& a = before[0], &b = after[0]; a.path != b.path || a.weights != b.weights) {
+  if (const auto& a = before[0], &b = after[0]; !same(a, b)) {
     const bool continues =
         (a.path.size() == 1 || !a.weights.empty()) && (b.path.size() == 1 || !b.weights.empty());
     texts.push_back(fmt::format(
         "from sample {} on, samples come from the files in other shares: {}", c.run.meta.samples,
         continues ? "each file continues where it stopped" : repeats_text(c)));
   }
-  if (!std::ranges::equal(before | std::views::drop(1), after | std::views::drop(1)))
+  if (!std::ranges::equal(before | std::views::drop(1), after | std::views::drop(1), same))
     texts.push_back("the later [[phase]] sections are those of this deck");
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-std::string cut_text(Changed& c) {
+std::string cut_text(const Changed& c) {
   const auto &a = c.run.before.data, &b = c.run.after.data;
   // Validation files do not change the training samples, but a fraction does.
   const bool others = a.validation_fraction != b.validation_fraction || c.has("data.packing") ||
@@ -202,52 +150,84 @@ std::string cut_text(Changed& c) {
                      repeats_text(c));
 }
 
-std::string attention_text(Changed& c) {
+std::string attention_text(const Changed& c) {
   return c.run.after.data.attention == AttentionSpan::document
              ? "each token attends only to its own document, no longer to the whole sample"
              : "each token attends to the whole sample, no longer only to its own document";
 }
 
-std::string masks_text(Changed& c) {
+std::string masks_text(const Changed& c) {
   return fmt::format("the first token of each document {} in the loss",
                      c.run.after.data.separator_masks ? "no longer counts" : "now counts");
 }
 
+// Returns the changed keys because of which all evaluations measure something else than before.
+static std::vector<KeyChange> keys_of_all_sets(const Changed& c) {
+  const auto& after = c.run.after;
+  std::vector<KeyChange> keys;
+  for (const auto& change : c.keys)
+    if (change.key != "validation.weight" && change.key != "data.validation" &&
+        (change.key != "train.batch" || after.evaluate.batches > 0) &&
+        (change.key != "data.long_documents" || after.data.packing == Packing::documents))
+      keys.push_back(change);
+  return keys;
+}
+
+// Returns true if a set that both decks have consists of other tokens than before.
+static bool has_other_tokens(const Changed& c, const std::string& name) {
+  const auto &a = c.run.before.data, &b = c.run.after.data;
+  if (name.empty() && a.validation_fraction != b.validation_fraction) return true;
+  if (c.run.changed_sets) return std::ranges::count(*c.run.changed_sets, name) > 0;
+  if (name.empty()) return a.validation_files != b.validation_files;
+  return std::ranges::find(a.sets, name, &ValidationSet::name)->path !=
+         std::ranges::find(b.sets, name, &ValidationSet::name)->path;
+}
+
+// Returns the names of the sets that both decks have.
+static std::vector<std::string> common_sets(const Changed& c) {
+  const auto &a = c.run.before.data, &b = c.run.after.data;
+  std::vector<std::string> names;
+  if (a.has_main_set() && b.has_main_set()) names.emplace_back();
+  for (const auto& set : b.sets)
+    if (std::ranges::count(a.sets, set.name, &ValidationSet::name) > 0) names.push_back(set.name);
+  return names;
+}
+
+using WeightsOfSets = std::vector<std::pair<std::string, double>>;
+static WeightsOfSets weights_of_sets(const Deck& deck) {
+  WeightsOfSets all;
+  for (const auto& set : deck.data.sets)
+    if (set.weight > 0) all.emplace_back(set.name, set.weight);
+  return all;
+}
+
 // Returns the sets whose evaluations measure something else than before.
 static std::vector<std::string> other_sets(const Changed& c) {
-  const auto &a = c.run.before, &b = c.run.after;
-  const bool others = std::ranges::any_of(c.keys, [&](const KeyChange& change) {
-    return change.key != "validation.weight" && change.key != "data.validation" &&
-           (change.key != "train.batch" || b.evaluate.batches > 0) &&
-           (change.key != "data.long_documents" || b.data.packing == Packing::documents);
-  });
-  const auto has_changed = [&](const std::string& name) {
-    return others || std::ranges::count(c.run.changed_sets, name) > 0;
-  };
+  const bool all = !keys_of_all_sets(c).empty();
   std::vector<std::string> names;
-  const bool other_part = a.data.validation_fraction != b.data.validation_fraction;
-  if (a.data.has_main_set() && b.data.has_main_set() && (other_part || has_changed("")))
-    names.emplace_back();
-  for (const auto& set : b.data.sets)
-    if (std::ranges::count(a.data.sets, set.name, &ValidationSet::name) > 0 &&
-        has_changed(set.name))
-      names.push_back(set.name);
-  using Weights = std::vector<std::pair<std::string, double>>;
-  const auto weights = [](const Deck& d) {
-    Weights all;
-    for (const auto& set : d.data.sets)
-      if (set.weight > 0) all.emplace_back(set.name, set.weight);
-    return all;
-  };
-  const auto then = weights(a), now = weights(b);
+  for (const auto& name : common_sets(c))
+    if (all || has_other_tokens(c, name)) names.push_back(name);
+  const auto then = weights_of_sets(c.run.before), now = weights_of_sets(c.run.after);
   const bool other_mean = then != now || std::ranges::any_of(now, [&](const auto& weight) {
-                            return has_changed(weight.first);
+                            return std::ranges::count(names, weight.first) > 0;
                           });
   if (!then.empty() && !now.empty() && other_mean) names.emplace_back(mean_set);
   return names;
 }
 
-std::string evaluations_text(Changed& c) {
+std::string evaluations_causes(const Changed& c) {
+  auto keys = keys_of_all_sets(c);
+  if (weights_of_sets(c.run.before) != weights_of_sets(c.run.after))
+    std::ranges::copy_if(c.keys, std::back_inserter(keys),
+                         [](const KeyChange& change) { return change.key == "validation.weight"; });
+  auto causes = names_of_keys(keys);
+  const bool tokens = std::ranges::any_of(
+      common_sets(c), [&](const auto& name) { return has_other_tokens(c, name); });
+  if (tokens || causes.empty()) causes += causes.empty() ? "validation data" : ", validation data";
+  return causes;
+}
+
+std::string evaluations_text(const Changed& c) {
   const auto names = other_sets(c);
   if (names.empty()) return {};
   std::vector<std::string> labels;
@@ -264,7 +244,7 @@ static double reach(double decay) {
   return 1 / (1 - decay);
 }
 
-std::string betas_text(Changed& c) {
+std::string betas_text(const Changed& c) {
   const auto &a = c.run.before.optimizer, &b = c.run.after.optimizer;
   return fmt::format(
       "the means of gradients and of their squares reach back about {:.0f} and "
@@ -272,15 +252,7 @@ std::string betas_text(Changed& c) {
       reach(b.beta1), reach(b.beta2), reach(a.beta1), reach(a.beta2));
 }
 
-std::string decay_text(Changed& c) {
-  const auto &a = c.run.before, &b = c.run.after;
-  const auto step = c.run.meta.step;
-  return fmt::format("in step {}, weights shrink by {:.3g} of their value instead of {:.3g}",
-                     c.next_step(), rate_of(b, c.run.meta, step) * b.optimizer.weight_decay,
-                     rate_of(a, c.run.meta, step) * a.optimizer.weight_decay);
-}
-
-std::string clip_text(Changed& c) {
+std::string clip_text(const Changed& c) {
   const auto text = [](double clip) {
     return clip > 0 ? fmt::format("at norm {:.4g}", clip) : std::string("off");
   };
@@ -288,23 +260,32 @@ std::string clip_text(Changed& c) {
                      text(c.run.before.optimizer.clip));
 }
 
-std::string freeze_text(Changed& c) {
-  const auto trained = [&](const Deck& d) {
-    const auto spec = make_spec(d.model, d.adapter);
-    return FreezeSchedule(d.freeze, spec).at(c.run.meta.step);
+std::string freeze_text(const Changed& c) {
+  const auto step = c.run.meta.step;
+  const auto end = steps_of_run(c.run.after.train, c.run.after.data.context, c.run.meta);
+  const auto schedule = [](const Deck& d) {
+    return FreezeSchedule(d.freeze, make_spec(d.model, d.adapter));
   };
+  const auto before = schedule(c.run.before), after = schedule(c.run.after);
+  const auto a = before.at(step), b = after.at(step);
+  const auto borders = after.borders(step, end);
+  const bool same_later = borders == before.borders(step, end) &&
+                          std::ranges::all_of(borders, [&](std::int64_t border) {
+                            return before.at(border) == after.at(border);
+                          });
+  if (a == b && same_later) return {};
   const auto count = [](const auto& states) {
     return std::ranges::count(states, true, &FreezeState::trained);
   };
-  const auto a = trained(c.run.before), b = trained(c.run.after);
   return fmt::format(
       "step {} trains {} of {} parameter tensors instead of {}; later steps follow "
       "the new rules",
       c.next_step(), count(b), b.size(), count(a));
 }
 
-std::string skip_text(Changed& c) {
+std::string skip_text(const Changed& c) {
   const auto& t = c.run.after.train;
+  if (t.skip_above == 0 && c.run.before.train.skip_above == 0) return {};
   if (t.skip_above == 0) return "steps with an unusual loss or norm are no longer skipped";
   return fmt::format(
       "steps are skipped if their loss or norm is more than {:.4g} standard "
@@ -312,7 +293,21 @@ std::string skip_text(Changed& c) {
       t.skip_above, t.skip_window);
 }
 
-std::string rounding_text(Changed& c) {
+std::string skip_steps_text(const Changed& c) {
+  const auto coming = [&](const Deck& d) {
+    auto ranges = parse_step_ranges(d.train.skip_steps);
+    std::erase_if(ranges, [&](const StepRange& r) { return r.last < c.next_step(); });
+    for (auto& r : ranges) r.first = std::max(r.first, c.next_step());
+    return steps_text(ranges);
+  };
+  const auto before = coming(c.run.before), after = coming(c.run.after);
+  if (before == after) return {};
+  const auto listed = [](const std::string& steps) { return steps.empty() ? "none" : steps; };
+  return fmt::format("of the coming steps, the list contains {} instead of {}", listed(after),
+                     listed(before));
+}
+
+std::string rounding_text(const Changed& c) {
   const auto exact = [](const Deck& d) { return d.run.exactness == Exactness::invariant; };
   const bool bits = c.has("run.exactness") || c.has("run.exact_chunk") || c.has("run.backend");
   if (exact(c.run.before) && exact(c.run.after) && !bits) return {};

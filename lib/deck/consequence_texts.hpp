@@ -1,6 +1,6 @@
 #pragma once
-// The consequences of changed keys, as sentences. Each function returns an empty text if a change
-// has no consequence.
+// The consequences of changed keys, as sentences. Each of the functions *_text returns an empty
+// text if a change has no consequence.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -22,21 +22,29 @@ struct Changed {
   }
 };
 
-std::string rate_text(Changed&);
-std::string batch_text(Changed&);
-std::string context_text(Changed&);
-std::string seed_text(Changed&);
-std::string order_text(Changed&);
-std::string phases_text(Changed&);
-std::string cut_text(Changed&);
-std::string attention_text(Changed&);
-std::string masks_text(Changed&);
-std::string evaluations_text(Changed&);
-std::string betas_text(Changed&);
-std::string decay_text(Changed&);
-std::string clip_text(Changed&);
-std::string freeze_text(Changed&);
-std::string skip_text(Changed&);
-std::string rounding_text(Changed&);
+// Returns the names of the keys, each once.
+std::string names_of_keys(const std::vector<KeyChange>&);
+
+// Return the causes of a consequence: the changed keys that contribute to it, or what else does.
+std::string rate_causes(const Changed&);
+std::string evaluations_causes(const Changed&);
+
+std::string rate_text(const Changed&);
+std::string batch_text(const Changed&);
+std::string context_text(const Changed&);
+std::string seed_text(const Changed&);
+std::string order_text(const Changed&);
+std::string phases_text(const Changed&);
+std::string cut_text(const Changed&);
+std::string attention_text(const Changed&);
+std::string masks_text(const Changed&);
+std::string evaluations_text(const Changed&);
+std::string betas_text(const Changed&);
+std::string decay_text(const Changed&);
+std::string clip_text(const Changed&);
+std::string freeze_text(const Changed&);
+std::string skip_text(const Changed&);
+std::string skip_steps_text(const Changed&);
+std::string rounding_text(const Changed&);
 
 }  // namespace trireme

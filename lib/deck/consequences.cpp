@@ -1,12 +1,12 @@
 #include "lib/deck/consequences.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "lib/deck/consequence_texts.hpp"
@@ -19,19 +19,18 @@ namespace {
 
 // A row of the table. If the text is a string, it is the consequence of each changed key alone.
 // "{before}" and "{after}" in it stand for the values. A function returns the consequence of all
-// changed keys of the row, or an empty text if there is none. It may remove keys from `Changed`
-// that do not contribute to the consequence.
+// changed keys of the row, or an empty text if there is none.
 struct Row {
   std::vector<std::string_view> keys;
-  std::variant<std::string_view, std::string (*)(Changed&)> text;
+  std::variant<std::string_view, std::string (*)(const Changed&)> text;
   // Returns false if the deck does not use the key. Null means that all decks do.
   bool (*used)(const Deck&, std::string_view key) = nullptr;
   Affects affects = Affects::course;
   // Whether it also concerns a new run that takes only the weights (model.init_from).
   bool at_init_from = false;
-  // What the text is about if no key changed, because there may be a consequence all the same.
-  // Empty if there is none without a changed key.
-  std::string_view without_keys = "";
+  // Returns the causes of the consequence, which may be without a changed key. Null: all changed
+  // keys are the causes.
+  std::string (*causes)(const Changed&) = nullptr;
 };
 
 bool by_adamw(const Deck& d, std::string_view) {
@@ -74,7 +73,7 @@ const std::vector<Row>& table() {
                 "train.tokens", "train.epochs", "train.batch", "train.batch_ramp", "model.context"},
        .text = rate_text,
        .at_init_from = true,
-       .without_keys = "optimizer.lr"},
+       .causes = rate_causes},
       {{"train.batch", "train.batch_ramp"}, batch_text},
       {.keys = {"model.context"}, .text = context_text, .at_init_from = true},
       {{"train.seed"}, seed_text},
@@ -90,7 +89,8 @@ const std::vector<Row>& table() {
                 "train.batch", "train.objective", "data.packing", "data.long_documents",
                 "data.attention", "data.separator_masks", "model.context"},
        .text = evaluations_text,
-       .without_keys = "validation data"},
+       .affects = Affects::evaluations,
+       .causes = evaluations_causes},
       {{"train.objective"},
        "the loss is that of the objective {after} instead of {before}, and is not comparable with "
        "the losses before"},
@@ -116,7 +116,7 @@ const std::vector<Row>& table() {
        "the gradient contains the router z-loss with the weight {after} instead of {before}",
        with_experts},
       {{"train.skip_above", "train.skip_window"}, skip_text},
-      {{"train.skip_steps"}, "the list of steps to skip changes from {before} to {after}"},
+      {{"train.skip_steps"}, skip_steps_text},
       {{"model.dropout"}, "the dropout probability of activations is {after} instead of {before}"},
       {{"adapter.dropout"},
        "the dropout probability of the adapters' inputs is {after} instead of {before}",
@@ -226,13 +226,6 @@ constexpr std::array elsewhere = {
     "adapter.alpha",      "adapter.rank_stabilized", "adapter.base",      "adapter.patterns",
     "adapter.also_train", "adapter_rank.pattern",    "adapter_rank.rank", "adapter_rank.alpha"};
 
-std::string keys_text(const std::vector<KeyChange>& changes) {
-  std::vector<std::string> names;
-  for (const auto& c : changes)
-    if (std::ranges::find(names, c.key) == names.end()) names.push_back(c.key);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 }  // namespace
 
 std::vector<Consequence> consequences(const ContinuedRun& run, Beginning beginning) {
@@ -245,21 +238,18 @@ std::vector<Consequence> consequences(const ContinuedRun& run, Beginning beginni
       if (std::ranges::find(row.keys, c.key) != row.keys.end() &&
           (!row.used || row.used(run.after, c.key)))
         changed.keys.push_back(c);
-    if (changed.keys.empty() && row.without_keys.empty()) continue;
+    if (changed.keys.empty() && !row.causes) continue;
     if (const auto* const text = std::get_if<std::string_view>(&row.text)) {
       for (const auto& c : changed.keys)
-        all.push_back(
-            {row.affects, fmt::format("{}: {}", c.key,
-                                      fmt::format(fmt::runtime(*text), fmt::arg("before", c.before),
-                                                  fmt::arg("after", c.after)))});
+        all.push_back({row.affects, c.key,
+                       fmt::format(fmt::runtime(*text), fmt::arg("before", c.before),
+                                   fmt::arg("after", c.after))});
       continue;
     }
-    const auto text = std::get<std::string (*)(Changed&)>(row.text)(changed);
-    if (!text.empty())
-      all.push_back({row.affects, fmt::format("{}: {}",
-                                              changed.keys.empty() ? std::string(row.without_keys)
-                                                                   : keys_text(changed.keys),
-                                              text)});
+    auto effect = std::get<std::string (*)(const Changed&)>(row.text)(changed);
+    if (!effect.empty())
+      all.push_back({row.affects, row.causes ? row.causes(changed) : names_of_keys(changed.keys),
+                     std::move(effect)});
   }
   return all;
 }

@@ -2,6 +2,7 @@
 // The consequences of deck keys that have other values than in the checkpoint from which a run
 // begins. Each key of a deck is in a table of consequences, or in a list of keys without any.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,15 @@ enum class Beginning : std::uint8_t {
   from_weights  // starts a new training with the weights (model.init_from)
 };
 
-// What a consequence affects.
-enum class Affects : std::uint8_t { rounding, course };
+// What a consequence affects. Evaluations leave the course of training as it is.
+enum class Affects : std::uint8_t { rounding, evaluations, course };
 
 struct Consequence {
   Affects affects;
-  std::string text;  // a sentence without a period, which begins with the names of the keys
+  std::string causes;  // names of keys, or "validation data"
+  std::string effect;  // a sentence without a period
+
+  std::string text() const { return causes + ": " + effect; }
 };
 
 // A run that begins from a checkpoint. Both decks are resolved.
@@ -31,8 +35,8 @@ struct ContinuedRun {
   const CheckpointMeta& meta;      // of the checkpoint
   std::int64_t samples_per_epoch;  // with the deck `after`
   // Names of the validation sets whose tokens are not those of the checkpoint's run. The name of
-  // data.validation is empty.
-  std::vector<std::string> changed_sets{};
+  // data.validation is empty. Absent if it is unknown: then paths decide.
+  std::optional<std::vector<std::string>> changed_sets{};
 };
 
 // Returns the consequences of the keys and validation sets that differ, in the order of the table.

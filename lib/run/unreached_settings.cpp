@@ -37,9 +37,10 @@ std::string about_limits(const TrainConfig& t, RunPoint end) {
   const auto needed = needed_steps(t.skip_window);
   if (t.skip_above == 0 || end.steps > needed) return {};
   return fmt::format(
-      "train.skip_above = {} skips no step: it needs {} of its window first (half of "
-      "train.skip_window = {}), and the run has only {}. Lower train.skip_window, or train longer",
-      t.skip_above, counted(needed, "step"), t.skip_window, counted(end.steps, "step"));
+      "train.skip_above = {} skips no step: it needs the numbers of {} first (half of "
+      "train.skip_window = {}), and the run has {}. Lower train.skip_window, or train longer",
+      t.skip_above, counted(needed, "step"), t.skip_window,
+      end.steps == needed ? "no more" : fmt::format("only {}", end.steps));
 }
 
 // Names the first decay that is shorter than the schedule says, because the decay before it, or the

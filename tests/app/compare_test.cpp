@@ -109,7 +109,7 @@ TEST_F(Compare, ARunThatWasMadeLongerIsNotLaidToItsMachine) {
   std::filesystem::remove_all(folder.path() / step("a", 4));  // whose deck had 4 steps
   train("b", "train.steps=6");
   EXPECT_THAT(compare("a b").out,
-              AllOf(ContainsRegex("replay of A, .* bitwise equal to its record"),
+              AllOf(ContainsRegex("replay of A, [^\n]* bitwise equal to its record"),
                     Not(HasSubstr("programs or machines"))));
   // Without the decks of the starts, that of the next checkpoint is taken.
   std::filesystem::remove(folder.path() / "a/starts.json");
@@ -232,7 +232,6 @@ TEST_F(Compare, AnotherOrderOfSumsInOneKernelIsExplainedByRounding) {
   EXPECT_EQ(json.at("replays").at(1).at("faulty"), true);
 }
 
-// Its first steps were made on two ranks, and no checkpoint says so any more.
 // The checkpoint between the two decks is gone.
 TEST_F(Compare, StepsOfTwoDecksAreNotReplayedWithOne) {
   const std::string kept = "schedule.shape=constant checkpoint.keep_last=1 ";
@@ -244,10 +243,23 @@ TEST_F(Compare, StepsOfTwoDecksAreNotReplayedWithOne) {
   train("b", longer + "train.microbatch=1");
   const auto r = compare("a b");
   EXPECT_THAT(r.out, AllOf(HasSubstr("replay of A: left out: the deck changed before step 5: "
-                                     "optimizer.clip: 1 -> 0.001"),
+                                     "(optimizer.clip)"),
                            Not(HasSubstr("caused the difference"))));
 }
 
+// Micro-batches of other sizes only round differently.
+TEST_F(Compare, ARestartThatChangedTheRoundingIsNoFaultOfAMachine) {
+  const std::string kept = "schedule.shape=constant checkpoint.keep_last=1 ";
+  train("a", kept + "train.microbatch=2");
+  std::filesystem::copy(folder.path() / "a", folder.path() / "b",
+                        std::filesystem::copy_options::recursive);
+  train("a", kept + "train.steps=8 train.microbatch=1 --restart latest");
+  train("b", kept + "train.steps=8 train.microbatch=1 optimizer.lr=1e-2 --restart latest");
+  EXPECT_THAT(compare("a b").out, AllOf(HasSubstr("replay of A, steps 1 to 5"),
+                                        Not(HasSubstr("caused the difference"))));
+}
+
+// Its first steps were made on two ranks, and no checkpoint says so any more.
 TEST_F(Compare, AGridThatARestartChangedIsNoFaultOfAMachine) {
   const std::string longer = "train.steps=8 checkpoint.every_steps=4 ";
   train("a", longer + "checkpoint.keep_last=0 parallel.data=2", 2);

@@ -96,14 +96,15 @@ def restarted(at):
 def other_tokens(at):
     """a restart warns if validation data has other tokens under the same path, and not if the same tokens are elsewhere"""
     with_sets(at)
-    keys = f"{KEYS.replace('=[]', '=late.tokens')} --restart latest"
-    at.train("data.validation=late.tokens train.steps=4 evaluate.every_steps=2")
+    keys, main = "evaluate.every_steps=2 evaluate.batches=0", "data.validation=late.tokens"
+    at.train(f"{keys} {main} train.steps=4")
     at("cp more.tokens kept.tokens; cp late.tokens more.tokens; cp late.tokens moved.tokens")
-    at.train(f"{keys.replace('late', 'moved')} train.steps=6", silent=("evaluations of data.validation",),
-             says=("warning validation data: later evaluations of both-2, more are not comparable with earlier ones", ))
-    at.train(f"{keys} train.steps=8", silent=("not comparable",))
+    at.train(f"{keys} data.validation=moved.tokens train.steps=6 --restart latest", silent=("evaluations of data.validation",),
+             says=("warning validation data: later evaluations of more, both-2 are not comparable with earlier ones",))
+    at.train(f"{keys} {main} train.steps=8 --restart latest", silent=("not comparable",))
     at("cp kept.tokens late.tokens")
-    at.train(f"{keys} train.steps=10", says=("warning validation data: later evaluations of data.validation, both-2 are not comparable",))
+    at.train(f"{keys} {main} train.steps=10 --restart latest", config="data2",
+             says=("warning validation data: later evaluations of data.validation, both-2 are not comparable",))
 
 
 @story(CASES, fast=True)

@@ -59,11 +59,13 @@ TEST(UnreachedSettings, AWindowThatTheRunDoesNotFill) {
   t.skip_window = 198;
   EXPECT_THAT(unreached_in(t), IsEmpty());
   t.skip_window = 199;
-  EXPECT_THAT(
-      unreached_in(t),
-      ElementsAre("train.skip_above = 6 skips no step: it needs 100 steps of its window "
-                  "first (half of train.skip_window = 199), and the run has only 100 steps. "
-                  "Lower train.skip_window, or train longer"));
+  EXPECT_THAT(unreached_in(t),
+              ElementsAre("train.skip_above = 6 skips no step: it needs the numbers of 100 steps "
+                          "first (half of train.skip_window = 199), and the run has no more. Lower "
+                          "train.skip_window, or train longer"));
+  t.skip_window = 300;
+  EXPECT_THAT(unreached_in(t), ElementsAre(HasSubstr("and the run has only 100.")));
+  t.skip_window = 199;
   t.skip_above = 0;
   EXPECT_THAT(unreached_in(t), IsEmpty());
 }
