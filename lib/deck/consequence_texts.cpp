@@ -166,7 +166,7 @@ static std::vector<KeyChange> keys_of_all_sets(const Changed& c) {
   const auto& after = c.run.after;
   std::vector<KeyChange> keys;
   for (const auto& change : c.keys)
-    if (change.key != "validation.weight" && change.key != "data.validation" &&
+    if (!change.key.starts_with("validation.") && change.key != "data.validation" &&
         (change.key != "train.batch" || after.evaluate.batches > 0) &&
         (change.key != "data.long_documents" || after.data.packing == Packing::documents))
       keys.push_back(change);
@@ -220,10 +220,19 @@ std::string evaluations_causes(const Changed& c) {
   if (weights_of_sets(c.run.before) != weights_of_sets(c.run.after))
     std::ranges::copy_if(c.keys, std::back_inserter(keys),
                          [](const KeyChange& change) { return change.key == "validation.weight"; });
+  bool same_keys = false;  // tokens changed although the keys did not
+  for (const auto& name : common_sets(c)) {
+    if (!has_other_tokens(c, name)) continue;
+    const auto key = std::ranges::find(c.keys, name.empty() ? "data.validation" : "validation.path",
+                                       &KeyChange::key);
+    if (key != c.keys.end())
+      keys.push_back(*key);
+    else
+      same_keys = true;
+  }
   auto causes = names_of_keys(keys);
-  const bool tokens = std::ranges::any_of(
-      common_sets(c), [&](const auto& name) { return has_other_tokens(c, name); });
-  if (tokens || causes.empty()) causes += causes.empty() ? "validation data" : ", validation data";
+  if (same_keys || causes.empty())
+    causes += causes.empty() ? "validation data" : ", validation data";
   return causes;
 }
 

@@ -85,9 +85,9 @@ const std::vector<Row>& table() {
       {{"data.packing", "data.long_documents", "data.validation"}, cut_text},
       {.keys = {"data.attention"}, .text = attention_text, .at_init_from = true},
       {{"data.separator_masks"}, masks_text},
-      {.keys = {"evaluate.batches", "evaluate.ema", "data.validation", "validation.weight",
-                "train.batch", "train.objective", "data.packing", "data.long_documents",
-                "data.attention", "data.separator_masks", "model.context"},
+      {.keys = {"evaluate.batches", "evaluate.ema", "data.validation", "validation.path",
+                "validation.weight", "train.batch", "train.objective", "data.packing",
+                "data.long_documents", "data.attention", "data.separator_masks", "model.context"},
        .text = evaluations_text,
        .affects = Affects::evaluations,
        .causes = evaluations_causes},
@@ -220,11 +220,21 @@ constexpr std::array nothing = {"model.preset",
 // Keys whose effects are compared with the checkpoint in another way: token files (also of
 // validation sets), scores, averages and teachers by their contents, and the model by what it
 // computes (model_differences). model.init_from has no effect at a restart.
-constexpr std::array elsewhere = {
-    "data.path",          "validation.path",         "train.ema",         "train.dpo_scores",
-    "distill.teacher",    "model.init_from",         "adapter.rank",      "adapter.method",
-    "adapter.alpha",      "adapter.rank_stabilized", "adapter.base",      "adapter.patterns",
-    "adapter.also_train", "adapter_rank.pattern",    "adapter_rank.rank", "adapter_rank.alpha"};
+constexpr std::array elsewhere = {"data.path",
+                                  "train.ema",
+                                  "train.dpo_scores",
+                                  "distill.teacher",
+                                  "model.init_from",
+                                  "adapter.rank",
+                                  "adapter.method",
+                                  "adapter.alpha",
+                                  "adapter.rank_stabilized",
+                                  "adapter.base",
+                                  "adapter.patterns",
+                                  "adapter.also_train",
+                                  "adapter_rank.pattern",
+                                  "adapter_rank.rank",
+                                  "adapter_rank.alpha"};
 
 }  // namespace
 

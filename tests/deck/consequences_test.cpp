@@ -94,9 +94,9 @@ TEST(Consequences, KeysThatLeaveTheLearningRateAreNotNamed) {
   EXPECT_THAT(texts_after({}, later + Words{"optimizer.lr=4e-3"}),
               ElementsAre(HasSubstr("optimizer.lr: the learning rate jumps"),
                           HasSubstr("train.batch_ramp: step 41 trains on 2 samples")));
-  // The schedule in tokens depends on the batch.
-  const Words linear{"schedule.shape=linear", "train.tokens=3200", "train.steps=0"};
-  EXPECT_THAT(texts_after(linear, linear + Words{"train.batch=16", "schedule.warmup_steps=1"}),
+  // A schedule in tokens depends on the batch.
+  const Words linear{"schedule.shape=linear", "schedule.warmup_tokens=32"};
+  EXPECT_THAT(texts_after(linear, linear + Words{"train.batch=16"}),
               testing::Contains(HasSubstr("train.batch: the learning rate")));
 }
 
@@ -185,10 +185,9 @@ TEST(Consequences, EachChangedKeyOfARowHasItsSentence) {
               ElementsAre("precision.tf32: the use of TF32 for f32 products on GPUs changes from "
                           "false to true"));
   EXPECT_THAT(texts_after({}, {"train.skip_steps=[\"7\"]"}), IsEmpty());
-  EXPECT_THAT(
-      texts_after({"train.skip_steps=[\"50\"]"}, {"train.skip_steps=[\"30-45\", \"50\"]"}),
-      ElementsAre("train.skip_steps: of the coming steps, the list contains 41 to 45 and 50 "
-                  "instead of 50"));
+  EXPECT_THAT(texts_after({"train.skip_steps=[\"50\"]"}, {"train.skip_steps=[\"30-45\", \"50\"]"}),
+              ElementsAre("train.skip_steps: of the coming steps, the list contains 41 to 45, 50 "
+                          "instead of 50"));
 }
 
 std::vector<std::string> texts_between(const Deck& before, const Deck& after,
@@ -217,7 +216,7 @@ TEST(Consequences, Evaluations) {
   now.data.sets[1].path = {"other.tokens"};
   EXPECT_THAT(
       texts_between(before, now),
-      ElementsAre("validation data: later evaluations of text, mean are not comparable with "
+      ElementsAre("validation.path: later evaluations of text, mean are not comparable with "
                   "earlier ones"));
   EXPECT_THAT(texts_between(before, now, std::vector<std::string>()), IsEmpty());
   // Keys that do not matter are not named.
@@ -225,12 +224,12 @@ TEST(Consequences, Evaluations) {
   more.evaluate.batches = now.evaluate.batches = 0;
   now.train.batch = 8;
   EXPECT_THAT(texts_between(more, now, std::vector<std::string>{"text"}),
-              testing::Contains(HasSubstr("validation data: later evaluations of text, mean")));
+              testing::Contains(HasSubstr("validation.path: later evaluations of text, mean")));
   now = before;
   now.data.sets[1].path = {"other.tokens"};
   EXPECT_THAT(
       texts_between(before, now, std::vector<std::string>{"text"}),
-      ElementsAre("validation data: later evaluations of text, mean are not comparable with "
+      ElementsAre("validation.path: later evaluations of text, mean are not comparable with "
                   "earlier ones"));
   EXPECT_THAT(texts_between(before, before, std::vector<std::string>{""}),
               ElementsAre(HasSubstr("later evaluations of data.validation are not comparable")));
@@ -284,8 +283,7 @@ TEST(Consequences, SamplesAndSkippedSteps) {
   now = before;
   now.data.phases.push_back({100, 0, {"more.tokens"}, {}});
   EXPECT_THAT(texts_between(before, now),
-              ElementsAre("phase.from_step, phase.path: the later [[phase]] sections are those of "
-                          "this deck"));
+              ElementsAre(HasSubstr("the later [[phase]] sections are those of this deck")));
 }
 
 // After 40 steps, the second of three phases has begun.
