@@ -295,7 +295,7 @@ def samples(at, setting):
             assert [line["ids"] for line in listed] == [[token for token, *_ in sample] for sample in now], (setting, step)
             if weighted:
                 of_targets = [[w for w, n in line["weights"] for _ in range(n)] for line in listed]
-                assert of_targets == [[w for *_, w in sample] for sample in now], (setting, step)
+                assert of_targets == [[w if target is not None else 0 for *_, target, w in sample] for sample in now], (setting, step)
             else:
                 assert all("weights" not in line for line in listed)
         wanted = loss_of(tables, now, weighted)

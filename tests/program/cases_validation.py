@@ -98,11 +98,13 @@ def other_tokens(at):
     with_sets(at)
     keys, main = "evaluate.every_steps=2 evaluate.batches=0", "data.validation=late.tokens"
     at.train(f"{keys} {main} train.steps=4")
-    at("cp more.tokens kept.tokens; cp late.tokens more.tokens; cp late.tokens moved.tokens")
+    kept, late = ((at / f"{name}.tokens").read_bytes() for name in ("more", "late"))
+    for name in ("more", "moved"):
+        (at / f"{name}.tokens").write_bytes(late)
     at.train(f"{keys} data.validation=moved.tokens train.steps=6 --restart latest", silent=("evaluations of data.validation",),
              says=("warning validation data: later evaluations of more, both-2 are not comparable with earlier ones",))
     at.train(f"{keys} {main} train.steps=8 --restart latest", silent=("not comparable",))
-    at("cp kept.tokens late.tokens")
+    (at / "late.tokens").write_bytes(kept)
     at.train(f"{keys} {main} train.steps=10 --restart latest", config="data2",
              says=("warning validation data: later evaluations of data.validation, both-2 are not comparable",))
 
