@@ -242,7 +242,7 @@ TEST_F(Compare, StepsOfTwoDecksAreNotReplayedWithOne) {
   train("a", longer);
   train("b", longer + "train.microbatch=1");
   const auto r = compare("a b");
-  EXPECT_THAT(r.out, AllOf(HasSubstr("replay of A: left out: the deck changed before step 5: "
+  EXPECT_THAT(r.out, AllOf(HasSubstr("replay of A: left out: the deck changed before step 5 "
                                      "(optimizer.clip)"),
                            Not(HasSubstr("caused the difference"))));
 }
