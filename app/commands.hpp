@@ -19,6 +19,7 @@ void add_generate(CLI::App&, std::function<int()>& chosen);
 void add_inspect(CLI::App&, std::function<int()>& chosen);
 void add_compare(CLI::App&, std::function<int()>& chosen);
 void add_samples(CLI::App&, std::function<int()>& chosen);
+void add_rescue(CLI::App&, std::function<int()>& chosen);
 void add_average(CLI::App&, std::function<int()>& chosen);
 void add_export(CLI::App&, std::function<int()>& chosen);
 void add_import(CLI::App&, std::function<int()>& chosen);

@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
   add_inspect(app, chosen);
   add_compare(app, chosen);
   add_samples(app, chosen);
+  add_rescue(app, chosen);
   add_average(app, chosen);
   add_export(app, chosen);
   add_import(app, chosen);

@@ -117,6 +117,10 @@ void Communicator::drain() const {
   context_->progress->drain();
 }
 
+void Communicator::set_companion(std::function<void()> work) const {
+  context_->progress->set_companion(std::move(work));
+}
+
 void Communicator::set_observer(engine::Observer* o) const {
   context_->progress->set_observer(o);
 }

@@ -174,6 +174,10 @@ class Communicator {
   // Call drain() after an error that all ranks share, while the backends still exist.
   std::vector<std::string> abandoned() const;
   void drain() const;
+  // Calls `work` whenever this rank advances its operations: between ops, and while the rank waits.
+  // A job has at most one such function. It must be cheap and must neither throw nor call a
+  // function of a Communicator. An empty function ends the calls.
+  void set_companion(std::function<void()> work) const;
   // Notifies `o` of all further calls on the job's communicators by this rank, until `o` is
   // destroyed. Null ends notification.
   void set_observer(engine::Observer* o) const;
@@ -183,6 +187,7 @@ class Communicator {
 
  private:
   friend class PendingMaximum;
+  friend class ByteMessage;
   Communicator(std::shared_ptr<engine::Progress>, std::unique_ptr<transport::HostTransport>);
   Pending begin(Backend&, Queue, engine::Call) const;
   std::int64_t longest_message() const;

@@ -168,7 +168,8 @@ PlanInput plan_input_of(const Deck& d, DType compute, TransportKind transport,
   input.grid = grid_of(d);
   input.evaluation = d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out;
   input.transport = transport;
-  input.snapshot = d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out;
+  input.snapshot = d.checkpoint.async || d.checkpoint.memory_every > 0 ? PlanSnapshot::included
+                                                                       : PlanSnapshot::left_out;
   input.headroom = d.run.headroom_bytes();
   return input;
 }

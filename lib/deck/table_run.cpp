@@ -224,6 +224,12 @@ KeySection checkpoint_section() {
               row("on_error", &C::on_error,
                   "What the run does if a checkpoint cannot be written. stop: fail. continue: "
                   "train on. If the last checkpoint cannot be written, the run always fails"),
+              row("memory_every", &C::memory_every,
+                  "Steps between memory copies: copies of the training state in the memory of two "
+                  "nodes each, from which `trireme rescue` makes a checkpoint if processes or a "
+                  "node die. 0 makes none")
+                  .in(0, step_most)
+                  .in_units("steps"),
           }};
 }
 

@@ -27,6 +27,9 @@ struct CheckpointConfig {
   // Whether checkpoints are written from a copy of the state while training continues.
   bool async = true;
   SaveFailure on_error = SaveFailure::stop;
+  // Steps between memory copies, which are copies of the state in the memory of two nodes. 0 makes
+  // none.
+  std::int64_t memory_every = 0;
 
   bool operator==(const CheckpointConfig&) const = default;
 };

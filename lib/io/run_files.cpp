@@ -12,6 +12,7 @@
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/event_file.hpp"
+#include "lib/io/memory_copies.hpp"
 #include "lib/io/run_lock.hpp"
 #include "lib/io/run_tables.hpp"
 #include "lib/io/shard_file.hpp"
@@ -22,10 +23,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 15> files_in_run = {
+constexpr std::array<std::string_view, 16> files_in_run = {
     "log",          "history.csv", "evaluation.csv", "digests.csv",    "routing.csv",
     "outcome.json", "timing.json", "lock",           "effective.toml", "checkpoint_now",
-    "stop_now",     "skipped.csv", "rollbacks.csv",  "starts.json",
+    "stop_now",     "skipped.csv", "rollbacks.csv",  "starts.json",    copy_owner_name,
     "short_starts",  // written by jobscripts/
 };
 

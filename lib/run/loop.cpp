@@ -50,7 +50,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       first_tokens_(meta_.tokens),
       line_{0, Clock::now(), 0},
       saving_(trainer_, record_, settings_.checkpoint, settings_.ranking, settings_.directory,
-              meta_.step, std::move(start.restored)),
+              meta_, std::move(start.restored)),
       skips_(std::move(start.skips)),
       rollbacks_(start.rollbacks),
       stalled_(uniform_loss(settings_.train, trainer_.model().spec().config)),
@@ -106,7 +106,7 @@ constexpr const char* signal_reason = "a signal asked for it";
 TrainLoop::Decision TrainLoop::decide() {
   const auto signal = signals_.take(), file = asked_by_file();
   const double wait = next_step_seconds();
-  std::array<double, 8> d{
+  std::array<double, 9> d{
       double(signal == RunRequest::stop),
       double(file == RunRequest::stop),
       double(signal == RunRequest::checkpoint || file == RunRequest::checkpoint),
@@ -114,14 +114,15 @@ TrainLoop::Decision TrainLoop::decide() {
       double((saving_.is_due(meta_.step) && !may_roll_back_soon()) || decay_has_ended()),
       double(saving_.writing()),
       double(wait + saving_.estimate() > settings_.run.signal_grace),
-      double(row_error_ != nullptr)};
+      double(row_error_ != nullptr),
+      double(saving_.copying())};
   trainer_.axes().world.all_reduce_max(d);
   if (d[7] > 0) at_root(trainer_.axes().world, [&] { std::rethrow_exception(row_error_); });
   const char* stop = d[0] > 0   ? signal_reason
                      : d[1] > 0 ? "the file stop_now asked for it"
                      : d[3] > 0 ? "the time limit is near"
                                 : "";
-  return {stop, d[2] > 0, d[4] > 0, d[5] > 0, d[6] > 0};
+  return {stop, d[2] > 0, d[4] > 0, d[5] > 0, d[6] > 0, d[8] > 0};
 }
 
 // Returns what a user requested by creating a file in the run directory. Only rank 0 looks, at most
@@ -154,10 +155,12 @@ Ending TrainLoop::run() {
   seconds_at_line_ = Timesheet::seconds();
   try {
     const auto ending = run_steps();
+    saving_.remove_copies();
     trace_.close();
     return ending;
   } catch (const SharedError&) {
     saving_.finish();
+    saving_.remove_copies();
     throw;
   }
 }
@@ -181,10 +184,13 @@ Ending TrainLoop::run_steps() {
     droppable_ = decision.droppable;
     if (!last) reason_ = decision.stop;
     if (saving_.busy() && !decision.writing) saving_.advance(last_step());
+    if (!decision.copying) saving_.finish_copy();
     if (last_step())
       saving_.save_at_once(meta_, last_step());
     else if (decision.checkpoint || decision.save_due)
       saving_.save_as_usual(meta_);
+    else if (saving_.copy_is_due(meta_.step) && !may_roll_back_soon())
+      saving_.copy_to_memory(meta_);
     if (!reason_.empty()) return Ending::stopped;
     sample_now();
     if (!evaluation_is_due(meta_.step) && (!decay_has_ended() || validation_.empty())) continue;

@@ -281,17 +281,22 @@ void RunRecord::add(const RoutingRow& row) {
 void RunRecord::put_into(CheckpointMeta& meta) {
   if (!files_) return;
   restored(files_->history.file).sync();
+  for (auto& [set, table] : files_->evaluations) restored(table.file).sync();
+  for (auto* table : {&files_->digests, &files_->routing, &files_->skipped})
+    if (*table) restored(**table).sync();
+  put_rows_into(meta);
+}
+
+void RunRecord::put_rows_into(CheckpointMeta& meta) const {
+  if (!files_) return;
   meta.extra.history = files_->history.file.newest_rows();
   if (!files_->evaluations.empty()) meta.extra.evaluation_of_sets.clear();
-  for (auto& [set, table] : files_->evaluations) {
-    restored(table.file).sync();
+  for (const auto& [set, table] : files_->evaluations) {
     if (set.empty())
       meta.extra.evaluation = table.file.newest_rows();
     else
       meta.extra.evaluation_of_sets += with_name_of_set(table.file.newest_rows(), set);
   }
-  for (auto* table : {&files_->digests, &files_->routing, &files_->skipped})
-    if (*table) restored(**table).sync();
   meta.extra.history_begins = files_->history_begins;
 }
 

@@ -60,6 +60,8 @@ class RunRecord {
   void add_sample(std::int64_t step, const std::string& text);
   // Prepares for a checkpoint: syncs all rows to disk and copies the newest rows into `meta`.
   void put_into(CheckpointMeta&);
+  // Copies the newest rows into `meta`, for a memory copy. Syncs nothing.
+  void put_rows_into(CheckpointMeta&) const;
   void outcome(Outcome) const;  // Writes outcome.json, with this machine and job start.
   // Throws Error if another process now trains in the directory. Any thread may call the function.
   void require_lock() const;

@@ -25,7 +25,7 @@ struct LostRun : SharedError {
 }  // namespace
 
 Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
-               EvaluationRanking ranking, std::filesystem::path run, std::int64_t step,
+               EvaluationRanking ranking, std::filesystem::path run, const CheckpointMeta& start,
                std::string restored)
     : trainer_(trainer),
       world_(trainer.axes().world),
@@ -36,8 +36,14 @@ Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
       saver_(trainer.store(), trainer.axes(), run_ / "checkpoints",
              [&record] { record.require_lock(); }),
       last_checkpoint_(std::move(restored)),
-      saved_step_(last_checkpoint_.empty() ? -1 : step) {
-  if (config_.async) together(world_, [&] { saver_.reserve(); });
+      saved_step_(last_checkpoint_.empty() ? -1 : start.step) {
+  const bool copies = config_.memory_every > 0;
+  if (config_.async || copies) together(world_, [&] { saver_.reserve(); });
+  remove_earlier_copies(world_, run_);
+  if (copies) {
+    copies_.emplace(trainer.store(), trainer.axes(), run_, start.run);
+    if (world_.rank() == 0) log_info("{}", copies_->description());
+  }
   size_ = saver_.size();
 }
 
@@ -113,6 +119,7 @@ void Saving::require_lock() const {
 }
 
 void Saving::begin(CheckpointMeta& meta) {
+  finish_copy();  // it uses HDF5 and the snapshot
   trainer_.check_memory();
   now_ = {meta.step, Clock::now(), 0};
   tried_ = now_.begin;  // after a failure, wait until the next checkpoint is due
@@ -158,6 +165,48 @@ void Saving::save_as_usual(CheckpointMeta& meta) {
     now_.waited = seconds_since(now_.begin);
   } catch (const SharedError& e) {
     failed(e, meta.step, {});
+  }
+}
+
+bool Saving::copy_is_due(std::int64_t step) const {
+  return copies_ && step % config_.memory_every == 0;
+}
+
+// Logs the first of several failures in a row, and the success that ends them.
+void Saving::log_copy(const std::string& failure, std::int64_t step) {
+  if (world_.rank() == 0 && !failure.empty() && !copies_fail_)
+    log_warning("step {}: there is no memory copy: {}{}", step, failure,
+                copies_->newest() < 0
+                    ? ""
+                    : fmt::format(". The copy of step {} remains", copies_->newest()));
+  if (world_.rank() == 0 && failure.empty() && copies_fail_)
+    log_info("step {}: memory copies succeed again", step);
+  copies_fail_ = !failure.empty();
+}
+
+void Saving::copy_to_memory(CheckpointMeta& meta) {
+  if (!copies_ || copies_->busy() || saver_.busy()) return;
+  const TaskScope task(Task::saving);
+  trainer_.check_memory();
+  at_root(world_, Pace::slow, [&] { record_.put_rows_into(meta); });
+  copied_step_ = meta.step;
+  const auto failure = copies_->begin(meta, saver_.snapshot());
+  if (!failure.empty()) log_copy(failure, copied_step_);
+}
+
+void Saving::finish_copy() {
+  if (!copies_ || !copies_->busy()) return;
+  const TaskScope task(Task::saving);
+  log_copy(copies_->finish(), copied_step_);
+}
+
+void Saving::remove_copies() {
+  if (!copies_) return;
+  const TaskScope task(Task::saving);
+  try {
+    copies_->remove_all();
+  } catch (const SharedError& e) {
+    if (world_.rank() == 0) log_warning("memory copies were not removed: {}", e.what());
   }
 }
 

@@ -11,6 +11,7 @@
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
 #include "lib/run/record.hpp"
+#include "lib/train/copy_saver.hpp"
 #include "lib/train/state_saver.hpp"
 #include "lib/train/trainer.hpp"
 
@@ -22,11 +23,13 @@ inline constexpr double save_rate = 100e6;
 // The checkpoints of a run. All functions except const queries are collective.
 class Saving {
  public:
-  // `restored` is the checkpoint of `step` from which the run starts, or empty if there is none.
-  // `ranking` decides which checkpoints are the best. Keeps references to its arguments, which must
-  // outlive it. If checkpoints are asynchronous, allocates memory for a copy of the state.
+  // `start` is the state from which the run starts, and `restored` its checkpoint, or empty if
+  // there is none. `ranking` decides which checkpoints are the best. Keeps references to the
+  // trainer and the record, which must outlive it. If checkpoints are asynchronous or there are
+  // memory copies, allocates memory for a copy of the state. Throws SharedError if memory copies do
+  // not fit into the memory of the nodes.
   Saving(Trainer&, RunRecord&, CheckpointConfig, EvaluationRanking ranking,
-         std::filesystem::path run, std::int64_t step, std::string restored);
+         std::filesystem::path run, const CheckpointMeta& start, std::string restored);
 
   // Returns true if the deck requires a checkpoint after `step`.
   bool is_due(std::int64_t step) const;
@@ -54,6 +57,21 @@ class Saving {
   void save_as_usual(CheckpointMeta&);
   // Advances a checkpoint in progress by one phase. Blocks until the current phase is complete.
   void advance(Last);
+
+  // Returns true if the deck requires a memory copy after `step`.
+  bool copy_is_due(std::int64_t step) const;
+  // Returns true if this rank is still working on a memory copy.
+  bool copying() { return copies_ && copies_->working(); }
+  // Begins a memory copy, unless a checkpoint or another copy is in progress. A failure is only
+  // logged. Like save_at_once(), throws StateFault and copies nothing if the state changed
+  // unexpectedly.
+  void copy_to_memory(CheckpointMeta&);
+  // Completes a memory copy in progress. Blocks until all ranks have done their part. A failure is
+  // only logged. Throws StateFault if the copied state is not finite.
+  void finish_copy();
+  // Removes all memory copies of this start of the run, when it has ended.
+  void remove_copies();
+
   // Completes a checkpoint in progress when a run ends with an error. A failure is logged and not
   // thrown, so that the run's own error is reported.
   void finish();
@@ -65,6 +83,7 @@ class Saving {
   void failed(const SharedError&, std::int64_t step, Last) const;
   void require_lock() const;
   void begin(CheckpointMeta&);
+  void log_copy(const std::string& failure, std::int64_t step);
 
   Trainer& trainer_;
   const Communicator& world_;
@@ -73,6 +92,9 @@ class Saving {
   EvaluationRanking ranking_;
   std::filesystem::path run_;
   StateSaver saver_;
+  std::optional<CopySaver> copies_;  // declared after saver_, whose snapshot it uses
+  std::int64_t copied_step_ = 0;     // of the newest memory copy that was begun
+  bool copies_fail_ = false;         // the newest memory copy failed
   StateSaver::Size size_;
   std::string last_checkpoint_;
   std::int64_t saved_step_;  // of the newest checkpoint; -1 means none

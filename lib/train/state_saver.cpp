@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-// Returns the update counts of all parameters of the model. The first place of each stage reports
-// the stage's parameters. Parameters of experts are reported by the first place that holds them.
-static std::map<std::string, std::int64_t> updates_of(const Store& store, const Axes& axes) {
+// The first place of each stage reports the stage's parameters. Parameters of experts are reported
+// by the first place that holds them.
+std::map<std::string, std::int64_t> updates_of(const Store& store, const Axes& axes) {
   const auto& params = store.spec().params;
   std::vector<double> counts(params.size(), 0);
   const int place = axes.grid.place(axes.world.rank());
@@ -27,6 +27,16 @@ static std::map<std::string, std::int64_t> updates_of(const Store& store, const 
   for (std::size_t i = 0; i < params.size(); ++i)
     if (is_saved(params[i])) by_name[params[i].name] = static_cast<std::int64_t>(counts[i]);
   return by_name;
+}
+
+void require_finite(const Communicator& world, std::int64_t step, const std::string& not_finite) {
+  const auto all = world.all_gather(not_finite);
+  const auto bad = std::ranges::find_if(all, [](const auto& text) { return !text.empty(); });
+  if (bad == all.end()) return;
+  throw StateFault(fmt::format(
+      "the state after step {} is not saved: rank {}: {}. Older checkpoints are unchanged: check "
+      "optimizer.lr, optimizer.eps and the data of the preceding steps",
+      step, bad - all.begin(), *bad));
 }
 
 StateSaver::StateSaver(const Store& store, const Axes& axes, std::filesystem::path checkpoints,
@@ -96,19 +106,9 @@ void StateSaver::write(const SliceSource& elements) {
   });
 }
 
-void StateSaver::require_finite() const {
-  const auto all = axes_.world.all_gather(not_finite_);
-  const auto bad = std::ranges::find_if(all, [](const auto& text) { return !text.empty(); });
-  if (bad == all.end()) return;
-  throw StateFault(fmt::format(
-      "the state after step {} is not saved: rank {}: {}. Older checkpoints are unchanged: check "
-      "optimizer.lr, optimizer.eps and the data of the preceding steps",
-      meta_.step, bad - all.begin(), *bad));
-}
-
 void StateSaver::collect() {
-  require_finite();
   const auto& world = axes_.world;
+  require_finite(world, meta_.step, not_finite_);
   const auto texts = world.all_gather(written_.slices.empty() ? "" : to_text(written_));
   at_root(world, [&] {
     collected_.clear();

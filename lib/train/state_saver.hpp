@@ -8,6 +8,7 @@
 // must not use HDF5 while a thread is active.
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,13 @@
 #include "lib/train/snapshot.hpp"
 
 namespace trireme {
+
+// Returns the update counts of all parameters of the model (CheckpointMeta::updates). Collective.
+std::map<std::string, std::int64_t> updates_of(const Store&, const Axes&);
+
+// Throws StateFault if `not_finite` is not empty on a rank. It names an array of the rank's state
+// that is infinite or NaN. Collective.
+void require_finite(const Communicator& world, std::int64_t step, const std::string& not_finite);
 
 // Writes the checkpoints of one model, one at a time. All functions except reserve() and working()
 // are collective. A failure throws a SharedError. It leaves older checkpoints untouched, and the
@@ -49,6 +57,8 @@ class StateSaver {
   // progress.
   void begin(CheckpointMeta meta);
   bool busy() const { return phase_ != Phase::idle; }
+  // The memory for copies of the state. Others may use it while no checkpoint is in progress.
+  Snapshot& snapshot() { return snapshot_; }
   // Returns true if advance() would block on this rank.
   bool working() const { return work_.running(); }
   // Completes the current phase and starts the next one. Blocks if the thread of any rank is still
@@ -66,7 +76,6 @@ class StateSaver {
   void open(CheckpointMeta&&);
   void write(const SliceSource&);
   void timed(const std::function<void()>&);
-  void require_finite() const;
   void collect();
   void publish_all();
   void abandon();

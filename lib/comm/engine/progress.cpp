@@ -63,6 +63,7 @@ void Progress::synchronize() {
 }
 
 bool Progress::poll() {
+  if (companion_) companion_();
   if (in_flight_.empty()) return false;
   bool moved = false;
   for (auto* o : in_flight_) moved = o->advance() || moved;

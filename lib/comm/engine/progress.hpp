@@ -35,6 +35,9 @@ class Progress {
   void set_observer(Observer* o) { observer_ = o; }
   Observer* observer() const { return observer_; }
 
+  // Sets a function that poll() calls (Communicator::set_companion). Empty ends the calls.
+  void set_companion(std::function<void()> work) { companion_ = std::move(work); }
+
   // Starts an operation and adds it to the operations in flight.
   void start(Operation&);
   // Advances all operations in flight without blocking. Returns true if anything changed.
@@ -74,6 +77,7 @@ class Progress {
 
   Settings settings_;
   Observer* observer_ = nullptr;
+  std::function<void()> companion_;
   std::unique_ptr<RollCall> roll_call_;  // null if there is one rank or the job is pretended
   DelaySource delays_;
   std::vector<OnStream> on_stream_;

@@ -1,0 +1,77 @@
+#pragma once
+// Memory copies: copies of a run's state in the memory file systems of its nodes, which outlive the
+// processes of the run. `trireme rescue` turns them into a checkpoint. Each node has a directory
+//
+//   ${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-UID/JOB/RUN/START/step-00000420/
+//
+// with the shards of the node's own ranks, shards of another node's ranks, the tokenizer, and
+// copy.json. The latter has the form of a manifest and lists all shards of all nodes with the
+// hashes of their bytes. A directory has its name only if it is complete; before that, it has the
+// hidden name `.step-00000420.partial`.
+//
+// START identifies the start of the run. The file memory_copies.json in the run directory names the
+// newest start, so that copies that an earlier start left on some node are never used. If a job
+// rolls back or restarts, the state of the same step may differ.
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/io/checkpoint.hpp"
+
+namespace trireme {
+
+// The name of the file in the run directory, and of the record in each copy.
+inline constexpr std::string_view copy_owner_name = "memory_copies.json",
+                                  copy_record_name = "copy.json";
+
+// The start of a run to which memory copies belong.
+struct CopyOwner {
+  std::string run;    // CheckpointMeta::run
+  std::string start;  // a random id
+  bool operator==(const CopyOwner&) const = default;
+};
+// Reads the file in the run directory. Returns nullopt if there is none. Throws Error if the file
+// is damaged.
+std::optional<CopyOwner> read_copy_owner(const std::filesystem::path& run);
+void write_copy_owner(const std::filesystem::path& run, const CopyOwner&);
+void remove_copy_owner(const std::filesystem::path& run);
+
+// Returns the directory of this user's memory copies on this node. `test_node` is the result of
+// launch::test_node(), which becomes a part of the path. Throws Error if TRIREME_MEMORY_DIR is
+// invalid.
+std::filesystem::path memory_root(const std::string& test_node);
+// Creates memory_root(). Throws Error if it cannot be created, or belongs to another user.
+void make_memory_root(const std::filesystem::path& root);
+// Returns the directory of the copies of a start of a run, in this batch job.
+std::filesystem::path copies_of(const std::filesystem::path& root, const CopyOwner&);
+
+// Returns the directory in which the copy of a step is written.
+std::filesystem::path partial_copy(const std::filesystem::path& copies, std::int64_t step);
+// Adds the tokenizer and copy.json to the directory in which a copy is written.
+void add_copy_record(const std::filesystem::path& partial, std::string_view record,
+                     std::string_view tokenizer);
+// Gives a written copy its name.
+void publish_copy(const std::filesystem::path& copies, std::int64_t step);
+// Removes the copy of a step, whether it is complete or not. Never throws.
+void drop_copy(const std::filesystem::path& copies, std::int64_t step) noexcept;
+// Removes all complete copies except that of `step`. Never throws.
+void remove_other_copies(const std::filesystem::path& copies, std::int64_t step) noexcept;
+
+// A complete copy on this node.
+struct HeldCopy {
+  std::int64_t step = 0;
+  std::filesystem::path directory;
+};
+// Returns the copies of a start of a run on this node, in the directories of all jobs.
+std::vector<HeldCopy> held_copies(const std::filesystem::path& root, const CopyOwner&);
+// Removes all copies of a start of a run on this node, in the directories of all jobs, and
+// directories that are then empty. Never throws.
+void remove_copies(const std::filesystem::path& root, const CopyOwner&) noexcept;
+
+// Returns the record of a file without its slices, with the hash of all its bytes.
+FileRecord whole_file_record(const std::filesystem::path&);
+
+}  // namespace trireme

@@ -1,0 +1,226 @@
+#include "lib/train/copy_exchange.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/io/shard_file.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr int header_tag = 1, reply_tag = 2, data_tag = 3;
+
+template <class T>
+std::span<std::byte> raw_memory(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+// This rank's shard, on its way into the memory of another node.
+struct CopyExchange::Outgoing {
+  enum class Stage : std::uint8_t { writing, header, reply, data, done };
+
+  int to;
+  Stage stage = Stage::done;
+  Header header{};
+  std::int64_t reply = 0;
+  std::unique_ptr<MappedFile> file{};
+  std::unique_ptr<ByteMessage> message{};
+
+  void post(ByteMessage::Way way, const Communicator& channel, int tag, std::span<std::byte> bytes,
+            Stage next) {
+    message = std::make_unique<ByteMessage>(channel, way, to, tag, bytes);
+    stage = next;
+  }
+};
+
+// A shard of another rank, on its way into the memory of this node.
+struct CopyExchange::Incoming {
+  enum class Stage : std::uint8_t { header, reserving, reply, data, checking, done };
+
+  int from;
+  Stage stage = Stage::header;
+  Header header{};
+  std::int64_t reply = 0;
+  std::string failure{};
+  std::unique_ptr<MappedFile> file{};
+  std::unique_ptr<ByteMessage> message{};
+  BackgroundWork work{};
+
+  void post(ByteMessage::Way way, const Communicator& channel, int tag, std::span<std::byte> bytes,
+            Stage next) {
+    message = std::make_unique<ByteMessage>(channel, way, from, tag, bytes);
+    stage = next;
+  }
+  // Runs `what` on a thread. A failure becomes the failure of this shard.
+  void start(std::function<void()> what) {
+    try {
+      work.start(std::move(what));
+    } catch (const Error& e) {
+      failure = e.what();
+    }
+  }
+  // Returns true if the thread has ended.
+  bool ended() {
+    if (work.running()) return false;
+    try {
+      work.join();
+    } catch (const std::exception& e) {
+      failure = e.what();
+    }
+    return true;
+  }
+};
+
+CopyExchange::CopyExchange(Communicator channel, CopyPeers peers)
+    : channel_(std::move(channel)),
+      peers_(std::move(peers)),
+      outgoing_(std::make_unique<Outgoing>(peers_.receiver)) {}
+
+CopyExchange::~CopyExchange() {
+  // MPI may still access the memory of messages in flight.
+  if (outgoing_->stage != Outgoing::Stage::writing && outgoing_->stage != Outgoing::Stage::done)
+    static_cast<void>(outgoing_.release());
+  for (auto& i : incoming_)
+    if (i->stage != Incoming::Stage::done) static_cast<void>(i.release());
+}
+
+void CopyExchange::begin(std::filesystem::path partial, Write write) {
+  partial_ = std::move(partial);
+  own_.reset();
+  not_finite_.clear();
+  failure_.clear();
+  outgoing_->stage = Outgoing::Stage::writing;
+  try {
+    writer_.start([this, write = std::move(write)] { own_ = write(); });
+  } catch (const Error& e) {
+    failure_ = e.what();
+  }
+  try {
+    incoming_.clear();
+    for (const int from : peers_.senders) {
+      auto& i = *incoming_.emplace_back(std::make_unique<Incoming>(from));
+      i.post(ByteMessage::Way::receive, channel_, header_tag, raw_memory(i.header),
+             Incoming::Stage::header);
+    }
+  } catch (const Error& e) {
+    broken_ = e.what();
+  }
+}
+
+void CopyExchange::poll() noexcept {
+  if (!broken_.empty()) return;
+  try {
+    advance_outgoing();
+    for (const auto& i : incoming_) advance(*i);
+  } catch (const std::exception& e) {
+    broken_ = e.what();
+  }
+}
+
+bool CopyExchange::working() const {
+  if (!broken_.empty()) fail("the exchange of memory copies failed: {}", broken_);
+  return outgoing_->stage != Outgoing::Stage::done ||
+         std::ranges::any_of(incoming_,
+                             [](const auto& i) { return i->stage != Incoming::Stage::done; });
+}
+
+std::string CopyExchange::failure() const {
+  if (!failure_.empty()) return failure_;
+  for (const auto& i : incoming_)
+    if (!i->failure.empty()) return i->failure;
+  return {};
+}
+
+// Prepares the file for sending, before the receiver is told that it comes.
+void CopyExchange::end_writing() {
+  try {
+    writer_.join();
+    if (own_ && peers_.receiver >= 0)
+      outgoing_->file =
+          std::make_unique<MappedFile>(PosixFile::open_to_write(partial_ / own_->name));
+  } catch (const NotFinite& e) {
+    not_finite_ = e.what();
+  } catch (const std::exception& e) {
+    failure_ = e.what();
+  }
+  const bool failed = !not_finite_.empty() || !failure_.empty();
+  outgoing_->header = {failed ? -1 : 0, 0, 0};
+  if (!failed && own_)
+    outgoing_->header = {own_->size, std::bit_cast<std::int64_t>(own_->hash.high),
+                         std::bit_cast<std::int64_t>(own_->hash.low)};
+}
+
+void CopyExchange::advance_outgoing() {
+  using Stage = Outgoing::Stage;
+  using Way = ByteMessage::Way;
+  auto& o = *outgoing_;
+  if (o.stage == Stage::done) return;
+  if (o.stage == Stage::writing) {
+    if (writer_.running()) return;
+    end_writing();
+    if (o.to < 0)
+      o.stage = Stage::done;
+    else
+      o.post(Way::send, channel_, header_tag, raw_memory(o.header), Stage::header);
+    return;
+  }
+  if (!o.message->complete()) return;
+  if (o.stage == Stage::header && o.header[0] > 0)
+    return o.post(Way::receive, channel_, reply_tag, raw_memory(o.reply), Stage::reply);
+  if (o.stage == Stage::reply && o.reply != 0)
+    return o.post(Way::send, channel_, data_tag, o.file->bytes(), Stage::data);
+  o.message.reset();
+  o.file.reset();
+  o.stage = Stage::done;
+}
+
+void CopyExchange::advance(Incoming& i) const {
+  using Stage = Incoming::Stage;
+  using Way = ByteMessage::Way;
+  const auto path = [&] { return partial_ / shard_name(i.from); };
+  switch (i.stage) {
+    case Stage::header:
+      if (!i.message->complete()) return;
+      i.stage = Stage::done;
+      if (i.header[0] <= 0) return;
+      i.stage = Stage::reserving;  // on a thread, because the system clears the memory
+      return i.start([&i, path = path()] {
+        i.file = std::make_unique<MappedFile>(create_reserved(path, i.header[0]));
+      });
+    case Stage::reserving:
+      if (!i.ended()) return;
+      i.reply = i.failure.empty();
+      return i.post(Way::send, channel_, reply_tag, raw_memory(i.reply), Stage::reply);
+    case Stage::reply:
+      if (!i.message->complete()) return;
+      if (i.reply == 0) {
+        i.stage = Stage::done;
+        return;
+      }
+      return i.post(Way::receive, channel_, data_tag, i.file->bytes(), Stage::data);
+    case Stage::data:
+      if (!i.message->complete()) return;
+      i.stage = Stage::checking;
+      return i.start([&i] {
+        const Hash128 sent{std::bit_cast<std::uint64_t>(i.header[1]),
+                           std::bit_cast<std::uint64_t>(i.header[2])};
+        require(hash128(i.file->bytes()) == sent,
+                "the shard of rank {} did not arrive as it was sent", i.from);
+      });
+    case Stage::checking:
+      if (!i.ended()) return;
+      i.file.reset();
+      i.message.reset();
+      i.stage = Stage::done;
+      return;
+    case Stage::done:
+      return;
+  }
+}
+
+}  // namespace trireme

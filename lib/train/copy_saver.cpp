@@ -1,0 +1,258 @@
+#include "lib/train/copy_saver.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/base/host_name.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
+#include "lib/base/random_id.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/io/copy_partners.hpp"
+#include "lib/io/shard_file.hpp"
+#include "lib/launch/nodes.hpp"
+#include "lib/train/state_fault.hpp"
+#include "lib/train/state_saver.hpp"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+// Copies that a node holds at a time: the newest complete one, and the one that is being written.
+constexpr int copies_at_a_time = 2;
+// Bytes of a copy besides the elements: HDF5's structures, records and the tokenizer.
+constexpr double bytes_besides = 4e6, share_besides = 0.01;
+
+static void send_text(const Communicator& world, CopyOwner& owner) {
+  world.broadcast(owner.run);
+  world.broadcast(owner.start);
+}
+
+void remove_earlier_copies(const Communicator& world, const fs::path& run) {
+  CopyOwner owner;
+  at_root(world, Pace::slow, [&] {
+    try {
+      owner = read_copy_owner(run).value_or(CopyOwner{});
+    } catch (const Error& e) {
+      log_warning("{} -- memory copies of an earlier start of the run stay until its job ends",
+                  e.what());
+    }
+    remove_copy_owner(run);
+  });
+  send_text(world, owner);
+  if (owner.start.empty()) return;
+  together(world, Pace::slow, [&] {  // several ranks of a node may remove the same directory
+    remove_copies(memory_root(launch::test_node(world.rank())), owner);
+  });
+}
+
+static CopyPeers peers_of(int rank, const std::vector<int>& receivers) {
+  CopyPeers peers{receivers[static_cast<std::size_t>(rank)], {}};
+  for (std::size_t r = 0; r < receivers.size(); ++r)
+    if (receivers[r] == rank) peers.senders.push_back(static_cast<int>(r));
+  return peers;
+}
+
+CopySaver::CopySaver(const Store& store, const Axes& axes, fs::path run, std::string run_id)
+    : store_(store),
+      axes_(axes),
+      run_(std::move(run)),
+      nodes_(launch::nodes_of_ranks(axes.world)),
+      receivers_(copy_receivers(nodes_)),
+      owner_{std::move(run_id), random_id()} {
+  const auto& world = axes_.world;
+  const auto mine = nodes_[static_cast<std::size_t>(world.rank())];
+  leader_ = static_cast<int>(std::ranges::find(nodes_, mine) - nodes_.begin());
+  send_text(world, owner_);
+  try {
+    create_directories();
+    require_space();
+  } catch (const SharedError&) {
+    if (leads() && !root_.empty()) remove_copies(root_, owner_);
+    throw;
+  }
+  at_root(world, Pace::slow, [&] { write_copy_owner(run_, owner_); });
+  exchange_ = std::make_unique<CopyExchange>(world.duplicate(), peers_of(world.rank(), receivers_));
+  world.set_companion([this] { exchange_->poll(); });
+}
+
+CopySaver::~CopySaver() {
+  axes_.world.set_companion({});
+}
+
+// Creates the directory of each node, and checks that no two nodes have the same one, because each
+// would remove the other's files.
+void CopySaver::create_directories() {
+  const auto& world = axes_.world;
+  const auto name = [](int rank) { return fmt::format("node-of-rank-{}", rank); };
+  together(world, [&] {
+    root_ = memory_root(launch::test_node(world.rank()));
+    copies_ = copies_of(root_, owner_);
+    if (!leads()) return;
+    make_memory_root(root_);
+    make_directory(copies_);
+    write_new(copies_ / name(leader_), "");
+  });
+  together(world, [&] {
+    for (const auto& entry : entries_of(copies_))
+      require(entry.filename() == name(leader_),
+              "checkpoint.memory_every: the nodes of ranks {} and {} have the same memory "
+              "directory, {}. Set TRIREME_MEMORY_DIR to a directory in the memory of each node, or "
+              "to one that contains the node's name, such as '/dev/shm/${{SLURMD_NODENAME}}'",
+              leader_, entry.filename().string().substr(name(0).size() - 1), root_.string());
+  });
+}
+
+// Throws SharedError if a node has too little space for the copies.
+void CopySaver::require_space() const {
+  const auto& world = axes_.world;
+  std::vector<double> bytes(nodes_.size(), 0);
+  const double mine = bytes_of(rank_slices(store_));
+  bytes[static_cast<std::size_t>(world.rank())] =
+      mine > 0 ? (1 + share_besides) * mine + bytes_besides : 0;
+  world.all_reduce(bytes);
+  const auto of_nodes = bytes_of_nodes(nodes_, receivers_, bytes);
+  together(world, [&] {
+    if (!leads()) return;
+    const double one =
+        of_nodes[static_cast<std::size_t>(nodes_[static_cast<std::size_t>(world.rank())])];
+    std::error_code e;
+    const auto space = fs::space(root_, e);
+    if (e) fail_errno("access", root_, e.value());
+    require(static_cast<double>(space.available) >= copies_at_a_time * one,
+            "checkpoint.memory_every needs {:.3g} GB in {} on {} ({} copies of {:.3g} GB, of the "
+            "node's own ranks{}), but only {:.3g} GB are free. Use more nodes, set "
+            "TRIREME_MEMORY_DIR to a larger memory file system, or set checkpoint.memory_every = 0",
+            copies_at_a_time * one * 1e-9, root_.string(), host_name(), copies_at_a_time,
+            one * 1e-9, receivers_[0] < 0 ? "" : " and those of another node",
+            static_cast<double>(space.available) * 1e-9);
+  });
+}
+
+std::string CopySaver::description() const {
+  const auto nodes = *std::ranges::max_element(nodes_) + 1;
+  return fmt::format("memory copies go to {}{}", root_.string(),
+                     nodes > 1 ? fmt::format(" on two of {} nodes each", nodes)
+                               : ". The job has one node, so they survive the end of processes, "
+                                 "but not the end of the node");
+}
+
+std::optional<FileRecord> CopySaver::write_own(const Snapshot& snapshot) const {
+  if (mine_.slices.empty()) return {};
+  const auto shard =
+      write_shard(partial_, axes_.world.rank(), meta_, mine_.slices, snapshot.elements());
+  auto record = whole_file_record(partial_ / shard.name);
+  record.rank = shard.rank;
+  return record;
+}
+
+std::string CopySaver::drop(std::string why) {
+  const auto& world = axes_.world;
+  together(world, [&] {
+    if (leads()) drop_copy(copies_, meta_.step);
+  });
+  return why;
+}
+
+std::string CopySaver::begin(CheckpointMeta meta, Snapshot& snapshot) {
+  expect(!busy_, "one memory copy at a time");
+  const auto& world = axes_.world;
+  meta_ = std::move(meta);
+  meta_.updates = updates_of(store_, axes_);
+  try {
+    together(world, [&] {
+      removal_.wait();
+      mine_ = rank_slices(store_);
+      partial_ = partial_copy(copies_, meta_.step);
+      make_directory(partial_);
+      snapshot.take(store_, mine_);
+    });
+  } catch (const SharedError& e) {
+    return drop(e.what());
+  }
+  busy_ = true;
+  exchange_->begin(partial_, [this, &snapshot] { return write_own(snapshot); });
+  return {};
+}
+
+bool CopySaver::working() {
+  if (!busy_) return false;
+  exchange_->poll();
+  return exchange_->working();
+}
+
+void CopySaver::wait_for_all() {
+  while (true) {
+    double any = working();
+    axes_.world.all_reduce_max({&any, 1});
+    if (any == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+std::string CopySaver::finish() {
+  const auto& world = axes_.world;
+  wait_for_all();
+  busy_ = false;
+  try {
+    require_finite(world, meta_.step, exchange_->not_finite());
+    std::string own, record;
+    together(world, [&] {
+      const auto failure = exchange_->failure();
+      require(failure.empty(), "{}", failure);
+      if (exchange_->own()) own = to_text(*exchange_->own());
+    });
+    const auto all = world.all_gather(own);
+    at_root(world, [&] {
+      Manifest manifest{meta_, {}};
+      for (const auto& text : all)
+        if (!text.empty()) manifest.files.push_back(parse_file_record(text));
+      if (!meta_.tokenizer.empty()) {
+        FileRecord tokenizer;
+        tokenizer.name = tokenizer_name;
+        tokenizer.size = static_cast<std::int64_t>(meta_.tokenizer.size());
+        tokenizer.hash = hash128(meta_.tokenizer);
+        manifest.files.push_back(tokenizer);
+      }
+      record = to_text(manifest);
+    });
+    world.broadcast(record);
+    together(world, [&] {
+      if (leads()) add_copy_record(partial_, record, meta_.tokenizer);
+    });
+    together(world, [&] {
+      if (leads()) publish_copy(copies_, meta_.step);
+    });
+  } catch (const SharedError& e) {
+    const auto error = std::current_exception();
+    drop(e.what());
+    if (dynamic_cast<const StateFault*>(&e)) std::rethrow_exception(error);
+    return e.what();
+  }
+  newest_ = meta_.step;
+  if (leads()) {  // the newer copy is complete on all nodes
+    try {
+      removal_.start([copies = copies_, step = newest_] { remove_other_copies(copies, step); });
+    } catch (const Error&) {  // without a thread, training waits
+      remove_other_copies(copies_, newest_);
+    }
+  }
+  return {};
+}
+
+void CopySaver::remove_all() {
+  const auto& world = axes_.world;
+  wait_for_all();
+  busy_ = false;
+  together(world, Pace::slow, [&] {
+    removal_.wait();
+    if (leads()) remove_copies(root_, owner_);
+  });
+  at_root(world, Pace::slow, [&] { remove_copy_owner(run_); });
+}
+
+}  // namespace trireme

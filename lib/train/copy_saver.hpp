@@ -1,0 +1,76 @@
+#pragma once
+// Makes memory copies of a run: copies of its state in the memory file systems of two nodes each
+// (lib/io/memory_copies.hpp). While training continues, a thread of each rank writes the rank's
+// shard, and CopyExchange brings it to the other node. All ranks complete a copy together.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/background_work.hpp"
+#include "lib/comm/axes.hpp"
+#include "lib/io/checkpoint.hpp"
+#include "lib/io/memory_copies.hpp"
+#include "lib/train/copy_exchange.hpp"
+#include "lib/train/snapshot.hpp"
+
+namespace trireme {
+
+// Removes the memory copies of an earlier start of the run from the nodes of this job, and the file
+// memory_copies.json, if there is one. Collective.
+void remove_earlier_copies(const Communicator& world, const std::filesystem::path& run);
+
+// The memory copies of one model. All functions except working() and const queries are collective.
+class CopySaver {
+ public:
+  // `run` is the run directory, which this job has locked, and `run_id` is CheckpointMeta::run. The
+  // store and axes must outlive the object. Throws SharedError if a node has too little memory for
+  // two copies, or if nodes share their memory directory.
+  CopySaver(const Store&, const Axes&, std::filesystem::path run, std::string run_id);
+  ~CopySaver();
+
+  // Takes a snapshot of the state and begins to copy it. No copy may be in progress, and nothing
+  // else may use `snapshot` or HDF5 until writing is over. Returns an empty text, or the reason why
+  // no copy begins.
+  std::string begin(CheckpointMeta, Snapshot& snapshot);
+  bool busy() const { return busy_; }
+  // Returns true if finish() would block on this rank. Throws Error if a message failed.
+  bool working();
+  // Completes the copy in progress, and removes older ones. Blocks until all ranks have done their
+  // part. Returns an empty text, or the reason why the copy was dropped; older copies then remain.
+  // Throws StateFault if weights or optimizer arrays are not finite on any rank.
+  std::string finish();
+  // Step of the newest complete copy, or -1.
+  std::int64_t newest() const { return newest_; }
+  // Drops a copy in progress, and removes all copies of this start of the run.
+  void remove_all();
+  // Describes the copies for the log.
+  std::string description() const;
+
+ private:
+  bool leads() const { return leader_ == axes_.world.rank(); }
+  void require_space() const;
+  void create_directories();
+  std::optional<FileRecord> write_own(const Snapshot&) const;
+  std::string drop(std::string why);
+  // Waits until all ranks have done their part.
+  void wait_for_all();
+
+  const Store& store_;
+  const Axes& axes_;
+  std::filesystem::path run_;
+  std::vector<int> nodes_, receivers_;  // by rank
+  int leader_ = 0;                      // first rank of this node
+  std::filesystem::path root_, copies_;
+  CopyOwner owner_;
+  CheckpointMeta meta_;
+  RankSlices mine_;
+  std::filesystem::path partial_;
+  std::int64_t newest_ = -1;
+  bool busy_ = false;
+  std::unique_ptr<CopyExchange> exchange_;
+  BackgroundWork removal_;  // of older copies, on the first rank of each node
+};
+
+}  // namespace trireme
