@@ -29,6 +29,7 @@
 #include "lib/run/generation.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/run/run_length.hpp"
+#include "lib/train/copy_saver.hpp"
 
 namespace trireme {
 
@@ -238,6 +239,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
                     const std::filesystem::path& deck, const Inputs& in, const Machine& machine,
                     Origin origin, Differences differences, RunRecord& record) {
   LockedRun locked{s.run, {}};
+  remove_earlier_copies(world, s.run);  // while the run directory still names them
   at_root(world, Pace::slow, [&] {
     if (!s.directory) lock_directory(s.directory, s.run, Existing::absent, signals);
     if (!s.directory) return;
@@ -316,6 +318,8 @@ TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainAr
 
   // 3. Open the machine.
   auto machine = open_machine(world, in);
+  if (in.deck.checkpoint.memory_every > 0)
+    require_place_for_copies(machine.trainer->store(), machine.axes, start.run, in.meta.run);
   stop_early();
 
   // 4. Train.

@@ -71,6 +71,7 @@ void make_memory_root(const fs::path& root) {
 
 fs::path copies_of(const fs::path& root, const CopyOwner& owner) {
   const auto job = launch::job_id();
+  require(job.empty() || is_plain_name(job), "the job id \"{}\" cannot be a file name", job);
   return root / (job.empty() ? "local" : job) / owner.run / owner.start;
 }
 

@@ -76,7 +76,8 @@ LockHolder this_process() {
           ::getpid(),
           host_name(),
           this_process_space(),
-          random_id()};
+          random_id(),
+          launch::attempt()};
 }
 
 // The state of the lock, and the descriptor that holds a flock on it.

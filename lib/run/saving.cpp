@@ -39,7 +39,6 @@ Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
       saved_step_(last_checkpoint_.empty() ? -1 : start.step) {
   const bool copies = config_.memory_every > 0;
   if (config_.async || copies) together(world_, [&] { saver_.reserve(); });
-  remove_earlier_copies(world_, run_);
   if (copies) {
     copies_.emplace(trainer.store(), trainer.axes(), run_, start.run);
     if (world_.rank() == 0) log_info("{}", copies_->description());

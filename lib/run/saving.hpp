@@ -26,8 +26,7 @@ class Saving {
   // `start` is the state from which the run starts, and `restored` its checkpoint, or empty if
   // there is none. `ranking` decides which checkpoints are the best. Keeps references to the
   // trainer and the record, which must outlive it. If checkpoints are asynchronous or there are
-  // memory copies, allocates memory for a copy of the state. Throws SharedError if memory copies do
-  // not fit into the memory of the nodes.
+  // memory copies, allocates memory for a copy of the state.
   Saving(Trainer&, RunRecord&, CheckpointConfig, EvaluationRanking ranking,
          std::filesystem::path run, const CheckpointMeta& start, std::string restored);
 

@@ -50,6 +50,14 @@ void remove_earlier_copies(const Communicator& world, const fs::path& run) {
   });
 }
 
+CopyNodes copy_nodes(const Communicator& world) {
+  CopyNodes n{launch::nodes_of_ranks(world), {}, 0};
+  n.receivers = copy_receivers(n.nodes);
+  const auto mine = n.nodes[static_cast<std::size_t>(world.rank())];
+  n.leader = static_cast<int>(std::ranges::find(n.nodes, mine) - n.nodes.begin());
+  return n;
+}
+
 static CopyPeers peers_of(int rank, const std::vector<int>& receivers) {
   CopyPeers peers{receivers[static_cast<std::size_t>(rank)], {}};
   for (std::size_t r = 0; r < receivers.size(); ++r)
@@ -57,26 +65,115 @@ static CopyPeers peers_of(int rank, const std::vector<int>& receivers) {
   return peers;
 }
 
+// Throws SharedError if two nodes have the same memory directory, because each would remove the
+// other's files. The first rank of each node creates a file in `probe` and looks for others.
+static void require_own_directories(const Communicator& world, const fs::path& probe, int leader) {
+  constexpr std::string_view begin = "node-of-rank-";
+  const bool leads = leader == world.rank();
+  const auto mine = fmt::format("{}{}", begin, leader);
+  const auto remove = [&] {
+    std::error_code ignored;
+    if (leads) fs::remove_all(probe, ignored);
+  };
+  try {
+    together(world, [&] {
+      if (!leads) return;
+      make_directory(probe);
+      write_new(probe / mine, "");
+    });
+    together(world, [&] {
+      for (const auto& entry : entries_of(probe)) {
+        const auto name = entry.filename().string();
+        require(name == mine,
+                "checkpoint.memory_every: the nodes of ranks {} and {} have the same memory "
+                "directory, {}. Set TRIREME_MEMORY_DIR to a directory in the memory of each node, "
+                "or to one that contains the node's name, such as "
+                "'/dev/shm/${{SLURMD_NODENAME}}'",
+                leader, name.substr(begin.size()), probe.parent_path().string());
+      }
+    });
+  } catch (const SharedError&) {
+    remove();
+    throw;
+  }
+  remove();
+}
+
+// Returns the bytes of the copies of a start of a run on this node.
+static double bytes_held(const fs::path& root, const CopyOwner& owner) {
+  double bytes = 0;
+  for (const auto& copy : held_copies(root, owner))
+    for (const auto& file : entries_of(copy.directory)) {
+      std::error_code e;
+      const auto size = fs::file_size(file, e);
+      if (!e) bytes += static_cast<double>(size);
+    }
+  return bytes;
+}
+
+void require_place_for_copies(const Store& store, const Axes& axes, const fs::path& run,
+                              const std::string& run_id) {
+  const auto& world = axes.world;
+  const auto nodes = copy_nodes(world);
+  CopyOwner earlier;
+  at_root(world, Pace::slow, [&] {
+    try {
+      earlier = read_copy_owner(run).value_or(CopyOwner{});
+    } catch (const Error&) {  // remove_earlier_copies() warns of it
+    }
+  });
+  send_text(world, earlier);
+  CopyOwner probe{run_id, "probe-" + random_id()};
+  send_text(world, probe);
+  fs::path root;
+  together(world, [&] {
+    root = memory_root(launch::test_node(world.rank()));
+    if (nodes.leader == world.rank()) make_memory_root(root);
+  });
+  require_own_directories(world, copies_of(root, probe), nodes.leader);
+
+  std::vector<double> bytes(nodes.nodes.size(), 0);
+  const double mine = bytes_of(rank_slices(store));
+  bytes[static_cast<std::size_t>(world.rank())] =
+      mine > 0 ? (1 + share_besides) * mine + bytes_besides : 0;
+  world.all_reduce(bytes);
+  const auto of_nodes = bytes_of_nodes(nodes.nodes, nodes.receivers, bytes);
+  together(world, [&] {
+    if (nodes.leader != world.rank()) return;
+    const auto node = nodes.nodes[static_cast<std::size_t>(world.rank())];
+    const double one = of_nodes[static_cast<std::size_t>(node)];
+    std::error_code e;
+    const auto space = fs::space(root, e);
+    if (e) fail_errno("access", root, e.value());
+    const double free = static_cast<double>(space.available) +
+                        (earlier.start.empty() ? 0 : bytes_held(root, earlier));
+    require(free >= copies_at_a_time * one,
+            "checkpoint.memory_every needs {:.3g} GB in {} on {} ({} copies of {:.3g} GB, of the "
+            "node's own ranks{}), but only {:.3g} GB are free. Use more nodes, set "
+            "TRIREME_MEMORY_DIR to a larger memory file system, or set checkpoint.memory_every = 0",
+            copies_at_a_time * one * 1e-9, root.string(), host_name(), copies_at_a_time, one * 1e-9,
+            nodes.receivers[0] < 0 ? "" : " and those of another node", free * 1e-9);
+  });
+}
+
 CopySaver::CopySaver(const Store& store, const Axes& axes, fs::path run, std::string run_id)
     : store_(store),
       axes_(axes),
       run_(std::move(run)),
-      nodes_(launch::nodes_of_ranks(axes.world)),
-      receivers_(copy_receivers(nodes_)),
+      nodes_(copy_nodes(axes.world)),
       owner_{std::move(run_id), random_id()} {
   const auto& world = axes_.world;
-  const auto mine = nodes_[static_cast<std::size_t>(world.rank())];
-  leader_ = static_cast<int>(std::ranges::find(nodes_, mine) - nodes_.begin());
   send_text(world, owner_);
-  try {
-    create_directories();
-    require_space();
-  } catch (const SharedError&) {
-    if (leads() && !root_.empty()) remove_copies(root_, owner_);
-    throw;
-  }
+  together(world, [&] {
+    root_ = memory_root(launch::test_node(world.rank()));
+    copies_ = copies_of(root_, owner_);
+    if (!leads()) return;
+    make_memory_root(root_);
+    make_directory(copies_);
+  });
   at_root(world, Pace::slow, [&] { write_copy_owner(run_, owner_); });
-  exchange_ = std::make_unique<CopyExchange>(world.duplicate(), peers_of(world.rank(), receivers_));
+  exchange_ =
+      std::make_unique<CopyExchange>(world.duplicate(), peers_of(world.rank(), nodes_.receivers));
   world.set_companion([this] { exchange_->poll(); });
 }
 
@@ -84,57 +181,8 @@ CopySaver::~CopySaver() {
   axes_.world.set_companion({});
 }
 
-// Creates the directory of each node, and checks that no two nodes have the same one, because each
-// would remove the other's files.
-void CopySaver::create_directories() {
-  const auto& world = axes_.world;
-  const auto name = [](int rank) { return fmt::format("node-of-rank-{}", rank); };
-  together(world, [&] {
-    root_ = memory_root(launch::test_node(world.rank()));
-    copies_ = copies_of(root_, owner_);
-    if (!leads()) return;
-    make_memory_root(root_);
-    make_directory(copies_);
-    write_new(copies_ / name(leader_), "");
-  });
-  together(world, [&] {
-    for (const auto& entry : entries_of(copies_))
-      require(entry.filename() == name(leader_),
-              "checkpoint.memory_every: the nodes of ranks {} and {} have the same memory "
-              "directory, {}. Set TRIREME_MEMORY_DIR to a directory in the memory of each node, or "
-              "to one that contains the node's name, such as '/dev/shm/${{SLURMD_NODENAME}}'",
-              leader_, entry.filename().string().substr(name(0).size() - 1), root_.string());
-  });
-}
-
-// Throws SharedError if a node has too little space for the copies.
-void CopySaver::require_space() const {
-  const auto& world = axes_.world;
-  std::vector<double> bytes(nodes_.size(), 0);
-  const double mine = bytes_of(rank_slices(store_));
-  bytes[static_cast<std::size_t>(world.rank())] =
-      mine > 0 ? (1 + share_besides) * mine + bytes_besides : 0;
-  world.all_reduce(bytes);
-  const auto of_nodes = bytes_of_nodes(nodes_, receivers_, bytes);
-  together(world, [&] {
-    if (!leads()) return;
-    const double one =
-        of_nodes[static_cast<std::size_t>(nodes_[static_cast<std::size_t>(world.rank())])];
-    std::error_code e;
-    const auto space = fs::space(root_, e);
-    if (e) fail_errno("access", root_, e.value());
-    require(static_cast<double>(space.available) >= copies_at_a_time * one,
-            "checkpoint.memory_every needs {:.3g} GB in {} on {} ({} copies of {:.3g} GB, of the "
-            "node's own ranks{}), but only {:.3g} GB are free. Use more nodes, set "
-            "TRIREME_MEMORY_DIR to a larger memory file system, or set checkpoint.memory_every = 0",
-            copies_at_a_time * one * 1e-9, root_.string(), host_name(), copies_at_a_time,
-            one * 1e-9, receivers_[0] < 0 ? "" : " and those of another node",
-            static_cast<double>(space.available) * 1e-9);
-  });
-}
-
 std::string CopySaver::description() const {
-  const auto nodes = *std::ranges::max_element(nodes_) + 1;
+  const auto nodes = *std::ranges::max_element(nodes_.nodes) + 1;
   return fmt::format("memory copies go to {}{}", root_.string(),
                      nodes > 1 ? fmt::format(" on two of {} nodes each", nodes)
                                : ". The job has one node, so they survive the end of processes, "

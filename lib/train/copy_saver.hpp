@@ -17,6 +17,22 @@
 
 namespace trireme {
 
+// The nodes of a job's ranks, and the ranks that keep second copies.
+struct CopyNodes {
+  std::vector<int> nodes;      // number of each rank's node
+  std::vector<int> receivers;  // by rank (copy_receivers)
+  int leader = 0;              // first rank of this rank's node
+};
+// Returns the nodes of this job. Collective.
+CopyNodes copy_nodes(const Communicator& world);
+
+// Throws SharedError if a node has too little memory for the copies, if its memory directory cannot
+// be created, or if nodes share their memory directory. `run` is the run directory, and `run_id` is
+// CheckpointMeta::run. Counts copies of an earlier start of the run as free, because they will be
+// removed. Collective.
+void require_place_for_copies(const Store&, const Axes&, const std::filesystem::path& run,
+                              const std::string& run_id);
+
 // Removes the memory copies of an earlier start of the run from the nodes of this job, and the file
 // memory_copies.json, if there is one. Collective.
 void remove_earlier_copies(const Communicator& world, const std::filesystem::path& run);
@@ -25,8 +41,7 @@ void remove_earlier_copies(const Communicator& world, const std::filesystem::pat
 class CopySaver {
  public:
   // `run` is the run directory, which this job has locked, and `run_id` is CheckpointMeta::run. The
-  // store and axes must outlive the object. Throws SharedError if a node has too little memory for
-  // two copies, or if nodes share their memory directory.
+  // store and axes must outlive the object. Throws SharedError if a directory cannot be created.
   CopySaver(const Store&, const Axes&, std::filesystem::path run, std::string run_id);
   ~CopySaver();
 
@@ -49,9 +64,7 @@ class CopySaver {
   std::string description() const;
 
  private:
-  bool leads() const { return leader_ == axes_.world.rank(); }
-  void require_space() const;
-  void create_directories();
+  bool leads() const { return nodes_.leader == axes_.world.rank(); }
   std::optional<FileRecord> write_own(const Snapshot&) const;
   std::string drop(std::string why);
   // Waits until all ranks have done their part.
@@ -60,8 +73,7 @@ class CopySaver {
   const Store& store_;
   const Axes& axes_;
   std::filesystem::path run_;
-  std::vector<int> nodes_, receivers_;  // by rank
-  int leader_ = 0;                      // first rank of this node
+  CopyNodes nodes_;
   std::filesystem::path root_, copies_;
   CopyOwner owner_;
   CheckpointMeta meta_;

@@ -38,6 +38,7 @@ import cases_phases
 import cases_places
 import cases_plans
 import cases_ranks
+import cases_rescue
 import cases_restarts
 import cases_runs
 import cases_schedules
@@ -58,7 +59,7 @@ TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, 
           "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
           "experts": cases_experts, "packing": cases_packing, "plans": cases_plans, "scripts": cases_scripts, "tuning": cases_tuning,
           "pairs": cases_pairs, "phases": cases_phases, "imports": cases_imports, "validation": cases_validation, "schedules": cases_schedules,
-          "averages": cases_averages, "tokens": cases_tokens}
+          "averages": cases_averages, "rescue": cases_rescue, "tokens": cases_tokens}
 
 
 def all_cases():

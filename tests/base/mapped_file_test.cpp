@@ -1,0 +1,51 @@
+#include "lib/base/mapped_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+namespace {
+
+bool has_text(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+TEST(MappedFile, ShowsAndChangesTheFile) {
+  ScratchFolder folder;
+  const auto path = folder.write("file", "0123456789");
+  {
+    const MappedFile mapped(PosixFile::open_to_write(path));  // the file itself is closed
+    ASSERT_EQ(mapped.bytes().size(), 10U);
+    EXPECT_EQ(std::memcmp(mapped.bytes().data(), "0123456789", 10), 0);
+    mapped.bytes()[3] = std::byte{'x'};
+  }
+  EXPECT_EQ(contents_of(path), "012x456789");
+}
+
+TEST(MappedFile, MayBeEmpty) {
+  ScratchFolder folder;
+  EXPECT_TRUE(MappedFile(PosixFile::open_to_write(folder.write("file", ""))).bytes().empty());
+}
+
+TEST(MappedFile, OfReservedSpaceIsNew) {
+  ScratchFolder folder;
+  const auto path = folder.path() / "file";
+  EXPECT_EQ(create_reserved(path, 100000).size(), 100000);
+  EXPECT_TRUE(has_text(message_of([&] { create_reserved(path, 1); }), "cannot create"));
+  EXPECT_EQ(create_reserved(folder.path() / "empty", 0).size(), 0);
+}
+
+// No file is left that looks as if it had been written.
+TEST(MappedFile, WithoutSpaceIsRemoved) {
+  ScratchFolder folder;
+  const auto path = folder.path() / "file";
+  EXPECT_TRUE(
+      has_text(message_of([&] { create_reserved(path, std::int64_t{1} << 60); }), "cannot write"));
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+}  // namespace
+}  // namespace trireme

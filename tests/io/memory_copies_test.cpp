@@ -1,0 +1,162 @@
+#include "lib/io/memory_copies.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "lib/io/shard_file.hpp"
+#include "tests/io/sample_checkpoint.hpp"
+
+namespace trireme {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+class MemoryCopies : public testing::Test {
+ protected:
+  MemoryCopies() {
+    for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "TRIREME_JOB"}) unsetenv(name);
+    setenv("TRIREME_MEMORY_DIR", folder.path().c_str(), 1);
+  }
+  ~MemoryCopies() override {
+    unsetenv("TRIREME_MEMORY_DIR");
+    unsetenv("TRIREME_JOB");
+  }
+  // A complete copy with one file.
+  void add(const fs::path& copies, std::int64_t step) const {
+    fs::create_directories(partial_copy(copies, step));
+    std::ofstream(partial_copy(copies, step) / shard_name(0)) << "shard " << step;
+    add_copy_record(partial_copy(copies, step), "{}", "tokens");
+    publish_copy(copies, step);
+  }
+  std::vector<std::int64_t> steps(const CopyOwner& o) const {
+    std::vector<std::int64_t> all;
+    for (const auto& copy : held_copies(root(), o)) all.push_back(copy.step);
+    return all;
+  }
+  fs::path root() const { return memory_root(""); }
+
+  ScratchFolder folder;
+  CopyOwner owner{"f00d", "0123"}, earlier{"f00d", "4567"};
+};
+
+TEST_F(MemoryCopies, DirectoriesNameUserJobRunAndStart) {
+  const auto user = folder.path() / ("trireme-" + std::to_string(::getuid()));
+  EXPECT_EQ(copies_of(root(), owner), user / "local/f00d/0123");
+  setenv("TRIREME_JOB", "17.server", 1);
+  EXPECT_EQ(copies_of(root(), owner), user / "17.server/f00d/0123");
+  setenv("TRIREME_JOB", "../17", 1);
+  EXPECT_TRUE(contains(message_of([&] { copies_of(root(), owner); }), "cannot be a file name"));
+}
+
+TEST_F(MemoryCopies, TheDirectoryMayNameVariablesAndTheNodeOfATest) {
+  setenv("TRIREME_TEST_SHAPE", "b", 1);
+  setenv("TRIREME_MEMORY_DIR", "/a/${TRIREME_TEST_SHAPE}", 1);
+  const auto user = "trireme-" + std::to_string(::getuid());
+  EXPECT_EQ(memory_root("").lexically_normal(), fs::path("/a/b") / user);
+  EXPECT_EQ(memory_root("n1"), fs::path("/a/b/n1") / user);
+  setenv("TRIREME_MEMORY_DIR", "a", 1);
+  EXPECT_TRUE(contains(message_of([] { memory_root(""); }), "is not an absolute path"));
+  setenv("TRIREME_MEMORY_DIR", "/a/${TRIREME_TEST_NONE_SUCH}", 1);
+  EXPECT_TRUE(contains(message_of([] { memory_root(""); }), "TRIREME_MEMORY_DIR: "));
+  unsetenv("TRIREME_TEST_SHAPE");
+}
+
+TEST_F(MemoryCopies, TheDirectoryIsOfThisUserAlone) {
+  make_memory_root(root());
+  struct stat s {};
+  ASSERT_EQ(::lstat(root().c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777, 0700U);
+  EXPECT_NO_THROW(make_memory_root(root()));
+  fs::remove(root());
+  fs::create_directory_symlink("/tmp", root());
+  EXPECT_TRUE(
+      contains(message_of([&] { make_memory_root(root()); }), "is not a directory of this user"));
+}
+
+TEST_F(MemoryCopies, ACopyIsHeldOnceItIsComplete) {
+  const auto copies = copies_of(root(), owner);
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{});
+  fs::create_directories(partial_copy(copies, 6));
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{});
+  fs::remove(partial_copy(copies, 6));
+  add(copies, 6);
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{6});
+  const auto held = held_copies(root(), owner)[0].directory;
+  EXPECT_EQ(contents_of(held / tokenizer_name), "tokens");
+  EXPECT_EQ(contents_of(held / copy_record_name), "{}");
+}
+
+TEST_F(MemoryCopies, OldCopiesAreRemovedAndAFailedOneIsDropped) {
+  const auto copies = copies_of(root(), owner);
+  for (const int step : {2, 4, 6}) add(copies, step);
+  fs::create_directories(partial_copy(copies, 8));
+  remove_other_copies(copies, 6);
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{6});
+  EXPECT_TRUE(fs::exists(partial_copy(copies, 8)));
+  drop_copy(copies, 8);
+  EXPECT_FALSE(fs::exists(partial_copy(copies, 8)));
+  drop_copy(copies, 6);
+  drop_copy(copies, 6);
+  EXPECT_TRUE(fs::is_empty(copies));
+}
+
+// Those of another start are of another state, even if their step is the same.
+TEST_F(MemoryCopies, EachStartHasItsOwn) {
+  add(copies_of(root(), earlier), 9);
+  add(copies_of(root(), owner), 6);
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{6});
+  remove_copies(root(), owner);
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{});
+  EXPECT_EQ(steps(earlier), std::vector<std::int64_t>{9});
+  remove_copies(root(), earlier);
+  EXPECT_TRUE(fs::is_empty(root()));
+}
+
+TEST_F(MemoryCopies, ThoseOfAllJobsAreFound) {
+  setenv("TRIREME_JOB", "17", 1);
+  add(copies_of(root(), owner), 6);
+  unsetenv("TRIREME_JOB");
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{6});
+  remove_copies(root(), owner);
+  EXPECT_TRUE(fs::is_empty(root()));
+}
+
+TEST_F(MemoryCopies, TheRunDirectoryNamesTheNewestStart) {
+  ScratchFolder run;
+  EXPECT_EQ(read_copy_owner(run.path()), std::nullopt);
+  write_copy_owner(run.path(), earlier);
+  write_copy_owner(run.path(), owner);
+  EXPECT_EQ(read_copy_owner(run.path()), owner);
+  for (const char* bad : {"", "{}", R"({"run": "f00d", "start": ".."})",
+                          R"({"run": "a/b", "start": "0123"})", R"({"run": 1, "start": "0123"})"}) {
+    run.write(copy_owner_name, bad);
+    EXPECT_TRUE(contains(message_of([&] { read_copy_owner(run.path()); }), "is damaged")) << bad;
+  }
+  remove_copy_owner(run.path());
+  EXPECT_EQ(read_copy_owner(run.path()), std::nullopt);
+}
+
+// A record without slices is verified like any other, by every byte.
+TEST_F(MemoryCopies, AShardIsVerifiedByItsBytes) {
+  const auto shard =
+      write_shard(folder.path(), 3, sample_meta(6), sample_slices(0, 2), SampleSource(6));
+  const auto path = folder.path() / shard.name;
+  const auto record = whole_file_record(path);
+  EXPECT_EQ(record.name, shard.name);
+  EXPECT_EQ(record.size, static_cast<std::int64_t>(fs::file_size(path)));
+  EXPECT_TRUE(record.slices.empty());
+  EXPECT_EQ(record.hash, hash128(contents_of(path)));
+  EXPECT_TRUE(verify_file(folder.path(), record, Check::hashes).empty());
+
+  auto bytes = contents_of(path);
+  bytes[bytes.size() / 2] ^= 4;
+  std::ofstream(path, std::ios::binary) << bytes;
+  EXPECT_FALSE(verify_file(folder.path(), record, Check::hashes).empty());
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,264 @@
+// Memory copies: the state as it was, on two nodes each; a copy that fails is dropped as a whole.
+#include "lib/train/copy_saver.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+
+#include "kernels/open/open.hpp"
+#include "lib/base/array_names.hpp"
+#include "lib/base/posix_file.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/comm/byte_message.hpp"
+#include "lib/io/checkpoint_reader.hpp"
+#include "lib/io/checkpoint_save.hpp"
+#include "lib/io/shard_reader.hpp"
+#include "lib/train/state_saver.hpp"
+#include "tests/parallel/parity.hpp"
+#include "tests/parallel/world.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+namespace {
+
+bool has_text(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+namespace fs = std::filesystem;
+
+std::string of_rank_0(std::string text) {
+  test::world().broadcast(text);
+  return text;
+}
+
+test::ParityCase copied_case(int n) {
+  test::ParityCase p;
+  p.grid = n == 4 ? Grid{2, 2, 1} : Grid{1, n, 1};
+  if (n == 3) p.size = 24;
+  p.zero.stage = 3;
+  p.optimizer = OptimizerKind::adamw;
+  p.steps = 6;
+  return p;
+}
+
+// Ranks on two nodes, or on one if there is one rank.
+struct CopiedTraining {
+  CopiedTraining() : p(copied_case(test::world().size())) {
+    std::string nodes;
+    for (int r = 0; r < test::world().size(); ++r) nodes += (r == 0 ? "" : ",") + node_of(r);
+    setenv("TRIREME_TEST_NODES", nodes.c_str(), 1);
+    setenv("TRIREME_MEMORY_DIR", (root / "memory").c_str(), 1);
+    trainer->store().initialize(3, 1);
+    if (test::world().rank() == 0) fs::create_directories(root / "run/checkpoints");
+    test::meet();
+    saver =
+        std::make_unique<StateSaver>(trainer->store(), trainer->axes(), root / "run/checkpoints");
+    copies = std::make_unique<CopySaver>(trainer->store(), trainer->axes(), root / "run", "f00d");
+  }
+  ~CopiedTraining() {
+    copies.reset();
+    unsetenv("TRIREME_TEST_NODES");
+    unsetenv("TRIREME_MEMORY_DIR");
+  }
+  static std::string node_of(int rank) { return 2 * rank < test::world().size() ? "a" : "b"; }
+  std::vector<HeldCopy> held(const std::string& node) const {
+    return held_copies(memory_root(node), *read_copy_owner(root / "run"));
+  }
+  std::vector<std::int64_t> steps_on(const std::string& node) const {
+    std::vector<std::int64_t> steps;
+    for (const auto& copy : held(node)) steps.push_back(copy.step);
+    return steps;
+  }
+  static CheckpointMeta meta(std::int64_t step) {
+    CheckpointMeta m;
+    m.step = step;
+    m.run = "f00d";
+    m.tokenizer_kind = "bytes";
+    m.tokenizer = "tokens";
+    return m;
+  }
+  void steps(int n) {
+    for (int s = 0; s < n; ++s, ++done)
+      trainer->step(done, test::learning_rate(p), test::parity_step(p, *trainer, done));
+  }
+  void copy(std::int64_t step) {
+    EXPECT_EQ(copies->begin(meta(step), saver->snapshot()), "");
+    EXPECT_EQ(copies->finish(), "");
+  }
+
+  test::ParityCase p;
+  ScratchFolder folder;
+  fs::path root = of_rank_0(folder.path().string());
+  std::unique_ptr<Backend> backend = open_backend(test::backend_of(p, true));
+  Workspace workspace{*backend};
+  std::unique_ptr<Trainer> trainer =
+      std::make_unique<Trainer>(*backend, test::parity_axes(p), test::parity_setup(p));
+  std::unique_ptr<StateSaver> saver;
+  std::unique_ptr<CopySaver> copies;
+  int done = 0;
+};
+
+// A checkpoint of the shards that one node holds, or both.
+fs::path published(const fs::path& checkpoints, const CheckpointMeta& meta,
+                   const std::vector<fs::path>& directories) {
+  const auto partial = begin_save(checkpoints, meta.step);
+  std::vector<FileRecord> shards;
+  for (const auto& directory : directories)
+    for (const auto& file : entries_of(directory)) {
+      if (file.extension() != ".h5" || fs::exists(partial / file.filename())) continue;
+      fs::copy_file(file, partial / file.filename());
+      shards.push_back(read_shard(partial / file.filename()).second);
+    }
+  return publish(checkpoints, meta, std::move(shards));
+}
+
+std::string arrays_in(const fs::path& checkpoint) {
+  CheckpointReader reader(checkpoint);
+  std::string all;
+  for (const auto& p : reader.params()) {
+    auto arrays = reader.arrays_of(p.name);
+    arrays.emplace_back(weights_array);
+    for (const auto& array : arrays) {
+      std::vector<std::byte> values(static_cast<std::size_t>(p.shape.count()) * bytes_of(p.dtype));
+      reader.read(p.name, array, 0, p.shape.count(), values);
+      all += p.name + array;
+      all.append(reinterpret_cast<const char*>(values.data()), values.size());
+    }
+  }
+  return all;
+}
+
+using Steps = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST(CopySaver, EachNodeHoldsTheStateAsItWasWhileTrainingGoesOn) {
+  if (!test::next_case("copies")) return;
+  CopiedTraining run;
+  run.steps(2);
+  const auto at_once = run.saver->save(CopiedTraining::meta(2));
+  EXPECT_EQ(run.copies->begin(CopiedTraining::meta(3), run.saver->snapshot()),
+            "");  // of the same state
+  run.steps(2);
+  EXPECT_EQ(run.copies->finish(), "");
+  EXPECT_EQ(run.copies->newest(), 3);
+  test::meet();
+  if (test::world().rank() == 0) {
+    // Two nodes hold everything twice, so either is enough.
+    for (const std::string node : {"a", "b"}) {
+      if (test::world().size() == 1 && node == "b") continue;
+      SCOPED_TRACE(node);
+      ASSERT_EQ(run.steps_on(node), Steps{3});
+      const auto directory = run.held(node)[0].directory;
+      const auto record = parse_manifest(read_text(directory / copy_record_name), "the record");
+      EXPECT_EQ(record.meta.step, 3);
+      for (const auto& file : record.files)
+        EXPECT_TRUE(verify_file(directory, file, Check::hashes).empty()) << file.name;
+      auto meta = record.meta;
+      meta.tokenizer = read_text(directory / tokenizer_name);
+      EXPECT_TRUE(arrays_in(published(run.root / "run/checkpoints", meta, {directory})) ==
+                  arrays_in(at_once));
+    }
+  }
+  test::meet();
+}
+
+TEST(CopySaver, ANewerCopyReplacesAnOlderOneAndTheEndRemovesAll) {
+  if (!test::next_case("replace")) return;
+  CopiedTraining run;
+  const auto mine = CopiedTraining::node_of(test::world().rank());
+  for (int step = 1; step < 4; ++step) {
+    run.steps(1);
+    run.copy(step);
+    test::meet();
+    const auto steps = run.steps_on(mine);  // an older one may still be on its way out
+    EXPECT_FALSE(steps.empty() || steps.back() != step || steps.size() > 2);
+    test::meet();
+  }
+  const auto owner = read_copy_owner(run.root / "run");
+  ASSERT_TRUE(owner.has_value());
+  run.copies->remove_all();
+  EXPECT_TRUE(held_copies(memory_root(mine), *owner).empty());
+  EXPECT_EQ(read_copy_owner(run.root / "run"), std::nullopt);
+  test::meet();
+}
+
+TEST(CopySaver, AFailureOfOneRankDropsTheCopyAndKeepsTheOlderOne) {
+  if (!test::next_case("failure")) return;
+  CopiedTraining run;
+  run.steps(1);
+  run.copy(1);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto limit_last_rank = [&](rlim_t bytes) {
+    const rlimit now{bytes, before.rlim_max};
+    if (test::world().rank() == test::world().size() - 1) setrlimit(RLIMIT_FSIZE, &now);
+  };
+  limit_last_rank(20000);
+  EXPECT_EQ(run.copies->begin(CopiedTraining::meta(2), run.saver->snapshot()), "");
+  const auto failure = run.copies->finish();
+  limit_last_rank(before.rlim_cur);
+  EXPECT_TRUE(has_text(failure, "cannot write")) << failure;
+  EXPECT_EQ(run.copies->newest(), 1);
+  EXPECT_FALSE(run.copies->busy());
+  test::meet();
+  EXPECT_EQ(run.steps_on(CopiedTraining::node_of(test::world().rank())), Steps{1});
+  test::meet();
+  run.copy(3);
+  test::meet();
+  EXPECT_EQ(run.steps_on(CopiedTraining::node_of(test::world().rank())).back(), 3);
+  test::meet();
+}
+
+TEST(CopySaver, NodesMustNotShareADirectory) {
+  if (test::world().size() != 2 || !test::next_case("shared")) return;
+  CopiedTraining run;
+  setenv("TRIREME_TEST_NODES", "a,b", 1);
+  const auto refusal = [&] {
+    return message_of<SharedError>([&] {
+      require_place_for_copies(run.trainer->store(), run.trainer->axes(), run.root / "run", "f00d");
+    });
+  };
+  EXPECT_EQ(refusal(), "");
+  // Each node sees the other's directory under its own name.
+  test::meet();
+  if (test::world().rank() == 0) {
+    fs::remove_all(run.root / "memory/b");
+    fs::create_directory_symlink(run.root / "memory/a", run.root / "memory/b");
+  }
+  test::meet();
+  EXPECT_TRUE(has_text(refusal(), "have the same memory directory"));
+  test::meet();
+}
+
+TEST(ByteMessage, LongOnesArriveWhole) {
+  if (test::world().size() == 1 || !test::next_case("bytes")) return;
+  const auto channel = test::world().duplicate();
+  const int n = channel.size(), me = channel.rank();
+  for (const std::size_t size :
+       {std::size_t{1}, std::size_t{8} << 20, (std::size_t{40} << 20) + 7}) {
+    std::vector<std::byte> out(size), in(size);
+    for (std::size_t i = 0; i < size; i += 997)
+      out[i] = static_cast<std::byte>(i + static_cast<std::size_t>(me));
+    ByteMessage receive(channel, ByteMessage::Way::receive, (me + n - 1) % n, 1, in);
+    ByteMessage send(channel, ByteMessage::Way::send, (me + 1) % n, 1, out);
+    bool received = false, sent = false;
+    while (!received || !sent) {
+      received = received || receive.complete();
+      sent = sent || send.complete();
+    }
+    const auto from = static_cast<std::size_t>((me + n - 1) % n);
+    bool same = true;
+    for (std::size_t i = 0; i < size; i += 997)
+      same = same && in[i] == static_cast<std::byte>(i + from);
+    EXPECT_TRUE(same) << size;
+  }
+  test::meet();
+}
+
+}  // namespace trireme

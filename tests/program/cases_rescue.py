@@ -1,0 +1,241 @@
+"""Memory copies, and `trireme rescue`: a job that died goes on from the memory of its nodes, and ends with the bits of an undisturbed run."""
+from reading import Failed
+from rows import FAIL, Run, story
+
+CASES = []
+COPIES = "checkpoint.every_steps=100 checkpoint.memory_every=3"
+SLOW = "write */run/history.csv 1+ sleep:40"  # steps that leave time for a copy
+DIES = f"{SLOW}; write */run/history.csv 9 SIGKILL"
+RESCUED = r"rescued step [36]\n"  # on a busy machine the copy of step 6 may not have been complete
+
+
+def on_nodes(nodes, command):
+    """The nodes of the ranks, each with a memory of its own."""
+    return f'export TRIREME_MEMORY_DIR="$PWD/memory" TRIREME_TEST_NODES={nodes}; {command}'
+
+
+def train(at, nodes, config, more=COPIES, **rest):
+    return at(on_nodes(nodes, at.line(Run(more, config=config))), **rest)
+
+
+def killed(at, nodes="a,b", config="exact-data2", faults=DIES, **rest):
+    train(at, nodes, config, faults=faults, codes=FAIL, **rest)
+
+
+def rescue(at, nodes, says=RESCUED, **rest):
+    return at(on_nodes(nodes, f"exec $MPIEXEC -n {nodes.count(',') + 1} $TRIREME rescue run"), says=(says,), **rest)
+
+
+def go_on(at, nodes="a,b", config="exact-data2", like="exact-data2", restarts=True):
+    train(at, nodes, config, f"{COPIES} --restart latest --or-start", says=("restarting from",) if restarts else ())
+    at.take(like, run="whole")
+    at.same("run", "whole")
+    assert not files_in(at / "memory"), files_in(at / "memory")
+
+
+def files_in(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def copy_of(at, node, name):
+    found = sorted(at.folder.glob(f"memory/{node}/trireme-*/local/*/*/step-*/{name}"))
+    assert found, files_in(at / "memory")
+    return found[-1]
+
+
+def flip_bit(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@story(CASES, fast=True)
+def both(at):
+    """ranks on two nodes die, and a rescue on both makes a checkpoint"""
+    killed(at)
+    for node in ("a", "b"):  # each has the shards of both
+        assert {copy_of(at, node, f"rank-0000{r}.h5").parent.name for r in (0, 1)} == {copy_of(at, node, "copy.json").parent.name}
+    ended = rescue(at, "a,b")
+    step = int(ended.out.split()[-1])
+    at("inspect run --verify")
+    assert at.meta("run", step)["step"] == step
+    rescue(at, "a,b", f"nothing to rescue: the checkpoint of step {step} on disk is as new")
+    go_on(at)
+
+
+@story(CASES, fast=("a",), each=("a", "b"))
+def lost(at, node):
+    """one of two nodes is lost, and the other goes on alone: the one that stays is"""
+    killed(at)
+    at.shell(f"rm -r memory/{'b' if node == 'a' else 'a'}")
+    rescue(at, node)
+    go_on(at, node, "exact")
+
+
+@story(CASES)
+def replaced(at):
+    """one of two nodes is lost, and a new one without copies takes its place"""
+    killed(at)
+    at.shell("rm -r memory/a")
+    rescue(at, "c,b")
+    go_on(at, "c,b")
+
+
+@story(CASES)
+def alone(at):
+    """a process on one node dies, and its node's own copy is enough"""
+    train(at, "a", "exact", faults=DIES, codes=(137,))
+    at(on_nodes("a", "exec $TRIREME rescue run"), says=(RESCUED,))
+    go_on(at, "a", "exact", like="exact")
+
+
+@story(CASES, each=("exact-axes on a,a,b,b", "exact-axes on a,b,a,b", "exact-mixture-expert2 on a,b,c,d", "exact-mixture-expert4 on a,a,a,b"))
+def grids(at, case):
+    """a node of a grid of four ranks is lost"""
+    config, nodes = case.split(" on ")
+    killed(at, nodes, config)
+    at.shell("rm -r memory/b")
+    rescue(at, ",".join(sorted(set(nodes.split(",")) - {"b"})))
+    go_on(at, nodes, config, like=config)
+
+
+@story(CASES)
+def flipped(at):
+    """a copy with a flipped bit is not used, and its other copy is"""
+    killed(at)
+    flip_bit(copy_of(at, "a", "rank-00000.h5"))
+    flip_bit(copy_of(at, "b", "rank-00001.h5"))
+    flip_bit(copy_of(at, "a", "copy.json"))
+    rescue(at, "a,b")
+    go_on(at)
+
+
+@story(CASES)
+def flipped_twice(at):
+    """a shard without an intact copy is not rescued, and its name is said"""
+    killed(at)
+    for node in ("a", "b"):
+        flip_bit(copy_of(at, node, "rank-00001.h5"))
+    rescue(at, "a,b", r"nothing to rescue: no process has an intact copy of rank-00001.h5 of step [36]\. A restart uses the newest checkpoint on disk")
+    assert not list((at / "run/checkpoints").iterdir())
+    go_on(at, restarts=False)
+
+
+@story(CASES)
+def gone(at):
+    """copies that are gone from all nodes are not rescued, and the run goes on from disk"""
+    train(at, "a,b", "exact-data2", "checkpoint.memory_every=3 checkpoint.async=false", faults=f"{SLOW}; write */run/history.csv 7 SIGKILL", codes=FAIL)
+    at.shell("rm -r memory")
+    rescue(at, "a,b", "nothing to rescue: no memory copy of the run is in ")
+    train(at, "a,b", "exact-data2", "--restart latest", says=("restarting from .*step-00000004",))
+    at.take("exact-data2", run="whole")
+    at.same("run", "whole")
+
+
+@story(CASES)
+def older(at):
+    """copies that are older than the newest checkpoint on disk are not rescued, but they are if it is damaged"""
+    train(at, "a,b", "exact-data2", "checkpoint.memory_every=3 checkpoint.async=false", faults=DIES, codes=FAIL)
+    rescue(at, "a,b", "nothing to rescue: the checkpoint of step 8 on disk is as new as the newest memory copy, of step [36]")
+    flip_bit(at / "run/checkpoints/step-00000008/rank-00000.h5")
+    rescue(at, "a,b")
+    train(at, "a,b", "exact-data2", "checkpoint.memory_every=3 --restart latest", says=("skipped: .*step-00000008",))
+    at.take("exact-data2", run="whole")
+    at.same("run", "whole")
+
+
+@story(CASES)
+def other_start(at):
+    """copies of an earlier start are never used"""
+    killed(at)
+    killed(at, faults="write */run/history.csv 2 SIGKILL", more="--overwrite " + COPIES)
+    rescue(at, "a,b", "nothing to rescue: no memory copy of the run is in ")
+    go_on(at, restarts=False)
+
+
+@story(CASES, each=("write */memory/*00006.partial/rank-00000.h5 3 SIGKILL @0", "write */memory/*00006.partial/copy.json 1 torn @1",
+                    "rename */memory/*/step-00000006 1 SIGKILL @0", "rename */memory/*/step-00000006 1 then:SIGKILL @1",
+                    "rename */memory/*/.step-00000003.removed 1 SIGKILL @0"))
+def in_a_copy(at, fault):
+    """a rank dies while it writes a copy, and the newest whole one is used"""
+    killed(at, faults=f"{SLOW}; {fault}")
+    rescue(at, "a,b")
+    go_on(at)
+
+
+@story(CASES, each=("open *run/lock 1 then:SIGKILL @0", "write *run/checkpoints/*.partial/rank-00001.h5 1 torn", "write *run/checkpoints/*.partial/manifest.json 1 torn",
+                    "rename *run/checkpoints/step-0000000* 1 SIGKILL"))
+def in_a_rescue(at, fault):
+    """a rescue dies, and the next one succeeds"""
+    killed(at)
+    at(on_nodes("a,b", "exec $MPIEXEC -n 2 $TRIREME rescue run"), faults=fault, codes=FAIL)
+    rescue(at, "a,b")
+    go_on(at)
+
+
+@story(CASES)
+def full_disk(at):
+    """a rescue that finds the disk full fails, and leaves the copies"""
+    killed(at)
+    at(on_nodes("a,b", "exec $MPIEXEC -n 2 $TRIREME rescue run"), faults="write *run/checkpoints/*.partial/rank-00000.h5 1 ENOSPC", codes=(1,),
+       says=("No space left on device",))
+    assert not list((at / "run/checkpoints").iterdir())
+    rescue(at, "a,b")
+    go_on(at)
+
+
+@story(CASES, each=("0", "1"))
+def full_memory(at, rank):
+    """full memory of a rank drops a copy with a warning, and keeps the older one"""
+    fault = f"write */memory/*00006.partial/rank-0000{rank}.h5 2 ENOSPC @{rank}"
+    killed(at, faults=f"{SLOW}; {fault}; write */run/history.csv 9 SIGKILL", says=("step 6: there is no memory copy: .*No space left on device.*The copy of step 3 remains",))
+    rescue(at, "a,b", r"rescued step 3\n")
+    go_on(at)
+
+
+@story(CASES)
+def small_memory(at):
+    """a memory that is too small refuses the run before it begins"""
+    try:
+        at.shell("mkdir memory; unshare -Urm mount -t tmpfs none memory")
+    except Failed:  # this system allows no mounts
+        return
+    line = at.line(Run(COPIES, config="exact")).replace("'", "")
+    at(f"export TRIREME_MEMORY_DIR=$PWD/memory; exec unshare -Urm bash -c 'mount -t tmpfs -o size=2m none memory && {line}'", codes=(1,), says=("checkpoint.memory_every needs .* GB in .* are free",))
+    assert not (at / "run/history.csv").exists()
+
+
+@story(CASES)
+def ended(at):
+    """a run that ends by itself removes its copies, and keeps no trace of them"""
+    train(at, "a,b", "exact-data2", faults=SLOW)
+    assert not files_in(at / "memory")
+    assert not (at / "run/memory_copies.json").exists()
+    at.take("exact-data2", run="whole")
+    at.same("run", "whole")
+    rescue(at, "a,b", "nothing to rescue: the run keeps no memory copies")
+
+
+@story(CASES)
+def stopped(at):
+    """a run that is stopped removes its copies, because it saves a checkpoint"""
+    train(at, "a,b", "exact-data2", faults=f"{SLOW}; write */run/history.csv 7 SIGTERM", codes=(75,))
+    assert not files_in(at / "memory")
+    go_on(at)
+
+
+@story(CASES)
+def alive(at):
+    """the copies of a run that still trains are not rescued"""
+    train(at, "a,b", "exact-data2", faults=SLOW, signals=(
+        ("row 6", "shell", "! $TRIREME rescue run 2> refusal && grep -q 'another process is training' refusal"),))
+    at.take("exact-data2", run="whole")
+    at.same("run", "whole")
+
+
+@story(CASES)
+def no_run(at):
+    """a directory without a run is refused, and a run without copies has nothing to rescue"""
+    at("rescue nowhere", codes=(1,), says=("nowhere is not a run directory",))
+    at.take("one")
+    at("rescue run", says=("nothing to rescue: the run keeps no memory copies",))
