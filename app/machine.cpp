@@ -7,7 +7,9 @@
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
+#include "lib/io/memory_copies.hpp"
 #include "lib/launch/devices.hpp"
+#include "lib/launch/nodes.hpp"
 #include "lib/launch/threads.hpp"
 #include "lib/train/state.hpp"
 
@@ -61,6 +63,10 @@ static void require_memory(const Communicator& world, const Machine& m) {
     const auto mine = reserved_by(m.input, std::move(target), world.rank());
     taken = {static_cast<double>(mine.all + mine.outside.headroom),
              static_cast<double>(mine.without_snapshot + mine.outside.headroom)};
+    // Files in a memory file system take the memory of the node's ranks.
+    if (shared && mine.memory_copies > 0 &&
+        is_in_memory(memory_root(launch::test_node(world.rank()))))
+      for (auto& bytes : taken) bytes += mine.memory_copies;
     warn_of_nccl(mine, here);
   });
   if (shared) world.node().all_reduce(taken);
@@ -75,8 +81,10 @@ static void require_memory(const Communicator& world, const Machine& m) {
            whose("this program"), taken[0] * 0x1p-30, host_name(), capacity * 0x1p-30, more);
     const std::string advice =
         taken[1] <= capacity
-            ? "set checkpoint.async = false, which avoids the copy from which checkpoints are "
-              "written"
+            ? fmt::format(
+                  "set checkpoint.async = false{}, which avoids the copy from which "
+                  "checkpoints are written",
+                  m.input.copies == PlanCopies::included ? " and checkpoint.memory_every = 0" : "")
             : fmt::format(
                   "lower train.microbatch or model.context, set model.recompute = \"block\"{}, or "
                   "use more {}",

@@ -151,9 +151,10 @@ void require_memory(const PlanArguments& a, std::size_t limit, const PlanInput& 
       "train.microbatch or model.context, set model.recompute = \"block\"{}, or use more ranks",
       memory_text(static_cast<double>(plan.most_needed())), plan.most_needed(), a.device_memory,
       others,
-      target.properties.host_readable && input.snapshot == PlanSnapshot::included
-          ? " or checkpoint.async = false"
-          : "");
+      !target.properties.host_readable || input.snapshot == PlanSnapshot::left_out ? ""
+      : input.copies == PlanCopies::included
+          ? " or checkpoint.async = false and checkpoint.memory_every = 0"
+          : " or checkpoint.async = false");
 }
 
 void require_ordered(const Plan& plan) {

@@ -170,6 +170,7 @@ PlanInput plan_input_of(const Deck& d, DType compute, TransportKind transport,
   input.transport = transport;
   input.snapshot = d.checkpoint.async || d.checkpoint.memory_every > 0 ? PlanSnapshot::included
                                                                        : PlanSnapshot::left_out;
+  input.copies = d.checkpoint.memory_every > 0 ? PlanCopies::included : PlanCopies::left_out;
   input.headroom = d.run.headroom_bytes();
   return input;
 }

@@ -5,6 +5,10 @@
 
 namespace trireme {
 
+// Memory copies that a node holds at a time: the newest complete one, and the one that is being
+// written.
+inline constexpr int memory_copies_at_a_time = 2;
+
 // Returns, for each rank, the rank that keeps a copy of its shard, or -1 if there is only one node.
 // `nodes` contains the number of each rank's node. The nodes are numbered from 0 without gaps.
 // All ranks of a node have their copies on the same other node, which is half of the nodes away, so

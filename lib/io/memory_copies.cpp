@@ -1,6 +1,7 @@
 #include "lib/io/memory_copies.hpp"
 
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +57,16 @@ fs::path memory_root(const std::string& test_node) {
     require(base.is_absolute(), "TRIREME_MEMORY_DIR = \"{}\" is not an absolute path", given);
   }
   return base / test_node / fmt::format("trireme-{}", ::getuid());
+}
+
+bool is_in_memory(fs::path directory) {
+  struct statfs s {};
+  while (::statfs(directory.c_str(), &s) != 0) {
+    if (errno != ENOENT || !directory.has_relative_path()) return false;
+    directory = directory.parent_path();
+  }
+  constexpr auto tmpfs = 0x01021994L, ramfs = 0x858458f6L;
+  return s.f_type == tmpfs || s.f_type == ramfs;
 }
 
 void make_memory_root(const fs::path& root) {

@@ -43,6 +43,9 @@ void remove_copy_owner(const std::filesystem::path& run);
 // launch::test_node(), which becomes a part of the path. Throws Error if TRIREME_MEMORY_DIR is
 // invalid.
 std::filesystem::path memory_root(const std::string& test_node);
+// Returns true if files in this directory, or in the directory in which it will be created, take
+// memory and not space on a disk.
+bool is_in_memory(std::filesystem::path directory);
 // Creates memory_root(). Throws Error if it cannot be created, or belongs to another user.
 void make_memory_root(const std::filesystem::path& root);
 // Returns the directory of the copies of a start of a run, in this batch job.

@@ -6,6 +6,7 @@
 #include "kernels/trace.hpp"
 #include "lib/comm/nccl_memory.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
+#include "lib/io/copy_partners.hpp"
 #include "lib/plan/rank_kinds.hpp"
 #include "lib/plan/sent_messages.hpp"
 #include "lib/run/evaluation.hpp"
@@ -160,6 +161,15 @@ OutsideAccount outside_account(const PlanInput& in, const BackendProperties& p, 
           p.host_readable ? 0 : in.headroom};
 }
 
+// Returns RankPlan::memory_copy_bytes. With several nodes, a node keeps as many shards of another
+// node's ranks as it has ranks.
+static double memory_copies_of(const PlanInput& in, double shard) {
+  if (in.copies == PlanCopies::left_out) return 0;
+  const auto ranks = in.grid.ranks();
+  const bool one_node = ranks == 1 || (in.ranks_of_node > 0 && in.ranks_of_node >= ranks);
+  return memory_copies_at_a_time * (one_node ? 1 : 2) * shard;
+}
+
 RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   Dry backend(target);
   const Workspace workspace(backend);
@@ -197,6 +207,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
     }
     plan.account = backend.account();
     plan.reserved = memory_of(plan.account, target.properties);
+    plan.memory_copy_bytes = memory_copies_of(in, plan.checkpoint_bytes);
   }
   plan.races = backend.races();
   return plan;
@@ -265,7 +276,7 @@ Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   const auto plan = plan_rank(in, target, rank);
   const auto snapshot = plan.account.peak[static_cast<std::size_t>(MemoryKind::snapshot)];
   return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0),
-          plan.outside};
+          plan.outside, plan.memory_copy_bytes};
 }
 
 std::optional<std::size_t> needed_within(const PlanInput& in, const DryTarget& target,

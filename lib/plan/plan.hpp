@@ -21,6 +21,9 @@ enum class PlanEvaluation : std::uint8_t { left_out, included };
 // training continues.
 enum class PlanSnapshot : std::uint8_t { left_out, included };
 
+// Whether the run makes memory copies (checkpoint.memory_every).
+enum class PlanCopies : std::uint8_t { left_out, included };
+
 // The run to be planned.
 struct PlanInput {
   TrainerSetup setup;
@@ -34,6 +37,7 @@ struct PlanInput {
   TransportKind transport = TransportKind::host;
   CommSettings comm{};  // settings of the run
   PlanSnapshot snapshot = PlanSnapshot::left_out;
+  PlanCopies copies = PlanCopies::left_out;
   // Device memory in bytes that run.device_headroom keeps free.
   std::size_t headroom = 0;
   // Number of consecutive ranks on each node. 0 if unknown.
@@ -75,6 +79,9 @@ struct RankPlan {
   std::size_t needed() const { return reserved + outside.all(); }
   // Upper limit for the bytes that the rank writes to a checkpoint.
   double checkpoint_bytes = 0;
+  // Upper limit for the bytes of memory copies in the memory file system of the rank's node, per
+  // rank. Not part of `reserved`.
+  double memory_copy_bytes = 0;
   // Payload in bytes that the rank sends in one step.
   Axes::Traffic step_traffic;
   // Part of step_traffic that goes to other nodes. Known only if the number of ranks per node is
@@ -125,6 +132,7 @@ Plan make_plan(const PlanInput&, const DryTarget&);
 struct Reserved {
   std::size_t all = 0, without_snapshot = 0;
   OutsideAccount outside;
+  double memory_copies = 0;  // RankPlan::memory_copy_bytes
 };
 // Returns a quick estimate of the bytes that a rank reserves, from a step with few micro-batches.
 // Does not check the order of memory accesses.

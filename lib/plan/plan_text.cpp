@@ -100,6 +100,9 @@ static std::string ranks_text(const Plan& p, const PlanInput& in,
             [](const RankPlan& r) { return r.checkpoint_bytes; });
   plain(fmt::format("  s at {:.0f} MB/s", save_rate * 1e-6),
         [](const RankPlan& r) { return fmt::format("{:.1f}", r.checkpoint_bytes / save_rate); });
+  if (in.copies == PlanCopies::included)
+    add_sizes(table, p, "  memory copies", memory_text,
+              [](const RankPlan& r) { return r.memory_copy_bytes; });
   if (grid.ranks() > 1) {
     table.row("sent per step", {});
     add_traffic(table, p, &RankPlan::step_traffic);
@@ -227,6 +230,7 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
          {"nccl_bytes", r.outside.nccl},
          {"headroom_bytes", r.outside.headroom},
          {"checkpoint_bytes", r.checkpoint_bytes},
+         {"memory_copy_bytes", r.memory_copy_bytes},
          {"pinned_bytes", r.account.pinned_reserved}});
     if (in.ranks_of_node > 0)
       ranks.back()["sent_bytes_a_step_to_other_nodes"] = traffic_json(r.to_other_nodes);

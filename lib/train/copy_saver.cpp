@@ -22,8 +22,6 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
-// Copies that a node holds at a time: the newest complete one, and the one that is being written.
-constexpr int copies_at_a_time = 2;
 // Bytes of a copy besides the elements: HDF5's structures, records and the tokenizer.
 constexpr double bytes_besides = 4e6, share_besides = 0.01;
 
@@ -147,11 +145,12 @@ void require_place_for_copies(const Store& store, const Axes& axes, const fs::pa
     if (e) fail_errno("access", root, e.value());
     const double free = static_cast<double>(space.available) +
                         (earlier.start.empty() ? 0 : bytes_held(root, earlier));
-    require(free >= copies_at_a_time * one,
+    require(free >= memory_copies_at_a_time * one,
             "checkpoint.memory_every needs {:.3g} GB in {} on {} ({} copies of {:.3g} GB, of the "
             "node's own ranks{}), but only {:.3g} GB are free. Use more nodes, set "
             "TRIREME_MEMORY_DIR to a larger memory file system, or set checkpoint.memory_every = 0",
-            copies_at_a_time * one * 1e-9, root.string(), host_name(), copies_at_a_time, one * 1e-9,
+            memory_copies_at_a_time * one * 1e-9, root.string(), host_name(),
+            memory_copies_at_a_time, one * 1e-9,
             nodes.receivers[0] < 0 ? "" : " and those of another node", free * 1e-9);
   });
 }

@@ -132,7 +132,7 @@ std::string arrays_in(const fs::path& checkpoint) {
   return all;
 }
 
-using Steps = std::vector<std::int64_t>;
+using StepList = std::vector<std::int64_t>;
 
 }  // namespace
 
@@ -152,7 +152,7 @@ TEST(CopySaver, EachNodeHoldsTheStateAsItWasWhileTrainingGoesOn) {
     for (const std::string node : {"a", "b"}) {
       if (test::world().size() == 1 && node == "b") continue;
       SCOPED_TRACE(node);
-      ASSERT_EQ(run.steps_on(node), Steps{3});
+      ASSERT_EQ(run.steps_on(node), StepList{3});
       const auto directory = run.held(node)[0].directory;
       const auto record = parse_manifest(read_text(directory / copy_record_name), "the record");
       EXPECT_EQ(record.meta.step, 3);
@@ -207,7 +207,7 @@ TEST(CopySaver, AFailureOfOneRankDropsTheCopyAndKeepsTheOlderOne) {
   EXPECT_EQ(run.copies->newest(), 1);
   EXPECT_FALSE(run.copies->busy());
   test::meet();
-  EXPECT_EQ(run.steps_on(CopiedTraining::node_of(test::world().rank())), Steps{1});
+  EXPECT_EQ(run.steps_on(CopiedTraining::node_of(test::world().rank())), StepList{1});
   test::meet();
   run.copy(3);
   test::meet();
