@@ -80,6 +80,17 @@ double saved_by_ramp(const PlanInput& in, const DryTarget& target, const Machine
   return saved;
 }
 
+// Sets the times of a memory copy. No machine file says how fast a device's state is copied to its
+// host.
+static void predict_copies(Prediction& p, const PlanInput& in, const RunInput& run,
+                           const MachineModel& m, double bytes) {
+  if (run.checkpoint.memory_every == 0) return;
+  if (m.backend == "host" && m.memory_bandwidth) p.copy_wait = 2 * bytes / *m.memory_bandwidth;
+  if (in.grid.ranks() > m.ranks_of_node && m.far.bandwidth)
+    p.copy_transfer = bytes / share_of(m, m.far, "far");
+  p.run += static_cast<double>(run.steps / run.checkpoint.memory_every) * p.copy_wait;
+}
+
 Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel& m,
                    const Simulated& s, double checkpoint_bytes) {
   Prediction p;
@@ -100,6 +111,7 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
   p.checkpoints = checkpoints_of(run, p.step);
   const double steps = static_cast<double>(run.steps) * p.step - run.saved;
   p.run = steps;
+  predict_copies(p, in, run, m, checkpoint_bytes);
   if (m.disk_write) {
     const double write = checkpoint_bytes / *m.disk_write;
     // An asynchronous checkpoint is written from a copy, which is made first. The run only waits if
@@ -166,6 +178,9 @@ std::string prediction_text(const Prediction& p, const MachineModel& m) {
             ? fmt::format("{}, with {}", duration_text(p.run), counted(p.checkpoints, "checkpoint"))
             : fmt::format("{}, without checkpoints: the machine file has no disk.write",
                           duration_text(p.run)));
+  if (p.copy_wait > 0 || p.copy_transfer > 0)
+    row("memory copy", fmt::format("{} of training, {} of the links between nodes",
+                                   duration_text(p.copy_wait), duration_text(p.copy_transfer)));
   if (!p.operations.empty()) row("longest operations", longest_text(p.operations));
   if (const auto& g = p.generation) {
     row("prompt", duration_text(g->prefill));
@@ -194,6 +209,7 @@ nlohmann::ordered_json prediction_json(const Prediction& p, const MachineModel& 
       p.targets_a_second > 0 ? nlohmann::ordered_json(p.targets_a_second) : nullptr;
   json["flop_utilisation"] = p.utilisation > 0 ? nlohmann::ordered_json(p.utilisation) : nullptr;
   json["checkpoint_seconds"] = m.disk_write ? nlohmann::ordered_json(p.checkpoint) : nullptr;
+  json["memory_copy_seconds"] = {{"training", p.copy_wait}, {"links", p.copy_transfer}};
   json["operation_seconds"] = p.operations;
   if (const auto& g = p.generation)
     json["generation"] = {

@@ -40,7 +40,10 @@ struct Prediction {
   // Seconds for which training waits for a checkpoint. 0 if no disk rate is known.
   double checkpoint = 0;
   std::int64_t checkpoints = 0;  // number in the run
-  double run = 0;                // seconds of all steps and checkpoints
+  // Seconds for which training waits for the snapshot of a memory copy, and seconds in which the
+  // links to other nodes carry the copy. Both are 0 if there are no memory copies or no rates.
+  double copy_wait = 0, copy_transfer = 0;
+  double run = 0;  // seconds of all steps and checkpoints
   // True if a GPU computes attention with a soft cap, or within documents for which the machine
   // file has no rates. The prediction then uses the rate of cuDNN's attention, which supports
   // neither, so the predicted step is too short.

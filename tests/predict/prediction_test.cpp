@@ -54,6 +54,36 @@ TEST(Prediction, OfARun) {
   EXPECT_DOUBLE_EQ(predict(in, run, m, step, 4e8).utilisation, p.utilisation / 4);
 }
 
+// Copying reads and writes memory; the second copy crosses the link that two ranks share.
+TEST(Prediction, OfMemoryCopies) {
+  PlanInput in;
+  in.setup.model = test::tiny_llama();
+  in.train = {.batch = 8, .microbatch = 1, .steps = 10};
+  in.grid = {1, 4, 1};
+  auto m = test::plain_machine("host");
+  m.ranks_of_node = 2;
+  m.memory_bandwidth = 1e9;
+  m.far.bandwidth = 1e8;
+  m.far.shared_by = 2;
+  Simulated step;
+  step.kinds.resize(4);
+  step.seconds = 2;
+  RunInput run;
+  run.steps = 10;
+  run.checkpoint.every_steps = 0;
+  const auto without = predict(in, run, m, step, 1e8);
+  EXPECT_EQ(without.copy_wait, 0);
+  EXPECT_EQ(without.copy_transfer, 0);
+  run.checkpoint.memory_every = 3;
+  const auto p = predict(in, run, m, step, 1e8);
+  EXPECT_DOUBLE_EQ(p.copy_wait, 0.2);
+  EXPECT_DOUBLE_EQ(p.copy_transfer, 2);
+  EXPECT_DOUBLE_EQ(p.run, without.run + 3 * 0.2);
+  EXPECT_THAT(prediction_text(p, m), HasSubstr("memory copy"));
+  in.grid = {1, 2, 1};  // one node
+  EXPECT_EQ(predict(in, run, m, step, 1e8).copy_transfer, 0);
+}
+
 // cuDNN takes neither documents nor soft caps, and its rate is what this machine file has.
 TEST(Prediction, SaysWhereAttentionIsSlower) {
   PlanInput in;

@@ -85,6 +85,19 @@ def snapshot(at):
 
 
 @story(CASES, fast=True)
+def memory_copies(at):
+    """memory copies are planned: two of each shard in two places, and the snapshot also where checkpoints need none"""
+    deck = f"deck.toml {GRID} zero.stage=1 checkpoint.async=false"
+    plain, copied, near = (at.plan(f"{deck} {more}")["ranks"][0] for more in (
+        "--ranks 2", "checkpoint.memory_every=5 --ranks 2", "checkpoint.memory_every=5 --ranks 2 --ranks-per-node 2"))
+    assert plain["memory_copy_bytes"] == 0
+    assert copied["memory_copy_bytes"] == 4 * copied["checkpoint_bytes"]
+    assert near["memory_copy_bytes"] == 2 * near["checkpoint_bytes"]
+    assert copied["reserved_bytes"] - copied["peak_bytes_by_kind"]["snapshot"] == plain["reserved_bytes"]
+    assert "memory copies" in at(f"plan {deck} checkpoint.memory_every=5 --ranks 2").out
+
+
+@story(CASES, fast=True)
 def every_rank(at):
     """no rank of a run reserves more than is planned, also where padding leaves them unequal shares of the weights"""
     for zero, same in ((3, 3), (0, 1)):  # of stage 0 one rank writes all, and copies it
