@@ -49,6 +49,7 @@ NOT_RUN = {
     ("docs/experts.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
     ("docs/experts.md", "from transformers"): "tests/hf/guide_test.py does",
     ("docs/install.md", "trireme tokenize"): "tests/install_test.sh runs them in an empty folder",
+    ("docs/checkpoint.md", "mpiexec -n 3 --hosts"): "it needs three nodes; tests/program/cases_rescue.py does the same on one machine",
     ("docs/token_file.md", "sbatch"): "tests/program/cases_tokens.py runs the script with stand-ins for Slurm",
     ("docs/jobs.md", "sbatch"): "tests/jobs/slurm_test.py submits jobs",
     ("docs/tutorials/first-model.md", "make build"): "tests/bare_debian_test.sh runs it on a system of its own",

@@ -95,6 +95,7 @@ constexpr FamiliarName job_names[] = {
     {"save_total_limit", "checkpoint.keep_last", ""},
     {"keep_latest_k", "checkpoint.keep_last", ""},
     {"async_save", "checkpoint.async", ""},
+    {"non_persistent_save_interval", "checkpoint.memory_every", ""},
     {"log_interval", "run.log_every", ""},
     {"logging_steps", "run.log_every", ""},
     {"log_freq", "run.log_every", ""},
