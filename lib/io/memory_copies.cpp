@@ -149,6 +149,18 @@ std::vector<HeldCopy> held_copies(const fs::path& root, const CopyOwner& owner) 
   return all;
 }
 
+double bytes_of_copies(const fs::path& root, const CopyOwner& owner) {
+  double bytes = 0;
+  std::error_code e;
+  for (const auto& directory : directories_of(root, owner))
+    for (fs::recursive_directory_iterator it(directory, e), end; !e && it != end; it.increment(e)) {
+      std::error_code unknown;  // it may be a directory
+      const auto size = it->is_regular_file(unknown) ? it->file_size(unknown) : 0;
+      if (!unknown) bytes += static_cast<double>(size);
+    }
+  return bytes;
+}
+
 void remove_copies(const fs::path& root, const CopyOwner& owner) noexcept {
   std::error_code e;
   try {

@@ -70,6 +70,8 @@ struct HeldCopy {
 };
 // Returns the copies of a start of a run on this node, in the directories of all jobs.
 std::vector<HeldCopy> held_copies(const std::filesystem::path& root, const CopyOwner&);
+// Returns the bytes of all files that remove_copies() would remove.
+double bytes_of_copies(const std::filesystem::path& root, const CopyOwner&);
 // Removes all copies of a start of a run on this node, in the directories of all jobs, and
 // directories that are then empty. Never throws.
 void remove_copies(const std::filesystem::path& root, const CopyOwner&) noexcept;

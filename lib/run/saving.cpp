@@ -184,7 +184,16 @@ void Saving::log_copy(const std::string& failure, std::int64_t step) {
 }
 
 void Saving::copy_to_memory(CheckpointMeta& meta) {
-  if (!copies_ || copies_->busy() || saver_.busy()) return;
+  if (!copies_ || saver_.busy()) return;
+  if (copies_->busy()) {
+    if (world_.rank() == 0 && !copies_are_late_)
+      log_warning(
+          "step {}: the memory copy of step {} is not complete yet, so copies are less frequent "
+          "than checkpoint.memory_every = {}",
+          meta.step, copied_step_, config_.memory_every);
+    copies_are_late_ = true;
+    return;
+  }
   const TaskScope task(Task::saving);
   trainer_.check_memory();
   at_root(world_, Pace::slow, [&] { record_.put_rows_into(meta); });

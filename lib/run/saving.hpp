@@ -93,6 +93,7 @@ class Saving {
   StateSaver saver_;
   std::optional<CopySaver> copies_;  // declared after saver_, whose snapshot it uses
   std::int64_t copied_step_ = 0;     // of the newest memory copy that was begun
+  bool copies_are_late_ = false;     // a copy was due while another one was in progress
   bool copies_fail_ = false;         // the newest memory copy failed
   StateSaver::Size size_;
   std::string last_checkpoint_;

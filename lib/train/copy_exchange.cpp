@@ -136,6 +136,22 @@ std::string CopyExchange::failure() const {
   return {};
 }
 
+std::string CopyExchange::state() const {
+  constexpr std::array out{"its shard is being written", "sends the size of its shard",
+                           "waits for memory", "sends its shard", "has sent its shard"};
+  constexpr std::array in{"waits for the size of the shard",
+                          "reserves memory for the shard",
+                          "announces memory for the shard",
+                          "receives the shard",
+                          "checks the shard",
+                          "has the shard"};
+  std::string text = out[static_cast<std::size_t>(outgoing_->stage)];
+  if (outgoing_->to >= 0) text += fmt::format(" (to rank {})", outgoing_->to);
+  for (const auto& i : incoming_)
+    text += fmt::format(", {} of rank {}", in[static_cast<std::size_t>(i->stage)], i->from);
+  return text;
+}
+
 // Prepares the file for sending, before the receiver is told that it comes.
 void CopyExchange::end_writing() {
   try {

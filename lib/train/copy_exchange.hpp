@@ -58,6 +58,8 @@ class CopyExchange {
   const std::optional<FileRecord>& own() const { return own_; }
   const std::string& not_finite() const { return not_finite_; }
   std::string failure() const;
+  // Describes what this rank still works on, for the error message of a wait that takes too long.
+  std::string state() const;
 
  private:
   using Header = std::array<std::int64_t, 3>;  // size, and the two halves of the hash

@@ -11,6 +11,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
+#include "lib/base/seconds.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/copy_partners.hpp"
 #include "lib/io/shard_file.hpp"
@@ -97,18 +98,6 @@ static void require_own_directories(const Communicator& world, const fs::path& p
   remove();
 }
 
-// Returns the bytes of the copies of a start of a run on this node.
-static double bytes_held(const fs::path& root, const CopyOwner& owner) {
-  double bytes = 0;
-  for (const auto& copy : held_copies(root, owner))
-    for (const auto& file : entries_of(copy.directory)) {
-      std::error_code e;
-      const auto size = fs::file_size(file, e);
-      if (!e) bytes += static_cast<double>(size);
-    }
-  return bytes;
-}
-
 void require_place_for_copies(const Store& store, const Axes& axes, const fs::path& run,
                               const std::string& run_id) {
   const auto& world = axes.world;
@@ -144,7 +133,7 @@ void require_place_for_copies(const Store& store, const Axes& axes, const fs::pa
     const auto space = fs::space(root, e);
     if (e) fail_errno("access", root, e.value());
     const double free = static_cast<double>(space.available) +
-                        (earlier.start.empty() ? 0 : bytes_held(root, earlier));
+                        (earlier.start.empty() ? 0 : bytes_of_copies(root, earlier));
     require(free >= memory_copies_at_a_time * one,
             "checkpoint.memory_every needs {:.3g} GB in {} on {} ({} copies of {:.3g} GB, of the "
             "node's own ranks{}), but only {:.3g} GB are free. Use more nodes, set "
@@ -232,11 +221,20 @@ bool CopySaver::working() {
   return exchange_->working();
 }
 
+// The waits of all_reduce_max() have a deadline of their own. This one is for a rank whose thread
+// or messages do not end.
 void CopySaver::wait_for_all() {
+  const auto& world = axes_.world;
+  const auto began = std::chrono::steady_clock::now();
+  const double limit = world.settings().hang_timeout;
   while (true) {
-    double any = working();
-    axes_.world.all_reduce_max({&any, 1});
+    const bool mine = working();
+    double any = mine;
+    world.all_reduce_max({&any, 1});
     if (any == 0) return;
+    require(!mine || limit <= 0 || seconds_since(began) < limit,
+            "the memory copy of step {} is not finished after {} s: {}", meta_.step, limit,
+            exchange_->state());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

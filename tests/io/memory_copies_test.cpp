@@ -94,6 +94,8 @@ TEST_F(MemoryCopies, OldCopiesAreRemovedAndAFailedOneIsDropped) {
   const auto copies = copies_of(root(), owner);
   for (const int step : {2, 4, 6}) add(copies, step);
   fs::create_directories(partial_copy(copies, 8));
+  std::ofstream(partial_copy(copies, 8) / shard_name(0)) << "half";
+  EXPECT_EQ(bytes_of_copies(root(), owner), 3 * std::string("shard 2{}tokens").size() + 4);
   remove_other_copies(copies, 6);
   EXPECT_EQ(steps(owner), std::vector<std::int64_t>{6});
   EXPECT_TRUE(fs::exists(partial_copy(copies, 8)));
