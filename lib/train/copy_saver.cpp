@@ -114,6 +114,10 @@ void require_place_for_copies(const Store& store, const Axes& axes, const fs::pa
   send_text(world, probe);
   fs::path root;
   together(world, [&] {
+    require(
+        is_plain_name(run_id),
+        "checkpoint.memory_every needs the ID of the run, which its checkpoints lack, because an "
+        "old version wrote them: set checkpoint.memory_every = 0");
     root = memory_root(launch::test_node(world.rank()));
     if (nodes.leader == world.rank()) make_memory_root(root);
   });

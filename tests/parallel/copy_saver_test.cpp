@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "kernels/open/open.hpp"
 #include "lib/base/array_names.hpp"
@@ -251,6 +252,7 @@ TEST(ByteMessage, LongOnesArriveWhole) {
     while (!received || !sent) {
       received = received || receive.complete();
       sent = sent || send.complete();
+      std::this_thread::yield();
     }
     const auto from = static_cast<std::size_t>((me + n - 1) % n);
     bool same = true;

@@ -227,7 +227,7 @@ def stopped(at):
 @story(CASES)
 def alive(at):
     """the copies of a run that still trains are not rescued"""
-    train(at, "a,b", "exact-data2", faults=SLOW, signals=(
+    train(at, "a,b", "exact-data2", faults=SLOW.replace("40", "150"), signals=(
         ("row 6", "shell", "! $TRIREME rescue run 2> refusal && grep -q 'another process is training' refusal"),))
     at.take("exact-data2", run="whole")
     at.same("run", "whole")
