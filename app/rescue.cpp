@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,15 +20,16 @@
 #include "app/output.hpp"
 #include "app/run_start.hpp"
 #include "app/run_support.hpp"
+#include "lib/base/background_work.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/memory_copies.hpp"
+#include "lib/io/node_copies.hpp"
 #include "lib/io/rescue_choice.hpp"
 #include "lib/io/run_directory.hpp"
-#include "lib/io/shard_file.hpp"
 #include "lib/io/shard_reader.hpp"
 #include "lib/launch/nodes.hpp"
 
@@ -35,65 +39,143 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The copies of the run in the memory of this node.
-struct OwnCopies {
-  std::vector<HeldCopy> held;
-  std::vector<CopyClaim> claims;
-  std::map<std::int64_t, std::vector<std::string>> records;  // texts of copy.json, by step
-  std::string problems;                                      // one line each
-};
-
-OwnCopies look_for_copies(int rank, const CopyOwner& owner) {
-  OwnCopies own{held_copies(memory_root(launch::test_node(rank)), owner), {}, {}, {}};
-  for (const auto& copy : own.held) {
-    const auto path = copy.directory / copy_record_name;
+// Calls work(i) for each index on several threads. Throws an Error of one of the calls.
+void on_threads(const std::vector<std::size_t>& indices,
+                const std::function<void(std::size_t)>& work) {
+  constexpr std::size_t most = 8;
+  std::atomic<std::size_t> next = 0;
+  const auto run = [&] {
+    for (auto i = next++; i < indices.size(); i = next++) work(indices[i]);
+  };
+  const auto cores = std::max<std::size_t>(1, std::thread::hardware_concurrency());
+  std::vector<std::unique_ptr<BackgroundWork>> threads(std::min({indices.size(), cores, most}));
+  std::exception_ptr error;
+  for (auto& thread : threads) {
+    thread = std::make_unique<BackgroundWork>();
     try {
-      auto text = read_text(path);
-      const auto manifest = parse_manifest(text, path.string());
-      require(manifest.meta.run == owner.run && manifest.meta.step == copy.step,
-              "{} belongs to another run or step", path.string());
-      const CopyClaim claim{copy.step, hash128(text)};
-      if (std::ranges::find(own.claims, claim) == own.claims.end()) own.claims.push_back(claim);
-      own.records[copy.step].push_back(std::move(text));
-    } catch (const Error& e) {  // another node may have an intact record
-      own.problems += (own.problems.empty() ? "" : "\n") + std::string(e.what());
+      thread->start(run);
+    } catch (const Error&) {  // the other threads do its share
+      if (&thread == &threads.front()) run();
     }
   }
-  return own;
-}
-
-// Returns, for each file of the manifest, the path of an intact copy on this node. Empty paths
-// stand for files of which there is none.
-std::vector<fs::path> intact_files(const OwnCopies& own, const Manifest& manifest) {
-  std::vector<fs::path> paths;
-  for (const auto& file : manifest.files) {
-    paths.emplace_back();
-    for (const auto& copy : own.held) {
-      if (copy.step != manifest.meta.step || !paths.back().empty()) continue;
-      if (verify_file(copy.directory, file, Check::hashes).empty())
-        paths.back() = copy.directory / file.name;
+  for (auto& thread : threads) {
+    try {
+      thread->join();
+    } catch (const Error&) {
+      error = std::current_exception();
     }
   }
-  return paths;
+  if (error) std::rethrow_exception(error);
 }
 
-// Copies a file whose bytes have the hash of the record. Throws Error if they do not.
-void copy_checked(const fs::path& from, const FileRecord& record, const fs::path& to) {
-  constexpr std::int64_t piece = 1 << 20;
-  const auto source = PosixFile::open(from);
-  auto target = PosixFile::create(to);
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(piece, record.size)));
-  Hasher hasher;
-  for (std::int64_t at = 0; at < record.size; at += piece) {
-    const auto part =
-        std::span(buffer).first(static_cast<std::size_t>(std::min(piece, record.size - at)));
-    source.read_at(part, at);
-    hasher.update(part);
-    target.write_at(part, at);
+// Brings the files of one memory copy into the directory of a new checkpoint. All functions except
+// the constructor are collective.
+class Rescue {
+ public:
+  Rescue(const Communicator& world, const NodeCopies& own, Manifest manifest)
+      : world_(world),
+        own_(own),
+        manifest_(std::move(manifest)),
+        present_(own.present(manifest_)),
+        wrote_(manifest_.files.size(), '0'),
+        writer_(manifest_.files.size(), -1) {}
+
+  // Returns the name of a file that nobody has written and of which no process has a copy. Returns
+  // an empty text if there is no such file.
+  std::string lost() {
+    assign();
+    for (std::size_t i = 0; i < writer_.size(); ++i)
+      if (writer_[i] < 0 && assigned_[i] < 0) return manifest_.files[i].name;
+    return {};
   }
-  require(hasher.digest() == record.hash, "{} changed while it was read", from.string());
-  target.sync();
-}
+
+  // Writes all files except the tokenizer to `partial`. If a copy turns out to be damaged, another
+  // process writes the file. Returns lost().
+  std::string write(const fs::path& partial) {
+    for (auto name = lost();; name = lost()) {
+      if (!name.empty()) return name;
+      if (std::ranges::find(writer_, -1) == writer_.end()) return {};
+      write_assigned(partial);
+    }
+  }
+
+  // Publishes the checkpoint after write(). `directory` is the run directory, on rank 0.
+  void publish(const fs::path& partial, const RunDirectory* directory) {
+    std::string mine;
+    together(world_, Pace::slow, [&] {  // HDF5 is not thread-safe
+      for (std::size_t i = 0; i < wrote_.size(); ++i)
+        if (wrote_[i] == '1' && !is_tokenizer(i))
+          mine += to_text(record_of_shard(partial / manifest_.files[i].name)) + "\n";
+    });
+    for (std::size_t i = 0; i < writer_.size(); ++i)
+      if (is_tokenizer(i)) world_.broadcast(manifest_.meta.tokenizer, writer_[i]);
+    const auto all = world_.all_gather(mine);
+    at_root(world_, Pace::slow, [&] {
+      std::vector<FileRecord> shards;
+      for (const auto& texts : all) {
+        std::istringstream lines(texts);
+        for (std::string line; std::getline(lines, line);)
+          shards.push_back(parse_file_record(line));
+      }
+      std::ranges::sort(shards, {}, &FileRecord::rank);
+      trireme::publish(directory->checkpoints(), manifest_.meta, std::move(shards),
+                       [&] { directory->require_lock(); });
+    });
+  }
+
+  std::int64_t step() const { return manifest_.meta.step; }
+
+ private:
+  bool is_tokenizer(std::size_t i) const { return manifest_.files[i].name == tokenizer_name; }
+
+  // Decides which process writes each file that is not written yet.
+  void assign() {
+    std::vector<std::int64_t> bytes;
+    for (std::size_t i = 0; i < writer_.size(); ++i)
+      bytes.push_back(writer_[i] < 0 ? manifest_.files[i].size : 0);
+    assigned_ = writers_of(world_.all_gather(present_), bytes);
+  }
+
+  // Returns an empty text, or why this process cannot write the file.
+  std::string write_one(std::size_t i, const fs::path& partial) {
+    const auto& file = manifest_.files[i];
+    if (!is_tokenizer(i)) return own_.copy(file, step(), partial / file.name);
+    auto bytes = own_.bytes_of(file, step());
+    if (!bytes) return fmt::format("no copy of {} on this node matches its hash", file.name);
+    manifest_.meta.tokenizer = std::move(*bytes);
+    return {};
+  }
+
+  void write_assigned(const fs::path& partial) {
+    std::string problems;
+    together(world_, Pace::slow, [&] {
+      std::vector<std::size_t> mine;
+      for (std::size_t i = 0; i < writer_.size(); ++i)
+        if (writer_[i] < 0 && assigned_[i] == world_.rank()) mine.push_back(i);
+      std::mutex mutex;
+      on_threads(mine, [&](std::size_t i) {
+        const auto why = write_one(i, partial);
+        const std::lock_guard lock(mutex);
+        (why.empty() ? wrote_[i] = '1' : present_[i] = '0');
+        if (!why.empty()) problems += (problems.empty() ? "" : "\n") + why;
+      });
+    });
+    const auto wrote = world_.all_gather(wrote_);
+    for (std::size_t r = 0; r < wrote.size(); ++r)
+      for (std::size_t i = 0; i < writer_.size(); ++i)
+        if (wrote[r][i] == '1') writer_[i] = static_cast<int>(r);
+    for (const auto& text : world_.all_gather(problems))
+      if (!text.empty() && world_.rank() == 0) log_warning("{}", text);
+  }
+
+  const Communicator& world_;
+  const NodeCopies& own_;
+  Manifest manifest_;
+  std::string present_;        // '1' for each file of which this process has a copy
+  std::string wrote_;          // '1' for each file that this process has written
+  std::vector<int> writer_;    // of each file: the process that has written it, or -1
+  std::vector<int> assigned_;  // of each file: the process that should write it, or -1
+};
 
 // Returns the step of the newest intact checkpoint on disk that is at least as new as `step`, or -1
 // if there is none.
@@ -115,59 +197,6 @@ int nothing(const Communicator& world, const std::string& reason) {
   return 0;
 }
 
-// Writes the files that this process writes, and publishes the checkpoint. Collective.
-void write_checkpoint(const Communicator& world, const RunDirectory* directory, Manifest manifest,
-                      const std::vector<int>& writers, const std::vector<fs::path>& intact) {
-  std::string partial;
-  at_root(world, Pace::slow, [&] {
-    directory->require_lock();
-    partial = begin_save(directory->checkpoints(), manifest.meta.step).string();
-  });
-  world.broadcast(partial);
-  try {
-    std::string mine;
-    together(world, Pace::slow, [&] {
-      for (std::size_t i = 0; i < writers.size(); ++i) {
-        const auto& file = manifest.files[i];
-        if (writers[i] != world.rank() || file.name == tokenizer_name) continue;
-        const auto to = fs::path(partial) / file.name;
-        copy_checked(intact[i], file, to);
-        mine += to_text(read_shard(to).second) + "\n";
-      }
-    });
-    for (std::size_t i = 0; i < writers.size(); ++i) {
-      if (manifest.files[i].name != tokenizer_name) continue;
-      auto& bytes = manifest.meta.tokenizer;
-      together(world, Pace::slow, [&] {
-        if (writers[i] == world.rank()) bytes = read_text(intact[i]);
-      });
-      world.broadcast(bytes, writers[i]);
-    }
-    const auto all = world.all_gather(mine);
-    at_root(world, Pace::slow, [&] {
-      std::vector<FileRecord> shards;
-      for (const auto& texts : all) {
-        std::istringstream lines(texts);
-        for (std::string line; std::getline(lines, line);)
-          shards.push_back(parse_file_record(line));
-      }
-      std::ranges::sort(shards, {}, &FileRecord::rank);
-      publish(directory->checkpoints(), manifest.meta, std::move(shards),
-              [&] { directory->require_lock(); });
-    });
-  } catch (const SharedError&) {
-    const auto error = std::current_exception();
-    at_root(world, Pace::slow, [&] {
-      try {
-        directory->require_lock();
-        abandon_save(directory->checkpoints(), manifest.meta.step);
-      } catch (const Error&) {  // another process's files of this name must stay
-      }
-    });
-    std::rethrow_exception(error);
-  }
-}
-
 // Locks the run on rank 0, and returns the start whose memory copies may be used. Returns an empty
 // start if the run has none. Collective.
 CopyOwner lock_run(const Communicator& world, const fs::path& run,
@@ -186,66 +215,88 @@ CopyOwner lock_run(const Communicator& world, const fs::path& run,
   return owner;
 }
 
+// Removes the directory of a checkpoint that is not published. Collective.
+void abandon(const Communicator& world, const RunDirectory* directory, std::int64_t step) {
+  at_root(world, Pace::slow, [&] {
+    try {
+      directory->require_lock();
+      abandon_save(directory->checkpoints(), step);
+    } catch (const Error&) {  // another process's files of this name must stay
+    }
+  });
+}
+
+// Makes a checkpoint of a memory copy. Returns an empty text, or the name of a file of which no
+// process has an intact copy. Collective.
+std::string rescue_copy(const Communicator& world, const RunDirectory* directory, Rescue& copy) {
+  auto lost = copy.lost();
+  if (!lost.empty()) return lost;
+  std::string partial;
+  at_root(world, Pace::slow, [&] {
+    directory->require_lock();
+    partial = begin_save(directory->checkpoints(), copy.step()).string();
+  });
+  world.broadcast(partial);
+  try {
+    lost = copy.write(partial);
+    if (lost.empty()) copy.publish(partial, directory);
+  } catch (const SharedError&) {
+    const auto error = std::current_exception();
+    abandon(world, directory, copy.step());
+    std::rethrow_exception(error);
+  }
+  if (!lost.empty()) abandon(world, directory, copy.step());
+  return lost;
+}
+
 int rescue(const Communicator& world, const fs::path& given) {
   const auto run = run_path(world, given);
-  std::optional<RunDirectory> directory;  // on rank 0
-  const auto owner = lock_run(world, run, directory);
+  std::optional<RunDirectory> locked;  // on rank 0
+  const auto owner = lock_run(world, run, locked);
+  const auto* const directory = locked ? &*locked : nullptr;
   if (owner.start.empty())
     return nothing(world,
-                   "the run keeps no memory copies (checkpoint.memory_every), or it ended "
-                   "by itself and removed them");
+                   "the run keeps no memory copies (checkpoint.memory_every), or it ended by "
+                   "itself and removed them");
 
-  OwnCopies own;
-  together(world, Pace::slow, [&] { own = look_for_copies(world.rank(), owner); });
-  std::vector<std::vector<CopyClaim>> claims;
-  for (const auto& text : world.all_gather(claims_text(own.claims)))
-    claims.push_back(parse_claims(text));
-  for (const auto& problems : world.all_gather(own.problems))
+  NodeCopies own;
+  std::string reason;
+  together(world, Pace::slow, [&] {
+    const auto root = memory_root(launch::test_node(world.rank()));
+    own = NodeCopies(root, owner);
+    reason = fmt::format("no memory copy of the run is in {} on {}", root.string(),
+                         world.size() == 1 ? "this node" : "the nodes of the processes");
+  });
+  for (const auto& problems : world.all_gather(own.problems()))
     if (!problems.empty() && world.rank() == 0) log_warning("{}", problems);
+  std::vector<std::vector<CopyClaim>> claims;
+  for (const auto& text : world.all_gather(claims_text(own.claims())))
+    claims.push_back(parse_claims(text));
 
-  std::string reason = fmt::format("no memory copy of the run is in {} on {}",
-                                   memory_root(launch::test_node(world.rank())).string(),
-                                   world.size() == 1 ? "this node" : "the nodes of the processes");
-  for (const auto& [copy, holder] : candidates_of(claims)) {
-    auto on_disk = std::to_string(-1);
-    at_root(world, Pace::slow,
-            [&] { on_disk = std::to_string(newest_on_disk(directory->checkpoints(), copy.step)); });
+  for (const auto& [claim, holder] : candidates_of(claims)) {
+    std::string on_disk;
+    at_root(world, Pace::slow, [&] {
+      const auto step = newest_on_disk(directory->checkpoints(), claim.step);
+      if (step >= 0) on_disk = std::to_string(step);
+    });
     world.broadcast(on_disk);
-    if (on_disk != "-1")
+    if (!on_disk.empty())
       return nothing(world, fmt::format("the checkpoint of step {} on disk is as new as the newest "
                                         "memory copy, of step {}",
-                                        on_disk, copy.step));
-    std::string text;
-    if (world.rank() == holder)
-      for (const auto& one : own.records[copy.step])
-        if (hash128(one) == copy.record) text = one;
-    world.broadcast(text, holder);
-    Manifest manifest;
-    std::vector<fs::path> intact;
-    std::string has;
-    together(world, Pace::slow, [&] {
-      manifest = parse_manifest(text, copy_record_name);
-      intact = intact_files(own, manifest);
-      for (const auto& path : intact) has += path.empty() ? '0' : '1';
-    });
-    std::vector<std::int64_t> bytes;
-    for (const auto& file : manifest.files) bytes.push_back(file.size);
-    const auto writers = writers_of(world.all_gather(has), bytes);
-    if (const auto lost = std::ranges::find(writers, -1); lost != writers.end()) {
-      reason = fmt::format("no process has an intact copy of {} of step {}",
-                           manifest.files[static_cast<std::size_t>(lost - writers.begin())].name,
-                           copy.step);
-      if (world.rank() == 0) log_warning("{}", reason);
-      continue;
-    }
-    write_checkpoint(world, directory ? &*directory : nullptr, std::move(manifest), writers,
-                     intact);
-    if (world.rank() == 0) {
-      log_info("step {}: the checkpoint was rescued from memory copies", copy.step);
-      say("rescued step {}\n", copy.step);
+                                        on_disk, claim.step));
+    auto record = own.record(claim);
+    world.broadcast(record, holder);
+    Rescue copy(world, own, parse_manifest(record, copy_record_name));
+    const auto lost = rescue_copy(world, directory, copy);
+    if (lost.empty()) {
+      if (world.rank() != 0) return 0;
+      log_info("step {}: the checkpoint was rescued from memory copies", claim.step);
+      say("rescued step {}\n", claim.step);
       flush_output();
+      return 0;
     }
-    return 0;
+    reason = fmt::format("no process has an intact copy of {} of step {}", lost, claim.step);
+    if (world.rank() == 0) log_warning("{}", reason);
   }
   return nothing(world, reason + ". A restart uses the newest checkpoint on disk");
 }

@@ -107,7 +107,10 @@ void check_elements(hid_t file, const SliceRecord& record, std::vector<std::byte
   }
 }
 
-std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
+// Whether a shard's elements are read and compared with their hashes.
+enum class Elements : std::uint8_t { trusted, compared };
+
+std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path, Elements elements) {
   const auto raw = PosixFile::open(path);
   FileRecord file;
   file.name = path.filename().string();
@@ -121,7 +124,8 @@ std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
           rank.empty() ? -1 : rank[0]);
   file.rank = static_cast<int>(rank[0]);
   std::vector<std::byte> buffer(static_cast<std::size_t>(max_chunk_bytes));
-  for (const auto& slice : record.slices) check_elements(hdf5, slice, buffer, path);
+  for (const auto& slice : record.slices)
+    if (elements == Elements::compared) check_elements(hdf5, slice, buffer, path);
   file.slices = record.slices;
   file.hash = hash_around_chunks(raw, file.slices);
   return {std::move(record), std::move(file)};
@@ -190,12 +194,20 @@ std::string contradiction_in(const fs::path& path, const Manifest& manifest, con
   return {};
 }
 
-std::pair<ShardRecord, FileRecord> read_shard(const fs::path& path) {
+static std::pair<ShardRecord, FileRecord> read_trusted(const fs::path& path, Elements elements) {
   try {
-    return read_checked(path);
+    return read_checked(path, elements);
   } catch (const Error& e) {
     fail("{} cannot be trusted: {}", path.string(), e.what());
   }
+}
+
+std::pair<ShardRecord, FileRecord> read_shard(const fs::path& path) {
+  return read_trusted(path, Elements::compared);
+}
+
+FileRecord record_of_shard(const fs::path& path) {
+  return read_trusted(path, Elements::trusted).second;
 }
 
 }  // namespace trireme

@@ -11,6 +11,10 @@ namespace trireme {
 // Reads the whole shard. Throws Error if the file is not a shard or contradicts its own record.
 std::pair<ShardRecord, FileRecord> read_shard(const std::filesystem::path&);
 
+// Returns the record of a shard whose bytes are known to be intact. Does not read its elements.
+// Throws Error if the file is not a shard.
+FileRecord record_of_shard(const std::filesystem::path&);
+
 // Compares a shard with the manifest, which contains the FileRecord. Returns the first
 // contradiction, or an empty string. The function compares the shard's record.json. With
 // Check::hashes, or if the shard has no record.json because an older version wrote it, it also

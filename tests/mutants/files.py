@@ -41,6 +41,7 @@ MUTANTS = [
      "const auto directory = job / owner.run;", program("io_test", "MemoryCopies.*")),
     ("the copy that is newest is removed", "lib/io/memory_copies.cpp", "if (info.step != step) remove_hidden", "if (info.step == step) remove_hidden",
      program("io_test", "MemoryCopies.*")),
+    ("a copy is trusted unread", "lib/io/node_copies.cpp", "if (hasher.digest() == record.hash) return {};", "return {};", program("io_test", "NodeCopies*")),
     ("a failed copy stays", "lib/train/copy_saver.cpp", "if (leads()) drop_copy(copies_, meta_.step);", "", ranks(2, "CopySaver.*")),
     ("a rank without memory takes the shard", "lib/train/copy_exchange.cpp", "i.reply = i.failure.empty();", "i.reply = 1;", ranks(2, "CopySaver.*")),
     ("another host's process numbers count", "lib/io/lock_holder.cpp", "a.pid_space == b.pid_space", "true", program("io_test", "Lock*")),
