@@ -239,7 +239,9 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
                     const std::filesystem::path& deck, const Inputs& in, const Machine& machine,
                     Origin origin, Differences differences, RunRecord& record) {
   LockedRun locked{s.run, {}};
-  remove_earlier_copies(world, s.run);  // while the run directory still names them
+  // The run directory still names them. It is locked if it contains a run.
+  if (s.mode.existing == Existing::restart || s.mode.existing == Existing::overwrite)
+    remove_earlier_copies(world, s.run);
   at_root(world, Pace::slow, [&] {
     if (!s.directory) lock_directory(s.directory, s.run, Existing::absent, signals);
     if (!s.directory) return;

@@ -301,7 +301,9 @@ void CopySaver::remove_all() {
     removal_.wait();
     if (leads()) remove_copies(root_, owner_);
   });
-  at_root(world, Pace::slow, [&] { remove_copy_owner(run_); });
+  at_root(world, Pace::slow, [&] {  // unless another process has taken the run
+    if (read_copy_owner(run_) == owner_) remove_copy_owner(run_);
+  });
 }
 
 }  // namespace trireme
