@@ -1,6 +1,7 @@
 #include "lib/base/mapped_file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstring>
 
@@ -38,12 +39,17 @@ TEST(MappedFile, OfReservedSpaceIsNew) {
   EXPECT_EQ(create_reserved(folder.path() / "empty", 0).size(), 0);
 }
 
-// No file is left that looks as if it had been written.
+// No file is left that looks as if it had been written. A limit stands in for a full disk.
 TEST(MappedFile, WithoutSpaceIsRemoved) {
   ScratchFolder folder;
   const auto path = folder.path() / "file";
-  EXPECT_TRUE(
-      has_text(message_of([&] { create_reserved(path, std::int64_t{1} << 60); }), "cannot write"));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{1000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto text = message_of([&] { create_reserved(path, 100000); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_TRUE(has_text(text, "cannot write")) << text;
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
