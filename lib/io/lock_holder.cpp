@@ -11,16 +11,14 @@ std::string short_text_of(const LockHolder& h) {
 }
 
 std::string text_of(const LockHolder& h) {
-  const auto attempt = h.attempt == 0 ? "" : fmt::format(" attempt {}", h.attempt);
-  return fmt::format("{} of {} id {}{}", short_text_of(h), h.pid_space, h.id, attempt);
+  return fmt::format("{} of {} id {}", short_text_of(h), h.pid_space, h.id);
 }
 
 std::optional<LockHolder> parse_lock_holder(const std::string& text) {
   LockHolder h;
   char job[256], host[256], pid_space[256] = "-", id[256] = "-";
-  if (std::sscanf(text.c_str(),
-                  "job %255s restart %d process %d on %255s of %255s id %255s attempt %d", job,
-                  &h.restart, &h.process, host, pid_space, id, &h.attempt) < 4)
+  if (std::sscanf(text.c_str(), "job %255s restart %d process %d on %255s of %255s id %255s", job,
+                  &h.restart, &h.process, host, pid_space, id) < 4)
     return {};
   h.job = job;
   h.host = host;

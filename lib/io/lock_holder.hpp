@@ -6,7 +6,7 @@
 namespace trireme {
 
 // A process that holds a lock. Its text in the lock file is "job 120_3 restart 2 process 4711 on n3
-// of 8f.. 4026531836 id 9c.. attempt 1".
+// of 8f.. 4026531836 id 9c..".
 struct LockHolder {
   // Id of the batch job. "-" if there is no job.
   std::string job = "-";
@@ -18,8 +18,6 @@ struct LockHolder {
   std::string pid_space = "-";
   // A unique id, which is drawn when the process starts.
   std::string id = "-";
-  // Number of earlier starts of the program within this start of the job, after failures.
-  int attempt = 0;
   bool operator==(const LockHolder&) const = default;
 };
 std::string text_of(const LockHolder&);

@@ -1,12 +1,9 @@
 #include "lib/io/lock_rules.hpp"
 
-#include <utility>
-
 namespace trireme {
 
 static bool is_earlier_start(const LockHolder& other, const LockHolder& me) {
-  return me.job != "-" && other.job == me.job &&
-         std::pair(other.restart, other.attempt) < std::pair(me.restart, me.attempt);
+  return me.job != "-" && other.job == me.job && other.restart < me.restart;
 }
 
 LockStep LockAttempt::replace(LockObservation::Liveness liveness) {

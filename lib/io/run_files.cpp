@@ -23,10 +23,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 16> files_in_run = {
+constexpr std::array<std::string_view, 15> files_in_run = {
     "log",          "history.csv", "evaluation.csv", "digests.csv",    "routing.csv",
     "outcome.json", "timing.json", "lock",           "effective.toml", "checkpoint_now",
-    "stop_now",     "skipped.csv", "rollbacks.csv",  "starts.json",    copy_owner_name,
+    "stop_now",     "skipped.csv", "rollbacks.csv",  "starts.json",
     "short_starts",  // written by jobscripts/
 };
 
@@ -54,8 +54,9 @@ bool is_probe(std::string_view name) {
 }
 
 bool is_file_of_run(std::string_view name) {
-  return is_probe(name) || is_lock_left(name) ||
-         std::ranges::find(files_in_run, without_damaged(without_new(name))) != files_in_run.end();
+  const auto lasting = without_damaged(without_new(name));
+  return is_probe(name) || is_lock_left(name) || lasting == copy_owner_name ||
+         std::ranges::find(files_in_run, lasting) != files_in_run.end();
 }
 
 bool is_file_of_checkpoint(std::string_view name) {

@@ -76,8 +76,7 @@ LockHolder this_process() {
           ::getpid(),
           host_name(),
           this_process_space(),
-          random_id(),
-          launch::attempt()};
+          random_id()};
 }
 
 // The state of the lock, and the descriptor that holds a flock on it.

@@ -4,18 +4,13 @@
 
 namespace trireme::launch {
 
-// Returns Slurm's job id: "123", or "120_3" in a job array. Outside Slurm, returns the value of
-// TRIREME_JOB, which a job script of another scheduler sets. Returns an empty string outside a job.
+// Returns Slurm's job id: "123", or "120_3" in a job array. Returns an empty string outside a job.
 std::string job_id();
 // Returns how often Slurm has requeued the job.
 int restart_count();
-// Returns how often the job's script has started the program again within this start of the job,
-// after a failure. The script sets TRIREME_ATTEMPT to this number, after it has ended all earlier
-// processes.
-int attempt();
 
 // Returns text for the log, like "Slurm job 123, restart 2, on n[1-4]". Returns an empty string
-// outside Slurm.
+// outside a job.
 std::string describe_job();
 
 }  // namespace trireme::launch

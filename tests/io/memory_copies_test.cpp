@@ -23,7 +23,7 @@ class MemoryCopies : public testing::Test {
   }
   ~MemoryCopies() override {
     unsetenv("TRIREME_MEMORY_DIR");
-    unsetenv("TRIREME_JOB");
+    unsetenv("SLURM_JOB_ID");
   }
   // A complete copy with one file.
   void add(const fs::path& copies, std::int64_t step) const {
@@ -46,9 +46,9 @@ class MemoryCopies : public testing::Test {
 TEST_F(MemoryCopies, DirectoriesNameUserJobRunAndStart) {
   const auto user = folder.path() / ("trireme-" + std::to_string(::getuid()));
   EXPECT_EQ(copies_of(root(), owner), user / "local/f00d/0123");
-  setenv("TRIREME_JOB", "17.server", 1);
-  EXPECT_EQ(copies_of(root(), owner), user / "17.server/f00d/0123");
-  setenv("TRIREME_JOB", "../17", 1);
+  setenv("SLURM_JOB_ID", "17", 1);
+  EXPECT_EQ(copies_of(root(), owner), user / "17/f00d/0123");
+  setenv("SLURM_JOB_ID", "../17", 1);
   EXPECT_TRUE(contains(message_of([&] { copies_of(root(), owner); }), "cannot be a file name"));
 }
 
@@ -119,9 +119,9 @@ TEST_F(MemoryCopies, EachStartHasItsOwn) {
 }
 
 TEST_F(MemoryCopies, ThoseOfAllJobsAreFound) {
-  setenv("TRIREME_JOB", "17", 1);
+  setenv("SLURM_JOB_ID", "17", 1);
   add(copies_of(root(), owner), 6);
-  unsetenv("TRIREME_JOB");
+  unsetenv("SLURM_JOB_ID");
   EXPECT_EQ(steps(owner), std::vector<std::int64_t>{6});
   remove_copies(root(), owner);
   EXPECT_TRUE(fs::is_empty(root()));

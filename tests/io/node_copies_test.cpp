@@ -20,7 +20,7 @@ class NodeCopiesTest : public testing::Test {
     manifest.meta = sample_meta(6);
     manifest.meta.grid.data = 2;
   }
-  ~NodeCopiesTest() override { unsetenv("TRIREME_JOB"); }
+  ~NodeCopiesTest() override { unsetenv("SLURM_JOB_ID"); }
 
   // Writes the copy of step 6, and returns its directory.
   fs::path add(const std::vector<int>& ranks = {0, 1}) {
@@ -133,7 +133,7 @@ TEST_F(NodeCopiesTest, ADamagedRecordIsNoClaimButItsShardsAreOfUse) {
 // A job that was requeued may have left a part of the copy under its former number.
 TEST_F(NodeCopiesTest, AnIntactFileOfAnotherJobReplacesADamagedOne) {
   const auto first = add();
-  setenv("TRIREME_JOB", "17", 1);
+  setenv("SLURM_JOB_ID", "17", 1);
   const auto second = copies_of(root(), owner) / checkpoint_name(6);
   fs::create_directories(second.parent_path());
   fs::copy(first, second);

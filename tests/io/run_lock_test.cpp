@@ -193,26 +193,6 @@ TEST_F(Lock, OfThisJobBeforeItWasRequeuedIsTakenOverWhenItHasEnded) {
   EXPECT_LT(took, beside_living.silence);
 }
 
-// The job's script has ended the earlier processes, and starts new ones.
-TEST_F(Lock, OfAnEarlierAttemptOfThisStartIsTakenOver) {
-  auto first = process_of("12", 1, "elsewhere"), second = process_of("12", 1, "another");
-  first.attempt = 9;
-  second.attempt = 10;
-  EXPECT_EQ(parse_lock_holder(text_of(second)), second);
-  EXPECT_EQ(parse_lock_holder(text_of(here)), here);
-  held_by(first);
-  EXPECT_EQ(refusal(second), "");
-  EXPECT_LT(took, beside_living.silence);
-  EXPECT_GE(took, grace_of(beside_living));
-  const auto holds = taken_by(second);
-  EXPECT_TRUE(contains(refusal(first), "another process is training"));
-  auto requeued = process_of("12", 2, "third");  // counts its attempts anew
-  {
-    const auto holds_now = taken_by(requeued);
-    EXPECT_TRUE(contains(refusal(second), "another process is training"));
-  }
-}
-
 TEST_F(Lock, OfSeveralThatCreateItAtATimeOneSucceeds) {
   for (int round = 0; round < 12; ++round) {
     std::atomic<int> ready = 0, have = 0, refused = 0;

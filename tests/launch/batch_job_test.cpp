@@ -10,9 +10,8 @@ namespace {
 class BatchJob : public testing::Test {
  protected:
   ~BatchJob() override {
-    for (const char* name :
-         {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT",
-          "SLURM_JOB_NODELIST", "TRIREME_JOB", "TRIREME_ATTEMPT"})
+    for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
+                             "SLURM_RESTART_COUNT", "SLURM_JOB_NODELIST"})
       unsetenv(name);
   }
 };
@@ -26,21 +25,6 @@ TEST_F(BatchJob, IsNamedWithItsRestartsAndNodes) {
   setenv("SLURM_JOB_NODELIST", "n[1-2]", 1);
   EXPECT_EQ(describe_job(), "Slurm job 123, restart 2, on n[1-2]");
   EXPECT_EQ(restart_count(), 2);
-}
-
-// Other schedulers' scripts name their jobs, and any script counts its attempts.
-TEST_F(BatchJob, OutsideSlurmIsNamedByItsScript) {
-  unsetenv("SLURM_JOB_ID");
-  unsetenv("SLURM_ARRAY_JOB_ID");
-  EXPECT_EQ(job_id(), "");
-  EXPECT_EQ(attempt(), 0);
-  setenv("TRIREME_JOB", "17.server", 1);
-  setenv("TRIREME_ATTEMPT", "2", 1);
-  EXPECT_EQ(job_id(), "17.server");
-  EXPECT_EQ(describe_job(), "");
-  EXPECT_EQ(attempt(), 2);
-  setenv("SLURM_JOB_ID", "123", 1);
-  EXPECT_EQ(job_id(), "123");
 }
 
 // Each task of an array has a run of its own.

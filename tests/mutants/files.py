@@ -29,8 +29,6 @@ MUTANTS = [
      program("io_test", "LockModel.*")),
     ("who takes a lock over begins at once", "lib/io/lock_rules.cpp", "now - since < grace ?", "false ?", program("io_test", "LockModel.*")),
     ("any earlier start counts as this job's", "lib/io/lock_rules.cpp", "other.job == me.job &&", "", program("io_test", "Lock.*")),
-    ("an earlier attempt keeps the lock", "lib/io/lock_rules.cpp", "std::pair(other.restart, other.attempt) < std::pair(me.restart, me.attempt)",
-     "other.restart < me.restart", program("io_test", "Lock.*")),
     # memory copies
     ("a node keeps the second copies of its own shards", "lib/io/copy_partners.cpp", "ranks[(n + count / 2) % count]", "ranks[n]",
      program("io_test", "CopyPartners.*")),
