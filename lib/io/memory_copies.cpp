@@ -80,10 +80,11 @@ void make_memory_root(const fs::path& root) {
           root.string());
 }
 
-fs::path copies_of(const fs::path& root, const CopyOwner& owner) {
+fs::path copies_of(const fs::path& root, const CopyOwner& owner, int leader) {
   const auto job = launch::job_id();
   require(job.empty() || is_plain_name(job), "the job id \"{}\" cannot be a file name", job);
-  return root / (job.empty() ? "local" : job) / owner.run / owner.start;
+  return root / (job.empty() ? "local" : job) / owner.run / owner.start /
+         fmt::format("node-{}", leader);
 }
 
 fs::path partial_copy(const fs::path& copies, std::int64_t step) {
@@ -130,7 +131,7 @@ void remove_other_copies(const fs::path& copies, std::int64_t step) noexcept {
   }
 }
 
-// Returns the directories of a start of a run on this node.
+// Returns the directories of a start of a run, one for each job.
 static std::vector<fs::path> directories_of(const fs::path& root, const CopyOwner& owner) {
   std::vector<fs::path> all;
   if (!is_there(root)) return all;
@@ -145,7 +146,8 @@ static std::vector<fs::path> directories_of(const fs::path& root, const CopyOwne
 std::vector<HeldCopy> held_copies(const fs::path& root, const CopyOwner& owner) {
   std::vector<HeldCopy> all;
   for (const auto& directory : directories_of(root, owner))
-    for (const auto& info : list_checkpoints(directory)) all.push_back({info.step, info.directory});
+    for (const auto& node : entries_of(directory))
+      for (const auto& info : list_checkpoints(node)) all.push_back({info.step, info.directory});
   return all;
 }
 
@@ -165,7 +167,9 @@ void remove_copies(const fs::path& root, const CopyOwner& owner) noexcept {
   std::error_code e;
   try {
     for (const auto& directory : directories_of(root, owner)) {
-      fs::remove_all(directory, e);
+      // Another rank may remove the same files, which may end this rank's removal early.
+      for (int tries = 0; tries < 3 && fs::exists(directory, e); ++tries)
+        fs::remove_all(directory, e);
       // Directories that are not empty stay.
       ::rmdir(directory.parent_path().c_str());
       ::rmdir(directory.parent_path().parent_path().c_str());

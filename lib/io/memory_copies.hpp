@@ -2,14 +2,15 @@
 // Memory copies: copies of a run's state in the memory file systems of its nodes, which outlive the
 // processes of the run. `trireme rescue` turns them into a checkpoint. Each node has a directory
 //
-//   ${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-UID/JOB/RUN/START/step-00000420/
+//   ${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-UID/JOB/RUN/START/NODE/step-00000420/
 //
 // with the shards of the node's own ranks, shards of another node's ranks, the tokenizer, and
 // copy.json. The latter has the form of a manifest and lists all shards of all nodes with the
 // hashes of their bytes. A directory has its name only if it is complete; before that, it has the
 // hidden name `.step-00000420.partial`.
 //
-// START identifies the start of the run. The file memory_copies.json in the run directory names the
+// NODE is "node-" and the first rank of the node, so that nodes may share a memory file system, as
+// containers on one machine do. START identifies the start of the run. The file memory_copies.json in the run directory names the
 // newest start, so that copies that an earlier start left on some node are never used. If a job
 // rolls back or restarts, the state of the same step may differ.
 #include <cstdint>
@@ -48,8 +49,9 @@ std::filesystem::path memory_root(const std::string& test_node);
 bool is_in_memory(std::filesystem::path directory);
 // Creates memory_root(). Throws Error if it cannot be created, or belongs to another user.
 void make_memory_root(const std::filesystem::path& root);
-// Returns the directory of the copies of a start of a run, in this batch job.
-std::filesystem::path copies_of(const std::filesystem::path& root, const CopyOwner&);
+// Returns the directory of a node's copies of a start of a run, in this batch job. `leader` is the
+// first rank of the node.
+std::filesystem::path copies_of(const std::filesystem::path& root, const CopyOwner&, int leader);
 
 // Returns the directory in which the copy of a step is written.
 std::filesystem::path partial_copy(const std::filesystem::path& copies, std::int64_t step);
@@ -68,7 +70,8 @@ struct HeldCopy {
   std::int64_t step = 0;
   std::filesystem::path directory;
 };
-// Returns the copies of a start of a run on this node, in the directories of all jobs.
+// Returns the copies of a start of a run that this node can read, in the directories of all jobs
+// and nodes.
 std::vector<HeldCopy> held_copies(const std::filesystem::path& root, const CopyOwner&);
 // Returns the bytes of all files that remove_copies() would remove.
 double bytes_of_copies(const std::filesystem::path& root, const CopyOwner&);

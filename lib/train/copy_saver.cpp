@@ -64,40 +64,6 @@ static CopyPeers peers_of(int rank, const std::vector<int>& receivers) {
   return peers;
 }
 
-// Throws SharedError if two nodes have the same memory directory, because each would remove the
-// other's files. The first rank of each node creates a file in `probe` and looks for others.
-static void require_own_directories(const Communicator& world, const fs::path& probe, int leader) {
-  constexpr std::string_view begin = "node-of-rank-";
-  const bool leads = leader == world.rank();
-  const auto mine = fmt::format("{}{}", begin, leader);
-  const auto remove = [&] {
-    std::error_code ignored;
-    if (leads) fs::remove_all(probe, ignored);
-  };
-  try {
-    together(world, [&] {
-      if (!leads) return;
-      make_directory(probe);
-      write_new(probe / mine, "");
-    });
-    together(world, [&] {
-      for (const auto& entry : entries_of(probe)) {
-        const auto name = entry.filename().string();
-        require(name == mine,
-                "checkpoint.memory_every: the nodes of ranks {} and {} have the same memory "
-                "directory, {}. Set TRIREME_MEMORY_DIR to a directory in the memory of each node, "
-                "or to one that contains the node's name, such as "
-                "'/dev/shm/${{SLURMD_NODENAME}}'",
-                leader, name.substr(begin.size()), probe.parent_path().string());
-      }
-    });
-  } catch (const SharedError&) {
-    remove();
-    throw;
-  }
-  remove();
-}
-
 void require_place_for_copies(const Store& store, const Axes& axes, const fs::path& run,
                               const std::string& run_id) {
   const auto& world = axes.world;
@@ -110,8 +76,6 @@ void require_place_for_copies(const Store& store, const Axes& axes, const fs::pa
     }
   });
   send_text(world, earlier);
-  CopyOwner probe{run_id, "probe-" + random_id()};
-  send_text(world, probe);
   fs::path root;
   together(world, [&] {
     require(
@@ -121,7 +85,6 @@ void require_place_for_copies(const Store& store, const Axes& axes, const fs::pa
     root = memory_root(launch::test_node(world.rank()));
     if (nodes.leader == world.rank()) make_memory_root(root);
   });
-  require_own_directories(world, copies_of(root, probe), nodes.leader);
 
   std::vector<double> bytes(nodes.nodes.size(), 0);
   const double mine = bytes_of(rank_slices(store));
@@ -158,7 +121,7 @@ CopySaver::CopySaver(const Store& store, const Axes& axes, fs::path run, std::st
   send_text(world, owner_);
   together(world, [&] {
     root_ = memory_root(launch::test_node(world.rank()));
-    copies_ = copies_of(root_, owner_);
+    copies_ = copies_of(root_, owner_, nodes_.leader);
     if (!leads()) return;
     make_memory_root(root_);
     make_directory(copies_);

@@ -26,8 +26,8 @@ struct CopyNodes {
 // Returns the nodes of this job. Collective.
 CopyNodes copy_nodes(const Communicator& world);
 
-// Throws SharedError if a node has too little memory for the copies, if its memory directory cannot
-// be created, or if nodes share their memory directory. `run` is the run directory, and `run_id` is
+// Throws SharedError if a node has too little memory for the copies, or if its memory directory
+// cannot be created. `run` is the run directory, and `run_id` is
 // CheckpointMeta::run. Counts copies of an earlier start of the run as free, because they will be
 // removed. Collective.
 void require_place_for_copies(const Store&, const Axes&, const std::filesystem::path& run,

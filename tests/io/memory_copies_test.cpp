@@ -45,11 +45,11 @@ class MemoryCopies : public testing::Test {
 
 TEST_F(MemoryCopies, DirectoriesNameUserJobRunAndStart) {
   const auto user = folder.path() / ("trireme-" + std::to_string(::getuid()));
-  EXPECT_EQ(copies_of(root(), owner), user / "local/f00d/0123");
+  EXPECT_EQ(copies_of(root(), owner, 0), user / "local/f00d/0123/node-0");
   setenv("SLURM_JOB_ID", "17", 1);
-  EXPECT_EQ(copies_of(root(), owner), user / "17/f00d/0123");
+  EXPECT_EQ(copies_of(root(), owner, 0), user / "17/f00d/0123/node-0");
   setenv("SLURM_JOB_ID", "../17", 1);
-  EXPECT_TRUE(contains(message_of([&] { copies_of(root(), owner); }), "cannot be a file name"));
+  EXPECT_TRUE(contains(message_of([&] { copies_of(root(), owner, 0); }), "cannot be a file name"));
 }
 
 TEST_F(MemoryCopies, TheDirectoryMayNameVariablesAndTheNodeOfATest) {
@@ -78,7 +78,7 @@ TEST_F(MemoryCopies, TheDirectoryIsOfThisUserAlone) {
 }
 
 TEST_F(MemoryCopies, ACopyIsHeldOnceItIsComplete) {
-  const auto copies = copies_of(root(), owner);
+  const auto copies = copies_of(root(), owner, 0);
   EXPECT_EQ(steps(owner), std::vector<std::int64_t>{});
   fs::create_directories(partial_copy(copies, 6));
   EXPECT_EQ(steps(owner), std::vector<std::int64_t>{});
@@ -91,7 +91,7 @@ TEST_F(MemoryCopies, ACopyIsHeldOnceItIsComplete) {
 }
 
 TEST_F(MemoryCopies, OldCopiesAreRemovedAndAFailedOneIsDropped) {
-  const auto copies = copies_of(root(), owner);
+  const auto copies = copies_of(root(), owner, 0);
   for (const int step : {2, 4, 6}) add(copies, step);
   fs::create_directories(partial_copy(copies, 8));
   std::ofstream(partial_copy(copies, 8) / shard_name(0)) << "half";
@@ -108,8 +108,8 @@ TEST_F(MemoryCopies, OldCopiesAreRemovedAndAFailedOneIsDropped) {
 
 // Those of another start are of another state, even if their step is the same.
 TEST_F(MemoryCopies, EachStartHasItsOwn) {
-  add(copies_of(root(), earlier), 9);
-  add(copies_of(root(), owner), 6);
+  add(copies_of(root(), earlier, 0), 9);
+  add(copies_of(root(), owner, 0), 6);
   EXPECT_EQ(steps(owner), std::vector<std::int64_t>{6});
   remove_copies(root(), owner);
   EXPECT_EQ(steps(owner), std::vector<std::int64_t>{});
@@ -118,9 +118,18 @@ TEST_F(MemoryCopies, EachStartHasItsOwn) {
   EXPECT_TRUE(fs::is_empty(root()));
 }
 
+TEST_F(MemoryCopies, NodesThatShareADirectoryDoNotRemoveEachOthers) {
+  add(copies_of(root(), owner, 0), 6);
+  add(copies_of(root(), owner, 4), 6);
+  add(copies_of(root(), owner, 4), 8);
+  EXPECT_EQ(steps(owner), (std::vector<std::int64_t>{6, 6, 8}));
+  remove_other_copies(copies_of(root(), owner, 4), 8);
+  EXPECT_EQ(steps(owner), (std::vector<std::int64_t>{6, 8}));
+}
+
 TEST_F(MemoryCopies, ThoseOfAllJobsAreFound) {
   setenv("SLURM_JOB_ID", "17", 1);
-  add(copies_of(root(), owner), 6);
+  add(copies_of(root(), owner, 0), 6);
   unsetenv("SLURM_JOB_ID");
   EXPECT_EQ(steps(owner), std::vector<std::int64_t>{6});
   remove_copies(root(), owner);

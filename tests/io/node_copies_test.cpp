@@ -24,7 +24,7 @@ class NodeCopiesTest : public testing::Test {
 
   // Writes the copy of step 6, and returns its directory.
   fs::path add(const std::vector<int>& ranks = {0, 1}) {
-    const auto copies = copies_of(root(), owner), partial = partial_copy(copies, 6);
+    const auto copies = copies_of(root(), owner, 0), partial = partial_copy(copies, 6);
     fs::create_directories(partial);
     auto meta = manifest.meta;
     for (const int r : ranks) write_shard(partial, r, meta, sample_slices(r, 2), SampleSource(6));
@@ -134,7 +134,7 @@ TEST_F(NodeCopiesTest, ADamagedRecordIsNoClaimButItsShardsAreOfUse) {
 TEST_F(NodeCopiesTest, AnIntactFileOfAnotherJobReplacesADamagedOne) {
   const auto first = add();
   setenv("SLURM_JOB_ID", "17", 1);
-  const auto second = copies_of(root(), owner) / checkpoint_name(6);
+  const auto second = copies_of(root(), owner, 0) / checkpoint_name(6);
   fs::create_directories(second.parent_path());
   fs::copy(first, second);
   flip(first / shard_name(0));

@@ -38,7 +38,7 @@ def files_in(folder):
 
 
 def copy_of(at, node, name):
-    found = sorted(at.folder.glob(f"memory/{node}/trireme-*/local/*/*/step-*/{name}"))
+    found = sorted(at.folder.glob(f"memory/{node}/trireme-*/local/*/*/*/step-*/{name}"))
     assert found, files_in(at / "memory")
     return found[-1]
 
