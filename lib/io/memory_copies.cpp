@@ -170,9 +170,7 @@ void remove_copies(const fs::path& root, const CopyOwner& owner) noexcept {
       // Another rank may remove the same files, which may end this rank's removal early.
       for (int tries = 0; tries < 3 && fs::exists(directory, e); ++tries)
         fs::remove_all(directory, e);
-      // Directories that are not empty stay.
-      ::rmdir(directory.parent_path().c_str());
-      ::rmdir(directory.parent_path().parent_path().c_str());
+      ::rmdir(directory.parent_path().c_str());  // stays if it is not empty
     }
   } catch (...) {  // the end of the job removes the files
   }

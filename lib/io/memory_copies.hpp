@@ -10,9 +10,9 @@
 // hidden name `.step-00000420.partial`.
 //
 // NODE is "node-" and the first rank of the node, so that nodes may share a memory file system, as
-// containers on one machine do. START identifies the start of the run. The file memory_copies.json in the run directory names the
-// newest start, so that copies that an earlier start left on some node are never used. If a job
-// rolls back or restarts, the state of the same step may differ.
+// containers on one machine do. START identifies the start of the run. The file memory_copies.json
+// in the run directory names the newest start, so that copies that an earlier start left on some
+// node are never used. If a job rolls back or restarts, the state of the same step may differ.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -75,8 +75,9 @@ struct HeldCopy {
 std::vector<HeldCopy> held_copies(const std::filesystem::path& root, const CopyOwner&);
 // Returns the bytes of all files that remove_copies() would remove.
 double bytes_of_copies(const std::filesystem::path& root, const CopyOwner&);
-// Removes all copies of a start of a run on this node, in the directories of all jobs, and
-// directories that are then empty. Never throws.
+// Removes all copies of a start of a run on this node, in the directories of all jobs. The
+// directories of jobs stay, because another run of the job may be creating its own there. Never
+// throws.
 void remove_copies(const std::filesystem::path& root, const CopyOwner&) noexcept;
 
 // Returns the record of a file without its slices, with the hash of all its bytes.
