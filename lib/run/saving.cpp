@@ -195,21 +195,32 @@ void Saving::copy_to_memory(CheckpointMeta& meta) {
     return;
   }
   const TaskScope task(Task::saving);
+  const auto begin = Clock::now();
   trainer_.check_memory();
   at_root(world_, Pace::slow, [&] { record_.put_rows_into(meta); });
   copied_step_ = meta.step;
   const auto failure = copies_->begin(meta, saver_.snapshot());
+  copies_waited_ += seconds_since(begin);
   if (!failure.empty()) log_copy(failure, copied_step_);
 }
 
 void Saving::finish_copy() {
   if (!copies_ || !copies_->busy()) return;
   const TaskScope task(Task::saving);
-  log_copy(copies_->finish(), copied_step_);
+  const auto begin = Clock::now();
+  const auto failure = copies_->finish();
+  copies_waited_ += seconds_since(begin);
+  if (failure.empty()) ++copies_made_;
+  log_copy(failure, copied_step_);
 }
 
 void Saving::remove_copies() {
   if (!copies_) return;
+  if (world_.rank() == 0 && copies_made_ > 0)
+    log_info("{} made, for each of which training paused for {:.3f} s on average",
+             copies_made_ == 1 ? "1 memory copy was"
+                               : fmt::format("{} memory copies were", copies_made_),
+             copies_waited_ / static_cast<double>(copies_made_));
   const TaskScope task(Task::saving);
   try {
     copies_->remove_all();

@@ -93,6 +93,8 @@ class Saving {
   StateSaver saver_;
   std::optional<CopySaver> copies_;  // declared after saver_, whose snapshot it uses
   std::int64_t copied_step_ = 0;     // of the newest memory copy that was begun
+  std::int64_t copies_made_ = 0;     // number of complete memory copies
+  double copies_waited_ = 0;         // seconds that training waited for memory copies
   bool copies_are_late_ = false;     // a copy was due while another one was in progress
   bool copies_fail_ = false;         // the newest memory copy failed
   StateSaver::Size size_;

@@ -148,7 +148,7 @@ def older(at):
 def other_start(at):
     """copies of an earlier start are never used"""
     killed(at)
-    killed(at, faults="write */run/history.csv 2 SIGKILL", more="--overwrite " + COPIES)
+    killed(at, faults="write */run/history.csv 2 SIGKILL", more=COPIES + " --overwrite")
     rescue(at, "a,b", "nothing to rescue: no memory copy of the run is in ")
     go_on(at, restarts=False)
 
