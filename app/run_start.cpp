@@ -22,7 +22,7 @@ JobStart start_of(const TrainArguments& a) {
   if (a.or_start) command += " --or-start";
   if (a.overwrite) command += " --overwrite";
   if (a.other_model == OtherModel::allowed) command += " --allow-other-model";
-  return {launch::job_id(), launch::restart_count(), command};
+  return {launch::job_id(), launch::restart_count(), command, launch::recovery_count()};
 }
 
 std::filesystem::path run_of(const TrainArguments& a, const Deck& deck) {
@@ -61,8 +61,7 @@ StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run
   if (asked.existing == Existing::overwrite) {
     // An earlier start of this job has already overwritten the previous contents.
     const bool may_be_its_own =
-        start.restart > 0 &&
-        (!there || (there->start.job == start.job && there->start.restart < start.restart));
+        (start.restart > 0 || start.recovery > 0) && (!there || start.is_after(there->start));
     require(!may_be_its_own || list_checkpoints(run / "checkpoints").empty(),
             "--overwrite would remove the checkpoints in {}, which may be those of an earlier "
             "start of this job: {}. Resume from them with --restart latest, or submit a new job",

@@ -5,13 +5,15 @@
 
 namespace trireme {
 
-// A process that holds a lock. Its text in the lock file is "job 120_3 restart 2 process 4711 on n3
-// of 8f.. 4026531836 id 9c..".
+// A process that holds a lock. Its text in the lock file is "job 120_3 restart 2 recovery 1 process
+// 4711 on n3 of 8f.. 4026531836 id 9c..". A recovery of 0 is left out.
 struct LockHolder {
   // Id of the batch job. "-" if there is no job.
   std::string job = "-";
   // Number of earlier starts of the job.
   int restart = 0;
+  // Number of earlier launches of the program since the job started (launch::recovery_count).
+  int recovery = 0;
   int process = 0;
   std::string host = "-";
   // Boot id and PID namespace of the process. "-" if unknown.

@@ -1,9 +1,12 @@
 #include "lib/io/lock_rules.hpp"
 
+#include <utility>
+
 namespace trireme {
 
 static bool is_earlier_start(const LockHolder& other, const LockHolder& me) {
-  return me.job != "-" && other.job == me.job && other.restart < me.restart;
+  return me.job != "-" && other.job == me.job &&
+         std::pair(other.restart, other.recovery) < std::pair(me.restart, me.recovery);
 }
 
 LockStep LockAttempt::replace(LockObservation::Liveness liveness) {

@@ -126,7 +126,8 @@ static std::string text_of(const Outcome& o) {
       {"status", o.status},           {"step", o.step},
       {"exit_reason", o.exit_reason}, {"last_good_checkpoint", o.last_good_checkpoint},
       {"machine", o.machine},         {"job", o.start.job},
-      {"restart", o.start.restart},   {"command", o.start.command}};
+      {"restart", o.start.restart},   {"recovery", o.start.recovery},
+      {"command", o.start.command}};
   // A reason may quote bytes that are not UTF-8, such as a file name.
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -183,7 +184,8 @@ std::optional<Outcome> read_outcome(const fs::path& run) {
                    json.at("exit_reason").get<std::string>(),
                    json.at("last_good_checkpoint").get<std::string>(),
                    json.value("machine", ""),
-                   {json.value("job", ""), json.value("restart", 0), json.value("command", "")}};
+                   {json.value("job", ""), json.value("restart", 0), json.value("command", ""),
+                    json.value("recovery", 0)}};
   } catch (const std::exception&) {
     return {};
   }

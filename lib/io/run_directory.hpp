@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lib/io/run_tables.hpp"
 
@@ -34,11 +35,17 @@ struct JobStart {
   // Number of restarts of the job (launch::restart_count).
   int restart = 0;
   std::string command;
+  // Number of earlier launches since the job started (launch::recovery_count).
+  int recovery = 0;
   bool operator==(const JobStart&) const = default;
+  // Returns true if this is a later start of the same job.
+  bool is_after(const JobStart& earlier) const {
+    return !job.empty() && job == earlier.job &&
+           std::pair(restart, recovery) > std::pair(earlier.restart, earlier.recovery);
+  }
   // Returns true if this is a later start of the same job with the same command.
   bool follows(const JobStart& earlier) const {
-    return !job.empty() && job == earlier.job && restart > earlier.restart &&
-           command == earlier.command;
+    return is_after(earlier) && command == earlier.command;
   }
 };
 

@@ -23,11 +23,23 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 15> files_in_run = {
-    "log",          "history.csv", "evaluation.csv", "digests.csv",    "routing.csv",
-    "outcome.json", "timing.json", "lock",           "effective.toml", "checkpoint_now",
-    "stop_now",     "skipped.csv", "rollbacks.csv",  "starts.json",
-    "short_starts",  // written by jobscripts/
+constexpr std::array<std::string_view, 16> files_in_run = {
+    "log",
+    "history.csv",
+    "evaluation.csv",
+    "digests.csv",
+    "routing.csv",
+    "outcome.json",
+    "timing.json",
+    "lock",
+    "effective.toml",
+    "checkpoint_now",
+    "stop_now",
+    "skipped.csv",
+    "rollbacks.csv",
+    "starts.json",
+    "short_starts",
+    "recoveries.csv",  // written by jobscripts/
 };
 
 // Returns the name of the file that a temporary file replaces. A process that dies leaves temporary

@@ -73,6 +73,7 @@ LockHolder this_process() {
   const auto job = launch::job_id();
   return {job.empty() ? "-" : job,
           launch::restart_count(),
+          launch::recovery_count(),
           ::getpid(),
           host_name(),
           this_process_space(),

@@ -15,7 +15,8 @@
 //
 // - The holder's process has ended, which is known if process ids mean the same for both, or the
 //   text names no holder.
-// - The holder is an earlier start of the same job, which was requeued.
+// - The holder is an earlier start of the same job, which was requeued or whose script started the
+//   program again.
 // - The holder gave no sign of life while it was watched for longer than `silence`.
 //
 // A process that replaced the file waits for a grace period of one heartbeat plus slack before it

@@ -17,12 +17,14 @@ STAND_INS = {
     "trireme": """
 outcome() {
   mkdir -p "$WHERE"
-  printf '{\\n "status": "%s",\\n "step": %s,\\n "exit_reason": "%s",\\n "job": "%s",\\n "restart": %s\\n}\\n' \\
-    "$1" "$2" "$3" "${JOB:-123}" "${SLURM_RESTART_COUNT:-0}" > "$WHERE/outcome.json"
+  printf '{\\n "status": "%s",\\n "step": %s,\\n "exit_reason": "%s",\\n "job": "%s",\\n "restart": %s,\\n "recovery": %s\\n}\\n' \\
+    "$1" "$2" "$3" "${JOB:-123}" "${SLURM_RESTART_COUNT:-0}" "${TRIREME_RECOVERY:-0}" > "$WHERE/outcome.json"
 }
 if [[ " $* " == *' --print-run-dir '* ]]; then
   eval "${ASKED:-:}"
   echo "$WHERE"
+elif [ "$1" = rescue ]; then
+  echo "rescue $2" >> calls
 else
   echo "trireme $*" >> calls
   echo $$ > pid
@@ -30,7 +32,7 @@ else
 fi""",
     "srun": """
 while [[ $1 == --* ]]; do shift; done
-eval "${LAUNCH:-:}"
+[ "$1" = bash ] || eval "${LAUNCH:-:}"
 "$@" """,
     # Behind a text a time of Slurm's clock, of which the node's is AHEAD.
     "slurm_date": 'date -u "+$1%FT%T" -d "@$(($(date +%s) - AHEAD + $2))"',

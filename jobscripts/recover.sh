@@ -1,0 +1,415 @@
+# Recovery inside an allocation: starts a run again after a process or a node has failed. train.sbatch and
+# train_hosts.sh source this file. docs/jobs.md describes what a user sees.
+#
+# `run_and_recover ARGUMENT...` starts `trireme train ARGUMENT...` and returns when the run is over. It sets:
+#   code          exit code of the last start
+#   requeue_for   why the job has to be requeued although its last start wrote no reason, or nothing
+# The script that sources this file defines:
+#   job start run     id of the job, how often it was requeued, run directory
+#   nodes per_node    all nodes of the allocation, the node of this script first, and the ranks of each
+#   signalled         not empty as soon as the script was asked to stop
+#   say TEXT, said FIELD            prints a message, prints a field of outcome.json
+#   on_nodes SCRIPT NODE...         runs `bash -c SCRIPT node "$mark" "$memory"` on each of the nodes, within TRIREME_ASK_LIMIT;
+#                     succeeds if it does on all of them
+#   ask_to_stop PID   asks the ranks that the launcher PID started to save and stop, again and again
+#   end_processes PID kills these ranks
+#   may_continue      fails if the job is being ended
+#   limit_time        sets the array `limit`, the options of `train` that limit its time
+
+# How often in a row a start may fail without a step of progress. 0: a run whose process died is not started again.
+: "${TRIREME_RETRIES:=3}"
+# Number of nodes of the allocation that wait until another node fails.
+: "${TRIREME_SPARES:=0}"
+# Seconds: without a heartbeat of the run, for a node to answer, for a launcher to end, for `trireme rescue`, and until a
+# recovered start trains. Each is measured by the clock of this node that never jumps.
+: "${TRIREME_SILENCE:=120}" "${TRIREME_ASK_LIMIT:=10}" "${TRIREME_END_LIMIT:=30}"
+: "${TRIREME_RESCUE_LIMIT:=600}" "${TRIREME_START_LIMIT:=900}"
+
+uptime() { local up rest; read -r up rest < /proc/uptime && echo "${up%.*}"; }
+# Waits for a moment; a signal ends the wait, so that its trap runs.
+moment() { sleep 0.5 & wait $!; }
+
+### Decisions, which run nothing ###
+
+# By node: whether it answered when last asked; how often it failed; how often it failed in a start without progress.
+declare -A answers=() failed=() failed_in_vain=()
+# Nodes of the present start, how many nodes a start should have, and the number of the present start.
+use=() wanted=0 launched=0
+
+# verdict SIGNALLED HUNG STATUS CODE REASON: what the end of a start means. STATUS and REASON are those of outcome.json,
+# empty if this start wrote none. Prints "over" (it ended as it should, or by an error of its own), "died" (a process
+# or a node failed), or "ask" (the same if a node does not answer, or else an error of its own).
+verdict() {
+  local lost_rank='MPI_[A-Za-z_]* failed|NCCL: |is not finished after|longer than run.hang_timeout'
+  if [ -n "$1" ] || [ "$3" = done ] || [ "$3" = stopped ]; then
+    echo over
+  elif [ -n "$2" ] || [ "$3" = running ]; then
+    echo died
+  elif [ "$3" = failed ]; then
+    if [[ $5 =~ $lost_rank ]]; then echo died; else echo ask; fi
+  else
+    case $4 in
+      0 | 75 | 129 | 130 | 138 | 143 | 10 | 15) echo over ;; # codes of a stop by a signal, as train.sbatch reads them
+      9 | 13[1-9] | 1[4-9]? | 2??) echo died ;;              # a process was killed before the run began
+      *) echo ask ;;
+    esac
+  fi
+}
+
+# Fills `use` with the nodes of the next start: of the nodes that answer at most `wanted`, in the order of the
+# allocation. Nodes in use come first, then spares, then nodes that failed twice. Nodes that failed twice without
+# progress are excluded, unless no other node answers.
+choose_nodes() {
+  local node rank ranked=() excluded='' chosen=' ' count=0
+  for node in "${nodes[@]}"; do
+    [ -n "${answers[$node]-}" ] || continue
+    if [ "${failed_in_vain[$node]:-0}" -ge 2 ]; then
+      excluded+=" $node"
+      continue
+    fi
+    [[ " ${use[*]} " == *" $node "* ]] && rank=0 || rank=$((1 + ${failed[$node]:-0}))
+    [ "${failed[$node]:-0}" -lt 2 ] || rank=3
+    ranked[rank]+=" $node"
+  done
+  for node in ${ranked[*]:-$excluded}; do
+    [ $((count++)) -ge "$wanted" ] || chosen+="$node "
+  done
+  use=()
+  for node in "${nodes[@]}"; do
+    [[ $chosen != *" $node "* ]] || use+=("$node")
+  done
+}
+
+# place RANKS_PER_NODE NODE...: fills `launcher` with the command that starts ranks on these nodes. Fails if
+# TRIREME_LAUNCH cannot choose nodes.
+place() {
+  local each=$1 text=$TRIREME_LAUNCH hosts
+  shift
+  local ranks=$((each * $#))
+  if [[ $text == *'{hosts}'* ]]; then
+    printf -v hosts ",%s:$each" "$@"
+    text=${text//'{hosts}'/${hosts:1}}
+    text=${text//'{ranks}'/$ranks}
+    launcher=(${text//'{per_node}'/$each})
+    return
+  fi
+  launcher=($text)
+  [ "$each $*" = "$per_node ${nodes[*]}" ] && return # the whole allocation, which launchers know
+  if [ "${launcher[0]##*/}" != srun ]; then
+    launcher=()
+    [ "$ranks $1" = "1 ${nodes[0]}" ] # a process of its own, here
+    return
+  fi
+  printf -v hosts ',%s' "$@"
+  launcher+=(--nodes=$# --ntasks=$ranks --ntasks-per-node="$each" --nodelist="${hosts:1}")
+}
+
+# Reads what the launcher wrote. Prints the node whose process ended first and how it ended, or nothing.
+first_death() {
+  sed -nE -e 's/^srun: error: Node failure on ([^][, ]+)$/\1 node failure/p;t' \
+    -e 's/^srun: error: ([^][,: ]+): tasks? [0-9,-]+: (.*)$/\1 \2/p;t' \
+    -e 's/^=   PID [0-9]+ RUNNING AT ([^ ]+)$/\1 ended/p;t' \
+    -e 's/.*process rank [0-9]+ with PID [0-9]+ on node ([^ ]+) (exited .*)$/\1 \2/p' "$1" | head -n 1
+}
+death_lines='^srun: error: (Node failure on|[^:]+: tasks? )|RUNNING AT |process rank [0-9]+ with PID'
+
+### What the run directory says ###
+
+# Succeeds if the present start wrote outcome.json.
+is_this_start() {
+  local recovery
+  recovery=$(said recovery)
+  [ "$(said job) $(said restart) ${recovery:-0}" = "$job $start $launched" ]
+}
+
+# Prints the step of the newest checkpoint, or -1.
+newest_step() {
+  local path newest=-1 step
+  for path in "$run"/checkpoints/step-*/manifest.json; do
+    step=${path%/manifest.json} step=${step##*/step-}
+    if [[ -e $path && $step =~ ^[0-9]+$ ]] && [ $((10#$step)) -gt $newest ]; then newest=$((10#$step)); fi
+  done
+  echo $newest
+}
+
+# Prints the step of the newest row of history.csv, or nothing.
+last_row() { tail -n 1 "$run/history.csv" 2> /dev/null | sed -n 's/^\([0-9][0-9]*\),.*/\1/p'; }
+
+# record STEP SECONDS: adds a row to recoveries.csv. docs/reference/tables.md describes the columns.
+record() {
+  local file=$run/recoveries.csv
+  [ -s "$file" ] || echo 'time,job,restart,recovery,died,nodes_before,nodes_after,ranks,last_step,step,seconds' >> "$file"
+  echo "$failed_when,$job,$start,$TRIREME_RECOVERY,${died//[,\"]/;},${before[*]},${use[*]},$((per_node * ${#use[@]})),$lost_at,$1,$2" >> "$file"
+}
+
+# Fills `arguments` with the arguments of a start that continues the run: those given, but from the checkpoints of this job
+# if there are any, which --overwrite and --restart DIR would leave aside.
+continue_with() {
+  arguments=("$@")
+  [ "$(said job)" = "$job" ] && [ "$(newest_step)" -ge 0 ] || return 0
+  arguments=()
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --restart) shift ;;
+      --restart=* | --or-start | --overwrite) ;;
+      *) arguments+=("$1") ;;
+    esac
+    shift
+  done
+  arguments+=(--restart latest)
+}
+
+### Actions ###
+
+# Ends what is left of earlier starts on a node: the processes with the mark $1 in their environment. Fails if one does not end.
+sweep='
+for i in 1 2 3 4 5 6; do
+  left=$(grep -lazE "^TRIREME_LAUNCHED=$1/" /proc/[0-9]*/environ 2> /dev/null | sed "s|/proc/||; s|/environ||")
+  [ -n "$left" ] || exit 0
+  kill -KILL $left 2> /dev/null
+  sleep 0.5
+done
+exit 1'
+
+# Asks all nodes whether they answer: together, and if one does not, one by one.
+ask_nodes() {
+  local node i pids=()
+  answers=()
+  if on_nodes "$sweep" "${nodes[@]}" > /dev/null 2>&1; then
+    for node in "${nodes[@]}"; do answers[$node]=yes; done
+    return
+  fi
+  [ ${#nodes[@]} -gt 1 ] || return 0
+  for ((i = 0; i < ${#nodes[@]}; ++i)); do
+    [ $i -lt 64 ] || wait "${pids[i - 64]}" # so many at a time
+    on_nodes "$sweep" "${nodes[i]}" > /dev/null 2>&1 &
+    pids[i]=$!
+  done
+  for ((i = 0; i < ${#nodes[@]}; ++i)); do
+    if wait "${pids[i]}"; then answers[${nodes[i]}]=yes; fi
+  done
+}
+answering() {
+  local node
+  for node in "${nodes[@]}"; do
+    [ -z "${answers[$node]-}" ] || echo "$node"
+  done
+}
+
+# Ends a launcher that does not end by itself, within a deadline.
+end_launcher() {
+  local until=$(($(uptime) + TRIREME_END_LIMIT))
+  end_processes "$1"
+  while kill -0 "$1" 2> /dev/null; do
+    [ "$(uptime)" -lt $until ] || kill -KILL "$1" 2> /dev/null
+    moment
+  done
+}
+
+# One look at a start: notes when it trains, and says in `hung` why it has to be ended.
+watch() {
+  local now lock
+  now=$(uptime)
+  if [ -z "$trains" ]; then
+    if is_this_start; then
+      trains=yes seen_at=$now
+      [ -z "$died" ] || record "$(said step)" $((now - failed_at))
+    elif [ -n "$died" ] && [ $((now - seen_at)) -ge "$TRIREME_START_LIMIT" ]; then
+      hung="did not train within $TRIREME_START_LIMIT s"
+    fi
+    return
+  fi
+  lock=$(stat -c '%y %i' "$run/lock" 2> /dev/null)
+  if [ "$lock" != "$seen" ]; then
+    seen=$lock seen_at=$now
+  elif [ "$TRIREME_SILENCE" -gt 0 ] && [ $((now - seen_at)) -ge "$TRIREME_SILENCE" ]; then
+    hung="no heartbeat for $TRIREME_SILENCE s"
+  fi
+}
+
+# Starts the ranks of `train` and waits for their end. Sets `code`, `hung`, and `death`, the launcher's word on who died.
+launch() {
+  local err filter pid again='' trains='' seen='' seen_at deaths i
+  deaths=$(mktemp) || deaths=/dev/null
+  exec {err}> >(trap '' TERM INT HUP USR1; exec sed -unE -e p -e "/$death_lines/w $deaths" >&2)
+  filter=$! hung='' launched=$TRIREME_RECOVERY seen_at=$(uptime)
+  # In the background, because bash runs traps during `wait`, but not during a foreground command.
+  TRIREME_LAUNCHED=$mark/$start.$TRIREME_RECOVERY "${launcher[@]}" "$TRIREME" train "$@" 2>&"$err" {err}>&- &
+  pid=$!
+  exec {err}>&-
+  while kill -0 $pid 2> /dev/null; do
+    if [ -z "$signalled" ]; then
+      watch
+      [ -z "$hung" ] || end_launcher $pid
+    elif [ -z "$again" ]; then # the ranks may not have been running yet, or the signal may have been sent only to the script
+      ask_to_stop $pid 2> /dev/null &
+      again=$!
+    fi
+    moment
+  done
+  [ -z "$again" ] || { kill $again && wait $again; } 2> /dev/null
+  wait $pid
+  code=$?
+  # What outlives the launcher may hold the pipe open.
+  for i in 1 2 3 4; do kill -0 $filter 2> /dev/null && sleep 0.1; done
+  death=$(first_death "$deaths")
+  [ "$deaths" = /dev/null ] || rm -f "$deaths"
+  if [ -z "$trains" ] && [ -n "$died" ]; then
+    if is_this_start; then record "$(said step)" $(($(uptime) - failed_at)); else record '' ''; fi
+  fi
+}
+
+# Writes the copies in the memory of the nodes as a checkpoint. A node may fail meanwhile, so this is tried three times.
+rescue() {
+  local try answer pid nodes_left
+  rescued=no
+  for try in 1 2 3; do
+    TRIREME_RECOVERY=$((TRIREME_RECOVERY + 1)) # the lock is taken over from an earlier start only
+    nodes_left=($(answering))
+    [ ${#nodes_left[@]} -gt 0 ] && [ -z "$signalled" ] || return
+    if ! place 1 "${nodes_left[@]}"; then
+      say "TRIREME_LAUNCH cannot start \`trireme rescue\` on each node: the run continues from its checkpoint on disk"
+      return
+    fi
+    TRIREME_LAUNCHED=$mark/$start.$TRIREME_RECOVERY timeout -k 5 "$TRIREME_RESCUE_LIMIT" "${launcher[@]}" "$TRIREME" rescue "$run" &
+    pid=$!
+    while kill -0 $pid 2> /dev/null; do moment; done
+    wait $pid
+    answer=$?
+    if [ $answer -eq 0 ]; then
+      rescued=yes
+      return
+    fi
+    say "trireme rescue ended with code $answer (attempt $try of 3)"
+    ask_nodes
+  done
+  TRIREME_RECOVERY=$((TRIREME_RECOVERY + 1))
+}
+
+# Chooses the grid for fewer nodes than the run began on: the fastest if TRIREME_MACHINE names a machine file, else that of the
+# deck. Sets `grid` to overrides of the deck, and leaves out nodes if no grid fits all of them.
+fit_grid() {
+  local n ranks deck=() row='s/^ *[0-9.e+-]+ s +[0-9.]+ [A-Za-z]+  (.*)$/\1/p;T;q'
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --restart | --run-dir | --time-limit | --progress) shift ;;
+      --*) ;;
+      *) deck+=("$1") ;;
+    esac
+    shift
+  done
+  for ((n = ${#use[@]}; n > 0; --n)); do
+    ranks=$((n * per_node)) grid=()
+    if [ -n "${TRIREME_MACHINE-}" ]; then
+      grid=($(timeout -k 5 120 "$TRIREME" plan "${deck[@]}" --search --machine "$TRIREME_MACHINE" --ranks $ranks | sed -nE "$row"))
+      [ ${#grid[@]} -eq 0 ] || break
+    fi
+    timeout -k 5 120 "$TRIREME" check "${deck[@]}" --ranks $ranks > /dev/null && break
+  done
+  use=("${use[@]:0:n}")
+  [ $n -gt 0 ]
+}
+
+# Blames the nodes that do not answer, or else the node whose process the launcher names.
+blame() {
+  local node
+  for node in "$@"; do
+    failed[$node]=$((${failed[$node]:-0} + 1))
+    [ $fruitless -eq 0 ] || failed_in_vain[$node]=$((${failed_in_vain[$node]:-0} + 1))
+  done
+}
+
+# After the end of a start: prepares the next one, given the verdict and the arguments of the script. Fails if there is to be none.
+recover() {
+  local verdict=$1 node gone=() newest
+  shift
+  failed_at=$(uptime) failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
+  ask_nodes
+  for node in "${use[@]}"; do
+    [ -n "${answers[$node]-}" ] || gone+=("$node")
+  done
+  [ "$verdict" = died ] || [ ${#gone[@]} -gt 0 ] || return # an error of the program
+  died=${hung:-${death:-a process ended, and the launcher with code $code}}
+  [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
+  say "the run failed after step ${lost_at:-0}: $died"
+  SLURM_OVERLAP=1 # what is left of an earlier step must not delay the next one
+  export SLURM_OVERLAP
+  rescue
+  [ -z "$signalled" ] || { requeue_for="a signal arrived while the run was recovered" && return 1; }
+  newest=$(newest_step)
+  if [ "$newest" -gt "$reached" ]; then
+    reached=$newest fruitless=0
+    for node in "${!failed_in_vain[@]}"; do
+      [ "${failed_in_vain[$node]}" -ge 2 ] || unset "failed_in_vain[$node]"
+    done
+  else
+    fruitless=$((fruitless + 1))
+  fi
+  if [ ${#gone[@]} -gt 0 ]; then
+    blame "${gone[@]}"
+  elif [[ " ${use[*]} " == *" ${death%% *} "* ]]; then
+    blame "${death%% *}"
+  fi
+  choose_nodes
+  local why=
+  if [ "$TRIREME_RETRIES" -eq 0 ]; then
+    why="TRIREME_RETRIES is 0"
+  elif [ $fruitless -gt "$TRIREME_RETRIES" ]; then
+    why="$TRIREME_RETRIES recoveries in a row made no progress"
+  elif [ ${#use[@]} -eq 0 ]; then
+    why="no node answers"
+  elif [ ${#use[@]} -lt "$wanted" ] && ! fit_grid "$@"; then
+    why="no grid fits the nodes that answer"
+  elif ! place "$per_node" "${use[@]}"; then
+    why="TRIREME_LAUNCH cannot choose nodes. Write {hosts} and {ranks} into it"
+  fi
+  if [ -n "$why" ]; then
+    say "the run is not continued in this allocation: $why"
+    [ ${#gone[@]} -eq 0 ] && [ ${#use[@]} -gt 0 ] || requeue_for="$died"
+    return 1
+  fi
+  [ ${#use[@]} -lt "$wanted" ] || grid=()
+  say "recovery $TRIREME_RECOVERY: continuing after step $((newest < 0 ? 0 : newest)) with $((per_node * ${#use[@]})) ranks on ${use[*]}" \
+    "${grid[*]:+(${grid[*]})}"
+}
+
+# Removes the copies of this job from the memory of the nodes.
+clear_memory() {
+  if [ "$rescued" = no ]; then
+    say "copies of the run may remain in $memory on its nodes, because they could not be written as a checkpoint"
+    return
+  fi
+  local left
+  left=($(answering))
+  [ ${#left[@]} -eq 0 ] || on_nodes 'rm -rf -- "$2"' "${left[@]}" > /dev/null 2>&1 ||
+    say "$memory was not removed on all nodes of ${left[*]}"
+}
+
+run_and_recover() {
+  local reached fruitless=0 died='' hung='' death='' rescued='' failed_at failed_when lost_at before grid=() arguments launcher
+  mark=$job memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
+  requeue_for='' wanted=$((${#nodes[@]} - TRIREME_SPARES))
+  if [ $wanted -lt 1 ]; then
+    say "TRIREME_SPARES=$TRIREME_SPARES leaves none of ${#nodes[@]} nodes"
+    code=1
+    return
+  fi
+  use=("${nodes[@]:0:wanted}") reached=$(newest_step)
+  if ! place "$per_node" "${use[@]}"; then
+    say "TRIREME_SPARES needs a TRIREME_LAUNCH that can choose nodes: srun, or a command with {hosts} and {ranks}"
+    code=1
+    return
+  fi
+  arguments=("$@")
+  case $(said recovery) in '' | 0) ;; *) continue_with "$@" ;; esac
+  while :; do
+    limit_time
+    TRIREME_RECOVERED_FROM=$died launch "${arguments[@]}" "${grid[@]}" "${limit[@]}"
+    local status='' reason=''
+    if is_this_start; then status=$(said status) reason=$(said exit_reason); fi
+    verdict=$(verdict "$signalled" "$hung" "$status" "$code" "$reason")
+    [ "$verdict" != over ] && may_continue && recover "$verdict" "$@" || break
+    continue_with "$@"
+  done
+  [ -z "$died" ] || clear_memory
+}

@@ -1,0 +1,88 @@
+#!/bin/bash
+# Trains one deck on a list of hosts with mpiexec, without Slurm, and continues after a process or a host has failed:
+#   jobscripts/train_hosts.sh n1,n2,n3,n4 8 inputs/llama_7b.toml parallel.pipe=4 zero.stage=3 [section.key=value ...] [--run-dir DIR]
+#   jobscripts/train_hosts.sh "$PBS_NODEFILE" 8 DECK ...
+# The arguments are the hosts or a file with one host per line, the number of ranks on each host, and the arguments of
+# `trireme train`. Run the script on the first host, which is the only one whose failure ends the run. All hosts must see the run
+# directory, and must accept a command by ssh without a password. See docs/jobs.md for details.
+# Exit codes: 0 if the run is done, 75 if it was stopped and can be continued with the same command, else an error.
+set -u
+trap 'signalled=yes' TERM INT HUP
+trap : USR1
+signalled=
+
+# The program, as a name or path that all hosts know.
+: "${TRIREME:=trireme}"
+# The command that starts the ranks: MPICH's and Intel MPI's mpiexec. {hosts} is replaced by n1:8,n2:8, {ranks} by 16, {per_node} by 8.
+# For Open MPI: mpiexec --host {hosts} -n {ranks} -x PATH -x LD_LIBRARY_PATH -x TRIREME_JOB -x TRIREME_RECOVERY -x TRIREME_LAUNCHED
+: "${TRIREME_LAUNCH:=mpiexec -hosts {hosts\} -n {ranks\}}"
+# The command that runs another command on a host.
+: "${TRIREME_SSH:=ssh -o BatchMode=yes -o ConnectTimeout=5}"
+
+say() { echo "train_hosts.sh: $*" >&2; }
+if [ $# -lt 3 ] || ! [ "$2" -ge 1 ] 2> /dev/null; then
+  echo "usage: train_hosts.sh HOST,HOST,...|FILE RANKS_PER_HOST DECK [section.key=value ...] [options of trireme train]" >&2
+  exit 2
+fi
+. "${BASH_SOURCE[0]%/*}/recover.sh" || exit 1
+# A file may name a host once for each of its cores.
+if [ -f "$1" ]; then nodes=($(awk 'NF && !seen[$1]++ { print $1 }' "$1")); else nodes=(${1//,/ }); fi
+per_node=$2
+shift 2
+if [ ${#nodes[@]} -eq 0 ]; then
+  say "the list of hosts is empty"
+  exit 2
+fi
+case " $* " in
+  *' --restart'[\ =]* | *' --overwrite '*) ;;
+  *) set -- "$@" --restart latest --or-start ;;
+esac
+
+# A name for this start, by which the program knows that an earlier process in the run directory was its own.
+unset SLURM_JOB_ID SLURM_ARRAY_JOB_ID SLURM_RESTART_COUNT
+export TRIREME_JOB=${PBS_JOBID:-hosts}-$(hostname)-$$-$(date +%s) TRIREME_RECOVERY=0
+job=$TRIREME_JOB start=0
+said() { sed -n "s/^ *\"$1\": \\(.*\\)/\\1/p" "$run/outcome.json" 2> /dev/null | sed 's/,$//; s/^"\(.*\)"$/\1/'; }
+run=$("$TRIREME" train "$@" --print-run-dir) || exit
+
+here=$(hostname)
+on_nodes() { # SCRIPT NODE...
+  local script=$1 node pids=() pid bad=0
+  shift
+  for node; do
+    if [ "$node" = "$here" ] || [ "$node" = "${here%%.*}" ] || [ "$node" = localhost ]; then
+      timeout -k 2 "$TRIREME_ASK_LIMIT" bash -c "$script" node "$mark" "$memory" &
+    else
+      timeout -k 2 "$TRIREME_ASK_LIMIT" $TRIREME_SSH "$node" "bash -c $(printf '%q ' "$script" node "$mark" "$memory")" < /dev/null &
+    fi
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || bad=1; done
+  return $bad
+}
+ask_to_stop() { kill -TERM "$1"; }
+end_processes() { kill -KILL "$1"; } # the proxies on the hosts end their ranks when mpiexec is gone
+may_continue() { :; }
+limit_time() { limit=(); }
+
+code=75 requeue_for=
+[ -n "$signalled" ] || run_and_recover "$@"
+if [ -n "$requeue_for" ]; then
+  say "$requeue_for. To continue, start the script again"
+  exit 75
+fi
+# mpiexec may lose the program's exit code, above all after signals, so outcome.json decides.
+if is_this_start; then
+  case $(said status) in
+    done) exit 0 ;;
+    stopped)
+      say "stopped at step $(said step): $(said exit_reason)"
+      exit 75
+      ;;
+  esac
+  reason=$(said exit_reason)
+  say "the run ended with code $code: ${reason:-a process was killed, see above}"
+  exit $((code == 0 || code == 75 ? 1 : code))
+fi
+[ -z "$signalled" ] || exit 75
+exit $code
