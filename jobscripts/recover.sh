@@ -36,13 +36,18 @@ declare -A answers=() failed=() failed_in_vain=()
 # Nodes of the present start, how many nodes a start should have, and the number of the present start.
 use=() wanted=0 launched=0
 
-# verdict SIGNALLED HUNG STATUS CODE REASON: what the end of a start means. STATUS and REASON are those of outcome.json,
-# empty if this start wrote none. Prints "over" (it ended as it should, or by an error of its own), "died" (a process
+# What launchers write of a process that a signal ended, and of a node that failed.
+killed='Killed|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|on signal|[Nn]ode failure'
+# verdict SIGNALLED HUNG STATUS CODE REASON DEATH: what the end of a start means. STATUS and REASON are those of outcome.json,
+# empty if this start wrote none. DEATH is the launcher's word on who died first. Prints "over" (it ended as it should, or by an error of its own), "died" (a process
 # or a node failed), or "ask" (the same if a node does not answer, or else an error of its own).
 verdict() {
   local lost_rank='MPI_[A-Za-z_]* failed|NCCL: |is not finished after|longer than run.hang_timeout'
-  if [ -n "$1" ] || [ "$3" = done ] || [ "$3" = stopped ]; then
+  if [ -n "$1" ] || [ "$3" = "done" ]; then
     echo over
+  elif [ "$3" = stopped ]; then
+    # After a death, srun sends SIGTERM to the other ranks, which nobody asked for.
+    if [[ $6 =~ $killed ]]; then echo died; else echo over; fi
   elif [ -n "$2" ] || [ "$3" = running ]; then
     echo died
   elif [ "$3" = failed ]; then
@@ -161,10 +166,16 @@ continue_with() {
 
 ### Actions ###
 
-# Ends what is left of earlier starts on a node: the processes with the mark $1 in their environment. Fails if one does not end.
+# Ends what is left of earlier starts on a node: the processes with the mark $1 in their environment, except launchers, which
+# report the end of their ranks. Fails if a process does not end.
 sweep='
 for i in 1 2 3 4 5 6; do
-  left=$(grep -lazE "^TRIREME_LAUNCHED=$1/" /proc/[0-9]*/environ 2> /dev/null | sed "s|/proc/||; s|/environ||")
+  left=
+  for process in $(grep -lazE "^TRIREME_LAUNCHED=$1/" /proc/[0-9]*/environ 2> /dev/null); do
+    process=${process%/environ}
+    read -r name < "$process/comm" || continue
+    case $name in srun | mpiexec* | mpirun* | hydra* | orted* | prted* | ssh | timeout) ;; *) left+=" ${process#/proc/}" ;; esac
+  done 2> /dev/null
   [ -n "$left" ] || exit 0
   kill -KILL $left 2> /dev/null
   sleep 0.5
@@ -199,7 +210,9 @@ answering() {
 # Ends a launcher that does not end by itself, within a deadline.
 end_launcher() {
   local until=$(($(uptime) + TRIREME_END_LIMIT))
-  end_processes "$1"
+  # Both ways at once: Slurm refuses to kill a step that it is about to end, and a node may not start another step.
+  end_processes "$1" > /dev/null 2>&1 &
+  (ask_nodes) > /dev/null 2>&1 &
   while kill -0 "$1" 2> /dev/null; do
     [ "$(uptime)" -lt $until ] || kill -KILL "$1" 2> /dev/null
     moment
@@ -210,6 +223,11 @@ end_launcher() {
 watch() {
   local now lock
   now=$(uptime)
+  # The other ranks wait for one that died, until the launcher ends them: srun does so after Slurm's KillWait, 30 s.
+  if [ -s "$deaths" ] && grep -qE "$killed" "$deaths"; then
+    [ -n "$died_at" ] || died_at=$now
+    [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
+  fi
   if [ -z "$trains" ]; then
     if is_this_start; then
       trains=yes seen_at=$now
@@ -229,7 +247,7 @@ watch() {
 
 # Starts the ranks of `train` and waits for their end. Sets `code`, `hung`, and `death`, the launcher's word on who died.
 launch() {
-  local err filter pid again='' trains='' seen='' seen_at deaths i
+  local err filter pid again='' trains='' seen='' seen_at died_at='' deaths i
   deaths=$(mktemp) || deaths=/dev/null
   exec {err}> >(trap '' TERM INT HUP USR1; exec sed -unE -e p -e "/$death_lines/w $deaths" >&2)
   filter=$! hung='' launched=$TRIREME_RECOVERY seen_at=$(uptime)
@@ -407,7 +425,7 @@ run_and_recover() {
     TRIREME_RECOVERED_FROM=$died launch "${arguments[@]}" "${grid[@]}" "${limit[@]}"
     local status='' reason=''
     if is_this_start; then status=$(said status) reason=$(said exit_reason); fi
-    verdict=$(verdict "$signalled" "$hung" "$status" "$code" "$reason")
+    verdict=$(verdict "$signalled" "$hung" "$status" "$code" "$reason" "$death")
     [ "$verdict" != over ] && may_continue && recover "$verdict" "$@" || break
     continue_with "$@"
   done
