@@ -33,8 +33,8 @@ moment() { sleep 0.5 & wait $!; }
 
 # By node: whether it answered when last asked; how often it failed; how often it failed in a start without progress.
 declare -A answers=() failed=() failed_in_vain=()
-# Nodes of the present start, how many nodes a start should have, and the number of the present start.
-use=() wanted=0 launched=0
+# Nodes of the present start, how many nodes a start should have, the number of the present start, and the mark of its processes.
+use=() wanted=0 launched=0 mark=
 
 # What launchers write of a process that a signal ended, and of a node that failed.
 killed='Killed|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|on signal|[Nn]ode failure'
@@ -166,20 +166,24 @@ continue_with() {
 
 ### Actions ###
 
-# Ends what is left of earlier starts on a node: the processes with the mark $1 in their environment, except launchers, which
-# report the end of their ranks. Fails if a process does not end.
+# Ends what is left of earlier starts on a node: the processes whose mark in the environment is $1 or an earlier one of the same
+# job, as the node may run this late. Launchers are left alone, because they report the end of their ranks. Fails if a
+# process does not end.
 sweep='
+job=${1%/*} number=${1##*/}
 for i in 1 2 3 4 5 6; do
   left=
-  for process in $(grep -lazE "^TRIREME_LAUNCHED=$1/" /proc/[0-9]*/environ 2> /dev/null); do
+  for process in $(grep -lazE "^TRIREME_LAUNCHED=$job/" /proc/[0-9]*/environ); do
     process=${process%/environ}
+    its=$(tr "\0" "\n" < "$process/environ" | sed -n "s|^TRIREME_LAUNCHED=.*/||p")
+    [ "${its%.*}" -lt "${number%.*}" ] || { [ "${its%.*}" -eq "${number%.*}" ] && [ "${its#*.}" -le "${number#*.}" ]; } || continue
     read -r name < "$process/comm" || continue
     case $name in srun | mpiexec* | mpirun* | hydra* | orted* | prted* | ssh | timeout) ;; *) left+=" ${process#/proc/}" ;; esac
-  done 2> /dev/null
+  done
   [ -n "$left" ] || exit 0
-  kill -KILL $left 2> /dev/null
+  kill -KILL $left
   sleep 0.5
-done
+done 2> /dev/null
 exit 1'
 
 # Asks all nodes whether they answer: together, and if one does not, one by one.
@@ -250,9 +254,9 @@ launch() {
   local err filter pid again='' trains='' seen='' seen_at died_at='' deaths i
   deaths=$(mktemp) || deaths=/dev/null
   exec {err}> >(trap '' TERM INT HUP USR1; exec sed -unE -e p -e "/$death_lines/w $deaths" >&2)
-  filter=$! hung='' launched=$TRIREME_RECOVERY seen_at=$(uptime)
+  filter=$! hung='' launched=$TRIREME_RECOVERY mark=$job/$start.$TRIREME_RECOVERY seen_at=$(uptime)
   # In the background, because bash runs traps during `wait`, but not during a foreground command.
-  TRIREME_LAUNCHED=$mark/$start.$TRIREME_RECOVERY "${launcher[@]}" "$TRIREME" train "$@" 2>&"$err" {err}>&- &
+  TRIREME_LAUNCHED=$mark "${launcher[@]}" "$TRIREME" train "$@" 2>&"$err" {err}>&- &
   pid=$!
   exec {err}>&-
   while kill -0 $pid 2> /dev/null; do
@@ -273,7 +277,7 @@ launch() {
   death=$(first_death "$deaths")
   [ "$deaths" = /dev/null ] || rm -f "$deaths"
   if [ -z "$trains" ] && [ -n "$died" ]; then
-    if is_this_start; then record "$(said step)" $(($(uptime) - failed_at)); else record '' ''; fi
+    if is_this_start; then record $continued $(($(uptime) - failed_at)); else record '' ''; fi
   fi
 }
 
@@ -289,7 +293,8 @@ rescue() {
       say "TRIREME_LAUNCH cannot start \`trireme rescue\` on each node: the run continues from its checkpoint on disk"
       return
     fi
-    TRIREME_LAUNCHED=$mark/$start.$TRIREME_RECOVERY timeout -k 5 "$TRIREME_RESCUE_LIMIT" "${launcher[@]}" "$TRIREME" rescue "$run" &
+    mark=$job/$start.$TRIREME_RECOVERY
+    TRIREME_LAUNCHED=$mark timeout -k 5 "$TRIREME_RESCUE_LIMIT" "${launcher[@]}" "$TRIREME" rescue "$run" &
     pid=$!
     while kill -0 $pid 2> /dev/null; do moment; done
     wait $pid
@@ -369,6 +374,7 @@ recover() {
     blame "${death%% *}"
   fi
   choose_nodes
+  continued=$((newest < 0 ? 0 : newest))
   local why=
   if [ "$TRIREME_RETRIES" -eq 0 ]; then
     why="TRIREME_RETRIES is 0"
@@ -387,7 +393,7 @@ recover() {
     return 1
   fi
   [ ${#use[@]} -lt "$wanted" ] || grid=()
-  say "recovery $TRIREME_RECOVERY: continuing after step $((newest < 0 ? 0 : newest)) with $((per_node * ${#use[@]})) ranks on ${use[*]}" \
+  say "recovery $TRIREME_RECOVERY: continuing after step $continued with $((per_node * ${#use[@]})) ranks on ${use[*]}" \
     "${grid[*]:+(${grid[*]})}"
 }
 
@@ -404,8 +410,8 @@ clear_memory() {
 }
 
 run_and_recover() {
-  local reached fruitless=0 died='' hung='' death='' rescued='' failed_at failed_when lost_at before grid=() arguments launcher
-  mark=$job memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
+  local reached fruitless=0 died='' hung='' death='' rescued='' failed_at failed_when lost_at continued before grid=() arguments launcher
+  memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
   requeue_for='' wanted=$((${#nodes[@]} - TRIREME_SPARES))
   if [ $wanted -lt 1 ]; then
     say "TRIREME_SPARES=$TRIREME_SPARES leaves none of ${#nodes[@]} nodes"

@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""Recovery inside an allocation (jobscripts/recover.sh), without Slurm, MPI and the program: stand-ins play them.
+
+A story says in bash what the program does in each of its starts, and what the script has to start then, on which nodes. Decisions
+that need no story are compared with their rules in all cases. tests/jobs/slurm_test.py does the same on a real Slurm.
+  recovery_test.py [--only 'a PATTERN of names']
+"""
+import concurrent.futures
+import csv
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "jobscripts"
+
+# A node in down/ refuses every command; one in mute/ does not answer. $ON is the list of nodes on which a command runs.
+STAND_INS = {
+    "trireme": r"""
+outcome() { # STATUS STEP [REASON]
+  printf '{\n "status": "%s",\n "step": %s,\n "exit_reason": "%s",\n "job": "%s",\n "restart": 0,\n "recovery": %s\n}\n' \
+    "$1" "$2" "${3-}" "${SLURM_JOB_ID:-$TRIREME_JOB}" "$TRIREME_RECOVERY" > run/outcome.json
+}
+begins() { outcome running "$1"; touch run/lock; echo step,loss > run/history.csv; row "$1"; /bin/sleep "${2-0}"; } # STEP [SECONDS]
+row() { echo "$1,0.5" >> run/history.csv; }
+saved() { mkdir -p "run/checkpoints/step-0000000$1"; touch "run/checkpoints/step-0000000$1/manifest.json"; }
+dies() { echo "srun: error: $1: task 1: Killed" >&2; exit 137; }                     # a process on a node that is well
+goes() { for n; do touch "down/$n"; done; echo "srun: error: Node failure on $1" >&2; exit 137; } # nodes fail
+finish() { outcome done 9; row 9; exit 0; }
+hangs() { exec /bin/sleep 60; }
+mkdir -p run
+case $1 in
+  train)
+    [[ " $* " != *' --print-run-dir '* ]] || { echo run; exit; }
+    k=$(grep -c ^train calls)
+    echo "train $ON" >> calls
+    echo "$TRIREME_RECOVERY $*" >> arguments
+    eval "$(cat "train.$k" 2> /dev/null || echo finish)" ;;
+  rescue)
+    k=$(grep -c ^rescue calls)
+    echo "rescue $ON" >> calls
+    eval "$(cat "rescue.$k" 2> /dev/null || echo "echo 'nothing to rescue: no copies'")" ;;
+  check) eval "$CHECK" ;;
+  plan) printf '%s\n' '3 configurations: 0 need too much memory' '   0.5 s    1.5 GiB  parallel.pipe=2 zero.stage=1' '  time lost: 1%' ;;
+esac""",
+    "on": r"""
+list=$1
+shift
+for n in ${list//,/ }; do
+  [ ! -e mute/$n ] || exec /bin/sleep 60
+  [ ! -e down/$n ] || { echo "no answer from $n" >&2; exit 1; }
+done
+ON=$list exec "$@" """,
+    "srun": r"""
+list=$ALL
+while [[ $1 == --* ]]; do
+  [[ $1 != --nodelist=* ]] || list=${1#*=}
+  shift
+done
+exec on "$list" "$@" """,
+    "mpiexec": r"""
+list=$ALL
+while [[ $1 == -* ]]; do
+  [ "$1" != -hosts ] || list=$(sed 's/:[0-9]*//g' <<< "$2")
+  shift 2
+done
+exec on "$list" "$@" """,
+    "ssh": r"""
+while [[ $1 == -* ]]; do shift 2; done
+exec on "$1" bash -c "$2" """,
+    "scontrol": r"""
+case "$1 $2" in
+  "show hostnames") tr , '\n' <<< "$3" ;;
+  "show job") echo "   JobState=$STATE" ;;
+  requeue*) echo requeue >> calls ;;
+esac""",
+    "squeue": "exit 1",
+    "scancel": 'echo "scancel $*" >> calls',
+    "hostname": "echo n1",
+    "sleep": 'case $1 in 60) exit 143 ;; 5) exec /bin/sleep 5 ;; *) exec /bin/sleep 0.02 ;; esac',
+}
+
+
+@dataclass
+class Story:
+    name: str
+    trains: list               # what the program does in its starts; in later ones it finishes
+    calls: list                # what is started in order: "train NODES", "rescue NODES", "requeue"
+    code: int = 0              # of the script
+    rescues: list = field(default_factory=list)
+    rows: list = field(default_factory=list)  # of recoveries.csv: died, nodes_before, nodes_after, ranks, last_step, step
+    says: str = ""
+    nodes: str = "n1,n2,n3"
+    environment: dict = field(default_factory=dict)
+    arguments: str = "deck.toml --run-dir run"
+    asked: dict = field(default_factory=dict)  # by number of the start: a text that its arguments have
+    hosts: bool = True         # the same with train_hosts.sh
+
+
+ALL, SPARE = "n1,n2,n3", {"nodes": "n1,n2,n3,n4", "environment": {"TRIREME_SPARES": "1"}}
+SAVED = "saved 4; echo rescued step 4"
+NOTHING = "echo nothing to rescue: no copies"
+TRAIN, RESCUE = f"train {ALL}", f"rescue {ALL}"
+OPAQUE = {"TRIREME_LAUNCH": "mpiexec -n 3"}
+STORIES = [
+    Story("nothing fails", [], [TRAIN]),
+    Story("a process dies", ["begins 0; row 4; dies n2", "begins 4; finish"], [TRAIN, RESCUE, TRAIN], rescues=[SAVED],
+          rows=["n2 Killed|n1 n2 n3|n1 n2 n3|3|4|4"], says="recovery 1: continuing after step 4 with 3 ranks on n1 n2 n3"),
+    Story("a node fails", ["begins 0; row 4; goes n2", "begins 4; finish"], [TRAIN, "rescue n1,n3", "train n1,n3"], rescues=[SAVED],
+          rows=["no answer from n2|n1 n2 n3|n1 n3|2|4|4"]),
+    Story("a node fails, and a spare takes its place", ["begins 0; row 4; goes n2", "begins 4; finish"],
+          [TRAIN, "rescue n1,n3,n4", "train n1,n3,n4"], rescues=[SAVED], rows=["no answer from n2|n1 n2 n3|n1 n3 n4|3|4|4"], **SPARE),
+    Story("a node does not even refuse", ["begins 0; touch mute/n3; dies n3"], [TRAIN, "rescue n1,n2", "train n1,n2"]),
+    Story("two nodes at once: from the disk", ["begins 0; saved 2; goes n2 n3", "begins 2; finish"], [TRAIN, "rescue n1", "train n1"],
+          rows=["no answer from n2 n3|n1 n2 n3|n1|1|0|2"]),
+    Story("all processes stop", ["begins 0; hangs"], [TRAIN, RESCUE, TRAIN], environment={"TRIREME_SILENCE": "1"}, says="no heartbeat for 1 s"),
+    Story("a clock 90 s late is not compared", ["begins 0; for i in {1..12}; do touch -d \"90 seconds ago\" run/lock; /bin/sleep 0.15; done; finish"],
+          [TRAIN], environment={"TRIREME_SILENCE": "2"}),
+    Story("the launcher does not end after its run", ["begins 0; outcome done 9; hangs"], [TRAIN], environment={"TRIREME_SILENCE": "1"}),
+    Story("a recovered start does not begin", ["begins 0; dies n2", "hangs"], [TRAIN, RESCUE, TRAIN, RESCUE, TRAIN],
+          environment={"TRIREME_START_LIMIT": "1"}, says="did not train within 1 s", rows=["n2 Killed|n1 n2 n3|n1 n2 n3|3|0|", None]),
+    Story("a node fails during the rescue", ["begins 0; goes n2"], [TRAIN, "rescue n1,n3", "rescue n1", "train n1"], rescues=["touch down/n3; exit 1", SAVED]),
+    Story("a rescue that always fails", ["begins 0; saved 2; dies n2"], [TRAIN, RESCUE, RESCUE, RESCUE, TRAIN], rescues=["exit 1"] * 3, says="copies of the run may remain"),
+    Story("a node fails at the start", ["touch down/n2; exit 1"], [TRAIN, "rescue n1,n3", "train n1,n3"]),
+    Story("a process is killed at the start", ["exit 137"], [TRAIN, RESCUE, TRAIN]),
+    Story("a deck that is wrong", ["exit 1"], [TRAIN], 1),
+    Story("an error of the run's own", ["begins 0; outcome failed 3 \"no space left\"; exit 1"], [TRAIN], 1, says="code 1: no space left"),
+    Story("an error that another rank's death caused", ["begins 0; outcome failed 3 \"MPI_Test failed: a process has failed\"; exit 1"], [TRAIN, RESCUE, TRAIN]),
+    Story("an error while a node is gone", ["begins 0; touch down/n3; outcome failed 3 \"cannot read\"; exit 1"], [TRAIN, "rescue n1,n2", "train n1,n2"]),
+    Story("a stop that nobody asked for, after a death", ["begins 0; outcome stopped 3 SIGTERM; dies n2"], [TRAIN, RESCUE, TRAIN]),
+    Story("a stop", ["begins 0; outcome stopped 3 asked; exit 75"], [TRAIN], 75, hosts=False, environment={"TRIREME_REQUEUE": "no"}),
+    Story("a node whose process dies twice makes room for a spare",
+          ["begins 0; saved 1; dies n2", "begins 1; saved 2; dies n2"], [TRAIN, "rescue n1,n2,n3,n4", TRAIN, "rescue n1,n2,n3,n4", "train n1,n3,n4"], **SPARE),
+    Story("without a spare it stays, where the run makes progress", [f"begins 0; saved {i}; dies n2" for i in range(1, 5)], [TRAIN, *[RESCUE, TRAIN] * 4]),
+    Story("and does not, where it makes none", ["begins 0; dies n2"] * 2, [TRAIN, RESCUE, TRAIN, RESCUE, "train n1,n3"]),
+    Story("a node comes back", ["begins 0; saved 1; goes n2", "begins 1; saved 2; rm down/n2; goes n3"],
+          [TRAIN, "rescue n1,n3,n4", "train n1,n3,n4", "rescue n1,n2,n4", "train n1,n2,n4"], **SPARE),
+    Story("the grid of the deck returns with the node", ["begins 0; saved 1; goes n2", "begins 1; saved 2; rm down/n2; dies n3"],
+          [TRAIN, "rescue n1,n3", "train n1,n3", RESCUE, TRAIN], environment={"TRIREME_MACHINE": "m.toml"},
+          asked={1: "parallel.pipe=2 zero.stage=1", 2: "--restart latest"}),
+    Story("no progress", ["begins 0; dies n1", "begins 0; dies n2", "begins 0; dies n3"], [TRAIN, RESCUE, TRAIN, RESCUE, TRAIN, RESCUE], 137,
+          environment={"TRIREME_RETRIES": "2"}, says="2 recoveries in a row made no progress"),
+    Story("progress between failures", [f"begins {i}; saved {i + 1}; dies n{i % 3 + 1}" for i in range(8)], [TRAIN, *[RESCUE, TRAIN] * 8], environment={"TRIREME_RETRIES": "1"}),
+    Story("no node is left", ["begins 0; goes n1 n2 n3"], [TRAIN, "requeue"], 75, says="no node answers", hosts=False),
+    Story("a node fails, and no recovery is wanted", ["begins 0; goes n2"], [TRAIN, "rescue n1,n3", "requeue"], 75, environment={"TRIREME_RETRIES": "0"}),
+    Story("a process dies, and no recovery is wanted", ["begins 0; dies n2"], [TRAIN, RESCUE], 137, environment={"TRIREME_RETRIES": "0"}),
+    Story("no grid fits fewer nodes", ["begins 0; goes n2"], [TRAIN, "rescue n1,n3", "requeue"], 75, environment={"CHECK": "exit 1"}, says="no grid fits"),
+    Story("a grid fits one node", ["begins 0; goes n2"], [TRAIN, "rescue n1,n3", "train n1"], environment={"CHECK": '[[ $* == *"--ranks 1" ]]'}),
+    Story("--overwrite is not repeated after a checkpoint", ["begins 0; dies n2", "begins 0; saved 3; dies n3"], [TRAIN, *[RESCUE, TRAIN] * 2],
+          arguments="deck.toml --run-dir run --overwrite", asked={0: "--overwrite", 1: "--overwrite", 2: "--run-dir run --restart latest"}),
+    Story("a signal during the rescue", ["begins 0; dies n2"], [TRAIN, RESCUE, "requeue"], 75, rescues=["kill -TERM $SCRIPT; /bin/sleep 0.2; " + NOTHING],
+          says="a signal arrived"),
+    Story("a cancelled job", ["begins 0; dies n2"], [TRAIN], 137, environment={"STATE": "CANCELLED"}, hosts=False),
+    Story("a launcher that cannot choose nodes: the same nodes", ["begins 0; dies n2"], [TRAIN, RESCUE, TRAIN], environment=OPAQUE, hosts=False),
+    Story("a launcher that cannot choose nodes: fewer nodes", ["begins 0; goes n2"], [TRAIN, "requeue"], 75, environment=OPAQUE, hosts=False,
+          says="cannot choose nodes"),
+    Story("more spares than nodes", [], [], 1, environment={"TRIREME_SPARES": "3"}, says="leaves none of 3 nodes"),
+    Story("no core beside the script", [], [], 1, says="recover.sh is not in the folder", environment={"COPY": "yes"}, hosts=False),
+]
+
+
+def require(holds, text):
+    if not holds:
+        raise AssertionError(text)
+
+
+def run(story, hosts, bin_folder, number):
+    with tempfile.TemporaryDirectory(prefix="trireme-recovery-") as name:
+        at = Path(name)
+        for folder in ("down", "mute"):
+            (at / folder).mkdir()
+        for k, text in enumerate(story.trains):
+            (at / f"train.{k}").write_text(text)
+        for k, text in enumerate(story.rescues):
+            (at / f"rescue.{k}").write_text(text)
+        (at / "calls").touch()
+        variables = {"PATH": f"{bin_folder}:/usr/bin:/bin", "ALL": story.nodes, "STATE": "RUNNING", "CHECK": "exit 0", "TRIREME_ASK_LIMIT": "2",
+                     "TRIREME_MEMORY_DIR": str(at / "memory"), **story.environment}
+        memory = at / f"memory/trireme-{os.getuid()}"
+        nodes = len(story.nodes.split(","))
+        script = SCRIPTS / "train.sbatch"
+        if "COPY" in variables:
+            script = shutil.copy(script, at / "slurm_script")
+        if hosts:
+            variables["TRIREME_LAUNCH"] = story.environment.get("TRIREME_LAUNCH", "mpiexec -hosts {hosts} -n {ranks}")
+            command = f"{SCRIPTS}/train_hosts.sh {story.nodes} 1"
+        else:
+            variables |= {"SLURM_JOB_ID": f"{os.getpid()}{number}", "SLURM_JOB_NODELIST": story.nodes, "SLURM_NTASKS": str(nodes), "SLURM_NTASKS_PER_NODE": "1"}
+            (memory / variables["SLURM_JOB_ID"]).mkdir(parents=True)
+            command = f"bash {script}"
+        done = subprocess.run(["bash", "-c", f"export SCRIPT=$$; exec {command} {story.arguments}"], cwd=at, env=variables, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        text, code, calls = done.stdout, story.code, list(story.calls)
+        if hosts and "requeue" in calls:
+            code = 75
+            calls.remove("requeue")
+        made = [line for line in (at / "calls").read_text().splitlines() if not line.startswith("scancel")]
+        require(made == calls, f"started {made}, not {calls}:\n{text}")
+        require(done.returncode == code, f"code {done.returncode}, not {code}:\n{text}")
+        require(re.search(story.says, text), f"no '{story.says}':\n{text}")
+        table = at / "run/recoveries.csv"
+        rows = list(csv.DictReader(table.open())) if table.exists() else []
+        for row, expected in zip(rows, story.rows):
+            shown = "|".join(row[c] for c in ("died", "nodes_before", "nodes_after", "ranks", "last_step", "step"))
+            require(expected is None or shown == expected or hosts and "Killed" in expected and "|".join(expected.split("|")[1:]) in shown,
+                    f"recoveries.csv has {shown}, not {expected}")
+        require(len(rows) == max(0, made.count("requeue") * -1 + sum(c.startswith("train") for c in made) - 1) or "requeue" in made, f"{len(rows)} rows:\n{table.read_text() if rows else ''}")
+        arguments = (at / "arguments").read_text().splitlines() if made else []
+        numbers = [int(line.split()[0]) for line in arguments]
+        require(numbers == sorted(set(numbers)), f"the numbers of the recoveries do not grow: {numbers}")
+        for k, asked in story.asked.items():
+            require(asked in arguments[k], f"start {k} has {arguments[k]}, without {asked}")
+        recovered = any(c.startswith("rescue") for c in made)
+        if not hosts and recovered and "may remain" not in story.says and not any("exit 1" in r for r in story.rescues):
+            require(not (memory / variables["SLURM_JOB_ID"]).exists(), "the copies in memory are still there")
+
+
+CORE = f"set -u\njob=1 start=0 run=. per_node=1 signalled=\nnodes=(n1 n2 n3)\nTRIREME_LAUNCH=srun\n. {SCRIPTS}/recover.sh\n"
+
+
+def bash(text):
+    done = subprocess.run(["bash"], input=CORE + text, text=True, capture_output=True, timeout=60)
+    require(done.returncode == 0 and not done.stderr, done.stderr)
+    return done.stdout.splitlines()
+
+
+def choices_of_nodes():
+    """All states of three nodes of which two are wanted."""
+    names = ["n1", "n2", "n3"]
+    # In use, answers, failed, failed in vain.
+    states = [s for s in itertools.product((0, 1), (0, 1), (0, 1, 2), (0, 2)) if s[3] <= s[2]]
+    cases = list(itertools.product(states, repeat=3))
+    lines = []
+    for case in cases:
+        at = dict(zip(names, case))
+        lines.append("use=(%s) answers=(%s) failed=(%s) failed_in_vain=(%s); choose_nodes; echo ${use[*]-}" % (
+            " ".join(n for n in names if at[n][0]), " ".join(f"[{n}]=yes" for n in names if at[n][1]),
+            " ".join(f"[{n}]={at[n][2]}" for n in names), " ".join(f"[{n}]={at[n][3]}" for n in names)))
+    for case, chosen in zip(cases, bash("wanted=2\n" + "\n".join(lines)), strict=True):
+        at, chosen = dict(zip(names, case)), chosen.split()
+        answer = {n for n in names if at[n][1]}
+        allowed = {n for n in answer if at[n][3] < 2} or answer
+        require(set(chosen) <= allowed, f"{at}: {chosen} has a node that does not answer or is excluded")
+        require(len(chosen) == min(2, len(allowed)), f"{at}: {chosen} of {allowed}")
+        require(chosen == sorted(chosen), f"{at}: {chosen} is not in the order of the allocation")
+        for left, taken in itertools.product(allowed - set(chosen), chosen):
+            require(not (at[left][2] < 2 <= at[taken][2]), f"{at}: {taken} failed twice and {left} did not")
+            both = at[left][2] < 2 and at[taken][2] < 2
+            require(not (both and at[left][0] and not at[taken][0]), f"{at}: {left}, in use, was given up for {taken}")
+            require(not (both and not at[left][0] and not at[taken][0] and at[left][2] < at[taken][2]), f"{at}: {taken} failed more often than {left}")
+
+
+def verdicts():
+    """Every end of a start."""
+    codes = (0, 1, 2, 9, 10, 15, 75, 124, 126, 127, 129, 130, 134, 137, 138, 139, 143)
+    reasons = ("", "no space left", "MPI_Wait failed: x", "all-gather is not finished after 30 s (x): another rank has died")
+    deaths = ("", "n2 Killed", "n1 Exited with exit code 75")
+    cases = list(itertools.product(("", "yes"), ("", "no heartbeat"), ("", "running", "done", "stopped", "failed"), codes, reasons, deaths))
+    text = "".join("verdict '%s' '%s' '%s' %d '%s' '%s'\n" % c for c in cases)
+    for case, verdict in zip(cases, bash(text), strict=True):
+        signalled, hung, status, code, reason, death = case
+        killed = "Killed" in death
+        by_others = "MPI" in reason or "not finished" in reason
+        if signalled or status == "done":
+            expected = "over"
+        elif status == "stopped":
+            expected = "died" if killed else "over"
+        elif hung or status == "running":
+            expected = "died"
+        elif status == "failed":
+            expected = "died" if by_others else "ask"
+        elif code in (0, 10, 15, 75, 129, 130, 138, 143):
+            expected = "over"
+        else:
+            expected = "died" if code == 9 or code > 128 else "ask"
+        require(verdict == expected, f"{case}: {verdict}, not {expected}")
+
+
+def deaths():
+    """What launchers write."""
+    texts = {
+        "srun: error: n2: task 1: Killed\nsrun: error: n1: task 0: Exited with exit code 1": "n2 Killed",
+        "slurmstepd: x\nsrun: error: Node failure on n3\nsrun: error: n1: task 0: Killed": "n3 node failure",
+        "srun: error: n[1-2]: tasks 0-1: Killed": "",
+        "srun: error: n1: tasks 0-7: Segmentation fault (core dumped)": "n1 Segmentation fault (core dumped)",
+        "=   PID 4711 RUNNING AT n2\n=   EXIT CODE: 9": "n2 ended",
+        "mpiexec noticed that process rank 1 with PID 0 on node n2 exited on signal 9 (Killed).": "n2 exited on signal 9 (Killed).",
+        "an error": "",
+    }
+    for text, expected in texts.items():
+        found = "".join(bash(f"first_death <(grep -E \"$death_lines\" <<< '{text}')\n"))
+        require(found == expected, f"{text}: {found}, not {expected}")
+
+
+def main():
+    pattern = sys.argv[2] if sys.argv[1:2] == ["--only"] else ""
+    wrong = []
+    with tempfile.TemporaryDirectory(prefix="trireme-recovery-") as name:
+        for command, text in STAND_INS.items():
+            file = Path(name) / command
+            file.write_text(f"#!/bin/bash\n{text}\n")
+            file.chmod(0o755)
+        jobs = {f.__doc__: f for f in (choices_of_nodes, verdicts, deaths)}
+        for i, story in enumerate(STORIES):
+            for hosts in (False, True) if story.hosts else (False,):
+                jobs[story.name + (", without Slurm" if hosts else "")] = lambda s=story, h=hosts, i=i: run(s, h, name, i)
+        jobs = {title: job for title, job in jobs.items() if re.search(pattern, title)}
+        begin = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            done = {pool.submit(job): title for title, job in jobs.items()}
+            for future in concurrent.futures.as_completed(done):
+                error = future.exception()
+                if error:
+                    wrong.append(done[future])
+                    print(f"FAILED  {done[future]}: {error}", flush=True)
+        print(f"{len(jobs) - len(wrong)} of {len(jobs)} cases passed in {time.monotonic() - begin:.1f} s")
+    return 1 if wrong or not jobs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
