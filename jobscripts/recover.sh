@@ -122,9 +122,11 @@ death_lines='^srun: error: (Node failure on|[^:]+: tasks? )|RUNNING AT |process 
 
 # Succeeds if the present start wrote outcome.json.
 is_this_start() {
-  local recovery
-  recovery=$(said recovery)
-  [ "$(said job) $(said restart) ${recovery:-0}" = "$job $start $launched" ]
+  local text
+  { text=$(< "$run/outcome.json"); } 2> /dev/null || return
+  [[ $text == *"\"job\": \"$job\","* && $text =~ \"restart\":\ $start[^0-9] ]] || return
+  [[ $text =~ \"recovery\":\ ([0-9]+) ]]
+  [ "${BASH_REMATCH[1]-0}" = "$launched" ]
 }
 
 # Prints the step of the newest checkpoint, or -1.
@@ -140,11 +142,16 @@ newest_step() {
 # Prints the step of the newest row of history.csv, or nothing.
 last_row() { tail -n 1 "$run/history.csv" 2> /dev/null | sed -n 's/^\([0-9][0-9]*\),.*/\1/p'; }
 
-# record STEP SECONDS: adds a row to recoveries.csv. docs/reference/tables.md describes the columns.
+# record SECONDS: adds a row to recoveries.csv, after that time or without it if the start did not train.
+# docs/reference/tables.md describes the columns.
 record() {
-  local file=$run/recoveries.csv
+  local file=$run/recoveries.csv step=''
+  if [ -n "$1" ]; then
+    step=$(said step) # earlier than the newest checkpoint if that is damaged, and later if another one was saved since
+    [ "${step:-0}" -le "$continued" ] || step=$continued
+  fi
   [ -s "$file" ] || echo 'time,job,restart,recovery,died,nodes_before,nodes_after,ranks,last_step,step,seconds' >> "$file"
-  echo "$failed_when,$job,$start,$TRIREME_RECOVERY,${died//[,\"]/;},${before[*]},${use[*]},$((per_node * ${#use[@]})),$lost_at,$1,$2" >> "$file"
+  echo "$failed_when,$job,$start,$TRIREME_RECOVERY,${died//[,\"]/;},${before[*]},${use[*]},$((per_node * ${#use[@]})),$lost_at,$step,$1" >> "$file"
 }
 
 # Fills `arguments` with the arguments of a start that continues the run: those given, but from the checkpoints of this job
@@ -235,7 +242,7 @@ watch() {
   if [ -z "$trains" ]; then
     if is_this_start; then
       trains=yes seen_at=$now
-      [ -z "$died" ] || record "$(said step)" $((now - failed_at))
+      [ -z "$died" ] || record $((now - failed_at))
     elif [ -n "$died" ] && [ $((now - seen_at)) -ge "$TRIREME_START_LIMIT" ]; then
       hung="did not train within $TRIREME_START_LIMIT s"
     fi
@@ -277,7 +284,7 @@ launch() {
   death=$(first_death "$deaths")
   [ "$deaths" = /dev/null ] || rm -f "$deaths"
   if [ -z "$trains" ] && [ -n "$died" ]; then
-    if is_this_start; then record $continued $(($(uptime) - failed_at)); else record '' ''; fi
+    if is_this_start; then record $(($(uptime) - failed_at)); else record ''; fi
   fi
 }
 
