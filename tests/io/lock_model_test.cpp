@@ -334,13 +334,14 @@ const LockHolder here{.host = "a", .pid_space = "k"}, beside{.host = "a", .pid_s
     elsewhere{.host = "a", .pid_space = "l"},  // such as a container of the same host
     first_start{.job = "7", .host = "a", .pid_space = "k"},
     requeued{.job = "7", .restart = 1, .host = "b", .pid_space = "l"},
-    requeued_here{.job = "7", .restart = 1, .host = "a", .pid_space = "k"};
+    requeued_here{.job = "7", .restart = 1, .host = "a", .pid_space = "k"},
+    recovered{.job = "7", .recovery = 1, .host = "b", .pid_space = "l"};
 
 TEST(LockModel, TwoProcessesAndThreeEventsInEveryOrder) {
   for (const auto& [one, other, flocks] :
        {std::tuple(here, beside, true), std::tuple(here, beside, false),
         std::tuple(here, elsewhere, true), std::tuple(first_start, requeued, true),
-        std::tuple(first_start, requeued_here, true)}) {
+        std::tuple(first_start, requeued_here, true), std::tuple(first_start, recovered, true)}) {
     const Search search({one, other}, 3, Flaw::none, flocks);
     EXPECT_EQ(search.wrong(), "") << text_of(one) << ", " << text_of(other);
     EXPECT_GT(search.states(), 10'000u);

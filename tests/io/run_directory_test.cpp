@@ -71,6 +71,22 @@ TEST(RunDirectory, OverwriteEmptiesARunAndLeavesFilesOfOthers) {
   EXPECT_TRUE(fs::exists(folder.path() / "notes.txt"));
 }
 
+TEST(RunDirectory, OutcomeNamesTheLaunchOfTheJob) {
+  const Folder folder;
+  const JobStart first{"7", 1, "deck.toml"}, recovered{"7", 1, "deck.toml", 2},
+      requeued{"7", 2, "deck.toml"};
+  const RunDirectory run(folder.path(), Existing::refuse);
+  Outcome outcome{"running", 3, "", ""};
+  outcome.start = recovered;
+  run.write_outcome(outcome);
+  EXPECT_EQ(run.read_outcome(), outcome);
+  EXPECT_TRUE(recovered.follows(first) && requeued.follows(recovered));
+  EXPECT_FALSE(first.follows(recovered) || recovered.follows(recovered));
+  EXPECT_FALSE(recovered.follows({"8", 0, "deck.toml"}));
+  const JobStart smaller{"7", 1, "deck.toml parallel.pipe=2", 2};  // on fewer nodes
+  EXPECT_TRUE(smaller.is_after(first) && !smaller.follows(first));
+}
+
 // Each beside the files of a run; nothing is removed.
 TEST(RunDirectory, OverwriteRefusesWhatNoRunWrote) {
   using Edit = std::function<void(const fs::path& run)>;

@@ -171,6 +171,30 @@ TEST_F(Lock, IsHeldHoweverOldItsTime) {
   }
 }
 
+// The job's script starts the program again after a failure, without a requeue.
+TEST_F(Lock, OfAnEarlierLaunchOfTheSameStartIsTakenOver) {
+  const auto launched = [](int restart, int recovery, const std::string& host) {
+    auto holder = process_of("12", restart, host);
+    holder.recovery = recovery;
+    return holder;
+  };
+  const auto third = launched(1, 2, "elsewhere");
+  EXPECT_TRUE(contains(text_of(third), "job 12 restart 1 recovery 2 process ")) << text_of(third);
+  EXPECT_EQ(parse_lock_holder(text_of(third)), third);
+  EXPECT_EQ(parse_lock_holder(short_text_of(third))->recovery, 2);
+  EXPECT_EQ(parse_lock_holder(text_of(launched(1, 0, "elsewhere")))->recovery, 0);
+  held_by(third);
+  EXPECT_EQ(refusal(launched(1, 3, "")), "");
+  EXPECT_LT(took, beside_living.silence);
+  held_by(third);
+  EXPECT_EQ(refusal(launched(2, 0, "")), "");  // requeued after recoveries
+  EXPECT_LT(took, beside_living.silence);
+  const auto living = taken_by(third);
+  for (const auto& earlier :
+       {launched(1, 1, "another"), launched(0, 5, "another"), launched(1, 2, "another")})
+    EXPECT_TRUE(contains(refusal(earlier), "another process is training")) << text_of(earlier);
+}
+
 TEST_F(Lock, OfThisJobBeforeItWasRequeuedIsTakenOverWhenItHasEnded) {
   const auto first = taken_by(process_of("12", 9, "elsewhere"));
   const auto outcome = [&](const RunLock& by) {

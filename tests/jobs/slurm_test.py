@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""jobscripts/ on a real Slurm of three virtual nodes: slurm_test.py TRIREME MPIEXEC [--full] [CASE ...]
+"""jobscripts/ on a real Slurm of four virtual nodes: slurm_test.py TRIREME MPIEXEC [--full] [CASE ...]
 
 Each case is a way in which a job may be interrupted; all have to end with the weights of a run that was not. Without Slurm on
 this machine it says so and ends with 77.
@@ -59,7 +59,7 @@ class Cluster:
         self.folder = Path(tempfile.mkdtemp(prefix="trireme-slurm-"))
         self.folder.chmod(0o755)  # munge insists
         self.program, self.mpiexec = program, mpiexec
-        started = subprocess.run([CLUSTER, "start", self.folder / "slurm"], capture_output=True, text=True)
+        started = subprocess.run([CLUSTER, "start", self.folder / "slurm", "4"], capture_output=True, text=True)
         if started.returncode:
             self.stop()
             print(started.stderr.strip())
@@ -215,16 +215,28 @@ def no_requeue(c):
     require(c.outcome("once")["status"] == "stopped", str(c.outcome("once")))
 
 
-def fail_node(c, job):
-    node = c.call("squeue", "-h", "-j", job, "-o", "%B").strip()
-    c.call("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
-    for process in Path("/proc").glob("[0-9]*"):  # what a node's failure ends
+def signal_processes(job, node, number, only=""):
+    """Sends a signal to the job's processes on a node, or to those with a text in their environment."""
+    for process in Path("/proc").glob("[0-9]*"):
         try:
             environment = (process / "environ").read_bytes()
         except OSError:
             continue
-        if f"SLURM_JOB_ID={job}\0".encode() in environment and f"SLURMD_NODENAME={node}\0".encode() in environment:
-            os.kill(int(process.name), signal.SIGKILL)
+        if all(text.encode() in environment for text in (f"SLURM_JOB_ID={job}\0", f"SLURMD_NODENAME={node}\0", only)):
+            try:
+                os.kill(int(process.name), number)
+            except ProcessLookupError:
+                pass
+
+
+def set_down(c, job, node):
+    c.call("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    signal_processes(job, node, signal.SIGKILL)  # what a node's failure ends
+
+
+def fail_node(c, job):
+    node = c.call("squeue", "-h", "-j", job, "-o", "%B").strip()
+    set_down(c, job, node)
     c.until("the requeue", lambda: c.state(job) != "RUNNING")
     # It may be back already.
     subprocess.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"], env=c.environment, capture_output=True)
@@ -319,8 +331,88 @@ def clock_ahead(c):
     require(c.restarts("ahead") == 0, "it stopped early")
 
 
+RANKS = "SLURM_PROCID="  # in the environment of a rank
+COPIES = ("train.batch=24", "train.microbatch=4", "run.exactness=invariant", "checkpoint.memory_every=1")
+
+
+def losses(c, run):
+    lines = (c.work / run / "history.csv").read_text().splitlines()
+    at = lines[0].split(",").index("loss")
+    return [line.split(",")[at] for line in lines[1:]]
+
+
+def recoveries(c, run):
+    file = c.work / run / "recoveries.csv"
+    if not file.exists():
+        return []
+    header, *rows = [line.split(",") for line in file.read_text().splitlines()]
+    return [dict(zip(header, row)) for row in rows]
+
+
+def undisturbed(c):
+    """The run with which those that recovered are compared, on three nodes."""
+    if c.outcome("calm")["status"] != "done":
+        job = c.submit("calm", *COPIES, nodes=3)
+        require(c.until_ended(job) == "COMPLETED", c.output("calm"))
+    return losses(c, "calm")
+
+
+def until_recovered(c, run, count):
+    c.until(f"recovery {count} of {run}", lambda: len(recoveries(c, run)) >= count)
+    row = recoveries(c, run)[-1]
+    require(row["step"] and int(row["last_step"]) - int(row["step"]) <= 1, f"{run} lost more than a step: {row}\n{c.output(run)}")
+    require(int(row["seconds"]) <= 60, f"{run} needed {row['seconds']} s to recover")  # 20 s on an idle machine
+    return row
+
+
+def require_recovered(c, run, job):
+    require(c.until_ended(job) == "COMPLETED", c.output(run))
+    require(c.outcome(run)["status"] == "done" and c.outcome(run)["restart"] == 0, f"{run}: {c.outcome(run)}\n{c.output(run)}")
+    require(losses(c, run) == undisturbed(c), f"{run}: other losses than without failures")
+    require(not list(Path("/dev/shm").glob(f"trireme-*/{job}")), f"{run} left copies in memory")
+
+
+def recovery(c):
+    """A process dies, then a node fails, for which the spare is there: the run ends in its allocation with the same bits."""
+    job = c.submit("spared", *COPIES, nodes=4, options=["--no-kill"], TRIREME_SPARES="1")
+    nodes = c.call("scontrol", "show", "hostnames", c.call("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
+    c.until_steps("spared", 5)
+    signal_processes(job, nodes[1], signal.SIGKILL, RANKS)
+    row = until_recovered(c, "spared", 1)
+    require(row["nodes_after"] == " ".join(nodes[:3]), f"{row}")
+    c.until_steps("spared", int(row["step"]) + 5)
+    set_down(c, job, nodes[2])
+    row = until_recovered(c, "spared", 2)
+    require(row["nodes_after"] == " ".join(nodes[:2] + nodes[3:]), f"{row}")
+    require_recovered(c, "spared", job)
+    require(c.weights("spared") == c.weights("calm"), "other weights than without failures")
+    subprocess.run(["scontrol", "update", f"NodeName={nodes[2]}", "State=RESUME"], env=c.environment, capture_output=True)
+
+
+def recovery_on_fewer_nodes(c):
+    job = c.submit("fewer", *COPIES, nodes=3, options=["--no-kill"])
+    nodes = c.call("scontrol", "show", "hostnames", c.call("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
+    c.until_steps("fewer", 5)
+    set_down(c, job, nodes[1])
+    row = until_recovered(c, "fewer", 1)
+    require((row["nodes_after"], row["ranks"]) == (f"{nodes[0]} {nodes[2]}", "2"), f"{row}")
+    require_recovered(c, "fewer", job)
+    subprocess.run(["scontrol", "update", f"NodeName={nodes[1]}", "State=RESUME"], env=c.environment, capture_output=True)
+
+
+def recovery_from_a_stopped_process(c):
+    """The other ranks notice that it does not answer, and end."""
+    job = c.submit("frozen", *COPIES, "run.hang_timeout=5", nodes=3)
+    nodes = c.call("scontrol", "show", "hostnames", c.call("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
+    c.until_steps("frozen", 5)
+    signal_processes(job, nodes[2], signal.SIGSTOP, RANKS)
+    until_recovered(c, "frozen", 1)
+    require_recovered(c, "frozen", job)
+
+
 FAST = [submit, requeue, no_requeue]
-SLOW = [preemption, starting, cancel, checkpoint_signal, node_failure, node_failure_early, array, array_task, chain, mpiexec, time_limit, clock_ahead]
+SLOW = [preemption, starting, cancel, checkpoint_signal, node_failure, node_failure_early, array, array_task, chain, mpiexec, time_limit, clock_ahead,
+        recovery, recovery_on_fewer_nodes, recovery_from_a_stopped_process]
 
 
 def main():

@@ -11,7 +11,8 @@ class BatchJob : public testing::Test {
  protected:
   ~BatchJob() override {
     for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
-                             "SLURM_RESTART_COUNT", "SLURM_JOB_NODELIST"})
+                             "SLURM_RESTART_COUNT", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST",
+                             "TRIREME_JOB", "TRIREME_RECOVERY", "TRIREME_RECOVERED_FROM"})
       unsetenv(name);
   }
 };
@@ -25,6 +26,29 @@ TEST_F(BatchJob, IsNamedWithItsRestartsAndNodes) {
   setenv("SLURM_JOB_NODELIST", "n[1-2]", 1);
   EXPECT_EQ(describe_job(), "Slurm job 123, restart 2, on n[1-2]");
   EXPECT_EQ(restart_count(), 2);
+}
+
+TEST_F(BatchJob, IsNamedWithItsRecoveryAndTheNodesThatAreLeft) {
+  setenv("SLURM_JOB_ID", "123", 1);
+  setenv("SLURM_JOB_NODELIST", "n[1-4]", 1);
+  setenv("SLURM_STEP_NODELIST", "n[1,3-4]", 1);
+  EXPECT_EQ(recovery_count(), 0);
+  setenv("TRIREME_RECOVERY", "3", 1);
+  EXPECT_EQ(recovery_count(), 3);
+  EXPECT_EQ(describe_job(), "Slurm job 123, restart 0, recovery 3, on n[1,3-4]");
+  setenv("TRIREME_RECOVERED_FROM", "no answer from n2", 1);
+  EXPECT_EQ(describe_job(),
+            "Slurm job 123, restart 0, recovery 3 (no answer from n2), on n[1,3-4]");
+}
+
+TEST_F(BatchJob, WithoutSlurmIsNamedByItsScript) {
+  unsetenv("SLURM_JOB_ID");
+  unsetenv("SLURM_ARRAY_JOB_ID");
+  setenv("TRIREME_JOB", "hosts-n1-17", 1);
+  EXPECT_EQ(job_id(), "hosts-n1-17");
+  EXPECT_EQ(describe_job(), "job hosts-n1-17, restart 0");
+  setenv("SLURM_JOB_ID", "123", 1);
+  EXPECT_EQ(job_id(), "123");
 }
 
 // Each task of an array has a run of its own.
