@@ -32,7 +32,9 @@ for deck in "$prefix"/share/trireme/inputs/*.toml; do
   [ -f "$deck" ] || wrong "no deck in share/trireme/inputs"
   decks=$((decks + 1))
 done
-[ -f "$prefix/share/trireme/jobscripts/train.sbatch" ] || wrong "share/trireme/jobscripts/train.sbatch is missing"
+for script in train.sbatch train_gpu.sbatch recover.sh train_hosts.sh; do
+  [ -f "$prefix/share/trireme/jobscripts/$script" ] || wrong "share/trireme/jobscripts/$script is missing"
+done
 
 # What the modulefile puts into PATH must start.
 module=$prefix/share/modulefiles/trireme/$version
