@@ -109,12 +109,12 @@ place() {
   launcher+=(--nodes=$# --ntasks=$ranks --ntasks-per-node="$each" --nodelist="${hosts:1}")
 }
 
-# Reads what the launcher wrote. Prints the node whose process ended first and how it ended, or nothing.
+# Reads what the launcher wrote, from files. Prints the node whose process ended first and how it ended, or nothing.
 first_death() {
   sed -nE -e 's/^srun: error: Node failure on ([^][, ]+)$/\1 node failure/p;t' \
     -e 's/^srun: error: ([^][,: ]+): tasks? [0-9,-]+: (.*)$/\1 \2/p;t' \
     -e 's/^=   PID [0-9]+ RUNNING AT ([^ ]+)$/\1 ended/p;t' \
-    -e 's/.*process rank [0-9]+ with PID [0-9]+ on node ([^ ]+) (exited .*)$/\1 \2/p' "$1" | head -n 1
+    -e 's/.*process rank [0-9]+ with PID [0-9]+ on node ([^ ]+) (exited .*)$/\1 \2/p' "$@" 2> /dev/null | head -n 1
 }
 death_lines='^srun: error: (Node failure on|[^:]+: tasks? )|RUNNING AT |process rank [0-9]+ with PID'
 
@@ -235,7 +235,7 @@ watch() {
   local now lock
   now=$(uptime)
   # The other ranks wait for one that died, until the launcher ends them: srun does so after Slurm's KillWait, 30 s.
-  if [ -s "$deaths" ] && grep -qE "$killed" "$deaths"; then
+  if grep -qsE "$killed" "$deaths"/*; then
     [ -n "$died_at" ] || died_at=$now
     [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
   fi
@@ -256,16 +256,31 @@ watch() {
   fi
 }
 
+# note_deaths FILE: passes on what a launcher writes, and keeps in the file what it says of dead processes. Passes it on
+# also if the file cannot be written, because the ranks would end if nobody read what they write.
+note_deaths() {
+  trap '' TERM INT HUP USR1
+  exec tee -p >(exec grep --line-buffered -E "$death_lines" > "$1") 2> /dev/null
+}
+
 # Starts the ranks of `train` and waits for their end. Sets `code`, `hung`, and `death`, the launcher's word on who died.
 launch() {
-  local err filter pid again='' trains='' seen='' seen_at died_at='' deaths i
-  deaths=$(mktemp) || deaths=/dev/null
-  exec {err}> >(trap '' TERM INT HUP USR1; exec sed -unE -e p -e "/$death_lines/w $deaths" >&2)
-  filter=$! hung='' launched=$TRIREME_RECOVERY mark=$job/$start.$TRIREME_RECOVERY seen_at=$(uptime)
+  local out err filters=() pid again='' trains='' seen='' seen_at died_at='' deaths i
+  deaths=$(mktemp -d) || deaths=/nowhere
+  # srun writes who died to stderr, and MPICH's mpiexec to stdout.
+  exec {err}> >(note_deaths "$deaths/err" >&2)
+  filters=($!)
+  if [ "${launcher[0]##*/}" = srun ]; then
+    exec {out}>&1
+  else
+    exec {out}> >(note_deaths "$deaths/out")
+    filters+=($!)
+  fi
+  hung='' launched=$TRIREME_RECOVERY mark=$job/$start.$TRIREME_RECOVERY seen_at=$(uptime)
   # In the background, because bash runs traps during `wait`, but not during a foreground command.
-  TRIREME_LAUNCHED=$mark "${launcher[@]}" "$TRIREME" train "$@" 2>&"$err" {err}>&- &
+  TRIREME_LAUNCHED=$mark "${launcher[@]}" "$TRIREME" train "$@" >&"$out" 2>&"$err" {out}>&- {err}>&- &
   pid=$!
-  exec {err}>&-
+  exec {out}>&- {err}>&-
   while kill -0 $pid 2> /dev/null; do
     if [ -z "$signalled" ]; then
       watch
@@ -280,9 +295,10 @@ launch() {
   wait $pid
   code=$?
   # What outlives the launcher may hold the pipe open.
-  for i in 1 2 3 4; do kill -0 $filter 2> /dev/null && sleep 0.1; done
-  death=$(first_death "$deaths")
-  [ "$deaths" = /dev/null ] || rm -f "$deaths"
+  for i in 1 2 3 4; do kill -0 "${filters[@]}" 2> /dev/null && sleep 0.1; done
+  [ $code -eq 0 ] || sleep 0.1
+  death=$(first_death "$deaths"/*)
+  rm -rf "$deaths"
   if [ -z "$trains" ] && [ -n "$died" ]; then
     if is_this_start; then record $(($(uptime) - failed_at)); else record ''; fi
   fi
