@@ -367,8 +367,13 @@ blame() {
 
 # After the end of a start: prepares the next one, given the verdict and the arguments of the script. Fails if there is to be none.
 recover() {
-  local verdict=$1 node gone=() newest
+  local verdict=$1 node gone=() newest holder='' rest
   shift
+  read -r rest holder rest 2> /dev/null < "$run/lock"
+  if [ -n "$holder" ] && [ "$holder" != "$job" ]; then
+    say "job $holder has taken over $run, which ends this job's run"
+    return 1
+  fi
   failed_at=$(uptime) failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
   ask_nodes
   for node in "${use[@]}"; do

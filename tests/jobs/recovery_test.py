@@ -160,6 +160,9 @@ STORIES = [
     Story("a launcher that cannot choose nodes: the same nodes", ["begins 0; dies n2"], [TRAIN, RESCUE, TRAIN], environment=OPAQUE, hosts=False),
     Story("a launcher that cannot choose nodes: fewer nodes", ["begins 0; goes n2"], [TRAIN, "requeue"], 75, environment=OPAQUE, hosts=False,
           says="cannot choose nodes"),
+    Story("another job took the run over", ["begins 0; echo job 99 restart 0 process 1 on n9 > run/lock; dies n2"], [TRAIN], 137, says="job 99 has taken over run"),
+    Story("no folder for temporary files", ["begins 0; echo TEXT; row 4; dies n2", "begins 4; finish"], [TRAIN, RESCUE, TRAIN], rescues=[SAVED],
+          environment={"TMPDIR": "/nowhere"}, says="TEXT"),
     Story("more spares than nodes", [], [], 1, environment={"TRIREME_SPARES": "3"}, says="leaves none of 3 nodes"),
     Story("no core beside the script", [], [], 1, says="recover.sh is not in the folder", environment={"COPY": "yes"}, hosts=False),
 ]
