@@ -99,7 +99,7 @@ class Story:
     nodes: str = "n1,n2,n3"
     environment: dict = field(default_factory=dict)
     arguments: str = "deck.toml --run-dir run"
-    asked: dict = field(default_factory=dict)  # by number of the start: a text that its arguments have
+    asked: dict = field(default_factory=dict)  # by number of the start: a text that its arguments have, or with one "-" before it have not
     hosts: bool = True         # the same with train_hosts.sh
 
 
@@ -139,11 +139,15 @@ STORIES = [
           ["begins 0; saved 1; dies n2", "begins 1; saved 2; dies n2"], [TRAIN, "rescue n1,n2,n3,n4", TRAIN, "rescue n1,n2,n3,n4", "train n1,n3,n4"], **SPARE),
     Story("without a spare it stays, where the run makes progress", [f"begins 0; saved {i}; dies n2" for i in range(1, 5)], [TRAIN, *[RESCUE, TRAIN] * 4]),
     Story("and does not, where it makes none", ["begins 0; dies n2"] * 2, [TRAIN, RESCUE, TRAIN, RESCUE, "train n1,n3"]),
+    Story("a failure with progress and one without exclude no node", ["begins 0; saved 1; dies n2", "begins 1; dies n2"], [TRAIN, *[RESCUE, TRAIN] * 2]),
+    Story("nor do two without, with progress between them", ["begins 0; dies n2", "begins 0; saved 1; dies n1", "begins 1; dies n2"], [TRAIN, *[RESCUE, TRAIN] * 3]),
+    Story("progress allows as many failures again", ["begins 0; dies n1", "begins 0; saved 1; dies n2", "begins 1; dies n3"], [TRAIN, *[RESCUE, TRAIN] * 3],
+          environment={"TRIREME_RETRIES": "1"}),
     Story("a node comes back", ["begins 0; saved 1; goes n2", "begins 1; saved 2; rm down/n2; goes n3"],
           [TRAIN, "rescue n1,n3,n4", "train n1,n3,n4", "rescue n1,n2,n4", "train n1,n2,n4"], **SPARE),
     Story("the grid of the deck returns with the node", ["begins 0; saved 1; goes n2", "begins 1; saved 2; rm down/n2; dies n3"],
           [TRAIN, "rescue n1,n3", "train n1,n3", RESCUE, TRAIN], environment={"TRIREME_MACHINE": "m.toml"},
-          asked={1: "parallel.pipe=2 zero.stage=1", 2: "--restart latest"}),
+          asked={1: "parallel.pipe=2 zero.stage=1", 2: "-parallel.pipe"}),
     Story("no progress", ["begins 0; dies n1", "begins 0; dies n2", "begins 0; dies n3"], [TRAIN, RESCUE, TRAIN, RESCUE, TRAIN, RESCUE], 137,
           environment={"TRIREME_RETRIES": "2"}, says="2 recoveries in a row made no progress"),
     Story("progress between failures", [f"begins {i}; saved {i + 1}; dies n{i % 3 + 1}" for i in range(8)], [TRAIN, *[RESCUE, TRAIN] * 8], environment={"TRIREME_RETRIES": "1"}),
@@ -218,7 +222,8 @@ def run(story, hosts, bin_folder, number):
         numbers = [int(line.split()[0]) for line in arguments]
         require(numbers == sorted(set(numbers)), f"the numbers of the recoveries do not grow: {numbers}")
         for k, asked in story.asked.items():
-            require(asked in arguments[k], f"start {k} has {arguments[k]}, without {asked}")
+            without = asked[0] == "-" != asked[1]
+            require((asked[without:] in arguments[k]) != without, f"start {k} has {arguments[k]}, not {asked}")
         recovered = any(c.startswith("rescue") for c in made)
         if not hosts and recovered and "may remain" not in story.says and not any("exit 1" in r for r in story.rescues):
             require(not (memory / variables["SLURM_JOB_ID"]).exists(), "the copies in memory are still there")
