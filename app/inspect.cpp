@@ -20,6 +20,7 @@
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/describe.hpp"
+#include "lib/io/recovery_rows.hpp"
 #include "lib/io/repair.hpp"
 #include "lib/io/scores_file.hpp"
 
@@ -99,6 +100,8 @@ int inspect_run(const std::filesystem::path& run) {
       try {
         const CheckpointReader reader(newest.found->directory);
         for (const auto& s : newest.skipped) say("skipped: {}\n", without_controls(s.damage));
+        for (const auto& row : read_recoveries(run))
+          say("recovery at {}: {}\n", without_controls(row.time), without_controls(text_of(row)));
         say("{}\nverdict: manifest and file sizes are right (--verify reads everything){}\n",
             describe(reader),
             damaged > 0 ? fmt::format("; newer damaged checkpoints: {}", damaged) : "");

@@ -15,6 +15,7 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/recovery_rows.hpp"
 #include "lib/io/routing_rows.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/io/run_tables.hpp"
@@ -188,6 +189,14 @@ class Reader {
                       {"skipped", list(events.skipped)}, {"stalled", list(events.stalled)},
                       {"slow", list(events.slow)},       {"rollbacks", list(events.rollbacks)},
                       {"phases", list(events.phases)},   {"batches", list(events.batches)}};
+    json_["marks"]["recoveries"] = Page::array();
+    if (is_there(run_ / "recoveries.csv"))
+      attempt("recoveries.csv", [&](const fs::path&) {
+        for (const auto& row : read_recoveries(run_))
+          json_["marks"]["recoveries"].push_back(
+              {{"step", row.step.value_or(row.last_step.value_or(0))},
+               {"why", fmt::format("{}: {}", row.time, text_of(row))}});
+      });
   }
 
   void timing() {

@@ -189,6 +189,7 @@ TEST(RunReport, HasWhatTheFilesSay) {
                "2026-01-01 00:00:00 info step 2: checkpoint x in 0.1 s\n"
                "2026-01-01 00:00:00 info step 2: the batch grows from 4 to 8 samples\n"
                "2026-01-01 00:00:00 warning step 3: host n2 is slow: forward\n");
+  folder.write("recoveries.csv", "2026-11-30T09:00:00Z,12,0,1,n1 Killed,n1,n1,4,2,2,14\n");
   test::save_model(folder.path() / "checkpoints", test::small_llama());  // of step 3
 
   const auto r = run_report(folder.path());
@@ -218,7 +219,9 @@ TEST(RunReport, HasWhatTheFilesSay) {
                             "stalled": [],
                             "slow": [{"step": 3, "why": "n2 is slow: forward"}],
                             "rollbacks": [], "phases": [],
-                            "batches": [{"step": 2, "why": "from 4 to 8 samples"}]})"));
+                            "batches": [{"step": 2, "why": "from 4 to 8 samples"}],
+                            "recoveries": [{"step": 2, "why": "2026-11-30T09:00:00Z: n1 Killed; )"
+                        R"(continued after step 2 on n1 (4 ranks), 14 s later"}]})"));
 }
 
 TEST(RunReport, AnEmptyDirectoryHasProblemsAndNoError) {

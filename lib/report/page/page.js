@@ -120,10 +120,10 @@ function tokensAt(r, step) {
 const markKinds = {
   checkpoint: {pointStyle: "rectRot", radius: 4}, skipped: {pointStyle: "crossRot", radius: 6, borderWidth: 2},
   stalled: {pointStyle: "triangle", radius: 7, borderWidth: 2}, slow: {pointStyle: "rect", radius: 6, borderWidth: 2},
-  rollback: {pointStyle: "star", radius: 7, borderWidth: 2}, phase: {pointStyle: "circle", radius: 6}, batch: {pointStyle: "cross", radius: 6, borderWidth: 2}};
+  rollback: {pointStyle: "star", radius: 7, borderWidth: 2}, recovery: {pointStyle: "rectRounded", radius: 7, borderWidth: 2}, phase: {pointStyle: "circle", radius: 6}, batch: {pointStyle: "cross", radius: 6, borderWidth: 2}};
 const plainMarks = ["checkpoint", "phase", "batch"];  // in the color of their run
 function marksOf(r, i, series) {
-  const found = {checkpoint: [], skipped: [], stalled: [], slow: [], rollback: [], phase: [], batch: []};
+  const found = {checkpoint: [], skipped: [], stalled: [], slow: [], rollback: [], recovery: [], phase: [], batch: []};
   const add = (kind, step, text) => {
     const k = indexAt(series, step);
     if (k >= 0) found[kind].push({x: axis === "step" ? step : tokensAt(r, step), y: series.value[k], text});
@@ -133,6 +133,7 @@ function marksOf(r, i, series) {
   r.marks.stalled.forEach(s => add("stalled", s.step, "step " + s.step + ": training stalled: " + s.why));
   r.marks.slow.forEach(s => add("slow", s.step, "step " + s.step + ": host " + s.why));
   r.marks.rollbacks.forEach(s => add("rollback", s.step, s.why));
+  r.marks.recoveries.forEach(s => add("recovery", s.step, s.why));
   r.marks.phases.forEach(s => add("phase", s.step, "step " + s.step + ": the samples now come from " + s.why));
   r.marks.batches.forEach(s => add("batch", s.step, "step " + s.step + ": the batch grows " + s.why));
   return Object.entries(found).filter(([, points]) => points.length).map(([kind, data]) => ({
@@ -204,7 +205,7 @@ function drawCurves() {
   const thinned = runs.some(r => Object.values(r.series).some(s => s.thinned));
   const some = kind => runs.some(r => r.marks[kind].length);
   const keys = [some("checkpoints") && "◇ checkpoint", some("skipped") && "✕ skipped step", some("stalled") && "△ stalled training", some("slow") && "□ slow host",
-    some("rollbacks") && "✳ rollback to a checkpoint", some("phases") && "○ other files or shares", some("batches") && "+ larger batch", some("restarts") && "┆ restart",
+    some("rollbacks") && "✳ rollback to a checkpoint", some("recoveries") && "▢ recovery from a failure", some("phases") && "○ other files or shares", some("batches") && "+ larger batch", some("restarts") && "┆ restart",
     thinned && "long curves show only the lowest and the highest value of each interval"].filter(x => x);
   document.getElementById("key").textContent = keys.join("  ·  ");
 }
