@@ -1,4 +1,5 @@
-// The `trireme rescue RUN_DIR` command: makes a checkpoint of the memory copies of a run that died.
+// The `trireme rescue RUN_DIR` command: makes a checkpoint from the memory copies of a run whose
+// processes died.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -80,9 +81,9 @@ class Rescue {
         wrote_(manifest_.files.size(), '0'),
         writer_(manifest_.files.size(), -1) {}
 
-  // Returns the name of a file that nobody has written and of which no process has a copy. Returns
-  // an empty text if there is no such file.
-  std::string lost() {
+  // Assigns the files that are not written yet to processes. Returns the name of such a file of
+  // which no process has a copy, or an empty text if there is none.
+  std::string find_lost() {
     assign();
     for (std::size_t i = 0; i < writer_.size(); ++i)
       if (writer_[i] < 0 && assigned_[i] < 0) return manifest_.files[i].name;
@@ -90,9 +91,9 @@ class Rescue {
   }
 
   // Writes all files except the tokenizer to `partial`. If a copy turns out to be damaged, another
-  // process writes the file. Returns lost().
+  // process writes the file. Returns the result of the last find_lost().
   std::string write(const fs::path& partial) {
-    for (auto name = lost();; name = lost()) {
+    for (auto name = find_lost();; name = find_lost()) {
       if (!name.empty()) return name;
       if (std::ranges::find(writer_, -1) == writer_.end()) return {};
       write_assigned(partial);
@@ -189,7 +190,8 @@ std::int64_t newest_on_disk(const fs::path& checkpoints, std::int64_t step) {
   return -1;
 }
 
-int nothing(const Communicator& world, const std::string& reason) {
+// Prints the reason on rank 0, and returns the exit code.
+int report_nothing(const Communicator& world, const std::string& reason) {
   if (world.rank() == 0) {
     say("nothing to rescue: {}\n", reason);
     flush_output();
@@ -226,10 +228,10 @@ void abandon(const Communicator& world, const RunDirectory* directory, std::int6
   });
 }
 
-// Makes a checkpoint of a memory copy. Returns an empty text, or the name of a file of which no
+// Makes a checkpoint from a memory copy. Returns an empty text, or the name of a file of which no
 // process has an intact copy. Collective.
 std::string rescue_copy(const Communicator& world, const RunDirectory* directory, Rescue& copy) {
-  auto lost = copy.lost();
+  auto lost = copy.find_lost();
   if (!lost.empty()) return lost;
   std::string partial;
   at_root(world, Pace::slow, [&] {
@@ -255,9 +257,10 @@ int rescue(const Communicator& world, const fs::path& given) {
   const auto owner = lock_run(world, run, locked);
   const auto* const directory = locked ? &*locked : nullptr;
   if (owner.start.empty())
-    return nothing(world,
-                   "the run keeps no memory copies (checkpoint.memory_every), or it ended by "
-                   "itself and removed them");
+    return report_nothing(
+        world,
+        "the run keeps no memory copies (checkpoint.memory_every), or it ended by "
+        "itself and removed them");
 
   NodeCopies own;
   std::string reason;
@@ -281,7 +284,8 @@ int rescue(const Communicator& world, const fs::path& given) {
     });
     world.broadcast(on_disk);
     if (!on_disk.empty())
-      return nothing(world, fmt::format("the checkpoint of step {} on disk is as new as the newest "
+      return report_nothing(world,
+                            fmt::format("the checkpoint of step {} on disk is as new as the newest "
                                         "memory copy, of step {}",
                                         on_disk, claim.step));
     auto record = own.record(claim);
@@ -298,7 +302,7 @@ int rescue(const Communicator& world, const fs::path& given) {
     reason = fmt::format("no process has an intact copy of {} of step {}", lost, claim.step);
     if (world.rank() == 0) log_warning("{}", reason);
   }
-  return nothing(world, reason + ". A restart uses the newest checkpoint on disk");
+  return report_nothing(world, reason + ". A restart uses the newest checkpoint on disk");
 }
 
 }  // namespace
@@ -307,13 +311,12 @@ void add_rescue(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
       "rescue", "Make a checkpoint from the memory copies of a run whose processes died");
   auto run = std::make_shared<std::string>();
-  command
-      ->add_option("run", *run,
-                   "Run directory. Start one process on each node of the run that still answers, "
-                   "with mpiexec or srun. Prints `rescued step N` or `nothing to rescue: REASON`, "
-                   "both with exit code 0")
-      ->required()
-      ->transform(with_environment());
+  command->add_option("run", *run, "Run directory")->required()->transform(with_environment());
+  command->footer(
+      "With mpiexec or srun, start one process on each node of the run that still answers. The "
+      "last line of the output is `rescued step N` or `nothing to rescue: REASON`. The exit code "
+      "is "
+      "0 in both cases.");
   command->callback([&chosen, run] {
     chosen = [run] {
       return on_all_ranks("rescue " + *run,

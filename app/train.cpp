@@ -239,7 +239,8 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
                     const std::filesystem::path& deck, const Inputs& in, const Machine& machine,
                     Origin origin, Differences differences, RunRecord& record) {
   LockedRun locked{s.run, {}};
-  // The run directory still names them. It is locked if it contains a run.
+  // Before anything removes memory_copies.json, which names the copies. If the directory contains a
+  // run, this job has locked it.
   if (s.mode.existing == Existing::restart || s.mode.existing == Existing::overwrite)
     remove_earlier_copies(world, s.run);
   at_root(world, Pace::slow, [&] {
@@ -321,7 +322,7 @@ TrainEnd train_on(const Communicator& world, SignalWatch& signals, const TrainAr
   // 3. Open the machine.
   auto machine = open_machine(world, in);
   if (in.deck.checkpoint.memory_every > 0)
-    require_place_for_copies(machine.trainer->store(), machine.axes, start.run, in.meta.run);
+    require_space_for_copies(machine.trainer->store(), machine.axes, start.run, in.meta.run);
   stop_early();
 
   // 4. Train.

@@ -15,7 +15,7 @@ ByteMessage::ByteMessage(const Communicator& communicator, Way way, int peer, in
                          std::span<std::byte> bytes)
     : context_(communicator.context_), way_(way), peer_(peer), tag_(tag), left_(bytes) {
   expect(context_->host != nullptr && peer != communicator.rank(),
-         "a message goes to another rank");
+         "a rank sends no message to itself");
   post();
 }
 

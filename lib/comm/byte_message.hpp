@@ -2,6 +2,7 @@
 // A message of bytes between the host memories of two ranks, which travels while both ranks do
 // other work.
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <span>

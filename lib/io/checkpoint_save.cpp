@@ -16,12 +16,12 @@ std::string checkpoint_name(std::int64_t step) {
   return fmt::format("step-{:08}", step);
 }
 
-static fs::path hidden(const fs::path& checkpoints, std::int64_t step, std::string_view suffix) {
+fs::path hidden_path(const fs::path& checkpoints, std::int64_t step, std::string_view suffix) {
   return checkpoints / fmt::format(".{}{}", checkpoint_name(step), suffix);
 }
 
 fs::path begin_save(const fs::path& checkpoints, std::int64_t step) {
-  const auto partial = hidden(checkpoints, step, partial_suffix);
+  const auto partial = hidden_path(checkpoints, step, partial_suffix);
   require(is_there(checkpoints),
           "{} is gone: the run directory was removed or renamed during the run",
           checkpoints.string());
@@ -30,8 +30,7 @@ fs::path begin_save(const fs::path& checkpoints, std::int64_t step) {
   return partial;
 }
 
-static FileRecord write_tokenizer(const fs::path& directory, const std::string& bytes) {
-  write_new(directory / tokenizer_name, bytes);
+FileRecord tokenizer_record(std::string_view bytes) {
   FileRecord record;
   record.name = tokenizer_name;
   record.size = static_cast<std::int64_t>(bytes.size());
@@ -41,12 +40,13 @@ static FileRecord write_tokenizer(const fs::path& directory, const std::string& 
 
 fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
                  std::vector<FileRecord> shards, const std::function<void()>& require_lock) {
-  const auto partial = hidden(checkpoints, meta.step, partial_suffix);
+  const auto partial = hidden_path(checkpoints, meta.step, partial_suffix);
   const auto master = write_master(partial, meta.step, shards);
   Manifest manifest{meta, std::move(shards)};
   manifest.files.push_back(master);
   if (!meta.tokenizer.empty()) {
-    manifest.files.push_back(write_tokenizer(partial, meta.tokenizer));
+    write_new(partial / tokenizer_name, meta.tokenizer);
+    manifest.files.push_back(tokenizer_record(meta.tokenizer));
   }
   const auto text = to_text(manifest);
   parse_manifest(text, "the new manifest");  // throws rather than publish what cannot be loaded
@@ -58,7 +58,7 @@ fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
   // exchanged, the old one is renamed first. After a crash, the old one then has a name that
   // list_checkpoints() knows.
   const auto target = checkpoints / checkpoint_name(meta.step);
-  const auto replaced = hidden(checkpoints, meta.step, replaced_suffix);
+  const auto replaced = hidden_path(checkpoints, meta.step, replaced_suffix);
   const bool exists = is_there(target);
   if (exists && exchange_paths(partial, target)) {
     sync_directory(checkpoints);
@@ -81,7 +81,7 @@ fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
 void abandon_save(const fs::path& checkpoints, std::int64_t step) noexcept {
   std::error_code ignored;
   try {
-    fs::remove_all(hidden(checkpoints, step, partial_suffix), ignored);
+    fs::remove_all(hidden_path(checkpoints, step, partial_suffix), ignored);
   } catch (...) {  // no memory for the name: the next start removes the files
   }
 }

@@ -22,6 +22,11 @@ std::string checkpoint_name(std::int64_t step);
 // replaces it, and `removed_suffix` one that is being removed.
 inline constexpr std::string_view partial_suffix = ".partial", replaced_suffix = ".replaced",
                                   removed_suffix = ".removed";
+// Returns the path of the hidden directory of a step, with one of these suffixes.
+std::filesystem::path hidden_path(const std::filesystem::path& checkpoints, std::int64_t step,
+                                  std::string_view suffix);
+// Returns the record of a tokenizer's file, which contains `bytes`.
+FileRecord tokenizer_record(std::string_view bytes);
 
 // Creates a new, empty partial directory in `checkpoints` and returns its path. `checkpoints` must
 // exist. Removes the remains of an earlier save of this step.

@@ -88,7 +88,7 @@ fs::path copies_of(const fs::path& root, const CopyOwner& owner, int leader) {
 }
 
 fs::path partial_copy(const fs::path& copies, std::int64_t step) {
-  return copies / fmt::format(".{}{}", checkpoint_name(step), partial_suffix);
+  return hidden_path(copies, step, partial_suffix);
 }
 
 // The files are only in memory, so nothing is synced to a disk.
@@ -156,7 +156,7 @@ double bytes_of_copies(const fs::path& root, const CopyOwner& owner) {
   std::error_code e;
   for (const auto& directory : directories_of(root, owner))
     for (fs::recursive_directory_iterator it(directory, e), end; !e && it != end; it.increment(e)) {
-      std::error_code unknown;  // it may be a directory
+      std::error_code unknown;  // the size of a directory is unknown
       const auto size = it->is_regular_file(unknown) ? it->file_size(unknown) : 0;
       if (!unknown) bytes += static_cast<double>(size);
     }

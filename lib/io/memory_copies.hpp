@@ -13,6 +13,8 @@
 // containers on one machine do. START identifies the start of the run. The file memory_copies.json
 // in the run directory names the newest start, so that copies that an earlier start left on some
 // node are never used. If a job rolls back or restarts, the state of the same step may differ.
+//
+// Functions that are not noexcept throw Error if the file system fails.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -40,9 +42,8 @@ std::optional<CopyOwner> read_copy_owner(const std::filesystem::path& run);
 void write_copy_owner(const std::filesystem::path& run, const CopyOwner&);
 void remove_copy_owner(const std::filesystem::path& run);
 
-// Returns the directory of this user's memory copies on this node. `test_node` is the result of
-// launch::test_node(), which becomes a part of the path. Throws Error if TRIREME_MEMORY_DIR is
-// invalid.
+// Returns the directory of this user's memory copies on this node. The path contains `test_node`,
+// the result of launch::test_node(). Throws Error if TRIREME_MEMORY_DIR is invalid.
 std::filesystem::path memory_root(const std::string& test_node);
 // Returns true if files in this directory, or in the directory in which it will be created, take
 // memory and not space on a disk.
@@ -50,7 +51,7 @@ bool is_in_memory(std::filesystem::path directory);
 // Creates memory_root(). Throws Error if it cannot be created, or belongs to another user.
 void make_memory_root(const std::filesystem::path& root);
 // Returns the directory of a node's copies of a start of a run, in this batch job. `leader` is the
-// first rank of the node.
+// first rank of the node. Throws Error if the job's id cannot be a file name.
 std::filesystem::path copies_of(const std::filesystem::path& root, const CopyOwner&, int leader);
 
 // Returns the directory in which the copy of a step is written.

@@ -41,14 +41,14 @@ std::vector<CopyCandidate> candidates_of(std::span<const std::vector<CopyClaim>>
   return all;
 }
 
-std::vector<int> writers_of(std::span<const std::string> intact,
+std::vector<int> writers_of(std::span<const std::string> present,
                             std::span<const std::int64_t> bytes) {
-  std::vector<std::int64_t> work(intact.size(), 0);
+  std::vector<std::int64_t> work(present.size(), 0);
   std::vector<int> writers;
   for (std::size_t file = 0; file < bytes.size(); ++file) {
     int writer = -1;
-    for (std::size_t p = 0; p < intact.size(); ++p) {
-      const bool has = file < intact[p].size() && intact[p][file] == '1';
+    for (std::size_t p = 0; p < present.size(); ++p) {
+      const bool has = file < present[p].size() && present[p][file] == '1';
       if (has && (writer < 0 || work[p] < work[static_cast<std::size_t>(writer)]))
         writer = static_cast<int>(p);
     }

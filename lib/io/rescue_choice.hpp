@@ -31,10 +31,10 @@ struct CopyCandidate {
 // each process.
 std::vector<CopyCandidate> candidates_of(std::span<const std::vector<CopyClaim>> claims);
 
-// Returns, for each file, the process that writes it, or -1 if no process has it. `intact` has a
+// Returns, for each file, the process that writes it, or -1 if no process has it. `present` has a
 // text for each process, with '1' for each file that the process has, and '0' for each other file.
 // `bytes` has the size of each file. The work is divided evenly.
-std::vector<int> writers_of(std::span<const std::string> intact,
+std::vector<int> writers_of(std::span<const std::string> present,
                             std::span<const std::int64_t> bytes);
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 16> files_in_run = {
+constexpr std::array<std::string_view, 17> files_in_run = {
     "log",
     "history.csv",
     "evaluation.csv",
@@ -38,8 +38,10 @@ constexpr std::array<std::string_view, 16> files_in_run = {
     "skipped.csv",
     "rollbacks.csv",
     "starts.json",
+    copy_owner_name,
+    // Written by jobscripts/.
     "short_starts",
-    "recoveries.csv",  // written by jobscripts/
+    "recoveries.csv",
 };
 
 // Returns the name of the file that a temporary file replaces. A process that dies leaves temporary
@@ -66,9 +68,8 @@ bool is_probe(std::string_view name) {
 }
 
 bool is_file_of_run(std::string_view name) {
-  const auto lasting = without_damaged(without_new(name));
-  return is_probe(name) || is_lock_left(name) || lasting == copy_owner_name ||
-         std::ranges::find(files_in_run, lasting) != files_in_run.end();
+  return is_probe(name) || is_lock_left(name) ||
+         std::ranges::find(files_in_run, without_damaged(without_new(name))) != files_in_run.end();
 }
 
 bool is_file_of_checkpoint(std::string_view name) {

@@ -27,7 +27,7 @@ std::string test_node(int rank) {
 std::vector<int> nodes_of_ranks(const Communicator& world) {
   std::string mine;
   together(world, [&] { mine = test_node(world.rank()); });
-  if (mine.empty()) {  // the node's first rank stands for the node
+  if (mine.empty()) {  // the node is named after its first rank
     double first = -world.rank();
     world.node().all_reduce_max({&first, 1});
     mine = std::to_string(static_cast<int>(-first));

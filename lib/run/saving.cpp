@@ -174,7 +174,7 @@ bool Saving::copy_is_due(std::int64_t step) const {
 // Logs the first of several failures in a row, and the success that ends them.
 void Saving::log_copy(const std::string& failure, std::int64_t step) {
   if (world_.rank() == 0 && !failure.empty() && !copies_fail_)
-    log_warning("step {}: there is no memory copy: {}{}", step, failure,
+    log_warning("step {}: no memory copy was made: {}{}", step, failure,
                 copies_->newest() < 0
                     ? ""
                     : fmt::format(". The copy of step {} remains", copies_->newest()));
@@ -217,7 +217,7 @@ void Saving::finish_copy() {
 void Saving::remove_copies() {
   if (!copies_) return;
   if (world_.rank() == 0 && copies_made_ > 0)
-    log_info("{} made, for each of which training paused for {:.3f} s on average",
+    log_info("{} made. Training paused for {:.3f} s per copy",
              copies_made_ == 1 ? "1 memory copy was"
                                : fmt::format("{} memory copies were", copies_made_),
              copies_waited_ / static_cast<double>(copies_made_));

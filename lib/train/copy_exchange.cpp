@@ -137,8 +137,8 @@ std::string CopyExchange::failure() const {
 }
 
 std::string CopyExchange::state() const {
-  constexpr std::array out{"its shard is being written", "sends the size of its shard",
-                           "waits for memory", "sends its shard", "has sent its shard"};
+  constexpr std::array out{"writes its shard", "sends the size of its shard", "waits for memory",
+                           "sends its shard", "has sent its shard"};
   constexpr std::array in{"waits for the size of the shard",
                           "reserves memory for the shard",
                           "announces memory for the shard",
@@ -152,7 +152,7 @@ std::string CopyExchange::state() const {
   return text;
 }
 
-// Prepares the file for sending, before the receiver is told that it comes.
+// Maps the shard and fills the header. If the mapping fails, the header reports it.
 void CopyExchange::end_writing() {
   try {
     writer_.join();

@@ -13,6 +13,7 @@
 #include "lib/base/random_id.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/io/checkpoint_save.hpp"
 #include "lib/io/copy_partners.hpp"
 #include "lib/io/shard_file.hpp"
 #include "lib/launch/nodes.hpp"
@@ -23,10 +24,11 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
-// Bytes of a copy besides the elements: HDF5's structures, records and the tokenizer.
-constexpr double bytes_besides = 4e6, share_besides = 0.01;
+// Upper limit for the bytes of a shard that are not elements: HDF5's structures, records and the
+// tokenizer. A constant, and a share of the elements.
+constexpr double overhead_bytes = 4e6, overhead_share = 0.01;
 
-static void send_text(const Communicator& world, CopyOwner& owner) {
+static void broadcast_owner(const Communicator& world, CopyOwner& owner) {
   world.broadcast(owner.run);
   world.broadcast(owner.start);
 }
@@ -42,7 +44,7 @@ void remove_earlier_copies(const Communicator& world, const fs::path& run) {
     }
     remove_copy_owner(run);
   });
-  send_text(world, owner);
+  broadcast_owner(world, owner);
   if (owner.start.empty()) return;
   together(world, Pace::slow, [&] {  // several ranks of a node may remove the same directory
     remove_copies(memory_root(launch::test_node(world.rank())), owner);
@@ -64,7 +66,7 @@ static CopyPeers peers_of(int rank, const std::vector<int>& receivers) {
   return peers;
 }
 
-void require_place_for_copies(const Store& store, const Axes& axes, const fs::path& run,
+void require_space_for_copies(const Store& store, const Axes& axes, const fs::path& run,
                               const std::string& run_id) {
   const auto& world = axes.world;
   const auto nodes = copy_nodes(world);
@@ -75,7 +77,7 @@ void require_place_for_copies(const Store& store, const Axes& axes, const fs::pa
     } catch (const Error&) {  // remove_earlier_copies() warns of it
     }
   });
-  send_text(world, earlier);
+  broadcast_owner(world, earlier);
   fs::path root;
   together(world, [&] {
     require(
@@ -89,7 +91,7 @@ void require_place_for_copies(const Store& store, const Axes& axes, const fs::pa
   std::vector<double> bytes(nodes.nodes.size(), 0);
   const double mine = bytes_of(rank_slices(store));
   bytes[static_cast<std::size_t>(world.rank())] =
-      mine > 0 ? (1 + share_besides) * mine + bytes_besides : 0;
+      mine > 0 ? (1 + overhead_share) * mine + overhead_bytes : 0;
   world.all_reduce(bytes);
   const auto of_nodes = bytes_of_nodes(nodes.nodes, nodes.receivers, bytes);
   together(world, [&] {
@@ -118,7 +120,7 @@ CopySaver::CopySaver(const Store& store, const Axes& axes, fs::path run, std::st
       nodes_(copy_nodes(axes.world)),
       owner_{std::move(run_id), random_id()} {
   const auto& world = axes_.world;
-  send_text(world, owner_);
+  broadcast_owner(world, owner_);
   together(world, [&] {
     root_ = memory_root(launch::test_node(world.rank()));
     copies_ = copies_of(root_, owner_, nodes_.leader);
@@ -138,7 +140,7 @@ CopySaver::~CopySaver() {
 
 std::string CopySaver::description() const {
   const auto nodes = *std::ranges::max_element(nodes_.nodes) + 1;
-  return fmt::format("memory copies go to {}{}", root_.string(),
+  return fmt::format("memory copies are written to {}{}", root_.string(),
                      nodes > 1 ? fmt::format(" on two of {} nodes each", nodes)
                                : ". The job has one node, so they survive the end of processes, "
                                  "but not the end of the node");
@@ -223,13 +225,7 @@ std::string CopySaver::finish() {
       Manifest manifest{meta_, {}};
       for (const auto& text : all)
         if (!text.empty()) manifest.files.push_back(parse_file_record(text));
-      if (!meta_.tokenizer.empty()) {
-        FileRecord tokenizer;
-        tokenizer.name = tokenizer_name;
-        tokenizer.size = static_cast<std::int64_t>(meta_.tokenizer.size());
-        tokenizer.hash = hash128(meta_.tokenizer);
-        manifest.files.push_back(tokenizer);
-      }
+      if (!meta_.tokenizer.empty()) manifest.files.push_back(tokenizer_record(meta_.tokenizer));
       record = to_text(manifest);
     });
     world.broadcast(record);

@@ -27,10 +27,10 @@ struct CopyNodes {
 CopyNodes copy_nodes(const Communicator& world);
 
 // Throws SharedError if a node has too little memory for the copies, or if its memory directory
-// cannot be created. `run` is the run directory, and `run_id` is
-// CheckpointMeta::run. Counts copies of an earlier start of the run as free, because they will be
-// removed. Collective.
-void require_place_for_copies(const Store&, const Axes&, const std::filesystem::path& run,
+// cannot be created. `run` is the run directory, and `run_id` is CheckpointMeta::run. Counts the
+// memory of copies of an earlier start of the run as free, because this start removes them.
+// Collective.
+void require_space_for_copies(const Store&, const Axes&, const std::filesystem::path& run,
                               const std::string& run_id);
 
 // Removes the memory copies of an earlier start of the run from the nodes of this job, and the file

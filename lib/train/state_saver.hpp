@@ -23,8 +23,9 @@ namespace trireme {
 // Returns the update counts of all parameters of the model (CheckpointMeta::updates). Collective.
 std::map<std::string, std::int64_t> updates_of(const Store&, const Axes&);
 
-// Throws StateFault if `not_finite` is not empty on a rank. It names an array of the rank's state
-// that is infinite or NaN. Collective.
+// Throws StateFault if `not_finite` is not empty on any rank. `not_finite` names an array of this
+// rank's state that is infinite or NaN. `step` is the step of the state, for the error message.
+// Collective.
 void require_finite(const Communicator& world, std::int64_t step, const std::string& not_finite);
 
 // Writes the checkpoints of one model, one at a time. All functions except reserve() and working()
@@ -57,7 +58,7 @@ class StateSaver {
   // progress.
   void begin(CheckpointMeta meta);
   bool busy() const { return phase_ != Phase::idle; }
-  // The memory for copies of the state. Others may use it while no checkpoint is in progress.
+  // The memory for copies of the state. The caller may use it while no checkpoint is in progress.
   Snapshot& snapshot() { return snapshot_; }
   // Returns true if advance() would block on this rank.
   bool working() const { return work_.running(); }

@@ -34,7 +34,7 @@ MUTANTS = [
      program("io_test", "CopyPartners.*")),
     ("the oldest memory copy is rescued first", "lib/io/rescue_choice.cpp", "a.copy.step > b.copy.step", "a.copy.step < b.copy.step",
      program("io_test", "RescueChoice.*")),
-    ("a shard that a process lacks is asked of it", "lib/io/rescue_choice.cpp", "intact[p][file] == '1'", "intact[p][file] != '2'", program("io_test", "RescueChoice.*")),
+    ("a shard that a process lacks is asked of it", "lib/io/rescue_choice.cpp", "present[p][file] == '1'", "present[p][file] != '2'", program("io_test", "RescueChoice.*")),
     ("the copy that is newest is removed", "lib/io/memory_copies.cpp", "if (info.step != step) remove_hidden", "if (info.step == step) remove_hidden",
      program("io_test", "MemoryCopies.*")),
     ("a copy is trusted unread", "lib/io/node_copies.cpp", "if (hasher.digest() == record.hash) return {};", "return {};", program("io_test", "NodeCopies*")),

@@ -188,7 +188,7 @@ def full_disk(at):
 def full_memory(at, rank):
     """full memory of a rank drops a copy with a warning, and keeps the older one"""
     fault = f"write */memory/*00006.partial/rank-0000{rank}.h5 2 ENOSPC @{rank}"
-    killed(at, faults=f"{SLOW}; {fault}; write */run/history.csv 9 SIGKILL", says=("step 6: there is no memory copy: .*No space left on device.*The copy of step 3 remains",))
+    killed(at, faults=f"{SLOW}; {fault}; write */run/history.csv 9 SIGKILL", says=("step 6: no memory copy was made: .*No space left on device.*The copy of step 3 remains",))
     rescue(at, "a,b", r"rescued step 3\n")
     go_on(at)
 
