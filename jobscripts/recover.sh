@@ -1,40 +1,45 @@
-# Recovery inside an allocation: starts a run again after a process or a node has failed. train.sbatch and
-# train_hosts.sh source this file. docs/jobs.md describes what a user sees.
+# Continues a run in its allocation after a process or a node has failed. train.sbatch and train_hosts.sh source this file.
+# docs/jobs.md describes recovery for users.
 #
-# `run_and_recover ARGUMENT...` starts `trireme train ARGUMENT...` and returns when the run is over. It sets:
+# `run_and_recover ARGUMENT...` starts `trireme train ARGUMENT...`, starts it again after failures, and returns when the run
+# has ended. It sets:
 #   code          exit code of the last start
-#   requeue_for   why the job has to be requeued although its last start wrote no reason, or nothing
+#   requeue_for   the reason to requeue the job that outcome.json does not contain, or an empty text
 # The script that sources this file defines:
-#   job start run     id of the job, how often it was requeued, run directory
-#   nodes per_node    all nodes of the allocation, the node of this script first, and the ranks of each
-#   signalled         not empty as soon as the script was asked to stop
-#   say TEXT, said FIELD            prints a message, prints a field of outcome.json
-#   on_nodes SCRIPT NODE...         runs `bash -c SCRIPT node "$mark" "$memory"` on each of the nodes, within TRIREME_ASK_LIMIT;
-#                     succeeds if it does on all of them
-#   ask_to_stop PID   asks the ranks that the launcher PID started to save and stop, again and again
-#   end_processes PID kills these ranks
-#   may_continue      fails if the job is being ended
-#   limit_time        sets the array `limit`, the options of `train` that limit its time
+#   job start run       ID of the job, number of times that the job was requeued, run directory
+#   nodes per_node      array of all nodes of the allocation, beginning with this script's node; number of ranks on each node
+#   signalled           not empty after a signal has asked the script to stop
+#   say TEXT            prints a message
+#   said FIELD          prints a field of outcome.json
+#   on_nodes SCRIPT NODE...
+#                       runs `bash -c SCRIPT node "$mark" "$memory"` on each of the nodes, for at most TRIREME_ASK_LIMIT seconds.
+#                       Fails if the script fails on any of them
+#   ask_to_stop PID     asks the ranks that the launcher PID started to save a checkpoint and stop, and may repeat this forever
+#   end_processes PID   kills these ranks
+#   may_continue        fails if the job is being ended
+#   limit_time          sets the array `limit` to the options of `train` that limit its time
 
-# How often in a row a start may fail without a step of progress. 0: a run whose process died is not started again.
+# Number of failures in a row without a step of progress after which the run is still started again. With 0, a failed run is
+# never started again.
 : "${TRIREME_RETRIES:=3}"
 # Number of nodes of the allocation that wait until another node fails.
 : "${TRIREME_SPARES:=0}"
-# Seconds: without a heartbeat of the run, for a node to answer, for a launcher to end, for `trireme rescue`, and until a
-# recovered start trains. Each is measured by the clock of this node that never jumps.
+# Limits in seconds, by this node's monotonic clock: time without a heartbeat of the run, time for a node to answer, for a
+# launcher to end, for `trireme rescue`, and until a recovered start trains.
 : "${TRIREME_SILENCE:=120}" "${TRIREME_ASK_LIMIT:=10}" "${TRIREME_END_LIMIT:=30}"
 : "${TRIREME_RESCUE_LIMIT:=600}" "${TRIREME_START_LIMIT:=900}"
 
+# Prints the time of this node's monotonic clock in whole seconds.
 uptime() { local up rest; read -r up rest < /proc/uptime && echo "${up%.*}"; }
-# Waits for a moment; a signal ends the wait, so that its trap runs.
+# Waits for half a second. A signal ends the wait, so that its trap runs.
 moment() { sleep 0.5 & wait $!; }
 
-# Which nodes come next, and what the end of a start means.
+# Defines verdict, choose_nodes, place and first_death.
 . "${BASH_SOURCE[0]%/*}/recover_rules.sh" || exit 1
 
-### What the run directory says ###
+### State of the run directory ###
 
-# Succeeds if the present start wrote outcome.json.
+# Succeeds if the current start wrote outcome.json.
 is_this_start() {
   local text
   { text=$(< "$run/outcome.json"); } 2> /dev/null || return
@@ -56,20 +61,20 @@ newest_step() {
 # Prints the step of the newest row of history.csv, or nothing.
 last_row() { tail -n 1 "$run/history.csv" 2> /dev/null | sed -n 's/^\([0-9][0-9]*\),.*/\1/p'; }
 
-# record SECONDS: adds a row to recoveries.csv, after that time or without it if the start did not train.
-# docs/reference/tables.md describes the columns.
+# record SECONDS: adds a row to recoveries.csv. SECONDS is the time from the failure until the new start trained, or empty if the
+# new start failed before it trained. docs/reference/tables.md describes the columns.
 record() {
   local file=$run/recoveries.csv step=''
   if [ -n "$1" ]; then
-    step=$(said step) # earlier than the newest checkpoint if that is damaged, and later if another one was saved since
+    step=$(said step) # before `continued` if the newest checkpoint is damaged, after it if the start has saved another one
     [ "${step:-$continued}" -lt "$continued" ] || step=$continued
   fi
   [ -s "$file" ] || echo 'time,job,restart,recovery,died,nodes_before,nodes_after,ranks,last_step,step,seconds' >> "$file"
   echo "$failed_when,$job,$start,$TRIREME_RECOVERY,${died//[,\"]/;},${before[*]},${use[*]},$((per_node * ${#use[@]})),$lost_at,$step,$1" >> "$file"
 }
 
-# Fills `arguments` with the arguments of a start that continues the run: those given, but from the checkpoints of this job
-# if there are any, which --overwrite and --restart DIR would leave aside.
+# continue_with ARGUMENT...: fills `arguments` with the arguments of a start that continues the run. If this job has saved a
+# checkpoint, --restart latest replaces --overwrite and --restart DIR, which would ignore the checkpoint.
 continue_with() {
   arguments=("$@")
   [ "$(said job)" = "$job" ] && [ "$(newest_step)" -ge 0 ] || return 0
@@ -87,9 +92,9 @@ continue_with() {
 
 ### Actions ###
 
-# Ends what is left of earlier starts on a node: the processes whose mark in the environment is $1 or an earlier one of the same
-# job, as the node may run this late. Launchers are left alone, because they report the end of their ranks. Fails if a
-# process does not end.
+# Ends the processes that earlier starts left on a node. Their environment contains the mark $1 or an earlier mark of the same
+# job. A later mark is left alone, because a slow node may run this script when the next start has begun. Launchers are left
+# alone, because they report the end of their ranks. Fails if a process does not end.
 sweep='
 job=${1%/*} number=${1##*/}
 for i in 1 2 3 4 5 6; do
@@ -107,7 +112,7 @@ for i in 1 2 3 4 5 6; do
 done 2> /dev/null
 exit 1'
 
-# Asks all nodes whether they answer: together, and if one does not, one by one.
+# Fills `answers`: runs `sweep` on all nodes at once and, if that fails, on each node separately.
 ask_nodes() {
   local node i pids=()
   answers=()
@@ -117,7 +122,7 @@ ask_nodes() {
   fi
   [ ${#nodes[@]} -gt 1 ] || return 0
   for ((i = 0; i < ${#nodes[@]}; ++i)); do
-    [ $i -lt 64 ] || wait "${pids[i - 64]}" # so many at a time
+    [ $i -lt 64 ] || wait "${pids[i - 64]}" # at most 64 at a time
     on_nodes "$sweep" "${nodes[i]}" > /dev/null 2>&1 &
     pids[i]=$!
   done
@@ -125,6 +130,7 @@ ask_nodes() {
     if wait "${pids[i]}"; then answers[${nodes[i]}]=yes; fi
   done
 }
+# Prints the nodes that answered.
 answering() {
   local node
   for node in "${nodes[@]}"; do
@@ -132,10 +138,11 @@ answering() {
   done
 }
 
-# Ends a launcher that does not end by itself, within a deadline.
+# end_launcher PID: ends the ranks of a launcher, and kills the launcher if it is not gone after TRIREME_END_LIMIT.
 end_launcher() {
   local until=$(($(uptime) + TRIREME_END_LIMIT))
-  # Both ways at once: Slurm refuses to kill a step that it is about to end, and a node may not start another step.
+  # Two ways at the same time, because each may fail: Slurm refuses to kill a step that is about to end, and a node may refuse
+  # to start the step that runs `sweep`.
   end_processes "$1" > /dev/null 2>&1 &
   (ask_nodes) > /dev/null 2>&1 &
   while kill -0 "$1" 2> /dev/null; do
@@ -144,11 +151,11 @@ end_launcher() {
   done
 }
 
-# One look at a start: notes when it trains, and says in `hung` why it has to be ended.
+# Checks the current start once. Sets `trains` when it trains, and `hung` to the reason if it must be ended.
 watch() {
   local now lock
   now=$(uptime)
-  # The other ranks wait for one that died, until the launcher ends them: srun does so after Slurm's KillWait, 30 s.
+  # If a rank dies, the other ranks wait for it until the launcher ends them. srun does so only after Slurm's KillWait (30 s).
   if grep -qsE "$killed" "$deaths"/*; then
     [ -n "$died_at" ] || died_at=$now
     [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
@@ -170,18 +177,19 @@ watch() {
   fi
 }
 
-# note_deaths FILE: passes on what a launcher writes, and keeps in the file what it says of dead processes. Passes it on
-# also if the file cannot be written, because the ranks would end if nobody read what they write.
+# note_deaths FILE: copies its input, the output of a launcher, to its output, and the lines about dead processes to the file.
+# Continues to copy if the file cannot be written, because ranks end when nobody reads their output.
 note_deaths() {
   trap '' TERM INT HUP USR1
   exec tee -p >(exec grep --line-buffered -E "$death_lines" > "$1") 2> /dev/null
 }
 
-# Starts the ranks of `train` and waits for their end. Sets `code`, `hung`, and `death`, the launcher's word on who died.
+# launch ARGUMENT...: runs `trireme train ARGUMENT...` and waits for its end. Sets `code`, `hung` (why the start was ended, or
+# empty) and `death` (the output of first_death).
 launch() {
   local out err filters=() pid again='' trains='' seen='' seen_at died_at='' deaths i
   deaths=$(mktemp -d) || deaths=/nowhere
-  # srun writes who died to stderr, and MPICH's mpiexec to stdout.
+  # srun reports dead processes on stderr, and MPICH's mpiexec on stdout.
   exec {err}> >(note_deaths "$deaths/err" >&2)
   filters=($!)
   if [ "${launcher[0]##*/}" = srun ]; then
@@ -208,7 +216,7 @@ launch() {
   [ -z "$again" ] || { kill $again && wait $again; } 2> /dev/null
   wait $pid
   code=$?
-  # What outlives the launcher may hold the pipe open.
+  # Do not wait for the filters: a process that outlives the launcher may keep their input open.
   for i in 1 2 3 4; do kill -0 "${filters[@]}" 2> /dev/null && sleep 0.1; done
   [ $code -eq 0 ] || sleep 0.1
   death=$(first_death "$deaths"/*)
@@ -218,16 +226,17 @@ launch() {
   fi
 }
 
-# Writes the copies in the memory of the nodes as a checkpoint. A node may fail meanwhile, so this is tried three times.
+# Runs `trireme rescue` on the nodes that answer. Tries three times, because another node may fail meanwhile. Sets `rescued` to
+# yes or no.
 rescue() {
   local try answer pid nodes_left
   rescued=no
   for try in 1 2 3; do
-    TRIREME_RECOVERY=$((TRIREME_RECOVERY + 1)) # the lock is taken over from an earlier start only
+    TRIREME_RECOVERY=$((TRIREME_RECOVERY + 1)) # only a later start of the job takes over the lock at once
     nodes_left=($(answering))
     [ ${#nodes_left[@]} -gt 0 ] && [ -z "$signalled" ] || return
     if ! place 1 "${nodes_left[@]}"; then
-      say "TRIREME_LAUNCH cannot start \`trireme rescue\` on each node: the run continues from its checkpoint on disk"
+      say "TRIREME_LAUNCH cannot start \`trireme rescue\` on each node, so the run continues from its checkpoint on disk. Write {hosts} and {ranks} into TRIREME_LAUNCH"
       return
     fi
     mark=$job/$start.$TRIREME_RECOVERY
@@ -246,8 +255,9 @@ rescue() {
   TRIREME_RECOVERY=$((TRIREME_RECOVERY + 1))
 }
 
-# Chooses the grid for fewer nodes than the run began on: the fastest if TRIREME_MACHINE names a machine file, else that of the
-# deck. Sets `grid` to overrides of the deck, and leaves out nodes if no grid fits all of them.
+# fit_grid ARGUMENT...: chooses a grid for fewer nodes than the run began on. If TRIREME_MACHINE names a machine file, this is
+# the fastest grid, and otherwise the grid of the deck. Sets `grid` to overrides of the deck. If no grid fits all nodes in
+# `use`, removes nodes from `use`. Fails if no grid fits a single node.
 fit_grid() {
   local n ranks deck=() row='s/^ *[0-9.e+-]+ s +[0-9.]+ [A-Za-z]+  (.*)$/\1/p;T;q'
   while [ $# -gt 0 ]; do
@@ -270,7 +280,7 @@ fit_grid() {
   [ $n -gt 0 ]
 }
 
-# Blames the nodes that do not answer, or else the node whose process the launcher names.
+# blame NODE...: counts a failure of each of these nodes.
 blame() {
   local node
   for node in "$@"; do
@@ -279,13 +289,14 @@ blame() {
   done
 }
 
-# After the end of a start: prepares the next one, given the verdict and the arguments of the script. Fails if there is to be none.
+# recover VERDICT ARGUMENT...: prepares the next start after a start has ended. The arguments are those of the script. Fails if the
+# run must not be started again.
 recover() {
   local verdict=$1 node gone=() newest holder='' rest
   shift
   read -r rest holder rest 2> /dev/null < "$run/lock"
   if [ -n "$holder" ] && [ "$holder" != "$job" ]; then
-    say "job $holder has taken over $run, which ends this job's run"
+    say "job $holder has taken over $run, so this job ends"
     return 1
   fi
   failed_at=$(uptime) failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
@@ -293,14 +304,14 @@ recover() {
   for node in "${use[@]}"; do
     [ -n "${answers[$node]-}" ] || gone+=("$node")
   done
-  [ "$verdict" = died ] || [ ${#gone[@]} -gt 0 ] || return # an error of the program
-  died=${hung:-${death:-a process ended, and the launcher with code $code}}
+  [ "$verdict" = died ] || [ ${#gone[@]} -gt 0 ] || return # the program failed by itself
+  died=${hung:-${death:-a process died, and the launcher exited with code $code}}
   [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
   say "the run failed after step ${lost_at:-0}: $died"
-  SLURM_OVERLAP=1 # what is left of an earlier step must not delay the next one
+  SLURM_OVERLAP=1 # the remains of an earlier step must not delay the next one
   export SLURM_OVERLAP
   rescue
-  [ -z "$signalled" ] || { requeue_for="a signal arrived while the run was recovered" && return 1; }
+  [ -z "$signalled" ] || { requeue_for="a signal arrived during the recovery" && return 1; }
   newest=$(newest_step)
   if [ "$newest" -gt "$reached" ]; then
     reached=$newest fruitless=0
@@ -339,16 +350,16 @@ recover() {
     "${grid[*]:+(${grid[*]})}"
 }
 
-# Removes the copies of this job from the memory of the nodes.
+# Removes the job's memory copies from the nodes that answer, unless `trireme rescue` failed.
 clear_memory() {
   if [ "$rescued" = no ]; then
-    say "copies of the run may remain in $memory on its nodes, because they could not be written as a checkpoint"
+    say "copies of the run may remain in $memory on the nodes, because they could not be written as a checkpoint"
     return
   fi
   local left
   left=($(answering))
   [ ${#left[@]} -eq 0 ] || on_nodes 'rm -rf -- "$2"' "${left[@]}" > /dev/null 2>&1 ||
-    say "$memory was not removed on all nodes of ${left[*]}"
+    say "$memory was not removed on all of the nodes ${left[*]}"
 }
 
 run_and_recover() {

@@ -1,24 +1,27 @@
-# Decisions of recover.sh, which sources this file. They start nothing and change no file. tests/jobs/recovery_test.py compares
-# them with their rules in all cases, and tests/jobs/recovery_model.py searches a model of recovery that asks them.
+# Decisions of recover.sh, which sources this file. These functions start no process and change no file.
+# tests/jobs/recovery_test.py compares them with their rules in all cases, and tests/jobs/recovery_model.py calls them in all
+# orders of events of a model.
 
-# By node: whether it answered when last asked; how often it failed; how often it failed in a start without progress.
+# By node: not empty if it answered last time; how often it failed; how often it failed in a start without progress.
 declare -A answers=() failed=() failed_in_vain=()
-# Nodes of the present start, how many nodes a start should have, the number of the present start, and the mark of its processes.
+# Nodes of the current start, number of nodes that a start should have, number of the recovery that began the current start, and
+# mark of its processes: JOB/RESTART.RECOVERY, in the environment variable TRIREME_LAUNCHED.
 use=() wanted=0 launched=0 mark=
 
-# What launchers write of a process that a signal ended, and of a node that failed.
+# Matches the lines in which launchers report a process that a signal ended, or a node that failed.
 killed='Killed|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|on signal|[Nn]ode failure'
 
-# verdict SIGNALLED HUNG STATUS CODE REASON DEATH: what the end of a start means. STATUS and REASON are those of outcome.json,
-# empty if this start wrote none. DEATH is the launcher's word on who died first. Prints "over" (it ended as it should, or by an
-# error of its own), "died" (a process or a node failed), or "ask" (the same if a node does not answer, or else an error of its
-# own).
+# verdict SIGNALLED HUNG STATUS CODE REASON DEATH: prints why a start ended. STATUS and REASON are fields of outcome.json, and empty
+# if this start did not write the file. DEATH is the output of first_death. Prints one of:
+#   over   the run is done, was stopped, or failed by itself
+#   died   a process or a node failed
+#   ask    a node failed if one does not answer. Otherwise, the run failed by itself
 verdict() {
   local lost_rank='MPI_[A-Za-z_]* failed|NCCL: |is not finished after|longer than run.hang_timeout'
   if [ -n "$1" ] || [ "$3" = "done" ]; then
     echo over
   elif [ "$3" = stopped ]; then
-    # After a death, srun sends SIGTERM to the other ranks, which nobody asked for.
+    # After a death, srun sends SIGTERM to the other ranks, which then stop as if a user had asked for it.
     if [[ $6 =~ $killed ]]; then echo died; else echo over; fi
   elif [ -n "$2" ] || [ "$3" = running ]; then
     echo died
@@ -26,16 +29,16 @@ verdict() {
     if [[ $5 =~ $lost_rank ]]; then echo died; else echo ask; fi
   else
     case $4 in
-      0 | 75 | 129 | 130 | 138 | 143 | 10 | 15) echo over ;; # codes of a stop by a signal, as train.sbatch reads them
+      0 | 75 | 129 | 130 | 138 | 143 | 10 | 15) echo over ;; # exit codes after a signal asked for the end, as in train.sbatch
       9 | 13[1-9] | 1[4-9]? | 2??) echo died ;;              # a process was killed before the run began
       *) echo ask ;;
     esac
   fi
 }
 
-# Fills `use` with the nodes of the next start: of the nodes that answer at most `wanted`, in the order of the
-# allocation. Nodes in use come first, then spares, then nodes that failed twice. Nodes that failed twice without
-# progress are excluded, unless no other node answers.
+# Fills `use` with the nodes of the next start: at most `wanted` of the nodes that answer, in the order of the
+# allocation. Prefers nodes in use to spares, and spares to nodes that failed twice. Excludes nodes that failed twice without
+# progress, unless no other node answers.
 choose_nodes() {
   local node rank ranked=() excluded='' chosen=' ' count=0
   for node in "${nodes[@]}"; do
@@ -71,21 +74,23 @@ place() {
     return
   fi
   launcher=($text)
-  [ "$each $*" = "$per_node ${nodes[*]}" ] && return # the whole allocation, which launchers know
+  [ "$each $*" = "$per_node ${nodes[*]}" ] && return # the whole allocation, which is the launcher's default
   if [ "${launcher[0]##*/}" != srun ]; then
     launcher=()
-    [ "$ranks $1" = "1 ${nodes[0]}" ] # a process of its own, here
+    [ "$ranks $1" = "1 ${nodes[0]}" ] # one process on this node, without a launcher
     return
   fi
   printf -v hosts ',%s' "$@"
   launcher+=(--nodes=$# --ntasks=$ranks --ntasks-per-node="$each" --nodelist="${hosts:1}")
 }
 
-# Reads what the launcher wrote, from files. Prints the node whose process ended first and how it ended, or nothing.
+# first_death FILE...: reads the lines that note_deaths kept. Prints the node whose process ended first and how the process ended,
+# or nothing.
 first_death() {
   sed -nE -e 's/^srun: error: Node failure on ([^][, ]+)$/\1 node failure/p;t' \
     -e 's/^srun: error: ([^][,: ]+): tasks? [0-9,-]+: (.*)$/\1 \2/p;t' \
     -e 's/^=   PID [0-9]+ RUNNING AT ([^ ]+)$/\1 ended/p;t' \
     -e 's/.*process rank [0-9]+ with PID [0-9]+ on node ([^ ]+) (exited .*)$/\1 \2/p' "$@" 2> /dev/null | head -n 1
 }
+# Matches the lines that first_death reads.
 death_lines='^srun: error: (Node failure on|[^:]+: tasks? )|RUNNING AT |process rank [0-9]+ with PID'

@@ -3,9 +3,9 @@
 #   jobscripts/train_hosts.sh n1,n2,n3,n4 8 inputs/llama_7b.toml parallel.pipe=4 zero.stage=3 [section.key=value ...] [--run-dir DIR]
 #   jobscripts/train_hosts.sh "$PBS_NODEFILE" 8 DECK ...
 # The arguments are the hosts or a file with one host per line, the number of ranks on each host, and the arguments of
-# `trireme train`. Run the script on the first host, which is the only one whose failure ends the run. All hosts must see the run
-# directory, and must accept a command by ssh without a password. See docs/jobs.md for details.
-# Exit codes: 0 if the run is done, 75 if it was stopped and can be continued with the same command, else an error.
+# `trireme train`. Run the script on the first host. The script does not recover from a failure of this host. All hosts must see
+# the run directory, and must accept a command by ssh without a password. See docs/jobs.md for details.
+# Exit code: 0 if the run is done, 75 if you can continue it with the same command, another code after an error.
 set -u
 trap 'signalled=yes' TERM INT HUP
 trap : USR1
@@ -13,8 +13,9 @@ signalled=
 
 # The program, as a name or path that all hosts know.
 : "${TRIREME:=trireme}"
-# The command that starts the ranks: MPICH's and Intel MPI's mpiexec. {hosts} is replaced by n1:8,n2:8, {ranks} by 16, {per_node} by 8.
-# For Open MPI: mpiexec --host {hosts} -n {ranks} -x PATH -x LD_LIBRARY_PATH -x TRIREME_JOB -x TRIREME_RECOVERY -x TRIREME_LAUNCHED
+# The command that starts the ranks. The default is for MPICH and Intel MPI. With 8 ranks on each of n1 and n2, the script replaces
+# {hosts} by n1:8,n2:8, {ranks} by 16 and {per_node} by 8. For Open MPI: mpiexec --host {hosts} -n {ranks} -x PATH
+# -x LD_LIBRARY_PATH -x TRIREME_JOB -x TRIREME_RECOVERY -x TRIREME_RECOVERED_FROM -x TRIREME_LAUNCHED
 : "${TRIREME_LAUNCH:=mpiexec -hosts {hosts\} -n {ranks\}}"
 # The command that runs another command on a host.
 : "${TRIREME_SSH:=ssh -o BatchMode=yes -o ConnectTimeout=5}"
@@ -38,7 +39,7 @@ case " $* " in
   *) set -- "$@" --restart latest --or-start ;;
 esac
 
-# A name for this start, by which the program knows that an earlier process in the run directory was its own.
+# The ID of this job, by which `trireme` recognizes earlier processes of the job in the run directory.
 unset SLURM_JOB_ID SLURM_ARRAY_JOB_ID SLURM_RESTART_COUNT
 export TRIREME_JOB=${PBS_JOBID:-hosts}-$(hostname)-$$-$(date +%s) TRIREME_RECOVERY=0
 job=$TRIREME_JOB start=0
@@ -61,7 +62,7 @@ on_nodes() { # SCRIPT NODE...
   return $bad
 }
 ask_to_stop() { kill -TERM "$1"; }
-end_processes() { kill -KILL "$1"; } # the proxies on the hosts end their ranks when mpiexec is gone
+end_processes() { kill -KILL "$1"; } # when mpiexec is gone, its proxies on the hosts end the ranks
 may_continue() { :; }
 limit_time() { limit=(); }
 
