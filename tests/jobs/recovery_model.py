@@ -84,7 +84,7 @@ class Search:
             self.wrong = what
 
     def happenings(self, s):
-        """What may happen beside the script."""
+        """Events that do not come from the script."""
         if s.events == 0 or s.phase.startswith("over"):
             return
         less = s._replace(events=s.events - 1)

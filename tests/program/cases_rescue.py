@@ -1,4 +1,4 @@
-"""Memory copies, and `trireme rescue`: a job that died goes on from the memory of its nodes, and ends with the bits of an undisturbed run."""
+"""Memory copies, and `trireme rescue`: a job that died continues from the memory of its nodes, and ends with the bits of an undisturbed run."""
 from reading import Failed
 from rows import FAIL, Run, story
 
@@ -65,7 +65,7 @@ def both(at):
 
 @story(CASES, fast=("a",), each=("a", "b"))
 def lost(at, node):
-    """one of two nodes is lost, and the other goes on alone: the one that stays is"""
+    """one of two nodes is lost, and the run continues on the other node: the remaining node is"""
     killed(at)
     at.shell(f"rm -r memory/{'b' if node == 'a' else 'a'}")
     rescue(at, node)
@@ -112,7 +112,7 @@ def flipped(at):
 
 @story(CASES)
 def flipped_twice(at):
-    """a shard without an intact copy is not rescued, and its name is said"""
+    """a shard without an intact copy is not rescued, and the reason names it"""
     killed(at)
     for node in ("a", "b"):
         flip_bit(copy_of(at, node, "rank-00001.h5"))
@@ -123,7 +123,7 @@ def flipped_twice(at):
 
 @story(CASES)
 def gone(at):
-    """copies that are gone from all nodes are not rescued, and the run goes on from disk"""
+    """copies that are gone from all nodes are not rescued, and the run continues from disk"""
     train(at, "a,b", "exact-data2", "checkpoint.memory_every=3 checkpoint.async=false", faults=f"{SLOW}; write */run/history.csv 7 SIGKILL", codes=FAIL)
     at.shell("rm -r memory")
     rescue(at, "a,b", "nothing to rescue: no memory copy of the run is in ")
@@ -195,7 +195,7 @@ def full_memory(at, rank):
 
 @story(CASES)
 def small_memory(at):
-    """a memory that is too small refuses the run before it begins"""
+    """a run whose copies do not fit into the memory fails before it begins"""
     try:
         at.shell("mkdir memory; unshare -Urm mount -t tmpfs none memory")
     except Failed:  # this system allows no mounts
