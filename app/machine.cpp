@@ -1,5 +1,6 @@
 #include "app/machine.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -24,7 +25,11 @@ Machine choose_machine(const Communicator& world, const Deck& deck, const FixedM
   const auto compute = agreed_compute(world, m.choice, deck.precision.compute);
   m.input =
       plan_input_of(deck, compute, transport_of(deck, m.choice), fixed.teacher_model, weights);
-  if (use == ModelUse::training) return m;
+  if (use == ModelUse::training) {
+    const auto nodes = launch::nodes_of_ranks(world);  // with one, there are no second copies
+    if (std::ranges::count(nodes, 0) == world.size()) m.input.ranks_of_node = world.size();
+    return m;
+  }
   m.input.setup.trainable = false;
   const bool evaluates = use == ModelUse::evaluation;
   m.input.evaluation = evaluates ? PlanEvaluation::included : PlanEvaluation::left_out;

@@ -242,7 +242,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
   // Before anything removes memory_copies.json, which names the copies. If the directory contains a
   // run, this job has locked it.
   if (s.mode.existing == Existing::restart || s.mode.existing == Existing::overwrite)
-    remove_earlier_copies(world, s.run);
+    remove_earlier_copies(world, s.run, in.meta.step);
   at_root(world, Pace::slow, [&] {
     if (!s.directory) lock_directory(s.directory, s.run, Existing::absent, signals);
     if (!s.directory) return;

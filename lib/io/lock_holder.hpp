@@ -5,8 +5,9 @@
 
 namespace trireme {
 
-// A process that holds a lock. Its text in the lock file is "job 120_3 restart 2 recovery 1 process
-// 4711 on n3 of 8f.. 4026531836 id 9c..". A recovery of 0 is left out.
+// A process that holds a lock. Its text in the lock file is "job 120_3 restart 2 process 4711 on n3
+// of 8f..-4026531836 id 9c.. recovery 1". A recovery of 0 is left out. Older versions do not read
+// the recovery.
 struct LockHolder {
   // Id of the batch job. "-" if there is no job.
   std::string job = "-";

@@ -160,7 +160,7 @@ Ending TrainLoop::run() {
     return ending;
   } catch (const SharedError&) {
     saving_.finish();
-    saving_.remove_copies();
+    saving_.leave_copies();
     throw;
   }
 }

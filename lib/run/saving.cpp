@@ -69,9 +69,12 @@ bool Saving::is_due(std::int64_t step) const {
 }
 
 double Saving::estimate() const {
-  // A checkpoint in progress is completed first.
-  if (seconds_ > 0) return saver_.busy() ? 2 * seconds_ : seconds_;
-  return size_.largest / save_rate;
+  const auto assumed = size_.largest / save_rate;
+  // A checkpoint or a memory copy in progress is completed first.
+  const auto first = saver_.busy()                ? seconds_
+                     : copies_ && copies_->busy() ? (copy_seconds_ > 0 ? copy_seconds_ : assumed)
+                                                  : 0;
+  return first + (seconds_ > 0 ? seconds_ : assumed);
 }
 
 void Saving::log_no_checkpoint(const SharedError& e, std::int64_t step) const {
@@ -184,7 +187,14 @@ void Saving::log_copy(const std::string& failure, std::int64_t step) {
 }
 
 void Saving::copy_to_memory(CheckpointMeta& meta) {
-  if (!copies_ || saver_.busy()) return;
+  if (!copies_) return;
+  if (saver_.busy()) {
+    if (world_.rank() == 0 && !copies_wait_)
+      log_info("step {}: there are no memory copies while a checkpoint is being written",
+               meta.step);
+    copies_wait_ = true;
+    return;
+  }
   if (copies_->busy()) {
     if (world_.rank() == 0 && !copies_are_late_)
       log_warning(
@@ -199,6 +209,7 @@ void Saving::copy_to_memory(CheckpointMeta& meta) {
   trainer_.check_memory();
   at_root(world_, Pace::slow, [&] { record_.put_rows_into(meta); });
   copied_step_ = meta.step;
+  copy_begin_ = begin;
   const auto failure = copies_->begin(meta, saver_.snapshot());
   copies_waited_ += seconds_since(begin);
   if (!failure.empty()) log_copy(failure, copied_step_);
@@ -210,6 +221,7 @@ void Saving::finish_copy() {
   const auto begin = Clock::now();
   const auto failure = copies_->finish();
   copies_waited_ += seconds_since(begin);
+  copy_seconds_ = seconds_since(copy_begin_);
   if (failure.empty()) ++copies_made_;
   log_copy(failure, copied_step_);
 }
@@ -223,10 +235,19 @@ void Saving::remove_copies() {
              copies_waited_ / static_cast<double>(copies_made_));
   const TaskScope task(Task::saving);
   try {
+    require_lock();  // another process may be reading them
     copies_->remove_all();
-  } catch (const SharedError& e) {
+  } catch (const std::exception& e) {
     if (world_.rank() == 0) log_warning("memory copies were not removed: {}", e.what());
   }
+}
+
+void Saving::leave_copies() {
+  if (!copies_) return;
+  if (copies_->newest() <= saved_step_) return remove_copies();
+  if (world_.rank() == 0)
+    log_warning("the memory copy of step {} remains. `trireme rescue {}` makes a checkpoint of it",
+                copies_->newest(), run_.string());
 }
 
 void Saving::finish() {

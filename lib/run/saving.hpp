@@ -68,8 +68,12 @@ class Saving {
   // Completes a memory copy in progress. Blocks until all ranks have done their part. A failure is
   // only logged. Throws StateFault if the copied state is not finite.
   void finish_copy();
-  // Removes all memory copies of this start of the run, when it has ended.
+  // Removes all memory copies of this start of the run, when it has ended. A failure is only
+  // logged.
   void remove_copies();
+  // After an error: like remove_copies(), but keeps the newest copy if it is newer than all
+  // checkpoints.
+  void leave_copies();
 
   // Completes a checkpoint in progress when a run ends with an error. A failure is logged and not
   // thrown, so that the run's own error is reported.
@@ -95,8 +99,11 @@ class Saving {
   std::int64_t copied_step_ = 0;     // of the newest memory copy that was begun
   std::int64_t copies_made_ = 0;     // number of complete memory copies
   double copies_waited_ = 0;         // seconds that training waited for memory copies
-  bool copies_are_late_ = false;     // a copy was due while another one was in progress
-  bool copies_fail_ = false;         // the newest memory copy failed
+  std::chrono::steady_clock::time_point copy_begin_{};  // of the newest memory copy
+  double copy_seconds_ = 0;       // from the beginning of a copy until all ranks completed it
+  bool copies_wait_ = false;      // a copy was due while a checkpoint was being written
+  bool copies_are_late_ = false;  // a copy was due while another one was in progress
+  bool copies_fail_ = false;      // the newest memory copy failed
   StateSaver::Size size_;
   std::string last_checkpoint_;
   std::int64_t saved_step_;  // of the newest checkpoint; -1 means none

@@ -1,11 +1,15 @@
 #include "lib/train/copy_saver.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "kernels/immediate.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
@@ -33,7 +37,7 @@ static void broadcast_owner(const Communicator& world, CopyOwner& owner) {
   world.broadcast(owner.start);
 }
 
-void remove_earlier_copies(const Communicator& world, const fs::path& run) {
+void remove_earlier_copies(const Communicator& world, const fs::path& run, std::int64_t step) {
   CopyOwner owner;
   at_root(world, Pace::slow, [&] {
     try {
@@ -46,9 +50,27 @@ void remove_earlier_copies(const Communicator& world, const fs::path& run) {
   });
   broadcast_owner(world, owner);
   if (owner.start.empty()) return;
+  double newest = -1;
+  together(world, Pace::slow, [&] {
+    for (const auto& copy : held_copies(memory_root(launch::test_node(world.rank())), owner))
+      newest = std::max(newest, static_cast<double>(copy.step));
+  });
+  world.all_reduce_max({&newest, 1});
+  if (newest > static_cast<double>(step) && world.rank() == 0)
+    log_warning(
+        "the memory copy of step {:.0f} of an earlier start is removed, because the run continues "
+        "from step {}. To use such a copy, run `trireme rescue` before the restart",
+        newest, step);
   together(world, Pace::slow, [&] {  // several ranks of a node may remove the same directory
     remove_copies(memory_root(launch::test_node(world.rank())), owner);
   });
+}
+
+// Returns a text that differs between file systems of a host.
+static std::string file_system_of(const fs::path& directory) {
+  struct stat s {};
+  if (::stat(directory.c_str(), &s) != 0) fail_errno("access", directory, errno);
+  return fmt::format("{}", s.st_dev);
 }
 
 CopyNodes copy_nodes(const Communicator& world) {
@@ -94,22 +116,43 @@ void require_space_for_copies(const Store& store, const Axes& axes, const fs::pa
       mine > 0 ? (1 + overhead_share) * mine + overhead_bytes : 0;
   world.all_reduce(bytes);
   const auto of_nodes = bytes_of_nodes(nodes.nodes, nodes.receivers, bytes);
+  const bool leads = nodes.leader == world.rank();
+  std::string file_system;  // nodes may share one, such as containers of one host
   together(world, [&] {
-    if (nodes.leader != world.rank()) return;
-    const auto node = nodes.nodes[static_cast<std::size_t>(world.rank())];
-    const double one = of_nodes[static_cast<std::size_t>(node)];
+    if (leads) file_system = fmt::format("{} {}", host_name(), file_system_of(root));
+  });
+  const auto file_systems = world.all_gather(file_system);
+  together(world, [&] {
+    if (!leads) return;
+    double one = 0, snapshots = 0;  // of the nodes with this file system
+    for (std::size_t r = 0; r < file_systems.size(); ++r) {
+      if (file_systems[r] != file_system) continue;
+      const auto node = nodes.nodes[r];
+      one += of_nodes[static_cast<std::size_t>(node)];
+      for (std::size_t i = 0; i < bytes.size(); ++i)
+        if (nodes.nodes[i] == node) snapshots += bytes[i];
+    }
+    const double all = memory_copies_at_a_time * one;
+    const auto needs = fmt::format(
+        "checkpoint.memory_every needs {:.3g} GB in {} on {} ({} copies of {:.3g} GB, of the "
+        "node's own ranks{})",
+        all * 1e-9, root.string(), host_name(), memory_copies_at_a_time, one * 1e-9,
+        nodes.receivers[0] < 0 ? "" : " and those of another node");
+    constexpr std::string_view advice =
+        "Use more nodes, set TRIREME_MEMORY_DIR to a larger memory file system, or set "
+        "checkpoint.memory_every = 0";
     std::error_code e;
     const auto space = fs::space(root, e);
     if (e) fail_errno("access", root, e.value());
     const double free = static_cast<double>(space.available) +
                         (earlier.start.empty() ? 0 : bytes_of_copies(root, earlier));
-    require(free >= memory_copies_at_a_time * one,
-            "checkpoint.memory_every needs {:.3g} GB in {} on {} ({} copies of {:.3g} GB, of the "
-            "node's own ranks{}), but only {:.3g} GB are free. Use more nodes, set "
-            "TRIREME_MEMORY_DIR to a larger memory file system, or set checkpoint.memory_every = 0",
-            memory_copies_at_a_time * one * 1e-9, root.string(), host_name(),
-            memory_copies_at_a_time, one * 1e-9,
-            nodes.receivers[0] < 0 ? "" : " and those of another node", free * 1e-9);
+    require(free >= all, "{}, but only {:.3g} GB are free. {}", needs, free * 1e-9, advice);
+    // The files take the memory of the job.
+    const auto memory = static_cast<double>(physical_memory());
+    require(!is_in_memory(root) || memory >= all + snapshots,
+            "{}, and {:.3g} GB for the snapshots from which they are written, but the job has only "
+            "{:.3g} GB of memory there. {}",
+            needs, snapshots * 1e-9, memory * 1e-9, advice);
   });
 }
 

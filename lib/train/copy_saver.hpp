@@ -34,8 +34,10 @@ void require_space_for_copies(const Store&, const Axes&, const std::filesystem::
                               const std::string& run_id);
 
 // Removes the memory copies of an earlier start of the run from the nodes of this job, and the file
-// memory_copies.json, if there is one. This job must have locked the run directory. Collective.
-void remove_earlier_copies(const Communicator& world, const std::filesystem::path& run);
+// memory_copies.json, if there is one. Warns if a copy is newer than `step`, from which the run
+// continues. This job must have locked the run directory. Collective.
+void remove_earlier_copies(const Communicator& world, const std::filesystem::path& run,
+                           std::int64_t step);
 
 // The memory copies of one model. All functions except working() and const queries are collective.
 class CopySaver {

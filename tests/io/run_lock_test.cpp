@@ -179,9 +179,10 @@ TEST_F(Lock, OfAnEarlierLaunchOfTheSameStartIsTakenOver) {
     return holder;
   };
   const auto third = launched(1, 2, "elsewhere");
-  EXPECT_TRUE(contains(text_of(third), "job 12 restart 1 recovery 2 process ")) << text_of(third);
+  EXPECT_TRUE(text_of(third).starts_with("job 12 restart 1 process ") &&
+              text_of(third).ends_with(" recovery 2"))
+      << text_of(third);
   EXPECT_EQ(parse_lock_holder(text_of(third)), third);
-  EXPECT_EQ(parse_lock_holder(short_text_of(third))->recovery, 2);
   EXPECT_EQ(parse_lock_holder(text_of(launched(1, 0, "elsewhere")))->recovery, 0);
   held_by(third);
   EXPECT_EQ(refusal(launched(1, 3, "")), "");
