@@ -1,6 +1,7 @@
 // Checkpoints of 1 GB of state, timed: `mpiexec -n 2 bench_checkpoint FOLDER ROUNDS`. Saving beside
 // write + fsync of the same bytes to the same folder, loading beside read of the same files, both
-// from the disk, in turns; medians. Then what training waits for a save behind it.
+// from the disk, in turns; medians. Then what training waits for a save behind it, and what it
+// costs to copy the state into the memory of two nodes in each step.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/launch/mpi_job.hpp"
+#include "lib/train/copy_saver.hpp"
 #include "lib/train/state.hpp"
 #include "lib/train/state_saver.hpp"
 #include "lib/train/trainer.hpp"
@@ -148,8 +150,38 @@ void behind_training(Bench& b, int rounds) {
                bench::median(stalls));
 }
 
+// Steps each of which is copied into memory, as if each rank had a node of its own, and steps
+// without copies.
+void copy_to_memory(Bench& b, int rounds) {
+  std::vector<double> alone, copied, pauses;
+  b.saver.reserve();
+  CopySaver copies(b.trainer.store(), b.axes, b.folder, "bench");
+  CheckpointMeta meta;
+  meta.run = "bench";
+  for (int round = 0; round < rounds; ++round) {
+    alone.push_back(b.timed([&] { b.step(); }));
+    meta.step = round + 1;
+    double pause = b.timed([&] {
+      const auto failure = copies.begin(meta, b.saver.snapshot());
+      require(failure.empty(), "{}", failure);
+    });
+    const double step = b.timed([&] { b.step(); });
+    pause += b.timed([&] {
+      const auto failure = copies.finish();
+      require(failure.empty(), "{}", failure);
+    });
+    pauses.push_back(pause);
+    copied.push_back(step + pause);
+  }
+  copies.remove_all();
+  if (b.world.rank() == 0)
+    fmt::print("alone {:.3f} copied {:.3f} pause {:.3f}\n", bench::median(alone),
+               bench::median(copied), bench::median(pauses));
+}
+
 int run(int argc, char** argv) {
   require(argc == 3, "usage: {} FOLDER ROUNDS", argv[0]);
+  ::setenv("TRIREME_TEST_NODES", "a,b", 1);
   const launch::MpiJob mpi;
   const fs::path folder = fs::path(argv[1]) / "bench_checkpoint";
   at_root(mpi.world(), [&] {
@@ -160,6 +192,7 @@ int run(int argc, char** argv) {
     Bench b(mpi.world(), folder);
     compare(b, std::atoi(argv[2]));
     behind_training(b, std::atoi(argv[2]));
+    copy_to_memory(b, std::atoi(argv[2]));
   }
   at_root(mpi.world(), [&] { remove_tree(folder); });
   return 0;

@@ -194,6 +194,8 @@ class Bench:
             for name, t in ((plain + (" + fsync" if what == "save" else ""), v[plain]), (what, v[what])):
                 shown = f"{share:>8.2f}{'' if share >= 0.9 else '  MISSED (at least 0.90)'}" if name == what else ""
                 print(f"{name:<24}{t:>8.2f}{v['bytes'] * 1e-9 / t:>8.2f}{shown}")
+        print(f"in memory: a step takes {v['alone']:.2f} s, and {v['copied']:.2f} s if the state is copied into the memory of two nodes in each "
+              f"step; training waits {v['pause']:.3f} s of it", flush=True)
         most = v["copy"] + 0.02 * v["step"]
         print(f"behind training: a step takes {v['step']:.2f} s, {v['disturbed']:.2f} s while a checkpoint is written; training "
               f"waits {v['stall']:.3f} s, a copy alone takes {v['copy']:.3f} s"

@@ -225,6 +225,20 @@ def stopped(at):
 
 
 @story(CASES)
+def own_error(at):
+    """a run that ends with an error keeps a copy that is newer than its checkpoints, and a restart without a rescue warns of it"""
+    faults = f"{SLOW}; write */run/history.csv 9 ENOSPC"
+    train(at, "a,b", "exact-data2", faults=faults, codes=(1,), says=(r"the memory copy of step [36] remains. `trireme rescue ",))
+    at.shell("cp -r run kept; cp -r memory kept-memory")
+    train(at, "a,b", "exact-data2", f"{COPIES} --restart latest --or-start", says=(r"the memory copy of step [36] of an earlier start is removed, because the run continues from step 0",))
+    at.shell("rm -r run memory; mv kept run; mv kept-memory memory")
+    rescue(at, "a,b")
+    go_on(at)
+    train(at, "a,b", "exact-data2", f"{COPIES.replace('=100', '=4')} --overwrite", faults=faults, codes=(1,), silent=("remains. `trireme rescue",))
+    assert not files_in(at / "memory")
+
+
+@story(CASES)
 def alive(at):
     """the copies of a run that still trains are not rescued"""
     train(at, "a,b", "exact-data2", faults=SLOW.replace("40", "150"), signals=(
