@@ -7,7 +7,8 @@
 #   requeue_for   the reason to requeue the job that outcome.json does not contain, or an empty text
 # The script that sources this file defines:
 #   job start run       ID of the job, number of times that the job was requeued, run directory
-#   nodes per_node      array of all nodes of the allocation, beginning with this script's node; number of ranks on each node
+#   nodes per_node      array of all nodes of the allocation; number of ranks on each node
+#   own                 this script's node, or an empty text if it is none of them
 #   signalled           not empty after a signal has asked the script to stop
 #   say TEXT            prints a message
 #   said FIELD          prints a field of outcome.json
@@ -29,13 +30,10 @@
 : "${TRIREME_SILENCE:=120}" "${TRIREME_ASK_LIMIT:=10}" "${TRIREME_END_LIMIT:=30}"
 : "${TRIREME_RESCUE_LIMIT:=600}" "${TRIREME_START_LIMIT:=900}"
 
-# Prints the time of this node's monotonic clock in whole seconds.
-uptime() { local up rest; read -r up rest < /proc/uptime && echo "${up%.*}"; }
-# Waits for half a second. A signal ends the wait, so that its trap runs.
-moment() { sleep 0.5 & wait $!; }
-
-# Defines verdict, choose_nodes, place and first_death.
+# Defines verdict, choose_nodes, place, first_death and expand.
 . "${BASH_SOURCE[0]%/*}/recover_rules.sh" || exit 1
+# Defines uptime, moment, runs, within, heed, here, sweep, ask_nodes, answering and end_launcher.
+. "${BASH_SOURCE[0]%/*}/recover_processes.sh" || exit 1
 
 ### State of the run directory ###
 
@@ -92,69 +90,14 @@ continue_with() {
 
 ### Actions ###
 
-# Ends the processes that earlier starts left on a node. Their environment contains the mark $1 or an earlier mark of the same
-# job. A later mark is left alone, because a slow node may run this script when the next start has begun. Launchers are left
-# alone, because they report the end of their ranks. Fails if a process does not end.
-sweep='
-job=${1%/*} number=${1##*/}
-for i in 1 2 3 4 5 6; do
-  left=
-  for process in $(grep -lazE "^TRIREME_LAUNCHED=$job/" /proc/[0-9]*/environ); do
-    process=${process%/environ}
-    its=$(tr "\0" "\n" < "$process/environ" | sed -n "s|^TRIREME_LAUNCHED=.*/||p")
-    [ "${its%.*}" -lt "${number%.*}" ] || { [ "${its%.*}" -eq "${number%.*}" ] && [ "${its#*.}" -le "${number#*.}" ]; } || continue
-    read -r name < "$process/comm" || continue
-    case $name in srun | mpiexec* | mpirun* | hydra* | orted* | prted* | ssh | timeout) ;; *) left+=" ${process#/proc/}" ;; esac
-  done
-  [ -n "$left" ] || exit 0
-  kill -KILL $left
-  sleep 0.5
-done 2> /dev/null
-exit 1'
-
-# Fills `answers`: runs `sweep` on all nodes at once and, if that fails, on each node separately.
-ask_nodes() {
-  local node i pids=()
-  answers=()
-  if on_nodes "$sweep" "${nodes[@]}" > /dev/null 2>&1; then
-    for node in "${nodes[@]}"; do answers[$node]=yes; done
-    return
-  fi
-  [ ${#nodes[@]} -gt 1 ] || return 0
-  for ((i = 0; i < ${#nodes[@]}; ++i)); do
-    [ $i -lt 64 ] || wait "${pids[i - 64]}" # at most 64 at a time
-    on_nodes "$sweep" "${nodes[i]}" > /dev/null 2>&1 &
-    pids[i]=$!
-  done
-  for ((i = 0; i < ${#nodes[@]}; ++i)); do
-    if wait "${pids[i]}"; then answers[${nodes[i]}]=yes; fi
-  done
-}
-# Prints the nodes that answered.
-answering() {
-  local node
-  for node in "${nodes[@]}"; do
-    [ -z "${answers[$node]-}" ] || echo "$node"
-  done
-}
-
-# end_launcher PID: ends the ranks of a launcher, and kills the launcher if it is not gone after TRIREME_END_LIMIT.
-end_launcher() {
-  local until=$(($(uptime) + TRIREME_END_LIMIT))
-  # Two ways at the same time, because each may fail: Slurm refuses to kill a step that is about to end, and a node may refuse
-  # to start the step that runs `sweep`.
-  end_processes "$1" > /dev/null 2>&1 &
-  (ask_nodes) > /dev/null 2>&1 &
-  while kill -0 "$1" 2> /dev/null; do
-    [ "$(uptime)" -lt $until ] || kill -KILL "$1" 2> /dev/null
-    moment
-  done
-}
-
 # Checks the current start once. Sets `trains` when it trains, and `hung` to the reason if it must be ended.
 watch() {
   local now lock
+  lock=$(stat -c '%y %i' "$run/lock" 2> /dev/null)
   now=$(uptime)
+  # This script was suspended, and the run perhaps with it, or the file system did not answer: the limits begin anew.
+  [ $((now - looked_at)) -le 10 ] || seen_at=$now
+  looked_at=$now
   # If a rank dies, the other ranks wait for it until the launcher ends them. srun does so only after Slurm's KillWait (30 s).
   if grep -qsE "$killed" "$deaths"/*; then
     [ -n "$died_at" ] || died_at=$now
@@ -167,10 +110,7 @@ watch() {
     elif [ -n "$died" ] && [ $((now - seen_at)) -ge "$TRIREME_START_LIMIT" ]; then
       hung="did not train within $TRIREME_START_LIMIT s"
     fi
-    return
-  fi
-  lock=$(stat -c '%y %i' "$run/lock" 2> /dev/null)
-  if [ "$lock" != "$seen" ]; then
+  elif [ "$lock" != "$seen" ]; then
     seen=$lock seen_at=$now
   elif [ "$TRIREME_SILENCE" -gt 0 ] && [ $((now - seen_at)) -ge "$TRIREME_SILENCE" ]; then
     hung="no heartbeat for $TRIREME_SILENCE s"
@@ -187,35 +127,40 @@ note_deaths() {
 # launch ARGUMENT...: runs `trireme train ARGUMENT...` and waits for its end. Sets `code`, `hung` (why the start was ended, or
 # empty) and `death` (the output of first_death).
 launch() {
-  local out err filters=() pid again='' trains='' seen='' seen_at died_at='' deaths i
+  local out err filters=() pid again='' trains='' seen='' seen_at looked_at died_at='' stuck='' deaths name=${launcher[0]-} i
   deaths=$(mktemp -d) || deaths=/nowhere
   # srun reports dead processes on stderr, and MPICH's mpiexec on stdout.
   exec {err}> >(note_deaths "$deaths/err" >&2)
   filters=($!)
-  if [ "${launcher[0]##*/}" = srun ]; then
+  if [ "${name##*/}" = srun ]; then
     exec {out}>&1
   else
     exec {out}> >(note_deaths "$deaths/out")
     filters+=($!)
   fi
-  hung='' launched=$TRIREME_RECOVERY mark=$job/$start.$TRIREME_RECOVERY seen_at=$(uptime)
+  hung='' launched=$TRIREME_RECOVERY mark=$job/$start.$TRIREME_RECOVERY rescued='' asking='' seen_at=$(uptime)
+  looked_at=$seen_at
   # In the background, because bash runs traps during `wait`, but not during a foreground command.
   TRIREME_LAUNCHED=$mark "${launcher[@]}" "$TRIREME" train "$@" >&"$out" 2>&"$err" {out}>&- {err}>&- &
   pid=$!
   exec {out}>&- {err}>&-
-  while kill -0 $pid 2> /dev/null; do
+  while runs $pid && [ -z "$stuck" ]; do
     if [ -z "$signalled" ]; then
       watch
       [ -z "$hung" ] || end_launcher $pid
     elif [ -z "$again" ]; then # the ranks may not have been running yet, or the signal may have been sent only to the script
+      [ ${#launcher[@]} -gt 0 ] || kill -TERM $pid 2> /dev/null
       ask_to_stop $pid 2> /dev/null &
       again=$!
     fi
     moment
   done
-  [ -z "$again" ] || { kill $again && wait $again; } 2> /dev/null
-  wait $pid
-  code=$?
+  { [ -z "$again" ] || ! runs $again || { kill $again && wait $again; }; } 2> /dev/null
+  code=137
+  if [ -z "$stuck" ]; then
+    wait $pid
+    code=$?
+  fi
   # Do not wait for the filters: a process that outlives the launcher may keep their input open.
   for i in 1 2 3 4; do kill -0 "${filters[@]}" 2> /dev/null && sleep 0.1; done
   [ $code -eq 0 ] || sleep 0.1
@@ -226,40 +171,72 @@ launch() {
   fi
 }
 
-# Runs `trireme rescue` on the nodes that answer. Tries three times, because another node may fail meanwhile. Sets `rescued` to
-# yes or no.
+# rescue TRIES: runs `trireme rescue` on the nodes that answer. Tries again, because another node may fail meanwhile. After a signal,
+# it tries only once, for twice TRIREME_END_LIMIT. Sets `rescued` to one of:
+#   yes    the copies are on disk, or are not needed
+#   lost   the nodes that answer do not have a complete copy
+#   no     `trireme rescue` failed
 rescue() {
-  local try answer pid nodes_left
+  local try answer words nodes_left
   rescued=no
-  for try in 1 2 3; do
-    TRIREME_RECOVERY=$((TRIREME_RECOVERY + 1)) # only a later start of the job takes over the lock at once
+  for ((try = 1; try <= $1; ++try)); do
+    # Only a start with a higher number takes over the lock at once.
+    [ $try -eq 1 ] && [ "$TRIREME_RECOVERY" != "$launched" ] || TRIREME_RECOVERY=$((TRIREME_RECOVERY + 1))
     nodes_left=($(answering))
-    [ ${#nodes_left[@]} -gt 0 ] && [ -z "$signalled" ] || return
-    if ! place 1 "${nodes_left[@]}"; then
-      say "TRIREME_LAUNCH cannot start \`trireme rescue\` on each node, so the run continues from its checkpoint on disk. Write {hosts} and {ranks} into TRIREME_LAUNCH"
+    [ ${#nodes_left[@]} -gt 0 ] || return
+    # Several processes on a node do no harm.
+    if ! place 1 "${nodes_left[@]}" && ! { [ "${nodes_left[*]}" = "${nodes[*]}" ] && place "$per_node" "${nodes[@]}"; }; then
+      say "TRIREME_LAUNCH cannot start \`trireme rescue\` on each node. Write {hosts} and {ranks} into it"
       return
     fi
     mark=$job/$start.$TRIREME_RECOVERY
-    TRIREME_LAUNCHED=$mark timeout -k 5 "$TRIREME_RESCUE_LIMIT" "${launcher[@]}" "$TRIREME" rescue "$run" &
-    pid=$!
-    while kill -0 $pid 2> /dev/null; do moment; done
-    wait $pid
+    heed "$TRIREME_RESCUE_LIMIT" $((2 * TRIREME_END_LIMIT)) env TRIREME_LAUNCHED="$mark" "${launcher[@]}" "$TRIREME" rescue "$run"
     answer=$?
-    if [ $answer -eq 0 ]; then
-      rescued=yes
-      return
-    fi
-    say "trireme rescue ended with code $answer (attempt $try of 3)"
+    printf %s "$words"
+    case $answer$words in # a launcher may lose the exit code
+      0*'nothing to rescue: no process has an intact copy'* | 0*'nothing to rescue: no memory copy of the run is in'*) rescued=lost ;;
+      0*'rescued step '* | 0*'nothing to rescue: '*) rescued=yes ;;
+    esac
+    [ $rescued = no ] || return
+    say "trireme rescue ended with code $answer (attempt $try of $1)"
+    [ -z "$signalled" ] || return
     ask_nodes
   done
   TRIREME_RECOVERY=$((TRIREME_RECOVERY + 1))
 }
 
+# Succeeds if `trireme rescue` failed although the run has memory copies, which the next start of the run would remove. Says how to
+# rescue them by hand.
+copies_wait() {
+  [ "$rescued" = no ] && [ -e "$run/memory_copies.json" ] || return
+  say "memory copies of the run may be in $memory on the nodes, and the next start of the run would remove them. Call" \
+    "\`trireme rescue $run\` with one process on each of these nodes, and then continue the run. To continue from the newest" \
+    "checkpoint on disk instead, remove $run/memory_copies.json first"
+}
+
+# rescue_earlier ARGUMENT...: before the first start, makes a checkpoint from the memory copies that an earlier start left. Fails if
+# the run must not be started.
+rescue_earlier() {
+  local node
+  [ -e "$run/memory_copies.json" ] || return 0
+  [[ " $* " != *' --overwrite '* ]] || [ "$(said job)" = "$job" ] || return 0
+  for node in "${nodes[@]}"; do answers[$node]=yes; done
+  rescue 3
+  if [ -n "$signalled" ]; then
+    code=75
+    return 1
+  fi
+  copies_wait || return 0
+  code=1
+  [ "$(answering)" = "$(printf '%s\n' "${nodes[@]}")" ] || requeue_for="trireme rescue failed, and not all nodes answer"
+  return 1
+}
+
 # fit_grid ARGUMENT...: chooses a grid for fewer nodes than the run began on. If TRIREME_MACHINE names a machine file, this is
 # the fastest grid, and otherwise the grid of the deck. Sets `grid` to overrides of the deck. If no grid fits all nodes in
-# `use`, removes nodes from `use`. Fails if no grid fits a single node.
+# `use`, removes nodes from `use`. Fails if no grid fits a single node, or after a signal.
 fit_grid() {
-  local n ranks deck=() row='s/^ *[0-9.e+-]+ s +[0-9.]+ [A-Za-z]+  (.*)$/\1/p;T;q'
+  local n ranks deck=() words row='s/^ *[0-9.e+-]+ s +[0-9.]+ [A-Za-z]+  (.*)$/\1/p;T;q'
   while [ $# -gt 0 ]; do
     case $1 in
       --restart | --run-dir | --time-limit | --progress) shift ;;
@@ -271,13 +248,15 @@ fit_grid() {
   for ((n = ${#use[@]}; n > 0; --n)); do
     ranks=$((n * per_node)) grid=()
     if [ -n "${TRIREME_MACHINE-}" ]; then
-      grid=($(timeout -k 5 120 "$TRIREME" plan "${deck[@]}" --search --machine "$TRIREME_MACHINE" --ranks $ranks | sed -nE "$row"))
+      heed 120 0 "$TRIREME" plan "${deck[@]}" --search --machine "$TRIREME_MACHINE" --ranks $ranks
+      grid=($(printf %s "$words" | sed -nE "$row"))
       [ ${#grid[@]} -eq 0 ] || break
     fi
-    timeout -k 5 120 "$TRIREME" check "${deck[@]}" --ranks $ranks > /dev/null && break
+    heed 120 0 "$TRIREME" check "${deck[@]}" --ranks $ranks && break
+    [ -z "$signalled" ] || return
   done
   use=("${use[@]:0:n}")
-  [ $n -gt 0 ]
+  [ $n -gt 0 ] && [ -z "$signalled" ]
 }
 
 # blame NODE...: counts a failure of each of these nodes.
@@ -292,26 +271,44 @@ blame() {
 # recover VERDICT ARGUMENT...: prepares the next start after a start has ended. The arguments are those of the script. Fails if the
 # run must not be started again.
 recover() {
-  local verdict=$1 node gone=() newest holder='' rest
+  local verdict=$1 node gone=() newest holder='' rest why='' try
   shift
   read -r rest holder rest 2> /dev/null < "$run/lock"
   if [ -n "$holder" ] && [ "$holder" != "$job" ]; then
     say "job $holder has taken over $run, so this job ends"
+    rescued=no
     return 1
   fi
   failed_at=$(uptime) failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
-  ask_nodes
+  for try in 1 2 3; do
+    ask_nodes
+    [ -z "$asking" ] && [ -z "$signalled" ] || break
+  done
   for node in "${use[@]}"; do
     [ -n "${answers[$node]-}" ] || gone+=("$node")
   done
-  [ "$verdict" = died ] || [ ${#gone[@]} -gt 0 ] || return # the program failed by itself
+  if [ "$verdict" != died ]; then # the program failed by itself, unless a node is gone
+    [ -n "$asking" ] && [ ${#gone[@]} -gt 0 ] || return
+  fi
   died=${hung:-${death:-a process died, and the launcher exited with code $code}}
-  [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
+  [ -z "$asking" ] || [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
   say "the run failed after step ${lost_at:-0}: $died"
+  if [ -z "$asking" ]; then
+    say "the run is not continued in this allocation: no node answers"
+    requeue_for="$died" rescued=no
+    return 1
+  fi
   SLURM_OVERLAP=1 # the remains of an earlier step must not delay the next one
   export SLURM_OVERLAP
-  rescue
-  [ -z "$signalled" ] || { requeue_for="a signal arrived during the recovery" && return 1; }
+  rescue 3
+  if [ -n "$signalled" ]; then
+    requeue_for="a signal arrived during the recovery"
+    return 1
+  fi
+  if copies_wait; then
+    [ ${#gone[@]} -eq 0 ] || requeue_for="$died"
+    return 1
+  fi
   newest=$(newest_step)
   if [ "$newest" -gt "$reached" ]; then
     reached=$newest fruitless=0
@@ -321,14 +318,14 @@ recover() {
   else
     fruitless=$((fruitless + 1))
   fi
+  node=$(node_of_death "$death")
   if [ ${#gone[@]} -gt 0 ]; then
     blame "${gone[@]}"
-  elif [[ " ${use[*]} " == *" ${death%% *} "* ]]; then
-    blame "${death%% *}"
+  elif [ -n "$node" ] && [[ " ${use[*]} " == *" $node "* ]]; then
+    blame "$node"
   fi
   choose_nodes
   continued=$((newest < 0 ? 0 : newest))
-  local why=
   if [ "$TRIREME_RETRIES" -eq 0 ]; then
     why="TRIREME_RETRIES is 0"
   elif [ $fruitless -gt "$TRIREME_RETRIES" ]; then
@@ -340,6 +337,10 @@ recover() {
   elif ! place "$per_node" "${use[@]}"; then
     why="TRIREME_LAUNCH cannot choose nodes. Write {hosts} and {ranks} into it"
   fi
+  if [ -n "$signalled" ]; then
+    requeue_for="a signal arrived during the recovery"
+    return 1
+  fi
   if [ -n "$why" ]; then
     say "the run is not continued in this allocation: $why"
     [ ${#gone[@]} -eq 0 ] && [ ${#use[@]} -gt 0 ] || requeue_for="$died"
@@ -350,20 +351,61 @@ recover() {
     "${grid[*]:+(${grid[*]})}"
 }
 
-# Removes the job's memory copies from the nodes that answer, unless `trireme rescue` failed.
+# Removes the job's memory copies from the nodes, unless they may still be needed.
 clear_memory() {
-  if [ "$rescued" = no ]; then
+  local left=("${nodes[@]}") others=() node bad=''
+  [ -z "$asking" ] || left=($(answering))
+  if [ "$rescued" = no ] || { [ "$rescued" = lost ] && [ ${#left[@]} -lt ${#nodes[@]} ]; }; then
     say "copies of the run may remain in $memory on the nodes, because they could not be written as a checkpoint"
     return
   fi
-  local left
-  left=($(answering))
-  [ ${#left[@]} -eq 0 ] || on_nodes 'rm -rf -- "$2"' "${left[@]}" > /dev/null 2>&1 ||
-    say "$memory was not removed on all of the nodes ${left[*]}"
+  for node in "${left[@]}"; do
+    [ "$node" = "$own" ] || others+=("$node")
+  done
+  local remove="$(declare -f expand); memory=\$(expand \"\$2\") && rm -rf -- \"\$memory\""
+  if [ ${#others[@]} -gt 0 ]; then
+    on_nodes "$remove" "${others[@]}" > /dev/null 2>&1 &
+    within $((TRIREME_ASK_LIMIT + 5)) $! || bad=yes
+  fi
+  if [ -n "$own" ]; then
+    here "$remove" > /dev/null 2>&1 &
+    within $((TRIREME_ASK_LIMIT + 5)) $! || bad=yes
+  fi
+  [ -z "$bad" ] || say "$memory was not removed on all of the nodes ${left[*]}"
+}
+
+# end_run STATUS MAY_CONTINUE: after the last start, whose STATUS outcome.json has. Rescues the memory copies if it has left any, and
+# removes them. A run that is done or stopped has removed its copies.
+end_run() {
+  case $1 in
+    done | stopped)
+      rescued=yes
+      # The nodes need not be asked for empty folders while the job is being stopped.
+      [ -n "$died" ] || { [ -z "$signalled" ] && local_copies; } || return
+      ;;
+    *)
+      if [ -z "$rescued" ] && [ -e "$run/memory_copies.json" ]; then
+        rescued=no
+        if [ "$2" = yes ]; then
+          ask_nodes
+          rescue 1
+        fi
+      fi
+      # If outcome.json cannot be read, memory_copies.json may exist, too.
+      [ -n "$rescued" ] || { [ -e "$run/outcome.json" ] && { [ -n "$died" ] || local_copies; }; } || return
+      ;;
+  esac
+  clear_memory
+}
+# Succeeds if this node has a folder for memory copies of the job.
+local_copies() {
+  local folder
+  folder=$(expand "$memory") 2> /dev/null && [ -d "$folder" ]
 }
 
 run_and_recover() {
-  local reached fruitless=0 died='' hung='' death='' rescued='' failed_at failed_when lost_at continued before grid=() arguments launcher
+  local reached fruitless=0 died='' hung='' death='' rescued='' asking='' failed_at failed_when lost_at continued before
+  local grid=() arguments launcher status reason goes_on
   memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
   requeue_for='' wanted=$((${#nodes[@]} - TRIREME_SPARES))
   if [ $wanted -lt 1 ]; then
@@ -371,22 +413,30 @@ run_and_recover() {
     code=1
     return
   fi
-  use=("${nodes[@]:0:wanted}") reached=$(newest_step)
+  use=("${nodes[@]:0:wanted}")
   if ! place "$per_node" "${use[@]}"; then
     say "TRIREME_SPARES needs a TRIREME_LAUNCH that can choose nodes: srun, or a command with {hosts} and {ranks}"
     code=1
     return
   fi
+  rescue_earlier "$@" || return
+  place "$per_node" "${use[@]}"
+  reached=$(newest_step)
   arguments=("$@")
   case $(said recovery) in '' | 0) ;; *) continue_with "$@" ;; esac
   while :; do
     limit_time
     TRIREME_RECOVERED_FROM=$died launch "${arguments[@]}" "${grid[@]}" "${limit[@]}"
-    local status='' reason=''
+    status='' reason='' goes_on=yes
     if is_this_start; then status=$(said status) reason=$(said exit_reason); fi
     verdict=$(verdict "$signalled" "$hung" "$status" "$code" "$reason" "$death")
-    [ "$verdict" != over ] && may_continue && recover "$verdict" "$@" || break
+    [ "$status" = "done" ] || may_continue || goes_on=''
+    [ "$verdict" != over ] && [ -n "$goes_on" ] && recover "$verdict" "$@" || break
     continue_with "$@"
   done
-  [ -z "$died" ] || clear_memory
+  # A failure must not look like an end that a signal asked for.
+  case $verdict$signalled$requeue_for:$code in
+    died:0 | died:75 | died:129 | died:130 | died:138 | died:143 | died:10 | died:15) code=1 ;;
+  esac
+  end_run "$status" "$goes_on"
 }

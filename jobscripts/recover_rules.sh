@@ -6,7 +6,7 @@
 declare -A answers=() failed=() failed_in_vain=()
 # Nodes of the current start, number of nodes that a start should have, number of the recovery that began the current start, and
 # mark of its processes: JOB/RESTART.RECOVERY, in the environment variable TRIREME_LAUNCHED.
-use=() wanted=0 launched=0 mark=
+use=() wanted=0 launched=-1 mark=
 
 # Matches the lines in which launchers report a process that a signal ended, or a node that failed.
 killed='Killed|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|on signal|[Nn]ode failure'
@@ -18,15 +18,17 @@ killed='Killed|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating
 #   ask    a node failed if one does not answer. Otherwise, the run failed by itself
 verdict() {
   local lost_rank='MPI_[A-Za-z_]* failed|NCCL: |is not finished after|longer than run.hang_timeout'
+  # Errors that one rank alone has, and that a broken device may cause. Memory that does not suffice is not such an error.
+  local bad_device='^rank [0-9]+: .*(CUDA|cuBLASLt|cuDNN [0-9]+): .* failed: ' no_memory='out of memory|MEMORY_ALLOCATION|ALLOC_FAILED'
   if [ -n "$1" ] || [ "$3" = "done" ]; then
     echo over
   elif [ "$3" = stopped ]; then
     # After a death, srun sends SIGTERM to the other ranks, which then stop as if a user had asked for it.
-    if [[ $6 =~ $killed ]]; then echo died; else echo over; fi
+    if [[ $6 =~ $killed && $5 == *"a signal asked for it"* ]]; then echo died; else echo over; fi
   elif [ -n "$2" ] || [ "$3" = running ]; then
     echo died
   elif [ "$3" = failed ]; then
-    if [[ $5 =~ $lost_rank ]]; then echo died; else echo ask; fi
+    if [[ $5 =~ $lost_rank ]] || [[ $5 =~ $bad_device && ! $5 =~ $no_memory ]]; then echo died; else echo ask; fi
   else
     case $4 in
       0 | 75 | 129 | 130 | 138 | 143 | 10 | 15) echo over ;; # exit codes after a signal asked for the end, as in train.sbatch
@@ -77,7 +79,7 @@ place() {
   [ "$each $*" = "$per_node ${nodes[*]}" ] && return # the whole allocation, which is the launcher's default
   if [ "${launcher[0]##*/}" != srun ]; then
     launcher=()
-    [ "$ranks $1" = "1 ${nodes[0]}" ] # one process on this node, without a launcher
+    [ "$ranks $1" = "1 $own" ] # one process on this node, without a launcher
     return
   fi
   printf -v hosts ',%s' "$@"
@@ -89,8 +91,30 @@ place() {
 first_death() {
   sed -nE -e 's/^srun: error: Node failure on ([^][, ]+)$/\1 node failure/p;t' \
     -e 's/^srun: error: ([^][,: ]+): tasks? [0-9,-]+: (.*)$/\1 \2/p;t' \
-    -e 's/^=   PID [0-9]+ RUNNING AT ([^ ]+)$/\1 ended/p;t' \
-    -e 's/.*process rank [0-9]+ with PID [0-9]+ on node ([^ ]+) (exited .*)$/\1 \2/p' "$@" 2> /dev/null | head -n 1
+    -e 's/^=   PID [0-9]+ RUNNING AT ([^ ]+)$/a process on \1 ended/p;t' \
+    -e 's/.*process rank [0-9]+ with PID [0-9]+ on node ([^ ]+) (exited .*)$/a process on \1 \2/p' "$@" 2> /dev/null | head -n 1
+}
+# node_of_death TEXT: prints the node in the output of first_death.
+node_of_death() {
+  local text=${1#a process on }
+  echo "${text%% *}"
 }
 # Matches the lines that first_death reads.
 death_lines='^srun: error: (Node failure on|[^:]+: tasks? )|RUNNING AT |process rank [0-9]+ with PID'
+
+# expand TEXT: prints the text with the values of environment variables for ${NAME}, by the rules of the program. Fails if one of them
+# is not set.
+expand() {
+  local rest=$1 out='' before name
+  while [[ $rest == *'${'* ]]; do
+    before=${rest%%'${'*} rest=${rest#*'${'}
+    if [[ $before == *'$' ]]; then # $${ stands for ${
+      out+=$before'{'
+      continue
+    fi
+    name=${rest%%'}'*}
+    [[ $rest == *'}'* && $name =~ ^[A-Za-z_][A-Za-z0-9_]*$ && -n ${!name+set} ]] || return 1
+    out+=$before${!name} rest=${rest#*'}'}
+  done
+  echo "$out$rest"
+}

@@ -41,20 +41,28 @@ esac
 
 # The ID of this job, by which `trireme` recognizes earlier processes of the job in the run directory.
 unset SLURM_JOB_ID SLURM_ARRAY_JOB_ID SLURM_RESTART_COUNT
-export TRIREME_JOB=${PBS_JOBID:-hosts}-$(hostname)-$$-$(date +%s) TRIREME_RECOVERY=0
+TRIREME_JOB=${PBS_JOBID:-hosts}-$(hostname)-$$-$(date +%s)
+export TRIREME_JOB=${TRIREME_JOB//[^A-Za-z0-9._-]/_} TRIREME_RECOVERY=0
 job=$TRIREME_JOB start=0
 said() { sed -n "s/^ *\"$1\": \\(.*\\)/\\1/p" "$run/outcome.json" 2> /dev/null | sed 's/,$//; s/^"\(.*\)"$/\1/'; }
 run=$("$TRIREME" train "$@" --print-run-dir) || exit
 
-here=$(hostname)
+name=$(hostname) own=''
+for node in "${nodes[@]}"; do
+  case $node in "$name" | "${name%%.*}" | localhost) own=${own:-$node} ;; esac
+done
+# The remote login shell need not be bash, so the script and its arguments go over stdin. ssh does not pass on this environment, so
+# variables in $memory are replaced here, where mpiexec takes them from, too.
 on_nodes() { # SCRIPT NODE...
-  local script=$1 node pids=() pid bad=0
+  local script=$1 node pids=() pid bad=0 there
   shift
+  there=$(expand "$memory") || return
+  printf -v script '{\nset -- %q %q\n%s\nexit\n}\n' "$mark" "$there" "$script"
   for node; do
-    if [ "$node" = "$here" ] || [ "$node" = "${here%%.*}" ] || [ "$node" = localhost ]; then
-      timeout -k 2 "$TRIREME_ASK_LIMIT" bash -c "$script" node "$mark" "$memory" &
+    if [ "$node" = "$own" ]; then
+      printf %s "$script" | timeout -k 2 "$TRIREME_ASK_LIMIT" bash -s &
     else
-      timeout -k 2 "$TRIREME_ASK_LIMIT" $TRIREME_SSH "$node" "bash -c $(printf '%q ' "$script" node "$mark" "$memory")" < /dev/null &
+      printf %s "$script" | timeout -k 2 "$TRIREME_ASK_LIMIT" $TRIREME_SSH "$node" bash -s &
     fi
     pids+=($!)
   done

@@ -1,0 +1,176 @@
+# Processes of recover.sh, which sources this file: commands with deadlines, and the nodes and what earlier starts left on them.
+
+# Prints the time of this node's monotonic clock in whole seconds.
+uptime() { local up rest; read -r up rest < /proc/uptime && echo "${up%.*}"; }
+# moment [SECONDS]: waits, by default for half a second. A signal ends the wait, so that its trap runs.
+moment() { sleep "${1-0.5}" & wait $!; }
+
+# runs PID: succeeds if the process is a child of this shell and has not ended. Unlike `kill -0`, it is not misled by another
+# process that has got the number of a child that ended.
+runs() {
+  local stat
+  { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return
+  stat=${stat##*) }
+  [[ $stat == [!ZX]" $BASHPID "* ]]
+}
+
+# within SECONDS PID: waits for a child, and kills it after these seconds. Returns its exit code, or 124 if it was killed. `timeout`
+# alone is not enough, because it waits for a command that hangs in a system call.
+within() {
+  local until=$(($(uptime) + $1))
+  while runs "$2"; do
+    if [ "$(uptime)" -ge $until ]; then
+      kill -KILL "$2" 2> /dev/null
+      return 124
+    fi
+    moment 0.1
+  done
+  wait "$2"
+}
+
+# heed SECONDS SECONDS_AFTER_SIGNAL COMMAND...: runs a command, and ends it after these seconds, the second number of which counts
+# from a signal to this script. Sets `words` to the output of the command. Returns its exit code, or 124 if it did not end.
+heed() {
+  local until=$(($(uptime) + $1)) after=$2 child='' part='' line now hurried='' ends=(TERM KILL) out
+  shift 2
+  words=''
+  exec {out}< <(
+    "$@" < /dev/null &
+    trap '' TERM INT HUP USR1
+    echo $!
+    wait $!
+    printf '\nended with code %s\n' $?
+  )
+  while :; do
+    line=''
+    if IFS= read -r -t 0.5 line <&"$out"; then
+      line=$part$line part=''
+      if [[ $line =~ ^'ended with code '([0-9]+)$ ]]; then
+        exec {out}<&-
+        return "${BASH_REMATCH[1]}"
+      elif [ -z "$child" ]; then
+        child=$line
+      elif [ -n "$line" ]; then
+        words+=$line$'\n'
+      fi
+    elif [ $? -gt 128 ]; then # the line is not complete yet
+      part+=$line
+    else
+      break
+    fi
+    now=$(uptime)
+    if [ -n "$signalled" ] && [ -z "$hurried" ]; then
+      hurried=yes
+      [ $((now + after)) -ge $until ] || until=$((now + after))
+    fi
+    [ "$now" -ge $until ] || continue
+    [ ${#ends[@]} -gt 0 ] || break
+    [ -z "$child" ] || kill -"${ends[0]}" "$child" 2> /dev/null
+    ends=("${ends[@]:1}") until=$((now + 5))
+  done
+  exec {out}<&-
+  return 124
+}
+
+# Ends the processes that earlier starts left on a node. Their environment contains the mark $1 or an earlier mark of the same
+# job. A later mark is left alone, because a slow node may run this script when the next start has begun. Launchers are left
+# alone, because they report the end of their ranks. Fails if a process does not end. A process that is about to end loses its
+# environment first, so the script remembers the processes that it has found.
+sweep='
+job=${1%/*} number=${1##*/}
+declare -A found=()
+ended() { # PROCESS: a process ends with its last thread
+  local stat threads
+  read -r stat < "$1/stat" || return 0
+  stat=${stat##*) } threads=("$1"/task/*)
+  [[ $stat == [ZX]* ]] && [ ${#threads[@]} -le 1 ]
+}
+for i in {1..16}; do
+  for process in $(grep -lazF "TRIREME_LAUNCHED=$job/" /proc/[0-9]*/environ); do
+    process=${process%/environ} its=
+    while IFS= read -r -d "" line; do
+      [[ $line != "TRIREME_LAUNCHED=$job/"* ]] || its=${line##*/}
+    done < "$process/environ"
+    [[ $its =~ ^[0-9]+\.[0-9]+$ ]] || continue
+    [ "${its%.*}" -lt "${number%.*}" ] || { [ "${its%.*}" -eq "${number%.*}" ] && [ "${its#*.}" -le "${number#*.}" ]; } || continue
+    read -r name < "$process/comm" || continue
+    case $name in
+      srun | mpiexec* | mpirun* | hydra* | orted* | prted* | prterun* | ssh | timeout) continue ;;
+    esac
+    found[${process#/proc/}]=yes
+    kill -KILL "${process#/proc/}"
+  done
+  for process in "${!found[@]}"; do
+    ! ended "/proc/$process" || unset "found[$process]"
+  done
+  [ ${#found[@]} -gt 0 ] || exit 0
+  sleep 0.5
+done 2> /dev/null
+exit 1'
+
+# Runs a script on this node, like on_nodes.
+here() { timeout -k 2 "$TRIREME_ASK_LIMIT" bash -c "$1" node "$mark" "$memory"; }
+
+# Runs `sweep` on all nodes at once and, if that fails, on each node separately. Fills `answers`. Sets `asking` to yes if at least one
+# node could be asked: otherwise, not the nodes have failed, but the command that asks them. This node is asked by itself, too.
+ask_nodes() {
+  local node i pids=() mine='' limit=$((TRIREME_ASK_LIMIT + 5))
+  answers=() asking=''
+  if [ -n "$own" ]; then
+    here "$sweep" > /dev/null 2>&1 &
+    mine=$!
+  fi
+  if [ "${nodes[*]}" = "$own" ]; then
+    asking=yes
+  else
+    on_nodes "$sweep" "${nodes[@]}" > /dev/null 2>&1 &
+    if within $limit $!; then
+      asking=yes
+      for node in "${nodes[@]}"; do answers[$node]=yes; done
+    elif [ ${#nodes[@]} -gt 1 ]; then
+      for ((i = 0; i < ${#nodes[@]}; ++i)); do
+        [ $i -lt 64 ] || within $limit "${pids[i - 64]}" # at most 64 at a time
+        on_nodes "$sweep" "${nodes[i]}" > /dev/null 2>&1 &
+        pids[i]=$!
+      done
+      for ((i = 0; i < ${#nodes[@]}; ++i)); do
+        if within $limit "${pids[i]}"; then answers[${nodes[i]}]=yes asking=yes; fi
+      done
+    fi
+  fi
+  [ -n "$mine" ] || return 0
+  answers[$own]=''
+  if within $limit $mine; then answers[$own]=yes; fi
+}
+# Prints the nodes that answered.
+answering() {
+  local node
+  for node in "${nodes[@]}"; do
+    [ -z "${answers[$node]-}" ] || echo "$node"
+  done
+}
+
+# end_launcher PID: ends the ranks of a launcher, and kills the launcher if it is not gone after TRIREME_END_LIMIT. Sets `stuck` if
+# the launcher is not gone even then.
+end_launcher() {
+  local until=$(($(uptime) + TRIREME_END_LIMIT)) last=$(($(uptime) + 2 * TRIREME_END_LIMIT)) now helpers=()
+  # Two ways at the same time, because each may fail: Slurm refuses to kill a step that is about to end, and a node may refuse
+  # to start the step that runs `sweep`.
+  end_processes "$1" > /dev/null 2>&1 &
+  helpers=($!)
+  (ask_nodes) > /dev/null 2>&1 &
+  helpers+=($!)
+  while runs "$1"; do
+    now=$(uptime)
+    if [ "$now" -ge $last ]; then
+      say "the launcher, process $1, does not end although it was killed. The script does not wait for it any more"
+      stuck=yes
+      break
+    fi
+    [ "$now" -lt $until ] || kill -KILL "$1" 2> /dev/null
+    moment
+  done
+  # end_processes ends what it finds by name, so it must not run during the next start.
+  within $((2 * TRIREME_ASK_LIMIT + 10)) "${helpers[0]}"
+  within $((2 * TRIREME_ASK_LIMIT + 10)) "${helpers[1]}"
+}
