@@ -35,9 +35,8 @@ heed() {
   shift 2
   words=''
   exec {out}< <(
-    "$@" < /dev/null &
+    { echo $BASHPID && exec "$@"; } < /dev/null &
     trap '' TERM INT HUP USR1
-    echo $!
     wait $!
     printf '\nended with code %s\n' $?
   )
