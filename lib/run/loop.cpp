@@ -106,7 +106,7 @@ constexpr const char* signal_reason = "a signal asked for it";
 TrainLoop::Decision TrainLoop::decide() {
   const auto signal = signals_.take(), file = asked_by_file();
   const double wait = next_step_seconds();
-  std::array<double, 9> d{
+  std::array<double, 8> d{
       double(signal == RunRequest::stop),
       double(file == RunRequest::stop),
       double(signal == RunRequest::checkpoint || file == RunRequest::checkpoint),
@@ -114,15 +114,14 @@ TrainLoop::Decision TrainLoop::decide() {
       double((saving_.is_due(meta_.step) && !may_roll_back_soon()) || decay_has_ended()),
       double(saving_.writing()),
       double(wait + saving_.estimate() > settings_.run.signal_grace),
-      double(row_error_ != nullptr),
-      double(saving_.copying())};
+      double(row_error_ != nullptr)};
   trainer_.axes().world.all_reduce_max(d);
   if (d[7] > 0) at_root(trainer_.axes().world, [&] { std::rethrow_exception(row_error_); });
   const char* stop = d[0] > 0   ? signal_reason
                      : d[1] > 0 ? "the file stop_now asked for it"
                      : d[3] > 0 ? "the time limit is near"
                                 : "";
-  return {stop, d[2] > 0, d[4] > 0, d[5] > 0, d[6] > 0, d[8] > 0};
+  return {stop, d[2] > 0, d[4] > 0, d[5] > 0, d[6] > 0};
 }
 
 // Returns what a user requested by creating a file in the run directory. Only rank 0 looks, at most
@@ -184,7 +183,6 @@ Ending TrainLoop::run_steps() {
     droppable_ = decision.droppable;
     if (!last) reason_ = decision.stop;
     if (saving_.busy() && !decision.writing) saving_.advance(last_step());
-    if (!decision.copying) saving_.finish_copy();
     if (last_step())
       saving_.save_at_once(meta_, last_step());
     else if (decision.checkpoint || decision.save_due)
@@ -340,6 +338,8 @@ bool TrainLoop::one_step() {
     log_info("step {}: the samples now come from {}", meta_.step, training_.text_of(phase));
   if (training_.has_common_epochs() && before > 0 && training_.epoch_of(before - 1) != epoch)
     log_info("step {}: epoch {} begins", meta_.step, epoch + 1);
+  // Before the step is in the tables, so that a failure between the two costs no further step.
+  if (saving_.copy_is_busy() && !on_any_rank(saving_.copying())) saving_.finish_copy();
   const double seconds = seconds_since(begin);
   tokens_ += result.tokens;
   if (result.outcome == StepOutcome::updated) {

@@ -131,7 +131,7 @@ class TrainLoop {
   // The common decision of all ranks at the end of a step.
   struct Decision {
     const char* stop;  // the reason to stop, or an empty text
-    bool checkpoint, save_due, writing, droppable, copying;
+    bool checkpoint, save_due, writing, droppable;
   };
   Decision decide();
   // If a file stop_now or checkpoint_now is in the run directory, returns the request that the file

@@ -59,7 +59,9 @@ class Saving {
 
   // Returns true if the deck requires a memory copy after `step`.
   bool copy_is_due(std::int64_t step) const;
-  // Returns true if this rank is still working on a memory copy.
+  // copy_is_busy() returns true if a memory copy is in progress. copying() returns true if this
+  // rank is still working on it.
+  bool copy_is_busy() const { return copies_ && copies_->busy(); }
   bool copying() { return copies_ && copies_->working(); }
   // Begins a memory copy, unless a checkpoint or another copy is in progress. A failure is only
   // logged. Like save_at_once(), throws StateFault and copies nothing if the state changed

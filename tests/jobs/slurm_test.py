@@ -357,6 +357,11 @@ def undisturbed(c):
     return losses(c, "calm")
 
 
+def nodes_of(c, job):
+    """The nodes of a job that runs."""
+    return c.call("scontrol", "show", "hostnames", c.call("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
+
+
 def until_recovered(c, run, count):
     c.until(f"recovery {count} of {run}", lambda: len(recoveries(c, run)) >= count)
     row = recoveries(c, run)[-1]
@@ -375,8 +380,8 @@ def require_recovered(c, run, job):
 def recovery(c):
     """A process dies, then a node fails, for which the spare is there: the run ends in its allocation with the same bits."""
     job = c.submit("spared", *COPIES, nodes=4, options=["--no-kill"], TRIREME_SPARES="1")
-    nodes = c.call("scontrol", "show", "hostnames", c.call("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
     c.until_steps("spared", 5)
+    nodes = nodes_of(c, job)
     signal_processes(job, nodes[1], signal.SIGKILL, RANKS)
     row = until_recovered(c, "spared", 1)
     require(row["nodes_after"] == " ".join(nodes[:3]), f"{row}")
@@ -391,8 +396,8 @@ def recovery(c):
 
 def recovery_on_fewer_nodes(c):
     job = c.submit("fewer", *COPIES, nodes=3, options=["--no-kill"])
-    nodes = c.call("scontrol", "show", "hostnames", c.call("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
     c.until_steps("fewer", 5)
+    nodes = nodes_of(c, job)
     set_down(c, job, nodes[1])
     row = until_recovered(c, "fewer", 1)
     require((row["nodes_after"], row["ranks"]) == (f"{nodes[0]} {nodes[2]}", "2"), f"{row}")
@@ -403,8 +408,8 @@ def recovery_on_fewer_nodes(c):
 def recovery_from_a_stopped_process(c):
     """The other ranks notice that it does not answer, and end."""
     job = c.submit("frozen", *COPIES, "run.hang_timeout=5", nodes=3)
-    nodes = c.call("scontrol", "show", "hostnames", c.call("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
     c.until_steps("frozen", 5)
+    nodes = nodes_of(c, job)
     signal_processes(job, nodes[2], signal.SIGSTOP, RANKS)
     until_recovered(c, "frozen", 1)
     require_recovered(c, "frozen", job)
