@@ -181,7 +181,9 @@ void copy_to_memory(Bench& b, int rounds) {
 
 int run(int argc, char** argv) {
   require(argc == 3, "usage: {} FOLDER ROUNDS", argv[0]);
+  const fs::path memory = "/dev/shm/bench_checkpoint";
   ::setenv("TRIREME_TEST_NODES", "a,b", 1);
+  ::setenv("TRIREME_MEMORY_DIR", memory.c_str(), 1);
   const launch::MpiJob mpi;
   const fs::path folder = fs::path(argv[1]) / "bench_checkpoint";
   at_root(mpi.world(), [&] {
@@ -194,7 +196,10 @@ int run(int argc, char** argv) {
     behind_training(b, std::atoi(argv[2]));
     copy_to_memory(b, std::atoi(argv[2]));
   }
-  at_root(mpi.world(), [&] { remove_tree(folder); });
+  at_root(mpi.world(), [&] {
+    remove_tree(folder);
+    remove_tree(memory);
+  });
   return 0;
 }
 

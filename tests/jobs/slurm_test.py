@@ -367,6 +367,7 @@ def until_recovered(c, run, count):
     row = recoveries(c, run)[-1]
     require(row["step"] and int(row["last_step"]) - int(row["step"]) <= 1, f"{run} lost more than a step: {row}\n{c.output(run)}")
     require(int(row["seconds"]) <= 60, f"{run} needed {row['seconds']} s to recover")  # 20 s on an idle machine
+    print(f"        recovery {count} of {run}: {row}", flush=True)
     return row
 
 
