@@ -63,7 +63,7 @@ rescue_earlier() {
 
 # Removes the job's memory copies from the nodes, unless they may still be needed.
 clear_memory() {
-  local left=("${nodes[@]}") others=() node bad=''
+  local left=("${nodes[@]}") others=() node missed=() i pids=()
   [ -z "$asking" ] || left=($(answering))
   if [ "$rescued" = no ] || { [ "$rescued" = lost ] && [ ${#left[@]} -lt ${#nodes[@]} ]; }; then
     say "copies of the run may remain in $memory on the nodes, because they could not be written as a checkpoint"
@@ -75,13 +75,22 @@ clear_memory() {
   local remove="$(declare -f expand); memory=\$(expand \"\$2\") && rm -rf -- \"\$memory\""
   if [ ${#others[@]} -gt 0 ]; then
     on_nodes "$remove" "${others[@]}" > /dev/null 2>&1 &
-    within $((TRIREME_ASK_LIMIT + 5)) $! || bad=yes
+    if ! within $((TRIREME_ASK_LIMIT + 5)) $!; then # one of them may have left the job since it was asked
+      for ((i = 0; i < ${#others[@]}; ++i)); do
+        [ $i -lt 64 ] || within $((TRIREME_ASK_LIMIT + 5)) "${pids[i - 64]}" # at most 64 at a time
+        on_nodes "$remove" "${others[i]}" > /dev/null 2>&1 &
+        pids[i]=$!
+      done
+      for ((i = 0; i < ${#others[@]}; ++i)); do
+        within $((TRIREME_ASK_LIMIT + 5)) "${pids[i]}" || missed+=("${others[i]}")
+      done
+    fi
   fi
   if [ -n "$own" ]; then
     here "$remove" > /dev/null 2>&1 &
-    within $((TRIREME_ASK_LIMIT + 5)) $! || bad=yes
+    within $((TRIREME_ASK_LIMIT + 5)) $! || missed+=("$own")
   fi
-  [ -z "$bad" ] || say "$memory was not removed on all of the nodes ${left[*]}"
+  [ ${#missed[@]} -eq 0 ] || say "$memory was not removed on ${missed[*]}"
 }
 
 # end_run STATUS MAY_CONTINUE: after the last start, whose STATUS outcome.json has. Rescues the memory copies if it has left any, and

@@ -6,6 +6,7 @@ this machine it says so and ends with 77.
 """
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -416,9 +417,41 @@ def recovery_from_a_stopped_process(c):
     require_recovered(c, "frozen", job)
 
 
+def stop(c, run):
+    (c.work / run / "stop_now").touch()
+    c.until(f"the end of {run}", lambda: c.outcome(run)["status"] == "stopped")
+
+
+def many_recoveries(c):
+    """Thirty failures in one job, at random instants: processes die, also while the run recovers, and nodes fail."""
+    draw = random.Random(int(os.environ.get("TRIREME_FUZZ_SEED", "1")))
+    job = c.submit("many", *COPIES, nodes=4, steps=1500, options=["--no-kill"], TRIREME_SPARES="1", TRIREME_RETRIES="10")
+    c.until_steps("many", 2)
+    nodes = nodes_of(c, job)
+    for count in range(1, 31):
+        used = recoveries(c, "many")[-1]["nodes_after"].split() if count > 1 else nodes[:3]
+        node = draw.choice(used[1:])  # on the first, the script has a variable of this name, too
+        down = node if count in (10, 20) else ""
+        if down:
+            set_down(c, job, down)
+        else:
+            signal_processes(job, node, draw.choice([signal.SIGKILL, signal.SIGSEGV]), RANKS)
+        c.until(f"failure {count} of {job}", lambda: len(recoveries(c, "many")) >= count)
+        if down:
+            subprocess.run(["scontrol", "update", f"NodeName={down}", "State=RESUME"], env=c.environment, capture_output=True)
+        time.sleep(draw.uniform(0, 1))
+    steps = len(c.rows("many"))
+    stop(c, "many")
+    c.submit("patient", *COPIES, nodes=3, steps=1500)
+    c.until_steps("patient", steps)
+    stop(c, "patient")
+    require(c.outcome("many")["restart"] == 0 and losses(c, "many")[:steps] == losses(c, "patient")[:steps], f"{c.outcome('many')}\n{c.output('many')}")
+    require(not list(Path("/dev/shm").glob(f"trireme-*/{job}")), "many left copies in memory")
+
+
 FAST = [submit, requeue, no_requeue]
 SLOW = [preemption, starting, cancel, checkpoint_signal, node_failure, node_failure_early, array, array_task, chain, mpiexec, time_limit, clock_ahead,
-        recovery, recovery_on_fewer_nodes, recovery_from_a_stopped_process]
+        recovery, recovery_on_fewer_nodes, recovery_from_a_stopped_process, many_recoveries]
 
 
 def main():

@@ -100,6 +100,20 @@ def grids(at, case):
 
 
 @story(CASES)
+def adapters(at):
+    """a node of a run that trains adapters is lost, and the base model is not in the copies"""
+    at.take("one", run="base")
+    more = f"{COPIES} model.init_from=base adapter.rank=2"
+    killed(at, more=more)
+    assert copy_of(at, "b", "rank-00000.h5").stat().st_size < next((at / "base/checkpoints").glob("step-*/rank-00000.h5")).stat().st_size
+    at.shell("rm -r memory/a")
+    rescue(at, "b")
+    train(at, "a,b", "exact-data2", f"{more} --restart latest", says=("restarting from",))
+    at.train(more.replace(" checkpoint.memory_every=3", ""), config="exact-data2", run="whole")
+    at.same("run", "whole")
+
+
+@story(CASES)
 def flipped(at):
     """a copy with a flipped bit is not used, and its other copy is"""
     killed(at)
