@@ -20,6 +20,7 @@
 #include "lib/io/checkpoint_choice.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/describe.hpp"
+#include "lib/io/memory_copies.hpp"
 #include "lib/io/recovery_rows.hpp"
 #include "lib/io/repair.hpp"
 #include "lib/io/scores_file.hpp"
@@ -112,7 +113,11 @@ int inspect_run(const std::filesystem::path& run) {
       }
     }
     for (const auto& s : newest.skipped) say("skipped: {}\n", without_controls(s.damage));
-    fail("{} holds no {}checkpoint", run.string(), damaged == 0 ? "" : "intact ");
+    fail(
+        "{} holds no {}checkpoint{}", run.string(), damaged == 0 ? "" : "intact ",
+        is_there(run / copy_owner_name)
+            ? ". Memory copies may remain on its nodes: `trireme rescue` makes a checkpoint of them"
+            : "");
   }
 }
 

@@ -167,6 +167,7 @@ launch() {
   for i in 1 2 3 4; do kill -0 "${filters[@]}" 2> /dev/null && sleep 0.1; done
   [ $code -eq 0 ] || sleep 0.1
   death=$(first_death "$deaths"/*)
+  if [[ $death =~ ^rank\ ([0-9]+)\  ]]; then death="${use[BASH_REMATCH[1] / per_node]-} $death"; fi
   rm -rf "$deaths"
   if [ -z "$trains" ] && [ -n "$died" ]; then
     if is_this_start; then record $(($(uptime) - failed_at)); else record ''; fi
@@ -296,7 +297,12 @@ run_and_recover() {
   local reached fruitless=0 died='' hung='' death='' rescued='' asking='' failed_at failed_when lost_at continued before
   local grid=() arguments launcher status reason goes_on
   memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
-  requeue_for='' wanted=$((${#nodes[@]} - TRIREME_SPARES))
+  code=1 requeue_for=''
+  if [[ ! $TRIREME_SPARES =~ ^[0-9]+$ ]] || [[ ! $TRIREME_RETRIES =~ ^[0-9]+$ ]]; then
+    say "TRIREME_SPARES=$TRIREME_SPARES and TRIREME_RETRIES=$TRIREME_RETRIES must be whole numbers from 0 on"
+    return
+  fi
+  wanted=$((${#nodes[@]} - TRIREME_SPARES))
   if [ $wanted -lt 1 ]; then
     say "TRIREME_SPARES=$TRIREME_SPARES leaves none of ${#nodes[@]} nodes"
     code=1

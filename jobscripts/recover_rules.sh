@@ -87,12 +87,30 @@ place() {
 }
 
 # first_death FILE...: reads the lines that note_deaths kept. Prints the node whose process ended first and how the process ended,
-# or nothing.
+# or nothing. After the death of a rank, the others abort or are killed, and launchers report this in any order. If the ranks say
+# which one rank did not answer, prints "rank N does not answer".
 first_death() {
-  sed -nE -e 's/^srun: error: Node failure on ([^][, ]+)$/\1 node failure/p;t' \
+  local line lines=() silent=()
+  while read -r line; do
+    if [[ $line = 'rank '* ]]; then silent+=("$line"); else lines+=("$line"); fi
+  done < <(deaths_in "$@")
+  if [ ${#silent[@]} -eq 1 ]; then
+    echo "${silent[0]}"
+    return
+  fi
+  for line in "${lines[@]}"; do
+    [[ $line =~ 'Aborted'|'Exited with exit code' ]] || break
+  done
+  [ ${#lines[@]} -eq 0 ] || [[ ! $line =~ 'Aborted'|'Exited with exit code' ]] || line=${lines[0]}
+  [ ${#lines[@]} -eq 0 ] || echo "$line"
+}
+# deaths_in FILE...: prints each node or rank of which the lines say that it failed, and how.
+deaths_in() {
+  sed -nE -e 's/^ *(rank [0-9]+) \(process [^)]*\) does not answer.*$/\1 does not answer/p;t' \
+    -e 's/^srun: error: Node failure on ([^][, ]+)$/\1 node failure/p;t' \
     -e 's/^srun: error: ([^][,: ]+): tasks? [0-9,-]+: (.*)$/\1 \2/p;t' \
     -e 's/^=   PID [0-9]+ RUNNING AT ([^ ]+)$/a process on \1 ended/p;t' \
-    -e 's/.*process rank [0-9]+ with PID [0-9]+ on node ([^ ]+) (exited .*)$/a process on \1 \2/p' "$@" 2> /dev/null | head -n 1
+    -e 's/.*process rank [0-9]+ with PID [0-9]+ on node ([^ ]+) (exited .*)$/a process on \1 \2/p' "$@" 2> /dev/null
 }
 # node_of_death TEXT: prints the node in the output of first_death.
 node_of_death() {
@@ -100,7 +118,7 @@ node_of_death() {
   echo "${text%% *}"
 }
 # Matches the lines that first_death reads.
-death_lines='^srun: error: (Node failure on|[^:]+: tasks? )|RUNNING AT |process rank [0-9]+ with PID'
+death_lines='^srun: error: (Node failure on|[^:]+: tasks? )|RUNNING AT |process rank [0-9]+ with PID|^ *rank [0-9]+ \(process [^)]*\) does not answer'
 
 # expand TEXT: prints the text with the values of environment variables for ${NAME}, by the rules of the program. Fails if one of them
 # is not set.

@@ -42,8 +42,9 @@ std::string text_of(const RecoveryRow& r) {
   if (!r.step || !r.seconds) return r.died + "; the next start failed before it trained";
   const auto repeated = std::max<std::int64_t>(0, r.last_step.value_or(0) - *r.step);
   return fmt::format(
-      "{}; continued after step {} on {} ({}), {:.0f} s later{}", r.died, *r.step, r.nodes_after,
-      counted(r.ranks, "rank"), *r.seconds,
+      "{}; continued after step {} on {} ({}) {:.0f} s after the failed start had "
+      "ended{}",
+      r.died, *r.step, r.nodes_after, counted(r.ranks, "rank"), *r.seconds,
       repeated == 0
           ? ""
           : fmt::format("; {} repeated",

@@ -25,8 +25,8 @@ struct RecoveryRow {
 // there is no table. Throws Error if the file cannot be read.
 std::vector<RecoveryRow> read_recoveries(const std::filesystem::path& run);
 
-// Returns a sentence such as "no answer from n3; continued after step 40 on n1 n2 (16 ranks), 21 s
-// later; 2 steps were repeated".
+// Returns a sentence such as "no answer from n3; continued after step 40 on n1 n2 (16 ranks) 21 s
+// after the failed start had ended; 2 steps were repeated".
 std::string text_of(const RecoveryRow&);
 
 }  // namespace trireme

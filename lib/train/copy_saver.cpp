@@ -59,7 +59,7 @@ void remove_earlier_copies(const Communicator& world, const fs::path& run, std::
   if (newest > static_cast<double>(step) && world.rank() == 0)
     log_warning(
         "the memory copy of step {:.0f} of an earlier start is removed, because the run continues "
-        "from step {}. To use such a copy, run `trireme rescue` before the restart",
+        "from step {}: `trireme rescue` was not run before this start, or a shard was lost",
         newest, step);
   together(world, Pace::slow, [&] {  // several ranks of a node may remove the same directory
     remove_copies(memory_root(launch::test_node(world.rank())), owner);
@@ -182,6 +182,11 @@ CopySaver::~CopySaver() {
 }
 
 std::string CopySaver::description() const {
+  if (!is_in_memory(root_))
+    log_warning(
+        "{} is not in memory, so memory copies take space on a disk. Set TRIREME_MEMORY_DIR to a "
+        "directory in a memory file system of each node, such as /dev/shm",
+        root_.string());
   const auto nodes = *std::ranges::max_element(nodes_.nodes) + 1;
   return fmt::format("memory copies are written to {}{}", root_.string(),
                      nodes > 1 ? fmt::format(" on two of {} nodes each", nodes)

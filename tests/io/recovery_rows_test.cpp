@@ -18,10 +18,12 @@ TEST(RecoveryRows, SayWhatDiedAndWhatItCost) {
   const auto rows = read_recoveries(run.path());
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(text_of(rows[0]),
-            "no answer from n3; continued after step 41 on n1 n2 n4 (24 ranks), 21 s later; 1 step "
+            "no answer from n3; continued after step 41 on n1 n2 n4 (24 ranks) 21 s after the "
+            "failed start had ended; 1 step "
             "was repeated");
   EXPECT_EQ(text_of(rows[1]),
-            "n1 Killed; continued after step 48 on n1 n2 n4 (24 ranks), 14 s later; 2 steps were "
+            "n1 Killed; continued after step 48 on n1 n2 n4 (24 ranks) 14 s after the failed start "
+            "had ended; 2 steps were "
             "repeated");
   EXPECT_EQ(text_of(rows[2]), "n1 Killed; the next start failed before it trained");
   EXPECT_FALSE(rows[2].last_step);

@@ -348,6 +348,8 @@ def deaths():
         "srun: error: n2: task 1: Killed\nsrun: error: n1: task 0: Exited with exit code 1": "n2 Killed",
         "slurmstepd: x\nsrun: error: Node failure on n3\nsrun: error: n1: task 0: Killed": "n3 node failure",
         "srun: error: n[1-2]: tasks 0-1: Killed": "",
+        "srun: error: n3: task 2: Aborted\nsrun: error: n2: task 1: Killed": "n2 Killed",
+        "srun: error: n3: task 2: Aborted\nsrun: error: n2: task 1: Aborted": "n3 Aborted",
         "srun: error: n1: tasks 0-7: Segmentation fault (core dumped)": "n1 Segmentation fault (core dumped)",
         "=   PID 4711 RUNNING AT n2\n=   EXIT CODE: 9": "a process on n2 ended",
         "mpiexec noticed that process rank 1 with PID 0 on node n2 exited on signal 9 (Killed).": "a process on n2 exited on signal 9 (Killed).",
@@ -358,6 +360,11 @@ def deaths():
         require(found == expected, f"{text}: {found}, not {expected}")
         node = "".join(bash(f"node_of_death '{expected}'"))
         require(node == "".join(re.findall(r"\bn\d\b", expected)), f"{expected}: on {node}")
+    silent = "  rank 1 (process 659 on vm) does not answer: it has died"
+    for text, expected in ((f"{silent}\nsrun: error: n4: task 2: Killed", "rank 1 does not answer"),
+                           (f"{silent}\n{silent.replace('1', '2')}\nsrun: error: n4: task 2: Killed", "n4 Killed")):
+        found = "".join(bash(f"first_death <(grep -E \"$death_lines\" <<< '{text}')\n"))
+        require(found == expected, f"{text}: {found}, not {expected}")
 
 
 def looks():

@@ -213,15 +213,17 @@ TEST(RunReport, HasWhatTheFilesSay) {
   EXPECT_EQ(Json(series.at("held_out").at("value")), (Json{0.5, 0.4}));
   EXPECT_EQ(Json(series.at("held_out_margin").at("value")), (Json{0.25, 0.5}));
   EXPECT_EQ(Json(series.at("held_out_accuracy").at("value")), (Json{0.75, 1}));
-  EXPECT_EQ(Json(r.at("marks")),
-            Json::parse(R"({"checkpoints": [{"step": 2, "kept": false}, {"step": 3, "kept": true}],
+  EXPECT_EQ(
+      Json(r.at("marks")),
+      Json::parse(
+          R"({"checkpoints": [{"step": 2, "kept": false}, {"step": 3, "kept": true}],
                             "restarts": [], "skipped": [{"step": 2, "why": "it is not finite"}],
                             "stalled": [],
                             "slow": [{"step": 3, "why": "n2 is slow: forward"}],
                             "rollbacks": [], "phases": [],
                             "batches": [{"step": 2, "why": "from 4 to 8 samples"}],
                             "recoveries": [{"step": 2, "why": "2026-11-30T09:00:00Z: n1 Killed; )"
-                        R"(continued after step 2 on n1 (4 ranks), 14 s later"}]})"));
+          R"(continued after step 2 on n1 (4 ranks) 14 s after the failed start had ended"}]})"));
 }
 
 TEST(RunReport, AnEmptyDirectoryHasProblemsAndNoError) {
