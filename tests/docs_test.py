@@ -51,7 +51,7 @@ NOT_RUN = {
     ("docs/install.md", "trireme tokenize"): "tests/install_test.sh runs them in an empty folder",
     ("docs/checkpoint.md", "mpiexec -n 3 --hosts"): "it needs three nodes; tests/program/cases_rescue.py does the same on one machine",
     ("docs/token_file.md", "sbatch"): "tests/program/cases_tokens.py runs the script with stand-ins for Slurm",
-    **{("docs/jobs.md", begin): "tests/jobs/slurm_test.py submits jobs" for begin in ("sbatch", "TRIREME_SPARES=1 sbatch")},
+    **{("docs/jobs.md", begin): "tests/jobs/slurm_test.py submits jobs" for begin in ("sbatch", "TRIREME_SPARES=1 sbatch --no-kill", "TRIREME_SPARES=1 sbatch --dependency")},
     ("docs/jobs.md", "jobscripts/train_hosts.sh"): "tests/jobs/recovery_test.py runs the script with stand-ins",
     ("docs/tutorials/first-model.md", "make build"): "tests/bare_debian_test.sh runs it on a system of its own",
     ("docs/tutorials/lora-chat.md", "from transformers"): "tests/hf/guide_test.py does",
