@@ -81,8 +81,8 @@ class Rescue {
         wrote_(manifest_.files.size(), '0'),
         writer_(manifest_.files.size(), -1) {}
 
-  // Assigns the files that are not written yet to processes. Returns the name of such a file of
-  // which no process has a copy, or an empty text if there is none.
+  // Assigns each file that is not written yet to a process that has a copy of it. If no process has
+  // a copy of a file, returns the name of the file. Otherwise returns an empty text.
   std::string find_lost() {
     assign();
     for (std::size_t i = 0; i < writer_.size(); ++i)

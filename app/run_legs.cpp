@@ -144,8 +144,8 @@ const Leg& leg_of_step(const std::vector<Leg>& legs, std::int64_t step) {
   return *leg;
 }
 
-// Throws Error unless the steps of a leg and those of the next one could be steps of one leg.
-// Returns whether they also round in the same way.
+// Throws Error if the next leg trains in another way than this one. Returns true if both also round
+// in the same way.
 static bool goes_on(const Leg& leg, const Leg& next, const std::vector<RollbackRow>& rollbacks) {
   const auto step = next.begin.step + 1;
   require(leg.files.empty() || next.files.empty() || leg.files == next.files,

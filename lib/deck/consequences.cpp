@@ -218,9 +218,9 @@ constexpr std::array nothing = {"model.preset",
                                 "run.share_gpu",
                                 "run.device_headroom"};
 
-// Keys whose effects are compared with the checkpoint in another way: token files (also of
-// validation sets), scores, averages and teachers by their contents, and the model by what it
-// computes (model_differences). model.init_from has no effect at a restart.
+// Keys whose effects are compared with the checkpoint in another way: token files, scores, averages
+// and teachers by their contents, and the model by what it computes (model_differences).
+// model.init_from has no effect at a restart.
 constexpr std::array elsewhere = {"data.path",
                                   "train.ema",
                                   "train.dpo_scores",
