@@ -30,6 +30,7 @@ ORDER = [
     ["lib/autograd"],
     ["lib/ops"],
     ["lib/model"],
+    ["lib/matrix"],
     ["lib/shard"],
     ["lib/pipe"],
     ["lib/tokenizer"],

@@ -1,0 +1,92 @@
+#include "lib/matrix/newton_schulz.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/operations.hpp"
+#include "lib/matrix/scratch.hpp"
+
+namespace trireme {
+
+NewtonSchulz newton_schulz(MuonPolynomials set) {
+  static constexpr QuinticStep once{3.4445, -4.7750, 2.0315};
+  static constexpr std::array<QuinticStep, 5> jordan{once, once, once, once, once};
+  static constexpr std::array<QuinticStep, 5> polar_express{
+      {{8.156554524902461, -22.48329292557795, 15.878769915207462},
+       {4.042929935166739, -2.808917465908714, 0.5000178451051316},
+       {3.8916678022926607, -2.772484153217685, 0.5060648178503393},
+       {3.285753657755655, -2.3681294933425376, 0.46449024233003106},
+       {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}}};
+  if (set == MuonPolynomials::polar_express) return {polar_express, 1.02, 1e-6};
+  return {jordan, 1, 1e-7};
+}
+
+MatrixScratch newton_schulz_scratch(std::int64_t rows, std::int64_t columns) {
+  const auto small = std::min(rows, columns);
+  return {rows * columns + 3 * small * small, 2 * std::max(rows, columns) + 2};
+}
+
+double newton_schulz_flops(std::int64_t rows, std::int64_t columns, std::size_t steps) {
+  const auto small = static_cast<double>(std::min(rows, columns)),
+             large = static_cast<double>(std::max(rows, columns));
+  return static_cast<double>(steps) * (4 * small * small * large + 2 * small * small * small);
+}
+
+namespace {
+
+// y = x * factor, for dense matrices of one shape. `factors` has an element for each column.
+void scale_to(Backend& b, View y_MN, ConstView x_MN, double factor, View factors) {
+  const View factor_N = factors.slice(0, 0, x_MN.extent[1]);
+  b.put(Queue::compute, kernel::Fill{.dst = factor_N, .value = factor});
+  b.put(Queue::compute, kernel::ScaleColumns{.y_TN = y_MN, .x_TN = x_MN, .factor_N = factor_N});
+}
+
+// x = x / (factor ||x|| + eps). The norm is that of the rows' norms, so that all threads share the
+// work.
+void normalize(Backend& b, View x_MN, double factor, double eps, Scratch wide) {
+  const auto rows = x_MN.extent[0], columns = x_MN.extent[1];
+  const View norms = wide.take({1, rows}), norm = wide.take({1, 1}), small = wide.take({1, 1}),
+             divisor = wide.take({1, columns});
+  b.put(Queue::compute, kernel::RowNorms{.norm_N = norms.reshaped({rows}), .x_NC = x_MN});
+  b.put(Queue::compute, kernel::RowNorms{.norm_N = norm.reshaped({1}), .x_NC = norms});
+  if (factor != 1) b.put(Queue::compute, kernel::Scale{.x_N = norm, .factor = factor});
+  b.put(Queue::compute, kernel::Fill{.dst = small, .value = eps});
+  b.put(Queue::compute, kernel::Copy{.dst = norm, .src = small, .how = Accumulate::add});
+  ConstView repeated = norm;
+  repeated.extent[1] = columns;
+  repeated.stride[1] = 0;
+  b.put(Queue::compute, kernel::Copy{.dst = divisor, .src = repeated});
+  b.put(Queue::compute,
+        kernel::ScaleColumns{.y_TN = x_MN, .x_TN = x_MN, .divisor_N = divisor.reshaped({columns})});
+}
+
+}  // namespace
+
+void orthogonalize(Backend& b, const NewtonSchulz& method, View x_MN, View compute, View wide,
+                   SumOrder order) {
+  const auto rows = x_MN.extent[0], columns = x_MN.extent[1], small = std::min(rows, columns);
+  normalize(b, x_MN, method.factor, method.eps, Scratch(wide));
+  Scratch room(compute);
+  View now_MN = x_MN, next_MN = room.take({rows, columns});
+  const View a_KK = room.take({small, small}), s_KK = room.take({small, small}),
+             b_KK = room.take({small, small});
+  const auto wider = [&](const View& v) { return rows > columns ? v.transposed() : v; };
+  const auto multiply = [&](View c, ConstView x, ConstView y, Accumulate how) {
+    b.put(Queue::compute,
+          kernel::Matmul{.c_MN = c, .a_MK = x, .b_KN = y, .how = how, .order = order});
+  };
+  for (const auto& step : method.steps) {
+    const View now = wider(now_MN), next = wider(next_MN);
+    multiply(a_KK, now, now.transposed(), Accumulate::overwrite);
+    scale_to(b, s_KK, a_KK, step.c, wide);
+    scale_to(b, b_KK, a_KK, step.b, wide);
+    multiply(b_KK, s_KK, a_KK, Accumulate::add);  // b x x' + c (x x')^2
+    scale_to(b, next_MN, now_MN, step.a, wide);
+    multiply(next, b_KK, now, Accumulate::add);
+    std::swap(now_MN, next_MN);
+  }
+  if (now_MN.data != x_MN.data) b.put(Queue::compute, kernel::Copy{.dst = x_MN, .src = now_MN});
+}
+
+}  // namespace trireme
