@@ -60,7 +60,11 @@ static Tally compare_one(CheckpointReader& a, CheckpointReader& b, const ParamSp
                          const std::string& array, DType dtype) {
   Tally tally;
   std::vector<std::byte> other;
-  a.read(p.name, array, 0, p.shape.count(), [&](std::int64_t first, std::span<const std::byte> x) {
+  const auto shape = a.shape_of(p.name, array);
+  require(shape == b.shape_of(p.name, array), "{}/{} has the shape {} in {}, but {} in {}", array,
+          p.name, to_string(shape), a.directory().string(), to_string(b.shape_of(p.name, array)),
+          b.directory().string());
+  a.read(p.name, array, 0, shape.count(), [&](std::int64_t first, std::span<const std::byte> x) {
     other.resize(x.size());
     const auto n = static_cast<std::int64_t>(x.size() / bytes_of(dtype));
     b.read(p.name, array, first, n, other);
@@ -134,7 +138,7 @@ TensorValues state_of(Trainer& trainer) {
   auto& store = trainer.store();
   const auto read = [&](ParamId p, const std::string& array) {
     const auto fill = [&](auto of) -> Values {
-      of.resize(static_cast<std::size_t>(store.spec().params[p.index()].shape.count()));
+      of.resize(static_cast<std::size_t>(store.shape(p, array).count()));
       store.read(p, array, 0, std::as_writable_bytes(std::span(of)));
       return of;
     };
@@ -145,7 +149,7 @@ TensorValues state_of(Trainer& trainer) {
     const auto p = ParamId::at(i);
     read(p, std::string(weights_array));
     if (!store.has_arrays(p)) continue;
-    for (const auto& array : store.arrays()) read(p, array);
+    for (const auto& array : store.arrays(p)) read(p, array);
   }
   return values;
 }

@@ -21,7 +21,7 @@ struct ParamSlice {
   std::string name;  // name of the parameter
   // HDF5 group that contains the array: weights_array or the name of an array of optimizer state.
   std::string array;
-  // Shape of the whole parameter.
+  // Shape of the whole array. Optimizers may have arrays with another shape than the parameter.
   Shape shape;
   std::int64_t begin = 0, count = 0;
   DType dtype = DType::f32;  // f32 or f64

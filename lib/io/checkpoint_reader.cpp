@@ -72,7 +72,11 @@ CheckpointReader::CheckpointReader(fs::path directory, WeightsRead weights)
     const auto& any = files[places[0].file].slices[places[0].slice].slice;
     if (params_.empty() || params_.back().name != any.name)
       params_.push_back({any.name, any.shape, any.dtype, {}});
-    if (any.array != weights_array) params_.back().arrays.push_back(any.array);
+    // The shape of the parameter is that of its weights. Arrays of optimizers may have others.
+    if (any.array == weights_array)
+      params_.back().shape = any.shape;
+    else
+      params_.back().arrays.push_back(any.array);
   }
   require(!uses_averages() || has_averages(),
           "{} has no averaged weights: set train.ema in the deck of the run, or leave out --ema",
@@ -83,6 +87,11 @@ std::vector<std::string> CheckpointReader::arrays_of(const std::string& name) co
   const auto found = std::ranges::lower_bound(params_, name, {}, &ParamInfo::name);
   if (found == params_.end() || found->name != name) return {};
   return found->arrays;
+}
+
+Shape CheckpointReader::shape_of(const std::string& name, std::string_view array) const {
+  const auto& place = places_of(name, array)[0];
+  return manifest_.files[place.file].slices[place.slice].slice.shape;
 }
 
 bool CheckpointReader::has_averages() const {

@@ -53,6 +53,8 @@ class CheckpointReader {
   // Returns the names of a parameter's arrays of optimizer state, sorted. Returns an empty vector
   // if there are none.
   std::vector<std::string> arrays_of(const std::string& name) const;
+  // Returns the shape of a parameter's array. Throws Error if the checkpoint does not contain it.
+  Shape shape_of(const std::string& name, std::string_view array) const;
 
   // Returns true if any parameter has averaged weights.
   bool has_averages() const;

@@ -28,7 +28,7 @@ auto translated(std::string_view where, F f) {
 }
 
 // Throws Error unless file names differ, and the slices of each parameter cover it exactly once
-// with one shape and dtype.
+// with one dtype, and each array with one shape.
 void check_consistent(const std::vector<FileRecord>& files) {
   std::set<std::string> names;
   std::vector<const ParamSlice*> slices;
@@ -48,7 +48,8 @@ void check_consistent(const std::vector<FileRecord>& files) {
     const bool begins = new_name || slices[i - 1]->array != s.array;
     require(!new_name || s.array == weights_array, "it contains {}, but no weights, of {}", s.array,
             escaped(s.name));
-    require(new_name || (slices[i - 1]->shape == s.shape && slices[i - 1]->dtype == s.dtype),
+    require((begins || slices[i - 1]->shape == s.shape) &&
+                (new_name || slices[i - 1]->dtype == s.dtype),
             "it contains two shapes or types for {}", escaped(s.name));
     require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or occur twice",
             s.array, escaped(s.name));
@@ -56,7 +57,7 @@ void check_consistent(const std::vector<FileRecord>& files) {
     const bool ends =
         i + 1 == slices.size() || slices[i + 1]->name != s.name || slices[i + 1]->array != s.array;
     require(!ends || covered == s.shape.count(),
-            "the slices of {}/{} end at element {}, but the parameter has {} elements", s.array,
+            "the slices of {}/{} end at element {}, but the array has {} elements", s.array,
             escaped(s.name), covered, s.shape.count());
   }
 }

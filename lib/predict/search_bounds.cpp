@@ -288,8 +288,11 @@ static double own_experts(const PlanInput& in, const RunChoice& c) {
 
 double SearchBounds::state_bytes(const RunChoice& c, const Count& blocks) const {
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
-  const auto arrays = static_cast<double>(arrays_of(update_rule(input_.setup.optimizer)).size() +
-                                          (input_.setup.ema > 0 ? 1 : 0));
+  const auto rules = optimizer_rules(input_.setup.optimizer, input_.setup.ema);
+  // The parameters with the fewest arrays are a bound for all.
+  auto fewest = arrays_of(rules.elements).size();
+  if (rules.matrices) fewest = std::min(fewest, elementwise_arrays(rules.matrices->rule).size());
+  const auto arrays = static_cast<double>(fewest + (input_.setup.ema > 0 ? 1 : 0));
   const double masters = compute < 4 ? 4 : 0;  // in addition to the weights used to compute
   const double each = 4 * arrays + masters + compute + 4;
   const double n = c.zero_stage == 3 ? c.grid.places() : 1,

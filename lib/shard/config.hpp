@@ -54,6 +54,12 @@ struct ZeroConfig {
   bool operator==(const ZeroConfig&) const = default;
 };
 
+// What an optimizer that sees matrices takes for one matrix: all heads of q (or k, or v) together,
+// or each head alone.
+enum class HeadMatrices : std::uint8_t { together, each };
+template <>
+inline constexpr auto value_names<HeadMatrices> = named<HeadMatrices>("together", "each");
+
 // Optimizer state of a parameter that resumes training: fresh state, or the state from before it
 // was frozen.
 enum class ThawMoments : std::uint8_t { fresh, keep };

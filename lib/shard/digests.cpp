@@ -1,5 +1,7 @@
 #include "lib/shard/digests.hpp"
 
+#include <algorithm>
+
 #include "lib/base/array_names.hpp"
 
 namespace trireme {
@@ -78,20 +80,47 @@ DigestTable digests_of_all_gradients(Store& store) {
   return digests_of_sums(store, Of::all);
 }
 
+// Adds the parts of a segment's square arrays that this rank holds.
+template <class NumberOf>
+static void add_squares(Request& request, const Store& store, std::size_t i, Of which,
+                        const NumberOf& number_of) {
+  const auto& segment = store.layout().segments[i];
+  if (which == Of::reported && !store.sharding().reports(segment)) return;
+  if (!store.has_arrays(segment.slots[0].param)) return;
+  const auto& squares = store.shards().state(i).squares;
+  for (std::size_t k = 0; k < squares.size(); ++k) {
+    const auto mine = store.sharding().own(segment, squares[k].elements);
+    for (const auto& slot : squares[k].slots) {
+      const auto r = intersection(mine, {slot.begin, slot.begin + slot.count});
+      if (r.count() > 0)
+        request.add(number_of(squares[k].array.name), slot.param,
+                    store.shards().square(i, k).slice(r.begin - mine.begin, {r.count()}).view(),
+                    r.begin - slot.begin);
+    }
+  }
+}
+
 static DigestTable digests_of_shards(Store& store, Of which, bool copies) {
   std::vector<std::string> names{std::string(weights_array)};
   names.insert(names.end(), store.arrays().begin(), store.arrays().end());
   if (copies) names.emplace_back(copies_array);
   Request request(store, names);
+  const auto number_of = [&](std::string_view name) {
+    return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+  };
   for_each_slice(store, which, [&](auto i, Range r, auto first, ParamId p) {
     const auto [master, copy, arrays] = store.shards().views(i, r);
     // Parameters that are never trained have no master weights. Their weights are in the copies.
     if (master) request.add(0, p, master, first);
-    for (std::size_t k = 0; k < arrays.size(); ++k) request.add(1 + k, p, arrays[k], first);
+    const auto& elementwise = store.shards().state(i).elementwise;
+    for (std::size_t k = 0; k < arrays.size(); ++k)
+      request.add(number_of(elementwise[k]), p, arrays[k], first);
     if (copies && copy)
       request.add(names.size() - 1, p, copy,
                   store.shards().kept(store.layout().segments[i]).count(first));
   });
+  for (std::size_t i = 0; i < store.layout().segments.size(); ++i)
+    add_squares(request, store, i, which, number_of);
   return request.answer(store.backend(), store.sharding().stage.gather);
 }
 

@@ -13,9 +13,17 @@ Range intersection(Range a, Range b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-Range shard_range(const Segment& s, std::int64_t rank, std::int64_t group) {
-  const auto n = s.elements / group;
+Range shard_range(std::int64_t elements, std::int64_t rank, std::int64_t group) {
+  const auto n = elements / group;
   return {rank * n, (rank + 1) * n};
+}
+
+Range shard_range(const Segment& s, std::int64_t rank, std::int64_t group) {
+  return shard_range(s.elements, rank, group);
+}
+
+std::int64_t padded(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
 }
 
 std::int64_t alignment_of(const Segment& s) {
@@ -82,7 +90,7 @@ struct Signature {
   LearnsFrom learns_from = LearnsFrom::gradients;
   bool wide = false, of_experts = false;  // of_experts: see over_ranks()
   BaseType kept = BaseType::compute;
-  bool sent_in_fp8 = false;
+  bool sent_in_fp8 = false, as_matrices = false;
   bool operator==(const Signature&) const = default;
 };
 
@@ -99,12 +107,9 @@ static std::vector<Signature> signatures(const ModelSpec& spec, const LayoutInpu
     all[i].of_experts = over_ranks(spec, i, in);
     all[i].sent_in_fp8 =
         in.gather_type == GatherType::fp8 && can_be_sent_in_fp8(spec, ParamId::at(i));
+    all[i].as_matrices = !in.as_matrices.empty() && in.as_matrices[i] != 0;
   }
   return all;
-}
-
-static std::int64_t round_up(std::int64_t n, std::int64_t to) {
-  return (n + to - 1) / to * to;
 }
 
 Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
@@ -123,18 +128,19 @@ Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
     s.of_experts = group.of_experts;
     s.kept = group.kept;
     s.sent_in_fp8 = group.sent_in_fp8;
+    s.as_matrices = group.as_matrices;
     const auto alignment = alignment_of(s);
     for (const bool decayed : {true, false}) {
       for (const auto i : params[u.index()]) {
         if ((decay[i] != 0) != decayed || signature[i] != group) continue;
         const Slot slot{ParamId::at(i), s.elements, spec.params[i].shape.count()};
-        s.elements = round_up(s.elements + slot.count, alignment);
+        s.elements = padded(s.elements + slot.count, alignment);
         layout.of_param[i] = {layout.segments.size(), s.slots.size(), slot};
         s.slots.push_back(slot);
       }
       if (decayed) s.decayed = s.elements;
     }
-    s.elements = round_up(s.elements, in.ranks * alignment);
+    s.elements = padded(s.elements, in.ranks * alignment);
     if (!layout.of_unit[u.index()].empty())
       s.name += fmt::format(" (segment {})", layout.of_unit[u.index()].size());
     layout.of_unit[u.index()].push_back(layout.segments.size());

@@ -43,6 +43,7 @@ struct Segment {
   BaseType kept = BaseType::compute;  // storage type of frozen base weights (kept.hpp)
   bool of_experts = false;            // holds some of the experts; other ranks hold the rest
   bool sent_in_fp8 = false;           // gathered in fp8 for training (encoded_shards.hpp)
+  bool as_matrices = false;           // updated by the optimizer's rule for matrices
   // The unit's name. If the unit has several segments, a number is appended to the names of the
   // second and later segments.
   std::string name;
@@ -78,6 +79,9 @@ struct LayoutInput {
   // This rank's index in the group that together holds all experts, and the size of that group.
   int expert_rank = 0, expert_ranks = 1;
   GatherType gather_type = GatherType::compute;
+  // By ParamId: 1 if the optimizer's rule for matrices updates the parameter (matrices.hpp). Empty
+  // if the optimizer has no such rule.
+  std::vector<std::uint8_t> as_matrices{};
 };
 // Returns true if zero.gather_type = "fp8" applies to a parameter: computations use it only as an
 // operand of products in fp8. Excludes weights below DoRA adapters, whose norms are computed from
@@ -90,7 +94,12 @@ Layout make_layout(const ModelSpec&, const LayoutInput&);
 // Returns all units of a model, in order.
 std::vector<UnitId> all_units(const ModelSpec&);
 
-// Returns the elements of a segment that rank `rank` of a shard group of `group` ranks owns.
+// Returns the elements that rank `rank` of a shard group of `group` ranks owns, of a flat array
+// with `elements` elements or of a segment.
+Range shard_range(std::int64_t elements, std::int64_t rank, std::int64_t group);
 Range shard_range(const Segment&, std::int64_t rank, std::int64_t group);
+
+// Returns `n`, rounded up to a multiple of `to`.
+std::int64_t padded(std::int64_t n, std::int64_t to);
 
 }  // namespace trireme

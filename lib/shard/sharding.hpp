@@ -37,6 +37,11 @@ struct Sharding {
     const auto& all = of(s).gather;
     return shard_range(s, all.rank(), all.size());
   }
+  // Returns the elements that this rank holds of a flat array of the segment with another length.
+  Range own(const Segment& s, std::int64_t elements) const {
+    const auto& all = of(s).gather;
+    return shard_range(elements, all.rank(), all.size());
+  }
   const Sharers& of(const Segment& s) const { return s.of_experts ? experts : stage; }
   // Returns true for a segment of the tied embedding table.
   bool is_tied(const Segment& s) const { return tied == s.unit; }

@@ -12,18 +12,21 @@
 namespace trireme {
 
 Shards::Shards(Backend& b, const ModelSpec& spec, const Layout& layout, const Sharding& sharding,
-               DType compute, std::vector<std::string> arrays)
+               DType compute, const std::optional<OptimizerRules>& rules)
     : backend_(b),
       spec_(spec),
       layout_(layout),
       sharding_(sharding),
       compute_(compute),
-      names_(std::move(arrays)),
+      names_(rules ? all_arrays(*rules) : std::vector<std::string>()),
+      heads_(rules && rules->matrices ? rules->matrices->heads : HeadMatrices::together),
+      state_(layout.segments.size()),
       shards_(layout.segments.size()),
       counts_(spec.params.size(), 0) {
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     auto& s = shards_[i];
     const auto& segment = layout_.segments[i];
+    if (rules) state_[i] = state_arrays(*rules, spec, segment, sharding_.of(segment).gather.size());
     const auto n = sharding_.own(segment).count();
     const bool keeps_master = segment.learns_from != LearnsFrom::nothing;
     if (keeps_master) s.master = zeros(n, master(), MemoryKind::weights);
@@ -40,14 +43,52 @@ Tensor Shards::zeros(std::int64_t n, DType type, MemoryKind kind) const {
   return t;
 }
 
-Range Shards::own(ParamId p) const {
-  const auto& where = layout_.of_param[p.index()];
-  if (!where) return {};
-  const auto& slot = where->slot;
-  const auto r = intersection(sharding_.own(layout_.segments[where->segment]),
-                              {slot.begin, slot.begin + slot.count});
+Shards::Place Shards::place(ParamId p, std::string_view array) const {
+  const auto& where = *layout_.of_param[p.index()];
+  const auto& segment = layout_.segments[where.segment];
+  const auto& shard = shards_[where.segment];
+  const auto& state = state_[where.segment];
+  const auto nth = [](const std::vector<Tensor>& all, auto k) {
+    return k < std::ssize(all) ? &all[static_cast<std::size_t>(k)] : nullptr;
+  };
+  if (array == weights_array)
+    return {shard.master ? &shard.master : &shard.copy, where.slot, sharding_.own(segment)};
+  const auto square =
+      std::ranges::find(state.squares, array, [](const SquareSlots& s) { return s.array.name; });
+  if (square != state.squares.end())
+    return {nth(shard.squares, square - state.squares.begin()), square->slots[where.number],
+            sharding_.own(segment, square->elements)};
+  const auto k = std::ranges::find(state.elementwise, array) - state.elementwise.begin();
+  require(k < std::ssize(state.elementwise), "the optimizer has no array {} of {}; its arrays: {}",
+          array, spec_.params[p.index()].name, fmt::join(arrays(p), ", "));
+  return {nth(shard.arrays, k), where.slot, sharding_.own(segment)};
+}
+
+Range Shards::own(ParamId p, std::string_view array) const {
+  if (!holds(p)) return {};
+  const auto at = place(p, array);
+  const auto r = intersection(at.mine, {at.slot.begin, at.slot.begin + at.slot.count});
   if (r.count() == 0) return {};
-  return {r.begin - slot.begin, r.end - slot.begin};
+  return {r.begin - at.slot.begin, r.end - at.slot.begin};
+}
+
+Shape Shards::shape(ParamId p, std::string_view array) const {
+  const auto& where = *layout_.of_param[p.index()];
+  for (const auto& square : state_[where.segment].squares)
+    if (square.array.name == array) return shape_of(square.array, matrices_of(spec_, p, heads_));
+  return spec_.params[p.index()].shape;
+}
+
+std::vector<std::string> Shards::arrays(ParamId p) const {
+  std::vector<std::string> all;
+  const auto& state = state_[layout_.of_param[p.index()]->segment];
+  for (const auto& name : names_) {
+    const bool square = std::ranges::any_of(
+        state.squares, [&](const SquareSlots& s) { return s.array.name == name; });
+    if (square || std::ranges::find(state.elementwise, name) != state.elementwise.end())
+      all.push_back(name);
+  }
+  return all;
 }
 
 ConstView Shards::weight(ParamId p) const {
@@ -57,24 +98,13 @@ ConstView Shards::weight(ParamId p) const {
 
 View Shards::view_of(ParamId p, std::string_view array, std::int64_t first, std::int64_t n) const {
   const auto& name = spec_.params[p.index()].name;
-  const auto& where = layout_.of_param[p.index()];
-  const auto mine = own(p);
-  require(where && first >= mine.begin && first + n <= mine.end,
-          "elements {} to {} of {} are not on this rank, which holds {} to {}", first, first + n,
-          name, mine.begin, mine.end);
-  const auto& shard = shards_[where->segment];
-  const Tensor* flat = shard.master ? &shard.master : &shard.copy;
-  if (array != weights_array) {
-    const auto k = static_cast<std::size_t>(std::ranges::find(names_, array) - names_.begin());
-    require(k < names_.size(), "the optimizer has no array {}; its arrays: {}", array,
-            fmt::join(names_, ", "));
-    require(k < shard.arrays.size(), "{} has no {} on this rank, because the parameter is frozen",
-            name, array);
-    flat = &shard.arrays[k];
-  }
-  const auto begin =
-      where->slot.begin + first - sharding_.own(layout_.segments[where->segment]).begin;
-  return flat->slice(begin, {n}).view();
+  const auto mine = own(p, array);
+  require(holds(p) && first >= mine.begin && first + n <= mine.end,
+          "elements {} to {} of {}/{} are not on this rank, which holds {} to {}", first, first + n,
+          array, name, mine.begin, mine.end);
+  const auto at = place(p, array);
+  require(at.flat, "{} has no {} on this rank, because the parameter is frozen", name, array);
+  return at.flat->slice(at.slot.begin + first - at.mine.begin, {n}).view();
 }
 
 bool Shards::in_records(ParamId p) const {
@@ -234,8 +264,9 @@ void Shards::initialize_adapters(std::uint64_t seed, int threads) {
     if (is_of_adapter(spec_.params[i])) initialize_weights(ParamId::at(i), seed, threads);
   std::ranges::fill(counts_, 0);
   for (auto& s : shards_)
-    for (const auto& a : s.arrays)
-      backend_.put(Queue::compute, kernel::Fill{.dst = a.view(), .value = 0});
+    for (const auto* const arrays : {&s.arrays, &s.squares})
+      for (const auto& a : *arrays)
+        backend_.put(Queue::compute, kernel::Fill{.dst = a.view(), .value = 0});
   start_averages();
   refresh();
 }
@@ -272,15 +303,20 @@ bool Shards::has_arrays(ParamId p) const {
 
 void Shards::make_arrays(std::size_t segment) {
   auto& s = shards_[segment];
-  if (!s.arrays.empty() || names_.empty()) return;
-  const auto n = sharding_.own(layout_.segments[segment]).count();
-  for (std::size_t k = 0; k < names_.size(); ++k)
-    s.arrays.push_back(zeros(n, master(), MemoryKind::optimizer));
+  if (!s.arrays.empty()) return;
+  const auto& where = layout_.segments[segment];
+  for (std::size_t k = 0; k < state_[segment].elementwise.size(); ++k)
+    s.arrays.push_back(zeros(sharding_.own(where).count(), master(), MemoryKind::optimizer));
+  for (const auto& square : state_[segment].squares)
+    s.squares.push_back(
+        zeros(sharding_.own(where, square.elements).count(), master(), MemoryKind::optimizer));
+  if (s.arrays.empty()) return;
   if (averages()) start_average(s);
 }
 
 void Shards::drop_arrays(std::size_t segment) {
   shards_[segment].arrays.clear();
+  shards_[segment].squares.clear();
   for (const auto& slot : layout_.segments[segment].slots) counts_[slot.param.index()] = 0;
 }
 

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/array_names.hpp"
 #include "lib/shard/kept.hpp"
+#include "lib/shard/optimizer_rules.hpp"
 #include "lib/shard/sharding.hpp"
 #include "lib/tensor/tensor.hpp"
 
@@ -19,18 +21,17 @@ struct ShardViews {
   // `copy` is empty if the compute type equals the master type. A parameter that is never trained
   // has only `copy`, in its storage type, and an empty `master`.
   View master, copy;
-  std::vector<View> arrays;
+  std::vector<View> arrays;  // those with one number for each weight
 };
 
 class Shards {
  public:
   // Allocates weights in the master type wide(compute), and their copies. Parameters that are never
   // trained (LearnsFrom::nothing) get only a copy, in their storage type. Weights are meaningful
-  // only after initialize() or write(). `arrays` are the names of the optimizer's arrays, which
-  // make_arrays() allocates for each trained segment. If weights are averaged, average_array is the
-  // last of them. Keeps references to its arguments, which must outlive it.
+  // only after initialize() or write(). make_arrays() allocates the arrays of `rules` for each
+  // trained segment. Keeps references to its arguments, which must outlive it, except for `rules`.
   Shards(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType compute,
-         std::vector<std::string> arrays);
+         const std::optional<OptimizerRules>& rules);
   Shards(const Shards&) = delete;
   Shards& operator=(const Shards&) = delete;
 
@@ -53,8 +54,11 @@ class Shards {
   bool in_records(ParamId p) const;
   // Returns true if this rank's stage contains the parameter.
   bool holds(ParamId p) const { return layout_.of_param[p.index()].has_value(); }
-  // Returns the elements of a parameter that this rank holds. The range is empty if there are none.
-  Range own(ParamId) const;
+  // Returns the elements of a parameter's array that this rank holds. The range is empty if there
+  // are none. Only square arrays of optimizers have other elements than the weights.
+  Range own(ParamId, std::string_view array = weights_array) const;
+  // Returns the shape of a parameter's array.
+  Shape shape(ParamId, std::string_view array) const;
   // Copy elements of a parameter's array to or from host memory. The elements begin at `first` and
   // must be inside own(). The length of the span determines their number. In host memory they have
   // the master type. A parameter in NF4 records must be written in whole records, except for the
@@ -74,9 +78,12 @@ class Shards {
   // the compute type. A second call restores all bits.
   void swap_averages();
 
-  // Returns the names of the optimizer's arrays. If weights are averaged, average_array is the last
-  // of them.
+  // Returns the names of the optimizer's arrays of any parameter. If weights are averaged,
+  // average_array is the last of them.
   std::span<const std::string> arrays() const { return names_; }
+  // Returns the names of the arrays of a parameter that this rank's stage contains, in the same
+  // order. They need not be allocated.
+  std::vector<std::string> arrays(ParamId) const;
   // Returns true if weights are averaged.
   bool averages() const;
   // Returns true if the optimizer's arrays of the parameter are allocated on this rank.
@@ -99,14 +106,26 @@ class Shards {
   ConstView weight(ParamId) const;
   // Returns views of a range of a segment. The range must be inside this rank's shard.
   ShardViews views(std::size_t segment, Range) const;
+  // Returns the arrays of a segment, and this rank's shard of square array number `k`.
+  const StateArrays& state(std::size_t segment) const { return state_[segment]; }
+  const Tensor& square(std::size_t segment, std::size_t k) const {
+    return shards_[segment].squares[k];
+  }
 
  private:
   struct Shard {
     // If the types are equal, `copy` shares the memory of `master`. `master` is empty for
     // parameters that are never trained.
     Tensor master, copy;
-    std::vector<Tensor> arrays;  // indexed like names_
+    std::vector<Tensor> arrays, squares;  // indexed like the members of StateArrays
   };
+  // A flat array of a segment with a parameter's elements in it.
+  struct Place {
+    const Tensor* flat = nullptr;  // null if it is not allocated
+    Slot slot;
+    Range mine;  // elements of the flat array that this rank holds
+  };
+  Place place(ParamId, std::string_view array) const;
   Tensor zeros(std::int64_t, DType, MemoryKind) const;
   void start_average(Shard&);
   void initialize_weights(ParamId, std::uint64_t seed, int threads);
@@ -122,6 +141,8 @@ class Shards {
   const Sharding& sharding_;
   DType compute_;
   std::vector<std::string> names_;
+  HeadMatrices heads_ = HeadMatrices::together;
+  std::vector<StateArrays> state_;    // indexed by segment
   std::vector<Shard> shards_;         // indexed by segment
   std::vector<std::int64_t> counts_;  // indexed by ParamId
 };

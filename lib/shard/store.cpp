@@ -3,18 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "lib/base/array_names.hpp"
-
 namespace trireme {
-
-static std::vector<std::string> names_of_arrays(const std::optional<UpdateRule>& rule,
-                                                double average_decay) {
-  if (!rule) return {};
-  const auto of_rule = arrays_of(*rule);
-  std::vector<std::string> names(of_rule.begin(), of_rule.end());
-  if (average_decay > 0) names.emplace_back(average_array);
-  return names;
-}
 
 static std::vector<std::uint8_t> wanted_first(const ModelSpec& spec, bool can_train,
                                               std::vector<std::uint8_t> trainable) {
@@ -26,17 +15,18 @@ static std::vector<std::uint8_t> wanted_first(const ModelSpec& spec, bool can_tr
 }
 
 Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute,
-             std::optional<UpdateRule> rule, Sharding sharding, std::vector<std::uint8_t> trainable,
-             std::int64_t exact_chunk, double average_decay)
+             std::optional<OptimizerRules> rules, Sharding sharding,
+             std::vector<std::uint8_t> trainable, std::int64_t exact_chunk)
     : backend_(b),
       spec_(spec),
       layout_(std::move(layout)),
       sharding_(std::move(sharding)),
-      rule_(rule),
-      average_decay_(average_decay),
-      shards_(b, spec, layout_, sharding_, compute, names_of_arrays(rule, average_decay)),
-      gradients_(b, spec, layout_, sharding_, wide(compute), rule ? exact_chunk : 0),
-      trainability_(spec, layout_, wanted_first(spec, rule.has_value(), std::move(trainable))) {
+      rules_(std::move(rules)),
+      shards_(b, spec, layout_, sharding_, compute, rules_),
+      gradients_(b, spec, layout_, sharding_, wide(compute), rules_ ? exact_chunk : 0),
+      trainability_(spec, layout_, wanted_first(spec, rules_.has_value(), std::move(trainable))),
+      matrices_(b, spec, layout_, sharding_, shards_, gradients_,
+                rules_ ? rules_->matrices : std::nullopt, exact_chunk > 0) {
   apply_trainable();
 }
 
@@ -55,7 +45,7 @@ static constexpr const char* no_gradients =
     "the model was opened without gradients: it can be evaluated, not trained";
 
 void Store::set_trainable(ParamId p, bool on, ThawMoments moments) {
-  require(rule_.has_value(), "{}", no_gradients);
+  require(rules_.has_value(), "{}", no_gradients);
   if (spec_.params[p.index()].learns_from == LearnsFrom::gradients)
     trainability_.request(p, on, moments);
 }
@@ -83,7 +73,7 @@ bool Store::apply_trainable() {
 
 void Store::begin(Purpose purpose) {
   require(!open_, "the model's state is in use by another session: close that first");
-  require(purpose == Purpose::forward || rule_.has_value(), "{}", no_gradients);
+  require(purpose == Purpose::forward || rules_.has_value(), "{}", no_gradients);
   if (const auto left = sharding_.stage.gather.abandoned(); !left.empty())
     fail("work of an earlier program is still in flight: {}", fmt::join(left, ", "));
   trainability_.require_applied();
@@ -123,37 +113,40 @@ static std::vector<UpdateSlice> update_slices(const Segment& segment, const Mode
 }
 
 void Store::update(UpdateFactors factors) {
-  require(rule_.has_value(), "{}", no_gradients);
-  kernel::Update step{.rule = *rule_, .shards = {}};
+  require(rules_.has_value(), "{}", no_gradients);
+  kernel::Update step{.rule = rules_->elements, .shards = {}};
   for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
     const auto& segment = layout_.segments[i];
-    if (!trainability_.trains(segment)) continue;
+    if (!trainability_.trains(segment) || segment.as_matrices) continue;
     const auto mine = sharding_.own(segment);
     for (const auto& slice : update_slices(segment, spec_, shards_)) {
       const auto r = intersection(slice.range, mine);
       if (r.count() == 0) continue;
       auto [master, copy, arrays] = shards_.views(i, r);
-      arrays.resize(arrays_of(*rule_).size());  // without averages
+      arrays.resize(arrays_of(rules_->elements).size());  // without averages
       auto& shard = step.shards.emplace_back(kernel::Update::Shard{
           .master_N = master,
           .copy_N = copy,
           .grad_N = gradients_.sum(i).slice(r.begin - mine.begin, {r.count()}).view(),
           .state_N = std::move(arrays),
           .factors = factors});
-      shard.factors.lr *= slice.kind.lr_factor;
-      shard.factors.decay = slice.kind.decays ? factors.decay : 0;
+      shard.factors.lr *= slice.kind.lr_factor * rules_->lr_factor;
+      shard.factors.decay = slice.kind.decays ? rules_->decay.value_or(factors.decay) : 0;
       shard.factors.count = slice.kind.count;
     }
-    for (const auto& slot : segment.slots)
-      shards_.set_count(slot.param, shards_.count(slot.param) + 1);
   }
-  backend_.put(Queue::compute, step);
+  if (!step.shards.empty()) backend_.put(Queue::compute, step);
+  for (const auto& segment : layout_.segments)
+    if (trainability_.trains(segment))
+      for (const auto& slot : segment.slots)
+        shards_.set_count(slot.param, shards_.count(slot.param) + 1);
+  matrices_.update(factors, trainability_);
   if (averages()) move_averages();
   pending_ = false;
 }
 
 void Store::move_averages() {
-  kernel::Average step{.share = 1 - average_decay_, .shards = {}};
+  kernel::Average step{.share = 1 - rules_->average_decay, .shards = {}};
   for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
     const auto& segment = layout_.segments[i];
     const auto mine = sharding_.own(segment);

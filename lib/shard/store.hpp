@@ -9,6 +9,7 @@
 //   shards.hpp        this rank's weights and optimizer arrays
 //   trainability.hpp  which segments are trained
 //   gradients.hpp     gradient sums over micro-batches and ranks, which the optimizer reads
+//   matrix_updates.hpp  updates by optimizers that see whole matrices
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,6 +18,8 @@
 
 #include "lib/shard/config.hpp"
 #include "lib/shard/gradients.hpp"
+#include "lib/shard/matrix_updates.hpp"
+#include "lib/shard/optimizer_rules.hpp"
 #include "lib/shard/shards.hpp"
 #include "lib/shard/trainability.hpp"
 
@@ -29,14 +32,13 @@ enum class Purpose : std::uint8_t { train, forward };
 class Store {
  public:
   // Allocates weights, gradients and optimizer arrays. Weights are meaningful only after
-  // initialize() or write(). Everything else is zero. Without an update rule, the store has no
+  // initialize() or write(). Everything else is zero. Without rules, the store has no
   // gradients and no optimizer arrays, and nothing can be trained. `trainable` is indexed by
-  // ParamId. If it is empty, all parameters are trained. GradientSums explains exact_chunk. If
-  // `average_decay` is above 0, the store keeps averages of the weights of all parameters that have
-  // optimizer arrays, as their last array (average_array).
-  Store(Backend&, const ModelSpec&, Layout, DType compute, std::optional<UpdateRule>, Sharding = {},
-        std::vector<std::uint8_t> trainable = {}, std::int64_t exact_chunk = 0,
-        double average_decay = 0);
+  // ParamId. If it is empty, all parameters are trained. GradientSums explains exact_chunk. If the
+  // rules have an average_decay, the store keeps averages of the weights of all parameters that
+  // have optimizer arrays, as their last array (average_array).
+  Store(Backend&, const ModelSpec&, Layout, DType compute, std::optional<OptimizerRules>,
+        Sharding = {}, std::vector<std::uint8_t> trainable = {}, std::int64_t exact_chunk = 0);
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -52,7 +54,10 @@ class Store {
   void initialize_adapters(std::uint64_t seed, int threads) {
     shards_.initialize_adapters(seed, threads);
   }
-  Range own(ParamId p) const { return shards_.own(p); }
+  Range own(ParamId p, std::string_view array = weights_array) const {
+    return shards_.own(p, array);
+  }
+  Shape shape(ParamId p, std::string_view array) const { return shards_.shape(p, array); }
   bool holds(ParamId p) const { return shards_.holds(p); }
   // Returns true if this rank reports its part of the parameter in checkpoints, norms and digests.
   // If several replicas or two stages hold the part, exactly one of the ranks reports it.
@@ -71,6 +76,7 @@ class Store {
   void swap_averages() { shards_.swap_averages(); }
   bool averages() const { return shards_.averages(); }
   std::span<const std::string> arrays() const { return shards_.arrays(); }
+  std::vector<std::string> arrays(ParamId p) const { return shards_.arrays(p); }
   // Returns true if the parameter has optimizer arrays on this rank. Frozen parameters may have
   // none.
   bool has_arrays(ParamId p) const { return shards_.has_arrays(p); }
@@ -118,11 +124,11 @@ class Store {
   const ModelSpec& spec_;
   Layout layout_;
   Sharding sharding_;
-  std::optional<UpdateRule> rule_;
-  double average_decay_;
+  std::optional<OptimizerRules> rules_;
   Shards shards_;
   GradientSums gradients_;
   Trainability trainability_;
+  MatrixUpdates matrices_;
   // `open_`: a session is open. `pending_`: there are gradients that no update has used.
   bool open_ = false, pending_ = false;
 };

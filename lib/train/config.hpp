@@ -7,8 +7,10 @@
 
 #include "lib/base/dtype.hpp"
 #include "lib/base/value_names.hpp"
+#include "lib/matrix/matrix_rule.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/ops/product_type.hpp"
+#include "lib/shard/config.hpp"
 
 namespace trireme {
 
@@ -107,21 +109,39 @@ constexpr std::int64_t chunk_tokens_of(const TrainConfig& t, std::int64_t tokens
   return (usual + leaf - 1) / leaf * leaf;
 }
 
-enum class OptimizerKind : std::uint8_t { adamw, sgd, lion };
+enum class OptimizerKind : std::uint8_t { adamw, sgd, lion, muon, shampoo };
 template <>
-inline constexpr auto value_names<OptimizerKind> = named<OptimizerKind>("adamw", "sgd", "lion");
+inline constexpr auto value_names<OptimizerKind> = named<OptimizerKind>("adamw", "sgd", "lion",
+                                                                        "muon", "shampoo");
+// Returns true if the optimizer updates matrices as a whole. AdamW then updates other parameters.
+constexpr bool sees_matrices(OptimizerKind o) {
+  return o == OptimizerKind::muon || o == OptimizerKind::shampoo;
+}
 
 struct OptimizerConfig {
   OptimizerKind name = OptimizerKind::adamw;
   double lr = 3e-4;                  // peak learning rate
-  double beta1 = 0.9, beta2 = 0.95;  // adamw and lion
-  double eps = 1e-8;                 // adamw
+  double beta1 = 0.9, beta2 = 0.95;  // adamw and lion, also beside muon and shampoo
+  double eps = 1e-8;                 // adamw, also beside muon and shampoo
   double momentum = 0;               // sgd
   bool nesterov = false;             // sgd: Nesterov momentum
   double weight_decay = 0.1;         // decoupled; never applied to norms and biases
   // Name patterns (with * and ?) of further parameters without weight decay.
   std::vector<std::string> no_decay;
   double clip = 1;  // maximum gradient norm; 0 disables clipping
+  // Settings of muon and shampoo (lib/matrix/matrix_rule.hpp).
+  double matrix_momentum = 0.95;
+  bool matrix_nesterov = true;
+  MatrixScale matrix_scale = MatrixScale::jordan;
+  HeadMatrices matrix_heads = HeadMatrices::together;
+  MuonPolynomials muon_polynomials = MuonPolynomials::jordan;
+  double shampoo_beta = 0.95, shampoo_eps = 1e-6;
+  std::int64_t shampoo_every = 10;
+  // Parameters that AdamW updates beside muon and shampoo: those without a matrix, and matrices
+  // that match these name patterns (updated_as_matrices). If absent, adamw_lr is `lr` and
+  // adamw_weight_decay is `weight_decay`.
+  std::vector<std::string> adamw_patterns;
+  std::optional<double> adamw_lr{}, adamw_weight_decay{};
 
   bool operator==(const OptimizerConfig&) const = default;
 };

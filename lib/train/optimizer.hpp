@@ -1,10 +1,10 @@
 #pragma once
-#include "kernels/update_rule.hpp"
+#include "lib/shard/optimizer_rules.hpp"
 #include "lib/train/config.hpp"
 
 namespace trireme {
 
-// Returns the update rule that the deck section [optimizer] selects.
-UpdateRule update_rule(const OptimizerConfig&);
+// Returns the rules that the deck section [optimizer] selects. `average_decay` is train.ema.
+OptimizerRules optimizer_rules(const OptimizerConfig&, double average_decay);
 
 }  // namespace trireme

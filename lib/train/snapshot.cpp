@@ -12,16 +12,17 @@ RankSlices rank_slices(const Store& store) {
   RankSlices all;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const auto id = ParamId::at(i);
-    const auto mine = store.own(id);
-    if (mine.count() == 0 || !store.reports(id) || !is_saved(params[i])) continue;
+    if (!store.holds(id) || !store.reports(id) || !is_saved(params[i])) continue;
     const auto add = [&](std::string_view array) {
-      all.slices.push_back({params[i].name, std::string(array), params[i].shape, mine.begin,
+      const auto mine = store.own(id, array);
+      if (mine.count() == 0) return;
+      all.slices.push_back({params[i].name, std::string(array), store.shape(id, array), mine.begin,
                             mine.count(), store.master()});
       all.params.push_back(id);
     };
     add(weights_array);
     if (!store.has_arrays(id)) continue;
-    for (const auto& array : store.arrays()) add(array);
+    for (const auto& array : store.arrays(id)) add(array);
   }
   return all;
 }
@@ -49,11 +50,17 @@ SliceSource elements_of(const Store& store, const RankSlices& all) {
 static std::int64_t elements_to_copy(const Store& store) {
   const auto& params = store.spec().params;
   std::int64_t elements = 0;
-  for (const auto& segment : store.layout().segments) {
+  for (std::size_t i = 0; i < store.layout().segments.size(); ++i) {
+    const auto& segment = store.layout().segments[i];
     const auto first = segment.slots.front().param;
     if (!store.reports(first) || !is_saved(params[first.index()])) continue;
-    const auto arrays = store.has_arrays(first) ? std::ssize(store.arrays()) : 0;
-    elements += store.sharding().own(segment).count() * (1 + arrays);
+    const auto own = store.sharding().own(segment).count();
+    elements += own;
+    if (!store.has_arrays(first)) continue;
+    const auto& state = store.shards().state(i);
+    elements += own * std::ssize(state.elementwise);
+    for (const auto& square : state.squares)
+      elements += store.sharding().own(segment, square.elements).count();
   }
   return elements;
 }

@@ -57,7 +57,7 @@ static void load(Store& store, CheckpointReader& reader, std::span<const Wanted>
   const auto name = [&](const Wanted& w) { return store.spec().params[w.param.index()].name; };
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i + 1 < all.size()) {
-      const auto next = store.own(all[i + 1].param);
+      const auto next = store.own(all[i + 1].param, all[i + 1].array);
       reader.expect(name(all[i + 1]), all[i + 1].array, next.begin, next.count());
     }
     const auto& [p, array] = all[i];
@@ -65,7 +65,7 @@ static void load(Store& store, CheckpointReader& reader, std::span<const Wanted>
       load_records(store, reader, all[i], widen);
       continue;
     }
-    const auto mine = store.own(p);
+    const auto mine = store.own(p, array);
     reader.read(name(all[i]), array, mine.begin, mine.count(),
                 [&](std::int64_t first, Elements elements) {
                   if (!widen) return store.write(p, array, first, elements);
@@ -91,7 +91,7 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
   store.set_count(p, count);
   auto saved = reader.arrays_of(name);
   if (saved.empty() && count == 0) return;
-  std::vector<std::string> kept(store.arrays().begin(), store.arrays().end());
+  auto kept = store.arrays(p);
   const bool averaged = std::erase(saved, average_array) > 0 && std::erase(kept, average_array) > 0;
   std::erase(kept, average_array);
   std::ranges::sort(kept);
@@ -103,6 +103,14 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
           "has {} -- restart with the optimizer settings in its deck, or load only its weights "
           "with model.init_from",
           reader.directory().string(), list(saved), name, list(kept));
+  for (const auto& array : saved) {
+    const auto shape = reader.shape_of(name, array);
+    require(shape == store.shape(p, array),
+            "{}: {}/{} has the shape {}, but the deck's optimizer gives it the shape {} -- restart "
+            "with the optimizer settings in its deck",
+            reader.directory().string(), array, name, to_string(shape),
+            to_string(store.shape(p, array)));
+  }
   store.make_arrays(p);
   for (const auto& array : saved) wanted.push_back({p, array});
   if (averaged) wanted.push_back({p, std::string(average_array)});

@@ -20,8 +20,8 @@ static std::vector<std::uint8_t> trained_in(std::span<const FreezeState> freeze_
   return mask;
 }
 
-static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
-  return s.trainable ? std::optional(update_rule(s.optimizer)) : std::nullopt;
+static std::optional<OptimizerRules> rules_of(const TrainerSetup& s) {
+  return s.trainable ? std::optional(optimizer_rules(s.optimizer, s.ema)) : std::nullopt;
 }
 
 std::int64_t context_of(const TrainerSetup& s) {
@@ -96,11 +96,11 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
       chunks_(chunk_parts(stage_blocks_, pipe_, axes_.at.pipe)),
       freeze_(setup_.freeze, model_.spec()),
       freeze_states_(freeze_.at(setup_.first_step)),
-      store_(backend, model_.spec(), layout(), setup_.compute, rule_of(setup_),
+      store_(backend, model_.spec(), layout(), setup_.compute, rules_of(setup_),
              make_sharding(model_.spec(),
                            zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce),
                            axes_, pipe_.last_stage()),
-             trained_in(freeze_states_), setup_.exact_chunk, setup_.ema) {
+             trained_in(freeze_states_), setup_.exact_chunk) {
   if (const auto* const teacher = teacher_of(setup_); teacher && setup_.trainable)
     teacher_ = std::make_unique<Trainer>(backend, axes_, setup_of_teacher(setup_, *teacher));
 }
@@ -112,6 +112,8 @@ Layout Trainer::layout() const {
   in.expert_ranks = axes_.grid.expert;
   if (setup_.trainable) in.gather_type = setup_.zero.gather_type;
   for (const auto& rule : setup_.freeze) in.freeze.push_back(rule.pattern);
+  if (setup_.trainable && sees_matrices(setup_.optimizer.name))
+    in.as_matrices = updated_as_matrices(model_.spec(), setup_.optimizer.adamw_patterns);
   return make_layout(model_.spec(), in);
 }
 

@@ -1,0 +1,44 @@
+#pragma once
+// MatrixUpdates: the updates of an optimizer that sees whole matrices (lib/matrix/matrix_rule.hpp).
+//
+// Each rank applies the rule's first part to its shards. In each round (matrix_plan.hpp), the parts
+// of a matrix travel to the matrix's owner on Queue::scatter. The owner computes the step of the
+// whole matrix, which travels back on Queue::gather. Each rank then applies the rule's last part to
+// its shards. Directions and steps are sent in the compute type, and square arrays in the master
+// type. While a round is computed, the next round's parts and the previous round's steps are in
+// transit.
+#include <optional>
+#include <vector>
+
+#include "lib/shard/gradients.hpp"
+#include "lib/shard/matrix_plan.hpp"
+#include "lib/shard/optimizer_rules.hpp"
+#include "lib/shard/shards.hpp"
+#include "lib/shard/trainability.hpp"
+
+namespace trireme {
+
+class MatrixUpdates {
+ public:
+  // Keeps references to its arguments, which must outlive it. `exact` requests steps whose bits do
+  // not depend on the number of threads (SumOrder::by_shape).
+  MatrixUpdates(Backend&, const ModelSpec&, const Layout&, const Sharding&, const Shards&,
+                const GradientSums&, std::optional<MatrixOptimizer>, bool exact);
+
+  // Performs one update of all matrices in trained segments. The caller has counted it already.
+  // `factors` are those of parameters with weight decay and without a factor on the learning rate.
+  // Blocks until all messages have arrived.
+  void update(const UpdateFactors& factors, const Trainability&);
+
+ private:
+  Backend& backend_;
+  const ModelSpec& spec_;
+  const Layout& layout_;
+  const Sharding& sharding_;
+  const Shards& shards_;
+  const GradientSums& gradients_;
+  std::optional<MatrixOptimizer> optimizer_;
+  SumOrder order_;
+};
+
+}  // namespace trireme

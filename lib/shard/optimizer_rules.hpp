@@ -1,0 +1,55 @@
+#pragma once
+// The rules of an optimizer: one for parameters that are updated element by element, and possibly
+// one for matrices. Also the arrays of state that they keep for a segment.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/update_rule.hpp"
+#include "lib/matrix/matrix_rule.hpp"
+#include "lib/shard/layout.hpp"
+#include "lib/shard/matrices.hpp"
+
+namespace trireme {
+
+// Rule and settings of matrices that are updated as a whole.
+struct MatrixOptimizer {
+  MatrixRule rule;
+  MatrixScale scale = MatrixScale::jordan;
+  HeadMatrices heads = HeadMatrices::together;
+};
+
+struct OptimizerRules {
+  UpdateRule elements;
+  // Factor on the learning rate, and weight decay, of parameters that are updated element by
+  // element. Without `decay`, all parameters have the decay of the update (UpdateFactors).
+  double lr_factor = 1;
+  std::optional<double> decay{};
+  std::optional<MatrixOptimizer> matrices{};
+  // Decay of the averages of weights (average_array). 0 keeps none.
+  double average_decay = 0;
+};
+
+// A square array of a segment's matrices. The squares of all matrices are stored one after another,
+// and divided into one shard per rank like the segment.
+struct SquareSlots {
+  SquareArray array;
+  std::vector<Slot> slots;    // by slot of the segment
+  std::int64_t elements = 0;  // including padding
+};
+
+// The arrays of a segment. `elementwise` are the names of arrays with one number for each weight.
+// If weights are averaged, average_array is the last of them.
+struct StateArrays {
+  std::vector<std::string> elementwise;
+  std::vector<SquareSlots> squares;
+};
+
+// Returns the arrays of a segment that `ranks` ranks share.
+StateArrays state_arrays(const OptimizerRules&, const ModelSpec&, const Segment&,
+                         std::int64_t ranks);
+// Returns the names of all arrays of all segments. If weights are averaged, average_array is the
+// last of them.
+std::vector<std::string> all_arrays(const OptimizerRules&);
+
+}  // namespace trireme
