@@ -106,21 +106,12 @@ struct UsualRates {
 // learning rates are 2e-4 (DeepSpeed's fine-tuning of Moonlight) to 0.05 (Jordan et al. 2024).
 // Shampoo's steps have the norm of Muon's, but a momentum of 0.95 adds up to 20 of them.
 UsualRates usual_rates(const OptimizerConfig& o) {
-  constexpr UsualRates adamw{5e-7, 1e-2};
   const bool as_adamw = o.matrix_scale == MatrixScale::adamw;
-  switch (o.name) {
-    case OptimizerKind::adamw:
-      return adamw;
-    case OptimizerKind::sgd:
-      return {1e-5, 10};
-    case OptimizerKind::lion:
-      return {5e-8, 1e-3};
-    case OptimizerKind::muon:
-      return as_adamw ? adamw : UsualRates{2e-4, 0.05};
-    case OptimizerKind::shampoo:
-      return as_adamw ? UsualRates{2.5e-8, 1e-2} : UsualRates{1e-5, 0.05};
-  }
-  return adamw;
+  if (o.name == OptimizerKind::muon && !as_adamw) return {2e-4, 0.05};
+  if (o.name == OptimizerKind::shampoo)
+    return as_adamw ? UsualRates{2.5e-8, 1e-2} : UsualRates{1e-5, 0.05};
+  if (o.name == OptimizerKind::adamw || o.name == OptimizerKind::muon) return {5e-7, 1e-2};
+  return o.name == OptimizerKind::lion ? UsualRates{5e-8, 1e-3} : UsualRates{1e-5, 10};
 }
 
 // Warns of a learning rate ten times above or below the usual ones.
