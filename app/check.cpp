@@ -24,6 +24,7 @@
 #include "lib/predict/machine_file.hpp"
 #include "lib/run/run_length.hpp"
 #include "lib/shard/freeze.hpp"
+#include "lib/train/optimizer.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -131,6 +132,7 @@ void check(const CheckArguments& a, const JobHere& job) {
   warn_of_slow_products(choice, compute);
   if (job.processors > 0) warn_of_threads(choice, job.processors);
   warn_of_settings(deck, {}, &*training);
+  if (fixed.initial) warn_of_optimizer_before(deck, *fixed.initial);
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // the ranks run elsewhere
@@ -145,6 +147,9 @@ void check(const CheckArguments& a, const JobHere& job) {
                 (training->has_common_epochs() ? " per epoch" : " in all files")
           : counted(1 + deck.data.phases.size(), "data phase"),
       memory_text(static_cast<double>(plan.most_reserved())));
+  const auto matrices =
+      matrices_text(make_spec(deck.model, deck.adapter), deck.optimizer, deck.freeze, 0);
+  if (!matrices.empty()) say("{}\n", matrices);
   if (!training->has_one_phase()) say_phases(deck, *training);
   if (deck.adapter.rank > 0)
     say("adapters: {}\n", adapters_text(make_spec(deck.model, deck.adapter)));

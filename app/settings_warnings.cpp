@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "lib/base/counted.hpp"
+#include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/interchange/adapter_names.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/model/spec.hpp"
@@ -94,24 +96,42 @@ void warn_of_schedule(const Deck& deck, RunPoint end) {
                 last_rate(deck, end), number_text(s.min_lr));
 }
 
-// Warns of a learning rate ten times above or below those that papers and model cards report:
-// 5e-7 (preference training) to 1e-2 for AdamW, a tenth of that for Lion (Chen et al. 2023), and up
-// to 10 for SGD.
-void warn_of_rate(const OptimizerConfig& o) {
-  struct Usual {
-    double least, most;
-  };
-  const auto usual = o.name == OptimizerKind::adamw  ? Usual{5e-7, 1e-2}
-                     : o.name == OptimizerKind::lion ? Usual{5e-8, 1e-3}
-                                                     : Usual{1e-5, 10};
-  const bool above = o.lr > 10 * usual.most;
-  if (above || (o.lr > 0 && 10 * o.lr < usual.least))
-    log_warning(
-        "optimizer.lr = {} is far {} the usual learning rates of optimizer.name = \"{}\", {} to "
-        "{}: {}",
-        number_text(o.lr), above ? "above" : "below", name_of(o.name), number_text(usual.least),
-        number_text(usual.most),
-        above ? "the first steps may destroy the model" : "the model may learn nothing");
+struct UsualRates {
+  double least, most;
+};
+
+// Returns the learning rates that papers and model cards report: 5e-7 (preference training) to 1e-2
+// for AdamW, a tenth of that for Lion (Chen et al. 2023), and up to 10 for SGD. Muon has AdamW's
+// learning rates if its steps are as large (Liu et al. 2025, arXiv 2502.16982). Otherwise, its
+// learning rates are 2e-4 (DeepSpeed's fine-tuning of Moonlight) to 0.05 (Jordan et al. 2024).
+// Shampoo's steps have the norm of Muon's, but a momentum of 0.95 adds up to 20 of them.
+UsualRates usual_rates(const OptimizerConfig& o) {
+  const bool as_adamw = o.matrix_scale == MatrixScale::adamw;
+  if (o.name == OptimizerKind::muon && !as_adamw) return {2e-4, 0.05};
+  if (o.name == OptimizerKind::shampoo)
+    return as_adamw ? UsualRates{2.5e-8, 1e-2} : UsualRates{1e-5, 0.05};
+  if (o.name == OptimizerKind::adamw || o.name == OptimizerKind::muon) return {5e-7, 1e-2};
+  return o.name == OptimizerKind::lion ? UsualRates{5e-8, 1e-3} : UsualRates{1e-5, 10};
+}
+
+// Warns of a learning rate ten times above or below the usual ones.
+void warn_of_rate(std::string_view key, double lr, UsualRates usual, const std::string& optimizer) {
+  const bool above = lr > 10 * usual.most;
+  if (above || (lr > 0 && 10 * lr < usual.least))
+    log_warning("{} = {} is far {} the usual learning rates of {}, {} to {}: {}", key,
+                number_text(lr), above ? "above" : "below", optimizer, number_text(usual.least),
+                number_text(usual.most),
+                above ? "the first steps may destroy the model" : "the model may learn nothing");
+}
+
+void warn_of_rates(const OptimizerConfig& o) {
+  const auto name = fmt::format("optimizer.name = \"{}\"", name_of(o.name));
+  if (!sees_matrices(o.name)) return warn_of_rate("optimizer.lr", o.lr, usual_rates(o), name);
+  warn_of_rate(
+      "optimizer.lr", o.lr, usual_rates(o),
+      fmt::format("{} with optimizer.matrix_scale = \"{}\"", name, name_of(o.matrix_scale)));
+  if (o.adamw_lr)
+    warn_of_rate("optimizer.adamw_lr", *o.adamw_lr, usual_rates(OptimizerConfig{}), "AdamW");
 }
 
 // Warns if `export --format peft` will refuse parameters of adapter.also_train. Does not warn if no
@@ -188,7 +208,7 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
   warn_of_schedule(deck, end);
   for (const auto& text : unreached_settings(deck.train, deck.schedule, deck.data.context, begin))
     log_warning("{}", text);
-  warn_of_rate(deck.optimizer);
+  warn_of_rates(deck.optimizer);
   const auto spec = make_spec(deck.model, deck.adapter);
   if (deck.adapter.rank > 0) {
     warn_of_also_trained(deck, spec);
@@ -197,6 +217,25 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
   const FreezeSchedule freeze(deck.freeze, spec);
   if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");
+}
+
+void warn_of_optimizer_before(const Deck& deck, const CheckpointReader& initial) {
+  if (deck.adapter.rank > 0 || !sees_matrices(deck.optimizer.name)) return;
+  std::string before = "comes from another program";
+  if (!initial.meta().deck.empty()) {
+    try {
+      const auto name = deck_of(initial).optimizer.name;
+      if (sees_matrices(name)) return;
+      before = fmt::format("was trained with optimizer.name = \"{}\"", name_of(name));
+    } catch (const Error&) {  // a deck of an older version, which had neither muon nor shampoo
+      before = "was trained with another optimizer";
+    }
+  }
+  log_warning(
+      "optimizer.name = \"{}\" trains all weights of {}, which {}. A model that AdamW has trained "
+      "then often becomes worse than with AdamW (Qu et al. 2026, arXiv 2605.10468): set "
+      "optimizer.name = \"adamw\", or train adapters (adapter.rank), which lose less",
+      name_of(deck.optimizer.name), initial.directory().string(), before);
 }
 
 }  // namespace trireme

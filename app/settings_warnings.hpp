@@ -2,7 +2,7 @@
 // Warnings about settings that are valid but usually not intended.
 #include "lib/data/dataset.hpp"
 #include "lib/deck/deck.hpp"
-#include "lib/io/checkpoint.hpp"
+#include "lib/io/checkpoint_reader.hpp"
 
 namespace trireme {
 
@@ -10,5 +10,9 @@ namespace trireme {
 // than an epoch, a warmup longer than the run, or a model without trained parameters. The run
 // begins at `from`, which is empty for a new run. `training` is null if the data is unknown.
 void warn_of_settings(const Deck&, const CheckpointMeta& from, const Dataset* training);
+
+// Logs a warning if a run with muon or shampoo trains all weights of an initial model that was
+// trained with another optimizer.
+void warn_of_optimizer_before(const Deck&, const CheckpointReader& initial);
 
 }  // namespace trireme

@@ -14,6 +14,7 @@
 #include "lib/launch/mpi_job.hpp"
 #include "lib/run/record.hpp"
 #include "lib/shard/freeze.hpp"
+#include "lib/train/optimizer.hpp"
 
 namespace trireme {
 
@@ -78,6 +79,9 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
            in.deck.precision.products == ProductType::fp8 ? ", with products in fp8" : "",
            in.deck.zero.gather_type == GatherType::fp8 ? ", weights sent in fp8" : "",
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
+  const auto matrices =
+      matrices_text(m.trainer->model().spec(), in.deck.optimizer, in.deck.freeze, in.meta.step);
+  if (!matrices.empty()) log_info("{}", matrices);
   warn_of_slow_products(m.choice, m.trainer->model().compute());
   warn_of_settings(in.deck, in.meta, &in.training);
   log_packing(in.training, "training");
@@ -88,7 +92,10 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
              m.backend->name());
   log_detail("kind of machine (results on other kinds may differ in rounding): {}",
              in.meta.extra.machine);
-  if (!in.from && in.fixed.initial) print_differences_from(*in.fixed.initial, in);
+  if (!in.from && in.fixed.initial) {
+    print_differences_from(*in.fixed.initial, in);
+    warn_of_optimizer_before(in.deck, *in.fixed.initial);
+  }
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);
   if (differences == Differences::new_) print_differences(in);

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "docs/checkpoint.md", "docs/exchange.md", "docs/token_file.md", "docs/decks.md", "docs/planning.md",
          "docs/long-contexts.md", "docs/conversations.md", "docs/finetune.md", "docs/adapters.md", "docs/dpo.md",
-         "docs/distillation.md", "docs/packing.md", "docs/experts.md", "docs/tutorials/first-model.md",
+         "docs/distillation.md", "docs/packing.md", "docs/experts.md", "docs/optimizers.md", "docs/tutorials/first-model.md",
          "docs/tutorials/lora-chat.md", "docs/tutorials/slurm.md", "docs/tutorials/choosing-a-grid.md", "docs/results.md",
          "docs/best-checkpoint.md", "docs/samples.md", "docs/data.md", "docs/profile.md", "docs/jobs.md", "docs/install.md",
          "docs/reference/exit-codes.md", "docs/reference/tables.md", "docs/admin.md"]  # the last asks how a run of exit-codes.md ended

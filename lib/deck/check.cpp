@@ -21,6 +21,7 @@
 #include "lib/run/schedule.hpp"
 #include "lib/run/skip_rules.hpp"
 #include "lib/shard/layout.hpp"
+#include "lib/shard/matrices.hpp"
 #include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
@@ -50,6 +51,7 @@ namespace {
 
 std::vector<double> reals_of(const KeyValue& value) {
   if (const auto* all = std::get_if<std::vector<double>>(&value)) return *all;
+  if (std::holds_alternative<Automatic>(value)) return {};
   return {std::get<double>(value)};
 }
 
@@ -253,9 +255,41 @@ class Checker : DeckRules {
   void optimizer() {
     const auto& o = deck_.optimizer;
     rule(o.momentum == 0 || o.name == OptimizerKind::sgd, {"optimizer.momentum"},
-         "optimizer.momentum needs optimizer.name = \"sgd\"; adamw and lion use optimizer.betas");
+         "optimizer.momentum needs optimizer.name = \"sgd\"; adamw and lion use optimizer.betas, "
+         "muon and shampoo use optimizer.matrix_momentum");
     rule(!o.nesterov || o.momentum > 0, {"optimizer.nesterov", "optimizer.momentum"},
          "optimizer.nesterov = true needs momentum: give optimizer.momentum, such as 0.9");
+    matrices();
+  }
+
+  // Rules for the keys of optimizers that see matrices.
+  void matrices() {
+    const auto& o = deck_.optimizer;
+    const OptimizerConfig unset;
+    struct Setting {
+      const char* key;
+      bool set, used;
+    };
+    const bool whole = sees_matrices(o.name), by_shampoo = o.name == OptimizerKind::shampoo;
+    for (const auto& [key, set, used] :
+         {Setting{"optimizer.matrix_momentum", o.matrix_momentum != unset.matrix_momentum, whole},
+          Setting{"optimizer.matrix_nesterov", o.matrix_nesterov != unset.matrix_nesterov, whole},
+          Setting{"optimizer.matrix_scale", o.matrix_scale != unset.matrix_scale, whole},
+          Setting{"optimizer.matrix_heads", o.matrix_heads != unset.matrix_heads, whole},
+          Setting{"optimizer.adamw_lr", o.adamw_lr.has_value(), whole},
+          Setting{"optimizer.adamw_weight_decay", o.adamw_weight_decay.has_value(), whole},
+          Setting{"optimizer.adamw_patterns", !o.adamw_patterns.empty(), whole},
+          Setting{"optimizer.muon_polynomials", o.muon_polynomials != unset.muon_polynomials,
+                  o.name == OptimizerKind::muon},
+          Setting{"optimizer.shampoo_beta", o.shampoo_beta != unset.shampoo_beta, by_shampoo},
+          Setting{"optimizer.shampoo_eps", o.shampoo_eps != unset.shampoo_eps, by_shampoo},
+          Setting{"optimizer.shampoo_every", o.shampoo_every != unset.shampoo_every, by_shampoo}})
+      rule(used || !set, {key, "optimizer.name"},
+           "{} has no effect with optimizer.name = \"{}\": remove it, or choose another optimizer",
+           key, name_of(o.name));
+    rule(!o.adamw_lr || o.lr > 0, {"optimizer.adamw_lr", "optimizer.lr"},
+         "optimizer.adamw_lr needs optimizer.lr above 0, because it follows the schedule of "
+         "optimizer.lr: give a small optimizer.lr, or freeze the matrices with [[freeze]]");
   }
 
   void zero() {
@@ -332,6 +366,19 @@ class Checker : DeckRules {
          "a tied head are sent as they are: set zero.gather_type = \"compute\"");
   }
 
+  // Requires that each pattern matches a matrix, and that a matrix remains.
+  void adamw_patterns(const ModelSpec& spec) {
+    try {
+      const auto whole = updated_as_matrices(spec, deck_.optimizer.adamw_patterns);
+      rule(std::ranges::count(whole, 1) > 0, {"optimizer.adamw_patterns", "optimizer.name"},
+           "optimizer.adamw_patterns leaves no matrix to optimizer.name = \"{}\": remove a "
+           "pattern, or set optimizer.name = \"adamw\"",
+           name_of(deck_.optimizer.name));
+    } catch (const Error& e) {
+      rule(false, {"optimizer.adamw_patterns"}, "{}", e.what());
+    }
+  }
+
   // Requires that each pattern matches a parameter name. The names are known only if the model is
   // valid.
   void patterns() {
@@ -356,6 +403,7 @@ class Checker : DeckRules {
       if (!hit) problems_.push_back({{key_in_row(path, row)}, std::move(text)});
     };
     for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, "optimizer.no_decay");
+    if (sees_matrices(deck_.optimizer.name)) adamw_patterns(spec);
     const auto fp8 = fp8_weights(deck_.precision);
     for (const auto& pattern : fp8.except) {
       bool hit = false;

@@ -269,6 +269,26 @@ std::string clip_text(const Changed& c) {
                      text(c.run.before.optimizer.clip));
 }
 
+std::string adamw_rate_text(const Changed& c) {
+  const auto rate = [](const OptimizerConfig& o) { return o.adamw_lr.value_or(o.lr); };
+  const auto before = rate(c.run.before.optimizer), after = rate(c.run.after.optimizer);
+  if (before == after) return {};
+  return fmt::format(
+      "the peak learning rate of the parameters that AdamW updates is {:.4g} instead of {:.4g}",
+      after, before);
+}
+
+std::string adamw_decay_text(const Changed& c) {
+  const auto decay = [](const OptimizerConfig& o) {
+    return o.adamw_weight_decay.value_or(o.weight_decay);
+  };
+  const auto before = decay(c.run.before.optimizer), after = decay(c.run.after.optimizer);
+  if (before == after) return {};
+  return fmt::format(
+      "the weight decay of the parameters that AdamW updates is {:.4g} instead of {:.4g}", after,
+      before);
+}
+
 std::string freeze_text(const Changed& c) {
   const auto step = c.run.meta.step;
   const auto end = steps_of_run(c.run.after.train, c.run.after.data.context, c.run.meta);

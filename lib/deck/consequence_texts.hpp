@@ -42,6 +42,8 @@ std::string evaluations_text(const Changed&);
 std::string betas_text(const Changed&);
 std::string decay_text(const Changed&);
 std::string clip_text(const Changed&);
+std::string adamw_rate_text(const Changed&);
+std::string adamw_decay_text(const Changed&);
 std::string freeze_text(const Changed&);
 std::string skip_text(const Changed&);
 std::string skip_steps_text(const Changed&);

@@ -34,7 +34,16 @@ struct Row {
 };
 
 bool by_adamw(const Deck& d, std::string_view) {
-  return d.optimizer.name == OptimizerKind::adamw;
+  return d.optimizer.name == OptimizerKind::adamw || sees_matrices(d.optimizer.name);
+}
+bool by_matrices(const Deck& d, std::string_view) {
+  return sees_matrices(d.optimizer.name);
+}
+bool by_muon(const Deck& d, std::string_view) {
+  return d.optimizer.name == OptimizerKind::muon;
+}
+bool by_shampoo(const Deck& d, std::string_view) {
+  return d.optimizer.name == OptimizerKind::shampoo;
 }
 bool in_fp8(const Deck& d, std::string_view) {
   return d.precision.products == ProductType::fp8;
@@ -139,6 +148,36 @@ const std::vector<Row>& table() {
       {{"optimizer.no_decay"},
        "the patterns of parameters without weight decay change from {before} to {after}"},
       {{"optimizer.clip"}, clip_text},
+      {{"optimizer.matrix_momentum"},
+       "the momentum of matrices decays by the factor {after} in each step instead of {before}",
+       by_matrices},
+      {{"optimizer.matrix_nesterov"},
+       "Nesterov momentum of matrices changes from {before} to {after}",
+       by_matrices},
+      {{"optimizer.matrix_scale"},
+       "the factor on the steps of matrices is {after} instead of {before}",
+       by_matrices},
+      {{"optimizer.matrix_heads"},
+       "the division of queries, keys and values into matrices changes from {before} to {after}",
+       by_matrices},
+      {{"optimizer.muon_polynomials"},
+       "the polynomials of Newton-Schulz steps are {after} instead of {before}",
+       by_muon},
+      {{"optimizer.shampoo_beta"},
+       "the averages of products of gradients decay by the factor {after} in each step instead of "
+       "{before}",
+       by_shampoo},
+      {{"optimizer.shampoo_eps"},
+       "roots are computed with {after} of the norm on the diagonal instead of {before}",
+       by_shampoo},
+      {{"optimizer.shampoo_every"},
+       "roots are computed every {after} updates instead of every {before}",
+       by_shampoo},
+      {{"optimizer.adamw_lr"}, adamw_rate_text, by_matrices},
+      {{"optimizer.adamw_weight_decay"}, adamw_decay_text, by_matrices},
+      {{"optimizer.adamw_patterns"},
+       "the patterns of matrices that AdamW updates change from {before} to {after}",
+       by_matrices},
       {{"freeze.pattern", "freeze.from_step", "freeze.to_step", "freeze.moments"}, freeze_text},
       {.keys = {"precision.compute"},
        .text = "activations and weights are rounded to {after} instead of {before}",

@@ -11,13 +11,26 @@ namespace trireme {
 namespace {
 
 constexpr std::array values = {
-    FamiliarValue{"float32", "f32"},   FamiliarValue{"fp32", "f32"},
-    FamiliarValue{"bfloat16", "bf16"}, FamiliarValue{"float64", "f64"},
-    FamiliarValue{"double", "f64"},    FamiliarValue{"layernorm", "layer"},
-    FamiliarValue{"rmsnorm", "rms"},   FamiliarValue{"silu", "swiglu"},
-    FamiliarValue{"rope", "rotary"},   FamiliarValue{"gelu_new", "gelu"},
-    FamiliarValue{"cpu", "host"},      FamiliarValue{"gpu", "cuda"},
+    FamiliarValue{"float32", "f32"},
+    FamiliarValue{"fp32", "f32"},
+    FamiliarValue{"bfloat16", "bf16"},
+    FamiliarValue{"float64", "f64"},
+    FamiliarValue{"double", "f64"},
+    FamiliarValue{"layernorm", "layer"},
+    FamiliarValue{"rmsnorm", "rms"},
+    FamiliarValue{"silu", "swiglu"},
+    FamiliarValue{"rope", "rotary"},
+    FamiliarValue{"gelu_new", "gelu"},
+    FamiliarValue{"cpu", "host"},
+    FamiliarValue{"gpu", "cuda"},
     FamiliarValue{"qlora", "nf4"},
+    FamiliarValue{"dist_muon", "muon"},
+    FamiliarValue{"distributed_shampoo", "shampoo"},
+    FamiliarValue{"original", "sqrt(max(1, out/in))"},
+    FamiliarValue{"shape_scaling", "sqrt(max(1, out/in))"},
+    FamiliarValue{"match_rms_adamw", "0.2 sqrt(max(out, in))"},
+    FamiliarValue{"unit_rms_norm", "sqrt(out/in)"},
+    FamiliarValue{"polar_express", "polar-express"},
 };
 
 }  // namespace

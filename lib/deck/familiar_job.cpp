@@ -148,7 +148,6 @@ constexpr FamiliarName job_names[] = {
     {"ppo", "", next_token},
     {"grpo", "", next_token},
     {"rlhf", "", next_token},
-    {"muon", "", "is not supported: optimizer.name lists the available optimizers"},
     {"sample_packing", "data.packing", ""},
     {"compile", "", no_compiler},
 };

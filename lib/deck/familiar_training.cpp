@@ -39,6 +39,30 @@ constexpr std::string_view cooldown = "is schedule.decay_steps here, with shape 
 constexpr std::string_view stable =
     "is set by schedule.decay_steps here, with shape = \"wsd\": the learning rate is stable "
     "between the warmup and the decay";
+constexpr std::string_view scale_modes =
+    "is optimizer.matrix_scale here. \"shape_scaling\" is \"sqrt(max(1, out/in))\", "
+    "\"unit_rms_norm\" is \"sqrt(out/in)\", and \"spectral\" with an extra scale factor of 0.2 is "
+    "\"0.2 sqrt(max(out, in))\"";
+constexpr std::string_view extra_scale =
+    "is part of optimizer.matrix_scale here: \"0.2 sqrt(max(out, in))\" contains the factor 0.2. "
+    "Multiply optimizer.lr by other factors";
+constexpr std::string_view adjusted_rate =
+    "is optimizer.matrix_scale here. \"original\" is \"sqrt(max(1, out/in))\", and "
+    "\"match_rms_adamw\" is \"0.2 sqrt(max(out, in))\"";
+constexpr std::string_view five_steps =
+    "has no counterpart: Muon always takes five Newton-Schulz steps. optimizer.muon_polynomials "
+    "chooses their polynomials";
+constexpr std::string_view coefficients =
+    "is optimizer.muon_polynomials here. \"simple\" is \"jordan\", and \"polar_express\" is "
+    "\"polar-express\". \"quintic\" has no counterpart";
+constexpr std::string_view matrix_rate =
+    "is optimizer.lr here, the learning rate of matrices. optimizer.adamw_lr is that of other "
+    "parameters";
+constexpr std::string_view split_qkv =
+    "has no counterpart: queries, keys and values are always matrices of their own. "
+    "optimizer.matrix_heads = \"each\" also divides them into heads";
+constexpr std::string_view constant_momentum =
+    "has no counterpart: optimizer.matrix_momentum is constant";
 constexpr std::string_view in_samples =
     "is train.tokens here, a number of tokens: samples * model.context";
 constexpr std::string_view held_out =
@@ -199,6 +223,47 @@ constexpr FamiliarName training_names[] = {
     {"gradient_clip_val", "optimizer.clip", ""},
     {"max_grad_norm", "optimizer.clip", ""},
     {"max_norm", "optimizer.clip", ""},
+    {"muon", "", "is optimizer.name = \"muon\" here"},
+    {"muon_lr", "optimizer.lr", matrix_rate},
+    {"matrix_lr", "optimizer.lr", matrix_rate},
+    {"muon_wd", "optimizer.weight_decay", ""},
+    {"muon_weight_decay", "optimizer.weight_decay", ""},
+    {"muon_beta", "optimizer.matrix_momentum", ""},
+    {"muon_momentum", "optimizer.matrix_momentum", ""},
+    {"muon_momentum_start", "optimizer.matrix_momentum", constant_momentum},
+    {"muon_momentum_warmup_start", "optimizer.matrix_momentum", constant_momentum},
+    {"muon_momentum_warmup_steps", "optimizer.matrix_momentum", constant_momentum},
+    {"muon_nesterov", "optimizer.matrix_nesterov", ""},
+    {"muon_use_nesterov", "optimizer.matrix_nesterov", ""},
+    {"use_nesterov", "optimizer.matrix_nesterov",
+     "is optimizer.matrix_nesterov here, or optimizer.nesterov for sgd"},
+    {"muon_scale_mode", "optimizer.matrix_scale", scale_modes},
+    {"scale_mode", "optimizer.matrix_scale", scale_modes},
+    {"muon_extra_scale_factor", "optimizer.matrix_scale", extra_scale},
+    {"adjust_lr_fn", "optimizer.matrix_scale", adjusted_rate},
+    {"muon_adjust_lr_fn", "optimizer.matrix_scale", adjusted_rate},
+    {"muon_split_qkv", "optimizer.matrix_heads", split_qkv},
+    {"ns_steps", "optimizer.muon_polynomials", five_steps},
+    {"num_ns_steps", "optimizer.muon_polynomials", five_steps},
+    {"muon_ns_steps", "optimizer.muon_polynomials", five_steps},
+    {"muon_num_ns_steps", "optimizer.muon_polynomials", five_steps},
+    {"muon_backend_steps", "optimizer.muon_polynomials", five_steps},
+    {"ns_coefficients", "optimizer.muon_polynomials", ""},
+    {"muon_coefficient_type", "optimizer.muon_polynomials", coefficients},
+    {"muon_fp32_matmul_prec", "precision.compute",
+     "is precision.compute here, in which Muon also computes its Newton-Schulz steps"},
+    {"muon_tp_mode", "", "has no counterpart: each matrix is updated as a whole"},
+    {"muon_scalar_optimizer", "optimizer.adamw_patterns",
+     "is always AdamW here: it updates all parameters that are not matrices, and those of "
+     "optimizer.adamw_patterns"},
+    {"ns_method", "", "has no counterpart: Newton-Schulz steps multiply the whole matrix"},
+    {"adam_lr", "optimizer.adamw_lr", ""},
+    {"scalar_lr", "optimizer.adamw_lr", ""},
+    {"embedding_lr", "optimizer.adamw_lr", ""},
+    {"unembedding_lr", "optimizer.adamw_lr", ""},
+    {"preconditioner_decay", "optimizer.shampoo_beta", ""},
+    {"precondition_frequency", "optimizer.shampoo_every", ""},
+    {"preconditioning_compute_steps", "optimizer.shampoo_every", ""},
     {"lr_scheduler_type", "schedule.shape", ""},
     {"lr_scheduler", "schedule.shape", ""},
     {"lr_decay_style", "schedule.shape", ""},

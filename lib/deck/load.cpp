@@ -210,6 +210,7 @@ class Loader final : public TableReader {
     deck_.adapter.also_train.clear();
     deck_.adapter.ranks.clear();
     deck_.optimizer.no_decay.clear();
+    deck_.optimizer.adamw_patterns.clear();
     deck_.precision.fp8_except.clear();
     deck_.freeze.clear();
   }

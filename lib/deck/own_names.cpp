@@ -80,7 +80,7 @@ std::string own_pattern(std::string_view pattern) {
 
 void use_own_names(Deck& deck) {
   for (auto* patterns : {&deck.adapter.patterns, &deck.adapter.also_train, &deck.optimizer.no_decay,
-                         &deck.precision.fp8_except})
+                         &deck.optimizer.adamw_patterns, &deck.precision.fp8_except})
     for (auto& pattern : *patterns) pattern = own_pattern(pattern);
   for (auto& pattern : deck.adapter.patterns)
     if (pattern == "all-linear") pattern = "*";

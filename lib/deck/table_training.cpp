@@ -187,17 +187,21 @@ KeySection optimizer_section() {
       .name = "optimizer",
       .meaning = "The optimizer, which updates the weights.",
       .keys = {
-          row("name", &O::name, "Optimizer: AdamW, SGD or Lion"),
-          row("lr", &O::lr, "Peak learning rate").in(0, 1e3).in_f32(),
+          row("name", &O::name,
+              "Optimizer: AdamW, SGD, Lion, Muon or Shampoo. muon and shampoo update each weight "
+              "matrix as a whole, and AdamW updates all other parameters. See docs/optimizers.md"),
+          row("lr", &O::lr, "Peak learning rate. With muon and shampoo, it depends on matrix_scale")
+              .in(0, 1e3)
+              .in_f32(),
           KeyRow("betas", reals, betas,
-                 "Decay rates of moments. adamw: of the first and second moments. lion: of the "
-                 "momentum in the update and of the stored momentum ([0.9, 0.99] in Lion's paper). "
-                 "sgd: not used")
+                 "Decay rates of moments. adamw, also with muon and shampoo: of the first and "
+                 "second moments. lion: of the momentum in the update and of the stored momentum "
+                 "([0.9, 0.99] in Lion's paper). sgd: not used")
               .below(0, 1)
               .elements(2)
               .in_f32(),
           row("eps", &O::eps,
-              "Small number that adamw adds to the square root of the second moment, for numerical "
+              "Small number that AdamW adds to the square root of the second moment, for numerical "
               "stability")
               .inside(0, 1)
               .in_f32(),
@@ -220,6 +224,54 @@ KeySection optimizer_section() {
               "disables clipping")
               .in(0, 1e9)
               .in_f32(),
+          row("matrix_momentum", &O::matrix_momentum,
+              "Decay rate of the momentum in muon, and of the mean of steps in shampoo")
+              .below(0, 1)
+              .in_f32(),
+          row("matrix_nesterov", &O::matrix_nesterov,
+              "Whether the momentum of muon and shampoo is Nesterov momentum"),
+          row("matrix_scale", &O::matrix_scale,
+              "Factor on the step of a matrix with out rows and in columns, for muon and shampoo. "
+              "sqrt(max(1, out/in)): the original factor (Jordan et al. 2024), with learning rates "
+              "around 0.02. 0.2 sqrt(max(out, in)): steps as large as those of AdamW (Liu et al. "
+              "2025), with AdamW's learning rates. sqrt(out/in): independent of the width "
+              "(Bernstein 2025)"),
+          row("matrix_heads", &O::matrix_heads,
+              "What muon and shampoo regard as a matrix in the weights of queries, keys and "
+              "values. together: all heads. each: each head"),
+          row("muon_polynomials", &O::muon_polynomials,
+              "Polynomials of the five Newton-Schulz steps in muon. jordan: one polynomial for all "
+              "steps (Jordan et al. 2024). polar-express: a more accurate polynomial for each step "
+              "(Amsel et al. 2025)"),
+          row("shampoo_beta", &O::shampoo_beta,
+              "Decay rate of the moving averages of products of gradients in shampoo")
+              .below(0, 1)
+              .in_f32(),
+          row("shampoo_eps", &O::shampoo_eps,
+              "Small number that shampoo adds to the diagonals of the averages before it computes "
+              "their roots, as a fraction of their Frobenius norms")
+              .inside(0, 1)
+              .in_f32(),
+          row("shampoo_every", &O::shampoo_every,
+              "Number of updates after which shampoo computes new roots")
+              .in(1, step_most)
+              .in_units("updates"),
+          row("adamw_lr", &O::adamw_lr,
+              "Peak learning rate of the parameters that AdamW updates, with muon and shampoo. It "
+              "follows the same schedule as optimizer.lr")
+              .in(0, 1e3)
+              .in_f32()
+              .automatically_where_absent("optimizer.lr"),
+          row("adamw_weight_decay", &O::adamw_weight_decay,
+              "Weight decay of the parameters that AdamW updates, with muon and shampoo")
+              .in(0, 1e3)
+              .in_f32()
+              .automatically_where_absent("optimizer.weight_decay"),
+          row("adamw_patterns", &O::adamw_patterns,
+              "Names of the matrices that AdamW updates, with muon and shampoo. Wildcards are * "
+              "and "
+              "?. [] means embeddings, positions, the head, routers and gates of shared "
+              "experts. If you give names, list these, too"),
       }};
 }
 

@@ -32,6 +32,8 @@ static std::vector<std::string> kinds_of_experts(const PlanInput& in) {
   const auto& s = in.setup;
   auto patterns = s.segments;
   patterns.insert(patterns.end(), s.optimizer.no_decay.begin(), s.optimizer.no_decay.end());
+  const auto& by_adamw = s.optimizer.adamw_patterns;
+  patterns.insert(patterns.end(), by_adamw.begin(), by_adamw.end());
   for (const auto& rule : s.freeze) patterns.push_back(rule.pattern);
   const auto spec = patterns.empty() ? ModelSpec{} : make_spec(s.model, s.adapter);
   for (int share = 0; share < ranks; ++share) {

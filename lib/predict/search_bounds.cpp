@@ -38,6 +38,7 @@ PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t lay
   out.setup.freeze = {};
   out.setup.segments = {};
   out.setup.optimizer.no_decay = {};
+  out.setup.optimizer.adamw_patterns = {};
   auto& model = out.setup.model;
   model.layers = layers;
   model.dense_layers.clear();
@@ -104,7 +105,9 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
         seconds_of_scope(r, scope, machine);
   }
   for (const auto& t : r.transfers) {
-    if (!moves_weights(t.comm)) continue;
+    // Exchanges of matrices with their owners depend on the whole model. A bound may leave them
+    // out.
+    if (!moves_weights(t.comm) || t.pattern == Transfer::Pattern::exchange) continue;
     auto& queue = t.queue == Queue::gather ? s.gather : s.scatter;
     queue[is_of_experts(t.comm)] += least_seconds(machine, t);
   }

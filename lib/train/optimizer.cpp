@@ -1,6 +1,12 @@
 #include "lib/train/optimizer.hpp"
 
+#include <fmt/format.h>
+
+#include <limits>
+
 #include "lib/base/error.hpp"
+#include "lib/shard/freeze.hpp"
+#include "lib/shard/matrices.hpp"
 
 namespace trireme {
 
@@ -39,6 +45,28 @@ OptimizerRules optimizer_rules(const OptimizerConfig& o, double average_decay) {
   rules.decay = o.adamw_weight_decay;
   rules.matrices = MatrixOptimizer{rule_of_matrices(o), o.matrix_scale, o.matrix_heads};
   return rules;
+}
+
+std::string matrices_text(const ModelSpec& spec, const OptimizerConfig& o,
+                          std::span<const FreezeRule> freeze, std::int64_t step) {
+  if (!sees_matrices(o.name)) return {};
+  const auto whole = updated_as_matrices(spec, o.adamw_patterns);
+  const FreezeSchedule schedule(freeze, spec);
+  const auto states = schedule.at(step);
+  std::size_t matrices = 0;
+  std::int64_t in_matrices = 0, others = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const auto& p = spec.params[i];
+    if (!states[i].trained || p.learns_from != LearnsFrom::gradients) continue;
+    (whole[i] ? in_matrices : others) += p.shape.count();
+    if (whole[i]) matrices += matrices_of(spec, ParamId::at(i), o.matrix_heads).size();
+  }
+  const auto millions = [](std::int64_t n) { return static_cast<double>(n) * 1e-6; };
+  const bool changes = !schedule.borders(step, std::numeric_limits<std::int64_t>::max()).empty();
+  return fmt::format(
+      "{} updates {} with {:.2f}M parameters, and AdamW updates {:.2f}M other parameters{}",
+      name_of(o.name), matrices == 1 ? "1 matrix" : fmt::format("{} matrices", matrices),
+      millions(in_matrices), millions(others), changes ? " at first" : "");
 }
 
 }  // namespace trireme

@@ -247,6 +247,64 @@ TEST(Check, PatternsNameParameters) {
   expect_problem(d, "optimizer.no_decay", "\"*.bais\" matches no parameter");
 }
 
+TEST(Check, KeysOfOptimizersOfMatrices) {
+  const auto refused = [](OptimizerKind name, const std::string& key, auto set) {
+    Deck d = sound();
+    d.optimizer.name = name;
+    EXPECT_TRUE(check_deck(d).empty());
+    set(d.optimizer);
+    expect_problem(
+        d, "optimizer." + key,
+        fmt::format("optimizer.{} has no effect with optimizer.name = \"{}\"", key, name_of(name)));
+  };
+  using O = OptimizerConfig;
+  for (const auto name : {OptimizerKind::adamw, OptimizerKind::sgd, OptimizerKind::lion}) {
+    refused(name, "matrix_momentum", [](O& o) { o.matrix_momentum = 0.9; });
+    refused(name, "matrix_nesterov", [](O& o) { o.matrix_nesterov = false; });
+    refused(name, "matrix_scale", [](O& o) { o.matrix_scale = MatrixScale::adamw; });
+    refused(name, "matrix_heads", [](O& o) { o.matrix_heads = HeadMatrices::each; });
+    refused(name, "adamw_lr", [](O& o) { o.adamw_lr = 1; });
+    refused(name, "adamw_weight_decay", [](O& o) { o.adamw_weight_decay = 0; });
+    refused(name, "adamw_patterns", [](O& o) { o.adamw_patterns = {"*"}; });
+  }
+  for (const auto name : {OptimizerKind::adamw, OptimizerKind::shampoo})
+    refused(name, "muon_polynomials",
+            [](O& o) { o.muon_polynomials = MuonPolynomials::polar_express; });
+  for (const auto name : {OptimizerKind::adamw, OptimizerKind::muon}) {
+    refused(name, "shampoo_beta", [](O& o) { o.shampoo_beta = 0.9; });
+    refused(name, "shampoo_eps", [](O& o) { o.shampoo_eps = 1e-3; });
+    refused(name, "shampoo_every", [](O& o) { o.shampoo_every = 1; });
+  }
+  Deck d = sound();
+  d.optimizer.name = OptimizerKind::muon;
+  d.optimizer.momentum = 0.9;
+  expect_problem(d, "optimizer.momentum", "muon and shampoo use optimizer.matrix_momentum");
+}
+
+TEST(Check, RatesBesideThoseOfMatrices) {
+  Deck d = sound();
+  d.optimizer.name = OptimizerKind::muon;
+  d.optimizer.adamw_lr = 3e-4;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.optimizer.lr = 0;
+  expect_problem(d, "optimizer.adamw_lr", "needs optimizer.lr above 0");
+  d.optimizer.adamw_lr.reset();
+  EXPECT_TRUE(check_deck(d).empty());
+}
+
+TEST(Check, PatternsNameMatrices) {
+  Deck d = sound();
+  d.optimizer.name = OptimizerKind::shampoo;
+  d.optimizer.adamw_patterns = {"embedding.*", "blocks.0.*"};
+  EXPECT_TRUE(check_deck(d).empty());
+  d.optimizer.adamw_patterns = {"blocks.99.*"};
+  expect_problem(d, "optimizer.adamw_patterns", "\"blocks.99.*\" matches no matrix");
+  d.optimizer.adamw_patterns = {"*.bias"};
+  expect_problem(d, "optimizer.adamw_patterns", "\"*.bias\" matches no matrix");
+  d.optimizer.adamw_patterns = {"*"};
+  expect_problem(d, "optimizer.adamw_patterns", "leaves no matrix to optimizer.name = \"shampoo\"");
+}
+
 TEST(Check, QuickStartIsSoundOnItsGrids) {
   Deck d = load_deck(test::source_dir() / "inputs/quickstart.toml");
   for (std::int64_t pipe : {1, 2}) {

@@ -157,6 +157,32 @@ TEST(Consequences, Optimizer) {
               ElementsAre("optimizer.clip: gradient clipping is off instead of at norm 1"));
 }
 
+TEST(Consequences, OptimizersOfMatrices) {
+  const Words muon{"optimizer.name=muon"}, shampoo{"optimizer.name=shampoo"};
+  EXPECT_THAT(texts_after(muon, muon + Words{"optimizer.matrix_scale=sqrt(out/in)"}),
+              ElementsAre("optimizer.matrix_scale: the factor on the steps of matrices is "
+                          "\"sqrt(out/in)\" instead of \"sqrt(max(1, out/in))\""));
+  EXPECT_THAT(
+      texts_after(muon, muon + Words{"optimizer.matrix_momentum=0.9",
+                                     "optimizer.muon_polynomials=polar-express"}),
+      ElementsAre("optimizer.matrix_momentum: the momentum of matrices decays by the factor "
+                  "0.9 in each step instead of 0.95",
+                  HasSubstr("optimizer.muon_polynomials: the polynomials")));
+  EXPECT_THAT(texts_after(shampoo, shampoo + Words{"optimizer.shampoo_every=1"}),
+              ElementsAre("optimizer.shampoo_every: roots are computed every 1 updates instead of "
+                          "every 10"));
+  EXPECT_THAT(texts_after(muon, muon + Words{"optimizer.betas=[0.9,0.999]", "optimizer.eps=1e-9"}),
+              ElementsAre(HasSubstr("optimizer.betas: "), HasSubstr("optimizer.eps: ")));
+  // Values that are left open are those of the matrices.
+  EXPECT_THAT(
+      texts_after(muon, muon + Words{"optimizer.adamw_lr=5e-4", "optimizer.adamw_weight_decay=0"}),
+      ElementsAre("optimizer.adamw_lr: the peak learning rate of the parameters that AdamW "
+                  "updates is 0.0005 instead of 0.001",
+                  "optimizer.adamw_weight_decay: the weight decay of the parameters that "
+                  "AdamW updates is 0 instead of 0.1"));
+  EXPECT_THAT(texts_after(muon, muon + Words{"optimizer.adamw_lr=1e-3"}), IsEmpty());
+}
+
 // As a deck could say if no rule refused it.
 TEST(Consequences, WhatADeckDoesNotUseHasNone) {
   const auto before = on_one_rank(overridden(base), 32);
@@ -164,6 +190,8 @@ TEST(Consequences, WhatADeckDoesNotUseHasNone) {
   meta.step = step;
   for (const auto change :
        {+[](Deck& d) { d.optimizer.momentum = 0.5; }, +[](Deck& d) { d.train.simpo_beta = 7; },
+        +[](Deck& d) { d.optimizer.matrix_momentum = 0.5; },
+        +[](Deck& d) { d.optimizer.shampoo_every = 5; }, +[](Deck& d) { d.optimizer.adamw_lr = 1; },
         +[](Deck& d) { d.distill.weight = 0.1; }, +[](Deck& d) { d.train.balance_rate = 0.1; },
         +[](Deck& d) { d.data.long_documents = LongDocuments::drop; }}) {
     auto now = before;

@@ -72,6 +72,15 @@ const Mistake mistakes[] = {
      "9007199254740992"},
     {"AboveAnyInteger", "[run]\nlog_every = 1e30\n",
      "d.toml:6:13: run.log_every = 1e30 is out of range: at most 9007199254740992"},
+    {"KeyOfAnotherOptimizer", "[optimizer]\nmatrix_momentum = 0.9\n",
+     "d.toml:6:19: optimizer.matrix_momentum has no effect with optimizer.name = \"adamw\": remove "
+     "it, or choose another optimizer"},
+    {"BesideAnotherOptimizer", "[optimizer]\nadamw_lr = 1e-3\n",
+     "d.toml:6:12: optimizer.adamw_lr has no effect with optimizer.name = \"adamw\": remove it, or "
+     "choose another optimizer"},
+    {"NoMatrix", "[optimizer]\nname = 'muon'\nadamw_patterns = ['*.bias']\n",
+     "d.toml:7:18: optimizer.adamw_patterns: the pattern \"*.bias\" matches no matrix that is "
+     "trained; names look like \"embedding.weight\""},
     {"ZeroInSingle", "[optimizer]\neps = 1e-50\n",
      "d.toml:6:7: optimizer.eps = 1e-50 rounds to 0 in f32, the type it is used in: give 1.2e-38 "
      "or more"},

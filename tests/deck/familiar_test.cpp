@@ -1,6 +1,7 @@
 // What is said of names that other trainers use: wherever they stand, a hint to a key that exists.
 #include "lib/deck/familiar.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,6 +110,19 @@ const Known known[] = {
     {"gamma_beta_ratio", "is train.simpo_gamma here, which is the ratio times train.simpo_beta"},
     {"ref_model", "ref_model is train.dpo_scores here: `trireme score` writes that file"},
     {"sample_packing", "sample_packing is data.packing here"},
+    // Of optimizers that see matrices.
+    {"muon_momentum", "muon_momentum is optimizer.matrix_momentum here"},
+    {"muon_use_nesterov", "muon_use_nesterov is optimizer.matrix_nesterov here"},
+    {"muon_scale_mode", "\"unit_rms_norm\" is \"sqrt(out/in)\""},
+    {"muon_extra_scale_factor", "contains the factor 0.2"},
+    {"adjust_lr_fn", "\"match_rms_adamw\" is \"0.2 sqrt(max(out, in))\""},
+    {"muon_num_ns_steps", "Muon always takes five Newton-Schulz steps"},
+    {"muon_coefficient_type", "\"simple\" is \"jordan\""},
+    {"muon_split_qkv", "optimizer.matrix_heads = \"each\" also divides them into heads"},
+    {"muon_lr", "muon_lr is optimizer.lr here, the learning rate of matrices"},
+    {"adam_lr", "adam_lr is optimizer.adamw_lr here"},
+    {"use_muon", "muon is optimizer.name = \"muon\" here"},
+    {"precondition_frequency", "precondition_frequency is optimizer.shampoo_every here"},
     // Of data, phases of the learning rate, and averages.
     {"split", "split is data.validation here, the fraction of each file that is held out"},
     {"blend", "blend is data.path with data.weights here"},
@@ -165,17 +179,27 @@ TEST(Familiar, WhatAHintStandsForIsNotMissed) {
 }
 
 TEST(Familiar, ValuesInOtherWords) {
-  for (const auto& [value, ours] :
-       {std::pair("float32", "f32"), {"bfloat16", "bf16"}, {"double", "f64"}})
-    EXPECT_THAT(refusal_of_overrides({std::string("precision.compute=") + value}),
-                HasSubstr(std::string("did you mean \"") + ours + "\"?"));
+  struct Value {
+    std::string key, value, ours;
+  };
+  for (const auto& [key, value, ours] :
+       {Value{"precision.compute", "float32", "f32"},
+        {"precision.compute", "bfloat16", "bf16"},
+        {"precision.compute", "double", "f64"},
+        {"optimizer.name", "dist_muon", "muon"},
+        {"optimizer.matrix_scale", "original", "sqrt(max(1, out/in))"},
+        {"optimizer.matrix_scale", "match_rms_adamw", "0.2 sqrt(max(out, in))"},
+        {"optimizer.matrix_scale", "unit_rms_norm", "sqrt(out/in)"},
+        {"optimizer.muon_polynomials", "polar_express", "polar-express"}})
+    EXPECT_THAT(refusal_of_overrides({fmt::format("{}={}", key, value)}),
+                HasSubstr(fmt::format("did you mean \"{}\"?", ours)));
 }
 
 TEST(Familiar, WhatThereIsNotIsSaidSo) {
   std::set<std::string> all;
   for (const auto& f : familiar_names())
     if (f.unsupported()) all.emplace(f.name);
-  EXPECT_EQ(all, (std::set<std::string>{"grpo", "muon", "neftune", "ppo", "rlhf"}));
+  EXPECT_EQ(all, (std::set<std::string>{"grpo", "neftune", "ppo", "rlhf"}));
   for (const auto& name : all) {
     EXPECT_THAT(describe_key(name), HasSubstr(name + " is not supported: "));
     EXPECT_THAT(refusal_of_overrides({name + ".rank=8"}), HasSubstr(name + " is not supported: "));
@@ -184,9 +208,9 @@ TEST(Familiar, WhatThereIsNotIsSaidSo) {
                                    " is not supported: "));
     EXPECT_THAT(section, Not(HasSubstr("did you mean")));
   }
-  EXPECT_EQ(refusal_of_overrides({"optimizer.name=muon"}),
-            "override 'optimizer.name=muon': optimizer.name = \"muon\" is not supported; it can be "
-            "\"adamw\", \"sgd\" or \"lion\"");
+  EXPECT_EQ(refusal_of_overrides({"optimizer.name=grpo"}),
+            "override 'optimizer.name=grpo': optimizer.name = \"grpo\" is not supported; it can be "
+            "\"adamw\", \"sgd\", \"lion\", \"muon\" or \"shampoo\"");
   EXPECT_EQ(find_familiar("schema"), nullptr);
 }
 

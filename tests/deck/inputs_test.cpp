@@ -40,5 +40,18 @@ TEST(DecksOfInputs, TheOneForAGpuTrainsTheSameModelAsTheOneForCpus) {
   EXPECT_EQ(cpu, gpu);
 }
 
+TEST(DecksOfInputs, TheOneForMuonDiffersInTheOptimizerAlone) {
+  const auto inputs = test::source_dir() / "inputs";
+  auto adamw = load_deck(inputs / "gpt2_124m_gpu.toml");
+  const auto muon = load_deck(inputs / "muon.toml");
+
+  EXPECT_EQ(muon.optimizer.name, OptimizerKind::muon);
+  EXPECT_EQ(muon.optimizer.matrix_scale, MatrixScale::adamw);
+  EXPECT_EQ(muon.optimizer.lr, adamw.optimizer.lr);
+  adamw.name = muon.name;
+  adamw.optimizer = muon.optimizer;
+  EXPECT_EQ(muon, adamw);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -40,6 +40,11 @@ TEST(OwnNames, StandInDecks) {
       "d.toml");
   EXPECT_THAT(deck.adapter.patterns, ElementsAre("*.qkv.q", "blocks.3.*", "*"));
   EXPECT_EQ(deck.freeze.at(0).pattern, "blocks.0.*");
+  const auto muon = parse_deck(
+      "[model]\npreset = 'smollm2-135M'\n[data]\npath = 'x'\n[train]\nsteps = 1\n[optimizer]\nname "
+      "= 'muon'\nadamw_patterns = ['model.embed_tokens.weight', 'model.layers.3.*']\n",
+      "d.toml");
+  EXPECT_THAT(muon.optimizer.adamw_patterns, ElementsAre("embedding.weight", "blocks.3.*"));
 }
 
 }  // namespace

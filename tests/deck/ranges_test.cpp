@@ -37,6 +37,8 @@ const Words sigmoid = mixture + Words{"model.router=sigmoid", "train.balance=bia
 const Words sample = mixture + Words{"train.balance=sample"};
 const Words many_ranks{"parallel.data=1048576", "train.batch=1048576"};
 const Words fp8{"precision.compute=bf16", "precision.products=fp8"};
+const Words muon{"optimizer.name=muon"};
+const Words shampoo{"optimizer.name=shampoo"};
 const Words f64{"precision.compute=f64", "run.backend=ref"};
 
 // By key, or by key and value: what a deck with it needs.
@@ -109,6 +111,16 @@ const std::map<std::string, Words> needs{
     {"distill.temperature", distill},
     {"distill.weight", distill},
     {"optimizer.momentum", {"optimizer.name=sgd"}},
+    {"optimizer.matrix_momentum", muon},
+    {"optimizer.matrix_nesterov", muon},
+    {"optimizer.matrix_scale", muon},
+    {"optimizer.matrix_heads", muon},
+    {"optimizer.muon_polynomials", muon},
+    {"optimizer.shampoo_beta", shampoo},
+    {"optimizer.shampoo_eps", shampoo},
+    {"optimizer.shampoo_every", shampoo},
+    {"optimizer.adamw_lr", muon},
+    {"optimizer.adamw_weight_decay", muon},
     {"schedule.min_lr=1000", {"optimizer.lr=1000"}},
     {"schedule.decay_end_steps", {"schedule.shape=wsd"}},
     {"schedule.decay_end_tokens", {"schedule.shape=wsd"}},

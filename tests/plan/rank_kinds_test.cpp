@@ -66,6 +66,10 @@ TEST(RankKinds, DifferWherePatternsNameExperts) {
   EXPECT_THAT(RankKinds(in).ranks(), ElementsAre(0));
   in.setup.freeze = {{.pattern = "*.experts.7.*"}};
   EXPECT_THAT(RankKinds(in).ranks(), ElementsAre(0, 1));
+  in.setup.freeze = {};
+  in.setup.optimizer.name = OptimizerKind::muon;
+  in.setup.optimizer.adamw_patterns = {"*.experts.7.*"};
+  EXPECT_THAT(RankKinds(in).ranks(), ElementsAre(0, 1));
 }
 
 // A rank's plan is that of the first of its kind, also where padding leaves it less of the weights;

@@ -96,7 +96,8 @@ inline DrawnSearch drawn_search(Draw& d) {
   setup.model = drawn_model(d);
   if (d.once_in(3)) setup.dropout = 0.1;
   setup.compute = d.once_in(3) ? DType::bf16 : DType::f32;
-  setup.optimizer.name = d.one_of({OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::sgd});
+  setup.optimizer.name = d.one_of({OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::sgd,
+                                   OptimizerKind::muon, OptimizerKind::shampoo});
   if (d.once_in(3)) setup.optimizer.no_decay = {fmt::format("blocks.{}.*", setup.model.layers - 1)};
   if (s.machine.backend == "host" && d.once_in(4)) setup.exact_chunk = 2;
   if (d.once_in(2)) {

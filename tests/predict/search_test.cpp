@@ -140,6 +140,26 @@ TEST_P(SearchOnMachine, LeavesOutWhereRulesKeepFromDecay) {
   EXPECT_GT(found.too_slow, 0);
 }
 
+// So does one that leaves matrices to AdamW. Matrices travel to their owners once per step, however
+// many micro-batches there are.
+TEST_P(SearchOnMachine, FindsWhatTryingAllFindsForMuon) {
+  const auto machine = test::plain_machine(GetParam());
+  auto in = input(machine);
+  in.setup.optimizer.name = OptimizerKind::muon;
+  for (const auto& patterns : {std::vector<std::string>{}, {"embedding.*", "blocks.3.*"}}) {
+    in.setup.optimizer.adamw_patterns = patterns;
+    const auto target = roomy_target(machine.backend == "host");
+    const auto quick = search(in, target, machine, 8, {});
+    const auto all = search(in, target, machine, 8, {}, Bounds::try_all);
+
+    ASSERT_FALSE(all.best.empty());
+    ASSERT_EQ(quick.best.size(), all.best.size());
+    for (std::size_t i = 0; i < all.best.size(); ++i)
+      EXPECT_DOUBLE_EQ(quick.best[i].seconds, all.best[i].seconds) << i;
+    EXPECT_LT(quick.simulated, all.simulated);
+  }
+}
+
 // Two microbatches of an interleaved pipeline cannot become one.
 TEST(Search, ChangesTheBestIntoWhatRunsAlone) {
   const auto machine = test::plain_machine("host");
