@@ -55,9 +55,21 @@ void Hdf5Sink::write(std::span<const std::byte> bytes, std::int64_t offset) noex
   }
 }
 
+// Writes zeros where the file has old content between the end of all earlier writes and `offset`.
+void Hdf5Sink::clear_old_up_to(std::int64_t offset) {
+  static constexpr std::array<std::byte, 4096> zeros{};
+  for (const auto end = std::min(offset, old_size_); cleared_ < end;) {
+    const auto n = std::min<std::int64_t>(end - cleared_, std::ssize(zeros));
+    file_->write_at(std::span(zeros).first(static_cast<std::size_t>(n)), cleared_);
+    cleared_ += n;
+  }
+}
+
 void Hdf5Sink::store(std::span<const std::byte> bytes, std::int64_t offset) {
+  clear_old_up_to(offset);
   file_->write_at(bytes, offset);
   const auto end = offset + static_cast<std::int64_t>(bytes.size());
+  cleared_ = std::max(cleared_, end);
   if (end - written_back_ < writeback_bytes) return;
   file_->start_writeback(written_back_, end - written_back_);
   written_back_ = end;
@@ -67,8 +79,9 @@ bool Hdf5Sink::read(std::span<std::byte> out, std::int64_t offset) noexcept {
   join();
   std::fill(out.begin(), out.end(), std::byte{0});
   try {
+    const auto end = old_size_ > cleared_ ? cleared_ : file_->size();
     const auto there =
-        std::clamp<std::int64_t>(file_->size() - offset, 0, static_cast<std::int64_t>(out.size()));
+        std::clamp<std::int64_t>(end - offset, 0, static_cast<std::int64_t>(out.size()));
     file_->read_at(out.first(static_cast<std::size_t>(there)), offset);
   } catch (const std::exception& e) {
     keep(e);
@@ -82,6 +95,7 @@ void Hdf5Sink::resize(std::int64_t bytes) noexcept {
   end_ = bytes;
   if (!error_.empty()) return;
   try {
+    clear_old_up_to(bytes);
     file_->resize(bytes);
   } catch (const std::exception& e) {
     keep(e);

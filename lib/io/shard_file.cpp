@@ -191,11 +191,16 @@ Hash128 hash_around_chunks(const PosixFile& file, std::span<const SliceRecord> s
 
 FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta& meta,
                        std::span<const ParamSlice> slices, const SliceSource& source) {
+  auto file = PosixFile::create(directory / shard_name(rank));
+  return rewrite_shard(file, rank, meta, slices, source);
+}
+
+FileRecord rewrite_shard(PosixFile& file, int rank, const CheckpointMeta& meta,
+                         std::span<const ParamSlice> slices, const SliceSource& source) {
   FileRecord record;
   record.name = shard_name(rank);
   record.rank = rank;
-  const auto path = directory / record.name;
-  auto file = PosixFile::create(path);
+  const auto& path = file.path();
   Hdf5Sink sink(file);
   try {
     auto hdf5 = sink.create();

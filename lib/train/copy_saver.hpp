@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/background_work.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/memory_copies.hpp"
@@ -54,7 +53,7 @@ class CopySaver {
   bool busy() const { return busy_; }
   // Returns true if finish() would block on this rank. Throws Error if a message failed.
   bool working();
-  // Completes the copy in progress, and removes older ones. Blocks until all ranks have done their
+  // Completes the copy in progress, and retires older ones. Blocks until all ranks have done their
   // part. Returns an empty text, or the reason why the copy was dropped; older copies then remain.
   // Throws StateFault if weights or optimizer arrays are not finite on any rank.
   std::string finish();
@@ -67,7 +66,7 @@ class CopySaver {
 
  private:
   bool leads() const { return nodes_.leader == axes_.world.rank(); }
-  std::optional<FileRecord> write_own(const Snapshot&) const;
+  std::optional<CopyExchange::WrittenShard> write_own(const Snapshot&) const;
   std::string drop(std::string why);
   // Waits until all ranks have done their part.
   void wait_for_all();
@@ -84,7 +83,6 @@ class CopySaver {
   std::int64_t newest_ = -1;
   bool busy_ = false;
   std::unique_ptr<CopyExchange> exchange_;
-  BackgroundWork removal_;  // of older copies, on the first rank of each node
 };
 
 }  // namespace trireme

@@ -30,14 +30,12 @@ class NodeCopiesTest : public testing::Test {
     for (const int r : ranks) write_shard(partial, r, meta, sample_slices(r, 2), SampleSource(6));
     if (manifest.files.empty()) {
       for (const int r : ranks) {
-        manifest.files.push_back(whole_file_record(partial / shard_name(r)));
+        const auto bytes = contents_of(partial / shard_name(r));
+        manifest.files.push_back(record_of_bytes(shard_name(r), as_bytes(std::span(bytes))));
         manifest.files.back().rank = r;
       }
-      FileRecord tokenizer;
-      tokenizer.name = tokenizer_name;
-      tokenizer.size = static_cast<std::int64_t>(meta.tokenizer.size());
-      tokenizer.hash = hash128(meta.tokenizer);
-      manifest.files.push_back(tokenizer);
+      manifest.files.push_back(
+          record_of_bytes(tokenizer_name, as_bytes(std::span(meta.tokenizer))));
     }
     add_copy_record(partial, to_text(manifest), meta.tokenizer);
     publish_copy(copies, 6);

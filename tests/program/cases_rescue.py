@@ -169,11 +169,20 @@ def other_start(at):
 
 @story(CASES, each=("write */memory/*00006.partial/rank-00000.h5 3 SIGKILL @0", "write */memory/*00006.partial/copy.json 1 torn @1",
                     "rename */memory/*/step-00000006 1 SIGKILL @0", "rename */memory/*/step-00000006 1 then:SIGKILL @1",
-                    "rename */memory/*/.step-00000003.removed 1 SIGKILL @0"))
+                    "rename */memory/*/.spare 1 SIGKILL @0"))
 def in_a_copy(at, fault):
     """a rank dies while it writes a copy, and the newest whole one is used"""
     killed(at, faults=f"{SLOW}; {fault}")
     rescue(at, "a,b")
+    go_on(at)
+
+
+@story(CASES, each=("rename */memory/*/.step-00000006.partial 1 then:SIGKILL @0", "write */memory/*00006.partial/rank-00000.h5 3 SIGKILL @0",
+                    "rename */memory/*/step-00000006 1 SIGKILL @1"))
+def over_an_older_copy(at, fault):
+    """a rank dies while it writes a copy over the copy before the newest, and the newest is used"""
+    killed(at, more=COPIES.replace("every=3", "every=2"), faults=f"{SLOW.replace('40', '150')}; {fault}")
+    rescue(at, "a,b", r"rescued step [24]\n")
     go_on(at)
 
 
