@@ -11,6 +11,14 @@ constexpr std::int64_t writeback_bytes = std::int64_t{32} << 20;
 // Fewer bytes are written by this thread, because that is faster than starting another thread.
 constexpr std::size_t behind_bytes = 256 << 10;
 
+static std::mutex& hdf5_in_use() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+Hdf5Sink::Hdf5Sink(PosixFile& file)
+    : turn_of_hdf5_(hdf5_in_use()), file_(&file), old_size_(file.size()) {}
+
 void Hdf5Sink::keep(const std::exception& e) noexcept {
   if (error_.empty()) error_ = e.what();
 }

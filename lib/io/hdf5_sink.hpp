@@ -6,8 +6,13 @@
 // copy of the shard in memory. This driver writes immediately. If a write fails, it stores the
 // first error and reports success to HDF5, so that HDF5 always closes cleanly. `check()` then
 // throws the stored error with its errno text.
+//
+// HDF5 is not thread-safe. Only one thread of a process at a time has an Hdf5Sink: the constructor
+// waits for the sinks of other threads. A memory copy and a checkpoint may therefore be written at
+// the same time.
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +29,7 @@ class Hdf5Sink {
   // Borrows a file that is open for reading and writing. HDF5 sees an empty file: bytes that it
   // does not write become 0, whatever the file contained. This object must outlive the HDF5 file
   // handle. Throws Error if the file's size is unknown.
-  explicit Hdf5Sink(PosixFile& file) : file_(&file), old_size_(file.size()) {}
+  explicit Hdf5Sink(PosixFile& file);
   Hdf5Sink(const Hdf5Sink&) = delete;
   Hdf5Sink& operator=(const Hdf5Sink&) = delete;
 
@@ -50,6 +55,7 @@ class Hdf5Sink {
   void clear_old_up_to(std::int64_t offset);
   void join() noexcept;
 
+  std::unique_lock<std::mutex> turn_of_hdf5_;
   PosixFile* file_;
   // The file size that HDF5 must see, even after a failed write.
   std::int64_t end_ = 0;

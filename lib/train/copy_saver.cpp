@@ -196,11 +196,11 @@ std::string CopySaver::description() const {
                                  "but not the end of the node");
 }
 
-std::optional<CopyExchange::WrittenShard> CopySaver::write_own(const Snapshot& snapshot) const {
+std::optional<CopyExchange::WrittenShard> CopySaver::write_own(const Snapshot& snapshot) {
   if (mine_.slices.empty()) return {};
   const int rank = axes_.world.rank();
   auto file = open_or_create(partial_ / shard_name(rank));
-  rewrite_shard(file, rank, meta_, mine_.slices, snapshot.elements());
+  shard_ = rewrite_shard(file, rank, meta_, mine_.slices, snapshot.elements());
   auto mapped = std::make_unique<MappedFile>(file);
   auto record = record_of_bytes(shard_name(rank), mapped->bytes());
   record.rank = rank;
@@ -218,6 +218,7 @@ std::string CopySaver::drop(std::string why) {
 std::string CopySaver::begin(CheckpointMeta meta, Snapshot& snapshot) {
   expect(!busy_, "one memory copy at a time");
   const auto& world = axes_.world;
+  retired_ = -1;
   meta_ = std::move(meta);
   meta_.updates = updates_of(store_, axes_);
   try {
@@ -294,9 +295,20 @@ std::string CopySaver::finish() {
     if (dynamic_cast<const StateFault*>(&e)) std::rethrow_exception(error);
     return e.what();
   }
-  newest_ = meta_.step;
+  retired_ = std::exchange(newest_, meta_.step);
   if (leads()) retire_other_copies(copies_, newest_);  // the newer copy is complete on all nodes
   return {};
+}
+
+CopiedState CopySaver::copied() const {
+  CopiedState state{meta_, mine_, {}};
+  if (newest_ != meta_.step) return state;
+  together(axes_.world, [&] {
+    if (mine_.slices.empty()) return;
+    const auto path = copies_ / checkpoint_name(newest_) / shard_.name;
+    state.shard = {shard_, *exchange_->own(), std::make_shared<PosixFile>(PosixFile::open(path))};
+  });
+  return state;
 }
 
 void CopySaver::remove_all() {

@@ -260,6 +260,63 @@ TEST(CopySaver, AFailureOfOneRankDropsTheCopyAndKeepsTheOlderOne) {
   test::meet();
 }
 
+static std::string bytes_of_shards(const fs::path& checkpoint) {
+  std::string all;
+  for (const auto& file : entries_of(checkpoint))
+    if (file.filename().string().starts_with("rank-")) all += contents_of(file);
+  return all;
+}
+
+// The two have the same bytes, although training and further copies go on meanwhile.
+TEST(CopySaver, ACheckpointIsWrittenFromACopy) {
+  if (!test::next_case("checkpoint")) return;
+  CopiedTraining run;
+  const auto meta = CopiedTraining::meta(2);
+  run.steps(2);
+  run.copy(1);
+  const auto at_once = run.saver->save(meta);
+  const auto expected = bytes_of_shards(at_once);
+  test::meet();
+  if (test::world().rank() == 0) fs::remove_all(at_once);
+  test::meet();
+
+  EXPECT_EQ(run.copies->begin(meta, run.saver->snapshot()), "");
+  run.steps(1);
+  EXPECT_EQ(run.copies->finish(), "");
+  EXPECT_EQ(run.copies->overwrites(), 1);
+  run.saver->begin(run.copies->copied());
+  EXPECT_EQ(run.copies->begin(CopiedTraining::meta(3), run.saver->snapshot()), "");
+  run.steps(1);
+  EXPECT_EQ(run.copies->finish(), "");
+  EXPECT_EQ(run.copies->overwrites(), 2);
+  const auto behind = run.saver->finish();
+  test::meet();
+  EXPECT_TRUE(bytes_of_shards(behind) == expected);
+  EXPECT_TRUE(CheckpointReader(behind).verify().empty());
+  test::meet();
+}
+
+// If the copy fails, its snapshot still has the state.
+TEST(CopySaver, ACheckpointIsWrittenFromTheSnapshotOfACopyThatFailed) {
+  if (!test::next_case("snapshot")) return;
+  CopiedTraining run;
+  run.steps(2);
+  const auto expected = arrays_in(run.saver->save(CopiedTraining::meta(2)));
+  const auto mine = memory_root(CopiedTraining::node_of(test::world().rank()));
+  const auto last = test::world().size() - 1;
+  EXPECT_EQ(run.copies->begin(CopiedTraining::meta(3), run.saver->snapshot()), "");
+  run.steps(1);
+  while (run.copies->working()) std::this_thread::yield();
+  test::meet();
+  if (test::world().rank() == last) fs::remove_all(mine);  // nowhere to put the record
+  test::meet();
+  EXPECT_NE(run.copies->finish(), "");
+  run.saver->begin(run.copies->copied());
+  run.steps(1);
+  EXPECT_TRUE(arrays_in(run.saver->finish()) == expected);
+  test::meet();
+}
+
 // Containers on one machine share its memory, but their ranks are on different nodes.
 TEST(CopySaver, NodesMayShareADirectory) {
   if (test::world().size() == 1 || !test::next_case("shared")) return;
