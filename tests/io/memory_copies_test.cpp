@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "lib/io/shard_file.hpp"
-#include "tests/io/sample_checkpoint.hpp"
+#include "tests/io/copies_on_a_node.hpp"
 
 namespace trireme {
 namespace {
@@ -15,32 +15,21 @@ namespace {
 using namespace test;
 namespace fs = std::filesystem;
 
-class MemoryCopies : public testing::Test {
+class MemoryCopies : public CopiesOnANode {
  protected:
-  MemoryCopies() {
-    for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "TRIREME_JOB"}) unsetenv(name);
-    setenv("TRIREME_MEMORY_DIR", folder.path().c_str(), 1);
-  }
-  ~MemoryCopies() override {
-    unsetenv("TRIREME_MEMORY_DIR");
-    unsetenv("SLURM_JOB_ID");
-  }
   // A complete copy with one file.
-  void add(const fs::path& copies, std::int64_t step) const {
-    begin_copy(copies, step);
-    std::ofstream(partial_copy(copies, step) / shard_name(0)) << "shard " << step;
-    add_copy_record(partial_copy(copies, step), "{}", "tokens");
-    publish_copy(copies, step);
+  static void add(const fs::path& copies, std::int64_t step) {
+    CopiesOnANode::add(copies, step, [&](const fs::path& directory) {
+      std::ofstream(directory / shard_name(0)) << "shard " << step;
+    });
   }
-  std::vector<std::int64_t> steps(const CopyOwner& o) const {
+  static std::vector<std::int64_t> steps(const CopyOwner& o) {
     std::vector<std::int64_t> all;
     for (const auto& copy : held_copies(root(), o)) all.push_back(copy.step);
     return all;
   }
-  fs::path root() const { return memory_root(""); }
 
-  ScratchFolder folder;
-  CopyOwner owner{"f00d", "0123"}, earlier{"f00d", "4567"};
+  CopyOwner earlier{"f00d", "4567"};
 };
 
 TEST_F(MemoryCopies, DirectoriesNameUserJobRunAndStart) {
