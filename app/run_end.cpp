@@ -19,9 +19,20 @@ namespace trireme {
 
 constexpr const char* done_reason = "all steps are done";
 
+// Returns the recoveries of the run, or none if they cannot be read.
+static RecoveryTotals recoveries_of(const LockedRun& run) {
+  try {
+    return totals_of(read_recoveries(run.path));
+  } catch (const Error& e) {
+    log_warning("the recoveries of the run are not in timing.json: {}", e.what());
+    return {};
+  }
+}
+
 // Writes the timing table to the log and to timing.json.
-static void report_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
+static void report_timing(const Communicator& world, RunTiming t, const LockedRun& run) {
   if (world.rank() != 0) return;
+  t.recoveries = recoveries_of(run);
   for (const auto& line : timing_lines(t)) log_info("{}", line);
   try {
     require_lock(run.path, run.lock_text);

@@ -8,7 +8,8 @@
 namespace trireme {
 
 // Maps a whole file for reading and writing. Changes are changes of the file. The mapping lives
-// longer than the PosixFile if necessary.
+// longer than the PosixFile if necessary. All pages are mapped at once, because a page fault for
+// each page takes several times as long as copying the page.
 class MappedFile {
  public:
   // `file` must be open for writing and keep its size. Throws Error if the file cannot be mapped.
@@ -23,8 +24,12 @@ class MappedFile {
   std::span<std::byte> bytes_;
 };
 
-// Creates a file of `bytes` bytes whose memory or disk space is reserved, so that later writes to
-// the mapping cannot fail. Throws Error if there is not enough space, and removes the file.
-PosixFile create_reserved(const std::filesystem::path&, std::int64_t bytes);
+// Opens a file for reading and writing, and creates it if the path does not exist.
+PosixFile open_or_create(const std::filesystem::path&);
+
+// Opens a file of `bytes` bytes whose memory or disk space is reserved, so that later writes to the
+// mapping cannot fail. Reuses the space of an existing file, whose content stays up to the new
+// size. Throws Error if there is not enough space, and removes the file.
+PosixFile reserve_file(const std::filesystem::path&, std::int64_t bytes);
 
 }  // namespace trireme

@@ -30,10 +30,10 @@ fs::path begin_save(const fs::path& checkpoints, std::int64_t step) {
   return partial;
 }
 
-FileRecord tokenizer_record(std::string_view bytes) {
+FileRecord record_of_bytes(std::string_view name, std::span<const std::byte> bytes) {
   FileRecord record;
-  record.name = tokenizer_name;
-  record.size = static_cast<std::int64_t>(bytes.size());
+  record.name = name;
+  record.size = std::ssize(bytes);
   record.hash = hash128(bytes);
   return record;
 }
@@ -46,7 +46,7 @@ fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
   manifest.files.push_back(master);
   if (!meta.tokenizer.empty()) {
     write_new(partial / tokenizer_name, meta.tokenizer);
-    manifest.files.push_back(tokenizer_record(meta.tokenizer));
+    manifest.files.push_back(record_of_bytes(tokenizer_name, as_bytes(std::span(meta.tokenizer))));
   }
   const auto text = to_text(manifest);
   parse_manifest(text, "the new manifest");  // throws rather than publish what cannot be loaded

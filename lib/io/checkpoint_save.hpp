@@ -4,6 +4,7 @@
 // directory with the hidden name `.step-00000420.partial`. A single rename makes it visible. A
 // crash therefore leaves either a complete checkpoint or remains that are never listed. A failed
 // save does not affect older checkpoints.
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -25,8 +26,8 @@ inline constexpr std::string_view partial_suffix = ".partial", replaced_suffix =
 // Returns the path of the hidden directory of a step, with one of these suffixes.
 std::filesystem::path hidden_path(const std::filesystem::path& checkpoints, std::int64_t step,
                                   std::string_view suffix);
-// Returns the record of a tokenizer's file, which contains `bytes`.
-FileRecord tokenizer_record(std::string_view bytes);
+// Returns the record of a file that contains `bytes`, without slices.
+FileRecord record_of_bytes(std::string_view name, std::span<const std::byte> bytes);
 
 // Creates a new, empty partial directory in `checkpoints` and returns its path. `checkpoints` must
 // exist. Removes the remains of an earlier save of this step.

@@ -1,6 +1,6 @@
 #pragma once
 // RAII handles for HDF5 identifiers, and HDF5 calls that throw Error. Packaged HDF5 libraries are
-// not thread-safe, so only one thread at a time may save.
+// not thread-safe, so only one thread at a time may use them. For writers, Hdf5Sink sees to that.
 #include <hdf5.h>
 
 #include <filesystem>

@@ -11,6 +11,14 @@ constexpr std::int64_t writeback_bytes = std::int64_t{32} << 20;
 // Fewer bytes are written by this thread, because that is faster than starting another thread.
 constexpr std::size_t behind_bytes = 256 << 10;
 
+static std::mutex& hdf5_in_use() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+Hdf5Sink::Hdf5Sink(PosixFile& file)
+    : turn_of_hdf5_(hdf5_in_use()), file_(&file), old_size_(file.size()) {}
+
 void Hdf5Sink::keep(const std::exception& e) noexcept {
   if (error_.empty()) error_ = e.what();
 }
@@ -55,9 +63,21 @@ void Hdf5Sink::write(std::span<const std::byte> bytes, std::int64_t offset) noex
   }
 }
 
+// Writes zeros where the file has old content between the end of all earlier writes and `offset`.
+void Hdf5Sink::clear_old_up_to(std::int64_t offset) {
+  static constexpr std::array<std::byte, 4096> zeros{};
+  for (const auto end = std::min(offset, old_size_); cleared_ < end;) {
+    const auto n = std::min<std::int64_t>(end - cleared_, std::ssize(zeros));
+    file_->write_at(std::span(zeros).first(static_cast<std::size_t>(n)), cleared_);
+    cleared_ += n;
+  }
+}
+
 void Hdf5Sink::store(std::span<const std::byte> bytes, std::int64_t offset) {
+  clear_old_up_to(offset);
   file_->write_at(bytes, offset);
   const auto end = offset + static_cast<std::int64_t>(bytes.size());
+  cleared_ = std::max(cleared_, end);
   if (end - written_back_ < writeback_bytes) return;
   file_->start_writeback(written_back_, end - written_back_);
   written_back_ = end;
@@ -67,8 +87,9 @@ bool Hdf5Sink::read(std::span<std::byte> out, std::int64_t offset) noexcept {
   join();
   std::fill(out.begin(), out.end(), std::byte{0});
   try {
+    const auto end = old_size_ > cleared_ ? cleared_ : file_->size();
     const auto there =
-        std::clamp<std::int64_t>(file_->size() - offset, 0, static_cast<std::int64_t>(out.size()));
+        std::clamp<std::int64_t>(end - offset, 0, static_cast<std::int64_t>(out.size()));
     file_->read_at(out.first(static_cast<std::size_t>(there)), offset);
   } catch (const std::exception& e) {
     keep(e);
@@ -82,6 +103,7 @@ void Hdf5Sink::resize(std::int64_t bytes) noexcept {
   end_ = bytes;
   if (!error_.empty()) return;
   try {
+    clear_old_up_to(bytes);
     file_->resize(bytes);
   } catch (const std::exception& e) {
     keep(e);

@@ -6,8 +6,13 @@
 // copy of the shard in memory. This driver writes immediately. If a write fails, it stores the
 // first error and reports success to HDF5, so that HDF5 always closes cleanly. `check()` then
 // throws the stored error with its errno text.
+//
+// HDF5 is not thread-safe. Only one thread of a process at a time has an Hdf5Sink: the constructor
+// waits for the sinks of other threads. A memory copy and a checkpoint may therefore be written at
+// the same time.
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,9 +26,10 @@ namespace trireme {
 // The file to which HDF5 writes.
 class Hdf5Sink {
  public:
-  // Borrows an empty file that is open for reading and writing. This object must outlive the HDF5
-  // file handle.
-  explicit Hdf5Sink(PosixFile& file) : file_(&file) {}
+  // Borrows a file that is open for reading and writing. HDF5 sees an empty file: bytes that it
+  // does not write become 0, whatever the file contained. This object must outlive the HDF5 file
+  // handle. Throws Error if the file's size is unknown.
+  explicit Hdf5Sink(PosixFile& file);
   Hdf5Sink(const Hdf5Sink&) = delete;
   Hdf5Sink& operator=(const Hdf5Sink&) = delete;
 
@@ -46,11 +52,15 @@ class Hdf5Sink {
  private:
   void keep(const std::exception&) noexcept;
   void store(std::span<const std::byte>, std::int64_t offset);
+  void clear_old_up_to(std::int64_t offset);
   void join() noexcept;
 
+  std::unique_lock<std::mutex> turn_of_hdf5_;
   PosixFile* file_;
   // The file size that HDF5 must see, even after a failed write.
   std::int64_t end_ = 0;
+  // Size of the file before HDF5 wrote to it, and the offset up to which its old content is gone.
+  std::int64_t old_size_, cleared_ = 0;
   // File offset up to which the kernel has been asked to write back data.
   std::int64_t written_back_ = 0;
   std::string error_;

@@ -14,7 +14,6 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/checkpoint_save.hpp"
-#include "lib/io/shard_file.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/launch/batch_job.hpp"
 
@@ -91,6 +90,20 @@ fs::path partial_copy(const fs::path& copies, std::int64_t step) {
   return hidden_path(copies, step, partial_suffix);
 }
 
+static fs::path spare_of(const fs::path& copies) {
+  return copies / ".spare";
+}
+
+void begin_copy(const fs::path& copies, std::int64_t step) {
+  const auto partial = partial_copy(copies, step);
+  if (is_there(spare_of(copies))) {
+    rename_path(spare_of(copies), partial);
+    remove_path(partial / copy_record_name);
+    remove_path(partial / tokenizer_name);
+  }
+  make_directory(partial);
+}
+
 // The files are only in memory, so nothing is synced to a disk.
 void add_copy_record(const fs::path& partial, std::string_view record, std::string_view tokenizer) {
   if (!tokenizer.empty()) write_new(partial / tokenizer_name, tokenizer);
@@ -123,10 +136,14 @@ void drop_copy(const fs::path& copies, std::int64_t step) noexcept {
   }
 }
 
-void remove_other_copies(const fs::path& copies, std::int64_t step) noexcept {
+void retire_other_copies(const fs::path& copies, std::int64_t step) noexcept {
   try {
-    for (const auto& info : list_checkpoints(copies))
-      if (info.step != step) remove_hidden(info.directory);
+    for (const auto& info : list_checkpoints(copies)) {
+      if (info.step == step) continue;
+      std::error_code failed;  // for example because there is a spare
+      fs::rename(info.directory, spare_of(copies), failed);
+      if (failed) remove_hidden(info.directory);
+    }
   } catch (...) {  // the next copy reports that there is no space
   }
 }
@@ -174,15 +191,6 @@ void remove_copies(const fs::path& root, const CopyOwner& owner) noexcept {
     }
   } catch (...) {  // the end of the job removes the files
   }
-}
-
-FileRecord whole_file_record(const fs::path& path) {
-  const auto file = PosixFile::open(path);
-  FileRecord record;
-  record.name = path.filename().string();
-  record.size = file.size();
-  record.hash = hash_around_chunks(file, {});
-  return record;
 }
 
 }  // namespace trireme

@@ -7,7 +7,9 @@
 // with the shards of the node's own ranks, shards of another node's ranks, the tokenizer, and
 // copy.json. The latter has the form of a manifest and lists all shards of all nodes with the
 // hashes of their bytes. A directory has its name only if it is complete; before that, it has the
-// hidden name `.step-00000420.partial`.
+// hidden name `.step-00000420.partial`. When a newer copy is complete on all nodes, a copy becomes
+// the node's spare, with the hidden name `.spare`. The next copy is written over the spare's files,
+// because the system would have to clear the memory of new files.
 //
 // NODE is "node-" and the first rank of the node, so that nodes may share a memory file system, as
 // containers on one machine do. START identifies the start of the run. The file memory_copies.json
@@ -56,6 +58,9 @@ std::filesystem::path copies_of(const std::filesystem::path& root, const CopyOwn
 
 // Returns the directory in which the copy of a step is written.
 std::filesystem::path partial_copy(const std::filesystem::path& copies, std::int64_t step);
+// Creates this directory. If the node has a spare, the directory contains the spare's shards, which
+// are to be overwritten.
+void begin_copy(const std::filesystem::path& copies, std::int64_t step);
 // Adds the tokenizer and copy.json to the directory in which a copy is written.
 void add_copy_record(const std::filesystem::path& partial, std::string_view record,
                      std::string_view tokenizer);
@@ -63,8 +68,9 @@ void add_copy_record(const std::filesystem::path& partial, std::string_view reco
 void publish_copy(const std::filesystem::path& copies, std::int64_t step);
 // Removes the copy of a step, whether it is complete or not. Never throws.
 void drop_copy(const std::filesystem::path& copies, std::int64_t step) noexcept;
-// Removes all complete copies except that of `step`. Never throws.
-void remove_other_copies(const std::filesystem::path& copies, std::int64_t step) noexcept;
+// Makes the complete copy of a step other than `step` the node's spare, and removes all further
+// ones. Only the copy of `step` is then held. Never throws.
+void retire_other_copies(const std::filesystem::path& copies, std::int64_t step) noexcept;
 
 // A complete copy on this node.
 struct HeldCopy {
@@ -80,8 +86,5 @@ double bytes_of_copies(const std::filesystem::path& root, const CopyOwner&);
 // directories of jobs stay, because another run of the job may be creating its own there. Never
 // throws.
 void remove_copies(const std::filesystem::path& root, const CopyOwner&) noexcept;
-
-// Returns the record of a file without its slices, with the hash of all its bytes.
-FileRecord whole_file_record(const std::filesystem::path&);
 
 }  // namespace trireme

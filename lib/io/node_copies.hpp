@@ -1,16 +1,24 @@
 #pragma once
-// The memory copies that one process of `trireme rescue` finds on its node.
+// The memory copies that one process of `trireme rescue` finds on its node, and how a file of a
+// memory copy becomes a file of a checkpoint.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/memory_copies.hpp"
 #include "lib/io/rescue_choice.hpp"
 
 namespace trireme {
+
+// Writes the bytes of `from` to the new file `to`, and syncs it to disk. The bytes are compared
+// with the record's hash while they are written. Returns an empty text, or what is wrong with the
+// bytes; there is no new file then. Throws Error if the new file cannot be written.
+std::string copy_if_intact(const PosixFile& from, const FileRecord&,
+                           const std::filesystem::path& to);
 
 // The memory copies of a start of a run on this node. Different threads may copy different files.
 class NodeCopies {
@@ -29,10 +37,8 @@ class NodeCopies {
   // Returns a text with '1' for each file of the manifest of which there is a copy of the right
   // size, and '0' for each other file. The hashes are not compared.
   std::string present(const Manifest&) const;
-  // Writes an intact copy of the file to the new file `to`, and syncs it to disk. The bytes are
-  // compared with the record's hash while they are written. If there is no intact copy, returns a
-  // text that says why, and leaves no file. Otherwise returns an empty text. Throws Error if the
-  // file cannot be written.
+  // Writes an intact copy of the file to the new file `to`, like copy_if_intact(). If there is
+  // none, returns a text that says why.
   std::string copy(const FileRecord&, std::int64_t step, const std::filesystem::path& to) const;
   // Returns the bytes of an intact copy of the file, or nullopt if there is none.
   std::optional<std::string> bytes_of(const FileRecord&, std::int64_t step) const;

@@ -38,9 +38,23 @@ std::vector<RecoveryRow> read_recoveries(const std::filesystem::path& run) {
   return rows;
 }
 
+static std::int64_t repeated_steps(const RecoveryRow& r) {
+  return r.step ? std::max<std::int64_t>(0, r.last_step.value_or(0) - *r.step) : 0;
+}
+
+RecoveryTotals totals_of(const std::vector<RecoveryRow>& rows) {
+  RecoveryTotals all;
+  for (const auto& r : rows) {
+    ++all.count;
+    all.seconds += r.seconds.value_or(0);
+    all.repeated_steps += repeated_steps(r);
+  }
+  return all;
+}
+
 std::string text_of(const RecoveryRow& r) {
   if (!r.step || !r.seconds) return r.died + "; the next start failed before it trained";
-  const auto repeated = std::max<std::int64_t>(0, r.last_step.value_or(0) - *r.step);
+  const auto repeated = repeated_steps(r);
   return fmt::format(
       "{}; continued after step {} on {} ({}) {:.0f} s after the failed start had "
       "ended{}",

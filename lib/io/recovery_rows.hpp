@@ -25,6 +25,15 @@ struct RecoveryRow {
 // there is no table. Throws Error if the file cannot be read.
 std::vector<RecoveryRow> read_recoveries(const std::filesystem::path& run);
 
+// The recoveries of a run so far.
+struct RecoveryTotals {
+  std::int64_t count = 0;
+  double seconds = 0;               // sum of RecoveryRow::seconds
+  std::int64_t repeated_steps = 0;  // recorded steps that were computed again
+  bool operator==(const RecoveryTotals&) const = default;
+};
+RecoveryTotals totals_of(const std::vector<RecoveryRow>&);
+
 // Returns a sentence such as "no answer from n3; continued after step 40 on n1 n2 (16 ranks) 21 s
 // after the failed start had ended; 2 steps were repeated".
 std::string text_of(const RecoveryRow&);

@@ -72,6 +72,14 @@ void check_slice(const ParamSlice& s) {
           to_string(s.shape));
 }
 
+// Properties of a dataset without the time at which it is written, so that equal states have equal
+// bytes.
+Hdf5Handle properties_without_times(const fs::path& path) {
+  Hdf5Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate", path);
+  hdf5_ok(H5Pset_obj_track_times(properties, false), "H5Pset_obj_track_times", path);
+  return properties;
+}
+
 SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& source, Hdf5Sink& sink,
                         const fs::path& path) {
   check_slice(s);
@@ -84,7 +92,7 @@ SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& sou
   const hsize_t extent = static_cast<hsize_t>(s.count);
   const hsize_t chunk = static_cast<hsize_t>(record.chunk_elements);
   const auto space = hdf5_space({&extent, 1}, path);
-  Hdf5Handle plist(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate", path);
+  const auto plist = properties_without_times(path);
   hdf5_ok(H5Pset_chunk(plist, 1, &chunk), "H5Pset_chunk", path);
   hdf5_ok(H5Pset_fletcher32(plist), "H5Pset_fletcher32", path);
   hdf5_ok(H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER), "H5Pset_fill_time", path);
@@ -125,7 +133,7 @@ void write_record(hid_t file, const std::string& text, const fs::path& path) {
   hdf5_ok(H5Tset_strpad(type, H5T_STR_NULLPAD), "H5Tset_strpad", path);
   hdf5_ok(H5Tset_cset(type, H5T_CSET_UTF8), "H5Tset_cset", path);
   const auto dataset = create_dataset(file, std::string(shard_record_name), type,
-                                      hdf5_space({}, path), H5P_DEFAULT, path);
+                                      hdf5_space({}, path), properties_without_times(path), path);
   hdf5_ok(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()), "H5Dwrite", path);
 }
 
@@ -191,11 +199,16 @@ Hash128 hash_around_chunks(const PosixFile& file, std::span<const SliceRecord> s
 
 FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta& meta,
                        std::span<const ParamSlice> slices, const SliceSource& source) {
+  auto file = PosixFile::create(directory / shard_name(rank));
+  return rewrite_shard(file, rank, meta, slices, source);
+}
+
+FileRecord rewrite_shard(PosixFile& file, int rank, const CheckpointMeta& meta,
+                         std::span<const ParamSlice> slices, const SliceSource& source) {
   FileRecord record;
   record.name = shard_name(rank);
   record.rank = rank;
-  const auto path = directory / record.name;
-  auto file = PosixFile::create(path);
+  const auto& path = file.path();
   Hdf5Sink sink(file);
   try {
     auto hdf5 = sink.create();

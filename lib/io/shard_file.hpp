@@ -25,11 +25,15 @@ struct NotFinite : Error {
   using Error::Error;
 };
 
-// Writes the shard of `rank` and syncs it to disk. In addition to the source's memory, the function
-// needs memory for two chunks. Throws NotFinite, or Error (with the errno text if a write fails),
-// and leaves the incomplete file.
+// Writes the shard of `rank` into a new file and syncs it to disk. In addition to the source's
+// memory, the function needs memory for two chunks. Throws NotFinite, or Error (with the errno text
+// if a write fails), and leaves the incomplete file.
 FileRecord write_shard(const std::filesystem::path& directory, int rank, const CheckpointMeta&,
                        std::span<const ParamSlice>, const SliceSource&);
+// Like write_shard(), but replaces the content of `file`, which is open for reading and writing.
+// The bytes are those of a new file, but the file system need not find space for them.
+FileRecord rewrite_shard(PosixFile& file, int rank, const CheckpointMeta&,
+                         std::span<const ParamSlice>, const SliceSource&);
 
 // Returns the hash of a shard file (see FileRecord). The function computes it from the hashes of
 // the chunks in the slice records, without reading the chunks.

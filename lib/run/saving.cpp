@@ -70,11 +70,11 @@ bool Saving::is_due(std::int64_t step) const {
 
 double Saving::estimate() const {
   const auto assumed = size_.largest / save_rate;
-  // A checkpoint or a memory copy in progress is completed first.
-  const auto first = saver_.busy()                ? seconds_
-                     : copies_ && copies_->busy() ? (copy_seconds_ > 0 ? copy_seconds_ : assumed)
-                                                  : 0;
-  return first + (seconds_ > 0 ? seconds_ : assumed);
+  const auto checkpoint = seconds_ > 0 ? seconds_ : assumed;
+  // A checkpoint and a memory copy in progress are completed first.
+  const auto first = busy() ? checkpoint : 0;
+  const auto copy = copy_is_busy() ? (copy_seconds_ > 0 ? copy_seconds_ : assumed) : 0;
+  return first + copy + checkpoint;
 }
 
 void Saving::log_no_checkpoint(const SharedError& e, std::int64_t step) const {
@@ -121,7 +121,7 @@ void Saving::require_lock() const {
 }
 
 void Saving::begin(CheckpointMeta& meta) {
-  finish_copy();  // it uses HDF5 and the snapshot
+  finish_copy();  // it uses the snapshot
   trainer_.check_memory();
   now_ = {meta.step, Clock::now(), 0};
   tried_ = now_.begin;  // after a failure, wait until the next checkpoint is due
@@ -129,6 +129,7 @@ void Saving::begin(CheckpointMeta& meta) {
 }
 
 void Saving::advance(Last last) {
+  if (waits_for_copy_) return finish_copy(last);
   const TaskScope task(Task::saving);
   const auto begin = Clock::now();
   try {
@@ -163,10 +164,21 @@ void Saving::save_as_usual(CheckpointMeta& meta) {
   try {
     require_lock();
     begin(meta);
-    saver_.begin(meta);
+    from_copy_ = copies_ && begin_copy(meta).empty();
+    waits_for_copy_ = from_copy_;
+    if (!from_copy_) saver_.begin(meta);
     now_.waited = seconds_since(now_.begin);
   } catch (const SharedError& e) {
     failed(e, meta.step, {});
+  }
+}
+
+// Starts to write the checkpoint whose memory copy has ended.
+void Saving::write_from_copy(Last last) {
+  try {
+    saver_.begin(copies_->copied());
+  } catch (const SharedError& e) {
+    failed(e, now_.step, last);
   }
 }
 
@@ -188,10 +200,12 @@ void Saving::log_copy(const std::string& failure, std::int64_t step) {
 
 void Saving::copy_to_memory(CheckpointMeta& meta) {
   if (!copies_) return;
-  if (saver_.busy()) {
+  if (checkpoint_blocks_copies()) {
     if (world_.rank() == 0 && !copies_wait_)
-      log_info("step {}: there are no memory copies while a checkpoint is being written",
-               meta.step);
+      log_info(
+          "step {}: no memory copy begins until the checkpoint of step {} is written, because the "
+          "copy would overwrite its data",
+          meta.step, now_.step);
     copies_wait_ = true;
     return;
   }
@@ -205,18 +219,28 @@ void Saving::copy_to_memory(CheckpointMeta& meta) {
     return;
   }
   const TaskScope task(Task::saving);
-  const auto begin = Clock::now();
   trainer_.check_memory();
   at_root(world_, Pace::slow, [&] { record_.put_rows_into(meta); });
-  copied_step_ = meta.step;
-  copy_begin_ = begin;
-  const auto failure = copies_->begin(meta, saver_.snapshot());
-  copies_waited_ += seconds_since(begin);
-  if (!failure.empty()) log_copy(failure, copied_step_);
+  begin_copy(meta);
 }
 
-void Saving::finish_copy() {
-  if (!copies_ || !copies_->busy()) return;
+bool Saving::checkpoint_blocks_copies() const {
+  return saver_.busy() && (!from_copy_ || copies_->overwrites() == now_.step);
+}
+
+// Returns an empty text, or the reason why no copy begins.
+std::string Saving::begin_copy(CheckpointMeta& meta) {
+  copied_step_ = meta.step;
+  copy_begin_ = Clock::now();
+  auto failure = copies_->begin(meta, saver_.snapshot());
+  copies_waited_ += seconds_since(copy_begin_);
+  if (!failure.empty()) log_copy(failure, copied_step_);
+  return failure;
+}
+
+void Saving::finish_copy(Last last) {
+  const bool checkpoint_waits = std::exchange(waits_for_copy_, false);
+  if (!copy_is_busy()) return;
   const TaskScope task(Task::saving);
   const auto begin = Clock::now();
   const auto failure = copies_->finish();
@@ -224,6 +248,10 @@ void Saving::finish_copy() {
   copy_seconds_ = seconds_since(copy_begin_);
   if (failure.empty()) ++copies_made_;
   log_copy(failure, copied_step_);
+  if (!checkpoint_waits) return;
+  from_copy_ = failure.empty();
+  write_from_copy(last);
+  now_.waited += seconds_since(begin);
 }
 
 void Saving::remove_copies() {

@@ -33,9 +33,9 @@ class Saving {
   // Returns true if the deck requires a checkpoint after `step`.
   bool is_due(std::int64_t step) const;
   // busy() returns true if a checkpoint is in progress. writing() returns true if this rank is
-  // still writing its part of the checkpoint.
-  bool busy() const { return saver_.busy(); }
-  bool writing() const { return saver_.working(); }
+  // still writing its part of the checkpoint, or of the memory copy from which it is written.
+  bool busy() const { return saver_.busy() || waits_for_copy_; }
+  bool writing() { return saver_.working() || (waits_for_copy_ && copying()); }
   // Returns the estimated seconds for all writing that would be necessary if the run ended now.
   double estimate() const;
   const std::string& last_checkpoint() const { return last_checkpoint_; }
@@ -52,7 +52,8 @@ class Saving {
   // unexpectedly or is not finite.
   void save_at_once(CheckpointMeta&, Last);
   // Starts writing the checkpoint in the background if checkpoint.async is set. Otherwise writes it
-  // immediately.
+  // immediately. If there are memory copies, begins one, and writes the checkpoint from its shards
+  // when it is complete. Further copies can then be made while the checkpoint is being written.
   void save_as_usual(CheckpointMeta&);
   // Advances a checkpoint in progress by one phase. Blocks until the current phase is complete.
   void advance(Last);
@@ -63,13 +64,14 @@ class Saving {
   // rank is still working on it.
   bool copy_is_busy() const { return copies_ && copies_->busy(); }
   bool copying() { return copies_ && copies_->working(); }
-  // Begins a memory copy, unless a checkpoint or another copy is in progress. A failure is only
-  // logged. Like save_at_once(), throws StateFault and copies nothing if the state changed
-  // unexpectedly.
+  // Begins a memory copy, unless another copy is in progress, or a checkpoint in progress needs the
+  // snapshot or the files that the copy would overwrite. A failure is only logged. Like
+  // save_at_once(), throws StateFault and copies nothing if the state changed unexpectedly.
   void copy_to_memory(CheckpointMeta&);
-  // Completes a memory copy in progress. Blocks until all ranks have done their part. A failure is
-  // only logged. Throws StateFault if the copied state is not finite.
-  void finish_copy();
+  // Completes a memory copy in progress. Blocks until all ranks have done their part. If a
+  // checkpoint waits for the copy, starts to write it, from the snapshot if the copy failed. A
+  // failure of the copy is only logged. Throws StateFault if the copied state is not finite.
+  void finish_copy(Last last = {});
   // Removes all memory copies of this start of the run, when it has ended. A failure is only
   // logged.
   void remove_copies();
@@ -88,6 +90,10 @@ class Saving {
   void failed(const SharedError&, std::int64_t step, Last) const;
   void require_lock() const;
   void begin(CheckpointMeta&);
+  // Returns true if a memory copy cannot begin because of the checkpoint in progress.
+  bool checkpoint_blocks_copies() const;
+  std::string begin_copy(CheckpointMeta&);
+  void write_from_copy(Last);
   void log_copy(const std::string& failure, std::int64_t step);
 
   Trainer& trainer_;
@@ -98,6 +104,8 @@ class Saving {
   std::filesystem::path run_;
   StateSaver saver_;
   std::optional<CopySaver> copies_;  // declared after saver_, whose snapshot it uses
+  bool waits_for_copy_ = false;      // the checkpoint in progress waits for its memory copy
+  bool from_copy_ = false;           // it is written from the shards of its memory copy
   std::int64_t copied_step_ = 0;     // of the newest memory copy that was begun
   std::int64_t copies_made_ = 0;     // number of complete memory copies
   double copies_waited_ = 0;         // seconds that training waited for memory copies

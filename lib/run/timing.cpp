@@ -107,6 +107,11 @@ RunTiming process_from(const Json& json) {
   t.flops_a_token = f.real("flops_per_token");
   t.peak_flops = f.real("peak_flops_per_rank");
   for (const auto& rank : f.array("ranks")) t.ranks.push_back(rank_from(rank));
+  if (json.contains("recoveries")) {
+    const JsonFields recoveries{f.object("recoveries")};
+    t.recoveries = {recoveries.integer("count", 0, most_counted), recoveries.real("seconds"),
+                    recoveries.integer("repeated_steps", 0, most_counted)};
+  }
   return t;
 }
 
@@ -223,26 +228,35 @@ std::vector<std::string> timing_lines(const RunTiming& t) {
                                return double(r.account.peak_all);
                              })));
   if (t.steps_seconds > 0) lines.push_back(rate_line(t));
+  if (const auto& r = t.recoveries; r.count > 0)
+    lines.push_back(fmt::format(
+        "{} of the run so far: {:.0f} s from failed starts to the next ones, {} repeated",
+        r.count == 1 ? "1 recovery" : fmt::format("{} recoveries", r.count), r.seconds,
+        counted(r.repeated_steps, "step")));
   return lines;
 }
 
 OrderedJson to_json(const RunTiming& t) {
   OrderedJson ranks = OrderedJson::array();
   for (const auto& r : t.ranks) ranks.push_back(to_json(r));
-  return {{"first_step", t.first_step},
-          {"last_step", t.last_step},
-          {"backend", t.backend},
-          {"grid",
-           {{"pipe", t.grid.pipe},
-            {"data", t.grid.data},
-            {"seq", t.grid.seq},
-            {"expert", t.grid.expert}}},
-          {"tokens", t.tokens},
-          {"steps_seconds", t.steps_seconds},
-          {"tokens_per_second", t.tokens_a_second()},
-          {"flops_per_token", t.flops_a_token},
-          {"peak_flops_per_rank", t.peak_flops},
-          {"ranks", ranks}};
+  OrderedJson json = {{"first_step", t.first_step},
+                      {"last_step", t.last_step},
+                      {"backend", t.backend},
+                      {"grid",
+                       {{"pipe", t.grid.pipe},
+                        {"data", t.grid.data},
+                        {"seq", t.grid.seq},
+                        {"expert", t.grid.expert}}},
+                      {"tokens", t.tokens},
+                      {"steps_seconds", t.steps_seconds},
+                      {"tokens_per_second", t.tokens_a_second()},
+                      {"flops_per_token", t.flops_a_token},
+                      {"peak_flops_per_rank", t.peak_flops}};
+  if (const auto& r = t.recoveries; r.count > 0)
+    json["recoveries"] = {
+        {"count", r.count}, {"seconds", r.seconds}, {"repeated_steps", r.repeated_steps}};
+  json["ranks"] = ranks;
+  return json;
 }
 
 std::vector<RunTiming> parse_timing(std::string_view text) {

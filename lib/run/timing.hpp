@@ -12,6 +12,7 @@
 #include "kernels/backend.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/comm/axes.hpp"
+#include "lib/io/recovery_rows.hpp"
 
 namespace trireme {
 
@@ -38,6 +39,7 @@ struct RunTiming {
   double flops_a_token = 0;       // of the model, forward and backward pass
   double peak_flops = 0;          // FLOP/s of a rank; 0 means unknown
   std::vector<RankTiming> ranks;  // indexed by rank
+  RecoveryTotals recoveries{};    // of the run, up to the end of the process
 
   // Returns the tokens per second during the computation of steps, or 0 if there were no steps.
   double tokens_a_second() const;

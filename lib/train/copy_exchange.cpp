@@ -28,7 +28,7 @@ struct CopyExchange::Outgoing {
   Stage stage = Stage::done;
   Header header{};
   std::int64_t reply = 0;
-  std::unique_ptr<MappedFile> file{};
+  std::unique_ptr<MappedFile> file{};  // once it is written
   std::unique_ptr<ByteMessage> message{};
 
   void post(ByteMessage::Way way, const Communicator& channel, int tag, std::span<std::byte> bytes,
@@ -96,7 +96,12 @@ void CopyExchange::begin(std::filesystem::path partial, Write write) {
   failure_.clear();
   outgoing_->stage = Outgoing::Stage::writing;
   try {
-    writer_.start([this, write = std::move(write)] { own_ = write(); });
+    writer_.start([this, write = std::move(write)] {
+      auto written = write();
+      if (!written) return;
+      if (peers_.receiver >= 0) outgoing_->file = std::move(written->file);
+      own_ = std::move(written->record);
+    });
   } catch (const Error& e) {
     failure_ = e.what();
   }
@@ -152,13 +157,10 @@ std::string CopyExchange::state() const {
   return text;
 }
 
-// Maps the shard and fills the header. If the mapping fails, the header reports it.
+// Fills the header. If writing failed, the header reports it.
 void CopyExchange::end_writing() {
   try {
     writer_.join();
-    if (own_ && peers_.receiver >= 0)
-      outgoing_->file =
-          std::make_unique<MappedFile>(PosixFile::open_to_write(partial_ / own_->name));
   } catch (const NotFinite& e) {
     not_finite_ = e.what();
   } catch (const std::exception& e) {
@@ -179,13 +181,11 @@ void CopyExchange::advance_outgoing() {
   if (o.stage == Stage::writing) {
     if (writer_.running()) return;
     end_writing();
-    if (o.to < 0)
-      o.stage = Stage::done;
-    else
-      o.post(Way::send, channel_, header_tag, raw_memory(o.header), Stage::header);
+    if (o.to >= 0)
+      return o.post(Way::send, channel_, header_tag, raw_memory(o.header), Stage::header);
+  } else if (!o.message->complete()) {
     return;
   }
-  if (!o.message->complete()) return;
   if (o.stage == Stage::header && o.header[0] > 0)
     return o.post(Way::receive, channel_, reply_tag, raw_memory(o.reply), Stage::reply);
   if (o.stage == Stage::reply && o.reply != 0)
@@ -206,7 +206,7 @@ void CopyExchange::advance(Incoming& i) const {
       if (i.header[0] <= 0) return;
       i.stage = Stage::reserving;  // on a thread, because the system clears the memory
       return i.start([&i, path = path()] {
-        i.file = std::make_unique<MappedFile>(create_reserved(path, i.header[0]));
+        i.file = std::make_unique<MappedFile>(reserve_file(path, i.header[0]));
       });
     case Stage::reserving:
       if (!i.ended()) return;
@@ -227,10 +227,10 @@ void CopyExchange::advance(Incoming& i) const {
                            std::bit_cast<std::uint64_t>(i.header[2])};
         require(hash128(i.file->bytes()) == sent,
                 "the shard of rank {} did not arrive as it was sent", i.from);
+        i.file.reset();
       });
     case Stage::checking:
       if (!i.ended()) return;
-      i.file.reset();
       i.message.reset();
       i.stage = Stage::done;
       return;

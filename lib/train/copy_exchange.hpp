@@ -40,9 +40,14 @@ class CopyExchange {
   // Waits for threads. If messages are in flight, keeps their memory until the process ends.
   ~CopyExchange();
 
+  // A shard in the directory of the copy: its record, with the hash of all its bytes, and the file.
+  struct WrittenShard {
+    FileRecord record;
+    std::unique_ptr<MappedFile> file;
+  };
   // Writes a rank's shard into the directory of the copy. Runs on a thread. Returns nullopt if the
   // rank has no shard.
-  using Write = std::function<std::optional<FileRecord>()>;
+  using Write = std::function<std::optional<WrittenShard>()>;
   // Begins a copy in the directory `partial`. working() must be false. Never throws: failures are
   // in failure().
   void begin(std::filesystem::path partial, Write);

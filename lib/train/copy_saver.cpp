@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/mapped_file.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/seconds.hpp"
@@ -194,13 +196,15 @@ std::string CopySaver::description() const {
                                  "but not the end of the node");
 }
 
-std::optional<FileRecord> CopySaver::write_own(const Snapshot& snapshot) const {
+std::optional<CopyExchange::WrittenShard> CopySaver::write_own(const Snapshot& snapshot) {
   if (mine_.slices.empty()) return {};
-  const auto shard =
-      write_shard(partial_, axes_.world.rank(), meta_, mine_.slices, snapshot.elements());
-  auto record = whole_file_record(partial_ / shard.name);
-  record.rank = shard.rank;
-  return record;
+  const int rank = axes_.world.rank();
+  auto file = open_or_create(partial_ / shard_name(rank));
+  shard_ = rewrite_shard(file, rank, meta_, mine_.slices, snapshot.elements());
+  auto mapped = std::make_unique<MappedFile>(file);
+  auto record = record_of_bytes(shard_name(rank), mapped->bytes());
+  record.rank = rank;
+  return CopyExchange::WrittenShard{std::move(record), std::move(mapped)};
 }
 
 std::string CopySaver::drop(std::string why) {
@@ -214,14 +218,14 @@ std::string CopySaver::drop(std::string why) {
 std::string CopySaver::begin(CheckpointMeta meta, Snapshot& snapshot) {
   expect(!busy_, "one memory copy at a time");
   const auto& world = axes_.world;
+  retired_ = -1;
   meta_ = std::move(meta);
   meta_.updates = updates_of(store_, axes_);
   try {
     together(world, [&] {
-      removal_.wait();
       mine_ = rank_slices(store_);
       partial_ = partial_copy(copies_, meta_.step);
-      make_directory(partial_);
+      if (leads()) begin_copy(copies_, meta_.step);
       snapshot.take(store_, mine_);
     });
   } catch (const SharedError& e) {
@@ -273,7 +277,9 @@ std::string CopySaver::finish() {
       Manifest manifest{meta_, {}};
       for (const auto& text : all)
         if (!text.empty()) manifest.files.push_back(parse_file_record(text));
-      if (!meta_.tokenizer.empty()) manifest.files.push_back(tokenizer_record(meta_.tokenizer));
+      if (!meta_.tokenizer.empty())
+        manifest.files.push_back(
+            record_of_bytes(tokenizer_name, as_bytes(std::span(meta_.tokenizer))));
       record = to_text(manifest);
     });
     world.broadcast(record);
@@ -289,15 +295,20 @@ std::string CopySaver::finish() {
     if (dynamic_cast<const StateFault*>(&e)) std::rethrow_exception(error);
     return e.what();
   }
-  newest_ = meta_.step;
-  if (leads()) {  // the newer copy is complete on all nodes
-    try {
-      removal_.start([copies = copies_, step = newest_] { remove_other_copies(copies, step); });
-    } catch (const Error&) {  // without a thread, training waits
-      remove_other_copies(copies_, newest_);
-    }
-  }
+  retired_ = std::exchange(newest_, meta_.step);
+  if (leads()) retire_other_copies(copies_, newest_);  // the newer copy is complete on all nodes
   return {};
+}
+
+CopiedState CopySaver::copied() const {
+  CopiedState state{meta_, mine_, {}};
+  if (newest_ != meta_.step) return state;
+  together(axes_.world, [&] {
+    if (mine_.slices.empty()) return;
+    const auto path = copies_ / checkpoint_name(newest_) / shard_.name;
+    state.shard = {shard_, *exchange_->own(), std::make_shared<PosixFile>(PosixFile::open(path))};
+  });
+  return state;
 }
 
 void CopySaver::remove_all() {
@@ -305,7 +316,6 @@ void CopySaver::remove_all() {
   wait_for_all();
   busy_ = false;
   together(world, Pace::slow, [&] {
-    removal_.wait();
     if (leads()) remove_copies(root_, owner_);
   });
   at_root(world, Pace::slow, [&] {  // unless another process has taken the run

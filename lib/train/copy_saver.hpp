@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/background_work.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/memory_copies.hpp"
@@ -48,18 +47,23 @@ class CopySaver {
   ~CopySaver();
 
   // Takes a snapshot of the state and begins to copy it. No copy may be in progress, and nothing
-  // else may use `snapshot` or HDF5 until writing is over. Returns an empty text, or the reason why
-  // no copy begins.
+  // else may use `snapshot` until writing is over. Overwrites the files of the copy of the step
+  // overwrites(). Returns an empty text, or the reason why no copy begins.
   std::string begin(CheckpointMeta, Snapshot& snapshot);
+  // Step of the retired copy whose files the next copy overwrites, or -1.
+  std::int64_t overwrites() const { return retired_; }
   bool busy() const { return busy_; }
   // Returns true if finish() would block on this rank. Throws Error if a message failed.
   bool working();
-  // Completes the copy in progress, and removes older ones. Blocks until all ranks have done their
+  // Completes the copy in progress, and retires older ones. Blocks until all ranks have done their
   // part. Returns an empty text, or the reason why the copy was dropped; older copies then remain.
   // Throws StateFault if weights or optimizer arrays are not finite on any rank.
   std::string finish();
   // Step of the newest complete copy, or -1.
   std::int64_t newest() const { return newest_; }
+  // Returns the state that begin() copied last, with this rank's shard if finish() has completed
+  // the copy. Throws SharedError if a shard cannot be opened.
+  CopiedState copied() const;
   // Drops a copy in progress, and removes all copies of this start of the run.
   void remove_all();
   // Describes the copies for the log.
@@ -67,7 +71,7 @@ class CopySaver {
 
  private:
   bool leads() const { return nodes_.leader == axes_.world.rank(); }
-  std::optional<FileRecord> write_own(const Snapshot&) const;
+  std::optional<CopyExchange::WrittenShard> write_own(const Snapshot&);
   std::string drop(std::string why);
   // Waits until all ranks have done their part.
   void wait_for_all();
@@ -81,10 +85,10 @@ class CopySaver {
   CheckpointMeta meta_;
   RankSlices mine_;
   std::filesystem::path partial_;
-  std::int64_t newest_ = -1;
+  FileRecord shard_;  // this rank's, as in a checkpoint
+  std::int64_t newest_ = -1, retired_ = -1;
   bool busy_ = false;
   std::unique_ptr<CopyExchange> exchange_;
-  BackgroundWork removal_;  // of older copies, on the first rank of each node
 };
 
 }  // namespace trireme

@@ -1,7 +1,6 @@
 #include "lib/train/snapshot.hpp"
 
 #include <cstring>
-#include <memory>
 
 #include "lib/base/array_names.hpp"
 

@@ -3,10 +3,14 @@
 // remains unchanged while training continues.
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lib/base/posix_file.hpp"
+#include "lib/io/checkpoint.hpp"
 #include "lib/io/shard_file.hpp"
 #include "lib/shard/store.hpp"
 
@@ -29,6 +33,20 @@ double bytes_of(const RankSlices&);
 // Returns a source that reads elements from the store when write_shard requests them. The store
 // must outlive the source.
 SliceSource elements_of(const Store&, const RankSlices&);
+
+// A state whose elements a rank has copied, so that a checkpoint of it can still be written.
+struct CopiedState {
+  CheckpointMeta meta;  // with the update counts
+  RankSlices mine;
+  // The rank's shard in a complete memory copy (lib/io/memory_copies.hpp). Absent if the elements
+  // are only in a Snapshot, or if the rank has none.
+  struct Shard {
+    FileRecord record;                // as in a checkpoint
+    FileRecord bytes;                 // with the hash of all bytes of the file
+    std::shared_ptr<PosixFile> file;  // is not overwritten while the checkpoint is being written
+  };
+  std::optional<Shard> shard{};
+};
 
 // A copy of the elements that a rank writes into a checkpoint.
 class Snapshot {

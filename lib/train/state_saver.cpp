@@ -7,6 +7,7 @@
 #include "lib/base/seconds.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_save.hpp"
+#include "lib/io/node_copies.hpp"
 #include "lib/train/state_fault.hpp"
 
 namespace trireme {
@@ -75,7 +76,6 @@ void StateSaver::open(CheckpointMeta&& meta) {
   require(!busy(), "a checkpoint of step {} is still being written", meta_.step);
   const auto& world = axes_.world;
   meta_ = std::move(meta);
-  meta_.updates = updates_of(store_, axes_);
   written_ = {};
   not_finite_.clear();
   seconds_ = 0;
@@ -86,7 +86,6 @@ void StateSaver::open(CheckpointMeta&& meta) {
   });
   world.broadcast(partial);
   partial_ = partial;
-  together(world, [&] { mine_ = rank_slices(store_); });
 }
 
 void StateSaver::timed(const std::function<void()>& work) {
@@ -103,6 +102,14 @@ void StateSaver::write(const SliceSource& elements) {
     } catch (const NotFinite& e) {
       not_finite_ = e.what();
     }
+  });
+}
+
+void StateSaver::write_copied(const CopiedState::Shard& shard) {
+  timed([&] {
+    const auto why = copy_if_intact(*shard.file, shard.bytes, partial_ / shard.record.name);
+    require(why.empty(), "{}", why);
+    written_ = shard.record;
   });
 }
 
@@ -135,8 +142,12 @@ std::filesystem::path StateSaver::save(CheckpointMeta meta) {
   const auto& world = axes_.world;
   std::string path;
   guarded([&] {
+    meta.updates = updates_of(store_, axes_);
     open(std::move(meta));
-    together(world, Pace::slow, [&] { write(elements_of(store_, mine_)); });
+    together(world, Pace::slow, [&] {
+      mine_ = rank_slices(store_);
+      write(elements_of(store_, mine_));
+    });
     collect();
     at_root(world, Pace::slow, [&] { publish_all(); });
     path = published_;
@@ -147,11 +158,34 @@ std::filesystem::path StateSaver::save(CheckpointMeta meta) {
 
 void StateSaver::begin(CheckpointMeta meta) {
   guarded([&] {
+    meta.updates = updates_of(store_, axes_);
     open(std::move(meta));
-    together(axes_.world, [&] { timed([&] { snapshot_.take(store_, mine_); }); });
-    together(axes_.world, [&] { work_.start([this] { write(snapshot_.elements()); }); });
-    phase_ = Phase::writing;
+    together(axes_.world, [&] {
+      mine_ = rank_slices(store_);
+      timed([&] { snapshot_.take(store_, mine_); });
+    });
+    start_writing({});
   });
+}
+
+void StateSaver::begin(CopiedState state) {
+  guarded([&] {
+    open(std::move(state.meta));
+    mine_ = std::move(state.mine);
+    start_writing(std::move(state.shard));
+  });
+}
+
+void StateSaver::start_writing(std::optional<CopiedState::Shard> copied) {
+  together(axes_.world, [&] {
+    work_.start([this, copied = std::move(copied)] {
+      if (copied)
+        write_copied(*copied);
+      else
+        write(snapshot_.elements());
+    });
+  });
+  phase_ = Phase::writing;
 }
 
 std::optional<std::filesystem::path> StateSaver::advance() {

@@ -5,7 +5,7 @@
 // Every rank writes its part (rank_slices) into its own file. Then rank 0 publishes all files
 // together. In the background, a thread on each rank does this work. The thread accesses only files
 // and host memory. Ranks communicate only inside advance(). HDF5 is not thread-safe, so other code
-// must not use HDF5 while a thread is active.
+// must not use HDF5 while a thread is active, except through Hdf5Sink.
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -57,8 +57,12 @@ class StateSaver {
   // Copies the state and starts writing the copy in the background. No other checkpoint may be in
   // progress.
   void begin(CheckpointMeta meta);
+  // Like begin(), but of a state that has been copied: from the shards of a memory copy, or, on
+  // ranks without such a shard, from snapshot(). On all ranks, the state must be in the same place.
+  void begin(CopiedState);
   bool busy() const { return phase_ != Phase::idle; }
-  // The memory for copies of the state. The caller may use it while no checkpoint is in progress.
+  // The memory for copies of the state. The caller may use it while no checkpoint is in progress,
+  // or while a checkpoint is written from the shards of a memory copy.
   Snapshot& snapshot() { return snapshot_; }
   // Returns true if advance() would block on this rank.
   bool working() const { return work_.running(); }
@@ -73,9 +77,12 @@ class StateSaver {
 
  private:
   enum class Phase : std::uint8_t { idle, writing, publishing };
-  // Creates the directory in which the checkpoint is written.
+  // Creates the directory in which the checkpoint is written. `meta` has the update counts.
   void open(CheckpointMeta&&);
   void write(const SliceSource&);
+  void write_copied(const CopiedState::Shard&);
+  // Starts the thread that writes this rank's part, from `copied` or from the snapshot.
+  void start_writing(std::optional<CopiedState::Shard> copied);
   void timed(const std::function<void()>&);
   void collect();
   void publish_all();

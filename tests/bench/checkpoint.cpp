@@ -1,7 +1,8 @@
 // Checkpoints of 1 GB of state, timed: `mpiexec -n 2 bench_checkpoint FOLDER ROUNDS`. Saving beside
 // write + fsync of the same bytes to the same folder, loading beside read of the same files, both
 // from the disk, in turns; medians. Then what training waits for a save behind it, and what it
-// costs to copy the state into the memory of two nodes in each step.
+// costs to copy the state into the memory of two nodes in each step; with `memory` after ROUNDS,
+// this alone.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <string_view>
 
 #include "kernels/host/host.hpp"
 #include "kernels/host/wait_policy.hpp"
@@ -180,7 +182,8 @@ void copy_to_memory(Bench& b, int rounds) {
 }
 
 int run(int argc, char** argv) {
-  require(argc == 3, "usage: {} FOLDER ROUNDS", argv[0]);
+  const bool memory_alone = argc == 4 && std::string_view(argv[3]) == "memory";
+  require(argc == 3 || memory_alone, "usage: {} FOLDER ROUNDS [memory]", argv[0]);
   const fs::path memory = "/dev/shm/bench_checkpoint";
   ::setenv("TRIREME_TEST_NODES", "a,b", 1);
   ::setenv("TRIREME_MEMORY_DIR", memory.c_str(), 1);
@@ -192,8 +195,10 @@ int run(int argc, char** argv) {
   });
   {
     Bench b(mpi.world(), folder);
-    compare(b, std::atoi(argv[2]));
-    behind_training(b, std::atoi(argv[2]));
+    if (!memory_alone) {
+      compare(b, std::atoi(argv[2]));
+      behind_training(b, std::atoi(argv[2]));
+    }
     copy_to_memory(b, std::atoi(argv[2]));
   }
   at_root(mpi.world(), [&] {

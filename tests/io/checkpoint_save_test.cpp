@@ -9,6 +9,7 @@
 #include <csignal>
 #include <limits>
 
+#include "lib/base/mapped_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "tests/io/sample_checkpoint.hpp"
 
@@ -120,6 +121,22 @@ TEST(Checkpoint, AMissingRankIsNotPublished) {
   const auto message = message_of([&] { publish(folder.path(), sample_meta(5), records); });
   EXPECT_TRUE(contains(message, "missing or occur twice")) << message;
   EXPECT_TRUE(list_checkpoints(folder.path()).empty());
+}
+
+// Memory copies are written over older ones. Nothing of these remains, not even where HDF5 leaves
+// gaps.
+TEST(Checkpoint, AShardOverOtherBytesIsLikeANewOne) {
+  Folder folder;
+  const auto shard =
+      write_shard(folder.path(), 1, sample_meta(5), sample_slices(1, 3), SampleSource(5));
+  const auto bytes = contents_of(folder / shard.name);
+  for (const std::size_t size : {bytes.size() / 2, bytes.size(), 2 * bytes.size()}) {
+    auto file = open_or_create(folder.write("older", std::string(size, 'x')));
+    const auto inode = file.status().st_ino;
+    EXPECT_EQ(rewrite_shard(file, 1, sample_meta(5), sample_slices(1, 3), SampleSource(5)), shard);
+    EXPECT_TRUE(contents_of(folder / "older") == bytes) << size;
+    EXPECT_EQ(PosixFile::open(folder / "older").status().st_ino, inode);
+  }
 }
 
 // Whoever lost the run directory leaves what is there as it is.

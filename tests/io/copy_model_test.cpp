@@ -1,6 +1,7 @@
-// Every order in which nodes write, send, publish and remove memory copies, with a failure between
-// any two of these steps: what a rescue finds afterwards is at least the newest complete copy. The
-// decisions are those of the program, the files and nodes a model.
+// Every order in which nodes write, send, publish and retire memory copies, with a failure between
+// any two of these steps, where a copy is written over the files of a retired one: what a rescue
+// finds afterwards is at least the newest complete copy. The decisions are those of the program,
+// the files and nodes a model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int generations = 3;
 
-enum class CopyFlaw { none, removes_first, removes_early, keeps_one_copy };
+enum class CopyFlaw { none, retires_first, retires_early, overwrites_newest, keeps_one_copy };
 
 // One node with one rank. Shards are bits, by generation.
 struct CopyNode {
@@ -28,7 +29,7 @@ struct CopyNode {
 struct CopyWorld {
   std::vector<CopyNode> nodes;
   int generation = 1;
-  enum class Phase { copying, publishing, removing } phase = Phase::copying;
+  enum class Phase { copying, publishing, retiring } phase = Phase::copying;
   int complete = 0;  // newest generation that all nodes have published
 };
 
@@ -100,37 +101,35 @@ class CopySearch {
       if (const int found = rescued(w, lost); found < w.complete)
         wrong_ = "generation " + std::to_string(w.complete) + " was complete, but without node " +
                  std::to_string(lost) + " a rescue finds " + std::to_string(found);
-    for (const auto& n : w.nodes) {
-      int held = 0;
-      for (int g = 1; g <= generations; ++g) held += n.files[std::size_t(g)] != 0;
-      if (held > memory_copies_at_a_time) wrong_ = "a node holds too many copies";
-    }
+    for (const auto& n : w.nodes)  // of each shard, a node has at most two files
+      for (int r = 0; r < count_; ++r) {
+        int held = 0;
+        for (int g = 1; g <= generations; ++g) held += (n.files[std::size_t(g)] >> r & 1u) != 0;
+        if (held > memory_copies_at_a_time) wrong_ = "a node holds too many copies";
+      }
   }
 
   void visit(const CopyWorld& w) {
     if (!wrong_.empty() || !seen_.insert(key_of(w)).second) return;
     check(w);
     const auto g = std::size_t(w.generation);
-    bool whole = true, published = true, removed = true;
+    bool whole = true, published = true, retired = true;
     for (int n = 0; n < count_; ++n) {
       const auto& node = w.nodes[std::size_t(n)];
       whole = whole && node.files[g] == all_of(n);
       published = published && node.published[g];
-      for (std::size_t old = 1; old < g; ++old) removed = removed && node.files[old] == 0;
+      for (std::size_t old = 1; old < g; ++old) retired = retired && !node.published[old];
       write_and_receive(w, n);
       if (!node.published[g] && w.phase == Phase::publishing) {
         auto next = w;
         next.nodes[std::size_t(n)].published[g] = true;
         visit(next);
       }
-      if (w.phase == Phase::removing ||
-          (flaw_ == CopyFlaw::removes_first && w.phase == Phase::copying) ||
-          (flaw_ == CopyFlaw::removes_early && node.published[g])) {
+      if (w.phase == Phase::retiring ||
+          (flaw_ == CopyFlaw::retires_first && w.phase == Phase::copying) ||
+          (flaw_ == CopyFlaw::retires_early && node.published[g])) {
         auto next = w;
-        for (std::size_t old = 1; old < g; ++old) {
-          next.nodes[std::size_t(n)].files[old] = 0;
-          next.nodes[std::size_t(n)].published[old] = false;
-        }
+        for (std::size_t old = 1; old < g; ++old) next.nodes[std::size_t(n)].published[old] = false;
         visit(next);
       }
     }
@@ -140,10 +139,10 @@ class CopySearch {
       next.phase = Phase::publishing;
       visit(next);
     } else if (w.phase == Phase::publishing && published) {
-      next.phase = Phase::removing;
+      next.phase = Phase::retiring;
       next.complete = w.generation;
       visit(next);
-    } else if (w.phase == Phase::removing && removed && w.generation < generations) {
+    } else if (w.phase == Phase::retiring && retired && w.generation < generations) {
       next.phase = Phase::copying;
       ++next.generation;
       visit(next);
@@ -153,10 +152,14 @@ class CopySearch {
   void write_and_receive(const CopyWorld& w, int n) {
     if (w.phase != Phase::copying) return;
     const auto g = std::size_t(w.generation);
+    // The generation whose files become those of this one.
+    const auto spare = g - (flaw_ == CopyFlaw::overwrites_newest ? 1 : 2);
     const auto add = [&](unsigned bit) {
       if (w.nodes[std::size_t(n)].files[g] & bit) return;
       auto next = w;
-      next.nodes[std::size_t(n)].files[g] |= bit;
+      auto& files = next.nodes[std::size_t(n)].files;
+      files[g] |= bit;
+      if (spare >= 1 && spare < g) files[spare] &= ~bit;
       visit(next);
     };
     add(1u << n);
@@ -183,8 +186,8 @@ TEST(CopyModel, NoFailureOfOneNodeLosesACompleteCopy) {
 
 // A model that finds nothing proves nothing.
 TEST(CopyModel, FindsWhatIsWrongWithOtherRules) {
-  for (const auto flaw :
-       {CopyFlaw::removes_first, CopyFlaw::removes_early, CopyFlaw::keeps_one_copy})
+  for (const auto flaw : {CopyFlaw::retires_first, CopyFlaw::retires_early,
+                          CopyFlaw::overwrites_newest, CopyFlaw::keeps_one_copy})
     EXPECT_NE(CopySearch(3, flaw).wrong(), "") << static_cast<int>(flaw);
 }
 

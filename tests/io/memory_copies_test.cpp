@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "lib/io/shard_file.hpp"
-#include "tests/io/sample_checkpoint.hpp"
+#include "tests/io/copies_on_a_node.hpp"
 
 namespace trireme {
 namespace {
@@ -15,32 +15,21 @@ namespace {
 using namespace test;
 namespace fs = std::filesystem;
 
-class MemoryCopies : public testing::Test {
+class MemoryCopies : public CopiesOnANode {
  protected:
-  MemoryCopies() {
-    for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "TRIREME_JOB"}) unsetenv(name);
-    setenv("TRIREME_MEMORY_DIR", folder.path().c_str(), 1);
-  }
-  ~MemoryCopies() override {
-    unsetenv("TRIREME_MEMORY_DIR");
-    unsetenv("SLURM_JOB_ID");
-  }
   // A complete copy with one file.
-  void add(const fs::path& copies, std::int64_t step) const {
-    fs::create_directories(partial_copy(copies, step));
-    std::ofstream(partial_copy(copies, step) / shard_name(0)) << "shard " << step;
-    add_copy_record(partial_copy(copies, step), "{}", "tokens");
-    publish_copy(copies, step);
+  static void add(const fs::path& copies, std::int64_t step) {
+    CopiesOnANode::add(copies, step, [&](const fs::path& directory) {
+      std::ofstream(directory / shard_name(0)) << "shard " << step;
+    });
   }
-  std::vector<std::int64_t> steps(const CopyOwner& o) const {
+  static std::vector<std::int64_t> steps(const CopyOwner& o) {
     std::vector<std::int64_t> all;
     for (const auto& copy : held_copies(root(), o)) all.push_back(copy.step);
     return all;
   }
-  fs::path root() const { return memory_root(""); }
 
-  ScratchFolder folder;
-  CopyOwner owner{"f00d", "0123"}, earlier{"f00d", "4567"};
+  CopyOwner earlier{"f00d", "4567"};
 };
 
 TEST_F(MemoryCopies, DirectoriesNameUserJobRunAndStart) {
@@ -90,20 +79,46 @@ TEST_F(MemoryCopies, ACopyIsHeldOnceItIsComplete) {
   EXPECT_EQ(contents_of(held / copy_record_name), "{}");
 }
 
-TEST_F(MemoryCopies, OldCopiesAreRemovedAndAFailedOneIsDropped) {
+TEST_F(MemoryCopies, OldCopiesAreRetiredAndAFailedOneIsDropped) {
   const auto copies = copies_of(root(), owner, 0);
   for (const int step : {2, 4, 6}) add(copies, step);
   fs::create_directories(partial_copy(copies, 8));
   std::ofstream(partial_copy(copies, 8) / shard_name(0)) << "half";
   EXPECT_EQ(bytes_of_copies(root(), owner), 3 * std::string("shard 2{}tokens").size() + 4);
-  remove_other_copies(copies, 6);
+  retire_other_copies(copies, 6);
   EXPECT_EQ(steps(owner), std::vector<std::int64_t>{6});
+  EXPECT_EQ(entries_of(copies).size(), 3U);  // the copy, one spare, and the one that failed
   EXPECT_TRUE(fs::exists(partial_copy(copies, 8)));
   drop_copy(copies, 8);
   EXPECT_FALSE(fs::exists(partial_copy(copies, 8)));
   drop_copy(copies, 6);
   drop_copy(copies, 6);
-  EXPECT_TRUE(fs::is_empty(copies));
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{});
+}
+
+TEST_F(MemoryCopies, ACopyIsWrittenOverTheSpare) {
+  const auto copies = copies_of(root(), owner, 0);
+  const auto inode = [&](const fs::path& directory) {
+    return PosixFile::open(directory / shard_name(0)).status().st_ino;
+  };
+  add(copies, 2);
+  const auto first = inode(copies / checkpoint_name(2));
+  add(copies, 4);  // the copy of step 2 may still be needed
+  EXPECT_EQ(steps(owner), (std::vector<std::int64_t>{2, 4}));
+  EXPECT_NE(inode(copies / checkpoint_name(4)), first);
+  retire_other_copies(copies, 4);
+  begin_copy(copies, 6);
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{4});
+  EXPECT_EQ(inode(partial_copy(copies, 6)), first);
+  // The spare's other files are gone.
+  EXPECT_EQ(entries_of(partial_copy(copies, 6)).size(), 1U);
+  add_copy_record(partial_copy(copies, 6), "{}", "tokens");
+  publish_copy(copies, 6);
+  EXPECT_EQ(contents_of(copies / checkpoint_name(4) / shard_name(0)), "shard 4");
+  drop_copy(copies, 6);
+  begin_copy(copies, 8);  // there is no spare
+  EXPECT_TRUE(fs::is_empty(partial_copy(copies, 8)));
+  EXPECT_EQ(steps(owner), std::vector<std::int64_t>{4});
 }
 
 // Those of another start are of another state, even if their step is the same.
@@ -123,7 +138,7 @@ TEST_F(MemoryCopies, NodesThatShareADirectoryDoNotRemoveEachOthers) {
   add(copies_of(root(), owner, 4), 6);
   add(copies_of(root(), owner, 4), 8);
   EXPECT_EQ(steps(owner), (std::vector<std::int64_t>{6, 6, 8}));
-  remove_other_copies(copies_of(root(), owner, 4), 8);
+  retire_other_copies(copies_of(root(), owner, 4), 8);
   EXPECT_EQ(steps(owner), (std::vector<std::int64_t>{6, 8}));
 }
 
@@ -156,14 +171,14 @@ TEST_F(MemoryCopies, AShardIsVerifiedByItsBytes) {
   const auto shard =
       write_shard(folder.path(), 3, sample_meta(6), sample_slices(0, 2), SampleSource(6));
   const auto path = folder.path() / shard.name;
-  const auto record = whole_file_record(path);
+  auto bytes = contents_of(path);
+  const auto record = record_of_bytes(shard.name, as_bytes(std::span(bytes)));
   EXPECT_EQ(record.name, shard.name);
   EXPECT_EQ(record.size, static_cast<std::int64_t>(fs::file_size(path)));
   EXPECT_TRUE(record.slices.empty());
-  EXPECT_EQ(record.hash, hash128(contents_of(path)));
+  EXPECT_EQ(record.hash, hash128(bytes));
   EXPECT_TRUE(verify_file(folder.path(), record, Check::hashes).empty());
 
-  auto bytes = contents_of(path);
   bytes[bytes.size() / 2] ^= 4;
   std::ofstream(path, std::ios::binary) << bytes;
   EXPECT_FALSE(verify_file(folder.path(), record, Check::hashes).empty());

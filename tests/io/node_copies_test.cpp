@@ -4,7 +4,7 @@
 
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/shard_reader.hpp"
-#include "tests/io/sample_checkpoint.hpp"
+#include "tests/io/copies_on_a_node.hpp"
 
 namespace trireme {
 namespace {
@@ -13,46 +13,38 @@ using namespace test;
 namespace fs = std::filesystem;
 
 // A copy of a run of two ranks, in the memory of one node or, for a requeued job, in two places.
-class NodeCopiesTest : public testing::Test {
+class NodeCopiesTest : public CopiesOnANode {
  protected:
   NodeCopiesTest() {
-    for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "TRIREME_JOB"}) unsetenv(name);
     manifest.meta = sample_meta(6);
     manifest.meta.grid.data = 2;
   }
-  ~NodeCopiesTest() override { unsetenv("SLURM_JOB_ID"); }
 
   // Writes the copy of step 6, and returns its directory.
-  fs::path add(const std::vector<int>& ranks = {0, 1}) {
-    const auto copies = copies_of(root(), owner, 0), partial = partial_copy(copies, 6);
-    fs::create_directories(partial);
-    auto meta = manifest.meta;
-    for (const int r : ranks) write_shard(partial, r, meta, sample_slices(r, 2), SampleSource(6));
-    if (manifest.files.empty()) {
-      for (const int r : ranks) {
-        manifest.files.push_back(whole_file_record(partial / shard_name(r)));
-        manifest.files.back().rank = r;
-      }
-      FileRecord tokenizer;
-      tokenizer.name = tokenizer_name;
-      tokenizer.size = static_cast<std::int64_t>(meta.tokenizer.size());
-      tokenizer.hash = hash128(meta.tokenizer);
-      manifest.files.push_back(tokenizer);
-    }
-    add_copy_record(partial, to_text(manifest), meta.tokenizer);
-    publish_copy(copies, 6);
-    return copies / checkpoint_name(6);
+  fs::path add() {
+    return CopiesOnANode::add(
+        copies_of(root(), owner, 0), 6, [&](const fs::path& directory) { write_shards(directory); },
+        [&] { return to_text(manifest); }, manifest.meta.tokenizer);
   }
-  fs::path root() const { return folder.path() / "memory"; }
   static void flip(const fs::path& file) {
     auto bytes = contents_of(file);
     bytes[bytes.size() / 2] ^= 1;
     std::ofstream(file, std::ios::binary) << bytes;
   }
 
-  ScratchFolder folder;
-  CopyOwner owner{"f00d", "0123"};
   Manifest manifest;
+
+ private:
+  void write_shards(const fs::path& directory) {
+    for (const int r : {0, 1}) {
+      write_shard(directory, r, manifest.meta, sample_slices(r, 2), SampleSource(6));
+      const auto bytes = contents_of(directory / shard_name(r));
+      manifest.files.push_back(record_of_bytes(shard_name(r), as_bytes(std::span(bytes))));
+      manifest.files.back().rank = r;
+    }
+    manifest.files.push_back(
+        record_of_bytes(tokenizer_name, as_bytes(std::span(manifest.meta.tokenizer))));
+  }
 };
 
 TEST_F(NodeCopiesTest, WithoutCopiesThereAreNoClaims) {

@@ -27,6 +27,8 @@ TEST(RecoveryRows, SayWhatDiedAndWhatItCost) {
             "repeated");
   EXPECT_EQ(text_of(rows[2]), "n1 Killed; the next start failed before it trained");
   EXPECT_FALSE(rows[2].last_step);
+  EXPECT_EQ(totals_of(rows), (RecoveryTotals{3, 35, 3}));
+  EXPECT_EQ(totals_of({}), RecoveryTotals{});
 }
 
 }  // namespace trireme

@@ -2,25 +2,17 @@
 #include "lib/train/copy_saver.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <thread>
 
-#include "kernels/open/open.hpp"
-#include "lib/base/array_names.hpp"
 #include "lib/base/posix_file.hpp"
-#include "lib/comm/agree.hpp"
 #include "lib/comm/byte_message.hpp"
-#include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/shard_reader.hpp"
-#include "lib/train/state_saver.hpp"
-#include "tests/parallel/parity.hpp"
-#include "tests/parallel/world.hpp"
-#include "tests/support/scratch.hpp"
+#include "tests/parallel/saved_training.hpp"
 
 namespace trireme {
 namespace {
@@ -29,35 +21,16 @@ bool has_text(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
 }
 
+using test::arrays_in;
 namespace fs = std::filesystem;
 
-std::string of_rank_0(std::string text) {
-  test::world().broadcast(text);
-  return text;
-}
-
-test::ParityCase copied_case(int n) {
-  test::ParityCase p;
-  p.grid = n == 4 ? Grid{2, 2, 1} : Grid{1, n, 1};
-  if (n == 3) p.size = 24;
-  p.zero.stage = 3;
-  p.optimizer = OptimizerKind::adamw;
-  p.steps = 6;
-  return p;
-}
-
 // Ranks on two nodes, or on one if there is one rank.
-struct CopiedTraining {
-  CopiedTraining() : p(copied_case(test::world().size())) {
+struct CopiedTraining : test::SavedTraining {
+  CopiedTraining() : SavedTraining(test::saved_case(), "run/checkpoints") {
     std::string nodes;
     for (int r = 0; r < test::world().size(); ++r) nodes += (r == 0 ? "" : ",") + node_of(r);
     setenv("TRIREME_TEST_NODES", nodes.c_str(), 1);
     setenv("TRIREME_MEMORY_DIR", (root / "memory").c_str(), 1);
-    trainer->store().initialize(3, 1);
-    if (test::world().rank() == 0) fs::create_directories(root / "run/checkpoints");
-    test::meet();
-    saver =
-        std::make_unique<StateSaver>(trainer->store(), trainer->axes(), root / "run/checkpoints");
     copies = std::make_unique<CopySaver>(trainer->store(), trainer->axes(), root / "run", "f00d");
   }
   ~CopiedTraining() {
@@ -66,6 +39,7 @@ struct CopiedTraining {
     unsetenv("TRIREME_MEMORY_DIR");
   }
   static std::string node_of(int rank) { return 2 * rank < test::world().size() ? "a" : "b"; }
+  static std::string my_node() { return node_of(test::world().rank()); }
   std::vector<HeldCopy> held(const std::string& node) const {
     return held_copies(memory_root(node), *read_copy_owner(root / "run"));
   }
@@ -74,33 +48,12 @@ struct CopiedTraining {
     for (const auto& copy : held(node)) steps.push_back(copy.step);
     return steps;
   }
-  static CheckpointMeta meta(std::int64_t step) {
-    CheckpointMeta m;
-    m.step = step;
-    m.run = "f00d";
-    m.tokenizer_kind = "bytes";
-    m.tokenizer = "tokens";
-    return m;
-  }
-  void steps(int n) {
-    for (int s = 0; s < n; ++s, ++done)
-      trainer->step(done, test::learning_rate(p), test::parity_step(p, *trainer, done));
-  }
   void copy(std::int64_t step) {
-    EXPECT_EQ(copies->begin(meta(step), saver->snapshot()), "");
+    EXPECT_EQ(copies->begin(meta(step), saver.snapshot()), "");
     EXPECT_EQ(copies->finish(), "");
   }
 
-  test::ParityCase p;
-  ScratchFolder folder;
-  fs::path root = of_rank_0(folder.path().string());
-  std::unique_ptr<Backend> backend = open_backend(test::backend_of(p, true));
-  Workspace workspace{*backend};
-  std::unique_ptr<Trainer> trainer =
-      std::make_unique<Trainer>(*backend, test::parity_axes(p), test::parity_setup(p));
-  std::unique_ptr<StateSaver> saver;
   std::unique_ptr<CopySaver> copies;
-  int done = 0;
 };
 
 // A checkpoint of the shards that one node holds, or both.
@@ -117,22 +70,6 @@ fs::path published(const fs::path& checkpoints, const CheckpointMeta& meta,
   return publish(checkpoints, meta, std::move(shards));
 }
 
-std::string arrays_in(const fs::path& checkpoint) {
-  CheckpointReader reader(checkpoint);
-  std::string all;
-  for (const auto& p : reader.params()) {
-    auto arrays = reader.arrays_of(p.name);
-    arrays.emplace_back(weights_array);
-    for (const auto& array : arrays) {
-      std::vector<std::byte> values(static_cast<std::size_t>(p.shape.count()) * bytes_of(p.dtype));
-      reader.read(p.name, array, 0, p.shape.count(), values);
-      all += p.name + array;
-      all.append(reinterpret_cast<const char*>(values.data()), values.size());
-    }
-  }
-  return all;
-}
-
 using StepList = std::vector<std::int64_t>;
 
 }  // namespace
@@ -141,8 +78,8 @@ TEST(CopySaver, EachNodeHoldsTheStateAsItWasWhileTrainingGoesOn) {
   if (!test::next_case("copies")) return;
   CopiedTraining run;
   run.steps(2);
-  const auto at_once = run.saver->save(CopiedTraining::meta(2));
-  EXPECT_EQ(run.copies->begin(CopiedTraining::meta(3), run.saver->snapshot()),
+  const auto at_once = run.saver.save(CopiedTraining::meta(2));
+  EXPECT_EQ(run.copies->begin(CopiedTraining::meta(3), run.saver.snapshot()),
             "");  // of the same state
   run.steps(2);
   EXPECT_EQ(run.copies->finish(), "");
@@ -171,13 +108,12 @@ TEST(CopySaver, EachNodeHoldsTheStateAsItWasWhileTrainingGoesOn) {
 TEST(CopySaver, ANewerCopyReplacesAnOlderOneAndTheEndRemovesAll) {
   if (!test::next_case("replace")) return;
   CopiedTraining run;
-  const auto mine = CopiedTraining::node_of(test::world().rank());
+  const auto mine = CopiedTraining::my_node();
   for (int step = 1; step < 4; ++step) {
     run.steps(1);
     run.copy(step);
     test::meet();
-    const auto steps = run.steps_on(mine);  // an older one may still be on its way out
-    EXPECT_FALSE(steps.empty() || steps.back() != step || steps.size() > 2);
+    EXPECT_EQ(run.steps_on(mine), StepList{step});
     test::meet();
   }
   const auto owner = read_copy_owner(run.root / "run");
@@ -188,31 +124,127 @@ TEST(CopySaver, ANewerCopyReplacesAnOlderOneAndTheEndRemovesAll) {
   test::meet();
 }
 
+// The files of a node's newest complete copy, by name: the file's number, and whether it has the
+// bytes of the copy's record.
+static std::map<std::string, std::pair<ino_t, bool>> newest_files(const CopiedTraining& run,
+                                                                  const std::string& node) {
+  const auto directory = run.held(node).back().directory;
+  const auto record = parse_manifest(read_text(directory / copy_record_name), "the record");
+  std::map<std::string, std::pair<ino_t, bool>> files;
+  for (const auto& file : record.files)
+    files[file.name] = {PosixFile::open(directory / file.name).status().st_ino,
+                        verify_file(directory, file, Check::hashes).empty()};
+  return files;
+}
+
+TEST(CopySaver, ACopyIsWrittenOverThatBeforeTheNewestWhichStaysWhole) {
+  if (!test::next_case("spare")) return;
+  CopiedTraining run;
+  const auto mine = CopiedTraining::my_node();
+  std::vector<ino_t> numbers;
+  for (int step = 1; step < 6; ++step) {
+    run.steps(1);
+    EXPECT_EQ(run.copies->begin(CopiedTraining::meta(step), run.saver.snapshot()), "");
+    run.steps(1);
+    while (run.copies->working()) std::this_thread::yield();
+    test::meet();  // everything is written
+    if (step > 1) {
+      ASSERT_EQ(run.steps_on(mine), StepList{step - 1});
+      for (const auto& [name, file] : newest_files(run, mine)) EXPECT_TRUE(file.second) << name;
+    }
+    test::meet();
+    EXPECT_EQ(run.copies->finish(), "");
+    test::meet();
+    EXPECT_EQ(run.steps_on(mine), StepList{step});
+    const auto files = newest_files(run, mine);
+    for (const auto& [name, file] : files) EXPECT_TRUE(file.second) << name;
+    numbers.push_back(files.begin()->second.first);
+    test::meet();
+  }
+  EXPECT_NE(numbers[0], numbers[1]);
+  EXPECT_EQ(numbers[2], numbers[0]);
+  EXPECT_EQ(numbers[3], numbers[1]);
+  EXPECT_EQ(numbers[4], numbers[0]);
+  test::meet();
+}
+
 TEST(CopySaver, AFailureOfOneRankDropsTheCopyAndKeepsTheOlderOne) {
   if (!test::next_case("failure")) return;
   CopiedTraining run;
   run.steps(1);
   run.copy(1);
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, SIG_IGN);
-  const auto limit_last_rank = [&](rlim_t bytes) {
-    const rlimit now{bytes, before.rlim_max};
-    if (test::world().rank() == test::world().size() - 1) setrlimit(RLIMIT_FSIZE, &now);
-  };
-  limit_last_rank(20000);
-  EXPECT_EQ(run.copies->begin(CopiedTraining::meta(2), run.saver->snapshot()), "");
-  const auto failure = run.copies->finish();
-  limit_last_rank(before.rlim_cur);
+  std::string failure;
+  {
+    const test::FullDiskOfLastRank full;
+    EXPECT_EQ(run.copies->begin(CopiedTraining::meta(2), run.saver.snapshot()), "");
+    failure = run.copies->finish();
+  }
   EXPECT_TRUE(has_text(failure, "cannot write")) << failure;
   EXPECT_EQ(run.copies->newest(), 1);
   EXPECT_FALSE(run.copies->busy());
   test::meet();
-  EXPECT_EQ(run.steps_on(CopiedTraining::node_of(test::world().rank())), StepList{1});
+  EXPECT_EQ(run.steps_on(CopiedTraining::my_node()), StepList{1});
   test::meet();
   run.copy(3);
   test::meet();
-  EXPECT_EQ(run.steps_on(CopiedTraining::node_of(test::world().rank())).back(), 3);
+  EXPECT_EQ(run.steps_on(CopiedTraining::my_node()).back(), 3);
+  test::meet();
+}
+
+static std::string bytes_of_shards(const fs::path& checkpoint) {
+  std::string all;
+  for (const auto& file : entries_of(checkpoint))
+    if (file.filename().string().starts_with("rank-")) all += contents_of(file);
+  return all;
+}
+
+// The two have the same bytes, although training and further copies go on meanwhile.
+TEST(CopySaver, ACheckpointIsWrittenFromACopy) {
+  if (!test::next_case("checkpoint")) return;
+  CopiedTraining run;
+  const auto meta = CopiedTraining::meta(2);
+  run.steps(2);
+  run.copy(1);
+  const auto at_once = run.saver.save(meta);
+  const auto expected = bytes_of_shards(at_once);
+  test::meet();
+  if (test::world().rank() == 0) fs::remove_all(at_once);
+  test::meet();
+
+  EXPECT_EQ(run.copies->begin(meta, run.saver.snapshot()), "");
+  run.steps(1);
+  EXPECT_EQ(run.copies->finish(), "");
+  EXPECT_EQ(run.copies->overwrites(), 1);
+  run.saver.begin(run.copies->copied());
+  EXPECT_EQ(run.copies->begin(CopiedTraining::meta(3), run.saver.snapshot()), "");
+  run.steps(1);
+  EXPECT_EQ(run.copies->finish(), "");
+  EXPECT_EQ(run.copies->overwrites(), 2);
+  const auto behind = run.saver.finish();
+  test::meet();
+  EXPECT_TRUE(bytes_of_shards(behind) == expected);
+  EXPECT_TRUE(CheckpointReader(behind).verify().empty());
+  test::meet();
+}
+
+// If the copy fails, its snapshot still has the state.
+TEST(CopySaver, ACheckpointIsWrittenFromTheSnapshotOfACopyThatFailed) {
+  if (!test::next_case("snapshot")) return;
+  CopiedTraining run;
+  run.steps(2);
+  const auto expected = arrays_in(run.saver.save(CopiedTraining::meta(2)));
+  const auto mine = memory_root(CopiedTraining::my_node());
+  const auto last = test::world().size() - 1;
+  EXPECT_EQ(run.copies->begin(CopiedTraining::meta(3), run.saver.snapshot()), "");
+  run.steps(1);
+  while (run.copies->working()) std::this_thread::yield();
+  test::meet();
+  if (test::world().rank() == last) fs::remove_all(mine);  // nowhere to put the record
+  test::meet();
+  EXPECT_NE(run.copies->finish(), "");
+  run.saver.begin(run.copies->copied());
+  run.steps(1);
+  EXPECT_TRUE(arrays_in(run.saver.finish()) == expected);
   test::meet();
 }
 

@@ -1,83 +1,20 @@
 // Saving behind training: what is written is the state as it was, a failure is every rank's, and
 // the next save is as good as any.
-#include <gtest/gtest.h>
-#include <sys/resource.h>
-
-#include <csignal>
-#include <memory>
-
-#include "kernels/open/open.hpp"
-#include "lib/base/array_names.hpp"
-#include "lib/comm/agree.hpp"
-#include "lib/io/checkpoint_reader.hpp"
 #include "lib/train/state_saver.hpp"
-#include "tests/parallel/parity.hpp"
-#include "tests/parallel/world.hpp"
-#include "tests/support/scratch.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lib/comm/agree.hpp"
+#include "tests/parallel/saved_training.hpp"
 
 namespace trireme {
-namespace {
 
-test::ParityCase sharded(int n) {
-  test::ParityCase p;
-  p.grid = n == 4 ? Grid{2, 2, 1} : Grid{1, n, 1};
-  if (n == 3) p.size = 24;
-  p.zero.stage = 3;
-  p.optimizer = OptimizerKind::adamw;
-  p.steps = 6;
-  return p;
-}
-
-struct Training {
-  explicit Training(const test::ParityCase& c) : p(c) { trainer->store().initialize(3, 1); }
-  // Rank 0's folder is everybody's.
-  static std::string of_rank_0(std::string path) {
-    test::world().broadcast(path);
-    return path;
-  }
-  void steps(int n) {
-    for (int s = 0; s < n; ++s, ++done)
-      trainer->step(done, test::learning_rate(p), test::parity_step(p, *trainer, done));
-  }
-  static CheckpointMeta meta(std::int64_t step) {
-    CheckpointMeta m;
-    m.step = step;
-    return m;
-  }
-
-  test::ParityCase p;
-  ScratchFolder folder;
-  std::filesystem::path checkpoints = of_rank_0(folder.path().string());
-  std::unique_ptr<Backend> backend = open_backend(test::backend_of(p, true));
-  Workspace workspace{*backend};
-  std::unique_ptr<Trainer> trainer =
-      std::make_unique<Trainer>(*backend, test::parity_axes(p), test::parity_setup(p));
-  StateSaver saver{trainer->store(), trainer->axes(), checkpoints};
-  int done = 0;
-};
-
-// All arrays of all parameters.
-std::string content(const std::filesystem::path& checkpoint) {
-  CheckpointReader reader(checkpoint);
-  std::string all;
-  for (const auto& p : reader.params()) {
-    std::vector<std::string> arrays = reader.arrays_of(p.name);
-    arrays.emplace_back(weights_array);
-    for (const auto& array : arrays) {
-      std::vector<std::byte> values(static_cast<std::size_t>(p.shape.count()) * bytes_of(p.dtype));
-      reader.read(p.name, array, 0, p.shape.count(), values);
-      all += p.name + array;
-      all.append(reinterpret_cast<const char*>(values.data()), values.size());
-    }
-  }
-  return all;
-}
-
-}  // namespace
+using test::arrays_in;
+using Training = test::SavedTraining;
 
 TEST(StateSaver, WritesTheStateAsItWasWhileTrainingGoesOn) {
   for (const char* backend : {"", "fenced"}) {
-    auto p = sharded(test::world().size());
+    auto p = test::saved_case();
     if (*backend) {
       p.backend = backend;
       p.compute = DType::f32;
@@ -95,37 +32,31 @@ TEST(StateSaver, WritesTheStateAsItWasWhileTrainingGoesOn) {
 
     EXPECT_FALSE(run.saver.busy());
     EXPECT_EQ(CheckpointReader(behind).meta().updates, CheckpointReader(at_once).meta().updates);
-    EXPECT_TRUE(content(behind) == content(at_once));
-    EXPECT_FALSE(content(later) == content(at_once));
+    EXPECT_TRUE(arrays_in(behind) == arrays_in(at_once));
+    EXPECT_FALSE(arrays_in(later) == arrays_in(at_once));
 
     // The thread that writes may be done before a step changes weights: other weights, three times.
     for (int n = 5; !*backend && n < 11; n += 2) {
       const auto before = run.saver.save(Training::meta(n));
       run.saver.begin(Training::meta(n + 1));
       run.trainer->store().initialize(static_cast<std::uint64_t>(n), 1);
-      EXPECT_TRUE(content(run.saver.finish()) == content(before));
+      EXPECT_TRUE(arrays_in(run.saver.finish()) == arrays_in(before));
     }
     test::meet();
   }
 }
 
 TEST(StateSaver, AFailureBehindTrainingIsEveryRanks) {
-  auto p = sharded(test::world().size());
+  auto p = test::saved_case();
   if (!test::next_case(test::name_of(p))) return;
   Training run(p);
   run.steps(1);
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto limit_last_rank = [&](rlim_t bytes) {
-    const rlimit now{bytes, before.rlim_max};
-    if (test::world().rank() == test::world().size() - 1) setrlimit(RLIMIT_FSIZE, &now);
-  };
-  std::signal(SIGXFSZ, SIG_IGN);
-  limit_last_rank(20000);
-  run.saver.begin(Training::meta(1));
-  run.steps(1);
-  EXPECT_THROW(run.saver.finish(), SharedError);
-  limit_last_rank(before.rlim_cur);
+  {
+    const test::FullDiskOfLastRank full;
+    run.saver.begin(Training::meta(1));
+    run.steps(1);
+    EXPECT_THROW(run.saver.finish(), SharedError);
+  }
 
   EXPECT_FALSE(run.saver.busy());
   test::meet();
@@ -139,7 +70,7 @@ TEST(StateSaver, AFailureBehindTrainingIsEveryRanks) {
 }
 
 TEST(StateSaver, WritesAndRemovesNothingWhereTheDirectoryIsAnothersNow) {
-  auto p = sharded(test::world().size());
+  auto p = test::saved_case();
   if (!test::next_case(test::name_of(p))) return;
   Training run(p);
   run.steps(1);
@@ -158,7 +89,7 @@ TEST(StateSaver, WritesAndRemovesNothingWhereTheDirectoryIsAnothersNow) {
 }
 
 TEST(StateSaver, ASaverThatEndsEarlyLeavesNothingThatIsTakenForACheckpoint) {
-  auto p = sharded(test::world().size());
+  auto p = test::saved_case();
   if (!test::next_case(test::name_of(p))) return;
   Training run(p);
   run.steps(1);

@@ -169,12 +169,42 @@ def other_start(at):
 
 @story(CASES, each=("write */memory/*00006.partial/rank-00000.h5 3 SIGKILL @0", "write */memory/*00006.partial/copy.json 1 torn @1",
                     "rename */memory/*/step-00000006 1 SIGKILL @0", "rename */memory/*/step-00000006 1 then:SIGKILL @1",
-                    "rename */memory/*/.step-00000003.removed 1 SIGKILL @0"))
+                    "rename */memory/*/.spare 1 SIGKILL @0"))
 def in_a_copy(at, fault):
     """a rank dies while it writes a copy, and the newest whole one is used"""
     killed(at, faults=f"{SLOW}; {fault}")
     rescue(at, "a,b")
     go_on(at)
+
+
+@story(CASES, each=("rename */memory/*/.step-00000006.partial 1 then:SIGKILL @0", "write */memory/*00006.partial/rank-00000.h5 3 SIGKILL @0",
+                    "rename */memory/*/step-00000006 1 SIGKILL @1"))
+def over_an_older_copy(at, fault):
+    """a rank dies while it writes a copy over the copy before the newest, and the newest is used"""
+    killed(at, more=COPIES.replace("every=3", "every=2"), faults=f"{SLOW.replace('40', '150')}; {fault}")
+    rescue(at, "a,b", r"rescued step [24]\n")
+    go_on(at)
+
+
+@story(CASES)
+def beside_a_checkpoint(at):
+    """copies are made while a checkpoint is being written"""
+    killed(at, more="checkpoint.every_steps=4 checkpoint.memory_every=1",
+           faults=f"{SLOW.replace('40', '150')}; write *run/checkpoints/*/rank-00000.h5 1 sleep:60000; write */run/history.csv 9 SIGKILL")
+    assert not list((at / "run/checkpoints").glob("step-*"))
+    rescue(at, "a,b", r"rescued step [567]\n")
+    go_on(at)
+
+
+@story(CASES)
+def from_a_copy(at):
+    """a checkpoint that is written from a memory copy is like any other"""
+    killed(at, more="checkpoint.every_steps=4 checkpoint.memory_every=3", faults=f"{SLOW}; write */run/history.csv 11 SIGKILL")
+    at.shell("rm -r memory")
+    at("inspect run --verify")
+    train(at, "a,b", "exact-data2", "checkpoint.memory_every=3 --restart latest", says=("restarting from .*step-0000000[48]",))
+    at.take("exact-data2", run="whole")
+    at.same("run", "whole")
 
 
 @story(CASES, each=("open *run/lock 1 then:SIGKILL @0", "write *run/checkpoints/*.partial/rank-00001.h5 1 torn", "write *run/checkpoints/*.partial/manifest.json 1 torn",

@@ -151,13 +151,23 @@ TEST(Timing, OfAFileIsWhatWasWritten) {
   t.ranks[1].seconds[0] = 1.0 / 3;
   t.ranks[1].account.peak[1] = 7;
   t.ranks[1].sent.pipe = 9;
+  t.recoveries = {2, 35.5, 3};
+  EXPECT_EQ(timing_lines(t).back(),
+            "2 recoveries of the run so far: 36 s from failed starts to the next ones, 3 steps "
+            "repeated");
   const auto path = folder.path() / "timing.json";
   for (std::size_t i = 1; i <= 2; ++i) {
     add_timing(path, t);
     const auto all = parse_timing(contents_of(path));
     ASSERT_EQ(all.size(), i);
-    for (const auto& one : all) EXPECT_EQ(to_json(one), to_json(t));
+    for (const auto& one : all) {
+      EXPECT_EQ(to_json(one), to_json(t));
+      EXPECT_EQ(one.recoveries, t.recoveries);
+    }
   }
+  auto without = t;
+  without.recoveries = {};
+  EXPECT_FALSE(to_json(without).contains("recoveries"));
   folder.write("timing.json", "{\"processes\": [");
   testing::internal::CaptureStderr();
   add_timing(path, t);
